@@ -1,0 +1,78 @@
+"""Which stochastic model of dispersion explains particle trajectories, and how sure we are.
+
+Names are imported when first used, so that `import driftbayes` costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from driftbayes._version import __version__
+
+if TYPE_CHECKING:
+    from driftbayes.comparison import Comparison, Scan, compare, scan
+    from driftbayes.diagnostics import data_scales, diagnose
+    from driftbayes.displacements import Displacements, displacements
+    from driftbayes.errors import DriftbayesError, DriftbayesWarning, Status
+    from driftbayes.inference import Evidence, Hypothesis, evidence
+    from driftbayes.io import read_scan, read_trajectories, write_scan, write_trajectories
+    from driftbayes.models import MODELS, Brownian, Langevin
+    from driftbayes.priors import Exponential, Gamma, LogNormal, Uniform, scaling_priors
+    from driftbayes.trajectories import Trajectories
+
+_HOMES = {
+    "comparison": ("Comparison", "Scan", "compare", "scan"),
+    "diagnostics": ("data_scales", "diagnose"),
+    "displacements": ("Displacements", "displacements"),
+    "errors": ("DriftbayesError", "DriftbayesWarning", "Status"),
+    "inference": ("Evidence", "Hypothesis", "evidence"),
+    "io": ("read_scan", "read_trajectories", "write_scan", "write_trajectories"),
+    "models": ("MODELS", "Brownian", "Langevin"),
+    "priors": ("Exponential", "Gamma", "LogNormal", "Uniform", "scaling_priors"),
+    "trajectories": ("Trajectories",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "MODELS",
+    "Brownian",
+    "Comparison",
+    "Displacements",
+    "DriftbayesError",
+    "DriftbayesWarning",
+    "Evidence",
+    "Exponential",
+    "Gamma",
+    "Hypothesis",
+    "Langevin",
+    "LogNormal",
+    "Scan",
+    "Status",
+    "Trajectories",
+    "Uniform",
+    "__version__",
+    "compare",
+    "data_scales",
+    "diagnose",
+    "displacements",
+    "evidence",
+    "read_scan",
+    "read_trajectories",
+    "scaling_priors",
+    "scan",
+    "write_scan",
+    "write_trajectories",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        msg = f"module 'driftbayes' has no attribute {name!r}"
+        raise AttributeError(msg)
+    # The function `displacements` lives in the module of that name; the function wins.
+    value = getattr(import_module(f"driftbayes.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

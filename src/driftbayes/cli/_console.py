@@ -1,0 +1,63 @@
+"""What a person sees: tables on stdout, notes and progress on stderr."""
+
+__all__ = ["note", "print_json", "print_table", "progress_bar"]
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+
+def note(text: str) -> None:
+    """One line of explanation, on stderr."""
+    print(text, file=sys.stderr)
+
+
+def print_json(value: Any) -> None:
+    """A result for programs, on stdout."""
+    json.dump(value, sys.stdout, indent=2, allow_nan=False)
+    print()
+
+
+def print_table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1
+) -> None:
+    """A table for people, on stdout; the first `left` columns hold text."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="left" if i < left else "right", no_wrap=i >= left)
+    for row in rows:
+        table.add_row(*row)
+    # A pipe has no width of its own; a table must not be folded there.
+    width = None if sys.stdout.isatty() else 160
+    Console(file=sys.stdout, width=width, highlight=False).print(table)
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
+    """A progress bar on stderr; silent where stderr is not a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    console = Console(stderr=True)
+    with Progress(
+        *columns,
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as progress:
+        tasks: dict[str, Any] = {}
+
+        def update(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = progress.add_task(stage, total=total)
+            progress.update(tasks[stage], completed=done)
+
+        yield update

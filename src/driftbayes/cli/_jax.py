@@ -1,0 +1,63 @@
+"""Double precision, and a cache of compiled programs that nobody else can write to."""
+
+__all__ = ["prepare_jax"]
+
+import hashlib
+import os
+import platform
+import stat
+from pathlib import Path
+
+_VARIABLE = "DRIFTBAYES_CACHE"
+
+
+def prepare_jax() -> None:
+    """Switch JAX to double precision and let it keep what it compiles between runs.
+
+    The library never flips JAX's global switches; a command owns its process and may. The cache
+    lies in the user's cache directory, or in $DRIFTBAYES_CACHE; "off" there switches it off.
+    """
+    import jax
+
+    jax.config.update("jax_enable_x64", True)  # noqa: FBT003
+    directory = _cache_directory()
+    if directory is not None:
+        jax.config.update("jax_compilation_cache_dir", str(directory))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+def _cache_directory() -> Path | None:
+    """A directory of our own for this machine's programs; None if there is no safe place.
+
+    A compiled program is code that will be run: the directory must belong to the user and be
+    writable by nobody else. Programs differ with the processor, which a shared home directory
+    may see several of, so each kind has its own folder.
+    """
+    chosen = os.environ.get(_VARIABLE, "")
+    if chosen == "off":
+        return None
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "driftbayes"
+    root = Path(chosen) if chosen else base
+    directory = root / f"jax-{_processor()}"
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        info = directory.stat()
+    except (OSError, RuntimeError):
+        return None
+    foreign = hasattr(os, "getuid") and info.st_uid != os.getuid()
+    shared = bool(info.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    if foreign or shared or not os.access(directory, os.W_OK):
+        return None
+    return directory
+
+
+def _processor() -> str:
+    """A short hash of the processor's kind and instruction set."""
+    facts = [platform.machine(), platform.processor(), platform.system()]
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        facts += sorted({line for line in lines if line.startswith(("model name", "flags"))})
+    except OSError:
+        pass
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:12]

@@ -1,0 +1,216 @@
+"""Options that several commands share."""
+
+__all__ = [
+    "add_data",
+    "add_inference",
+    "add_json",
+    "add_reading",
+    "parse_taus",
+    "read",
+    "setup",
+]
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from driftbayes.errors import DriftbayesError
+
+if TYPE_CHECKING:
+    from driftbayes.comparison import Setup
+    from driftbayes.trajectories import Trajectories
+
+
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    """The file, and how to read it."""
+    parser.add_argument("file", type=Path, help="trajectories: CSV, Parquet or NetCDF")
+    group = parser.add_argument_group("reading")
+    group.add_argument(
+        "--columns",
+        metavar="NAME=COLUMN,...",
+        help="names in the file for id, time, x, y, z, sd; an empty one is ignored (z=)",
+    )
+    group.add_argument("--length-unit", help="unit of the positions, to be printed with results")
+    group.add_argument("--time-unit", help="unit of the times, to be printed with results")
+    group.add_argument(
+        "--period",
+        metavar="L[,L...]",
+        help="the domain is periodic with this length, one for all axes or one each ('-': not)",
+    )
+    group.add_argument(
+        "--drop-short", action="store_true", help="leave out trajectories of fewer than two points"
+    )
+    group.add_argument(
+        "--noise",
+        type=float,
+        metavar="SD",
+        help="standard deviation of the measurement error of every position",
+    )
+
+
+def add_data(parser: argparse.ArgumentParser) -> None:
+    """How to cut trajectories into displacements."""
+    group = parser.add_argument_group("displacements")
+    group.add_argument(
+        "--n-tau", type=int, metavar="N", help="steps per run (default: trajectories whole)"
+    )
+    group.add_argument(
+        "--windows",
+        choices=("first", "all"),
+        default="first",
+        help="with --n-tau: the first window of each trajectory, or all (default: first)",
+    )
+    group.add_argument(
+        "--gaps",
+        choices=("split", "keep"),
+        default="split",
+        help="a missing fix splits the trajectory, or is kept as one longer step (default: split)",
+    )
+
+
+def add_inference(parser: argparse.ArgumentParser) -> None:
+    """Models, priors and method."""
+    group = parser.add_argument_group("models and priors")
+    group.add_argument(
+        "--models", default="brownian,langevin", metavar="NAME,...", help="(default: %(default)s)"
+    )
+    group.add_argument(
+        "--prior",
+        action="append",
+        default=[],
+        metavar="PARAM=FAMILY:NUMBERS",
+        help="for example gamma=exponential:2, k=lognormal:1:2, kappa=gamma:2:1, k=uniform:0:5",
+    )
+    group.add_argument("--u-rms", type=float, metavar="U", help="root mean square speed")
+    group.add_argument("--timescale", type=float, metavar="T", help="time scale of the velocity")
+    group.add_argument(
+        "--model-prior",
+        metavar="P,...",
+        help="probabilities of the models before the data (default: equal)",
+    )
+    group.add_argument(
+        "--method",
+        choices=("auto", "laplace"),
+        default="auto",
+        help="exact integration, or the paper's approximation (default: auto)",
+    )
+    group.add_argument(
+        "--coords",
+        choices=("natural", "log"),
+        default="natural",
+        help="coordinates of Laplace's method (default: natural, the paper's)",
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Output for programs."""
+    parser.add_argument("--json", action="store_true", help="print the result as JSON on stdout")
+
+
+def read(args: argparse.Namespace) -> "Trajectories":
+    """The trajectories that the reading options ask for."""
+    from dataclasses import replace
+
+    import numpy as np
+
+    from driftbayes.io import read_trajectories
+
+    trajectories = read_trajectories(
+        args.file,
+        columns=_parse_columns(args.columns),
+        length_unit=args.length_unit,
+        time_unit=args.time_unit,
+    )
+    if args.drop_short:
+        trajectories = trajectories.drop_short()
+    if args.period is not None:
+        trajectories = trajectories.unwrap(_parse_period(args.period, trajectories.n_dim))
+    if args.noise is not None:
+        if not (np.isfinite(args.noise) and args.noise > 0):
+            msg = f"--noise must be a positive number, got {args.noise}"
+            raise DriftbayesError(msg)
+        noise = np.full(len(trajectories.times), args.noise)
+        trajectories = replace(
+            trajectories,
+            position_sd=noise,
+            provenance={**trajectories.provenance, "noise": args.noise},
+        )
+    return trajectories
+
+
+def setup(args: argparse.Namespace, trajectories: "Trajectories") -> "Setup":
+    """The hypotheses that the inference options ask for."""
+    from driftbayes.comparison import make_hypotheses
+    from driftbayes.priors import parse_prior
+
+    priors = {}
+    for text in args.prior:
+        name, equals, prior = text.partition("=")
+        if not equals:
+            msg = (
+                "--prior must be written PARAM=FAMILY:NUMBERS, for example k=exponential:1, "
+                f"got {text!r}"
+            )
+            raise DriftbayesError(msg)
+        priors[name] = parse_prior(prior)
+    return make_hypotheses(
+        [name for name in args.models.split(",") if name],
+        trajectories,
+        priors=priors,
+        u_rms=args.u_rms,
+        timescale=args.timescale,
+    )
+
+
+def model_prior(args: argparse.Namespace) -> list[float] | None:
+    """Probabilities of the models before the data."""
+    if args.model_prior is None:
+        return None
+    return _numbers("--model-prior", args.model_prior.split(","))
+
+
+def parse_taus(text: str) -> list[float]:
+    """Sampling times from `a,b,c`, `low:high:count` (even) or `low:high:countlog` (even in log)."""
+    import numpy as np
+
+    if ":" not in text:
+        return _numbers("--taus", text.split(","))
+    parts = text.split(":")
+    is_log = parts[-1].endswith("log")
+    wanted = f"--taus must be written a,b,c or low:high:count or low:high:countlog, got {text!r}"
+    if len(parts) != 3:
+        raise DriftbayesError(wanted)
+    try:
+        low, high, count = float(parts[0]), float(parts[1]), int(parts[2].removesuffix("log"))
+    except ValueError:
+        raise DriftbayesError(wanted) from None
+    if not (0 < low <= high < float("inf")) or count < 1:
+        msg = f"--taus needs 0 < low <= high and a count of 1 or more, got {text!r}"
+        raise DriftbayesError(msg)
+    space = np.geomspace if is_log else np.linspace
+    return [float(tau) for tau in space(low, high, count)]
+
+
+def _numbers(option: str, texts: list[str]) -> list[float]:
+    try:
+        return [float(text) for text in texts]
+    except ValueError:
+        msg = f"{option} must be numbers separated by commas, got {','.join(texts)!r}"
+        raise DriftbayesError(msg) from None
+
+
+def _parse_columns(text: str | None) -> dict[str, str | None] | None:
+    if text is None:
+        return None
+    pairs = [item.partition("=") for item in text.split(",") if item]
+    if any(not equals for _, equals, _ in pairs):
+        msg = f"--columns must be written NAME=COLUMN,..., for example x=lon,y=lat, got {text!r}"
+        raise DriftbayesError(msg)
+    return {name: column or None for name, _, column in pairs}
+
+
+def _parse_period(text: str, n_dim: int) -> list[float | None]:
+    parts = text.split(",")
+    if len(parts) == 1:
+        parts = parts * n_dim
+    return [None if part == "-" else _numbers("--period", [part])[0] for part in parts]

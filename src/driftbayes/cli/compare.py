@@ -1,0 +1,136 @@
+"""Which model explains the displacements at one sampling time tau, and how sure we are."""
+
+__all__ = ["add_parser", "run"]
+
+import argparse
+import math
+from typing import TYPE_CHECKING
+
+from driftbayes.cli import _console, _options
+from driftbayes.errors import DriftbayesError
+
+if TYPE_CHECKING:
+    from driftbayes.comparison import Comparison
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the parser."""
+    parser = subparsers.add_parser("compare", help=__doc__, description=__doc__)
+    _options.add_reading(parser)
+    parser.add_argument(
+        "--tau",
+        required=True,
+        help="sampling time, a multiple of the recording interval; 'all' for irregular times",
+    )
+    _options.add_data(parser)
+    _options.add_inference(parser)
+    parser.add_argument(
+        "--sensitivity",
+        action="store_true",
+        help="show ln K for prior scales divided and multiplied by 4 (always, for default priors)",
+    )
+    _options.add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, compare, print."""
+    from driftbayes.cli._jax import prepare_jax
+
+    tau = _parse_tau(args.tau)
+    trajectories = _options.read(args)
+    prepare_jax()
+    from driftbayes.comparison import compare
+    from driftbayes.displacements import displacements
+
+    data = displacements(trajectories, tau, n_tau=args.n_tau, windows=args.windows, gaps=args.gaps)
+    setup = _options.setup(args, trajectories)
+    if data.n_unused:
+        _console.note(f"{data.n_unused} trajectories are too short for this tau and were not used")
+    _console.note(setup.note)
+    result = compare(
+        setup.hypotheses,
+        data,
+        method=args.method,
+        coords=args.coords,
+        prior_probabilities=_options.model_prior(args),
+        sensitivity=setup.from_data or args.sensitivity,
+    )
+    if args.json:
+        _console.print_json({**result.to_json(), "priors_from_data": setup.from_data})
+    else:
+        print_comparison(result)
+    return 0
+
+
+def print_comparison(result: "Comparison") -> None:
+    """The comparison as tables and a sentence, on stdout."""
+    from driftbayes.models import MODELS
+
+    unit = f" {result.time_unit}" if result.time_unit else ""
+    rows = []
+    for name, e in result.evidences.items():
+        rows.append(
+            [
+                name,
+                f"{e.log_evidence:.4f}{_error_bar(e.log_evidence_err)}",
+                f"{e.log_likelihood_at_map:.3f}",
+                f"{e.log_occam_factor:.3f}",
+                f"{e.information_gain:.3f}",
+                f"{result.probabilities[name]:.4g}",
+                e.status.value,
+            ]
+        )
+    title = (
+        f"tau = {result.tau:g}{unit}: {result.n_particles} particles, up to {result.n_steps} "
+        f"steps, {result.n_dim}D, {result.n_displacements} displacements ({result.method})"
+    )
+    columns = ["model", "ln Z", "ln L at MAP", "ln Occam", "information", "probability", "status"]
+    _console.print_table(title, columns, rows)
+    parameters = []
+    for name, e in result.evidences.items():
+        for parameter, about in MODELS[name].parameters.items():
+            low, high = e.posterior_quantiles[parameter][[0, -1]]
+            parameters.append(
+                [
+                    f"{name}.{parameter}",
+                    about.unit(result.length_unit, result.time_unit),
+                    f"{e.map[parameter]:.5g}",
+                    f"{e.posterior_mean[parameter]:.5g} ± {e.posterior_sd[parameter]:.2g}",
+                    f"{low:.4g} … {high:.4g}",
+                    e.priors[parameter],
+                ]
+            )
+    columns = ["parameter", "unit", "MAP", "posterior mean ± sd", "95 %", "prior"]
+    _console.print_table("Var(Δx_i) = 2κτ per axis", columns, parameters, left=2)
+    for pair, log_k in result.log_bayes_factors.items():
+        print(f"ln K({pair}) = {log_k:.4f}{_error_bar(result.log_bayes_factor_errs[pair])}")
+    if result.sensitivity and result.log_bayes_factors:
+        pairs = list(result.log_bayes_factors)
+        lines = [
+            [
+                f"{', '.join(row['scaled'])} × {row['factor']:g}",
+                *(f"{row['log_bayes_factors'][pair]:.3f}" for pair in pairs),
+            ]
+            for row in result.sensitivity
+        ]
+        names = ["scale of the prior of", *(f"ln K({pair})" for pair in pairs)]
+        _console.print_table("If the priors had other scales", names, lines)
+    for e in result.evidences.values():
+        for warning in e.warnings:
+            print(f"warning: {e.hypothesis}: {warning}")
+    print(f"verdict: {result.verdict}")
+
+
+def _error_bar(error: float) -> str:
+    return "" if math.isnan(error) else f" ± {error:.0e}"
+
+
+def _parse_tau(text: str) -> float | None:
+    if text == "all":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        msg = f"--tau must be a number or 'all', got {text!r}"
+        raise DriftbayesError(msg) from None

@@ -1,0 +1,102 @@
+"""How the verdict between models changes with the sampling time tau."""
+
+__all__ = ["add_parser", "run"]
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from driftbayes.cli import _console, _options
+
+if TYPE_CHECKING:
+    from driftbayes.comparison import Scan
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the parser."""
+    parser = subparsers.add_parser("scan", help=__doc__, description=__doc__)
+    _options.add_reading(parser)
+    parser.add_argument(
+        "--taus",
+        required=True,
+        metavar="LOW:HIGH:COUNT[log]",
+        help="sampling times, for example 0.01:100:100log, or 1,2,5; snapped to multiples of the "
+        "recording interval",
+    )
+    _options.add_data(parser)
+    _options.add_inference(parser)
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE.nc", help="write NetCDF here")
+    _options.add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, scan, write, print."""
+    from driftbayes.cli._jax import prepare_jax
+
+    taus = _options.parse_taus(args.taus)
+    trajectories = _options.read(args)
+    prepare_jax()
+    from driftbayes.comparison import scan
+    from driftbayes.io import write_scan
+
+    setup = _options.setup(args, trajectories)
+    _console.note(setup.note)
+    with _console.progress_bar() as progress:
+        result = scan(
+            trajectories,
+            setup.hypotheses,
+            taus,
+            n_tau=args.n_tau,
+            windows=args.windows,
+            gaps=args.gaps,
+            method=args.method,
+            coords=args.coords,
+            prior_probabilities=_options.model_prior(args),
+            progress=progress,
+        )
+    n_found = len(result.comparisons) + len(result.skipped)
+    if n_found < len(taus):
+        _console.note(
+            f"{len(taus)} requested values of tau fall on {n_found} multiples of the recording "
+            f"interval {trajectories.recording_interval:g}"
+        )
+    if result.skipped:
+        last = list(result.skipped.items())[-1]
+        _console.note(f"{len(result.skipped)} values of tau were left out: {last[1]}")
+    if args.output is not None:
+        write_scan(result.to_dataset(), args.output)
+        _console.note(f"wrote {args.output}")
+    if args.json:
+        _console.print_json(result.to_json())
+    else:
+        print_scan(result)
+    return 0
+
+
+def print_scan(result: "Scan") -> None:
+    """The scan as a table and one sentence per model, on stdout."""
+    names = [(model, name) for model in result.models for name in result.consistency[model]]
+    pairs = list(result.comparisons[0].log_bayes_factors)
+    rows = []
+    for comparison in result.comparisons:
+        row = [f"{comparison.tau:.4g}", f"{comparison.n_displacements}"]
+        for model, name in names:
+            e = comparison.evidences[model]
+            found = result.consistency[model][name]
+            inside = found is not None and found.tau_min <= comparison.tau <= found.tau_max
+            mark = "·" if inside else " "
+            row.append(f"{e.posterior_mean[name]:.4g} ± {e.posterior_sd[name]:.1g} {mark}")
+        row += [f"{comparison.log_bayes_factors[pair]:.2f}" for pair in pairs]
+        row.append(f"{comparison.probabilities[comparison.best]:.3f} {comparison.best}")
+        doubts = [e.hypothesis for e in comparison.evidences.values() if e.warnings]
+        row.append(f"see warnings: {', '.join(doubts)}" if doubts else "")
+        rows.append(row)
+    first = result.comparisons[0]
+    unit = f" ({first.time_unit})" if first.time_unit else ""
+    columns = [f"tau{unit}", "data", *(f"{m}.{n}" for m, n in names)]
+    columns += [f"ln K({pair})" for pair in pairs] + ["probability", "doubts"]
+    title = f"posterior mean ± sd; · inside the consistent range; {first.method}"
+    _console.print_table(title, columns, rows, left=0)
+    for sentence in result.sentences.values():
+        print(sentence)

@@ -1,0 +1,66 @@
+"""Exact trajectories from a model, to a file."""
+
+__all__ = ["add_parser", "run"]
+
+import argparse
+from pathlib import Path
+
+from driftbayes.cli import _console
+from driftbayes.errors import DriftbayesError
+
+# Known here so that --help need not import the models; a test compares the two.
+PARAMETERS = {"brownian": ("kappa",), "langevin": ("gamma", "k")}
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the parser."""
+    parser = subparsers.add_parser("simulate", help=__doc__, description=__doc__)
+    models = parser.add_subparsers(dest="model", metavar="MODEL", required=True)
+    for model, parameters in PARAMETERS.items():
+        sub = models.add_parser(model, help=f"parameters {', '.join(parameters)}")
+        for name in parameters:
+            sub.add_argument(f"--{name}", type=float, required=True)
+        sub.add_argument("--particles", type=int, required=True)
+        sub.add_argument("--steps", type=int, required=True, help="steps per particle")
+        sub.add_argument("--tau", type=float, required=True, help="time between positions")
+        sub.add_argument("--dim", type=int, default=2, help="1 to 3 (default: 2)")
+        sub.add_argument("--seed", type=int, default=0, help="(default: 0)")
+        sub.add_argument("-o", "--output", type=Path, required=True, help="CSV, Parquet or NetCDF")
+        sub.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Simulate and write."""
+    theta = {name: getattr(args, name) for name in PARAMETERS[args.model]}
+    numbers = {**theta, "tau": args.tau, "particles": args.particles, "steps": args.steps}
+    for name, value in numbers.items():
+        if not 0 < value < float("inf"):
+            msg = f"--{name} must be a positive number, got {value}"
+            raise DriftbayesError(msg)
+    if not 1 <= args.dim <= 3:
+        msg = f"--dim must be 1, 2 or 3, got {args.dim}"
+        raise DriftbayesError(msg)
+    from driftbayes.cli._jax import prepare_jax
+
+    prepare_jax()
+    import jax
+    import numpy as np
+
+    from driftbayes.io import write_trajectories
+    from driftbayes.models import MODELS
+    from driftbayes.trajectories import Trajectories
+
+    positions = MODELS[args.model](**theta).simulate(
+        jax.random.key(args.seed),
+        n_particles=args.particles,
+        n_steps=args.steps,
+        n_dim=args.dim,
+        tau=args.tau,
+    )
+    provenance = {"simulated": args.model, **numbers, "dim": args.dim, "seed": args.seed}
+    trajectories = Trajectories.from_arrays(
+        np.asarray(positions), dt=args.tau, provenance=provenance
+    )
+    write_trajectories(trajectories, args.output)
+    _console.note(f"wrote {args.output}: {trajectories!r}")
+    return 0

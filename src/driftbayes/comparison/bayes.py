@@ -1,0 +1,282 @@
+"""Bayes factors, model probabilities, and the verdict in words."""
+
+__all__ = ["Comparison", "compare", "log_bayes_factor", "model_probabilities", "strength"]
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from driftbayes.displacements import Displacements
+from driftbayes.errors import DriftbayesError, Status
+from driftbayes.inference import Batch, Evidence, Hypothesis, Method, evidence_batch
+from driftbayes.inference.laplace import Coords
+
+# Kass and Raftery (1995): 2 ln K of 2, 6 and 10.
+_SCALE = ((5.0, "very strongly"), (3.0, "strongly"), (1.0, "positively"))
+
+
+def strength(log_bayes_factor: float) -> str:
+    """Kass and Raftery's word for |ln K|; "indistinguishable" below 1."""
+    for threshold, word in _SCALE:
+        if abs(log_bayes_factor) >= threshold:
+            return word
+    return "indistinguishable"
+
+
+def log_bayes_factor(m1: Evidence, m0: Evidence) -> float:
+    r"""$\ln K_{1,0} = \ln p(D \mid M_1) - \ln p(D \mid M_0)$. Paper: [eq:bayes-factor].
+
+    Positive if the data favour `m1`. Refused for evidences of different data, tau or units.
+    """
+    _check_same_data([m1, m0])
+    return m1.log_evidence - m0.log_evidence
+
+
+def log_bayes_factor_err(m1: Evidence, m0: Evidence) -> float:
+    """Error of ln K, one sigma; NaN if a method has none."""
+    return float(np.hypot(m1.log_evidence_err, m0.log_evidence_err))
+
+
+def model_probabilities(
+    evidences: Sequence[Evidence], prior_probabilities: Sequence[float] | None = None
+) -> np.ndarray:
+    r"""$p(M_i \mid D) \propto p(D \mid M_i)\, p(M_i)$: probabilities within the set of models.
+
+    Args:
+        evidences: Evidences of the same data.
+        prior_probabilities: $p(M_i)$, by default equal; normalised here.
+    """
+    _check_same_data(evidences)
+    n = len(evidences)
+    prior = np.full(n, 1.0 / n)
+    if prior_probabilities is not None:
+        prior = np.asarray(prior_probabilities, dtype=float)
+        if prior.shape != (n,) or not (np.isfinite(prior).all() and (prior > 0).all()):
+            msg = (
+                f"prior_probabilities must be {n} positive numbers, one per model, "
+                f"got {list(prior_probabilities)}"
+            )
+            raise DriftbayesError(msg)
+    logs = np.array([e.log_evidence for e in evidences]) + np.log(prior / prior.sum())
+    if not np.isfinite(logs).any():
+        return np.full(n, np.nan)
+    weights = np.exp(logs - np.nanmax(logs))
+    return weights / np.nansum(weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What the data at one tau say of several hypotheses.
+
+    Args:
+        evidences: The evidence of each hypothesis, by name.
+        probabilities: Probability of each within this set.
+        tau: Sampling time.
+        n_particles: Trajectories used.
+        n_steps: Steps per run; of the longest if they differ.
+        n_dim: Spatial dimensions.
+        n_displacements: Scalar displacements in all.
+        time_unit: Name of the unit of tau.
+        length_unit: Name of the unit of length.
+        sensitivity: ln K under other priors, if asked for.
+    """
+
+    evidences: Mapping[str, Evidence]
+    probabilities: Mapping[str, float]
+    tau: float
+    n_particles: int
+    n_steps: int
+    n_dim: int
+    n_displacements: int
+    time_unit: str = ""
+    length_unit: str = ""
+    sensitivity: tuple[Mapping[str, Any], ...] = field(default=())
+
+    @property
+    def data_fingerprint(self) -> str:
+        """Hash of the data, tau and units."""
+        return next(iter(self.evidences.values())).data_fingerprint
+
+    @property
+    def method(self) -> str:
+        """Method of the evidences."""
+        first = next(iter(self.evidences.values()))
+        return f"{first.method} ({first.coords})" if first.coords else first.method
+
+    @property
+    def log_bayes_factors(self) -> dict[str, float]:
+        """Ln K of every pair, the later model against the earlier: "langevin:brownian"."""
+        return {
+            f"{b}:{a}": log_bayes_factor(self.evidences[b], self.evidences[a])
+            for a, b in combinations(self.evidences, 2)
+        }
+
+    @property
+    def log_bayes_factor_errs(self) -> dict[str, float]:
+        """Errors of the former."""
+        return {
+            f"{b}:{a}": log_bayes_factor_err(self.evidences[b], self.evidences[a])
+            for a, b in combinations(self.evidences, 2)
+        }
+
+    @property
+    def best(self) -> str:
+        """Name of the most probable model."""
+        return max(self.probabilities, key=lambda name: np.nan_to_num(self.probabilities[name]))
+
+    @property
+    def verdict(self) -> str:
+        """One sentence on the scale of Kass and Raftery."""
+        at = f"at tau = {self.tau:g} {self.time_unit}".rstrip()
+        failed = [n for n, e in self.evidences.items() if not np.isfinite(e.log_evidence)]
+        if failed:
+            return f"no verdict {at}: the evidence of {', '.join(failed)} could not be computed"
+        ranked = sorted(self.evidences.values(), key=lambda e: -e.log_evidence)
+        best = ranked[0]
+        if len(ranked) == 1:
+            sentence = f"{best.hypothesis} is the only model considered {at}"
+        else:
+            log_k = best.log_evidence - ranked[1].log_evidence
+            word = strength(log_k)
+            if word == "indistinguishable":
+                sentence = (
+                    f"{ranked[1].hypothesis} and {best.hypothesis} are indistinguishable {at} "
+                    f"(ln K = {log_k:.2f}, below 1)"
+                )
+            else:
+                sentence = (
+                    f"{best.hypothesis} is {word} favoured over {ranked[1].hypothesis} {at} "
+                    f"(ln K = {log_k:.4g})"
+                )
+        unknown = [
+            f"{name} of {e.hypothesis}"
+            for e in self.evidences.values()
+            for name in e.unidentified_parameters
+        ]
+        if unknown:
+            sentence += f"; not identifiable: {', '.join(unknown)}"
+        doubtful = [n for n, e in self.evidences.items() if e.status is not Status.OK]
+        if doubtful:
+            sentence += f"; with doubts about {', '.join(doubtful)}, see the warnings"
+        return sentence
+
+    def to_json(self) -> dict[str, Any]:
+        """The comparison as plain numbers and text."""
+        models = {
+            name: {**e.to_json(), "probability": _finite(self.probabilities[name])}
+            for name, e in self.evidences.items()
+        }
+        result: dict[str, Any] = {
+            "tau": self.tau,
+            "n_particles": self.n_particles,
+            "n_steps": self.n_steps,
+            "n_dim": self.n_dim,
+            "n_displacements": self.n_displacements,
+            "length_unit": self.length_unit,
+            "time_unit": self.time_unit,
+            "data_fingerprint": self.data_fingerprint,
+            "method": self.method,
+            "models": models,
+            "log_bayes_factors": {k: _finite(v) for k, v in self.log_bayes_factors.items()},
+            "log_bayes_factor_errs": {k: _finite(v) for k, v in self.log_bayes_factor_errs.items()},
+            "verdict": self.verdict,
+        }
+        if self.sensitivity:
+            result["prior_sensitivity"] = [dict(row) for row in self.sensitivity]
+        return result
+
+    def __repr__(self) -> str:
+        """The verdict."""
+        return f"<Comparison: {self.verdict}>"
+
+
+def compare(
+    hypotheses: Sequence[Hypothesis],
+    data: Displacements,
+    *,
+    method: Method = "auto",
+    coords: Coords = "natural",
+    prior_probabilities: Sequence[float] | None = None,
+    sensitivity: bool = False,
+) -> Comparison:
+    """Compare hypotheses on the same displacements.
+
+    Args:
+        hypotheses: Model families with their priors, of different names.
+        data: Displacements at one tau.
+        method: "auto" integrates exactly; "laplace" is the paper's approximation.
+        coords: Coordinates of Laplace's method.
+        prior_probabilities: Probabilities of the models before the data, by default equal.
+        sensitivity: Whether to repeat the comparison with prior scales divided and multiplied by 4.
+    """
+    from driftbayes.comparison.sensitivity import sensitivity_rows, variants
+
+    _check_names(hypotheses)
+    batch = Batch.of(data)
+    cases = variants(hypotheses) if sensitivity else []
+    all_evidences: dict[str, list[Evidence]] = {}
+    for hypothesis in hypotheses:
+        # The prior as given and its variants in one batch: compiled once.
+        priors = [
+            hypothesis,
+            *(hypothesis.rescaled(case.factors_for(hypothesis)) for case in cases),
+        ]
+        all_evidences[hypothesis.name] = evidence_batch(priors, batch, method=method, coords=coords)
+    evidences = {name: many[0] for name, many in all_evidences.items()}
+    return comparison_of(
+        list(evidences.values()),
+        data,
+        prior_probabilities,
+        sensitivity=sensitivity_rows(cases, all_evidences),
+    )
+
+
+def comparison_of(
+    evidences: Sequence[Evidence],
+    data: Displacements,
+    prior_probabilities: Sequence[float] | None = None,
+    sensitivity: tuple[Mapping[str, Any], ...] = (),
+) -> Comparison:
+    """The comparison of evidences that were computed for these data."""
+    probabilities = model_probabilities(evidences, prior_probabilities)
+    return Comparison(
+        evidences={e.hypothesis: e for e in evidences},
+        probabilities={
+            e.hypothesis: float(p) for e, p in zip(evidences, probabilities, strict=True)
+        },
+        tau=data.tau,
+        n_particles=data.n_particles,
+        n_steps=data.n_steps,
+        n_dim=data.n_dim,
+        n_displacements=data.n_displacements,
+        time_unit=data.time_unit,
+        length_unit=data.length_unit,
+        sensitivity=sensitivity,
+    )
+
+
+def _check_names(hypotheses: Sequence[Hypothesis]) -> None:
+    names = [hypothesis.name for hypothesis in hypotheses]
+    if not names or len(set(names)) != len(names):
+        msg = f"expected one or more hypotheses of different models, got {names}"
+        raise DriftbayesError(msg)
+
+
+def _check_same_data(evidences: Sequence[Evidence]) -> None:
+    fingerprints = {e.data_fingerprint for e in evidences}
+    if len(fingerprints) != 1:
+        parts = ", ".join(
+            f"{e.hypothesis}: {e.data_fingerprint} (tau = {e.tau:g})" for e in evidences
+        )
+        msg = (
+            f"evidences compare only for the same data, tau and units, got {parts}; "
+            "compute them again from one set of displacements"
+        )
+        raise DriftbayesError(msg)
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,142 @@
+"""Sampling-time consistency: over which tau one value of a parameter explains all estimates."""
+
+__all__ = ["ConsistentRange", "consistent_range", "describe_consistency"]
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from driftbayes.typing import FloatArray
+
+TOLERANCE = 0.05
+# A run of fewer sampling times shows nothing.
+MIN_TAUS = 3
+_CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class ConsistentRange:
+    """Sampling times over which a parameter is consistent, and its value there.
+
+    Args:
+        tau_min: Smallest of them.
+        tau_max: Largest of them.
+        n_taus: How many were tried between these.
+        value: The common value, by precision-weighted mean of ln θ.
+        sd: Error of that value, taking the estimates as independent.
+    """
+
+    tau_min: float
+    tau_max: float
+    n_taus: int
+    value: float
+    sd: float
+
+
+def consistent_range(
+    taus: FloatArray,
+    log_mean: FloatArray,
+    log_sd: FloatArray,
+    identified: np.ndarray,
+    tolerance: float = TOLERANCE,
+) -> ConsistentRange | None:
+    r"""The longest range of tau over which a parameter's estimates agree.
+
+    The rule: a run of at least three successive sampling times, at each of which the parameter is
+    identified, is consistent if one value explains all its estimates, and if they do not drift.
+    With $m_i, s_i$ the posterior mean and standard deviation of ln θ at $\tau_i$ and ε = 0.05,
+
+    $$\min_m \sum_i \frac{(m_i - m)^2}{s_i^2 + \epsilon^2} \le \chi^2_{0.95}(n - 1), \qquad
+      |b| \ln\frac{\tau_\mathrm{max}}{\tau_\mathrm{min}}
+      \le \max(\epsilon, 2 \sigma_b \ln\frac{\tau_\mathrm{max}}{\tau_\mathrm{min}}),$$
+
+    where $b \pm \sigma_b$ is the slope of m against ln τ, weighted by $1/s_i^2$. Of all such runs the
+    one with the largest ratio of its ends is taken. Estimates from the same trajectories are
+    correlated, which makes the rule lenient.
+
+    Args:
+        taus: Sampling times, increasing.
+        log_mean: Posterior mean of ln θ at each.
+        log_sd: Posterior standard deviation of ln θ at each.
+        identified: Whether the data say something of the parameter at each.
+        tolerance: ε: differences this small count as none whatever the error bars; 5 %.
+    """
+    from scipy.stats import chi2
+
+    n = len(taus)
+    usable = identified & np.isfinite(log_mean) & np.isfinite(log_sd) & (log_sd > 0)
+    if not usable.any():
+        return None
+    sd = np.where(usable, log_sd, 1.0)
+    # Sums over any run are differences of cumulative ones; centred, so that no digits are lost.
+    mean = np.where(usable, log_mean - np.mean(log_mean[usable]), 0.0)
+    place = np.log(taus) - np.mean(np.log(taus))
+    tolerant = np.where(usable, 1 / (sd**2 + tolerance**2), 0.0)
+    strict = np.where(usable, 1 / sd**2, 0.0)
+    scatter = _cumulative(tolerant, tolerant * mean, tolerant * mean**2)
+    trend = _cumulative(
+        strict, strict * place, strict * place**2, strict * mean, strict * place * mean
+    )
+    bad = np.concatenate([[0], np.cumsum(~usable)])
+    limits = chi2.ppf(_CONFIDENCE, np.maximum(np.arange(n + 1) - 1, 1))
+    best: tuple[float, int, int] | None = None
+    for i in range(n):
+        for j in range(n, i + MIN_TAUS - 1, -1):
+            span = float(place[j - 1] - place[i])
+            if best is not None and span <= best[0]:
+                break
+            if bad[j] != bad[i]:
+                continue
+            w, wm, wmm = scatter[:, j] - scatter[:, i]
+            v, vx, vxx, vm, vxm = trend[:, j] - trend[:, i]
+            spread = vxx - vx**2 / v
+            drift = abs(vxm - vx * vm / v) / spread * span
+            allowed = max(tolerance, 2 * span / np.sqrt(spread))
+            if wmm - wm**2 / w <= limits[j - i] and drift <= allowed:
+                best = (span, i, j)
+                break
+    if best is None:
+        return None
+    _, i, j = best
+    value = float(np.exp(np.average(log_mean[i:j], weights=tolerant[i:j])))
+    return ConsistentRange(
+        tau_min=float(taus[i]),
+        tau_max=float(taus[j - 1]),
+        n_taus=j - i,
+        value=value,
+        sd=value / float(np.sqrt(strict[i:j].sum())),
+    )
+
+
+def _cumulative(*terms: FloatArray) -> FloatArray:
+    """Cumulative sums, one row per term, starting from zero."""
+    return np.concatenate([np.zeros((len(terms), 1)), np.cumsum(terms, axis=1)], axis=1)
+
+
+def describe_consistency(
+    model: str, ranges: Mapping[str, ConsistentRange | None], time_unit: str = ""
+) -> str:
+    """One sentence: where a model may be used beyond the tau it was fitted at, and with what."""
+    unit = f" {time_unit}" if time_unit else ""
+    lost = [name for name, found in ranges.items() if found is None]
+    kept = {name: found for name, found in ranges.items() if found is not None}
+    if not kept:
+        return (
+            f"{model} is not sampling-time consistent anywhere in the scan: its parameters depend "
+            "on tau and hold only at the tau they were fitted at"
+        )
+    low = max(found.tau_min for found in kept.values())
+    high = min(found.tau_max for found in kept.values())
+    values = ", ".join(f"{name} = {found.value:.4g}" for name, found in kept.items())
+    if lost or low > high:
+        parts = ", ".join(
+            f"{name} from {found.tau_min:g} to {found.tau_max:g}{unit}"
+            for name, found in kept.items()
+        )
+        rest = f"; {', '.join(lost)} nowhere" if lost else ""
+        return f"{model} is consistent only in part: {parts}{rest}"
+    return (
+        f"{model} is sampling-time consistent for tau from {low:g} to {high:g}{unit} ({values}): "
+        "there its parameters do not depend on how often the particles were sampled"
+    )

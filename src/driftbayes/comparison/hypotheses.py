@@ -1,0 +1,96 @@
+"""Hypotheses for named models, with priors from the user, from scales, or from the data."""
+
+__all__ = ["Setup", "make_hypotheses"]
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from driftbayes.diagnostics.scales import data_scales
+from driftbayes.errors import DriftbayesError
+from driftbayes.inference import Hypothesis
+from driftbayes.models import MODELS
+from driftbayes.priors import AbstractPrior, scaling_priors
+from driftbayes.trajectories import Trajectories
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Hypotheses, and where their priors come from.
+
+    Args:
+        hypotheses: The hypotheses.
+        from_data: Whether any prior's scale was taken from the data themselves.
+        note: One sentence that says what the priors are and why.
+    """
+
+    hypotheses: tuple[Hypothesis, ...]
+    from_data: bool
+    note: str
+
+
+def make_hypotheses(
+    names: Sequence[str],
+    trajectories: Trajectories | None = None,
+    *,
+    priors: Mapping[str, AbstractPrior] | None = None,
+    u_rms: float | None = None,
+    timescale: float | None = None,
+) -> Setup:
+    """Hypotheses for models by name.
+
+    Priors come from the first of: `priors`, the scaling rule with `u_rms` and `timescale`, the same
+    rule with scales estimated from the trajectories. The last uses the data twice; it is
+    meant for a first look, and the note says so.
+
+    Args:
+        names: Names of models.
+        trajectories: Where to take scales from if they are not given.
+        priors: Priors by parameter name.
+        u_rms: Root mean square speed.
+        timescale: Time scale of the velocity, for example the eddy turnover time.
+    """
+    unknown = [name for name in names if name not in MODELS]
+    if unknown or not names:
+        msg = (
+            f"unknown model {unknown[0]!r}; known are {', '.join(MODELS)}"
+            if unknown
+            else (f"expected at least one model; known are {', '.join(MODELS)}")
+        )
+        raise DriftbayesError(msg)
+    if (u_rms is None) != (timescale is None):
+        msg = "u_rms and timescale go together: give both or neither"
+        raise DriftbayesError(msg)
+    given = dict(priors or {})
+    models = [MODELS[name] for name in names]
+    needed = [name for model in models for name in model.parameters]
+    extra = [name for name in given if name not in needed]
+    if extra:
+        msg = (
+            f"there is no parameter {extra[0]!r} in {', '.join(names)}; "
+            f"they have {', '.join(dict.fromkeys(needed))}"
+        )
+        raise DriftbayesError(msg)
+    missing = [name for name in dict.fromkeys(needed) if name not in given]
+    from_data = bool(missing) and u_rms is None
+    source = "as given"
+    if missing:
+        if u_rms is None or timescale is None:
+            if trajectories is None:
+                msg = f"no prior for {', '.join(missing)}: give priors, or u_rms and timescale"
+                raise DriftbayesError(msg)
+            scales = data_scales(trajectories)
+            u_rms, timescale = scales.u_rms, scales.timescale
+            source = f"from the data (u_rms = {u_rms:.4g}, timescale = {timescale:.4g})"
+        else:
+            source = f"by scaling (u_rms = {u_rms:.4g}, timescale = {timescale:.4g})"
+        table = scaling_priors(u_rms, timescale)
+        given = {**{name: table[name] for name in missing}, **given}
+    text = ", ".join(f"{name} ~ {given[name].describe()}" for name in dict.fromkeys(needed))
+    note = f"priors {source}: {text}"
+    if from_data:
+        note += "; no scale was given, so the data are used twice: see how ln K moves with them"
+    return Setup(
+        hypotheses=tuple(Hypothesis.from_table(model, given) for model in models),
+        from_data=from_data,
+        note=note,
+    )

@@ -1,0 +1,213 @@
+"""Scan: the comparison as a function of the sampling time tau."""
+
+__all__ = ["Scan", "scan", "scan_displacements"]
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from driftbayes.comparison.bayes import Comparison, comparison_of
+from driftbayes.comparison.consistency import (
+    ConsistentRange,
+    consistent_range,
+    describe_consistency,
+)
+from driftbayes.displacements import Displacements, Gaps, Windows, displacements, snap_taus
+from driftbayes.errors import DriftbayesError
+from driftbayes.inference import (
+    Batch,
+    Evidence,
+    Hypothesis,
+    Method,
+    evidence,
+    evidence_batch,
+)
+from driftbayes.inference.laplace import Coords
+from driftbayes.likelihood import SecondMoments
+from driftbayes.trajectories import Trajectories
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """Comparisons along tau, and the range over which each parameter is consistent.
+
+    Args:
+        comparisons: One per tau, increasing.
+        skipped: Sampling times that gave no displacements, with the reason.
+        attributes: What is needed to repeat the scan.
+    """
+
+    comparisons: tuple[Comparison, ...]
+    skipped: Mapping[float, str] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def taus(self) -> np.ndarray:
+        """Sampling times."""
+        return np.array([comparison.tau for comparison in self.comparisons])
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of the models."""
+        return tuple(self.comparisons[0].evidences)
+
+    def evidences(self, model: str) -> list[Evidence]:
+        """Evidences of one model along tau."""
+        return [comparison.evidences[model] for comparison in self.comparisons]
+
+    @cached_property
+    def consistency(self) -> dict[str, dict[str, ConsistentRange | None]]:
+        """For each model and parameter the range of tau over which it is consistent."""
+        result: dict[str, dict[str, ConsistentRange | None]] = {}
+        for model in self.models:
+            records = self.evidences(model)
+            result[model] = {
+                name: consistent_range(
+                    self.taus,
+                    np.array([e.log_mean[name] for e in records]),
+                    np.array([e.log_sd[name] for e in records]),
+                    np.array([name not in e.unidentified_parameters for e in records]),
+                )
+                for name in records[0].map
+            }
+        return result
+
+    @property
+    def sentences(self) -> dict[str, str]:
+        """For each model one sentence on its consistency."""
+        unit = self.comparisons[0].time_unit
+        return {
+            model: describe_consistency(model, ranges, unit)
+            for model, ranges in self.consistency.items()
+        }
+
+    def consistency_json(self) -> dict[str, Any]:
+        """Consistency as plain numbers and text."""
+        return {
+            model: {
+                **{name: None if r is None else asdict(r) for name, r in ranges.items()},
+                "sentence": self.sentences[model],
+            }
+            for model, ranges in self.consistency.items()
+        }
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """The comparisons as plain numbers and text, each with the consistency of the whole."""
+        consistency = self.consistency_json()
+        return [{**c.to_json(), "consistency": consistency} for c in self.comparisons]
+
+    def to_dataset(self) -> "xr.Dataset":
+        """The scan as an xarray Dataset along tau, model, parameter and pair of models."""
+        from driftbayes.comparison.dataset import scan_dataset
+
+        return scan_dataset(self)
+
+    def __repr__(self) -> str:
+        """How many tau, from where to where, for which models."""
+        taus = self.taus
+        return (
+            f"<Scan: {len(taus)} values of tau from {taus[0]:g} to {taus[-1]:g}, "
+            f"{', '.join(self.models)}>"
+        )
+
+
+def scan(
+    trajectories: Trajectories,
+    hypotheses: Sequence[Hypothesis],
+    taus: Iterable[float],
+    *,
+    n_tau: int | None = None,
+    windows: Windows = "first",
+    gaps: Gaps = "split",
+    method: Method = "auto",
+    coords: Coords = "natural",
+    prior_probabilities: Sequence[float] | None = None,
+    progress: Progress | None = None,
+) -> Scan:
+    """Compare hypotheses at many sampling times of the same trajectories.
+
+    Args:
+        trajectories: Where the particles were.
+        hypotheses: Model families with their priors, the same at every tau.
+        taus: Requested sampling times; the nearest multiples of the recording interval are used.
+        n_tau: Steps per run, or None to use trajectories whole; see `displacements`.
+        windows: Which windows of `n_tau` steps to use; see `displacements`.
+        gaps: What a missing fix does; see `displacements`.
+        method: "auto" integrates exactly; "laplace" is the paper's approximation.
+        coords: Coordinates of Laplace's method.
+        prior_probabilities: Probabilities of the models before the data.
+        progress: Called with a stage, how many are done, and of how many.
+    """
+    many, skipped = [], {}
+    actual = snap_taus(trajectories, taus)
+    for i, tau in enumerate(actual):
+        try:
+            many.append(displacements(trajectories, tau, n_tau=n_tau, windows=windows, gaps=gaps))
+        except DriftbayesError as error:
+            # One tau that the trajectories are too short for must not cost the others.
+            skipped[float(tau)] = str(error)
+        if progress is not None:
+            progress("displacements", i + 1, len(actual))
+    if not many:
+        raise DriftbayesError(next(iter(skipped.values())))
+    result = scan_displacements(
+        many,
+        hypotheses,
+        method=method,
+        coords=coords,
+        prior_probabilities=prior_probabilities,
+        progress=progress,
+    )
+    attributes = {
+        "data_fingerprint": trajectories.fingerprint,
+        "provenance": json.dumps(dict(trajectories.provenance), default=str),
+        "options": json.dumps({"n_tau": n_tau, "windows": windows, "gaps": gaps}),
+    }
+    return Scan(result.comparisons, skipped, attributes)
+
+
+def scan_displacements(
+    many: Sequence[Displacements],
+    hypotheses: Sequence[Hypothesis],
+    *,
+    method: Method = "auto",
+    coords: Coords = "natural",
+    prior_probabilities: Sequence[float] | None = None,
+    progress: Progress | None = None,
+) -> Scan:
+    """Compare hypotheses on several sets of displacements, one per tau, in one computation."""
+    batches = [Batch.of(data) for data in many]
+    table: list[list[Evidence]] = [[] for _ in many]
+    regular = [i for i, batch in enumerate(batches) if isinstance(batch.data, SecondMoments)]
+    others = [i for i in range(len(many)) if i not in set(regular)]
+    done, total = 0, len(hypotheses) * len(many)
+    for hypothesis in hypotheses:
+        found: dict[int, Evidence] = {}
+        if regular:
+            stacked = Batch.stack([batches[i] for i in regular])
+            records = evidence_batch([hypothesis], stacked, method=method, coords=coords)
+            found = dict(zip(regular, records, strict=True))
+            done += len(regular)
+            if progress is not None:
+                progress("evidence", done, total)
+        for i in others:
+            found[i] = evidence(hypothesis, batches[i], method=method, coords=coords)
+            done += 1
+            if progress is not None:
+                progress("evidence", done, total)
+        for i, record in found.items():
+            table[i].append(record)
+    comparisons = [
+        comparison_of(records, data, prior_probabilities)
+        for records, data in zip(table, many, strict=True)
+    ]
+    return Scan(tuple(sorted(comparisons, key=lambda comparison: comparison.tau)))

@@ -1,0 +1,124 @@
+"""The common time grid: which lags lie on it, and ragged data laid out on it, batch by batch."""
+
+__all__ = ["Batch", "gridded", "lag_steps"]
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.trajectories import GRID_TOLERANCE, Trajectories
+from driftbayes.typing import FloatArray, IntArray
+
+# Grid points per batch: small enough to stay in cache, large enough that Python's loop is free.
+BATCH_SIZE = 2**18
+# Below this filling, most of the memory would hold gaps: the times are irregular in all but name.
+MIN_FILLING = 0.01
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Data of a few particles of similar length, on the time grid.
+
+    Args:
+        particles: Numbers of the particles.
+        values: Data (particle, channel, time), zero where there are none.
+        weights: Weight of each grid point (particle, time), zero where there are no data.
+    """
+
+    particles: IntArray
+    values: FloatArray
+    weights: FloatArray
+
+
+def lag_steps(trajectories: Trajectories, n_lags: int, max_lag: float | None) -> IntArray:
+    """Lags in recording intervals: zero, and up to `n_lags` distinct ones on a logarithmic scale.
+
+    Args:
+        trajectories: Where the particles were, at regular times.
+        n_lags: The most positive lags wanted; rounding to whole intervals may leave fewer.
+        max_lag: Largest lag. By default a quarter of the longest trajectory, counted in positions
+            so that a long silence does not stretch it.
+    """
+    dt = trajectories.recording_interval
+    if dt is None:
+        raise DriftbayesError(trajectories.irregular_message())
+    if n_lags != int(n_lags) or n_lags < 1:
+        msg = f"n_lags must be a whole number, 1 or more, got {n_lags}"
+        raise DriftbayesError(msg)
+    if max_lag is None:
+        fixes = np.bincount(trajectories.trajectory_index, weights=trajectories.observed)
+        longest = max(int(fixes.max()) - 1, 1)
+        last = max(longest // 4, min(longest, 4))
+    else:
+        span = int(trajectories.grid_index.max())
+        last = int(max_lag / dt + GRID_TOLERANCE) if np.isfinite(max_lag) else -1
+        if not 1 <= last <= span:
+            unit = f" {trajectories.time_unit}" if trajectories.time_unit else ""
+            msg = (
+                f"max_lag must lie between the recording interval {dt:g}{unit} and the length of "
+                f"the longest trajectory {span * dt:g}{unit}, got {max_lag:g}{unit}"
+            )
+            raise DriftbayesError(msg)
+    steps = np.unique(np.rint(np.geomspace(1, last, int(n_lags))).astype(np.int64))
+    return np.concatenate([[0], steps])
+
+
+def gridded(
+    values: FloatArray, weights: FloatArray, particle: IntArray, index: IntArray, *, reach: int
+) -> Iterator[Batch]:
+    """Lay ragged data out on the grid, shortest particles first, in batches of similar length.
+
+    Args:
+        values: One row of channels per datum.
+        weights: Weight of each datum; 1 for plain averages.
+        particle: Number of the particle of each datum, ascending.
+        index: Place on the grid of each datum, ascending within a particle.
+        reach: Largest lag that will be asked for, in steps. A longer silence is shortened to
+            just beyond it: no pair spans it, so nothing changes but the memory it takes.
+    """
+    if len(particle) == 0:
+        return
+    firsts = np.flatnonzero(np.diff(particle, prepend=particle[0] - 1))
+    advance = np.minimum(np.diff(index, prepend=index[0]), reach + 1)
+    place = np.cumsum(advance)
+    row_sizes = np.diff(np.append(firsts, len(particle)))
+    place -= np.repeat(place[firsts], row_sizes)
+    lengths = place[firsts + row_sizes - 1] + 1
+    filling = len(place) / lengths.sum()
+    if filling < MIN_FILLING:
+        msg = (
+            f"the positions fill only {filling:.1e} of the grid of recording intervals, too few "
+            "for averages at fixed lags; round the times to a coarser interval"
+        )
+        raise DriftbayesError(msg)
+    order = np.argsort(lengths, kind="stable")
+    batch, slot = _assign(lengths[order])
+    batch_of, slot_of = np.empty_like(order), np.empty_like(order)
+    batch_of[order], slot_of[order] = batch, slot
+    rows = np.argsort(np.repeat(batch_of, row_sizes), kind="stable")
+    ends = np.cumsum(np.bincount(batch_of, weights=row_sizes)).astype(np.int64)
+    row_slot = np.repeat(slot_of, row_sizes)
+    for number, end in enumerate(ends):
+        members = order[batch == number]
+        chosen = rows[(ends[number - 1] if number else 0) : end]
+        shape = (len(members), values.shape[1], int(lengths[members].max()))
+        grid, mask = np.zeros(shape), np.zeros((shape[0], shape[2]))
+        slots, places = row_slot[chosen], place[chosen]
+        mask[slots, places] = weights[chosen]
+        for channel in range(shape[1]):
+            grid[slots, channel, places] = values[chosen, channel]
+        yield Batch(particles=particle[firsts[members]], values=grid, weights=mask)
+
+
+def _assign(lengths: IntArray) -> tuple[IntArray, IntArray]:
+    """Batch and slot of each particle, for ascending lengths."""
+    batch, slot = np.empty_like(lengths), np.empty_like(lengths)
+    number, used = 0, 0
+    for i, length in enumerate(lengths):
+        if used and (used + 1) * length > BATCH_SIZE:
+            number, used = number + 1, 0
+        batch[i], slot[i] = number, used
+        used += 1
+    return batch, slot

@@ -1,0 +1,142 @@
+"""Mean square displacement, absolute diffusivity and Taylor's integral.
+
+One convention throughout: per axis, Var(dX_i) = 2 kappa tau.
+"""
+
+__all__ = [
+    "DisplacementSums",
+    "absolute_diffusivity",
+    "displacement_sums",
+    "taylor_integral",
+    "taylor_shares",
+]
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from driftbayes.diagnostics._grid import gridded
+from driftbayes.diagnostics.lvaf import VelocitySums, autocovariance_batches
+from driftbayes.errors import DriftbayesError
+from driftbayes.trajectories import Trajectories
+from driftbayes.typing import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class DisplacementSums:
+    """Sums of powers of displacements, averaged over axes, each (particle, lag).
+
+    Args:
+        second: Sum of dX² over the pairs of each particle.
+        fourth: Sum of dX⁴ over the pairs of each particle.
+        counts: Number of pairs of fixes of each particle.
+    """
+
+    second: FloatArray
+    fourth: FloatArray
+    counts: FloatArray
+
+    @property
+    def mean_square(self) -> FloatArray:
+        r"""Mean square displacement per axis, $\langle (X_i(t + \mathrm{lag}) - X_i(t))^2\rangle$.
+
+        The average is over all (overlapping) start times, particles and axes; NaN where there
+        is no pair.
+        """
+        with np.errstate(invalid="ignore"):
+            return self.second.sum(axis=0) / self.counts.sum(axis=0)
+
+
+def displacement_sums(trajectories: Trajectories, steps: IntArray) -> DisplacementSums:
+    """Second and fourth moments of displacements as sums that can be resampled by particle.
+
+    Args:
+        trajectories: Where the particles were, at regular times. Pairs that lack a fix are left
+            out; the fixes between the two do not matter.
+        steps: Lags in recording intervals; the cost is proportional to their number.
+    """
+    if trajectories.recording_interval is None:
+        raise DriftbayesError(trajectories.irregular_message())
+    shape = (trajectories.n_trajectories, len(steps))
+    second, fourth, counts = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    rows = np.flatnonzero(trajectories.observed)
+    batches = gridded(
+        trajectories.positions[rows],
+        np.ones(len(rows)),
+        trajectories.trajectory_index[rows],
+        trajectories.grid_index[rows],
+        reach=int(steps.max()),
+    )
+    for batch in batches:
+        x, seen = batch.values, batch.weights
+        for column, step in enumerate(steps[steps < seen.shape[1]]):
+            end = seen.shape[1] - step
+            both = seen[:, step:] * seen[:, :end]
+            power = x[:, :, step:] - x[:, :, :end]
+            power *= power
+            second[batch.particles, column] = np.einsum("pct,pt->p", power, both)
+            power *= power
+            fourth[batch.particles, column] = np.einsum("pct,pt->p", power, both)
+            counts[batch.particles, column] = both.sum(axis=1)
+    return DisplacementSums(second / trajectories.n_dim, fourth / trajectories.n_dim, counts)
+
+
+def absolute_diffusivity(mean_square: FloatArray, lag: FloatArray) -> FloatArray:
+    r"""Absolute diffusivity, in the convention Var(dX_i) = 2 kappa tau per axis.
+
+    $$\kappa_\mathrm{abs}(\mathrm{lag}) =
+      \frac{\langle (\Delta X_i)^2 \rangle}{2\,\mathrm{lag}}$$
+
+    Ballistic, $r(0)\,\mathrm{lag}/2$, while the particle remembers its velocity; flat once it
+    has forgotten it. NaN at lag 0.
+    """
+    with np.errstate(invalid="ignore"):
+        return mean_square / (2 * lag)
+
+
+def taylor_integral(lvaf: FloatArray, dt: float) -> FloatArray:
+    r"""Taylor's diffusivity: the velocity autocovariance integrated up to each lag.
+
+    $$\kappa_\mathrm{T}(n\,dt) = \int_0^{n\,dt} r\,\mathrm{d}\,\mathrm{lag}
+      = dt\,\Bigl(\tfrac12 r_0 + r_1 + \dots + r_{n-1} + \tfrac12 r_n\Bigr)$$
+
+    With finite-difference velocities the trapezoid rule is no approximation. A displacement is
+    the sum of its steps, so $\mathrm{MSD}_n = dt^2\,(n r_0 + 2\sum_{m<n} (n - m)\,r_m)$, and
+
+    $$\kappa_\mathrm{T}(n\,dt) = \frac12\;
+      \frac{\mathrm{MSD}_{n+1} - \mathrm{MSD}_{n-1}}{2\,dt}$$
+
+    exactly: half the central difference of the mean square displacement. (Averages over a finite
+    record differ from this by the ends of the record, which enter the two sides differently.)
+
+    Args:
+        lvaf: r at every lag 0, dt, 2 dt, ...; beyond a NaN the integral is not known.
+        dt: Recording interval.
+    """
+    return dt * (np.cumsum(lvaf) - 0.5 * lvaf[0] - 0.5 * lvaf)
+
+
+def taylor_shares(
+    trajectories: Trajectories, steps: IntArray, sums: VelocitySums, dt: float
+) -> FloatArray:
+    r"""What one more copy of each particle would add to Taylor's integral, (particle, lag).
+
+    $$a_p(n\,dt) = \int_0^{n\,dt} \frac{s_p - r\,n_p}{\sum_q n_q}\,\mathrm{d}\,\mathrm{lag}$$
+
+    with $s_p$, $n_p$ the sum and number of pairs of particle $p$. A resample with weights $W_p$
+    then changes the integral by $\sum_p W_p a_p$: to first order in general, exactly if all
+    particles have the same fixes. It spares keeping every lag of every particle.
+    """
+    n_lags = len(sums.pooled_counts)
+    shares = np.zeros((trajectories.n_trajectories, len(steps)))
+    mean = np.where(sums.pooled_counts > 0, sums.lvaf, 0.0)
+    total = np.maximum(sums.pooled_counts, 1.0)
+    for particles, products, pairs in autocovariance_batches(trajectories, n_lags):
+        n = products.shape[1]
+        integrand = (products - mean[:n] * pairs) / total[:n]
+        # One more lag, zero: past its own length a particle changes the integral no further.
+        integrand = np.pad(integrand, ((0, 0), (0, 1)))
+        last = np.minimum(steps, n)
+        cumulative = np.cumsum(integrand, axis=1)[:, last]
+        shares[particles] = cumulative - 0.5 * integrand[:, :1] - 0.5 * integrand[:, last]
+    return dt * shares

@@ -1,0 +1,294 @@
+"""Displacements at one sampling time tau: the data that a model is judged by."""
+
+__all__ = ["Displacements", "displacements", "snap_taus"]
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.trajectories import GRID_TOLERANCE, Trajectories
+from driftbayes.typing import FloatArray, IntArray
+
+Gaps = Literal["split", "keep"]
+Windows = Literal["first", "all"]
+
+
+@dataclass(frozen=True, eq=False)
+class Displacements:
+    r"""Steps $\Delta X_n = X_{n+1} - X_n$ of many runs as one ragged array, run after run.
+
+    A run is a stretch of successive positions without a break. Runs are treated as
+    independent of each other; steps within a run are not.
+
+    Args:
+        dx: Steps, one row each, one column per axis.
+        interval: Time that each step took; equal to `tau` unless gaps were kept.
+        row_sizes: Number of steps of each run.
+        trajectory: Number of the trajectory that each run was cut from.
+        tau: Sampling time, derived from the time stamps; the mean interval if irregular.
+        position_sd: Standard deviation of the error of each position, one more per run than steps.
+        length_unit: Name of the unit of `dx`, empty if unknown.
+        time_unit: Name of the unit of `tau`, empty if unknown.
+        n_unused: Trajectories that gave no run of the requested length.
+    """
+
+    dx: FloatArray
+    interval: FloatArray
+    row_sizes: IntArray
+    trajectory: IntArray
+    tau: float
+    position_sd: FloatArray | None = None
+    length_unit: str = ""
+    time_unit: str = ""
+    n_unused: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse data from which nothing can be inferred."""
+        if self.dx.size == 0:
+            msg = "there are no displacements at this tau; use a smaller tau or longer trajectories"
+            raise DriftbayesError(msg)
+        if not np.any(self.dx):
+            msg = (
+                f"all {len(self.dx)} displacements are zero: no diffusivity can be inferred; "
+                "check the columns and the number of digits in the file"
+            )
+            raise DriftbayesError(msg)
+
+    @classmethod
+    def from_array(
+        cls, dx: ArrayLike, tau: float, *, length_unit: str = "", time_unit: str = ""
+    ) -> "Displacements":
+        """Displacements from a (particle, step, dim) array of steps, all of duration `tau`."""
+        array = np.asarray(dx, dtype=np.float64)
+        if array.ndim != 3:
+            msg = (
+                f"dx has {array.ndim} axes, expected (particle, step, dim); "
+                "to compare many data sets call once for each"
+            )
+            raise DriftbayesError(msg)
+        if not (np.isfinite(tau) and tau > 0):
+            msg = f"tau must be a positive number, got {tau}"
+            raise DriftbayesError(msg)
+        if not np.isfinite(array).all():
+            msg = "dx holds NaN or infinity; cut the trajectories at gaps with displacements()"
+            raise DriftbayesError(msg)
+        n_particles, n_steps, n_dim = array.shape
+        return cls(
+            dx=np.ascontiguousarray(array.reshape(-1, n_dim)),
+            interval=np.full(n_particles * n_steps, float(tau)),
+            row_sizes=np.full(n_particles, n_steps, dtype=np.int64),
+            trajectory=np.arange(n_particles),
+            tau=float(tau),
+            length_unit=length_unit,
+            time_unit=time_unit,
+        )
+
+    @property
+    def n_dim(self) -> int:
+        """Number of spatial dimensions d."""
+        return self.dx.shape[1]
+
+    @property
+    def n_particles(self) -> int:
+        """Number of trajectories that gave at least one step."""
+        return len(np.unique(self.trajectory))
+
+    @property
+    def n_steps(self) -> int:
+        """Number of steps N_tau of a run; of the longest one if they differ."""
+        return int(self.row_sizes.max())
+
+    @property
+    def n_displacements(self) -> int:
+        """Number of scalar displacements: steps times axes."""
+        return self.dx.size
+
+    @cached_property
+    def is_regular(self) -> bool:
+        """Whether every step took tau and positions are exact, so that S is one Toeplitz matrix."""
+        return self.position_sd is None and bool(
+            np.all(np.abs(self.interval - self.tau) <= GRID_TOLERANCE * self.tau)
+        )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A short hash of the steps, their durations, tau and the units."""
+        digest = hashlib.sha256()
+        for array in (self.dx, self.interval, self.row_sizes, self.position_sd):
+            digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
+        digest.update(f"{self.tau!r}|{self.n_dim}|{self.length_unit}|{self.time_unit}".encode())
+        return digest.hexdigest()[:16]
+
+    def as_array(self) -> FloatArray:
+        """The steps as one (run, step, dim) array; the runs must have equal length."""
+        if (self.row_sizes != self.row_sizes[0]).any():
+            msg = (
+                f"runs have {self.row_sizes.min()} to {self.row_sizes.max()} steps; "
+                "ask for a fixed n_tau to get one array"
+            )
+            raise DriftbayesError(msg)
+        return self.dx.reshape(len(self.row_sizes), -1, self.n_dim)
+
+    def __repr__(self) -> str:
+        """One line: how many, how long, at which tau."""
+        return (
+            f"<Displacements: tau = {self.tau:g} {self.time_unit}".rstrip()
+            + f", {self.n_particles} particles, up to {self.n_steps} steps, {self.n_dim}D>"
+        )
+
+
+def displacements(
+    trajectories: Trajectories,
+    tau: float | None = None,
+    *,
+    n_tau: int | None = None,
+    windows: Windows = "first",
+    gaps: Gaps = "split",
+) -> Displacements:
+    """Cut trajectories into displacements at the sampling time tau.
+
+    Args:
+        trajectories: Where the particles were.
+        tau: Sampling time, a whole multiple of the recording interval; None takes every fix at
+            its own interval, for irregular times.
+        n_tau: Steps per run. None uses each stretch of a trajectory whole. A number gives runs
+            of that length and leaves out what does not fill one.
+        windows: With `n_tau`, take the first window of each trajectory (a fixed volume of data, as
+            in the paper) or all of them. Windows are then treated as independent, which
+            neglects the correlation across their ends.
+        gaps: What a missing fix does. "split" ends the run before it and starts another after it;
+            "keep" spans it by one longer step, exactly, for the state-space engine. A gap is
+            never filled in.
+    """
+    trajectories.check_usable()
+    if n_tau is not None and (n_tau != int(n_tau) or n_tau < 1):
+        msg = f"n_tau must be a whole number of steps, 1 or more, got {n_tau}"
+        raise DriftbayesError(msg)
+    for name, value, known in (("windows", windows, Windows), ("gaps", gaps, Gaps)):
+        if value not in get_args(known):
+            msg = f"{name} must be {' or '.join(map(repr, get_args(known)))}, got {value!r}"
+            raise DriftbayesError(msg)
+    rows, index, actual_tau = _sampled_rows(trajectories, tau)
+    same = np.diff(trajectories.trajectory_index[rows]) == 0
+    joined = same if (index is None or gaps == "keep") else same & (np.diff(index) == 1)
+    firsts, n_steps = _runs(joined)
+    if n_tau is not None:
+        firsts, n_steps = _cut_windows(
+            firsts, n_steps, int(n_tau), windows, trajectories.trajectory_index[rows]
+        )
+    if len(firsts) == 0:
+        longest = int(_runs(joined)[1].max(initial=0))
+        wanted = 1 if n_tau is None else n_tau
+        at = "" if actual_tau is None else f" at tau = {actual_tau:g}"
+        msg = (
+            f"no trajectory has {wanted} successive steps{at}, the longest has {longest}; "
+            "use a smaller tau or n_tau"
+        )
+        raise DriftbayesError(msg)
+    step_rows = np.repeat(firsts, n_steps) + _ragged_arange(n_steps)
+    dx = trajectories.positions[rows[step_rows + 1]] - trajectories.positions[rows[step_rows]]
+    if index is None:
+        interval = trajectories.times[rows[step_rows + 1]] - trajectories.times[rows[step_rows]]
+        used_tau = float(interval.mean())
+    else:
+        used_tau = float(actual_tau or 0.0)
+        interval = (index[step_rows + 1] - index[step_rows]) * used_tau
+    sd = None
+    if trajectories.position_sd is not None:
+        ends = np.repeat(firsts, n_steps + 1) + _ragged_arange(n_steps + 1)
+        sd = trajectories.position_sd[rows[ends]]
+    trajectory = trajectories.trajectory_index[rows[firsts]]
+    return Displacements(
+        dx=dx,
+        interval=interval,
+        row_sizes=n_steps,
+        trajectory=trajectory,
+        tau=used_tau,
+        position_sd=sd,
+        length_unit=trajectories.length_unit,
+        time_unit=trajectories.time_unit,
+        n_unused=trajectories.n_trajectories - len(np.unique(trajectory)),
+    )
+
+
+def snap_taus(trajectories: Trajectories, taus: Iterable[float]) -> FloatArray:
+    """The distinct multiples of the recording interval nearest to the requested sampling times.
+
+    Nearest on a logarithmic scale, at least one interval; the result is sorted.
+    """
+    dt = trajectories.recording_interval
+    if dt is None:
+        raise DriftbayesError(trajectories.irregular_message())
+    requested = np.asarray(list(taus), dtype=np.float64)
+    if requested.size == 0 or not (np.isfinite(requested).all() and (requested > 0).all()):
+        msg = f"sampling times must be positive numbers, got {requested.tolist()}"
+        raise DriftbayesError(msg)
+    ratio = np.maximum(requested / dt, 1.0)
+    below = np.floor(ratio * (1 + GRID_TOLERANCE))
+    # Geometric midpoint: on a logarithmic axis 1.45 is nearer to 2 than to 1.
+    strides = np.where(ratio > np.sqrt(below * (below + 1)), below + 1, below)
+    return np.asarray(np.unique(strides.astype(np.int64)) * dt, dtype=np.float64)
+
+
+def _sampled_rows(
+    trajectories: Trajectories, tau: float | None
+) -> tuple[IntArray, IntArray | None, float | None]:
+    """Rows that fall on multiples of tau, their number on that grid, and the actual tau."""
+    observed = trajectories.observed
+    if tau is None:
+        return np.flatnonzero(observed), None, None
+    if not (np.isfinite(tau) and tau > 0):
+        msg = f"tau must be a positive number, got {tau}"
+        raise DriftbayesError(msg)
+    dt = trajectories.recording_interval
+    if dt is None:
+        raise DriftbayesError(trajectories.irregular_message())
+    stride = round(tau / dt)
+    if stride < 1 or abs(tau - stride * dt) > GRID_TOLERANCE * dt:
+        unit = f" {trajectories.time_unit}" if trajectories.time_unit else ""
+        low = int(tau / dt)
+        nearest = f"the nearest are {low * dt:g}{unit} and {(low + 1) * dt:g}{unit}"
+        if low < 1:
+            nearest = f"the smallest is {dt:g}{unit}"
+        msg = (
+            f"tau must be a whole multiple of the recording interval {dt:g}{unit}, "
+            f"got {tau:g}{unit}; {nearest}"
+        )
+        raise DriftbayesError(msg)
+    grid = trajectories.grid_index
+    # Counted from the first position, so that a late start does not cost the first steps.
+    first_row = np.full(trajectories.n_trajectories, len(grid), dtype=np.int64)
+    np.minimum.at(first_row, trajectories.trajectory_index[observed], np.flatnonzero(observed))
+    since_first = grid - grid[first_row][trajectories.trajectory_index]
+    rows = np.flatnonzero(observed & (since_first % stride == 0))
+    return rows, since_first[rows] // stride, stride * dt
+
+
+def _runs(joined: np.ndarray) -> tuple[IntArray, IntArray]:
+    """Start and number of steps of each stretch in which successive samples are joined."""
+    edges = np.diff(np.concatenate([[False], joined, [False]]).astype(np.int8))
+    firsts = np.flatnonzero(edges == 1)
+    return firsts, np.flatnonzero(edges == -1) - firsts
+
+
+def _cut_windows(
+    firsts: IntArray, n_steps: IntArray, n_tau: int, windows: Windows, trajectory: IntArray
+) -> tuple[IntArray, IntArray]:
+    counts = n_steps // n_tau
+    starts = np.repeat(firsts, counts) + n_tau * _ragged_arange(counts)
+    if windows == "first":
+        _, keep = np.unique(trajectory[starts], return_index=True)
+        starts = starts[keep]
+    return starts, np.full(len(starts), n_tau, dtype=np.int64)
+
+
+def _ragged_arange(sizes: IntArray) -> IntArray:
+    """0, 1, ..., sizes[0] - 1, 0, 1, ..., sizes[1] - 1, and so on."""
+    ends = np.cumsum(sizes)
+    return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - sizes, sizes)

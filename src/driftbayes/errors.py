@@ -1,0 +1,63 @@
+"""What can go wrong, said in one sentence each, with what to do about it."""
+
+__all__ = ["DriftbayesError", "DriftbayesWarning", "Status"]
+
+from enum import Enum
+
+
+class DriftbayesError(ValueError):
+    """A user's slip: the message says what was expected, what came and what to do."""
+
+
+class DriftbayesWarning(UserWarning):
+    """Something the user should know that does not stop the computation."""
+
+
+class Status(Enum):
+    """How a numerical computation ended. The value is the name stored in files.
+
+    What can only fail inside compiled code cannot raise there; it becomes a status in the
+    result, and its `advice` tells the user what to do next.
+    """
+
+    OK = "ok"
+    MAP_NOT_CONVERGED = "map_not_converged"
+    MODE_AT_BOUND = "mode_at_bound"
+    HESSIAN_NOT_POSITIVE = "hessian_not_positive"
+    LAPLACE_UNRELIABLE = "laplace_unreliable"
+    QUADRATURE_NOT_CONVERGED = "quadrature_not_converged"
+    NOT_FINITE = "not_finite"
+
+    @property
+    def advice(self) -> str:
+        """One sentence: what happened and what to do."""
+        return _ADVICE[self]
+
+
+_ADVICE = {
+    Status.OK: "converged",
+    Status.MAP_NOT_CONVERGED: (
+        "the search for the posterior mode did not converge; "
+        "check the data for outliers and the prior for a wrong unit"
+    ),
+    Status.MODE_AT_BOUND: (
+        "the posterior mode lies at the edge of the prior's support, where Laplace's method does "
+        "not hold; use method='auto', or coords='log'"
+    ),
+    Status.HESSIAN_NOT_POSITIVE: (
+        "the log-posterior is not concave at its mode, so Laplace's method does not hold; "
+        "use method='auto'"
+    ),
+    Status.LAPLACE_UNRELIABLE: (
+        "Laplace's method in natural and in log parameters disagrees by more than 0.05 nats, so "
+        "neither can be trusted; use method='auto'"
+    ),
+    Status.QUADRATURE_NOT_CONVERGED: (
+        "the integral over the parameters did not converge to the requested accuracy; "
+        "raise max_nodes, or check that the prior's unit is that of the data"
+    ),
+    Status.NOT_FINITE: (
+        "the log-likelihood is not finite near the prior; "
+        "check the units of the data and the scale of the prior"
+    ),
+}

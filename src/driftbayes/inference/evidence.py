@@ -1,0 +1,136 @@
+"""Evidence: the one record that every method returns."""
+
+__all__ = ["QUANTILES", "Evidence", "unidentified"]
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from driftbayes.errors import Status
+from driftbayes.typing import FloatArray
+
+# Median, and the central 68 and 95 per cent of the posterior.
+QUANTILES = (0.025, 0.16, 0.5, 0.84, 0.975)
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    r"""What the data say of one hypothesis.
+
+    $$\ln Z = \ln p(D \mid \theta^*) + \ln \mathrm{Occam}
+            = \mathrm{E}_\text{post}[\ln L] - \mathrm{KL}(\text{posterior} \,\|\, \text{prior})$$
+
+    The first split is the paper's [eq:occam], with θ* the posterior mode in natural parameters;
+    the second does not depend on coordinates.
+
+    Args:
+        hypothesis: Name of the model family.
+        method: "exact" or "laplace".
+        log_evidence: ln p(D | M), natural logarithm, full constants. Paper: [eq:evidence].
+        log_evidence_err: Its error, one sigma in nats; NaN if the method has none.
+        log_likelihood_at_map: ln p(D | M(θ*)).
+        map: θ*, the mode of the posterior density of the natural parameters.
+        posterior_mean: Posterior mean of each parameter.
+        posterior_sd: Posterior standard deviation of each parameter.
+        posterior_quantiles: For each parameter, its quantiles at `QUANTILES`.
+        posterior_cov: Covariance of θ in the order of the parameters.
+        log_mean: Posterior mean of the logarithm of each parameter.
+        log_sd: Posterior standard deviation of the logarithm of each parameter.
+        contraction: 1 - log_sd / log_sd of the prior: 0 if nothing was learned, 1 if all.
+        expected_log_likelihood: Posterior mean of the log-likelihood.
+        status: How the computation ended.
+        warnings: What a reader should know, in words.
+        tau: Sampling time of the data.
+        data_fingerprint: Hash of the data, tau and units; evidences compare only if it agrees.
+        priors: The priors, as text.
+        coords: Coordinates of Laplace's method, "natural" or "log"; empty for other methods.
+    """
+
+    hypothesis: str
+    method: str
+    log_evidence: float
+    log_evidence_err: float
+    log_likelihood_at_map: float
+    map: Mapping[str, float]
+    posterior_mean: Mapping[str, float]
+    posterior_sd: Mapping[str, float]
+    posterior_quantiles: Mapping[str, FloatArray]
+    posterior_cov: FloatArray
+    log_mean: Mapping[str, float]
+    log_sd: Mapping[str, float]
+    contraction: Mapping[str, float]
+    expected_log_likelihood: float
+    status: Status
+    tau: float
+    data_fingerprint: str
+    priors: Mapping[str, str]
+    warnings: tuple[str, ...] = field(default=())
+    coords: str = ""
+
+    @property
+    def log_occam_factor(self) -> float:
+        """Ln Z - ln p(D | θ*): what the freedom of the parameters cost. Paper: [eq:occam]."""
+        return self.log_evidence - self.log_likelihood_at_map
+
+    @property
+    def information_gain(self) -> float:
+        """Kullback-Leibler divergence of the posterior from the prior, in nats."""
+        return self.expected_log_likelihood - self.log_evidence
+
+    @property
+    def unidentified_parameters(self) -> tuple[str, ...]:
+        """Parameters whose prior width the data did not even halve."""
+        return tuple(n for n, value in self.contraction.items() if not value >= IDENTIFIABLE)
+
+    def to_json(self) -> dict[str, Any]:
+        """The record as plain numbers and text, with None for what is not finite."""
+        return {
+            "log_evidence": _finite(self.log_evidence),
+            "log_evidence_err": _finite(self.log_evidence_err),
+            "log_likelihood_at_map": _finite(self.log_likelihood_at_map),
+            "log_occam_factor": _finite(self.log_occam_factor),
+            "information_gain": _finite(self.information_gain),
+            "map": {name: _finite(value) for name, value in self.map.items()},
+            "posterior_sd": {name: _finite(value) for name, value in self.posterior_sd.items()},
+            "posterior_mean": {name: _finite(value) for name, value in self.posterior_mean.items()},
+            "posterior_quantiles": {
+                name: {f"{q:g}": _finite(v) for q, v in zip(QUANTILES, values, strict=True)}
+                for name, values in self.posterior_quantiles.items()
+            },
+            "contraction": {name: _finite(value) for name, value in self.contraction.items()},
+            "priors": dict(self.priors),
+            "status": self.status.value,
+            "warnings": list(self.warnings),
+        }
+
+    def __repr__(self) -> str:
+        """One line: the model, its evidence and its parameters."""
+        error = "" if np.isnan(self.log_evidence_err) else f" ± {self.log_evidence_err:.1g}"
+        parameters = ", ".join(
+            f"{name} = {self.posterior_mean[name]:.4g} ± {self.posterior_sd[name]:.2g}"
+            for name in self.map
+        )
+        return (
+            f"<Evidence: {self.hypothesis} ({self.method}), ln Z = {self.log_evidence:.4f}{error}, "
+            f"{parameters}, {self.status.value}>"
+        )
+
+
+# A parameter counts as identified if the data at least halved the width of ln θ.
+IDENTIFIABLE = 0.5
+
+
+def unidentified(contraction: Mapping[str, float], tau: float) -> tuple[str, ...]:
+    """A warning for each parameter of which the data say next to nothing."""
+    return tuple(
+        f"the posterior of {name} is hardly narrower than its prior: {name} is not identifiable "
+        f"at tau = {tau:g}"
+        for name, value in contraction.items()
+        if not value >= IDENTIFIABLE
+    )
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,109 @@
+"""Hypothesis: a model family and a prior, the paper's "single, complete hypothesis"."""
+
+__all__ = ["Hypothesis"]
+
+from collections.abc import Mapping
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.jax_typing import Scalar
+from driftbayes.models import AbstractModel, Data
+from driftbayes.priors import AbstractPrior
+
+
+class Hypothesis(eqx.Module):
+    """A model family together with the prior of each of its parameters.
+
+    Positivity and coordinates live here, never in a model. The vector θ holds the parameters
+    in the order in which the model lists them; z is the same in unconstrained coordinates.
+
+    Args:
+        model: The family, for example `Langevin`.
+        **priors: One prior per parameter, by name.
+    """
+
+    model: type[AbstractModel] = eqx.field(static=True)
+    priors: dict[str, AbstractPrior]
+
+    def __init__(self, model: type[AbstractModel], **priors: AbstractPrior) -> None:
+        wanted = list(model.parameters)
+        missing = [name for name in wanted if name not in priors]
+        extra = [name for name in priors if name not in wanted]
+        if missing or extra:
+            complaint = f"no prior for {', '.join(missing)}" if missing else ""
+            complaint += ", and " if missing and extra else ""
+            complaint += f"a prior for {', '.join(extra)}, which it does not have" if extra else ""
+            msg = f"{model.name} has parameters {', '.join(wanted)}; got {complaint}"
+            raise DriftbayesError(msg)
+        self.model = model
+        self.priors = {name: priors[name] for name in wanted}
+
+    @classmethod
+    def from_table(
+        cls, model: type[AbstractModel], priors: Mapping[str, AbstractPrior]
+    ) -> "Hypothesis":
+        """A hypothesis that takes from a table of priors those that the model needs."""
+        return cls(model, **{name: priors[name] for name in model.parameters if name in priors})
+
+    @property
+    def name(self) -> str:
+        """Name of the model family."""
+        return self.model.name
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters, in the order of θ."""
+        return tuple(self.model.parameters)
+
+    def at(self, theta: Float[Array, " parameter"]) -> AbstractModel:
+        """The model with parameters θ."""
+        return self.model(**{name: theta[i] for i, name in enumerate(self.names)})
+
+    def log_prior(self, theta: Float[Array, " parameter"]) -> Scalar:
+        """Ln p(θ | M)."""
+        return sum(
+            (self.priors[name].log_density(theta[i]) for i, name in enumerate(self.names)),
+            start=jnp.zeros(()),
+        )
+
+    def log_likelihood(self, theta: Float[Array, " parameter"], data: Data) -> Scalar:
+        """Ln p(D | M(θ))."""
+        return self.at(theta).terms(data).log_likelihood()
+
+    def log_joint(self, theta: Float[Array, " parameter"], data: Data) -> Scalar:
+        """Ln p(D | M(θ)) + ln p(θ | M)."""
+        return self.log_likelihood(theta, data) + self.log_prior(theta)
+
+    def from_unconstrained(self, z: Float[Array, " parameter"]) -> Float[Array, " parameter"]:
+        """θ from z."""
+        return jnp.stack(
+            [self.priors[name].from_unconstrained(z[i]) for i, name in enumerate(self.names)]
+        )
+
+    def to_unconstrained(self, theta: Float[Array, " parameter"]) -> Float[Array, " parameter"]:
+        """Z from θ."""
+        return jnp.stack(
+            [self.priors[name].to_unconstrained(theta[i]) for i, name in enumerate(self.names)]
+        )
+
+    def log_jacobian(self, z: Float[Array, " parameter"]) -> Scalar:
+        """Ln |dθ/dz|."""
+        return sum(
+            (self.priors[name].log_jacobian(z[i]) for i, name in enumerate(self.names)),
+            start=jnp.zeros(()),
+        )
+
+    def rescaled(self, factors: Mapping[str, float]) -> "Hypothesis":
+        """The same hypothesis with the scales of the named priors multiplied."""
+        priors = {
+            name: prior.rescaled(factors[name]) if name in factors else prior
+            for name, prior in self.priors.items()
+        }
+        return Hypothesis(self.model, **priors)
+
+    def describe(self) -> dict[str, str]:
+        """The priors as text, for records and tables."""
+        return {name: prior.describe() for name, prior in self.priors.items()}

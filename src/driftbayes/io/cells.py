@@ -1,0 +1,290 @@
+"""Columns of a table, as Arrow arrays, to the NumPy arrays of trajectories and back."""
+
+__all__ = [
+    "MISSING",
+    "BadCellError",
+    "encode_ids",
+    "id_array",
+    "id_values",
+    "is_date",
+    "is_missing",
+    "is_number",
+    "numbers",
+    "parse_numbers",
+    "times",
+]
+
+import re
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.io.limits import LONGEST_ID
+from driftbayes.typing import FloatArray, IntArray, StrArray
+
+# What R, pandas, Excel and C print for a missing number.
+MISSING = ("", "NA", "N/A", "NaN", "nan", "-nan", "NAN", "null", "NULL", "None")
+_WHOLE = re.compile(r"0|-?[1-9][0-9]*")
+_DATE = re.compile(
+    r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(\s?UTC|Z|[+-]\d\d(:?\d\d)?)?)?", re.ASCII
+)
+
+
+class BadCellError(Exception):
+    """A column that cannot be used; the caller knows how to name the place in its file.
+
+    Args:
+        what: What is wrong and what was expected, to follow the name of the column.
+        row: Row of the first bad cell, counted from 0, or None if it is the whole column.
+    """
+
+    def __init__(self, what: str, row: int | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.row = row
+
+
+def is_missing(text: str) -> bool:
+    """Whether a cell stands for a missing value."""
+    return text.strip() in MISSING
+
+
+def is_number(text: str) -> bool:
+    """Whether a cell is a number as Arrow reads it, which knows no 1_000 and no ١."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return text.isascii() and "_" not in text
+
+
+def is_date(text: str) -> bool:
+    """Whether a cell is an ISO date that `times` can read."""
+    text = text.strip()
+    if not _DATE.fullmatch(text):
+        return False
+    try:
+        datetime.fromisoformat(re.sub(r"\s?UTC$", "Z", text))
+    except ValueError:
+        return False
+    return True
+
+
+def numbers(column: Any) -> FloatArray:
+    """A column of numbers; missing ones become NaN, always the same NaN.
+
+    Args:
+        column: A chunked Arrow array.
+    """
+    import pyarrow as pa
+
+    kind = column.type
+    numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    # A column without a single value may have any type at all.
+    if not (numeric or pa.types.is_null(kind)):
+        msg = f"holds {kind}, expected numbers"
+        raise BadCellError(msg)
+    values = np.array(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+    # NaN has many bit patterns, and a fingerprint would tell them apart.
+    values[np.isnan(values)] = np.nan
+    return values
+
+
+def parse_numbers(column: Any) -> Any:
+    """Text to numbers, as an Arrow array; raises `pyarrow.ArrowInvalid` if there is other text.
+
+    Args:
+        column: A chunked Arrow array of text.
+    """
+    import pyarrow as pa
+
+    return _stripped(column).cast(pa.float64())
+
+
+def times(column: Any) -> tuple[FloatArray, bool]:
+    """A column of times, and whether they were dates.
+
+    Dates become seconds since 1970-01-01 UTC; one without a zone is taken to be UTC.
+
+    Args:
+        column: A chunked Arrow array of numbers, dates, or text with ISO dates.
+    """
+    import pyarrow as pa
+
+    column = _plain(column)
+    kind = column.type
+    if _is_text(kind):
+        column = _parse_dates(column)
+    elif pa.types.is_duration(kind):
+        column = column.cast(pa.duration("us"), safe=False)
+    elif pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        # The zone only says how to print a moment; casting it away could move the moment.
+        zone = getattr(kind, "tz", None)
+        column = column.cast(pa.timestamp("us", zone), safe=False)
+    else:
+        values = numbers(column)
+        _refuse_first(np.isnan(values), "is empty; every row needs a time")
+        return values, False
+    _refuse_first(_nulls(column), "is empty; every row needs a time")
+    # Microseconds: as fine as a float64 resolves today, and no year is out of range.
+    return column.cast(pa.int64()).to_numpy() / 1e6, True
+
+
+def encode_ids(column: Any, *, text_holds_integers: bool) -> tuple[IntArray, StrArray]:
+    """Number of the trajectory of each row, and the ids, in order of first appearance.
+
+    Args:
+        column: A chunked Arrow array of text or whole numbers.
+        text_holds_integers: Whether the format has only text, so that ids which are all whole
+            numbers are meant as such, and spaces around them mean nothing.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = _plain(column)
+    kind = column.type
+    if text_holds_integers:
+        # Columns are often padded, and " 7" next to "7" is not another particle.
+        column = pc.utf8_trim_whitespace(column)
+    if pa.types.is_floating(kind):
+        column = _whole(column)
+    elif not (_is_text(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
+        msg = f"holds {kind}, expected text or whole numbers"
+        raise BadCellError(msg)
+    _refuse_first(_nulls(column), "is empty; every row needs the id of its trajectory")
+    encoded = column.dictionary_encode().unify_dictionaries()
+    codes = np.concatenate([np.asarray(chunk.indices) for chunk in encoded.chunks])
+    values = encoded.chunk(0).dictionary.to_pylist()
+    if text_holds_integers:
+        blank = [code for code, value in enumerate(values) if not value]
+        _refuse_first(np.isin(codes, blank), "is empty; every row needs the id of its trajectory")
+        values = _as_integers(values)
+    return codes.astype(np.int64), id_array(values)
+
+
+def id_array(values: list[Any]) -> StrArray:
+    """Ids as trajectories hold them: an array of text, or of 64-bit integers.
+
+    Args:
+        values: Only text, or only whole numbers.
+    """
+    if not values or isinstance(values[0], str):
+        if max(map(len, values), default=0) > LONGEST_ID:
+            msg = f"holds an id of more than {LONGEST_ID} characters; use shorter ones"
+            raise BadCellError(msg)
+        return np.array(values, dtype=str)
+    try:
+        return np.array(values, dtype=np.int64)
+    except OverflowError as error:
+        msg = "holds a whole number beyond 64 bits; use text"
+        raise BadCellError(msg) from error
+
+
+def id_values(ids: StrArray) -> StrArray:
+    """Ids as a file can hold them: an array of 64-bit integers, or of text.
+
+    Args:
+        ids: Ids of trajectories.
+    """
+    if ids.ndim == 1 and ids.dtype.kind in "iu" and (ids <= np.iinfo(np.int64).max).all():
+        return ids.astype(np.int64)
+    values = ids.tolist()
+    if ids.ndim == 1 and all(isinstance(value, str) for value in values):
+        # NetCDF ends a text at its first null, and no encoding has half of a surrogate pair.
+        bad = [value for value in values if re.search("[\0\ud800-\udfff]", value)]
+        if bad:
+            msg = f"the id {bad[0]!r} has a character that no file can hold; rename it"
+            raise DriftbayesError(msg)
+        if max(map(len, values), default=0) > LONGEST_ID:
+            msg = f"an id has more than {LONGEST_ID} characters; use shorter ones"
+            raise DriftbayesError(msg)
+        return np.array(values, dtype=object)
+    msg = f"ids must be text or 64-bit whole numbers to be written, got {ids.dtype}; convert them"
+    raise DriftbayesError(msg)
+
+
+def _plain(column: Any) -> Any:
+    """The column without the encodings that say nothing about its values."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        # A dictionary need not be in order of appearance, and may repeat itself.
+        column = column.cast(column.type.value_type)
+    if pa.types.is_string_view(column.type):
+        column = column.cast(pa.large_string())
+    return column
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _nulls(column: Any) -> np.ndarray:
+    if column.null_count == 0:
+        return np.zeros(len(column), dtype=bool)
+    return np.asarray(column.is_null())
+
+
+def _refuse_first(bad: np.ndarray, what: str) -> None:
+    if bad.any():
+        raise BadCellError(what, int(np.argmax(bad)))
+
+
+def _whole(column: Any) -> Any:
+    # pandas turns whole numbers into floats as soon as one of them is missing.
+    import pyarrow as pa
+
+    values = numbers(column)
+    _refuse_first(np.isnan(values), "is empty; every row needs the id of its trajectory")
+    _refuse_first(
+        (values != np.round(values)) | (np.abs(values) >= 2**53),
+        "is not a whole number; use text or whole numbers as ids",
+    )
+    return pa.chunked_array([pa.array(values.astype(np.int64))])
+
+
+def _as_integers(values: list[str]) -> list[Any]:
+    # "007" is text: as a number it would come back as 7.
+    if not all(_WHOLE.fullmatch(value) for value in values):
+        return list(values)
+    integers = [int(value) for value in values]
+    fits = all(-(2**63) <= integer < 2**63 for integer in integers)
+    return integers if fits else list(values)
+
+
+def _stripped(column: Any) -> Any:
+    """Text without spaces around it; what stands for a missing value becomes null."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    text = pc.utf8_trim_whitespace(column)
+    missing = pc.is_in(text, value_set=pa.array(MISSING, text.type))
+    return pc.if_else(missing, pa.scalar(None, text.type), text)
+
+
+def _parse_dates(column: Any) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    text = _stripped(column)
+    # Arrow wants a zone on all or on none, and no more digits than its unit holds.
+    for pattern, replacement in (
+        (r"\s?UTC$", "Z"),
+        (r"(\.\d{6})\d+", r"\1"),
+        (r"^(\d{4}-\d\d-\d\d)$", r"\1T00:00:00Z"),
+        (r"^(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)$", r"\1Z"),
+    ):
+        text = pc.replace_substring_regex(text, pattern, replacement)
+    try:
+        return text.cast(pa.timestamp("us", "UTC"))
+    except pa.ArrowInvalid as error:
+        for row, value in enumerate(column.to_pylist()):
+            if value is not None and not is_missing(value) and not is_date(value):
+                msg = f"holds {value[:40]!r}, expected an ISO date like 2024-05-17T12:00:00Z"
+                raise BadCellError(msg, row) from error
+        msg = "holds dates that cannot be read, expected ISO dates like 2024-05-17T12:00:00Z"
+        raise BadCellError(msg) from error

@@ -1,0 +1,145 @@
+"""What an HDF5 file claims to hold, checked against what it can hold before anything is read."""
+
+__all__ = ["check_heaps", "check_links", "check_size"]
+
+import math
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.io.limits import is_plausible
+
+if TYPE_CHECKING:
+    import h5py  # type: ignore[import-untyped, unused-ignore]
+
+# How a collection of text begins: signature, version, reserved bytes; its size follows.
+_HEAP = b"GCOL\x01\0\0\0"
+# What stands in a variable for a text of variable length.
+_TEXT = np.dtype([("length", "<u4"), ("heap", "<u8"), ("index", "<u4")])
+# Index, count of references, reserved bytes, length of a text in a collection.
+_OBJECT_HEADER = struct.Struct("<HHIQ")
+_BLOCK = 2**24
+# Beyond, looking at every byte takes longer than a damaged file is likely.
+_LONGEST_SEARCH = 2**30
+
+
+def check_heaps(hdf5: "h5py.File", file: Path) -> None:
+    """Refuse a file on which the HDF5 library would never return.
+
+    Text of variable length lies in heaps without a checksum, and the library walks them without
+    a look at whether it moves: on an object of size 0 it stays for ever (HDFGroup/hdf5 #1707).
+
+    Args:
+        hdf5: The open file.
+        file: Its path.
+    """
+    # Addresses and lengths of 8 bytes; we know of no file with others.
+    if hdf5.id.get_create_plist().get_sizes() != (8, 8):
+        return
+    n_bytes = min(file.stat().st_size, _LONGEST_SEARCH)
+    with file.open("rb") as stream:
+        for start in range(0, n_bytes, _BLOCK):
+            stream.seek(start)
+            block = stream.read(_BLOCK + len(_HEAP) - 1)
+            place = block.find(_HEAP)
+            while place >= 0:
+                stream.seek(start + place)
+                if not _ends(stream.read(len(_HEAP) + 8), stream, n_bytes):
+                    msg = (
+                        f"{file.name!r} cannot be read as NetCDF (the text in it is damaged at "
+                        f"byte {start + place}); restore it from a copy"
+                    )
+                    raise DriftbayesError(msg)
+                place = block.find(_HEAP, place + 1)
+
+
+def _ends(header: bytes, stream: BinaryIO, n_bytes: int) -> bool:
+    """Whether a walk over the objects of a heap, which follow its header, comes to an end."""
+    size = int.from_bytes(header[len(_HEAP) :], "little") - len(header)
+    heap = stream.read(max(0, min(size, n_bytes)))
+    place = 0
+    while place + _OBJECT_HEADER.size <= len(heap):
+        index, _, _, length = _OBJECT_HEADER.unpack_from(heap, place)
+        # Object 0 is the free space and counts its own header; the others are padded to 8 bytes.
+        step = _OBJECT_HEADER.size + -(-length // 8) * 8 if index else length
+        if step < _OBJECT_HEADER.size:
+            return False
+        place += step
+    return True
+
+
+def check_links(hdf5: "h5py.File", file: Path) -> None:
+    """Refuse a file that would have other files read in its name, which no NetCDF file does.
+
+    Args:
+        hdf5: The open file.
+        file: Its path, for messages.
+    """
+    import h5py
+
+    for name in hdf5:
+        kind = hdf5.get(name, getclass=True, getlink=True)
+        outside = kind is h5py.ExternalLink
+        if not outside and hdf5.get(name, getclass=True) is h5py.Dataset:
+            dataset = hdf5[name]
+            outside = dataset.is_virtual or bool(dataset.external)
+        if outside:
+            msg = (
+                f"{file.name!r}: variable {_short(name)} lies in another file; copy it into this "
+                "one (nccopy, h5repack)"
+            )
+            raise DriftbayesError(msg)
+
+
+def check_size(dataset: "h5py.Dataset", shape: Sequence[int], name: str, file: Path) -> None:
+    """Refuse a variable that is declared far larger than what is stored of it.
+
+    A dataset of any size costs nothing in the file as long as nothing is written to it, and one
+    wrong bit can turn a length of ten into one of 10^18; reading either would fill the memory.
+
+    Args:
+        dataset: The variable as HDF5 has it.
+        shape: Its shape as NetCDF has it, which may be larger.
+        name: Its name, for messages.
+        file: The file, for messages.
+    """
+    import h5py
+
+    # To read one value of a chunk all of the chunk is unpacked.
+    n_values = max(math.prod(map(int, shape)), math.prod(dataset.chunks or (0,)))
+    declared = n_values * dataset.dtype.itemsize
+    # Of a damaged file even the size of what is stored may be wrong.
+    file_size = file.stat().st_size
+    stored = min(dataset.id.get_storage_size(), file_size)
+    filtered = dataset.id.get_create_plist().get_nfilters() > 0
+    if not is_plausible(declared, stored, compressed=filtered):
+        msg = (
+            f"{file.name!r}: variable {_short(name)} is declared to have {declared:,} bytes, but "
+            f"only {stored:,} are stored; the file is damaged or was never filled"
+        )
+        raise DriftbayesError(msg)
+    if h5py.check_string_dtype(dataset.dtype) and _longest_text(dataset, file) > file_size:
+        msg = (
+            f"{file.name!r}: variable {_short(name)} has a text that is longer than the file; "
+            "the file is damaged"
+        )
+        raise DriftbayesError(msg)
+
+
+def _longest_text(dataset: "h5py.Dataset", file: Path) -> int:
+    """Length of the longest text of variable length, for which room is made before it is read."""
+    import h5py
+
+    place = dataset.id.get_offset()
+    # In one piece and unpacked only: what we write ourselves, and ids in most other files.
+    if place is None or h5py.check_string_dtype(dataset.dtype).length is not None:
+        return 0
+    return int(np.fromfile(file, _TEXT, dataset.size, offset=place)["length"].max(initial=0))
+
+
+def _short(name: str) -> str:
+    return repr(name[:40])

@@ -1,0 +1,117 @@
+"""The only place that calls the NetCDF library, so that its errors are dressed in one place."""
+
+__all__ = ["Select", "load", "save"]
+
+from collections.abc import Callable, Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.io import hdf5
+from driftbayes.io.atomic import PathLike, atomic_path
+from driftbayes.io.packages import require
+from driftbayes.io.paths import existing_file, reason
+
+if TYPE_CHECKING:
+    import h5py  # type: ignore[import-untyped, unused-ignore]
+    import xarray as xr
+
+# Without h5py, h5netcdf imports and then fails on the first file.
+_NEEDED = ("h5py", "h5netcdf", "xarray")
+
+# From the attributes of a file, and of each variable by its name, to the names of the variables to
+# read, each with whether its fill values become NaN and its packed numbers the ones they stand for.
+Select: TypeAlias = Callable[
+    [Mapping[str, Any], Mapping[str, Mapping[str, Any]]],
+    Mapping[str, bool],
+]
+
+
+def load(path: PathLike, select: Select | None = None) -> "xr.Dataset":
+    """A NetCDF file, or some of its variables, in memory, with times left as numbers.
+
+    Args:
+        path: The file.
+        select: Which variables to read; without it, all of them.
+    """
+    file = existing_file(path)
+    require("NetCDF files", *_NEEDED)
+    _refuse_netcdf3(file)
+    # Anything at all can come out of a damaged file, and all of it is the file's fault.
+    try:
+        return _load(file, select)
+    except DriftbayesError:
+        raise
+    except Exception as error:
+        msg = (
+            f"{file.name!r} cannot be read as NetCDF ({reason(error)}); "
+            "it may be damaged, cut short or of another format"
+        )
+        raise DriftbayesError(msg) from error
+
+
+def save(dataset: "xr.Dataset", path: PathLike) -> None:
+    """Write a NetCDF file, whole or not at all."""
+    require("NetCDF files", *_NEEDED)
+    with atomic_path(path) as temporary:
+        # By way of the memory: HDF5 cannot give up a file on a full disk, and ends the process.
+        buffer = BytesIO()
+        _dump(dataset, buffer)
+        temporary.write_bytes(buffer.getbuffer())
+
+
+def _dump(dataset: "xr.Dataset", buffer: BytesIO) -> None:
+    import h5netcdf
+    from xarray.backends import H5NetCDFStore
+
+    # xarray would add a fill value to every float, and give integers one on the way back.
+    encoding = {str(name): {"_FillValue": None} for name in dataset.variables}
+    with h5netcdf.File(buffer, "w") as netcdf:
+        dataset.dump_to_store(H5NetCDFStore(netcdf), encoding=encoding)
+
+
+def _load(file: Path, select: Select | None) -> "xr.Dataset":
+    import h5netcdf
+    import h5py
+    import xarray as xr
+    from xarray.backends import H5NetCDFStore
+
+    # We hold the file, not xarray: one that fails halfway is then closed here and now, not by a
+    # destructor that can only complain.
+    with h5py.File(file, "r") as raw:
+        hdf5.check_heaps(raw, file)
+        # Where this cannot be read, h5netcdf leaves half an object whose destructor fails.
+        raw.attrs.get("_nc3_strict")
+        hdf5.check_links(raw, file)
+        with h5netcdf.File(raw, "r", decode_vlen_strings=True) as netcdf:
+            variables = netcdf.variables
+            wanted = dict.fromkeys(variables, True)
+            if select is not None:
+                wanted = dict(select(netcdf.attrs, {n: v.attrs for n, v in variables.items()}))
+            for name in wanted:
+                hdf5.check_size(_stored(raw, name), variables[name].shape, name, file)
+            with xr.open_dataset(
+                H5NetCDFStore(netcdf),
+                mask_and_scale=wanted,
+                decode_times=False,
+                decode_timedelta=False,
+                drop_variables=set(variables) - set(wanted),
+            ) as dataset:
+                return dataset.load()
+
+
+def _stored(raw: "h5py.File", name: str) -> "h5py.Dataset":
+    # NetCDF renames a variable that is called like a dimension without being its coordinate.
+    renamed = f"_nc4_non_coord_{name}"
+    return raw[renamed if renamed in raw else name]
+
+
+def _refuse_netcdf3(file: Path) -> None:
+    with file.open("rb") as stream:
+        if stream.read(3) == b"CDF":
+            msg = (
+                f"{file.name!r} is in the old NetCDF-3 format, expected NetCDF-4; convert it with "
+                "nccopy -k nc4"
+            )
+            raise DriftbayesError(msg)

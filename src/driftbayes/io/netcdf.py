@@ -1,0 +1,233 @@
+"""NetCDF in the CF contiguous ragged layout: trajectories one after the other."""
+
+__all__ = ["from_dataset", "read_netcdf", "to_dataset", "write_netcdf"]
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from driftbayes._version import __version__
+from driftbayes.errors import DriftbayesError
+from driftbayes.io import cells, nc_file, provenance, schema
+from driftbayes.io.atomic import PathLike
+from driftbayes.io.paths import begin_with_name
+from driftbayes.trajectories import Trajectories
+from driftbayes.typing import FloatArray, StrArray
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def read_netcdf(
+    path: PathLike,
+    *,
+    columns: Mapping[str, str | None] | None = None,
+    length_unit: str | None = None,
+    time_unit: str | None = None,
+) -> Trajectories:
+    """Trajectories from a NetCDF file in the contiguous ragged layout.
+
+    Args:
+        path: A file with the variables `id`, `time`, `x` and, if there are any, `y`, `z`, `sd`.
+        columns: Names in the file of these variables, where they differ, or None to leave one out.
+        length_unit: Name of the unit of positions, if not that in the file; nothing is converted.
+        time_unit: Name of the unit of times, likewise.
+    """
+    source = Path(path).name
+
+    def select(
+        attributes: Mapping[str, Any], variables: Mapping[str, Mapping[str, Any]]
+    ) -> dict[str, bool]:
+        count, found = _roles(attributes, variables, columns, source)
+        # As they are: a fill value would turn 64-bit ids into floats and lose their last digits.
+        return {name: name != found[schema.ID] for name in (count, *found.values())}
+
+    dataset = nc_file.load(path, select)
+    return from_dataset(
+        dataset, Path(path), columns=columns, length_unit=length_unit, time_unit=time_unit
+    )
+
+
+def write_netcdf(trajectories: Trajectories, path: PathLike) -> None:
+    """Write trajectories as NetCDF, with units and provenance.
+
+    Args:
+        trajectories: What to write.
+        path: The file.
+    """
+    nc_file.save(to_dataset(trajectories), path)
+
+
+def to_dataset(trajectories: Trajectories) -> "xr.Dataset":
+    """Trajectories as a labelled dataset in the contiguous ragged layout.
+
+    Args:
+        trajectories: What to convert.
+    """
+    import xarray as xr
+
+    traj, obs = schema.TRAJECTORY_DIM, schema.OBS_DIM
+    length = {"units": trajectories.length_unit} if trajectories.length_unit else {}
+    time = {schema.TIME_UNIT_ATTRIBUTE: trajectories.time_unit} if trajectories.time_unit else {}
+    counts = {"long_name": "number of observations", "sample_dimension": obs}
+    variables: dict[str, Any] = {schema.COUNT: (traj, trajectories.row_sizes, counts)}
+    for axis, values in zip(schema.COORDINATES, trajectories.positions.T, strict=False):
+        variables[axis] = (obs, np.ascontiguousarray(values), {"axis": axis.upper(), **length})
+    if trajectories.position_sd is not None:
+        attributes = {"long_name": "standard deviation of the error of a position", **length}
+        variables[schema.POSITION_SD] = (obs, trajectories.position_sd, attributes)
+    ids = cells.id_values(trajectories.ids)
+    return xr.Dataset(
+        variables,
+        coords={
+            schema.ID: (traj, ids, {"cf_role": "trajectory_id"}),
+            schema.TIME: (obs, trajectories.times, {"axis": "T", **time}),
+        },
+        attrs={
+            "Conventions": schema.CONVENTIONS,
+            "featureType": schema.FEATURE_TYPE,
+            schema.SCHEMA_ATTRIBUTE: schema.SCHEMA_VERSION,
+            schema.VERSION_ATTRIBUTE: __version__,
+            schema.PROVENANCE_ATTRIBUTE: provenance.to_json(trajectories.provenance),
+        },
+    )
+
+
+def from_dataset(
+    dataset: "xr.Dataset",
+    path: Path,
+    *,
+    columns: Mapping[str, str | None] | None = None,
+    length_unit: str | None = None,
+    time_unit: str | None = None,
+) -> Trajectories:
+    """Trajectories from a dataset in the contiguous ragged layout; arguments as for `read_netcdf`.
+
+    Args:
+        dataset: What to convert.
+        path: The file it came from, for messages and provenance.
+        columns: As for `read_netcdf`.
+        length_unit: As for `read_netcdf`.
+        time_unit: As for `read_netcdf`.
+    """
+    source = path.name
+    attributes = dataset.attrs
+    variables = {str(name): variable.attrs for name, variable in dataset.variables.items()}
+    count, found = _roles(attributes, variables, columns, source)
+    values = {
+        canonical: _numbers(dataset, name, source)
+        for canonical, name in found.items()
+        if canonical != schema.ID
+    }
+    sizes = {
+        name: len(values[canonical]) for canonical, name in found.items() if canonical in values
+    }
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{name!r} {size}" for name, size in sizes.items())
+        msg = f"the variables in {source!r} have different lengths ({listed}); expected one"
+        raise DriftbayesError(msg)
+    row_sizes = _numbers(dataset, count, source)
+    whole = (row_sizes == np.round(row_sizes)) & (row_sizes > 0)
+    if not whole.all() or row_sizes.sum() != len(values[schema.TIME]):
+        msg = (
+            f"{source!r}: variable {count!r} must hold whole numbers from 1 up that sum to the "
+            f"number of observations {len(values[schema.TIME])}, got a sum of {row_sizes.sum():g}"
+        )
+        raise DriftbayesError(msg)
+    x, time = dataset[found["x"]], dataset[found[schema.TIME]]
+    sd = values.get(schema.POSITION_SD)
+    # Provenance of another program may be anything; ours is JSON.
+    ours = schema.SCHEMA_ATTRIBUTE in attributes
+    stored = attributes.get(schema.PROVENANCE_ATTRIBUTE) if ours else None
+    earlier = {} if stored is None else provenance.from_json(stored, source)
+    ids = _ids(dataset, found[schema.ID], source)
+    with begin_with_name(path):
+        return Trajectories(
+            positions=np.column_stack([values[axis] for axis in schema.coordinates_in(found)]),
+            times=values[schema.TIME],
+            row_sizes=row_sizes.astype(np.int64),
+            ids=ids,
+            position_sd=sd,
+            length_unit=str(x.attrs.get("units", "")) if length_unit is None else length_unit,
+            time_unit=_time_unit(time) if time_unit is None else time_unit,
+            provenance=provenance.extended(earlier, path, "netcdf", columns),
+        )
+
+
+def _roles(
+    attributes: Mapping[str, Any],
+    variables: Mapping[str, Mapping[str, Any]],
+    columns: Mapping[str, str | None] | None,
+    source: str,
+) -> tuple[str, dict[str, str]]:
+    """The name of the variable of counts, and the name of each canonical variable."""
+    if schema.SCHEMA_ATTRIBUTE in attributes:
+        schema.check_schema_version(attributes[schema.SCHEMA_ATTRIBUTE], source)
+    count = _count_variable(variables, source)
+    names = [name for name in variables if name != count]
+    return count, schema.file_names(names, columns, source=source, noun="variable")
+
+
+def _count_variable(variables: Mapping[str, Mapping[str, Any]], source: str) -> str:
+    """The variable that holds the number of observations of each trajectory."""
+    for name, attributes in variables.items():
+        if "sample_dimension" in attributes:
+            return name
+    # Many clouddrift files lack the attribute that CF asks for.
+    if schema.COUNT in variables:
+        return schema.COUNT
+    there = ", ".join(map(repr, variables)) or "no variables"
+    msg = (
+        f"{source!r} has no variable {schema.COUNT!r} and none with the attribute "
+        f"sample_dimension; it has {there}: expected the CF contiguous ragged layout"
+    )
+    raise DriftbayesError(msg)
+
+
+def _numbers(dataset: "xr.Dataset", name: str, source: str) -> FloatArray:
+    variable = dataset[name]
+    if variable.ndim != 1:
+        dims = ", ".join(map(str, variable.dims))
+        msg = (
+            f"{source!r}: variable {name!r} has the dimensions ({dims}), expected one, with all "
+            "trajectories one after the other"
+        )
+        raise DriftbayesError(msg)
+    if variable.dtype.kind not in "iuf":
+        msg = f"{source!r}: variable {name!r} holds {variable.dtype}, expected numbers"
+        raise DriftbayesError(msg)
+    values = np.array(variable.to_numpy(), dtype=np.float64)
+    # NaN has many bit patterns, and a fingerprint would tell them apart.
+    values[np.isnan(values)] = np.nan
+    return values
+
+
+def _ids(dataset: "xr.Dataset", name: str, source: str) -> StrArray:
+    ids = dataset[name].to_numpy()
+    if ids.dtype.kind == "f" and ((ids == np.round(ids)) & (np.abs(ids) < 2**53)).all():
+        # Where whole numbers were missing somewhere on the way, they were made floats.
+        ids = ids.astype(np.int64)
+    values = [
+        i.decode(errors="replace") if isinstance(i, bytes) else i for i in ids.ravel().tolist()
+    ]
+    is_text = ids.dtype.kind in "SUTO" and all(isinstance(value, str) for value in values)
+    if ids.ndim != 1 or not (is_text or ids.dtype.kind in "iu"):
+        msg = (
+            f"{source!r}: variable {name!r} holds {ids.dtype} in {ids.ndim} dimensions, expected "
+            "one id per trajectory, text or whole numbers"
+        )
+        raise DriftbayesError(msg)
+    try:
+        return cells.id_array(values)
+    except cells.BadCellError as error:
+        msg = f"{source!r}: variable {name!r} {error.what}"
+        raise DriftbayesError(msg) from error
+
+
+def _time_unit(time: "xr.DataArray") -> str:
+    if schema.TIME_UNIT_ATTRIBUTE in time.attrs:
+        return str(time.attrs[schema.TIME_UNIT_ATTRIBUTE])
+    # CF writes "seconds since 1970-01-01": the number counts seconds.
+    return str(time.attrs.get("units", "")).partition(" since ")[0]

@@ -1,0 +1,279 @@
+"""Long tables, one row per observation: CSV and Parquet."""
+
+__all__ = ["read_csv", "read_parquet", "write_csv", "write_parquet"]
+
+import gzip
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from driftbayes._version import __version__
+from driftbayes.errors import DriftbayesError
+from driftbayes.io import cells, csv_text, provenance, schema
+from driftbayes.io.atomic import PathLike, atomic_path
+from driftbayes.io.limits import is_plausible
+from driftbayes.io.packages import require
+from driftbayes.io.paths import begin_with_name, existing_file, reason
+from driftbayes.trajectories import Trajectories
+from driftbayes.typing import StrArray
+
+_METADATA_KEY = b"driftbayes"
+_NUMBER = (cells.is_number, "a number")
+_DATE = (cells.is_date, "an ISO date like 2024-05-17T12:00:00Z")
+_EITHER = (cells.is_number, "a number or an ISO date like 2024-05-17T12:00:00Z")
+
+
+def read_csv(
+    path: PathLike,
+    *,
+    columns: Mapping[str, str | None] | None = None,
+    length_unit: str | None = None,
+    time_unit: str | None = None,
+) -> Trajectories:
+    """Trajectories from a CSV file, compressed if its name ends in .gz.
+
+    Args:
+        path: A file with a header and the columns `id`, `time`, `x` and, if there are any, `y`,
+            `z` and `sd`. Rows of different trajectories may be mixed.
+        columns: Names in the file of these columns, where they differ, or None to leave one out.
+        length_unit: Name of the unit of positions.
+        time_unit: Name of the unit of times; dates are in seconds.
+    """
+    require("tables", "pyarrow")
+    import pyarrow as pa
+
+    file = existing_file(path)
+    header, first = csv_text.peek(file)
+    names = [name.strip() for name in header]
+    found = schema.file_names(names, columns, source=file.name)
+    in_file = {canonical: header[names.index(name)] for canonical, name in found.items()}
+    # The first row decides whether times are dates: it needs a time anyhow.
+    cell = names.index(found[schema.TIME])
+    first_time = first[cell] if cell < len(first) else ""
+    dates = cells.is_date(first_time)
+    checks = dict.fromkeys(found, _NUMBER)
+    checks[schema.TIME] = _DATE if dates else _NUMBER if cells.is_number(first_time) else _EITHER
+    text = {schema.ID, schema.TIME} if dates else {schema.ID}
+    try:
+        return _assemble(
+            csv_text.read_columns(file, in_file, text),
+            path=file,
+            reader="csv",
+            columns=columns,
+            length_unit=length_unit,
+            time_unit=time_unit,
+        )
+    except (pa.ArrowException, OSError, cells.BadCellError) as error:
+        problem = csv_text.first_problem(file, found, checks)
+        msg = problem or f"{file.name!r} cannot be read as a table: {reason(error)}"
+        raise DriftbayesError(msg) from error
+
+
+def read_parquet(
+    path: PathLike,
+    *,
+    columns: Mapping[str, str | None] | None = None,
+    length_unit: str | None = None,
+    time_unit: str | None = None,
+) -> Trajectories:
+    """Trajectories from a Parquet file; arguments as for `read_csv`."""
+    require("tables", "pyarrow")
+    import pyarrow.parquet as pq
+
+    file = existing_file(path)
+    # Anything at all can come out of a damaged file, and all of it is the file's fault.
+    try:
+        with pq.ParquetFile(file) as parquet:
+            n_rows = parquet.metadata.num_rows
+            names = parquet.schema_arrow.names
+            stored = (parquet.schema_arrow.metadata or {}).get(_METADATA_KEY)
+    except Exception as error:
+        raise DriftbayesError(_damaged(file, error)) from error
+    found = schema.file_names(names, columns, source=file.name)
+    header = {} if stored is None else _read_metadata(stored, file.name)
+    n_bytes = file.stat().st_size
+    if not is_plausible(8 * n_rows * len(found), n_bytes, compressed=True):
+        msg = (
+            f"{file.name!r} is declared to have {n_rows:,} rows in {n_bytes:,} bytes; the file is "
+            "damaged"
+        )
+        raise DriftbayesError(msg)
+    try:
+        with pq.ParquetFile(file) as parquet:
+            table = parquet.read(columns=list(found.values()))
+            table.validate(full=True)
+    except Exception as error:
+        raise DriftbayesError(_damaged(file, error)) from error
+    if table.num_rows == 0:
+        msg = f"{file.name!r} has columns but no rows; expected one row per observation"
+        raise DriftbayesError(msg)
+    try:
+        return _assemble(
+            {canonical: table[name] for canonical, name in found.items()},
+            path=file,
+            reader="parquet",
+            columns=columns,
+            length_unit=length_unit if length_unit is not None else header.get("length_unit"),
+            time_unit=time_unit if time_unit is not None else header.get("time_unit"),
+            stored=header.get("provenance", {}),
+        )
+    except _NamedCellError as error:
+        row = "" if error.row is None else f" row {error.row + 1}"
+        msg = f"{file.name!r}{row}: column {found[error.column]!r} {error.what}"
+        raise DriftbayesError(msg) from error
+
+
+def write_csv(trajectories: Trajectories, path: PathLike) -> None:
+    """Write trajectories as CSV, every float to its last bit; a missing value is an empty cell.
+
+    A CSV file holds no units and no provenance, and text ids that are all whole numbers are
+    read back as whole numbers.
+
+    Args:
+        trajectories: What to write.
+        path: The file, compressed if its name ends in .gz.
+    """
+    require("tables", "pyarrow")
+    import pyarrow.csv as pacsv
+
+    table = _as_table(trajectories)
+    _refuse_padded(trajectories.ids)
+    with atomic_path(path) as temporary:
+        compressed = Path(path).name.lower().endswith(".gz")
+        with gzip.open(temporary, "wb") if compressed else temporary.open("wb") as stream:
+            stream.write((",".join(table.column_names) + "\n").encode())
+            options = pacsv.WriteOptions(include_header=False, quoting_style="needed")
+            pacsv.write_csv(table, stream, options)
+
+
+def write_parquet(trajectories: Trajectories, path: PathLike) -> None:
+    """Write trajectories as Parquet, with units and provenance; a missing value is a null.
+
+    Args:
+        trajectories: What to write.
+        path: The file.
+    """
+    require("tables", "pyarrow")
+    import pyarrow.parquet as pq
+
+    header = {
+        "schema": schema.SCHEMA_VERSION,
+        "version": __version__,
+        "length_unit": trajectories.length_unit,
+        "time_unit": trajectories.time_unit,
+        "provenance": json.loads(provenance.to_json(trajectories.provenance)),
+    }
+    table = _as_table(trajectories)
+    table = table.replace_schema_metadata({_METADATA_KEY: json.dumps(header)})
+    with atomic_path(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd")
+
+
+class _NamedCellError(cells.BadCellError):
+    """A bad cell together with the canonical name of its column."""
+
+    def __init__(self, column: str, error: cells.BadCellError) -> None:
+        super().__init__(error.what, error.row)
+        self.column = column
+
+
+def _assemble(
+    table: Mapping[str, Any],
+    *,
+    path: Path,
+    reader: str,
+    columns: Mapping[str, str | None] | None,
+    length_unit: str | None,
+    time_unit: str | None,
+    stored: Mapping[str, Any] | None = None,
+) -> Trajectories:
+    """Trajectories from canonical columns in any order of trajectories."""
+    current = schema.ID
+    try:
+        codes, ids = cells.encode_ids(table[current], text_holds_integers=reader == "csv")
+        current = schema.TIME
+        times, dates = cells.times(table[current])
+        values = {}
+        for current in (*schema.coordinates_in(table), schema.POSITION_SD):
+            if current in table:
+                values[current] = cells.numbers(table[current])
+    except cells.BadCellError as error:
+        raise _NamedCellError(current, error) from error
+    if dates and time_unit not in (None, "", "s"):
+        msg = (
+            f"the times in {path.name!r} are dates, read as seconds; leave out time_unit, "
+            f"got {time_unit!r}"
+        )
+        raise DriftbayesError(msg)
+    sd = values.pop(schema.POSITION_SD, None)
+    positions = np.column_stack(list(values.values()))
+    if (np.diff(codes) < 0).any():
+        # Stable: within a trajectory rows stay as they are in the file, so that times which
+        # decrease there are reported and not repaired.
+        order = np.argsort(codes, kind="stable")
+        positions, times = positions[order], times[order]
+        sd = None if sd is None else sd[order]
+    with begin_with_name(path):
+        return Trajectories(
+            positions=positions,
+            times=times,
+            row_sizes=np.bincount(codes),
+            ids=ids,
+            position_sd=sd,
+            length_unit=length_unit or "",
+            time_unit="s" if dates else time_unit or "",
+            provenance=provenance.extended(stored or {}, path, reader, columns),
+        )
+
+
+def _as_table(trajectories: Trajectories) -> Any:
+    import pyarrow as pa
+
+    ids = cells.id_values(trajectories.ids)
+    kind = pa.int64() if ids.dtype == np.int64 else pa.string()
+    table = {schema.ID: pa.array(ids, type=kind).take(pa.array(trajectories.trajectory_index))}
+    table[schema.TIME] = pa.array(trajectories.times)
+    for axis, values in zip(schema.COORDINATES, trajectories.positions.T, strict=False):
+        table[axis] = pa.array(values, mask=np.isnan(values))
+    if trajectories.position_sd is not None:
+        sd = trajectories.position_sd
+        table[schema.POSITION_SD] = pa.array(sd, mask=np.isnan(sd))
+    return pa.table(table)
+
+
+def _refuse_padded(ids: StrArray) -> None:
+    """Refuse ids that the CSV reader would take for missing or for one another."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if ids.dtype.kind in "iu":
+        return
+    text = pa.array(ids.tolist(), type=pa.string())
+    trimmed = pc.utf8_trim_whitespace(text)
+    bad = np.asarray(pc.or_(pc.equal(trimmed, ""), pc.not_equal(trimmed, text)))
+    if bad.any():
+        msg = (
+            f"a CSV file cannot hold the id {str(ids[np.argmax(bad)])!r}, which is blank or has "
+            "spaces around it; rename it, or write Parquet"
+        )
+        raise DriftbayesError(msg)
+
+
+def _read_metadata(stored: bytes, source: str) -> dict[str, Any]:
+    header = provenance.from_json(stored.decode(errors="replace"), source)
+    schema.check_schema_version(header.get("schema"), source)
+    for key, kind in (("length_unit", str), ("time_unit", str), ("provenance", dict)):
+        if not isinstance(header.get(key, kind()), kind):
+            msg = f"the metadata of {source!r} has a {key} of the wrong kind; write the file anew"
+            raise DriftbayesError(msg)
+    return header
+
+
+def _damaged(file: Path, error: Exception) -> str:
+    return (
+        f"{file.name!r} cannot be read as Parquet ({reason(error)}); "
+        "it may be damaged, cut short or of another format"
+    )

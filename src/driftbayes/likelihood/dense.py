@@ -1,0 +1,57 @@
+"""The slow reference: one dense covariance matrix per run, from the mean square displacement."""
+
+__all__ = ["dense_terms"]
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+import jax.scipy.linalg
+from jaxtyping import Array
+
+from driftbayes.displacements import Displacements
+from driftbayes.jax_typing import ScalarLike
+from driftbayes.likelihood.terms import GaussianTerms
+
+
+def dense_terms(
+    mean_square_displacement: Callable[[Array], Array],
+    data: Displacements,
+    noise_variance: ScalarLike = 0.0,
+) -> GaussianTerms:
+    r"""Gaussian terms from the law of a process with stationary increments.
+
+    With $m(t)$ the mean square displacement per axis, for positions a, b, c, d,
+
+    $$\operatorname{Cov}(X_b - X_a, X_d - X_c) =
+      \tfrac12 \left[ m(b-c) + m(a-d) - m(b-d) - m(a-c) \right].$$
+
+    It loses digits where steps are many and small, uses $O(N^2)$ memory and one
+    factorisation per run: for tests, not for use.
+
+    Args:
+        mean_square_displacement: m(t), of non-negative times.
+        data: Displacements, regular or not.
+        noise_variance: Variance of the measurement error of every fix, added to the data's own.
+    """
+    log_det = jnp.asarray(0.0)
+    quadratic = jnp.asarray(0.0)
+    start, start_sd = 0, 0
+    for n_steps in data.row_sizes:
+        dx = jnp.asarray(data.dx[start : start + n_steps])
+        times = jnp.concatenate(
+            [jnp.zeros(1), jnp.cumsum(jnp.asarray(data.interval[start : start + n_steps]))]
+        )
+        spread = mean_square_displacement(jnp.abs(times[:, None] - times[None, :]))
+        steps = -0.5 * jnp.diff(jnp.diff(spread, axis=0), axis=1)
+        noise = jnp.zeros(n_steps + 1) + noise_variance
+        if data.position_sd is not None:
+            noise = noise + jnp.asarray(data.position_sd[start_sd : start_sd + n_steps + 1]) ** 2
+        cov = steps + jnp.diff(jnp.diff(jnp.diag(noise), axis=0), axis=1)
+        factor = jnp.linalg.cholesky(cov)
+        white = jax.scipy.linalg.solve_triangular(factor, dx, lower=True)
+        log_det = log_det + 2 * data.n_dim * jnp.sum(jnp.log(jnp.diag(factor)))
+        quadratic = quadratic + jnp.sum(white**2)
+        start, start_sd = start + n_steps, start_sd + n_steps + 1
+    return GaussianTerms(
+        n=jnp.asarray(float(data.n_displacements)), log_det=log_det, quadratic=quadratic
+    )

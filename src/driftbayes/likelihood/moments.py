@@ -1,0 +1,179 @@
+"""The statistics engine: one pass over the data, then a likelihood of the same cost for any."""
+
+__all__ = ["MEMORY", "SecondMoments", "moments_terms", "second_moments", "stack_moments"]
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+from numpy.typing import NDArray
+
+from driftbayes.displacements import Displacements
+from driftbayes.errors import DriftbayesError
+from driftbayes.likelihood.terms import GaussianTerms
+from driftbayes.likelihood.toeplitz import durbin_levinson
+from driftbayes.typing import FloatArray
+
+# Runs longer than this are predicted from their last MEMORY - 1 steps only. The innovations of
+# integrated velocities forget at least as fast as (2 - sqrt 3)^lag, so that 32 steps leave 1e-18.
+MEMORY = 32
+# Rows per block of the pass over the data: the block and its copy stay in the cache.
+_BLOCK_BYTES = 1 << 20
+
+
+class SecondMoments(eqx.Module):
+    r"""All that a stationary Gaussian model needs to know of regular displacements.
+
+    Runs of equal length n form a group with $M = \sum x x^\mathrm{T}$ over runs and axes. By the
+    formula of Gohberg and Semencul, with a the backward filter of order n - 1, b the forward one
+    shifted by one place, v their variance and $T_{pq} = \sum_l M_{p+l,q+l}$,
+
+    $$\sum x^\mathrm{T} S^{-1} x = \left( a^\mathrm{T} T a - b^\mathrm{T} T b \right) / v .$$
+
+    Of a run longer than L steps, the first L form such a group and, for every later step, the
+    window of L steps that ends there joins another, of which only the last step counts:
+
+    $$\ln p(x_0 \dots x_{N-1}) = \ln p(x_0 \dots x_{L-1})
+      + \sum_{n \ge L} \ln p(x_n \mid x_{n-L+1} \dots x_{n-1}).$$
+
+    There T is M itself with time reversed, and b is left out.
+
+    Args:
+        forms: T, one L by L matrix per group, zero beyond the group's length.
+        orders: Order n - 1 of the filters of each group.
+        paired: 1 where b counts, 0 where it is left out.
+        predicted: How many scalar displacements are predicted from 0, 1, 2, ... earlier ones.
+        tau: Sampling time.
+    """
+
+    forms: Float[Array, "*batch group step step"]
+    orders: Int[Array, "*batch group"]
+    paired: Float[Array, "*batch group"]
+    predicted: Float[Array, "*batch step"]
+    tau: Float[Array, "*batch"]
+
+
+def moments_terms(autocovariance: Float[Array, " step"], data: SecondMoments) -> GaussianTerms:
+    """Gaussian terms of all runs under one autocovariance, in O(L²) whatever their number."""
+    filters = durbin_levinson(autocovariance)
+    own = filters.backward[data.orders]
+    other = jnp.roll(filters.forward, 1, axis=1).at[:, 0].set(0.0)[data.orders]
+    gain = jnp.einsum("gp,gpq,gq->g", own, data.forms, own)
+    loss = jnp.einsum("gp,gpq,gq->g", other, data.forms, other)
+    return GaussianTerms(
+        n=jnp.sum(data.predicted),
+        log_det=jnp.sum(data.predicted * jnp.log(filters.variances)),
+        quadratic=jnp.sum((gain - data.paired * loss) / filters.variances[data.orders]),
+    )
+
+
+def second_moments(data: Displacements, memory: int = MEMORY) -> SecondMoments:
+    """One pass over regular displacements.
+
+    Args:
+        data: Displacements at one tau, all steps of that duration, without measurement error.
+        memory: Longest window L; a longer run is predicted from its last L - 1 steps.
+    """
+    if not data.is_regular:
+        msg = (
+            "the statistics engine needs steps of equal duration and exact positions; "
+            "use the state-space engine (engine='kalman') for gaps, irregular times or noise"
+        )
+        raise DriftbayesError(msg)
+    size = min(int(data.row_sizes.max()), memory)
+    starts = np.concatenate([[0], np.cumsum(data.row_sizes)[:-1]])
+    capped = np.minimum(data.row_sizes, size)
+    forms, orders, paired, predicted = [], [], [], np.zeros(size)
+    for length in np.unique(capped):
+        members = starts[capped == length]
+        form = np.zeros((size, size))
+        form[:length, :length] = _diagonal_sums(_window_moment(data.dx, members, int(length)))
+        forms.append(form)
+        orders.append(int(length) - 1)
+        paired.append(1.0)
+        predicted[:length] += len(members) * data.n_dim
+    long = data.row_sizes > size
+    if long.any():
+        form = np.zeros((size, size))
+        for start, n_steps in zip(starts[long], data.row_sizes[long], strict=True):
+            form += _sliding_moment(data.dx[start + 1 : start + n_steps], size)
+        forms.append(form[::-1, ::-1])
+        orders.append(size - 1)
+        paired.append(0.0)
+        predicted[-1] += (data.row_sizes[long] - size).sum() * data.n_dim
+    return SecondMoments(
+        forms=jnp.asarray(np.stack(forms)),
+        orders=jnp.asarray(orders),
+        paired=jnp.asarray(paired),
+        predicted=jnp.asarray(predicted),
+        tau=jnp.asarray(data.tau),
+    )
+
+
+def stack_moments(many: Sequence[SecondMoments]) -> SecondMoments:
+    """Second moments of several data sets as one batch, padded with empty groups and steps."""
+    size = max(m.forms.shape[-1] for m in many)
+    n_groups = max(m.forms.shape[0] for m in many)
+
+    def pad(array: Array, shape: tuple[int, ...]) -> NDArray[Any]:
+        host = np.asarray(array)
+        out = np.zeros(shape, dtype=host.dtype)
+        out[tuple(slice(n) for n in host.shape)] = host
+        return out
+
+    return SecondMoments(
+        forms=jnp.asarray(np.stack([pad(m.forms, (n_groups, size, size)) for m in many])),
+        orders=jnp.asarray(np.stack([pad(m.orders, (n_groups,)) for m in many])),
+        paired=jnp.asarray(np.stack([pad(m.paired, (n_groups,)) for m in many])),
+        predicted=jnp.asarray(np.stack([pad(m.predicted, (size,)) for m in many])),
+        tau=jnp.asarray(np.stack([np.asarray(m.tau) for m in many])),
+    )
+
+
+def _diagonal_sums(moment: FloatArray) -> FloatArray:
+    """T with T[p, q] the sum of the elements from (p, q) on along the diagonal."""
+    sums = moment.copy()
+    for p in range(len(moment) - 2, -1, -1):
+        sums[p, :-1] += sums[p + 1, 1:]
+    return sums
+
+
+def _window_moment(dx: FloatArray, starts: np.ndarray, length: int) -> FloatArray:
+    """Sum of x xᵀ over windows of `length` steps at `starts`, and over axes."""
+    n_dim = dx.shape[1]
+    total = np.zeros((length, length))
+    block = max(_BLOCK_BYTES // (8 * n_dim * length), 1)
+    contiguous = len(starts) > 1 and bool(np.all(np.diff(starts) == length))
+    for low in range(0, len(starts), block):
+        chosen = starts[low : low + block]
+        if contiguous:
+            windows = dx[chosen[0] : chosen[-1] + length].reshape(len(chosen), length, n_dim)
+        else:
+            windows = dx[chosen[:, None] + np.arange(length)]
+        # One row per window and axis, so that the sum over both is a single matrix product.
+        flat = windows.transpose(1, 0, 2).reshape(length, -1)
+        total += flat @ flat.T
+    return total
+
+
+def _sliding_moment(dx: FloatArray, size: int) -> FloatArray:
+    """Sum of x xᵀ over all windows of `size` successive steps of one run, and over axes.
+
+    The first row by `size` scalar products; the others follow along the diagonals, since
+    shifting the window by one drops one product at the head and gains one at the tail.
+    """
+    n_windows = len(dx) - size + 1
+    moment = np.empty((size, size))
+    head, tail = dx[: size - 1], dx[n_windows:]
+    first = [np.vdot(dx[:n_windows], dx[lag : lag + n_windows]) for lag in range(size)]
+    for lag in range(size):
+        n_shifts = size - 1 - lag
+        lost = np.einsum("id,id->i", head[:n_shifts], head[lag : lag + n_shifts])
+        gained = np.einsum("id,id->i", tail[:n_shifts], tail[lag : lag + n_shifts])
+        diagonal = first[lag] + np.concatenate([[0.0], np.cumsum(gained - lost)])
+        index = np.arange(n_shifts + 1)
+        moment[index, index + lag] = moment[index + lag, index] = diagonal
+    return moment

@@ -1,0 +1,46 @@
+"""The three numbers of a Gaussian log-density."""
+
+__all__ = ["GaussianTerms", "gaussian_log_density"]
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from driftbayes.jax_typing import Scalar, ScalarLike
+
+LOG_2PI = float(np.log(2 * np.pi))
+
+
+class GaussianTerms(eqx.Module):
+    r"""Count, log-determinant and quadratic form of a zero-mean Gaussian density.
+
+    $$\ln L(c) = -\tfrac12 \left( n \ln 2\pi + n \ln c + \ln\det S + Q / c \right)$$
+
+    where the covariance is $c\,S$ and $Q = x^\mathrm{T} S^{-1} x$. Kept apart because an overall
+    scale c then costs nothing, and can be integrated out analytically.
+
+    Args:
+        n: Number of scalar data.
+        log_det: $\ln\det S$, summed over independent blocks.
+        quadratic: Q, summed over independent blocks.
+    """
+
+    # Scalars of JAX while a program is traced, batches of NumPy once it has run.
+    n: Float[Any, "*batch"]
+    log_det: Float[Any, "*batch"]
+    quadratic: Float[Any, "*batch"]
+
+    def log_likelihood(self, scale: ScalarLike = 1.0) -> Scalar:
+        """The log-density with covariance scaled by `scale`, full constant included."""
+        value = gaussian_log_density(self.n, self.log_det, self.quadratic, scale, jnp)
+        # A covariance that lost its positivity to rounding gives NaN in log_det: no density there.
+        return jnp.where(jnp.isnan(value), -jnp.inf, value)
+
+
+def gaussian_log_density(n: Any, log_det: Any, quadratic: Any, scale: Any, xp: Any) -> Any:
+    """The formula itself, for broadcastable arrays of NumPy or JAX (`xp`)."""
+    constant = n * (LOG_2PI + xp.log(scale))
+    return -0.5 * (constant + log_det + quadratic / scale)

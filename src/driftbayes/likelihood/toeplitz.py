@@ -1,0 +1,53 @@
+"""Prediction-error filters of a stationary sequence, by the Durbin--Levinson recursion."""
+
+__all__ = ["PredictionFilters", "durbin_levinson"]
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+
+class PredictionFilters(eqx.Module):
+    r"""What is left of each element of a stationary sequence when the others before it are known.
+
+    Args:
+        forward: Row i leaves of $x_i$ what $x_0 \dots x_{i-1}$ do not predict.
+        backward: Row i leaves of $x_0$ what $x_1 \dots x_i$ do not predict: the former, reversed.
+        variances: Variance $v_i$ of what is left, the same for both.
+    """
+
+    forward: Float[Array, "step step"]
+    backward: Float[Array, "step step"]
+    variances: Float[Array, " step"]
+
+
+def durbin_levinson(autocovariance: Float[Array, " step"]) -> PredictionFilters:
+    r"""Whitening of a sequence whose covariance is the Toeplitz matrix S.
+
+    With P the forward filters, $S^{-1} = P^\mathrm{T} \operatorname{diag}(1/v)\, P$ and
+    $\ln\det S = \sum_i \ln v_i$. The leading rows do not depend on the later ones: one call serves
+    all lengths. It takes $O(N^2)$ operations, all of them elementwise over a batch, which is what
+    makes thousands of parameter values cheap where a batched Cholesky factorisation is not.
+
+    Args:
+        autocovariance: First row of S.
+    """
+    first = jnp.zeros_like(autocovariance).at[0].set(1.0)
+
+    def step(
+        carry: tuple[Array, Array, Array], _: None
+    ) -> tuple[tuple[Array, Array, Array], tuple[Array, Array, Array]]:
+        forward, backward, variance = carry
+        shifted = jnp.roll(forward, 1).at[0].set(0.0)
+        reflection = jnp.sum(shifted * autocovariance) / variance
+        forward = shifted - reflection * backward
+        backward = backward - reflection * shifted
+        variance = variance * (1 - reflection) * (1 + reflection)
+        return (forward, backward, variance), (forward, backward, variance)
+
+    start = (first, first, autocovariance[0])
+    _, rows = jax.lax.scan(step, start, None, length=autocovariance.shape[0] - 1)
+    return PredictionFilters(
+        *(jnp.concatenate([head[None], tail]) for head, tail in zip(start, rows, strict=True))
+    )

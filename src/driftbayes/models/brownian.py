@@ -1,0 +1,59 @@
+"""Brownian model: positions diffuse, velocities are white noise."""
+
+__all__ = ["Brownian"]
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from driftbayes.jax_typing import Scalar, ScalarLike
+from driftbayes.models._base import AbstractModel, Parameter, as_parameter
+
+
+class Brownian(AbstractModel):
+    r"""Particles whose displacements are independent.
+
+    $$\mathrm{d}X = \sqrt{2\kappa}\,\mathrm{d}W, \qquad \Delta X \sim N(0, 2\kappa\tau)$$
+
+    Paper: [eq:brownian], [eq:brownian-likelihood].
+
+    Args:
+        kappa: Diffusivity $\kappa > 0$, in length²/time: the variance of a displacement is
+            $2\kappa\tau$ per axis.
+    """
+
+    kappa: ScalarLike = eqx.field(converter=as_parameter)
+
+    name: ClassVar[str] = "brownian"
+    summary: ClassVar[str] = "independent displacements, white-noise velocity"
+    parameters: ClassVar[dict[str, Parameter]] = {
+        "kappa": Parameter("κ", "diffusivity, Var(Δx_i) = 2κτ per axis", 2, -1)
+    }
+    scale_parameter: ClassVar[str] = "kappa"
+    limit: ClassVar[str] = "the simplest model"
+
+    def increment_autocovariance(
+        self, lags: Float[Array, " lag"], tau: Scalar
+    ) -> Float[Array, " lag"]:
+        r"""$2\kappa\tau$ at lag 0, else 0."""
+        return jnp.where(lags == 0, 2 * self.kappa * tau, 0.0)
+
+    def transition(
+        self, interval: Scalar
+    ) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
+        r"""$A = 1$, $Q = 2\kappa\,\Delta t$."""
+        return jnp.ones((1, 1)), (2 * self.kappa * interval)[None, None]
+
+    def initial_covariance(self) -> Float[Array, "state state"]:
+        """Zero: the position is the whole state."""
+        return jnp.zeros((1, 1))
+
+    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+        r"""$2\kappa t$."""
+        return 2 * self.kappa * lag
+
+    def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+        r"""A delta function: zero at every lag but 0, where it is infinite."""
+        return jnp.where(lag == 0, jnp.inf, 0.0)

@@ -1,0 +1,1 @@
+"""Figures, one per function: `(result, ax=None) -> Axes`. They compute nothing."""

@@ -1,0 +1,96 @@
+"""One journal style for all figures: fixed colours, one column, nothing that is not data."""
+
+__all__ = [
+    "COLOURS",
+    "COLUMN",
+    "GUIDE",
+    "INK",
+    "MORE_COLOURS",
+    "RC",
+    "axis_label",
+    "journal_axes",
+    "journal_style",
+]
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+
+# From the palette of Okabe and Ito, told apart with every common kind of colour blindness.
+# A model has its colour in every figure.
+COLOURS = {"brownian": "#D55E00", "langevin": "#0072B2"}
+# For models that come later, in order of appearance.
+MORE_COLOURS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+INK = "#1A1A1A"
+GUIDE = "#767676"
+COLUMN = (3.4, 2.5)
+# A longer label would not fit along the shorter side of a figure.
+LABEL_LENGTH = 30
+
+RC: dict[Any, Any] = {
+    "figure.figsize": COLUMN,
+    "figure.dpi": 150,
+    "savefig.dpi": 300,
+    "font.size": 8.5,
+    "axes.labelsize": 8.5,
+    "axes.titlesize": 8.5,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "legend.handlelength": 1.8,
+    "axes.linewidth": 0.6,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.formatter.use_mathtext": True,
+    "axes.formatter.limits": (-3, 4),
+    "text.color": INK,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 3,
+    "mathtext.fontset": "dejavusans",
+    "pdf.fonttype": 42,
+    "svg.fonttype": "none",
+}
+
+
+@contextmanager
+def journal_style() -> Iterator[None]:
+    """Make figures in the house style inside a `with` block; nothing changes outside it."""
+    import matplotlib as mpl
+
+    with mpl.rc_context(RC):
+        yield
+
+
+def journal_axes(ax: "Axes | None") -> "Axes":
+    """The given axes untouched, or those of a new one-column figure in the house style."""
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    _, new = plt.subplots(figsize=COLUMN, layout="constrained")
+    # Set here and not in RC: matplotlib makes ticks when it draws, after the style has gone.
+    new.tick_params(which="both", direction="in", top=True, right=True, width=0.6, labelsize=8)
+    new.tick_params(which="major", length=3.5)
+    new.tick_params(which="minor", length=2)
+    return new
+
+
+def axis_label(words: str, variable: "xr.DataArray") -> str:
+    """Words and unit of an axis: "m2 s-1" is set as m² s⁻¹, an unknown unit left out.
+
+    Args:
+        words: What the axis shows.
+        variable: Variable whose attribute `units` holds the unit.
+    """
+    unit = variable.attrs.get("units", "")
+    if unit in ("", "1"):
+        return words
+    typeset = re.sub(r"(?<=[A-Za-z)])(-?\d+)", r"$^{\1}$", unit)
+    space = " " if len(words) + len(unit) <= LABEL_LENGTH else "\n"
+    return f"{words}{space}({typeset})"

@@ -1,0 +1,344 @@
+"""Priors: what is believed of a parameter before the data, always a proper density on θ > 0."""
+
+__all__ = [
+    "AbstractPrior",
+    "Exponential",
+    "Gamma",
+    "LogNormal",
+    "Uniform",
+    "parse_prior",
+    "scaling_priors",
+]
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.scipy.special as jsp
+import numpy as np
+from jaxtyping import Array, Float
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.jax_typing import Key, Scalar, ScalarLike
+
+
+def _number(value: ScalarLike) -> Array:
+    return jnp.asarray(value, dtype=None if isinstance(value, jax.Array) else np.float64)
+
+
+def _require(name: str, value: Array, *, condition: bool, expected: str) -> None:
+    if not condition:
+        msg = f"{name} must be {expected}, got {np.asarray(value).tolist()}"
+        raise DriftbayesError(msg)
+
+
+class AbstractPrior(eqx.Module):
+    """A proper density on the positive numbers, or on an interval of them.
+
+    Every prior brings the coordinate z in which its support is the whole real line: ln θ, or
+    the log-odds of the place within an interval.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def log_density(self, theta: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Ln p(θ), normalised; minus infinity outside the support."""
+
+    @abstractmethod
+    def quantile(self, probability: Float[Array, "..."]) -> Float[Array, "..."]:
+        """The θ below which lies the given probability."""
+
+    @abstractmethod
+    def mean(self) -> Scalar:
+        """Mean of θ."""
+
+    @abstractmethod
+    def log_sd(self) -> Scalar:
+        """Standard deviation of ln θ: the width against which a posterior is judged."""
+
+    @abstractmethod
+    def rescaled(self, factor: ScalarLike) -> "AbstractPrior":
+        """The same belief about `factor` times θ, for example θ counted in smaller units."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """The text that `parse_prior` turns back into this prior."""
+
+    def sample(self, key: Key, shape: tuple[int, ...] = ()) -> Float[Array, "..."]:
+        """Independent draws."""
+        return self.quantile(jax.random.uniform(key, shape, dtype=self.mean().dtype))
+
+    def from_unconstrained(self, z: Scalar) -> Scalar:
+        """θ at the unconstrained coordinate z."""
+        return jnp.exp(z)
+
+    def to_unconstrained(self, theta: Scalar) -> Scalar:
+        """The unconstrained coordinate of θ."""
+        return jnp.log(theta)
+
+    def log_jacobian(self, z: Scalar) -> Scalar:
+        """Ln |dθ/dz|."""
+        return z
+
+
+class Exponential(AbstractPrior):
+    r"""$p(\theta) = e^{-\theta/\mu}/\mu$: the least informative density of given mean μ.
+
+    Paper: §4.2, [eq:prior-means].
+
+    Args:
+        mean: μ > 0, in the unit of θ.
+    """
+
+    scale: Scalar
+
+    name: ClassVar[str] = "exponential"
+
+    def __init__(self, mean: ScalarLike) -> None:
+        self.scale = _number(mean)
+
+    def __check_init__(self) -> None:
+        _check_positive("the mean of an exponential prior", self.scale)
+
+    def log_density(self, theta: Float[Array, "..."]) -> Float[Array, "..."]:
+        return jnp.where(theta > 0, -theta / self.scale - jnp.log(self.scale), -jnp.inf)
+
+    def quantile(self, probability: Float[Array, "..."]) -> Float[Array, "..."]:
+        return -self.scale * jnp.log1p(-probability)
+
+    def mean(self) -> Scalar:
+        return self.scale
+
+    def log_sd(self) -> Scalar:
+        return jnp.asarray(np.pi / np.sqrt(6.0))
+
+    def rescaled(self, factor: ScalarLike) -> "Exponential":
+        return Exponential(mean=self.scale * factor)
+
+    def describe(self) -> str:
+        return f"exponential:{float(self.scale):.6g}"
+
+
+class Gamma(AbstractPrior):
+    r"""$p(\theta) \propto \theta^{a-1} e^{-a\theta/\mu}$: shape a and mean μ.
+
+    Args:
+        shape: a > 0; 1 is the exponential, larger is narrower.
+        mean: μ > 0, in the unit of θ.
+    """
+
+    shape: Scalar
+    scale: Scalar
+
+    name: ClassVar[str] = "gamma"
+
+    def __init__(self, shape: ScalarLike, mean: ScalarLike) -> None:
+        self.shape = _number(shape)
+        self.scale = _number(mean) / self.shape
+
+    def __check_init__(self) -> None:
+        _check_positive("the shape of a gamma prior", self.shape)
+        _check_positive("the mean of a gamma prior", self.mean())
+
+    def log_density(self, theta: Float[Array, "..."]) -> Float[Array, "..."]:
+        x = jnp.where(theta > 0, theta, 1.0) / self.scale
+        value = (self.shape - 1) * jnp.log(x) - x - jsp.gammaln(self.shape) - jnp.log(self.scale)
+        return jnp.where(theta > 0, value, -jnp.inf)
+
+    def quantile(self, probability: Float[Array, "..."]) -> Float[Array, "..."]:
+        # JAX has no inverse of the incomplete gamma function; SciPy's serves outside of jit.
+        from scipy.special import gammaincinv
+
+        return (
+            jnp.asarray(gammaincinv(np.asarray(self.shape), np.asarray(probability))) * self.scale
+        )
+
+    def mean(self) -> Scalar:
+        return self.shape * self.scale
+
+    def log_sd(self) -> Scalar:
+        # The trigamma function is ζ(2, a); JAX's own takes a whole order in some versions only.
+        return jnp.sqrt(jsp.zeta(jnp.full_like(self.shape, 2.0), self.shape))
+
+    def rescaled(self, factor: ScalarLike) -> "Gamma":
+        return Gamma(shape=self.shape, mean=self.mean() * factor)
+
+    def describe(self) -> str:
+        return f"gamma:{float(self.shape):.6g}:{float(self.mean()):.6g}"
+
+
+class LogNormal(AbstractPrior):
+    r"""$\ln\theta \sim N(\ln m, s^2)$.
+
+    Args:
+        median: m > 0, in the unit of θ.
+        sigma: s > 0, the standard deviation of ln θ.
+    """
+
+    median: Scalar
+    sigma: Scalar
+
+    name: ClassVar[str] = "lognormal"
+
+    def __init__(self, median: ScalarLike, sigma: ScalarLike) -> None:
+        self.median = _number(median)
+        self.sigma = _number(sigma)
+
+    def __check_init__(self) -> None:
+        _check_positive("the median of a lognormal prior", self.median)
+        _check_positive("the sigma of a lognormal prior", self.sigma)
+
+    def log_density(self, theta: Float[Array, "..."]) -> Float[Array, "..."]:
+        log_theta = jnp.log(jnp.where(theta > 0, theta, 1.0))
+        score = (log_theta - jnp.log(self.median)) / self.sigma
+        value = -0.5 * score**2 - log_theta - jnp.log(self.sigma) - 0.5 * np.log(2 * np.pi)
+        return jnp.where(theta > 0, value, -jnp.inf)
+
+    def quantile(self, probability: Float[Array, "..."]) -> Float[Array, "..."]:
+        return self.median * jnp.exp(self.sigma * jsp.ndtri(probability))
+
+    def mean(self) -> Scalar:
+        return self.median * jnp.exp(0.5 * self.sigma**2)
+
+    def log_sd(self) -> Scalar:
+        return self.sigma
+
+    def rescaled(self, factor: ScalarLike) -> "LogNormal":
+        return LogNormal(median=self.median * factor, sigma=self.sigma)
+
+    def describe(self) -> str:
+        return f"lognormal:{float(self.median):.6g}:{float(self.sigma):.6g}"
+
+
+class Uniform(AbstractPrior):
+    """Equal density between two positive bounds. Both must be finite: no improper priors.
+
+    Args:
+        low: Lower bound, 0 or more.
+        high: Upper bound.
+    """
+
+    low: Scalar
+    high: Scalar
+
+    name: ClassVar[str] = "uniform"
+
+    def __init__(self, low: ScalarLike, high: ScalarLike) -> None:
+        self.low = _number(low)
+        self.high = _number(high)
+
+    def __check_init__(self) -> None:
+        if isinstance(self.low, jax.core.Tracer) or isinstance(self.high, jax.core.Tracer):
+            return
+        low, high = np.asarray(self.low), np.asarray(self.high)
+        _require(
+            "the bounds of a uniform prior",
+            jnp.stack([self.low, self.high]),
+            condition=bool(np.all((low >= 0) & (low < high) & np.isfinite(high))),
+            expected="finite with 0 <= low < high (an improper prior has no evidence)",
+        )
+
+    def log_density(self, theta: Float[Array, "..."]) -> Float[Array, "..."]:
+        inside = (theta >= self.low) & (theta <= self.high)
+        return jnp.where(inside, -jnp.log(self.high - self.low), -jnp.inf)
+
+    def quantile(self, probability: Float[Array, "..."]) -> Float[Array, "..."]:
+        return self.low + (self.high - self.low) * probability
+
+    def mean(self) -> Scalar:
+        return 0.5 * (self.low + self.high)
+
+    def log_sd(self) -> Scalar:
+        # Moments of ln θ between the bounds: ∫ ln θ = θ ln θ - θ, and once more for the square.
+        def first(x: Array) -> Array:
+            return x * (_log(x) - 1)
+
+        def second(x: Array) -> Array:
+            return x * (_log(x) ** 2 - 2 * _log(x) + 2)
+
+        def _log(x: Array) -> Array:
+            return jnp.log(jnp.where(x > 0, x, 1.0))
+
+        width = self.high - self.low
+        mean = (first(self.high) - first(self.low)) / width
+        square = (second(self.high) - second(self.low)) / width
+        return jnp.sqrt(jnp.maximum(square - mean**2, 0.0))
+
+    def rescaled(self, factor: ScalarLike) -> "Uniform":
+        return Uniform(low=self.low * factor, high=self.high * factor)
+
+    def describe(self) -> str:
+        return f"uniform:{float(self.low):.6g}:{float(self.high):.6g}"
+
+    def from_unconstrained(self, z: Scalar) -> Scalar:
+        return self.low + (self.high - self.low) * jax.nn.sigmoid(z)
+
+    def to_unconstrained(self, theta: Scalar) -> Scalar:
+        # Kept off the bounds, whose coordinate is infinite.
+        place = jnp.clip((theta - self.low) / (self.high - self.low), 1e-6, 1 - 1e-6)
+        return jnp.log(place) - jnp.log1p(-place)
+
+    def log_jacobian(self, z: Scalar) -> Scalar:
+        return jnp.log(self.high - self.low) + jax.nn.log_sigmoid(z) + jax.nn.log_sigmoid(-z)
+
+
+_FAMILIES: dict[str, tuple[type[AbstractPrior], tuple[str, ...]]] = {
+    "exponential": (Exponential, ("mean",)),
+    "gamma": (Gamma, ("shape", "mean")),
+    "lognormal": (LogNormal, ("median", "sigma")),
+    "uniform": (Uniform, ("low", "high")),
+}
+
+
+def parse_prior(text: str) -> AbstractPrior:
+    """A prior from text such as `exponential:0.5`, `lognormal:1:2`, `gamma:2:5`, `uniform:0:3`."""
+    family, *numbers = text.split(":")
+    known = "; ".join(
+        ":".join((name, *(f.upper() for f in fields))) for name, (_, fields) in _FAMILIES.items()
+    )
+    if family not in _FAMILIES:
+        msg = f"unknown prior {family!r} in {text!r}; known are {known}"
+        raise DriftbayesError(msg)
+    make, fields = _FAMILIES[family]
+    values = _as_numbers(numbers)
+    if values is None or len(values) != len(fields):
+        msg = f"prior {text!r} must be written {':'.join((family, *(f.upper() for f in fields)))}"
+        raise DriftbayesError(msg)
+    return make(**dict(zip(fields, values, strict=True)))
+
+
+def scaling_priors(u_rms: float, timescale: float) -> dict[str, AbstractPrior]:
+    r"""The paper's priors from a velocity and a time scale of the flow. Paper: [eq:prior-means].
+
+    $$E[\kappa] = E[k] = u_\mathrm{rms}^2\, T, \qquad E[\gamma] = 1/T$$
+
+    Args:
+        u_rms: Root mean square speed, $\sqrt{2E}$ with E the mean energy per unit mass.
+        timescale: T, for example the eddy turnover time.
+    """
+    for name, value in (("u_rms", u_rms), ("timescale", timescale)):
+        if not (np.isfinite(value) and value > 0):
+            msg = f"{name} must be a positive number, got {value}"
+            raise DriftbayesError(msg)
+    diffusivity = Exponential(mean=u_rms**2 * timescale)
+    return {"kappa": diffusivity, "k": diffusivity, "gamma": Exponential(mean=1 / timescale)}
+
+
+def _as_numbers(texts: Sequence[str]) -> list[float] | None:
+    try:
+        return [float(text) for text in texts]
+    except ValueError:
+        return None
+
+
+def _check_positive(name: str, value: Array) -> None:
+    # Tracers have no value yet; they come from a prior that was checked when it was made.
+    if isinstance(value, jax.core.Tracer):
+        return
+    array = np.asarray(value)
+    ok = bool(np.all(np.isfinite(array) & (array > 0)))
+    _require(name, value, condition=ok, expected="a positive, finite number")

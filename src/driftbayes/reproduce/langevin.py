@@ -1,0 +1,288 @@
+"""Section 4 of the paper: both models on data from the Langevin model itself."""
+
+__all__ = ["Claim", "LangevinExperiment", "run_experiment", "simulate_data", "write_experiment"]
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from driftbayes.comparison import Scan, scan_displacements
+from driftbayes.displacements import Displacements
+from driftbayes.errors import DriftbayesError
+from driftbayes.inference import Hypothesis
+from driftbayes.io import atomic_path, write_scan
+from driftbayes.models import Brownian, Langevin
+from driftbayes.priors import Exponential
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+GAMMA = K = 1.0
+N_PARTICLES, N_STEPS, N_DIM = 100, 10, 3
+TAUS = np.geomspace(1e-2, 1e2, 100)
+PAIR = "langevin:brownian"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of the paper beside what this run finds."""
+
+    claim: str
+    paper: str
+    ours: str
+    agrees: str
+
+
+@dataclass(frozen=True, eq=False)
+class LangevinExperiment:
+    """Both scans of the same data: the paper's Laplace, and exact.
+
+    Args:
+        seed: Seed of the data; data set i has key `fold_in(key(seed), i)`.
+        laplace: Scan by Laplace's method in natural parameters, as in the paper.
+        exact: Scan by exact integration.
+    """
+
+    seed: int
+    laplace: Scan
+    exact: Scan
+
+    def log_bayes_factors(self, scan: Scan) -> np.ndarray:
+        """Ln K of Langevin against Brownian along tau."""
+        return np.array([c.log_bayes_factors[PAIR] for c in scan.comparisons])
+
+    def claims(self) -> list[Claim]:
+        """What section 4 says, and what is found here."""
+        tau = self.exact.taus
+        exact, laplace = self.log_bayes_factors(self.exact), self.log_bayes_factors(self.laplace)
+        langevin = self.exact.evidences("langevin")
+        mode = np.array([e.map["gamma"] for e in self.laplace.evidences("langevin")])
+        sd = np.array([e.posterior_sd["gamma"] for e in langevin])
+        kappa = self.exact.consistency["brownian"]["kappa"]
+        large = tau >= 30
+        occam = {
+            name: np.array([e.log_occam_factor for e in self.laplace.evidences(name)])
+            for name in self.laplace.models
+        }
+        deficit = np.array(
+            [
+                a.log_evidence - b.log_evidence
+                for a, b in zip(self.laplace.evidences("langevin"), langevin, strict=True)
+            ]
+        )
+        strong = tau[exact > 5]
+        flips = int(np.sum(np.sign(exact) != np.sign(laplace)))
+        return [
+            Claim(
+                "kappa is consistent only in the diffusive limit, where kappa = k = 1",
+                "tau ≳ 10",
+                "nowhere"
+                if kappa is None
+                else f"tau ≥ {kappa.tau_min:.3g}, kappa = {kappa.value:.3f} ± {kappa.sd:.3f}",
+                _yes(kappa is not None and 3 < kappa.tau_min < 30 and abs(kappa.value - 1) < 0.1),
+            ),
+            Claim(
+                "gamma is well identified until tau is large, then its error grows",
+                "figure 1",
+                f"sd {np.median(sd[tau < 1]):.2f} for tau < 1, {np.median(sd[large]):.2f} for ≥ 30",
+                _yes(np.median(sd[large]) > 5 * np.median(sd[tau < 1])),
+            ),
+            Claim(
+                "the mode of gamma decays to zero as tau grows",
+                "figure 1",
+                f"median mode {np.median(mode[tau < 1]):.2f} for tau < 1, "
+                f"{np.median(mode[tau > 60]):.2f} for > 60",
+                _yes(np.median(mode[tau > 60]) < 0.7),
+            ),
+            Claim(
+                "Langevin is preferred over a significant range of tau",
+                "large positive ln K",
+                f"ln K > 5 up to tau = {strong.max():.3g}, at most {exact.max():.0f}",
+                _yes(strong.max() > 1 and exact.max() > 1000),
+            ),
+            Claim(
+                "|ln K| < 1 is typical at large tau (by Laplace, as in the paper)",
+                "figure 2",
+                f"{np.mean(np.abs(laplace[large]) < 1):.0%} of tau ≥ 30",
+                _yes(np.mean(np.abs(laplace[large]) < 1) > 0.5),
+            ),
+            Claim(
+                "the same by exact integration",
+                "-",
+                f"{np.mean(np.abs(exact[large]) < 1):.0%} of tau ≥ 30",
+                "-",
+            ),
+            Claim(
+                "Brownian's Occam factor is about constant once tau is large",
+                "figure 2",
+                f"ln Occam {occam['brownian'][large].mean():.2f} ± "
+                f"{occam['brownian'][large].std():.2f} for tau ≥ 30",
+                _yes(occam["brownian"][large].std() < 0.2),
+            ),
+            Claim(
+                "Langevin's Occam factor rises at large tau",
+                "figure 2",
+                f"ln Occam {np.median(occam['langevin'][tau < 3]):.2f} for tau < 3, "
+                f"{np.median(occam['langevin'][tau > 60]):.2f} for > 60",
+                _yes(
+                    np.median(occam["langevin"][tau > 60]) > np.median(occam["langevin"][tau < 3])
+                ),
+            ),
+            Claim(
+                "Laplace's method is accurate",
+                "assumed",
+                f"error {np.abs(deficit[tau <= 1]).max():.3f} for tau ≤ 1, up to "
+                f"{np.abs(deficit).max():.2f} beyond; sign of ln K wrong at {flips} of {len(tau)}",
+                "only for tau ≲ 5",
+            ),
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Scans and claims as plain numbers and text."""
+        return {
+            "seed": self.seed,
+            "gamma": GAMMA,
+            "k": K,
+            "n_particles": N_PARTICLES,
+            "n_steps": N_STEPS,
+            "n_dim": N_DIM,
+            "exact": self.exact.to_json(),
+            "laplace": self.laplace.to_json(),
+            "claims": [asdict(claim) for claim in self.claims()],
+        }
+
+
+def hypotheses() -> list[Hypothesis]:
+    """Both models with the paper's priors, Exp(1) for every parameter."""
+    unit = Exponential(mean=1.0)
+    return [Hypothesis(Brownian, kappa=unit), Hypothesis(Langevin, gamma=unit, k=unit)]
+
+
+def simulate_data(seed: int = 0) -> list[Displacements]:
+    """Independent data sets, one per tau, simulated exactly."""
+    keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(seed), i))(jnp.arange(len(TAUS)))
+    model = Langevin(gamma=GAMMA, k=K)
+    positions = jax.jit(
+        jax.vmap(
+            lambda key, tau: model.simulate(
+                key, n_particles=N_PARTICLES, n_steps=N_STEPS, n_dim=N_DIM, tau=tau
+            )
+        )
+    )(keys, jnp.asarray(TAUS))
+    steps = np.diff(np.asarray(positions), axis=2)
+    return [Displacements.from_array(dx, tau) for dx, tau in zip(steps, TAUS, strict=True)]
+
+
+def run_experiment(seed: int = 0) -> LangevinExperiment:
+    """Simulate, and scan by both methods."""
+    data = simulate_data(seed)
+    attributes = {"seed": seed, "experiment": "langevin"}
+    laplace = scan_displacements(data, hypotheses(), method="laplace")
+    exact = scan_displacements(data, hypotheses())
+    return LangevinExperiment(
+        seed=seed,
+        laplace=Scan(laplace.comparisons, attributes=attributes),
+        exact=Scan(exact.comparisons, attributes=attributes),
+    )
+
+
+def write_experiment(result: LangevinExperiment, directory: Path) -> list[Path]:
+    """Write figures 1 and 2 as PNG and PDF, the scans as NetCDF, the numbers as CSV, the claims."""
+    if directory.exists() and not directory.is_dir():
+        msg = f"'{directory}' is a file, expected a directory to write to; choose another with -o"
+        raise DriftbayesError(msg)
+    directory.mkdir(parents=True, exist_ok=True)
+    exact, laplace = result.exact.to_dataset(), result.laplace.to_dataset()
+    written = []
+    for name, dataset in (("exact", exact), ("laplace", laplace)):
+        written.append(directory / f"langevin_{name}.nc")
+        write_scan(dataset, written[-1])
+    written.append(directory / "langevin.csv")
+    _write_csv(exact, laplace, written[-1])
+    written.append(directory / "claims.json")
+    with atomic_path(written[-1]) as path:
+        path.write_text(
+            json.dumps([asdict(c) for c in result.claims()], indent=2, ensure_ascii=False)
+        )
+    for name, draw in (("figure1", _figure_1), ("figure2", _figure_2)):
+        written += _write_figure(draw(exact, laplace), directory / name)
+    return written
+
+
+def _figure_1(exact: "xr.Dataset", laplace: "xr.Dataset") -> Any:
+    from matplotlib.figure import Figure
+
+    from driftbayes.plots.scan import plot_parameter
+    from driftbayes.plots.style import INK, journal_style
+
+    with journal_style():
+        figure = Figure(figsize=(3.6, 6.4), layout="constrained")
+        axes = figure.subplots(3, 1, sharex=True)
+        tau = exact["tau"].values
+        model = Langevin(gamma=GAMMA, k=K)
+        apparent = np.asarray(model.absolute_diffusivity(jnp.asarray(tau)))
+        truths = (apparent, np.full_like(tau, GAMMA), np.full_like(tau, K))
+        names = ("brownian.kappa", "langevin.gamma", "langevin.k")
+        for ax, name, truth in zip(axes, names, truths, strict=True):
+            plot_parameter(laplace, name, ax)
+            plot_parameter(exact, name, ax)
+            ax.plot(tau, truth, color=INK, lw=0.8, ls=":", label="expected")
+            ax.set_ylim(bottom=0)
+            if ax is not axes[-1]:
+                ax.set_xlabel("")
+        axes[0].legend(loc="best")
+    return figure
+
+
+def _figure_2(exact: "xr.Dataset", laplace: "xr.Dataset") -> Any:
+    from matplotlib.figure import Figure
+
+    from driftbayes.plots.scan import plot_log_bayes_factor, plot_log_occam_factor
+    from driftbayes.plots.style import journal_style
+
+    with journal_style():
+        figure = Figure(figsize=(3.6, 4.6), layout="constrained")
+        above, below = figure.subplots(2, 1, sharex=True)
+        plot_log_bayes_factor(laplace, PAIR, above)
+        plot_log_bayes_factor(exact, PAIR, above)
+        above.set_xlabel("")
+        above.legend(loc="upper right")
+        plot_log_occam_factor(laplace, below)
+        plot_log_occam_factor(exact, below)
+        below.legend(loc="best")
+    return figure
+
+
+def _write_figure(figure: Any, stem: Path) -> list[Path]:
+    paths = [stem.with_suffix(suffix) for suffix in (".png", ".pdf")]
+    for path in paths:
+        with atomic_path(path) as temporary:
+            figure.savefig(temporary)
+    return paths
+
+
+def _write_csv(exact: "xr.Dataset", laplace: "xr.Dataset", path: Path) -> None:
+    """Every plotted number, one row per tau."""
+    columns = {"tau": exact["tau"].values}
+    for method, dataset in (("exact", exact), ("laplace", laplace)):
+        columns[f"log_bayes_factor_{method}"] = dataset["log_bayes_factor"].sel(pair=PAIR).values
+        for model in dataset["model"].values:
+            occam = dataset["log_occam_factor"].sel(model=model).values
+            columns[f"log_occam_factor_{model}_{method}"] = occam
+        for parameter in dataset["parameter"].values:
+            for field in ("map", "posterior_mean", "posterior_sd"):
+                values = dataset[field].sel(parameter=parameter).values
+                columns[f"{parameter}_{field}_{method}"] = values
+    with atomic_path(path) as temporary, temporary.open("w") as file:
+        file.write(",".join(columns) + "\n")
+        for row in zip(*columns.values(), strict=True):
+            file.write(",".join(repr(float(value)) for value in row) + "\n")
+
+
+def _yes(condition: Any) -> str:
+    return "yes" if bool(condition) else "no"

@@ -1,0 +1,414 @@
+"""Trajectories: where the particles were, and when."""
+
+__all__ = ["Trajectories"]
+
+import hashlib
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from driftbayes.errors import DriftbayesError, DriftbayesWarning
+from driftbayes.typing import FloatArray, IntArray, StrArray
+
+# Time stamps may stray from a regular grid by this fraction of the recording interval: wide enough
+# for stamps printed with few digits, narrow enough that a variance moves by 0.1 % at the most.
+GRID_TOLERANCE = 1e-3
+AXES = ("x", "y", "z")
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectories:
+    """Positions of many particles as one ragged array, trajectory after trajectory.
+
+    A row of NaN is a missing fix. Times increase strictly within a trajectory; trajectories
+    may start at different times and have different lengths.
+
+    Args:
+        positions: Coordinates, one row per observation, 1 to 3 columns.
+        times: Time of each observation.
+        row_sizes: Number of observations of each trajectory; they sum to the number of rows.
+        ids: Name of each trajectory.
+        position_sd: Standard deviation of the measurement error of each observation, if known.
+        length_unit: Name of the unit of `positions`, empty if unknown.
+        time_unit: Name of the unit of `times`, empty if unknown.
+        provenance: Where the data come from: file, reader, seed, options.
+    """
+
+    positions: FloatArray
+    times: FloatArray
+    row_sizes: IntArray
+    ids: StrArray
+    position_sd: FloatArray | None = None
+    length_unit: str = ""
+    time_unit: str = ""
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check shapes and values once, here, so that no later step has to."""
+        for name in ("positions", "times", "position_sd"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, _read_only(getattr(self, name), np.float64))
+        object.__setattr__(self, "row_sizes", _read_only(self.row_sizes, np.int64))
+        object.__setattr__(self, "ids", np.atleast_1d(np.asarray(self.ids)))
+        self._check_shapes()
+        self._check_values()
+
+    @classmethod
+    def from_arrays(
+        cls,
+        x: ArrayLike | Sequence[ArrayLike],
+        *,
+        dt: float | None = None,
+        times: ArrayLike | Sequence[ArrayLike] | None = None,
+        ids: Sequence[Any] | None = None,
+        **attributes: Any,
+    ) -> "Trajectories":
+        """Trajectories from a (particle, time, dim) array, or from a list of (time, dim) arrays.
+
+        Args:
+            x: Positions; NaN marks a missing fix.
+            dt: Recording interval; or give `times`.
+            times: One array of times shared by all particles, or one per particle.
+            ids: Names of the particles, by default 0, 1, 2, ...
+            **attributes: `position_sd` (shaped like `x` without its last axis), `length_unit`,
+                `time_unit`, `provenance`.
+        """
+        tracks = _as_tracks(x)
+        row_sizes = np.array([len(track) for track in tracks], dtype=np.int64)
+        if (dt is None) == (times is None):
+            msg = "give either dt (the recording interval) or times, not both and not neither"
+            raise DriftbayesError(msg)
+        if dt is not None:
+            if not (np.isfinite(dt) and dt > 0):
+                msg = f"dt must be a positive number, got {dt}"
+                raise DriftbayesError(msg)
+            stamps = [np.arange(n) * float(dt) for n in row_sizes]
+        else:
+            stamps = _as_stamps(times, row_sizes)
+        noise = attributes.pop("position_sd", None)
+        if noise is not None:
+            attributes["position_sd"] = np.concatenate([np.asarray(s, float) for s in noise])
+        return cls(
+            positions=np.concatenate(tracks),
+            times=np.concatenate(stamps),
+            row_sizes=row_sizes,
+            ids=np.arange(len(tracks)) if ids is None else np.asarray(ids),
+            **attributes,
+        )
+
+    @property
+    def n_trajectories(self) -> int:
+        """Number of trajectories."""
+        return len(self.row_sizes)
+
+    @property
+    def n_dim(self) -> int:
+        """Number of spatial dimensions d."""
+        return self.positions.shape[1]
+
+    @cached_property
+    def starts(self) -> IntArray:
+        """Row at which each trajectory starts, and one past the last row at the end."""
+        return np.concatenate([[0], np.cumsum(self.row_sizes)])
+
+    @cached_property
+    def trajectory_index(self) -> IntArray:
+        """Number of the trajectory that each row belongs to."""
+        return np.repeat(np.arange(self.n_trajectories), self.row_sizes)
+
+    @cached_property
+    def observed(self) -> np.ndarray:
+        """Which rows hold a position."""
+        return ~np.isnan(self.positions[:, 0])
+
+    @cached_property
+    def intervals(self) -> FloatArray:
+        """Times between successive rows of the same trajectory, all in one array."""
+        steps = np.diff(self.times)
+        return steps[np.diff(self.trajectory_index) == 0]
+
+    @cached_property
+    def recording_interval(self) -> float | None:
+        """The interval dt of which all times, counted from each trajectory's first, are multiples.
+
+        None if the times are irregular. Refined over the whole record, so that stamps
+        rounded to a few digits still give the true interval.
+        """
+        if len(self.intervals) == 0:
+            return None
+        dt = float(self.intervals.min())
+        elapsed = self._elapsed()
+        if elapsed.max() > 2**53 * dt:
+            return None
+        steps = np.round(elapsed / dt)
+        # From near to far: a slightly wrong dt miscounts the steps at the end of a long record.
+        for horizon in (1e2, 1e4, 1e6, np.inf):
+            near = steps <= horizon
+            if steps[near].any():
+                dt = float(np.sum(elapsed[near] * steps[near]) / np.sum(steps[near] ** 2))
+                steps = np.round(elapsed / dt)
+        off = np.abs(elapsed - steps * dt)
+        slack = GRID_TOLERANCE * dt + 4 * np.spacing(np.abs(self.times).max())
+        return dt if off.max() <= slack else None
+
+    @cached_property
+    def grid_index(self) -> IntArray:
+        """Number of recording intervals between each row and the first row of its trajectory."""
+        if self.recording_interval is None:
+            raise DriftbayesError(self.irregular_message())
+        return np.round(self._elapsed() / self.recording_interval).astype(np.int64)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A short hash of positions, times, errors and units: equal data, equal fingerprint."""
+        digest = hashlib.sha256()
+        for array in (self.positions, self.times, self.row_sizes, self.position_sd):
+            digest.update(b"none" if array is None else _one_nan(array).tobytes())
+        digest.update(f"{self.n_dim}|{self.length_unit}|{self.time_unit}".encode())
+        return digest.hexdigest()[:16]
+
+    def unwrap(self, period: float | Sequence[float | None]) -> "Trajectories":
+        """Positions continued across the edges of a periodic domain.
+
+        Each step between successive fixes is replaced by its shortest image, which is right as
+        long as no particle moves more than half a period between two fixes.
+
+        Args:
+            period: Length of the domain, one for all axes or one per axis (None: not periodic).
+        """
+        periods: list[float | None]
+        periods = list(period) if isinstance(period, Sequence) else [period] * self.n_dim
+        if len(periods) != self.n_dim:
+            msg = f"period must have one entry per axis ({self.n_dim}), got {len(periods)}"
+            raise DriftbayesError(msg)
+        rows = np.flatnonzero(self.observed)
+        same = np.diff(self.trajectory_index[rows]) == 0
+        positions = self.positions.copy()
+        for axis, length in enumerate(periods):
+            if length is None:
+                continue
+            if not (np.isfinite(length) and length > 0):
+                msg = f"period must be a positive number, got {length}"
+                raise DriftbayesError(msg)
+            steps = np.diff(positions[rows, axis])
+            turns = np.where(same, np.round(steps / length), 0.0)
+            shortest = np.abs(steps - turns * length)[same]
+            if shortest.size and shortest.max() > 0.4 * length:
+                warnings.warn(
+                    f"steps of up to {shortest.max() / length:.0%} of the period along "
+                    f"{AXES[axis]}: unwrapping is ambiguous near half a period; record more often",
+                    DriftbayesWarning,
+                    stacklevel=2,
+                )
+            total = np.concatenate([[0.0], np.cumsum(turns)])
+            # Turns counted from the first fix of each trajectory, not from that of the file.
+            first = np.concatenate([[True], ~same])
+            total -= np.repeat(total[first], np.diff(np.append(np.flatnonzero(first), len(rows))))
+            positions[rows, axis] -= total * length
+        return replace(
+            self,
+            positions=positions,
+            provenance={**self.provenance, "unwrapped": [p and float(p) for p in periods]},
+        )
+
+    def drop_short(self, min_points: int = 2) -> "Trajectories":
+        """Only the trajectories that have at least `min_points` positions."""
+        counts = np.add.reduceat(self.observed, self.starts[:-1])
+        keep = counts >= min_points
+        if not keep.any():
+            msg = f"no trajectory has {min_points} or more positions; nothing is left"
+            raise DriftbayesError(msg)
+        rows = keep[self.trajectory_index]
+        return replace(
+            self,
+            positions=self.positions[rows],
+            times=self.times[rows],
+            row_sizes=self.row_sizes[keep],
+            ids=self.ids[keep],
+            position_sd=None if self.position_sd is None else self.position_sd[rows],
+            provenance={**self.provenance, "dropped_short": int((~keep).sum())},
+        )
+
+    def check_usable(self) -> None:
+        """Refuse trajectories in which some particle cannot have moved."""
+        counts = np.add.reduceat(self.observed, self.starts[:-1])
+        for n_positions, what in ((0, "no position at all (all NaN)"), (1, "only one position")):
+            bad = np.flatnonzero(counts == n_positions)
+            if len(bad):
+                others = f" and {len(bad) - 1} others" if len(bad) > 1 else ""
+                msg = (
+                    f"trajectory {str(self.ids[bad[0]])!r}{others} has {what}; a displacement "
+                    "needs two: remove it, or pass --drop-short (in Python: .drop_short())"
+                )
+                raise DriftbayesError(msg)
+
+    def _elapsed(self) -> FloatArray:
+        return self.times - np.repeat(self.times[self.starts[:-1]], self.row_sizes)
+
+    def irregular_message(self) -> str:
+        """Why a sampling time cannot be applied to these times, and what to do instead."""
+        if len(self.intervals) == 0:
+            return "every trajectory has only one position; a sampling time needs at least two"
+        low, high = self.intervals.min(), self.intervals.max()
+        unit = f" {self.time_unit}" if self.time_unit else ""
+        return (
+            f"the times are not regular (intervals from {low:g} to {high:g}{unit}); to use every "
+            "fix at its own interval pass --tau all (in Python: tau=None)"
+        )
+
+    def _check_shapes(self) -> None:
+        if self.positions.ndim != 2 or not 1 <= self.positions.shape[1] <= 3:
+            msg = (
+                f"positions have shape {self.positions.shape}, expected (observation, dim) with "
+                "1 to 3 dimensions"
+            )
+            raise DriftbayesError(msg)
+        n_rows = len(self.positions)
+        if self.times.shape != (n_rows,):
+            msg = f"times have shape {self.times.shape}, expected ({n_rows},), one per position"
+            raise DriftbayesError(msg)
+        if len(self.row_sizes) == 0 or n_rows == 0:
+            msg = "there are no trajectories; expected at least one position"
+            raise DriftbayesError(msg)
+        if (self.row_sizes <= 0).any() or self.row_sizes.sum() != n_rows:
+            msg = (
+                f"row_sizes must be positive and sum to the number of rows {n_rows}, got a sum of "
+                f"{self.row_sizes.sum()}"
+            )
+            raise DriftbayesError(msg)
+        if self.ids.shape != self.row_sizes.shape:
+            msg = f"there are {self.ids.size} ids for {len(self.row_sizes)} trajectories"
+            raise DriftbayesError(msg)
+        names, counts = np.unique(self.ids.astype(str), return_counts=True)
+        if counts.max() > 1:
+            msg = (
+                f"id {str(names[counts.argmax()])!r} names {counts.max()} trajectories; "
+                "every trajectory needs an id of its own"
+            )
+            raise DriftbayesError(msg)
+        if self.position_sd is not None and self.position_sd.shape != (n_rows,):
+            msg = (
+                f"position_sd has shape {self.position_sd.shape}, expected ({n_rows},), "
+                "one standard deviation per observation"
+            )
+            raise DriftbayesError(msg)
+
+    def _check_values(self) -> None:
+        missing = np.isnan(self.positions)
+        partial = missing.any(axis=1) & ~missing.all(axis=1)
+        if partial.any():
+            row = int(np.flatnonzero(partial)[0])
+            has = [AXES[i] for i in range(self.n_dim) if not missing[row, i]]
+            lacks = [AXES[i] for i in range(self.n_dim) if missing[row, i]]
+            msg = (
+                f"trajectory {self._id_of(row)!r} at time {self._time(row)} has {', '.join(has)} "
+                f"but no {', '.join(lacks)}: all observations need the same {self.n_dim} "
+                "coordinates; fill or remove the column, or blank the whole row for a missing fix"
+            )
+            raise DriftbayesError(msg)
+        if np.isinf(self.positions).any():
+            row = int(np.flatnonzero(np.isinf(self.positions).any(axis=1))[0])
+            msg = (
+                f"trajectory {self._id_of(row)!r} has an infinite coordinate at time "
+                f"{self._time(row)}; write NaN for a missing fix"
+            )
+            raise DriftbayesError(msg)
+        if not np.isfinite(self.times).all():
+            row = int(np.flatnonzero(~np.isfinite(self.times))[0])
+            msg = f"trajectory {self._id_of(row)!r} has a time that is not a number (row {row})"
+            raise DriftbayesError(msg)
+        steps = np.diff(self.times)
+        bad = np.flatnonzero((steps <= 0) & (np.diff(self.trajectory_index) == 0))
+        if len(bad):
+            row = int(bad[0]) + 1
+            what = "twice" if steps[row - 1] == 0 else f"after {self._time(row - 1)}"
+            kind = "duplicate" if steps[row - 1] == 0 else "decreasing"
+            msg = (
+                f"{kind} times: trajectory {self._id_of(row)!r} has time {self._time(row)} {what}; "
+                "times must increase strictly within a trajectory"
+            )
+            raise DriftbayesError(msg)
+        if self.position_sd is not None:
+            wrong = self.observed & ~(np.isfinite(self.position_sd) & (self.position_sd >= 0))
+            if wrong.any():
+                row = int(np.flatnonzero(wrong)[0])
+                msg = (
+                    f"trajectory {self._id_of(row)!r} at time {self._time(row)} has a position "
+                    f"with the measurement error {self.position_sd[row]:g}; it must be 0 or more"
+                )
+                raise DriftbayesError(msg)
+
+    def _id_of(self, row: int) -> str:
+        return str(self.ids[self.trajectory_index[row]])
+
+    def _time(self, row: int) -> str:
+        """A time with as many digits as it takes to tell it from its neighbours."""
+        return f"{self.times[row]:.15g}"
+
+    def __repr__(self) -> str:
+        """One line: how many, how often, in which units."""
+        dt = self.recording_interval
+        every = "irregular times" if dt is None else f"every {dt:g} {self.time_unit}".rstrip()
+        missing = int((~self.observed).sum())
+        gaps = f", {missing} missing" if missing else ""
+        return (
+            f"<Trajectories: {self.n_trajectories} in {self.n_dim}D, {len(self.times)} points, "
+            f"{every}{gaps}>"
+        )
+
+
+def _read_only(array: ArrayLike, dtype: type) -> NDArray[Any]:
+    """A contiguous read-only view; the caller's own array stays writable."""
+    view: NDArray[Any] = np.ascontiguousarray(array, dtype=dtype).view()
+    view.flags.writeable = False
+    return view
+
+
+def _one_nan(array: NDArray[Any]) -> NDArray[Any]:
+    """Every NaN alike: files and processors differ in the bits of theirs."""
+    return np.where(np.isnan(array), np.nan, array) if array.dtype.kind == "f" else array
+
+
+def _as_tracks(x: ArrayLike | Sequence[ArrayLike]) -> list[FloatArray]:
+    if isinstance(x, np.ndarray) or (hasattr(x, "ndim") and hasattr(x, "shape")):
+        array = np.asarray(x, dtype=np.float64)
+        if array.ndim != 3:
+            msg = f"x has {array.ndim} axes, expected (particle, time, dim)"
+            raise DriftbayesError(msg)
+        return list(array)
+    tracks = [np.asarray(track, dtype=np.float64) for track in x]  # type: ignore[union-attr]
+    if not tracks:
+        msg = "there are no trajectories; expected at least one position"
+        raise DriftbayesError(msg)
+    for i, track in enumerate(tracks):
+        if track.ndim != 2:
+            msg = f"track {i} has {track.ndim} axes, expected (time, dim)"
+            raise DriftbayesError(msg)
+        if track.shape[1] != tracks[0].shape[1]:
+            msg = (
+                f"mixed dimensions: track {i} has {track.shape[1]} coordinates where track 0 has "
+                f"{tracks[0].shape[1]}; all trajectories need the same"
+            )
+            raise DriftbayesError(msg)
+    return tracks
+
+
+def _as_stamps(times: Any, row_sizes: IntArray) -> list[FloatArray]:
+    if len(times) == 0:
+        msg = "times is empty; expected one time per position"
+        raise DriftbayesError(msg)
+    if np.ndim(times[0]) == 0:
+        shared = np.asarray(times, dtype=np.float64)
+        if (row_sizes != len(shared)).any():
+            msg = (
+                f"one array of {len(shared)} times cannot serve trajectories of "
+                f"{row_sizes.min()} to {row_sizes.max()} points; give one array per trajectory"
+            )
+            raise DriftbayesError(msg)
+        return [shared] * len(row_sizes)
+    return [np.asarray(stamp, dtype=np.float64) for stamp in times]

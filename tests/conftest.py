@@ -1,0 +1,40 @@
+"""Double precision, strict promotion and checked annotations for every test."""
+
+import json
+import os
+from pathlib import Path
+
+import jax
+import pytest
+from hypothesis import HealthCheck, settings
+from jaxtyping import install_import_hook
+
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# Every annotated array is checked at run time; before the package is first imported.
+install_import_hook(
+    ["driftbayes.models", "driftbayes.likelihood", "driftbayes.priors", "driftbayes.inference"],
+    "beartype.beartype",
+)
+
+# The first example of each shape compiles; a deadline would measure the compiler.
+settings.register_profile(
+    "driftbayes",
+    deadline=None,
+    derandomize=True,
+    max_examples=int(os.environ.get("DRIFTBAYES_EXAMPLES", "25")),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("driftbayes")
+
+
+@pytest.fixture(scope="session")
+def golden():
+    """Stored values by file name, made by tools/make_golden.py with 50-digit arithmetic."""
+
+    def load(name: str):
+        return json.loads((Path(__file__).parent / "golden" / f"{name}.json").read_text())
+
+    return load

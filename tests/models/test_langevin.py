@@ -1,0 +1,71 @@
+"""Langevin model: the paper's formulas reached by other ways, and its two limits."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from numpy.testing import assert_allclose
+from scipy.linalg import toeplitz
+
+from driftbayes.displacements import Displacements
+from driftbayes.models import Brownian, Langevin
+from driftbayes.testing import reference
+from driftbayes.testing import strategies as some
+
+
+@given(model=some.models(Langevin, 1e-4, 1e4))
+def test_autocovariance_is_the_papers(model):  # [eq:langevin-cov]
+    found = model.increment_autocovariance(jnp.arange(6.0), jnp.asarray(0.7))
+    expected = reference.langevin_covariance(6, 0.7, float(model.gamma), float(model.k))
+    assert_allclose(toeplitz(found), expected, rtol=1e-13)
+
+
+@given(model=some.models(Langevin, 1e-4, 1e4))
+def test_transition_is_that_of_the_appendix(model):  # [eq:var1], [eq:var1-noise]
+    propagate, diffuse = model.transition(jnp.asarray(0.7))
+    a, c, v = reference.var1_matrices(0.7, float(model.gamma), float(model.k))
+    assert_allclose(propagate, a + np.diag([1.0, 0.0]), rtol=1e-13)
+    assert_allclose(diffuse, c, rtol=1e-13)
+    # Displacement and velocity after one step from rest in the origin [eq:stationary-variance].
+    start = np.asarray(model.initial_covariance())
+    assert_allclose(propagate @ start @ propagate.T + diffuse, v, rtol=1e-12)
+
+
+@pytest.mark.parametrize("engine", ["moments", "kalman"])
+def test_diffusive_limit_is_brownian(engine):  # [eq:diffusive-limit]
+    data = Displacements.from_array(np.random.default_rng(0).normal(size=(3, 6, 2)), 0.7)
+    brownian = Brownian(kappa=1.3).log_likelihood(data, engine=engine)
+    nearly = Langevin(gamma=1e9, k=1.3).log_likelihood(data, engine=engine)
+    assert_allclose(nearly, brownian, rtol=1e-8)
+    exactly = Langevin(gamma=1e18, k=1.3).log_likelihood(data, engine=engine)
+    assert_allclose(exactly, brownian, rtol=1e-15)
+
+
+def test_ballistic_limit_is_motion_at_constant_velocity():
+    model = Langevin(gamma=1e-9, k=1e9)  # velocity of variance 1
+    lag = jnp.asarray([0.1, 1.0, 10.0])
+    assert_allclose(model.mean_square_displacement(lag), lag**2, rtol=1e-8)
+    assert_allclose(model.increment_autocovariance(jnp.arange(4.0), lag[1]), 1.0, rtol=1e-8)
+
+
+def test_absolute_diffusivity_is_the_papers():  # [eq:absolute-diffusivity-ou]
+    gamma, k, lag = 0.8, 1.3, np.array([0.1, 1.0, 10.0])
+    expected = k * (1 - (1 - np.exp(-gamma * lag)) / (gamma * lag))
+    found = Langevin(gamma=gamma, k=k).absolute_diffusivity(jnp.asarray(lag))
+    assert_allclose(found, expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("x", [1e-8, 1e-4, 1.0, 1e4, 1e6])
+def test_likelihood_and_two_derivatives_are_finite_at_all_gamma_tau(x):
+    rng = np.random.default_rng(3)
+    dx = reference.simulate_langevin(rng, 3, 6, 2, 0.7, max(x, 1e-4) / 0.7, 1.3)
+    data = Displacements.from_array(dx, 0.7)
+
+    def log_likelihood(theta):
+        return Langevin(gamma=theta[0], k=theta[1]).log_likelihood(data)
+
+    theta = jnp.asarray([x / 0.7, 1.3])
+    assert np.isfinite(log_likelihood(theta))
+    assert np.isfinite(jax.jacfwd(log_likelihood)(theta)).all()
+    assert np.isfinite(jax.jacfwd(jax.jacfwd(log_likelihood))(theta)).all()

@@ -1,0 +1,327 @@
+"""What every registered model must keep: a new model is tested by being registered."""
+
+import dataclasses
+import inspect
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy.integrate import quad
+from scipy.linalg import toeplitz
+
+from driftbayes.displacements import Displacements
+from driftbayes.errors import DriftbayesError
+from driftbayes.models import MODELS, AbstractModel, Parameter, prepare
+from driftbayes.testing import strategies as some
+
+families = pytest.mark.parametrize("family", MODELS.values(), ids=list(MODELS))
+TAU = 0.7
+# Tolerance of Monte Carlo tests, in standard errors.
+FIVE_SIGMA = 5.0
+
+
+def example(family, value=1.3):
+    """Parameters that differ from each other and from one."""
+    return family(**{name: value + 0.4 * i for i, name in enumerate(family.parameters)})
+
+
+def in_units(model, length, time):
+    """The same model with length and time counted in units that much smaller."""
+    return type(model)(
+        **{
+            name: getattr(model, name) * length**parameter.length_power * time**parameter.time_power
+            for name, parameter in model.parameters.items()
+        }
+    )
+
+
+def lags(n=6):
+    return jnp.arange(float(n))
+
+
+# --- What it says of itself --------------------------------------------------------------------
+
+
+@families
+def test_fields_are_the_parameters_and_are_described(family):
+    assert [field.name for field in dataclasses.fields(family)] == list(family.parameters)
+    assert family.scale_parameter in family.parameters
+    assert MODELS[family.name] is family
+    assert family.summary
+    assert family.limit
+    for parameter in family.parameters.values():
+        assert parameter.symbol
+        assert parameter.meaning
+
+
+@families
+def test_model_is_an_immutable_tree_of_arrays(family):
+    model = example(family)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(model, family.scale_parameter, 2.0)
+    assert all(leaf.dtype == np.float64 for leaf in jax.tree.leaves(model))
+    assert len(jax.tree.leaves(model)) == len(family.parameters)
+
+
+@families
+def test_gradient_of_a_model_is_a_model(family):
+    data = Displacements.from_array(np.random.default_rng(0).normal(size=(3, 6, 2)), TAU)
+    slope = jax.grad(lambda model: model.log_likelihood(data))(example(family))
+    assert isinstance(slope, family)
+    assert all(np.isfinite(leaf) for leaf in jax.tree.leaves(slope))
+
+
+@pytest.mark.parametrize(
+    ("powers", "text"),
+    [
+        ((2, -1), "m²/s"),
+        ((0, -1), "1/s"),
+        ((1, 0), "m"),
+        ((0, 0), "1"),
+        ((3, -2), "m³/s²"),
+        ((4, 0), "m^4"),
+        ((0, 1), "s"),
+        ((-1, 1), "s/m"),
+        ((-2, -1), "1/(m²·s)"),
+    ],
+)
+def test_unit_is_written_in_words(powers, text):
+    assert Parameter("θ", "a parameter", *powers).unit("m", "s") == text
+
+
+def test_unit_without_names_is_written_in_length_and_time():
+    assert Parameter("κ", "diffusivity", 2, -1).unit() == "length²/time"
+
+
+# --- The law of motion, reached by several ways ------------------------------------------------
+
+
+@families
+@given(draw=st.data())
+def test_autocovariance_is_the_second_difference_of_the_mean_square_displacement(family, draw):
+    model, tau = draw.draw(some.models(family)), draw.draw(some.scales(0.1, 10.0))
+    spread = model.mean_square_displacement(jnp.abs(jnp.arange(-1.0, 7.0)) * tau)
+    expected = 0.5 * np.diff(spread, n=2)
+    found = model.increment_autocovariance(lags(), jnp.asarray(tau))
+    # The differences are of numbers as large as the last.
+    assert_allclose(found, expected, rtol=1e-9, atol=1e-14 * float(spread[-1]))
+
+
+@families
+@given(draw=st.data())
+def test_autocovariance_is_that_of_the_state_space_form(family, draw):
+    model, tau = draw.draw(some.models(family)), jnp.asarray(draw.draw(some.scales(0.1, 10.0)))
+    propagate, diffuse = (np.asarray(part) for part in model.transition(tau))
+    cov = np.asarray(model.initial_covariance())
+    # After the first step, position counted from the start; then only the rest of the state moves.
+    cov = propagate @ cov @ propagate.T + diffuse
+    row = [cov[0, 0]]
+    reach = cov[:, 0]
+    for _ in range(5):
+        after = propagate @ reach
+        row.append(after[0] - reach[0])
+        reach = after
+    scale = float(row[0])
+    assert_allclose(model.increment_autocovariance(lags(), tau), row, rtol=1e-9, atol=1e-13 * scale)
+
+
+@families
+@given(draw=st.data())
+def test_two_transitions_are_one_over_the_sum_of_their_times(family, draw):
+    model = draw.draw(some.models(family))
+    s, t = (jnp.asarray(draw.draw(some.scales(0.01, 100.0))) for _ in range(2))
+    (a_s, q_s), (a_t, q_t) = model.transition(s), model.transition(t)
+    a, q = model.transition(s + t)
+    assert_allclose(a_t @ a_s, a, rtol=1e-12, atol=1e-15)
+    assert_allclose(a_t @ q_s @ a_t.T + q_t, q, rtol=1e-11)
+
+
+@families
+@given(draw=st.data())
+def test_start_is_stationary_and_spreads_as_the_mean_square_displacement(family, draw):
+    model, t = draw.draw(some.models(family)), jnp.asarray(draw.draw(some.scales(0.01, 100.0)))
+    a, q = model.transition(t)
+    start = model.initial_covariance()
+    later = a @ start @ a.T + q
+    assert_allclose(later[0, 0], model.mean_square_displacement(t), rtol=1e-12)
+    assert_allclose(later[1:, 1:], start[1:, 1:], rtol=1e-12)
+
+
+@families
+def test_mean_square_displacement_bends_by_twice_the_velocity_autocovariance(family):
+    model = example(family)
+    bend = jax.vmap(jax.grad(jax.grad(model.mean_square_displacement)))
+    t = jnp.asarray([0.01, 0.3, 1.0, 5.0])
+    assert_allclose(bend(t), 2 * model.lvaf(t), rtol=1e-10, atol=1e-12)
+
+
+@families
+def test_velocity_autocovariance_integrates_to_the_long_time_diffusivity(family):  # [eq:taylor]
+    model = example(family)
+    if np.isfinite(model.lvaf(jnp.asarray(0.0))):
+        integral, _ = quad(lambda t: float(model.lvaf(jnp.asarray(t))), 0, 60, epsrel=1e-10)
+    else:  # a delta function, whose weight is the diffusivity at the shortest of times
+        integral = model.absolute_diffusivity(jnp.asarray(1e-12))
+    assert_allclose(model.absolute_diffusivity(jnp.asarray(1e12)), integral, rtol=1e-9)
+
+
+@families
+def test_variance_tends_to_twice_a_diffusivity_times_tau(family):
+    model = example(family)
+    tau = jnp.asarray([1e9, 1e12])
+    variance = jnp.stack([model.increment_autocovariance(lags(3), t)[0] for t in tau])
+    kappa = model.absolute_diffusivity(jnp.asarray(1e12))
+    assert_allclose(variance, 2 * kappa * tau, rtol=1e-8)
+
+
+# --- Scale and units ---------------------------------------------------------------------------
+
+
+@families
+@given(draw=st.data(), factor=some.scales())
+def test_scale_parameter_multiplies_every_covariance(family, draw, factor):
+    model, tau = draw.draw(some.models(family)), jnp.asarray(TAU)
+    name = family.scale_parameter
+    scaled = eqx.tree_at(lambda m: getattr(m, name), model, getattr(model, name) * factor)
+    for law in (
+        lambda m: m.increment_autocovariance(lags(), tau),
+        lambda m: m.transition(tau)[1],
+        lambda m: m.initial_covariance(),
+        lambda m: m.mean_square_displacement(lags() + 0.1),
+        lambda m: m.lvaf(lags() + 0.1),
+    ):
+        assert_allclose(law(scaled), factor * law(model), rtol=1e-13)
+    assert_allclose(scaled.transition(tau)[0], model.transition(tau)[0])
+
+
+@families
+@given(draw=st.data(), data=some.regular(), length=some.scales(), time=some.scales())
+def test_change_of_units_costs_the_likelihood_only_its_jacobian(family, draw, data, length, time):
+    model = draw.draw(some.models(family))
+    other = Displacements.from_array(length * data.as_array(), time * data.tau)
+    found = in_units(model, length, time).log_likelihood(other)
+    expected = model.log_likelihood(data) - data.n_displacements * np.log(length)
+    assert_allclose(found, expected, rtol=1e-9, atol=1e-8)
+
+
+@families
+@given(draw=st.data(), data=some.noisy(), length=some.scales(), time=some.scales())
+def test_change_of_units_with_errors_and_irregular_times_too(family, draw, data, length, time):
+    model = draw.draw(some.models(family))
+    other = dataclasses.replace(
+        data,
+        dx=length * data.dx,
+        interval=time * data.interval,
+        tau=time * data.tau,
+        position_sd=length * data.position_sd,
+    )
+    found = in_units(model, length, time).log_likelihood(other)
+    expected = model.log_likelihood(data) - data.n_displacements * np.log(length)
+    assert_allclose(found, expected, rtol=1e-9, atol=1e-8)
+
+
+# --- Engines -----------------------------------------------------------------------------------
+
+
+@families
+@given(draw=st.data())
+def test_engines_agree(family, draw):
+    model, data = draw.draw(some.models(family)), draw.draw(some.ragged())
+    dense = model.log_likelihood(data, engine="dense")
+    for engine in ("auto", "moments", "kalman"):
+        found = model.log_likelihood(data, engine=engine)
+        assert_allclose(found, dense, rtol=1e-9, atol=1e-8)
+
+
+@families
+@given(draw=st.data())
+def test_engines_agree_with_errors_and_irregular_times(family, draw):
+    model, data = draw.draw(some.models(family)), draw.draw(some.noisy())
+    dense = model.log_likelihood(data, engine="dense")
+    assert_allclose(model.log_likelihood(data), dense, rtol=1e-9, atol=1e-8)
+
+
+@families
+def test_data_prepared_once_give_the_same_likelihood(family):
+    data = Displacements.from_array(np.random.default_rng(0).normal(size=(3, 6, 2)), TAU)
+    model = example(family)
+    for engine in ("moments", "kalman"):
+        found = model.log_likelihood(prepare(data, engine=engine))
+        assert float(found) == float(model.log_likelihood(data, engine=engine))
+
+
+# --- Simulation --------------------------------------------------------------------------------
+
+
+@families
+@pytest.mark.parametrize("tau", [0.01, 0.7, 100.0])
+def test_simulated_steps_have_the_covariance_that_the_likelihood_assumes(family, tau):
+    model, n_steps, n_series = example(family), 4, 2 * 20_000
+    x = model.simulate(jax.random.key(0), n_particles=20_000, n_steps=n_steps, n_dim=2, tau=tau)
+    assert x.shape == (20_000, n_steps + 1, 2)
+    assert_allclose(x[:, 0], 0.0)
+    steps = np.diff(x, axis=1).transpose(0, 2, 1).reshape(-1, n_steps)
+    cov = toeplitz(model.increment_autocovariance(lags(n_steps), jnp.asarray(tau)))
+    found = steps.T @ steps / n_series
+    error = np.sqrt((cov**2 + np.outer(np.diag(cov), np.diag(cov))) / n_series)
+    assert (np.abs(found - cov) < FIVE_SIGMA * error).all()
+    assert (np.abs(steps.mean(axis=0)) < FIVE_SIGMA * np.sqrt(np.diag(cov) / n_series)).all()
+
+
+@families
+def test_every_second_position_is_a_simulation_at_twice_tau(family):
+    # Exact in law: both have the covariance of the model at 2 tau; here by simulation.
+    model, n = example(family), 2 * 20_000
+    x = model.simulate(jax.random.key(1), n_particles=20_000, n_steps=4, n_dim=2, tau=TAU)
+    steps = np.diff(x[:, ::2], axis=1).transpose(0, 2, 1).reshape(-1, 2)
+    cov = toeplitz(model.increment_autocovariance(lags(2), jnp.asarray(2 * TAU)))
+    error = np.sqrt((cov**2 + np.outer(np.diag(cov), np.diag(cov))) / n)
+    assert (np.abs(steps.T @ steps / n - cov) < FIVE_SIGMA * error).all()
+
+
+@families
+def test_simulated_quadratic_form_is_a_chi_square(family):
+    # All correlations at once: E[-2 ln L] is known, and its variance is 2 n.
+    model, shape = example(family), (500, 6, 2)
+    x = model.simulate(jax.random.key(2), n_particles=500, n_steps=6, n_dim=2, tau=TAU)
+    terms = model.terms(prepare(Displacements.from_array(np.diff(x, axis=1), TAU)))
+    n = np.prod(shape)
+    assert abs(float(terms.quadratic) - n) < FIVE_SIGMA * np.sqrt(2 * n)
+    assert float(terms.n) == n
+
+
+@families
+def test_same_key_gives_the_same_path(family):
+    model: AbstractModel = example(family)
+    size = {"n_particles": 2, "n_steps": 3, "n_dim": 1, "tau": TAU}
+    one, again, other = (model.simulate(jax.random.key(key), **size) for key in (0, 0, 1))
+    assert_allclose(one, again, rtol=0)
+    assert np.all(one[:, 1:] != other[:, 1:])
+
+
+# --- Refusals ----------------------------------------------------------------------------------
+
+
+def test_noise_without_the_state_space_engine_is_refused():
+    data = Displacements.from_array(np.ones((1, 2, 1)), TAU)
+    model = example(MODELS["brownian"])
+    with pytest.raises(DriftbayesError, match="measurement noise needs the state-space engine"):
+        model.log_likelihood(data, engine="moments", noise_sd=0.1)
+
+
+def test_unknown_engine_is_refused():
+    data = Displacements.from_array(np.ones((1, 2, 1)), TAU)
+    with pytest.raises(DriftbayesError, match=r"engine must be 'auto', .*, got 'fast'"):
+        inspect.unwrap(prepare)(data, engine="fast")
+
+
+def test_single_precision_is_refused_with_the_remedy():
+    data = Displacements.from_array(np.ones((1, 2, 1)), TAU)
+    single = jax.enable_x64(new_val=False)
+    with single, pytest.raises(DriftbayesError, match="needs double precision"):
+        prepare(data)
