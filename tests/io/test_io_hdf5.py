@@ -61,7 +61,8 @@ def test_ids_lie_in_the_file_as_64_bit_integers_or_as_utf8(tmp_path):
     assert read_trajectories(tmp_path / "t.nc").ids.tolist() == [2**63 - 1, -(2**63)]
     write_trajectories(some_tracks(ids=["漂流 🌊", "e\u0301"]), tmp_path / "t.nc")
     with h5py.File(tmp_path / "t.nc") as file:
-        assert h5py.check_string_dtype(file["id"].dtype) == h5py.string_info("utf-8", None)
+        text = h5py.check_string_dtype(file["id"].dtype)
+        assert (text.encoding, text.length) == ("utf-8", None)
     assert read_trajectories(tmp_path / "t.nc").ids.tolist() == ["漂流 🌊", "e\u0301"]
 
 
@@ -195,7 +196,7 @@ def test_variables_that_lie_in_another_file_are_not_followed(tmp_path):
 def test_a_damaged_file_is_closed_at_once(tmp_path):
     write_trajectories(some_tracks(ids=["a", "b"]), tmp_path / "t.nc")
     data = (tmp_path / "t.nc").read_bytes()
-    refused = 0
+    errors = []
     for place in range(0, len(data), 97):
         damaged = bytearray(data)
         damaged[place] ^= 255
@@ -203,10 +204,9 @@ def test_a_damaged_file_is_closed_at_once(tmp_path):
         try:
             read_trajectories(tmp_path / "t.nc")
         except DriftbayesError as error:
-            refused += 1
-            # The error, as long as someone holds it, holds the frames it came through.
-            assert open_objects() == 0, str(error)
-    assert refused > 10
+            # Kept, as an error keeps alive what was on its way.
+            errors.append(error)
+    assert len(errors) > 10
     assert open_objects() == 0
 
 

@@ -51,8 +51,8 @@ def consistent_range(
       |b| \ln\frac{\tau_\mathrm{max}}{\tau_\mathrm{min}}
       \le \max(\epsilon, 2 \sigma_b \ln\frac{\tau_\mathrm{max}}{\tau_\mathrm{min}}),$$
 
-    where $b \pm \sigma_b$ is the slope of m against ln τ, weighted by $1/s_i^2$. Of all such runs the
-    one with the largest ratio of its ends is taken. Estimates from the same trajectories are
+    where $b \pm \sigma_b$ is the slope of m against ln τ, weighted by $1/s_i^2$. Of all such runs
+    the one with the largest ratio of its ends is taken. Estimates from the same trajectories are
     correlated, which makes the rule lenient.
 
     Args:

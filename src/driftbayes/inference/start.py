@@ -29,7 +29,7 @@ def start_point(hypothesis: Hypothesis, data: Data) -> Float[Array, " parameter"
     def candidate(exponent: Array) -> tuple[Array, Array]:
         values = {model.scale_parameter: jnp.ones(())}
         for i, name in enumerate(others):
-            unit = data.tau ** model.parameters[name].time_power
+            unit = jnp.asarray(data.tau) ** model.parameters[name].time_power
             values[name] = unit * 10 ** exponent[i]
         terms = model(**values).terms(data)
         values[model.scale_parameter] = terms.quadratic / terms.n

@@ -41,8 +41,9 @@ def read_trajectories(
     Args:
         path: A .csv, .csv.gz, .parquet, .pq or .nc file with `id`, `time`, `x` and, if there are
             any, `y`, `z` and `sd`, the standard deviation of the error of a position.
-        columns: Names in the file of these columns, where they differ: `{"x": "lon"}`. None
-            leaves out one that is there but not wanted: `{"z": None}`.
+        columns: Names in the file of these columns, where they differ: `{"x": "lon"}`. None, or
+            empty text as the command line has it (`--columns z=`), leaves out a column that is
+            there but not wanted: `{"z": None}`.
         length_unit: Name of the unit of positions, if not that in the file; nothing is converted.
         time_unit: Name of the unit of times, likewise.
     """

@@ -3,9 +3,10 @@
 __all__ = ["MEMORY", "SecondMoments", "moments_terms", "second_moments", "stack_moments"]
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -16,6 +17,9 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood.terms import GaussianTerms
 from driftbayes.likelihood.toeplitz import durbin_levinson
 from driftbayes.typing import FloatArray
+
+# Made in NumPy, handed to JAX whole: converting each small array would cost more than the pass.
+AnyArray: TypeAlias = Array | NDArray[Any]
 
 # Runs longer than this are predicted from their last MEMORY - 1 steps only. The innovations of
 # integrated velocities forget at least as fast as (2 - sqrt 3)^lag, so that 32 steps leave 1e-18.
@@ -49,16 +53,17 @@ class SecondMoments(eqx.Module):
         tau: Sampling time.
     """
 
-    forms: Float[Array, "*batch group step step"]
-    orders: Int[Array, "*batch group"]
-    paired: Float[Array, "*batch group"]
-    predicted: Float[Array, "*batch step"]
-    tau: Float[Array, "*batch"]
+    forms: Float[AnyArray, "*batch group step step"]
+    orders: Int[AnyArray, "*batch group"]
+    paired: Float[AnyArray, "*batch group"]
+    predicted: Float[AnyArray, "*batch step"]
+    tau: Float[AnyArray, "*batch"]
 
 
 def moments_terms(autocovariance: Float[Array, " step"], data: SecondMoments) -> GaussianTerms:
     """Gaussian terms of all runs under one autocovariance, in O(L²) whatever their number."""
     filters = durbin_levinson(autocovariance)
+    data = jax.tree.map(jnp.asarray, data)
     own = filters.backward[data.orders]
     other = jnp.roll(filters.forward, 1, axis=1).at[:, 0].set(0.0)[data.orders]
     gain = jnp.einsum("gp,gpq,gq->g", own, data.forms, own)
@@ -105,11 +110,11 @@ def second_moments(data: Displacements, memory: int = MEMORY) -> SecondMoments:
         paired.append(0.0)
         predicted[-1] += (data.row_sizes[long] - size).sum() * data.n_dim
     return SecondMoments(
-        forms=jnp.asarray(np.stack(forms)),
-        orders=jnp.asarray(orders),
-        paired=jnp.asarray(paired),
-        predicted=jnp.asarray(predicted),
-        tau=jnp.asarray(data.tau),
+        forms=np.stack(forms),
+        orders=np.array(orders),
+        paired=np.array(paired),
+        predicted=predicted,
+        tau=np.array(data.tau),
     )
 
 
@@ -118,18 +123,18 @@ def stack_moments(many: Sequence[SecondMoments]) -> SecondMoments:
     size = max(m.forms.shape[-1] for m in many)
     n_groups = max(m.forms.shape[0] for m in many)
 
-    def pad(array: Array, shape: tuple[int, ...]) -> NDArray[Any]:
-        host = np.asarray(array)
-        out = np.zeros(shape, dtype=host.dtype)
-        out[tuple(slice(n) for n in host.shape)] = host
+    def stack(arrays: Sequence[AnyArray], shape: tuple[int, ...]) -> NDArray[Any]:
+        out = np.zeros((len(many), *shape), dtype=arrays[0].dtype)
+        for i, array in enumerate(arrays):
+            out[i][tuple(slice(n) for n in array.shape)] = array
         return out
 
     return SecondMoments(
-        forms=jnp.asarray(np.stack([pad(m.forms, (n_groups, size, size)) for m in many])),
-        orders=jnp.asarray(np.stack([pad(m.orders, (n_groups,)) for m in many])),
-        paired=jnp.asarray(np.stack([pad(m.paired, (n_groups,)) for m in many])),
-        predicted=jnp.asarray(np.stack([pad(m.predicted, (size,)) for m in many])),
-        tau=jnp.asarray(np.stack([np.asarray(m.tau) for m in many])),
+        forms=stack([m.forms for m in many], (n_groups, size, size)),
+        orders=stack([m.orders for m in many], (n_groups,)),
+        paired=stack([m.paired for m in many], (n_groups,)),
+        predicted=stack([m.predicted for m in many], (size,)),
+        tau=np.array([m.tau for m in many]),
     )
 
 

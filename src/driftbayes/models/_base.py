@@ -101,8 +101,9 @@ class AbstractModel(eqx.Module):
         The type of the data chooses the engine; see `prepare`.
         """
         if isinstance(data, SecondMoments):
-            lags = jnp.arange(data.forms.shape[-1], dtype=data.tau.dtype)
-            return moments_terms(self.increment_autocovariance(lags, data.tau), data)
+            tau = jnp.asarray(data.tau)
+            lags = jnp.arange(data.forms.shape[-1], dtype=tau.dtype)
+            return moments_terms(self.increment_autocovariance(lags, tau), data)
         if isinstance(data, PaddedSteps):
             return kalman_terms(self.transition, self.initial_covariance(), data, noise_variance)
         return dense_terms(self.mean_square_displacement, data, noise_variance)

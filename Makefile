@@ -1,0 +1,43 @@
+# Everything runs in .venv, made once by `make setup` from pyproject.toml alone.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+
+.PHONY: setup demo test test-slow lint bench golden clean
+
+setup: $(STAMP)
+
+# The stamp is newer than pyproject.toml once the environment matches it.
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --group dev --editable .
+	touch $(STAMP)
+
+demo: setup
+	$(BIN)/driftbayes reproduce langevin -o demo
+	$(BIN)/driftbayes simulate langevin --gamma 1 --k 1 --particles 100 --steps 1000 --tau 0.1 --dim 2 --seed 1 -o demo/tracks.csv
+	$(BIN)/driftbayes compare demo/tracks.csv --tau 0.5
+	$(BIN)/driftbayes scan demo/tracks.csv --taus 0.1:20:20log -o demo/scan.nc
+	@echo "The paper's figures are demo/figure1.png and demo/figure2.png."
+
+test: setup
+	$(BIN)/python -m pytest
+
+test-slow: setup
+	$(BIN)/python -m pytest -m slow
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: setup
+	$(BIN)/python benchmarks/run.py
+
+golden: setup
+	$(BIN)/python tools/make_golden.py
+
+clean:
+	rm -rf $(VENV) demo bench-results .pytest_cache .mypy_cache .ruff_cache .hypothesis
