@@ -7,5 +7,5 @@ from typing import TypeAlias
 from jaxtyping import Array, Float, PRNGKeyArray
 
 Scalar: TypeAlias = Float[Array, ""]
-ScalarLike: TypeAlias = Float[Array, ""] | float
+ScalarLike: TypeAlias = Float[Array, ""] | float | int
 Key: TypeAlias = PRNGKeyArray

@@ -33,9 +33,15 @@ def print_table(
         table.add_column(column, justify="left" if i < left else "right", no_wrap=i >= left)
     for row in rows:
         table.add_row(*row)
+
+    class PlainConsole(Console):
+        def on_broken_pipe(self) -> None:
+            # Rich would leave with exit code 1; `main` knows better.
+            raise BrokenPipeError
+
     # A pipe has no width of its own; a table must not be folded there.
     width = None if sys.stdout.isatty() else 160
-    Console(file=sys.stdout, width=width, highlight=False).print(table)
+    PlainConsole(file=sys.stdout, width=width, highlight=False).print(table)
 
 
 @contextmanager

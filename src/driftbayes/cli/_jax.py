@@ -37,10 +37,11 @@ def _cache_directory() -> Path | None:
     chosen = os.environ.get(_VARIABLE, "")
     if chosen == "off":
         return None
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "driftbayes"
-    root = Path(chosen) if chosen else base
-    directory = root / f"jax-{_processor()}"
     try:
+        # A user without an entry in the password file has no home, and gets no cache.
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "driftbayes"
+        root = Path(chosen) if chosen else base
+        directory = root / f"jax-{_processor()}"
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         info = directory.stat()
     except (OSError, RuntimeError):

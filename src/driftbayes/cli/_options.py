@@ -5,12 +5,16 @@ __all__ = [
     "add_inference",
     "add_json",
     "add_reading",
+    "check_output",
+    "check_seed",
+    "model_prior",
     "parse_taus",
     "read",
     "setup",
 ]
 
 import argparse
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -145,16 +149,19 @@ def setup(args: argparse.Namespace, trajectories: "Trajectories") -> "Setup":
 
     priors = {}
     for text in args.prior:
-        name, equals, prior = text.partition("=")
+        name, equals, prior = (part.strip() for part in text.partition("="))
         if not equals:
             msg = (
                 "--prior must be written PARAM=FAMILY:NUMBERS, for example k=exponential:1, "
                 f"got {text!r}"
             )
             raise DriftbayesError(msg)
+        if name in priors:
+            msg = f"--prior is given twice for {name!r}; give it once"
+            raise DriftbayesError(msg)
         priors[name] = parse_prior(prior)
     return make_hypotheses(
-        [name for name in args.models.split(",") if name],
+        [name.strip() for name in args.models.split(",") if name.strip()],
         trajectories,
         priors=priors,
         u_rms=args.u_rms,
@@ -167,6 +174,30 @@ def model_prior(args: argparse.Namespace) -> list[float] | None:
     if args.model_prior is None:
         return None
     return _numbers("--model-prior", args.model_prior.split(","))
+
+
+class _OnlyAskingError(Exception):
+    pass
+
+
+def check_output(path: Path | None) -> None:
+    """Refuse, before the work is done, a NetCDF file that could not be written after it."""
+    from driftbayes.io import atomic_path
+
+    if path is None:
+        return
+    if path.suffix.lower() != ".nc":
+        msg = f"results are NetCDF files: expected a name ending in .nc, got {path.name!r}"
+        raise DriftbayesError(msg)
+    with suppress(_OnlyAskingError), atomic_path(path):
+        raise _OnlyAskingError
+
+
+def check_seed(seed: int) -> None:
+    """Refuse a seed that the generators would not take."""
+    if not 0 <= seed < 2**63:
+        msg = f"--seed must be a whole number from 0 to 2^63 - 1, got {seed}"
+        raise DriftbayesError(msg)
 
 
 def parse_taus(text: str) -> list[float]:

@@ -48,6 +48,8 @@ def run(args: argparse.Namespace) -> int:
     if data.n_unused:
         _console.note(f"{data.n_unused} trajectories are too short for this tau and were not used")
     _console.note(setup.note)
+    if setup.from_data:
+        _console.note("the result shows how ln K moves with the scales of the priors")
     result = compare(
         setup.hypotheses,
         data,

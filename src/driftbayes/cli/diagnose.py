@@ -29,6 +29,7 @@ def run(args: argparse.Namespace) -> int:
     from driftbayes.diagnostics import diagnose
     from driftbayes.io import write_dataset
 
+    _options.check_output(args.output)
     trajectories = _options.read(args)
     trajectories.check_usable()
     result = diagnose(trajectories, n_lags=args.lags, max_lag=args.max_lag, seed=args.seed)

@@ -3,6 +3,7 @@
 __all__ = ["entry_point", "main"]
 
 import argparse
+import io
 import os
 import sys
 import warnings
@@ -37,7 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(arguments)
     warnings.showwarning = _show_warning
     try:
-        return int(args.run(args))
+        code = int(args.run(args))
+        # Here and not when Python ends, where a reader that left could no longer be forgiven.
+        sys.stdout.flush()
+        return code
     except DriftbayesError as error:
         print(f"driftbayes: {error}", file=sys.stderr)
         return 2
@@ -52,6 +56,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def entry_point() -> None:
     """Run the command and leave with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that knows no κ shows a question mark in its place, not a traceback.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     sys.exit(main())
 
 

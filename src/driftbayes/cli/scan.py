@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from driftbayes.cli import _console, _options
+from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
     from driftbayes.comparison import Scan
@@ -35,13 +36,24 @@ def run(args: argparse.Namespace) -> int:
     from driftbayes.cli._jax import prepare_jax
 
     taus = _options.parse_taus(args.taus)
+    _options.check_output(args.output)
     trajectories = _options.read(args)
+    intervals = trajectories.intervals
+    if trajectories.recording_interval is None and len(intervals):
+        msg = (
+            "a scan over tau needs regular times, these have intervals from "
+            f"{intervals.min():g} to {intervals.max():g}; to use every fix at its own interval "
+            "run `driftbayes compare` with --tau all"
+        )
+        raise DriftbayesError(msg)
     prepare_jax()
     from driftbayes.comparison import scan
     from driftbayes.io import write_scan
 
     setup = _options.setup(args, trajectories)
     _console.note(setup.note)
+    if setup.from_data:
+        _console.note("`driftbayes compare` at one tau shows how ln K moves with the priors")
     with _console.progress_bar() as progress:
         result = scan(
             trajectories,

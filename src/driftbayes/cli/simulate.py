@@ -5,7 +5,7 @@ __all__ = ["add_parser", "run"]
 import argparse
 from pathlib import Path
 
-from driftbayes.cli import _console
+from driftbayes.cli import _console, _options
 from driftbayes.errors import DriftbayesError
 
 # Known here so that --help need not import the models; a test compares the two.
@@ -40,6 +40,7 @@ def run(args: argparse.Namespace) -> int:
     if not 1 <= args.dim <= 3:
         msg = f"--dim must be 1, 2 or 3, got {args.dim}"
         raise DriftbayesError(msg)
+    _options.check_seed(args.seed)
     from driftbayes.cli._jax import prepare_jax
 
     prepare_jax()

@@ -19,7 +19,9 @@ _SCALE = ((5.0, "very strongly"), (3.0, "strongly"), (1.0, "positively"))
 
 
 def strength(log_bayes_factor: float) -> str:
-    """Kass and Raftery's word for |ln K|; "indistinguishable" below 1."""
+    """Kass and Raftery's word for |ln K|; "indistinguishable" below 1, "unknown" for NaN."""
+    if np.isnan(log_bayes_factor):
+        return "unknown"
     for threshold, word in _SCALE:
         if abs(log_bayes_factor) >= threshold:
             return word
@@ -142,9 +144,12 @@ class Comparison:
             log_k = best.log_evidence - ranked[1].log_evidence
             word = strength(log_k)
             if word == "indistinguishable":
+                close = [e for e in ranked if best.log_evidence - e.log_evidence < _SCALE[-1][0]]
+                names = [e.hypothesis for e in reversed(close)]
+                spread = best.log_evidence - close[-1].log_evidence
                 sentence = (
-                    f"{ranked[1].hypothesis} and {best.hypothesis} are indistinguishable {at} "
-                    f"(ln K = {log_k:.2f}, below 1)"
+                    f"{', '.join(names[:-1])} and {names[-1]} are indistinguishable {at} "
+                    f"(ln K = {spread:.2f}, below 1)"
                 )
             else:
                 sentence = (
@@ -180,12 +185,15 @@ class Comparison:
             "data_fingerprint": self.data_fingerprint,
             "method": self.method,
             "models": models,
-            "log_bayes_factors": {k: _finite(v) for k, v in self.log_bayes_factors.items()},
-            "log_bayes_factor_errs": {k: _finite(v) for k, v in self.log_bayes_factor_errs.items()},
+            "log_bayes_factors": _finite_values(self.log_bayes_factors),
+            "log_bayes_factor_errs": _finite_values(self.log_bayes_factor_errs),
             "verdict": self.verdict,
         }
         if self.sensitivity:
-            result["prior_sensitivity"] = [dict(row) for row in self.sensitivity]
+            result["prior_sensitivity"] = [
+                {**row, "log_bayes_factors": _finite_values(row["log_bayes_factors"])}
+                for row in self.sensitivity
+            ]
         return result
 
     def __repr__(self) -> str:
@@ -214,7 +222,7 @@ def compare(
     """
     from driftbayes.comparison.sensitivity import sensitivity_rows, variants
 
-    _check_names(hypotheses)
+    check_names(hypotheses)
     batch = Batch.of(data)
     cases = variants(hypotheses) if sensitivity else []
     all_evidences: dict[str, list[Evidence]] = {}
@@ -258,7 +266,8 @@ def comparison_of(
     )
 
 
-def _check_names(hypotheses: Sequence[Hypothesis]) -> None:
+def check_names(hypotheses: Sequence[Hypothesis]) -> None:
+    """Refuse an empty list, and two hypotheses that results could not tell apart."""
     names = [hypothesis.name for hypothesis in hypotheses]
     if not names or len(set(names)) != len(names):
         msg = f"expected one or more hypotheses of different models, got {names}"
@@ -266,6 +275,9 @@ def _check_names(hypotheses: Sequence[Hypothesis]) -> None:
 
 
 def _check_same_data(evidences: Sequence[Evidence]) -> None:
+    if not evidences:
+        msg = "expected one or more evidences, got none"
+        raise DriftbayesError(msg)
     fingerprints = {e.data_fingerprint for e in evidences}
     if len(fingerprints) != 1:
         parts = ", ".join(
@@ -280,3 +292,7 @@ def _check_same_data(evidences: Sequence[Evidence]) -> None:
 
 def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
+
+
+def _finite_values(values: Mapping[str, float]) -> dict[str, float | None]:
+    return {name: _finite(value) for name, value in values.items()}

@@ -23,7 +23,7 @@ class ConsistentRange:
         tau_min: Smallest of them.
         tau_max: Largest of them.
         n_taus: How many were tried between these.
-        value: The common value, by precision-weighted mean of ln θ.
+        value: The common value: mean of ln θ with the weights of the rule, $1/(s_i^2 + ε^2)$.
         sd: Error of that value, taking the estimates as independent.
     """
 
@@ -99,13 +99,14 @@ def consistent_range(
     if best is None:
         return None
     _, i, j = best
-    value = float(np.exp(np.average(log_mean[i:j], weights=tolerant[i:j])))
+    weights = tolerant[i:j] / tolerant[i:j].sum()
+    value = float(np.exp(np.sum(weights * log_mean[i:j])))
     return ConsistentRange(
         tau_min=float(taus[i]),
         tau_max=float(taus[j - 1]),
         n_taus=j - i,
         value=value,
-        sd=value / float(np.sqrt(strict[i:j].sum())),
+        sd=value * float(np.sqrt(np.sum((weights * sd[i:j]) ** 2))),
     )
 
 
@@ -115,9 +116,17 @@ def _cumulative(*terms: FloatArray) -> FloatArray:
 
 
 def describe_consistency(
-    model: str, ranges: Mapping[str, ConsistentRange | None], time_unit: str = ""
+    model: str,
+    ranges: Mapping[str, ConsistentRange | None],
+    time_unit: str = "",
+    n_taus: int = MIN_TAUS,
 ) -> str:
     """One sentence: where a model may be used beyond the tau it was fitted at, and with what."""
+    if n_taus < MIN_TAUS:
+        return (
+            f"whether {model} is sampling-time consistent takes {MIN_TAUS} or more values of tau "
+            f"to say, the scan has {n_taus}"
+        )
     unit = f" {time_unit}" if time_unit else ""
     lost = [name for name, found in ranges.items() if found is None]
     kept = {name: found for name, found in ranges.items() if found is not None}

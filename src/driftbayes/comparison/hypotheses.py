@@ -83,12 +83,14 @@ def make_hypotheses(
             source = f"from the data (u_rms = {u_rms:.4g}, timescale = {timescale:.4g})"
         else:
             source = f"by scaling (u_rms = {u_rms:.4g}, timescale = {timescale:.4g})"
+        if given:
+            source = f"for {', '.join(given)} as given, for {', '.join(missing)} {source}"
         table = scaling_priors(u_rms, timescale)
         given = {**{name: table[name] for name in missing}, **given}
     text = ", ".join(f"{name} ~ {given[name].describe()}" for name in dict.fromkeys(needed))
     note = f"priors {source}: {text}"
     if from_data:
-        note += "; no scale was given, so the data are used twice: see how ln K moves with them"
+        note += "; no scale was given, so the data are used twice"
     return Setup(
         hypotheses=tuple(Hypothesis.from_table(model, given) for model in models),
         from_data=from_data,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from driftbayes.comparison.bayes import Comparison, comparison_of
+from driftbayes.comparison.bayes import Comparison, check_names, comparison_of
 from driftbayes.comparison.consistency import (
     ConsistentRange,
     consistent_range,
@@ -86,7 +86,7 @@ class Scan:
         """For each model one sentence on its consistency."""
         unit = self.comparisons[0].time_unit
         return {
-            model: describe_consistency(model, ranges, unit)
+            model: describe_consistency(model, ranges, unit, n_taus=len(self.comparisons))
             for model, ranges in self.consistency.items()
         }
 
@@ -147,6 +147,7 @@ def scan(
         prior_probabilities: Probabilities of the models before the data.
         progress: Called with a stage, how many are done, and of how many.
     """
+    check_names(hypotheses)
     many, skipped = [], {}
     actual = snap_taus(trajectories, taus)
     for i, tau in enumerate(actual):
@@ -170,7 +171,16 @@ def scan(
     attributes = {
         "data_fingerprint": trajectories.fingerprint,
         "provenance": json.dumps(dict(trajectories.provenance), default=str),
-        "options": json.dumps({"n_tau": n_tau, "windows": windows, "gaps": gaps}),
+        "options": json.dumps(
+            {
+                "n_tau": n_tau,
+                "windows": windows,
+                "gaps": gaps,
+                "prior_probabilities": None
+                if prior_probabilities is None
+                else [float(p) for p in prior_probabilities],
+            }
+        ),
     }
     return Scan(result.comparisons, skipped, attributes)
 
@@ -185,6 +195,10 @@ def scan_displacements(
     progress: Progress | None = None,
 ) -> Scan:
     """Compare hypotheses on several sets of displacements, one per tau, in one computation."""
+    check_names(hypotheses)
+    if not many:
+        msg = "expected one or more sets of displacements, got none"
+        raise DriftbayesError(msg)
     batches = [Batch.of(data) for data in many]
     table: list[list[Evidence]] = [[] for _ in many]
     regular = [i for i, batch in enumerate(batches) if isinstance(batch.data, SecondMoments)]

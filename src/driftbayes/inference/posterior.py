@@ -124,7 +124,7 @@ def _mixture(nodes: PosteriorNodes) -> _Mixture | None:
     step = 3 if theta.shape[-1] == 2 and log_values.shape[1] > 3 else 1
     size = log_values.shape
 
-    def whole(part: Array) -> FloatArray:
+    def whole(part: Array | FloatArray) -> FloatArray:
         array = np.asarray(part)
         array = np.broadcast_to(array.reshape(array.shape + (1,) * (2 - array.ndim)), size)
         return array[:, ::step]

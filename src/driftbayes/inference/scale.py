@@ -17,7 +17,7 @@ from driftbayes.typing import FloatArray
 
 # The integrand is followed down to exp(-_DEPTH) of its peak: below the rounding of the sum.
 _DEPTH = 40.0
-_N_NODES = 97
+_N_NODES = 129
 # Fewer are enough for the moments of the posterior.
 _N_POSTERIOR = 33
 

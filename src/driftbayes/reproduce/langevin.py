@@ -196,7 +196,11 @@ def write_experiment(result: LangevinExperiment, directory: Path) -> list[Path]:
     if directory.exists() and not directory.is_dir():
         msg = f"'{directory}' is a file, expected a directory to write to; choose another with -o"
         raise DriftbayesError(msg)
-    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        msg = f"cannot make the directory '{directory}': {error.strerror}; choose another with -o"
+        raise DriftbayesError(msg) from error
     exact, laplace = result.exact.to_dataset(), result.laplace.to_dataset()
     written = []
     for name, dataset in (("exact", exact), ("laplace", laplace)):
