@@ -54,7 +54,7 @@ _ADVICE = {
     ),
     Status.QUADRATURE_NOT_CONVERGED: (
         "the integral over the parameters did not converge to the requested accuracy; "
-        "raise max_nodes, or check that the prior's unit is that of the data"
+        "use a narrower prior, or check that its unit is that of the data"
     ),
     Status.NOT_FINITE: (
         "the log-likelihood is not finite near the prior; "

@@ -3,10 +3,12 @@
 __all__ = ["Comparison", "compare", "log_bayes_factor", "model_probabilities", "strength"]
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
+import jax
 import numpy as np
 
 from driftbayes.displacements import Displacements
@@ -225,14 +227,18 @@ def compare(
     check_names(hypotheses)
     batch = Batch.of(data)
     cases = variants(hypotheses) if sensitivity else []
-    all_evidences: dict[str, list[Evidence]] = {}
-    for hypothesis in hypotheses:
-        # The prior as given and its variants in one batch: compiled once.
-        priors = [
-            hypothesis,
-            *(hypothesis.rescaled(case.factors_for(hypothesis)) for case in cases),
-        ]
-        all_evidences[hypothesis.name] = evidence_batch(priors, batch, method=method, coords=coords)
+
+    def judge(hypothesis: Hypothesis) -> list[Evidence]:
+        # A thread does not see double precision that was switched on by a `with` block.
+        with jax.enable_x64(True):  # noqa: FBT003
+            # The prior as given and its variants in one batch: compiled once.
+            others = [hypothesis.rescaled(case.factors_for(hypothesis)) for case in cases]
+            return evidence_batch([hypothesis, *others], batch, method=method, coords=coords)
+
+    # In threads, because most of the time goes into compiling one program for each model.
+    with ThreadPoolExecutor() as pool:
+        results = list(pool.map(judge, hypotheses))
+    all_evidences = {h.name: found for h, found in zip(hypotheses, results, strict=True)}
     evidences = {name: many[0] for name, many in all_evidences.items()}
     return comparison_of(
         list(evidences.values()),

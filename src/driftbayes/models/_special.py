@@ -1,33 +1,38 @@
-"""Functions of x = γτ that keep their digits, and those of their derivatives, as x → 0."""
+r"""Functions of x = γτ that keep their digits, and those of their derivatives, as x → 0.
+
+For small x they come from one family of series, $E_n(x) = \sum_k (-x)^k / (k+n)!$, which is closed
+under differentiation, $E_n' = n E_{n+1} - E_n$: no derivative is taken of a cancelling form, nor of
+a loop. For large x the plain expressions are good.
+"""
 
 __all__ = ["varphi", "varphi_complement", "varphi_curvature"]
 
 from collections.abc import Callable
+from functools import partial
 from math import factorial
+from typing import TypeAlias
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-# Below this the power series is used: its terms fall fast enough, and above it the closed
-# forms and their second derivatives lose no more than two digits.
+# Below this the series are used; above it the closed forms and their second derivatives lose no
+# more than two digits.
 _SWITCH = 1.0
 _N_TERMS = 26
 
-_VARPHI = [(-1) ** n / factorial(n + 1) for n in range(_N_TERMS)]
-_COMPLEMENT = [0.0] + [-c for c in _VARPHI[1:]]
-_CURVATURE = [0.0, 0.0] + [(2**n - 2) * _VARPHI[n] for n in range(2, _N_TERMS)]
-
-Values = Float[Array, "..."]
+Values: TypeAlias = Float[Array, "..."]
 
 
 def varphi(x: Values) -> Values:
     r"""$\varphi(x) = (1 - e^{-x})/x$, with $\varphi(0) = 1$. Paper: [eq:varphi]."""
-    return _joined(x, _VARPHI, lambda y: -jnp.expm1(-y) / y)
+    return _joined(x, lambda y: _series(y, 1), lambda y: -jnp.expm1(-y) / y)
 
 
 def varphi_complement(x: Values) -> Values:
     r"""$1 - \varphi(x)$, which is $x/2$ for small x; `1 - varphi(x)` would lose its digits."""
-    return _joined(x, _COMPLEMENT, lambda y: 1 + jnp.expm1(-y) / y)
+    return _joined(x, lambda y: y * _series(y, 2), lambda y: 1 + jnp.expm1(-y) / y)
 
 
 def varphi_curvature(x: Values) -> Values:
@@ -35,18 +40,36 @@ def varphi_curvature(x: Values) -> Values:
 
     The plain expression is negative at x = 1e-8. Paper: [eq:var1-noise].
     """
-    return _joined(x, _CURVATURE, lambda y: 1 + (2 * jnp.expm1(-y) - 0.5 * jnp.expm1(-2 * y)) / y)
+    return _joined(
+        x,
+        lambda y: 2 * y**2 * (2 * _series(2 * y, 3) - _series(y, 3)),
+        lambda y: 1 + (2 * jnp.expm1(-y) - 0.5 * jnp.expm1(-2 * y)) / y,
+    )
 
 
-def _joined(x: Values, series: list[float], closed: Callable[[Values], Values]) -> Values:
-    """The series below the switch, the closed form above it, each fed only what it can take.
+def _joined(
+    x: Values, small: Callable[[Values], Values], large: Callable[[Values], Values]
+) -> Values:
+    """One form below the switch, the other above it, each fed only what it can take.
 
     Both branches of `where` are evaluated and differentiated: an overflow in the one that is
     discarded would still turn the gradient into NaN, so each sees a harmless value instead.
     """
-    small = x < _SWITCH
-    low = jnp.where(small, x, 0.0)
-    high = jnp.where(small, _SWITCH, x)
-    # A rolled loop: unrolled, the two derivatives of the series would dominate compilation.
-    total = jnp.polyval(jnp.asarray(series[::-1]), low, unroll=1)
-    return jnp.where(small, total, closed(high))
+    is_small = x < _SWITCH
+    low = small(jnp.where(is_small, x, 0.0))
+    return jnp.where(is_small, low, large(jnp.where(is_small, _SWITCH, x)))
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _series(x: Values, n: int) -> Values:
+    """E_n(x) for x up to twice the switch."""
+    coefficients = np.array([(-1.0) ** k / factorial(k + n) for k in range(_N_TERMS)])
+    # A rolled loop: unrolled, it would dominate compilation.
+    return jnp.polyval(jnp.asarray(coefficients[::-1]), x, unroll=1)
+
+
+@_series.defjvp
+def _series_jvp(n: int, primals: tuple[Values], tangents: tuple[Values]) -> tuple[Values, Values]:
+    (x,), (dx,) = primals, tangents
+    value = _series(x, n)
+    return value, (n * _series(x, n + 1) - value) * dx

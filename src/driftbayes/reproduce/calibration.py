@@ -97,7 +97,7 @@ def run_calibration(
     method: Method = "auto",
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Calibration:
-    """Simulate from both models with parameters from Exp(1) priors, and compare on each data set."""
+    """Simulate from both models, parameters from Exp(1) priors, and compare on each data set."""
     unit = Exponential(mean=1.0)
     brownian = Hypothesis(Brownian, kappa=unit)
     langevin = Hypothesis(Langevin, gamma=unit, k=unit)

@@ -18,6 +18,12 @@ from driftbayes.inference import Hypothesis
 from driftbayes.io import atomic_path, write_scan
 from driftbayes.models import Brownian, Langevin
 from driftbayes.priors import Exponential
+from driftbayes.reproduce.langevin_figures import (
+    Truths,
+    factors_figure,
+    overview_figure,
+    parameters_figure,
+)
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -213,53 +219,12 @@ def write_experiment(result: LangevinExperiment, directory: Path) -> list[Path]:
         path.write_text(
             json.dumps([asdict(c) for c in result.claims()], indent=2, ensure_ascii=False)
         )
-    for name, draw in (("figure1", _figure_1), ("figure2", _figure_2)):
-        written += _write_figure(draw(exact, laplace), directory / name)
+    expected = np.asarray(Langevin(gamma=GAMMA, k=K).absolute_diffusivity(jnp.asarray(TAUS)))
+    truths: Truths = {"brownian.kappa": expected, "langevin.gamma": GAMMA, "langevin.k": K}
+    written += _write_figure(parameters_figure(exact, laplace, truths), directory / "figure1")
+    written += _write_figure(factors_figure(exact, laplace), directory / "figure2")
+    written += _write_figure(overview_figure(exact, laplace, truths), directory / "overview")
     return written
-
-
-def _figure_1(exact: "xr.Dataset", laplace: "xr.Dataset") -> Any:
-    from matplotlib.figure import Figure
-
-    from driftbayes.plots.scan import plot_parameter
-    from driftbayes.plots.style import INK, journal_style
-
-    with journal_style():
-        figure = Figure(figsize=(3.6, 6.4), layout="constrained")
-        axes = figure.subplots(3, 1, sharex=True)
-        tau = exact["tau"].values
-        model = Langevin(gamma=GAMMA, k=K)
-        apparent = np.asarray(model.absolute_diffusivity(jnp.asarray(tau)))
-        truths = (apparent, np.full_like(tau, GAMMA), np.full_like(tau, K))
-        names = ("brownian.kappa", "langevin.gamma", "langevin.k")
-        for ax, name, truth in zip(axes, names, truths, strict=True):
-            plot_parameter(laplace, name, ax)
-            plot_parameter(exact, name, ax)
-            ax.plot(tau, truth, color=INK, lw=0.8, ls=":", label="expected")
-            ax.set_ylim(bottom=0)
-            if ax is not axes[-1]:
-                ax.set_xlabel("")
-        axes[0].legend(loc="best")
-    return figure
-
-
-def _figure_2(exact: "xr.Dataset", laplace: "xr.Dataset") -> Any:
-    from matplotlib.figure import Figure
-
-    from driftbayes.plots.scan import plot_log_bayes_factor, plot_log_occam_factor
-    from driftbayes.plots.style import journal_style
-
-    with journal_style():
-        figure = Figure(figsize=(3.6, 4.6), layout="constrained")
-        above, below = figure.subplots(2, 1, sharex=True)
-        plot_log_bayes_factor(laplace, PAIR, above)
-        plot_log_bayes_factor(exact, PAIR, above)
-        above.set_xlabel("")
-        above.legend(loc="upper right")
-        plot_log_occam_factor(laplace, below)
-        plot_log_occam_factor(exact, below)
-        below.legend(loc="best")
-    return figure
 
 
 def _write_figure(figure: Any, stem: Path) -> list[Path]:
