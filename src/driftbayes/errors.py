@@ -42,7 +42,7 @@ _ADVICE = {
     ),
     Status.MODE_AT_BOUND: (
         "the posterior mode lies at the edge of the prior's support, where Laplace's method does "
-        "not hold; use method='auto', or coords='log'"
+        "not hold; use method='auto'"
     ),
     Status.HESSIAN_NOT_POSITIVE: (
         "the log-posterior is not concave at its mode, so Laplace's method does not hold; "

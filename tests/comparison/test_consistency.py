@@ -219,19 +219,16 @@ def test_the_fast_search_agrees_on_many_smooth_series():
 # How often it is right
 
 
-@pytest.mark.parametrize("sd", [0.02, 0.1, 0.3])
-def test_a_true_constant_is_found_whole_in_most_of_200_seeds(sd):
-    """The scatter test errs in 5 % and the drift test in 5 %: at least 0.9 less 4 errors.
-
-    Found: 1.00 for errors of 2 %, where the tolerance forgives all, 0.94 for 10 %, 0.91 for 30 %.
-    """
-    whole = 0
-    for seed in range(200):
-        rng = np.random.default_rng(seed)
-        result = found(np.log(2.0) + sd * rng.normal(size=12), sd)
-        whole += result is not None and result.n_taus == 12
-    fraction = whole / 200
+@pytest.mark.parametrize(("sd", "expected"), [(0.02, 0.995), (0.1, 0.93), (0.3, 0.91)])
+def test_a_true_constant_is_found_whole_in_most_of_200_seeds(sd, expected):
+    # The tests of scatter and of drift each err in 5 %; narrow errors are forgiven altogether.
+    results = [
+        found(np.log(2.0) + sd * np.random.default_rng(seed).normal(size=12), sd)
+        for seed in range(200)
+    ]
+    fraction = np.mean([r is not None and r.n_taus == 12 for r in results])
     assert fraction >= 0.9 - 4 * np.sqrt(0.9 * 0.1 / 200)
+    assert_allclose(fraction, expected, atol=1e-9)
 
 
 def test_a_change_of_ten_error_bars_is_missed_in_none_of_200_seeds():

@@ -161,7 +161,7 @@ def setup(args: argparse.Namespace, trajectories: "Trajectories") -> "Setup":
             raise DriftbayesError(msg)
         priors[name] = parse_prior(prior)
     return make_hypotheses(
-        [name.strip() for name in args.models.split(",") if name.strip()],
+        _model_names(args),
         trajectories,
         priors=priors,
         u_rms=args.u_rms,
@@ -173,7 +173,19 @@ def model_prior(args: argparse.Namespace) -> list[float] | None:
     """Probabilities of the models before the data."""
     if args.model_prior is None:
         return None
-    return _numbers("--model-prior", args.model_prior.split(","))
+    values = _numbers("--model-prior", args.model_prior.split(","))
+    names = _model_names(args)
+    if len(values) != len(names) or not all(0 < value < float("inf") for value in values):
+        msg = (
+            f"--model-prior must be {len(names)} positive numbers, one each for "
+            f"{', '.join(names)}, got {args.model_prior!r}"
+        )
+        raise DriftbayesError(msg)
+    return values
+
+
+def _model_names(args: argparse.Namespace) -> list[str]:
+    return [name.strip() for name in args.models.split(",") if name.strip()]
 
 
 class _OnlyAskingError(Exception):

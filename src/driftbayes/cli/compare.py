@@ -38,6 +38,7 @@ def run(args: argparse.Namespace) -> int:
     from driftbayes.cli._jax import prepare_jax
 
     tau = _parse_tau(args.tau)
+    prior_probabilities = _options.model_prior(args)
     trajectories = _options.read(args)
     prepare_jax()
     from driftbayes.comparison import compare
@@ -46,7 +47,8 @@ def run(args: argparse.Namespace) -> int:
     data = displacements(trajectories, tau, n_tau=args.n_tau, windows=args.windows, gaps=args.gaps)
     setup = _options.setup(args, trajectories)
     if data.n_unused:
-        _console.note(f"{data.n_unused} trajectories are too short for this tau and were not used")
+        what = "1 trajectory is" if data.n_unused == 1 else f"{data.n_unused} trajectories are"
+        _console.note(f"{what} too short for this tau and not used")
     _console.note(setup.note)
     if setup.from_data:
         _console.note("the result shows how ln K moves with the scales of the priors")
@@ -55,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         data,
         method=args.method,
         coords=args.coords,
-        prior_probabilities=_options.model_prior(args),
+        prior_probabilities=prior_probabilities,
         sensitivity=setup.from_data or args.sensitivity,
     )
     if args.json:

@@ -36,6 +36,7 @@ def run(args: argparse.Namespace) -> int:
     from driftbayes.cli._jax import prepare_jax
 
     taus = _options.parse_taus(args.taus)
+    prior_probabilities = _options.model_prior(args)
     _options.check_output(args.output)
     trajectories = _options.read(args)
     intervals = trajectories.intervals
@@ -64,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
             gaps=args.gaps,
             method=args.method,
             coords=args.coords,
-            prior_probabilities=_options.model_prior(args),
+            prior_probabilities=prior_probabilities,
             progress=progress,
         )
     n_found = len(result.comparisons) + len(result.skipped)

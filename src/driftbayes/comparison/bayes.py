@@ -57,13 +57,8 @@ def model_probabilities(
     n = len(evidences)
     prior = np.full(n, 1.0 / n)
     if prior_probabilities is not None:
+        check_prior_probabilities(prior_probabilities, n)
         prior = np.asarray(prior_probabilities, dtype=float)
-        if prior.shape != (n,) or not (np.isfinite(prior).all() and (prior > 0).all()):
-            msg = (
-                f"prior_probabilities must be {n} positive numbers, one per model, "
-                f"got {list(prior_probabilities)}"
-            )
-            raise DriftbayesError(msg)
     logs = np.array([e.log_evidence for e in evidences]) + np.log(prior / prior.sum())
     if not np.isfinite(logs).any():
         return np.full(n, np.nan)
@@ -225,6 +220,7 @@ def compare(
     from driftbayes.comparison.sensitivity import sensitivity_rows, variants
 
     check_names(hypotheses)
+    check_prior_probabilities(prior_probabilities, len(hypotheses))
     batch = Batch.of(data)
     cases = variants(hypotheses) if sensitivity else []
 
@@ -277,6 +273,19 @@ def check_names(hypotheses: Sequence[Hypothesis]) -> None:
     names = [hypothesis.name for hypothesis in hypotheses]
     if not names or len(set(names)) != len(names):
         msg = f"expected one or more hypotheses of different models, got {names}"
+        raise DriftbayesError(msg)
+
+
+def check_prior_probabilities(prior_probabilities: Sequence[float] | None, n_models: int) -> None:
+    """Refuse, before the work is done, probabilities that do not fit the models."""
+    if prior_probabilities is None:
+        return
+    prior = np.asarray(prior_probabilities, dtype=float)
+    if prior.shape != (n_models,) or not (np.isfinite(prior).all() and (prior > 0).all()):
+        msg = (
+            f"prior_probabilities must be {n_models} positive numbers, one per model, "
+            f"got {list(prior_probabilities)}"
+        )
         raise DriftbayesError(msg)
 
 

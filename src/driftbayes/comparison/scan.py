@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from driftbayes.comparison.bayes import Comparison, check_names, comparison_of
+from driftbayes.comparison.bayes import (
+    Comparison,
+    check_names,
+    check_prior_probabilities,
+    comparison_of,
+)
 from driftbayes.comparison.consistency import (
     ConsistentRange,
     consistent_range,
@@ -148,6 +153,7 @@ def scan(
         progress: Called with a stage, how many are done, and of how many.
     """
     check_names(hypotheses)
+    check_prior_probabilities(prior_probabilities, len(hypotheses))
     many, skipped = [], {}
     actual = snap_taus(trajectories, taus)
     for i, tau in enumerate(actual):
@@ -196,6 +202,7 @@ def scan_displacements(
 ) -> Scan:
     """Compare hypotheses on several sets of displacements, one per tau, in one computation."""
     check_names(hypotheses)
+    check_prior_probabilities(prior_probabilities, len(hypotheses))
     if not many:
         msg = "expected one or more sets of displacements, got none"
         raise DriftbayesError(msg)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import fft
 
 from driftbayes.diagnostics._grid import gridded
 from driftbayes.errors import DriftbayesError
@@ -114,6 +113,8 @@ def autocorrelate(
     n_times = weights.shape[1]
     n_lags = min(n_lags, n_times)
     # Padded by the largest lag, so that the end of a series never meets its own beginning.
+    from scipy import fft  # here: it takes longer to import than most files take to read
+
     n = fft.next_fast_len(n_times + n_lags - 1, real=True)
     power = (np.abs(fft.rfft(values, n, axis=-1)) ** 2).sum(axis=1)
     weight_power = np.abs(fft.rfft(weights, n, axis=-1)) ** 2

@@ -9,12 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from numpy.typing import NDArray
 
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch, run_batch
 from driftbayes.inference.evidence import Evidence, unidentified
 from driftbayes.inference.hypothesis import Hypothesis
-from driftbayes.inference.likelihood import is_noise_free, log_likelihood_function
+from driftbayes.inference.joint import LogJoint, is_noise_free
 from driftbayes.inference.newton import Mode, climb
 from driftbayes.inference.posterior import PosteriorNodes, summarise
 from driftbayes.inference.scale import gamma_form, log_scale_evidence
@@ -54,12 +55,12 @@ def exact_batch(hypotheses: Sequence[Hypothesis], data: Batch) -> list[Evidence]
         raise DriftbayesError(msg)
     solution: _Solution = run_batch(_solve, hypotheses, data, _REFINEMENTS[0])
     records = _records(hypotheses, data, solution)
-    for i in map(int, np.flatnonzero(~(solution.error <= _TOLERANCE))):
+    for i in map(int, np.flatnonzero(~_is_certain(solution))):
         one, single = [hypotheses[min(i, len(hypotheses) - 1)]], data[i]
         for refinement in _REFINEMENTS[1:]:
             refined: _Solution = run_batch(_solve, one, single, refinement)
             records[i] = _records(one, single, refined)[0]
-            if refined.error[0] <= _TOLERANCE:
+            if _is_certain(refined)[0]:
                 break
     return records
 
@@ -87,16 +88,11 @@ def _is_collapsible(hypothesis: Hypothesis, data: Data) -> bool:
 
 
 def _solve(hypothesis: Hypothesis, data: Data, refinement: int) -> _Solution:
-    log_likelihood = log_likelihood_function(hypothesis, data)
-
-    def log_joint(z: Array) -> Scalar:
-        theta = hypothesis.from_unconstrained(z)
-        return log_likelihood(theta) + hypothesis.log_prior(theta)
-
-    mode = climb(log_joint, start_point(hypothesis, data))
+    joint = LogJoint(hypothesis, data)
+    mode = climb(joint.sweep, start_point(hypothesis, data))
     theta_map = hypothesis.from_unconstrained(mode.z)
     integral = _collapsed if _is_collapsible(hypothesis, data) else _whole
-    log_evidence, error, contained, nodes = integral(hypothesis, data, mode, refinement)
+    log_evidence, error, contained, nodes = integral(joint, mode, refinement)
     return _Solution(
         log_evidence=log_evidence,
         error=error,
@@ -116,13 +112,13 @@ def _whitening(hessian: Float[Array, "parameter parameter"]) -> Float[Array, "pa
     return (axes * variance[None, :]) @ axes.T
 
 
-def _whole(hypothesis: Hypothesis, data: Data, mode: Mode, refinement: int) -> _Integral:
+def _whole(joint: LogJoint, mode: Mode, refinement: int) -> _Integral:
     """Quadrature over all parameters."""
-    log_likelihood = log_likelihood_function(hypothesis, data)
+    hypothesis = joint.hypothesis
 
     def log_f(z: Array) -> tuple[Scalar, tuple[Array, Scalar]]:
         theta = hypothesis.from_unconstrained(z)
-        fit = log_likelihood(theta)
+        fit = joint.log_likelihood(theta)
         return fit + hypothesis.log_prior(theta) + hypothesis.log_jacobian(z), (theta, fit)
 
     grid = integrate(log_f, mode.z, jnp.linalg.cholesky(_whitening(mode.hessian)), refinement)
@@ -131,25 +127,23 @@ def _whole(hypothesis: Hypothesis, data: Data, mode: Mode, refinement: int) -> _
     return grid.log_integral, grid.error, grid.contained, nodes
 
 
-def _collapsed(hypothesis: Hypothesis, data: Data, mode: Mode, refinement: int) -> _Integral:
+def _collapsed(joint: LogJoint, mode: Mode, refinement: int) -> _Integral:
     """Scale in closed form, quadrature over the other parameters."""
-    names, scale_name = hypothesis.names, hypothesis.model.scale_parameter
-    place = names.index(scale_name)
-    others = np.array([i for i in range(len(names)) if i != place], dtype=int)
-    form = gamma_form(hypothesis.priors[scale_name])
+    names, priors, others = joint.hypothesis.names, joint.hypothesis.priors, joint.others
+    form = gamma_form(priors[names[joint.place]])
     if form is None:
-        msg = f"the prior of {scale_name} has no closed integral"
+        msg = f"the prior of {names[joint.place]} has no closed integral"
         raise DriftbayesError(msg)
 
     def log_f(z: Array) -> tuple[Scalar, tuple[Array, GaussianTerms]]:
         theta = jnp.ones(len(names))
         log_weight = jnp.zeros(())
         for i, index in enumerate(others):
-            prior = hypothesis.priors[names[index]]
+            prior = priors[names[index]]
             value = prior.from_unconstrained(z[i])
             theta = theta.at[index].set(value)
             log_weight = log_weight + prior.log_density(value) + prior.log_jacobian(z[i])
-        terms = hypothesis.at(theta).terms(data)
+        terms = joint.unit_terms(z)
         return log_scale_evidence(terms, form) + log_weight, (theta, terms)
 
     if len(others) == 0:
@@ -165,11 +159,18 @@ def _collapsed(hypothesis: Hypothesis, data: Data, mode: Mode, refinement: int) 
     return grid.log_integral, grid.error, grid.contained, nodes
 
 
+def _is_certain(solution: _Solution) -> NDArray[np.bool_]:
+    """Whether the error is within tolerance, or within the rounding of a huge log-evidence."""
+    rounding = 4e-15 * np.abs(solution.log_evidence)
+    return np.asarray(solution.error <= np.maximum(_TOLERANCE, rounding))
+
+
 def _records(hypotheses: Sequence[Hypothesis], data: Batch, solution: _Solution) -> list[Evidence]:
     names = hypotheses[0].names
     posterior = summarise(solution.nodes, names.index(hypotheses[0].model.scale_parameter))
     contractions = 1 - posterior.log_sd / np.asarray(solution.prior_log_sd)
     descriptions = [hypothesis.describe() for hypothesis in hypotheses]
+    certain = _is_certain(solution)
 
     def record(i: int) -> Evidence:
         def named(values: Array | FloatArray) -> dict[str, float]:
@@ -178,7 +179,7 @@ def _records(hypotheses: Sequence[Hypothesis], data: Batch, solution: _Solution)
         status = Status.OK
         if not np.isfinite(solution.log_evidence[i]):
             status = Status.NOT_FINITE
-        elif not (solution.error[i] <= _TOLERANCE and solution.contained[i]):
+        elif not (certain[i] and solution.contained[i]):
             status = Status.QUADRATURE_NOT_CONVERGED
         elif not solution.converged[i]:
             status = Status.MAP_NOT_CONVERGED

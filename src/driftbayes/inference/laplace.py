@@ -14,7 +14,7 @@ from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch, run_batch
 from driftbayes.inference.evidence import QUANTILES, Evidence, unidentified
 from driftbayes.inference.hypothesis import Hypothesis
-from driftbayes.inference.likelihood import log_likelihood_function
+from driftbayes.inference.joint import LogJoint
 from driftbayes.inference.newton import climb
 from driftbayes.inference.start import start_point
 from driftbayes.jax_typing import Scalar
@@ -25,6 +25,8 @@ Coords = Literal["natural", "log"]
 
 # Natural and log parameters give different approximations; further apart, neither is good.
 _DISAGREEMENT = 0.05
+# A mode this close to an end of an interval, relative to its length, lies at the end.
+_EDGE = 1e-6
 # Normal quantiles of QUANTILES.
 _SCORES = (-1.959963984540054, -0.994457883209753, 0.0, 0.994457883209753, 1.959963984540054)
 
@@ -81,19 +83,17 @@ def laplace_batch(
 
 
 def _solve(hypothesis: Hypothesis, data: Data) -> _Solution:
-    log_likelihood = log_likelihood_function(hypothesis, data)
     names = hypothesis.names
 
-    def expand(start: Array, *, in_log: bool) -> tuple[_Expansion, Array]:
-        def log_density(z: Array) -> Scalar:
-            theta = hypothesis.from_unconstrained(z)
-            value = log_likelihood(theta) + hypothesis.log_prior(theta)
-            return value + jnp.sum(jnp.log(theta)) if in_log else value
+    def log_slope(z: Array) -> Scalar:
+        return jnp.sum(jnp.log(hypothesis.from_unconstrained(z)))
 
+    def expand(start: Array, *, in_log: bool) -> tuple[_Expansion, Array]:
         # Climbed in unconstrained coordinates z, where no step can leave the prior's support; the
         # mode is that of the density in the coordinates asked for. At a mode the gradient is zero,
         # so second derivatives there change coordinates by the Jacobian alone.
-        mode = climb(log_density, start)
+        joint = LogJoint(hypothesis, data, log_slope if in_log else None)
+        mode = climb(joint.sweep, start)
         theta = hypothesis.from_unconstrained(mode.z)
         slopes = jnp.exp(
             jnp.stack(
@@ -106,7 +106,7 @@ def _solve(hypothesis: Hypothesis, data: Data) -> _Solution:
         size = jnp.sqrt(jnp.abs(jnp.diag(precision)))
         curvatures = jnp.linalg.eigvalsh(precision / jnp.outer(size, size))
         log_det = jnp.sum(jnp.log(jnp.abs(curvatures))) + 2 * jnp.sum(jnp.log(size))
-        correction = hypothesis.log_prior(theta) + (jnp.sum(jnp.log(theta)) if in_log else 0.0)
+        correction = hypothesis.log_prior(theta) + (log_slope(mode.z) if in_log else 0.0)
         return _Expansion(
             theta=theta,
             log_likelihood=mode.value - correction,
@@ -138,8 +138,10 @@ def _record(
     difference = solution.natural.log_evidence[index] - solution.log.log_evidence[index]
     if not np.isfinite(log_evidence):
         status = Status.NOT_FINITE
+    elif _at_bound(hypothesis, theta):
+        status = Status.MODE_AT_BOUND
     elif not chosen.converged[index]:
-        status = Status.MODE_AT_BOUND if _at_bound(hypothesis, theta) else Status.MAP_NOT_CONVERGED
+        status = Status.MAP_NOT_CONVERGED
     elif chosen.lowest_curvature[index] <= 0:
         status = Status.HESSIAN_NOT_POSITIVE
     else:
@@ -173,7 +175,7 @@ def _record(
         posterior_sd=named(natural_sd),
         posterior_quantiles={n: quantiles[i] for i, n in enumerate(names)},
         posterior_cov=natural_cov,
-        log_mean=named(np.log(theta)),
+        log_mean=named(np.log(np.where(theta > 0, theta, np.nan))),
         log_sd=named(log_sd),
         contraction=contraction,
         # A Gaussian posterior in p dimensions lies p/2 below its peak on average.
@@ -201,9 +203,13 @@ def _natural(
 
 
 def _at_bound(hypothesis: Hypothesis, theta: FloatArray) -> bool:
-    """Whether a parameter lies where its prior has all but none of its probability."""
+    """Whether a parameter lies at an end of the interval to which its prior confines it.
+
+    Asked of every mode: in unconstrained coordinates an end is a top like any other, at infinity.
+    """
     for name, value in zip(hypothesis.names, theta, strict=True):
-        low, high = np.asarray(hypothesis.priors[name].quantile(jnp.asarray([1e-9, 1 - 1e-9])))
-        if not low < value < high:
+        low, high = np.asarray(hypothesis.priors[name].quantile(jnp.asarray([0.0, 1.0])))
+        margin = _EDGE * (high - low)
+        if np.isfinite(high) and not low + margin < value < high - margin:
             return True
     return False

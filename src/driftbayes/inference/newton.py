@@ -1,8 +1,9 @@
 """The top of a smooth function, by damped Newton steps with exact derivatives."""
 
-__all__ = ["Mode", "climb", "derivatives"]
+__all__ = ["Mode", "Sweep", "climb", "derivatives"]
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import equinox as eqx
 import jax
@@ -11,7 +12,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 from driftbayes.jax_typing import Scalar
 
-Function = Callable[[Float[Array, " parameter"]], Scalar]
+# Value, gradient and Hessian at a point.
+Sweep: TypeAlias = tuple[Array, Array, Array]
 
 _MAX_STEPS = 60
 # Coordinates are logarithms: a step of 2 changes a parameter by a factor of 7.
@@ -51,18 +53,23 @@ class _State(eqx.Module):
     done: Array
 
 
-def derivatives(f: Function, z: Float[Array, " parameter"]) -> tuple[Scalar, Array, Array]:
-    """Value, gradient and Hessian in one sweep.
+def derivatives(f: Callable[[Array], Array], z: Float[Array, " parameter"]) -> Sweep:
+    """Value, gradient and Hessian of a scalar or an array in one sweep.
 
     Forward mode twice: for a few parameters it is as fast as reverse mode, stores nothing
     along a long state-space recursion, and compiles in less time.
     """
+    if z.shape[0] == 1:
+        # Along a single direction, without the batch over directions: a smaller program.
+        one = jnp.ones_like(z)
+        (value, first), (_, second) = jax.jvp(lambda y: jax.jvp(f, (y,), (one,)), (z,), (one,))
+        return value, first[..., None], second[..., None, None]
 
-    def value_twice(z: Array) -> tuple[Scalar, Scalar]:
+    def value_twice(z: Array) -> tuple[Array, Array]:
         value = f(z)
         return value, value
 
-    def gradient_and_both(z: Array) -> tuple[Array, tuple[Scalar, Array]]:
+    def gradient_and_both(z: Array) -> tuple[Array, tuple[Array, Array]]:
         gradient, value = jax.jacfwd(value_twice, has_aux=True)(z)
         return gradient, (value, gradient)
 
@@ -70,8 +77,8 @@ def derivatives(f: Function, z: Float[Array, " parameter"]) -> tuple[Scalar, Arr
     return value, gradient, hessian
 
 
-def climb(f: Function, start: Float[Array, " parameter"]) -> Mode:
-    """The local maximum of f uphill of `start`.
+def climb(sweep: Callable[[Array], Sweep], start: Float[Array, " parameter"]) -> Mode:
+    """The local maximum uphill of `start` of a function given by its value and derivatives.
 
     Newton steps on the absolute value of the Hessian's eigenvalues, so that every step goes
     uphill, damped until the value grows and never longer than a factor of 7 in a parameter.
@@ -92,7 +99,7 @@ def climb(f: Function, start: Float[Array, " parameter"]) -> Mode:
         return ~state.done & (state.count < _MAX_STEPS) & (state.damping < 1e12)
 
     def body(state: _State) -> _State:
-        value, gradient, hessian = derivatives(f, state.trial)
+        value, gradient, hessian = sweep(state.trial)
         # Rounding makes the value uncertain at the top by a few units in the last place.
         better = value >= state.value - 4e-15 * jnp.abs(value)
         first = state.count == 0

@@ -43,6 +43,7 @@ def factors_figure(exact: "xr.Dataset", laplace: "xr.Dataset") -> "Figure":
         above, below = figure.subplots(2, 1, sharex=True)
         _bayes_factor(above, exact, laplace)
         above.set_xlabel("")
+        above.legend(loc="upper right")
         plot_log_occam_factor(laplace, below)
         plot_log_occam_factor(exact, below)
         below.legend(loc="best")
@@ -58,8 +59,9 @@ def overview_figure(exact: "xr.Dataset", laplace: "xr.Dataset", truths: Truths) 
         *panels, last = figure.subplots(1, len(truths) + 1)
         for ax, name in zip(panels, truths, strict=True):
             _parameter(ax, exact, laplace, name, truths)
-        panels[0].legend(loc="upper left")
+        panels[-1].legend(loc="lower left")
         _bayes_factor(last, exact, laplace)
+        last.legend(loc=(0.02, 0.46))
     return figure
 
 
@@ -77,4 +79,3 @@ def _parameter(
 def _bayes_factor(ax: "Axes", exact: "xr.Dataset", laplace: "xr.Dataset") -> None:
     plot_log_bayes_factor(laplace, ax=ax)
     plot_log_bayes_factor(exact, ax=ax)
-    ax.legend(loc="upper right")
