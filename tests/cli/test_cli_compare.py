@@ -77,6 +77,21 @@ def test_people_get_tables_and_a_sentence(ask, tracks_csv):
     assert "other scales" not in text
 
 
+def test_a_narrow_terminal_costs_no_column_and_no_digit(ask, tracks_csv, monkeypatch):
+    def rows(text):
+        return [line.split() for line in text.splitlines() if line.strip(" ─")]
+
+    wide = ask("compare", tracks_csv, "--tau", "0.1", *PRIORS)
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    narrow = ask("compare", tracks_csv, "--tau", "0.1", *PRIORS)
+    assert "…" not in narrow.out.replace(" … ", "")
+    # Titles are folded; what is in the tables is not.
+    assert rows(narrow.out)[-8:] == rows(wide.out)[-8:]
+    for name in ("brownian", "langevin", "brownian.kappa", "langevin.gamma", "langevin.k"):
+        assert name in [row[0] for row in rows(narrow.out)]
+
+
 # Priors
 
 

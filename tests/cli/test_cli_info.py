@@ -83,3 +83,13 @@ def test_reading_options_are_recorded(ask, tracks_csv):
     assert provenance["dropped_short"] == 0
     assert provenance["unwrapped"] == [9.0, None]
     assert found.json["has_measurement_error"] is True
+
+
+def test_names_in_brackets_are_names(ask, tmp_path):
+    write_trajectories(langevin_tracks(), tmp_path / "[red]a.csv")
+    answer = ask(
+        "info", tmp_path / "[red]a.csv", "--length-unit", "[/m]", "--time-unit", ":warning:"
+    )
+    assert answer.code == 0
+    for text in ("[red]a.csv", "[/m]", ":warning:"):
+        assert text in answer.out

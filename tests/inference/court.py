@@ -52,16 +52,23 @@ def log_integral_1d(log_f, low, high, n=20_001):
     return peak + np.log(np.exp(values - peak).sum() * (u[1] - u[0]))
 
 
-def log_integral_2d(log_f, box, n=81):
-    """ln ∫∫ exp(f(u, v)) du dv by the trapezoid rule over a box that holds the peak."""
+def log_integral_2d(rows, box, n=121):
+    """ln ∫∫ exp(f(u, v)) du dv by the trapezoid rule; `rows(u, v)` gives f for all v at one u."""
     (u0, u1), (v0, v1) = box
     u, v = np.linspace(u0, u1, n), np.linspace(v0, v1, n)
-    values = np.array([[log_f(a, b) for b in v] for a in u])
+    values = np.array([rows(a, v) for a in u])
     edge = max(values[0].max(), values[-1].max(), values[:, 0].max(), values[:, -1].max())
     peak = values.max()
-    assert edge < peak - 25, "the box does not hold the peak"
+    assert edge < peak - 20, "the box does not hold the peak"
     cell = (u[1] - u[0]) * (v[1] - v[0])
     return peak + np.log(np.exp(values - peak).sum() * cell)
+
+
+def langevin_fit(dx, tau, gamma):
+    """Slow log-likelihood at one γ as a function of ln k, from two calls of the slow filter."""
+    one, two = (reference.kalman_log_likelihood(dx, tau, gamma, k) for k in (1.0, 2.0))
+    quadratic = 4 * (two - one) + 2 * dx.size * np.log(2)
+    return lambda v: one - 0.5 * dx.size * v + 0.5 * quadratic * (1 - np.exp(-v))
 
 
 def log_density(prior, theta):

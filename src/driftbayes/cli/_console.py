@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 
 def note(text: str) -> None:
@@ -23,25 +23,41 @@ def print_json(value: Any) -> None:
 def print_table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1
 ) -> None:
-    """A table for people, on stdout; the first `left` columns hold text."""
+    """A table for people, on stdout; the first `left` columns hold text and may be folded."""
     from rich import box
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
-
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
-    for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i < left else "right", no_wrap=i >= left)
-    for row in rows:
-        table.add_row(*row)
 
     class PlainConsole(Console):
         def on_broken_pipe(self) -> None:
             # Rich would leave with exit code 1; `main` knows better.
             raise BrokenPipeError
 
-    # A pipe has no width of its own; a table must not be folded there.
-    width = None if sys.stdout.isatty() else 160
-    PlainConsole(file=sys.stdout, width=width, highlight=False).print(table)
+    table = Table(
+        title=title,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        title_style="bold",
+        pad_edge=False,
+        collapse_padding=True,
+    )
+    needed = 0
+    for i, column in enumerate(columns):
+        is_text = i < left
+        texts = [column, *(row[i] for row in rows)]
+        parts = [word for text in texts for word in text.split()] if is_text else texts
+        needed += 3 + max(map(cell_len, parts), default=0)
+        justify: Literal["left", "right"] = "left" if is_text else "right"
+        table.add_column(column, justify=justify, no_wrap=not is_text, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    # A unit may be called [s], and a file [/a].csv: nothing in a cell is an instruction.
+    console = PlainConsole(file=sys.stdout, highlight=False, markup=False, emoji=False)
+    # A pipe has no width of its own. In a terminal that is too narrow lines go round its edge;
+    # Rich would leave out digits, and whole columns.
+    console.width = max(console.width if sys.stdout.isatty() else 160, needed)
+    console.print(table)
 
 
 @contextmanager

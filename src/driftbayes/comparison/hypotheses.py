@@ -57,6 +57,10 @@ def make_hypotheses(
             else (f"expected at least one model; known are {', '.join(MODELS)}")
         )
         raise DriftbayesError(msg)
+    twice = [name for name in names if list(names).count(name) > 1]
+    if twice:
+        msg = f"model {twice[0]!r} is named twice; name it once"
+        raise DriftbayesError(msg)
     if (u_rms is None) != (timescale is None):
         msg = "u_rms and timescale go together: give both or neither"
         raise DriftbayesError(msg)

@@ -87,6 +87,8 @@ def absolute_diffusivity(mean_square: FloatArray, lag: FloatArray) -> FloatArray
     $$\kappa_\mathrm{abs}(\mathrm{lag}) =
       \frac{\langle (\Delta X_i)^2 \rangle}{2\,\mathrm{lag}}$$
 
+    Paper: [eq:absolute-diffusivity].
+
     Ballistic, $r(0)\,\mathrm{lag}/2$, while the particle remembers its velocity; flat once it
     has forgotten it. NaN at lag 0.
     """
@@ -99,6 +101,8 @@ def taylor_integral(lvaf: FloatArray, dt: float) -> FloatArray:
 
     $$\kappa_\mathrm{T}(n\,dt) = \int_0^{n\,dt} r\,\mathrm{d}\,\mathrm{lag}
       = dt\,\Bigl(\tfrac12 r_0 + r_1 + \dots + r_{n-1} + \tfrac12 r_n\Bigr)$$
+
+    Paper: [eq:taylor].
 
     With finite-difference velocities the trapezoid rule is no approximation. A displacement is
     the sum of its steps, so $\mathrm{MSD}_n = dt^2\,(n r_0 + 2\sum_{m<n} (n - m)\,r_m)$, and

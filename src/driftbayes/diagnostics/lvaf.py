@@ -41,7 +41,9 @@ def velocity_sums(trajectories: Trajectories, steps: IntArray) -> VelocitySums:
 
     $$r(\mathrm{lag}) = \langle U_i(t + \mathrm{lag})\,U_i(t) \rangle$$
 
-    averaged over time, particles and axes, so that $r(0)$ is the variance along *one* axis. No
+    Paper: [eq:lvaf].
+
+    Averaged over time, particles and axes, so that $r(0)$ is the variance along *one* axis. No
     mean flow is subtracted. U is a finite difference over one recording interval dt, so it is the
     velocity *averaged* over dt: for a Langevin particle $r(0) = 2k(1 - \varphi(\gamma\,dt))/dt$
     rather than $\gamma k$, and for a Brownian particle $r(0) = 2\kappa/dt$ with nothing beyond.

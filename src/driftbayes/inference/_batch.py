@@ -19,6 +19,9 @@ from driftbayes.models import Data, prepare
 
 Result = TypeVar("Result")
 
+# Data sets in one chunk take as many passes as the hardest of them, and share the cache.
+_CHUNK = 25
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -93,7 +96,12 @@ def run_batch(
         msg = "give several data sets or several priors, not both"
         raise DriftbayesError(msg)
     if batch.is_stacked:
-        results = _over_data(function, hypotheses[0], batch.data, options)
+        n, chunk = len(batch), min(len(batch), _CHUNK)
+        # Filled up with copies of the last, so that all chunks have the same size.
+        filled = np.minimum(np.arange(chunk * -(-n // chunk)), n - 1)
+        data = jax.tree.map(lambda leaf: leaf[filled], batch.data)
+        results = _over_data(function, hypotheses[0], data, options, chunk)
+        results = jax.tree.map(lambda leaf: leaf[:n], results)
     else:
         # Stacked in NumPy: each stack in JAX would be a program of its own to compile.
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *hypotheses)
@@ -103,9 +111,13 @@ def run_batch(
 
 @eqx.filter_jit
 def _over_data(
-    function: Callable[..., Any], hypothesis: Hypothesis, data: Data, options: tuple[int, ...]
+    function: Callable[..., Any],
+    hypothesis: Hypothesis,
+    data: Data,
+    options: tuple[int, ...],
+    chunk: int,
 ) -> Any:
-    return jax.vmap(lambda one: function(hypothesis, one, *options))(data)
+    return jax.lax.map(lambda one: function(hypothesis, one, *options), data, batch_size=chunk)
 
 
 def _over_priors(

@@ -28,7 +28,7 @@ from driftbayes.typing import FloatArray
 
 # Nodes are added until the evidence is this certain, in nats.
 _TOLERANCE = 1e-8
-_REFINEMENTS = (1, 4)
+_REFINEMENTS = (1, 2, 4)
 
 
 def exact(hypothesis: Hypothesis, data: Batch) -> Evidence:

@@ -83,6 +83,12 @@ def summarise(nodes: PosteriorNodes, scale_index: int) -> Posterior:
         elif mixture is not None and n_parameters == 2:
             density = _normalised(np.asarray(nodes.log_values))
             out[:, i] = _from_density(np.log(np.asarray(nodes.theta)[..., i]), density)
+        elif mixture is None and i == 0:
+            # The first parameter has one value along all of the grid's other directions.
+            n_line = round(cloud.weights.shape[1] ** (1 / n_parameters))
+            line = cloud.theta.reshape(len(theta), n_line, -1, n_parameters)[:, :, 0, 0]
+            density = np.sum(cloud.weights.reshape(len(theta), n_line, -1), axis=2)
+            out[:, i] = _from_density(np.log(line), density)
         else:
             rows = zip(log_theta[..., i], cloud.weights, strict=True)
             out[:, i] = [_from_cloud(values, weight) for values, weight in rows]

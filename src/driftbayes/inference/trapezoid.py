@@ -13,8 +13,8 @@ from jaxtyping import Array, Bool, Float
 
 from driftbayes.jax_typing import Scalar
 
-# What lies more than this below the peak is left out: exp(-36) = 2e-16 of the total.
-_DEPTH = 36.0
+# What lies more than this below the peak is left out: exp(-32) = 1e-14 of the total.
+_DEPTH = 32.0
 _NODES = {1: 97, 2: 65, 3: 41}
 _MAX_PASSES = 14
 
@@ -76,7 +76,8 @@ def integrate(
         unit = jnp.linspace(0.0, 1.0, n)
         mesh = jnp.stack(jnp.meshgrid(*[unit] * n_dim, indexing="ij"), axis=-1).reshape(-1, n_dim)
         nodes = center[None] + (low[None] + (high - low)[None] * mesh) @ basis.T
-        values, extras = jax.vmap(log_f)(nodes)
+        # Row by row in more than one dimension: all at once would fill the memory.
+        values, extras = jax.lax.map(log_f, nodes, batch_size=n)
         return nodes, jnp.where(jnp.isnan(values), -jnp.inf, values), extras
 
     def fit(state: _State) -> _State:
@@ -93,7 +94,7 @@ def integrate(
             above = low[axis] + (last + 1).astype(low.dtype) * spacing[axis]
             new_low.append(jnp.where(first == 0, low[axis] - width[axis], below))
             new_high.append(jnp.where(last == n - 1, high[axis] + width[axis], above))
-            fits.append((first > 0) & (last < n - 1) & (last - first >= n // 2))
+            fits.append((first > 0) & (last < n - 1) & (last - first >= 3 * n // 4))
         return _State(
             low=low,
             high=high,

@@ -65,6 +65,11 @@ class PaddedSteps(eqx.Module):
         )
 
 
+def _product(left: Array, right: Array) -> Array:
+    """A product of matrices of two or three rows, written out so that a batch of them fuses."""
+    return jnp.sum(left[:, :, None] * right[None, :, :], axis=1)
+
+
 def _round_up(n: int) -> int:
     return 1 << (n - 1).bit_length()
 
@@ -89,20 +94,19 @@ def kalman_terms(
         data: Displacements.
         noise_variance: Variance of the measurement error of every fix, added to the data's own.
     """
-    propagate, diffuse = jax.vmap(jax.vmap(transition))(data.interval)
     noise = data.noise_variance + noise_variance
     n_dim = data.dx.shape[-1]
 
-    def run(
-        dx: Array, valid: Array, errors: Array, propagate: Array, diffuse: Array
-    ) -> tuple[Array, Array]:
+    def run(dx: Array, interval: Array, valid: Array, errors: Array) -> tuple[Array, Array]:
         def step(
-            carry: tuple[Array, Array], inputs: tuple[Array, Array, Array, Array, Array]
+            carry: tuple[Array, Array], inputs: tuple[Array, Array, Array, Array]
         ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
             mean, cov = carry
-            step_dx, ok, error, a, q = inputs
-            mean = mean @ a.T
-            cov = a @ cov @ a.T + q
+            step_dx, step_interval, ok, error = inputs
+            # Here and not before the scan: the matrices of all steps would fill the memory.
+            a, q = transition(step_interval)
+            mean = _product(mean, a.T)
+            cov = _product(_product(a, cov), a.T) + q
             # Positions are counted from the latest fix: no digits are lost far from the origin.
             innovation = step_dx - mean[:, 0]
             variance = cov[0, 0] + error
@@ -116,12 +120,10 @@ def kalman_terms(
 
         start_cov = initial_covariance.at[0, 0].add(errors[0])
         start = (jnp.zeros((n_dim, start_cov.shape[0])), start_cov)
-        _, (log_dets, quadratics) = jax.lax.scan(
-            step, start, (dx, valid, errors[1:], propagate, diffuse)
-        )
+        _, (log_dets, quadratics) = jax.lax.scan(step, start, (dx, interval, valid, errors[1:]))
         return jnp.sum(log_dets), jnp.sum(quadratics)
 
-    log_det, quadratic = jax.vmap(run)(data.dx, data.valid, noise, propagate, diffuse)
+    log_det, quadratic = jax.vmap(run)(data.dx, data.interval, data.valid, noise)
     return GaussianTerms(
         n=n_dim * jnp.sum(data.valid),
         log_det=n_dim * jnp.sum(log_det),

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from driftbayes.comparison import Scan, scan_displacements
 from driftbayes.displacements import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
 from driftbayes.io import atomic_path, write_scan
+from driftbayes.jax_typing import Key
 from driftbayes.models import Brownian, Langevin
 from driftbayes.priors import Exponential
 from driftbayes.reproduce.langevin_figures import (
@@ -171,17 +173,20 @@ def hypotheses() -> list[Hypothesis]:
 
 def simulate_data(seed: int = 0) -> list[Displacements]:
     """Independent data sets, one per tau, simulated exactly."""
-    keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(seed), i))(jnp.arange(len(TAUS)))
-    model = Langevin(gamma=GAMMA, k=K)
-    positions = jax.jit(
-        jax.vmap(
-            lambda key, tau: model.simulate(
-                key, n_particles=N_PARTICLES, n_steps=N_STEPS, n_dim=N_DIM, tau=tau
-            )
-        )
-    )(keys, jnp.asarray(TAUS))
+    positions = _simulate_all(jax.random.key(seed), jnp.asarray(TAUS))
     steps = np.diff(np.asarray(positions), axis=2)
     return [Displacements.from_array(dx, tau) for dx, tau in zip(steps, TAUS, strict=True)]
+
+
+@jax.jit
+def _simulate_all(key: Key, taus: Array) -> Array:
+    model = Langevin(gamma=GAMMA, k=K)
+
+    def one(index: Array, tau: Array) -> Array:
+        own = jax.random.fold_in(key, index)
+        return model.simulate(own, n_particles=N_PARTICLES, n_steps=N_STEPS, n_dim=N_DIM, tau=tau)
+
+    return jax.vmap(one)(jnp.arange(len(TAUS)), taus)
 
 
 def run_experiment(seed: int = 0) -> LangevinExperiment:
@@ -217,7 +222,8 @@ def write_experiment(result: LangevinExperiment, directory: Path) -> list[Path]:
     written.append(directory / "claims.json")
     with atomic_path(written[-1]) as path:
         path.write_text(
-            json.dumps([asdict(c) for c in result.claims()], indent=2, ensure_ascii=False)
+            json.dumps([asdict(c) for c in result.claims()], indent=2, ensure_ascii=False),
+            encoding="utf-8",
         )
     expected = np.asarray(Langevin(gamma=GAMMA, k=K).absolute_diffusivity(jnp.asarray(TAUS)))
     truths: Truths = {"brownian.kappa": expected, "langevin.gamma": GAMMA, "langevin.k": K}

@@ -1,0 +1,414 @@
+"""Every slip of a user has its own sentence, on one line, and exit code 2; never a traceback."""
+
+import numpy as np
+import pytest
+from desk import PRIORS
+
+HEAD = "id,time,x,y\n"
+GOOD = HEAD + "".join(
+    f"{name},{0.5 * i:g},{np.cos(i + len(name)):.3f},{np.sin(2 * i):.3f}\n"
+    for name in ("a", "bb")
+    for i in range(4)
+)
+
+# File contents, more arguments, and the whole message after "driftbayes: ".
+FILES = {
+    "missing column": (
+        "id,time,lon,lat\na,0,1,1\na,1,2,2\n",
+        (),
+        "'tracks.csv' has no column 'x'; it has 'lon', 'lat': "
+        "pass columns={'x': 'lon', ...} (--columns x=lon)",
+    ),
+    "missing named column": (
+        GOOD,
+        ("--columns", "x=easting"),
+        "'tracks.csv' has no column 'easting' (wanted as 'x'); it has only 'id', 'time', 'x', 'y': "
+        "add the column",
+    ),
+    "non-numeric cell": (
+        HEAD + "a,0,1,1\na,1,two,2\n",
+        (),
+        "'tracks.csv' line 3: column 'x' holds 'two', expected a number; "
+        "correct the cell, or empty it if the value is missing",
+    ),
+    "missing time": (
+        HEAD + "a,0,1,1\na,,2,2\n",
+        (),
+        "'tracks.csv' line 3: column 'time' is empty; every row needs a time",
+    ),
+    "duplicate times": (
+        HEAD + "a,0,1,1\na,0.5,2,2\na,0.5,3,3\n",
+        (),
+        "'tracks.csv': duplicate times: trajectory 'a' has time 0.5 twice; "
+        "times must increase strictly within a trajectory",
+    ),
+    "decreasing times": (
+        HEAD + "a,0,1,1\na,1,2,2\na,0.5,3,3\n",
+        (),
+        "'tracks.csv': decreasing times: trajectory 'a' has time 0.5 after 1; "
+        "times must increase strictly within a trajectory",
+    ),
+    "one-point trajectory": (
+        GOOD + "lonely,0,1,1\n",
+        (),
+        "trajectory 'lonely' has only one position; a displacement needs two: remove it, "
+        "or pass --drop-short (in Python: .drop_short())",
+    ),
+    "all-NaN particle": (
+        GOOD + "lost,0,,\nlost,0.5,,\n",
+        (),
+        "trajectory 'lost' has no position at all (all NaN); a displacement needs two: remove it, "
+        "or pass --drop-short (in Python: .drop_short())",
+    ),
+    "nothing left": (
+        HEAD + "a,0,1,1\nb,0,1,1\n",
+        ("--drop-short",),
+        "no trajectory has 2 or more positions; nothing is left",
+    ),
+    "mixed dimensions": (
+        GOOD + "flat,0,1,\nflat,0.5,2,\n",
+        (),
+        "'tracks.csv': trajectory 'flat' at time 0 has x but no y: all observations need the same "
+        "2 coordinates; fill or remove the column, or blank the whole row for a missing fix",
+    ),
+    "infinite coordinate": (
+        HEAD + "a,0,1,1\na,0.5,inf,2\n",
+        (),
+        "'tracks.csv': trajectory 'a' has an infinite coordinate at time 0.5; "
+        "write NaN for a missing fix",
+    ),
+    "zero displacements": (
+        HEAD + "a,0,1,1\na,0.5,1,1\na,1,1,1\n",
+        (),
+        "all 2 displacements are zero: no diffusivity can be inferred; "
+        "check the columns and the number of digits in the file",
+    ),
+    "tau off the grid": (
+        GOOD,
+        ("--tau", "0.7"),
+        "tau must be a whole multiple of the recording interval 0.5, got 0.7; "
+        "the nearest are 0.5 and 1",
+    ),
+    "tau below the grid": (
+        GOOD,
+        ("--tau", "0.2"),
+        "tau must be a whole multiple of the recording interval 0.5, got 0.2; the smallest is 0.5",
+    ),
+    "tau off the grid with its unit": (
+        GOOD,
+        ("--tau", "0.7", "--time-unit", "s"),
+        "tau must be a whole multiple of the recording interval 0.5 s, got 0.7 s; "
+        "the nearest are 0.5 s and 1 s",
+    ),
+    "negative tau": (GOOD, ("--tau", "-1"), "tau must be a positive number, got -1.0"),
+    "tau that is no number": (GOOD, ("--tau", "x"), "--tau must be a number or 'all', got 'x'"),
+    "tau too long": (
+        GOOD,
+        ("--tau", "5"),
+        "no trajectory has 1 successive steps at tau = 5, the longest has 0; "
+        "use a smaller tau or n_tau",
+    ),
+    "n-tau too long": (
+        GOOD,
+        ("--n-tau", "4"),
+        "no trajectory has 4 successive steps at tau = 0.5, the longest has 3; "
+        "use a smaller tau or n_tau",
+    ),
+    "n-tau zero": (
+        GOOD,
+        ("--n-tau", "0"),
+        "n_tau must be a whole number of steps, 1 or more, got 0",
+    ),
+    "negative prior mean": (
+        GOOD,
+        ("--prior", "k=exponential:-1"),
+        "the mean of an exponential prior must be a positive, finite number, got -1.0",
+    ),
+    "improper prior": (
+        GOOD,
+        ("--prior", "k=uniform:0:inf"),
+        "the bounds of a uniform prior must be finite with 0 <= low < high "
+        "(an improper prior has no evidence), got [0.0, inf]",
+    ),
+    "unknown prior family": (
+        GOOD,
+        ("--prior", "k=cauchy:1"),
+        "unknown prior 'cauchy' in 'cauchy:1'; known are exponential:MEAN; gamma:SHAPE:MEAN; "
+        "lognormal:MEDIAN:SIGMA; uniform:LOW:HIGH",
+    ),
+    "prior without its numbers": (
+        GOOD,
+        ("--prior", "k=lognormal:1"),
+        "prior 'lognormal:1' must be written lognormal:MEDIAN:SIGMA",
+    ),
+    "prior without a parameter": (
+        GOOD,
+        ("--prior", "exponential:1"),
+        "--prior must be written PARAM=FAMILY:NUMBERS, for example k=exponential:1, "
+        "got 'exponential:1'",
+    ),
+    "prior of nothing": (
+        GOOD,
+        ("--prior", "sigma=exponential:1"),
+        "there is no parameter 'sigma' in brownian, langevin; they have kappa, gamma, k",
+    ),
+    "prior given twice": (
+        GOOD,
+        ("--prior", "k=exponential:1", "--prior", "k=exponential:2"),
+        "--prior is given twice for 'k'; give it once",
+    ),
+    "unknown model": (
+        GOOD,
+        ("--models", "brownian,levy"),
+        "unknown model 'levy'; known are brownian, langevin",
+    ),
+    "model named twice": (
+        GOOD,
+        ("--models", "brownian,brownian"),
+        "model 'brownian' is named twice; name it once",
+    ),
+    "no model": (
+        GOOD,
+        ("--models", ","),
+        "expected at least one model; known are brownian, langevin",
+    ),
+    "half of the scales": (
+        GOOD,
+        ("--u-rms", "1"),
+        "u_rms and timescale go together: give both or neither",
+    ),
+    "negative scale": (
+        GOOD,
+        ("--u-rms", "-1", "--timescale", "1"),
+        "u_rms must be a positive number, got -1.0",
+    ),
+    "model prior of the wrong length": (
+        GOOD,
+        ("--model-prior", "1"),
+        "--model-prior must be 2 positive numbers, one each for brownian, langevin, got '1'",
+    ),
+    "model prior of zero": (
+        GOOD,
+        ("--model-prior", "1,0"),
+        "--model-prior must be 2 positive numbers, one each for brownian, langevin, got '1,0'",
+    ),
+    "model prior in words": (
+        GOOD,
+        ("--model-prior", "half,half"),
+        "--model-prior must be numbers separated by commas, got 'half,half'",
+    ),
+    "noise of zero": (GOOD, ("--noise", "0"), "--noise must be a positive number, got 0.0"),
+    "period in words": (
+        GOOD,
+        ("--period", "2pi"),
+        "--period must be numbers separated by commas, got '2pi'",
+    ),
+    "period of the wrong length": (
+        GOOD,
+        ("--period", "1,1,1"),
+        "period must have one entry per axis (2), got 3",
+    ),
+    "negative period": (GOOD, ("--period", "-1"), "period must be a positive number, got -1.0"),
+    "columns without a name": (
+        GOOD,
+        ("--columns", "lon"),
+        "--columns must be written NAME=COLUMN,..., for example x=lon,y=lat, got 'lon'",
+    ),
+    "columns the wrong way round": (
+        GOOD,
+        ("--columns", "lon=x"),
+        "columns has the key 'lon', expected one of id, time, x, y, z, sd mapped to a name in the "
+        "file; did you mean {'x': 'lon'}?",
+    ),
+    "empty file": ("", (), "'tracks.csv' is empty; expected data in it"),
+    "header only": (
+        HEAD,
+        (),
+        "'tracks.csv' has a header but no rows; expected one row per observation",
+    ),
+    "ragged line": (
+        HEAD + "a,0,1,1\na,1,2\n",
+        (),
+        "'tracks.csv' line 3 has 3 cells where the header has 4; complete or remove the line",
+    ),
+    "semicolons": (
+        GOOD.replace(",", ";"),
+        (),
+        "'tracks.csv' is separated by semicolons, expected commas; save it with commas",
+    ),
+}
+
+
+def refused(answer):
+    assert answer.code == 2
+    assert answer.out == ""
+    assert "Traceback" not in answer.err
+    last = answer.err.splitlines()[-1]
+    assert last.startswith("driftbayes: ")
+    return last.removeprefix("driftbayes: ")
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_compare_says_what_is_wrong(case, ask, tmp_path):
+    text, options, message = FILES[case]
+    (tmp_path / "tracks.csv").write_text(text)
+    tau = () if "--tau" in options else ("--tau", "0.5")
+    answer = ask("compare", tmp_path / "tracks.csv", *tau, *options)
+    assert refused(answer) == message
+    assert answer.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_json_does_not_change_how_a_slip_is_answered(case, ask, tmp_path):
+    text, options, message = FILES[case]
+    (tmp_path / "tracks.csv").write_text(text)
+    tau = () if "--tau" in options else ("--tau", "0.5")
+    answer = ask("compare", tmp_path / "tracks.csv", *tau, *options, "--json")
+    assert refused(answer) == message
+
+
+# In these the scan finds the same fault in its own words, or has no such option.
+OWN = {case for case in FILES if "tau" in case} | {"zero displacements"}
+
+
+@pytest.mark.parametrize("case", sorted(set(FILES) - OWN))
+def test_scan_says_the_same(case, ask, tmp_path):
+    text, options, message = FILES[case]
+    (tmp_path / "tracks.csv").write_text(text)
+    answer = ask("scan", tmp_path / "tracks.csv", "--taus", "0.5,1", *options)
+    assert refused(answer) == message
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--taus", "1:2"), "--taus must be written a,b,c or low:high:count or low:high:countlog"),
+        (("--taus", "1;2"), "--taus must be numbers separated by commas, got '1;2'"),
+        (("--taus", "2:1:5log"), "--taus needs 0 < low <= high and a count of 1 or more"),
+        (("--taus", "0.5,-1"), "sampling times must be positive numbers, got [0.5, -1.0]"),
+        (("--taus", "0.5", "--n-tau", "9"), "no trajectory has 9 successive steps at tau = 0.5"),
+        (("--taus", "50"), "no trajectory has 1 successive steps at tau = 50, the longest has 0"),
+        (("--taus", "0.5", "-o", "scan.csv"), "results are NetCDF files: expected a name ending"),
+        (
+            ("--taus", "0.5", "-o", "no/such/scan.nc"),
+            "cannot write 'no/such/scan.nc': its directory does not exist; create it first",
+        ),
+    ],
+)
+def test_scan_says_what_is_wrong(options, message, ask, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tracks.csv").write_text(GOOD)
+    assert refused(ask("scan", "tracks.csv", *PRIORS, *options)).startswith(message)
+    assert [path.name for path in tmp_path.iterdir()] == ["tracks.csv"]
+
+
+def test_zero_displacements_are_found_by_the_scan(ask, tmp_path):
+    (tmp_path / "still.csv").write_text(HEAD + "a,0,1,1\na,0.5,1,1\na,1,1,1\n")
+    given = ask("scan", tmp_path / "still.csv", "--taus", "0.5", *PRIORS)
+    default = ask("scan", tmp_path / "still.csv", "--taus", "0.5")
+    assert refused(given).startswith("all 2 displacements are zero: no diffusivity can be inferred")
+    assert refused(default).startswith("all 2 displacements are zero, so the data have no scale")
+
+
+COMMANDS = {
+    "compare": ("--tau", "1"),
+    "scan": ("--taus", "1"),
+    "diagnose": (),
+    "info": (),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_knows_a_missing_file(command, ask):
+    found = refused(ask(command, "no/such/tracks.csv", *COMMANDS[command]))
+    assert found == "there is no file 'no/such/tracks.csv'; check its name and its directory"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_knows_its_formats(command, ask, tmp_path):
+    (tmp_path / "tracks.xlsx").write_text(GOOD)
+    found = refused(ask(command, tmp_path / "tracks.xlsx", *COMMANDS[command]))
+    assert found == (
+        "the name of 'tracks.xlsx' does not end in a known format; "
+        "use one of .csv, .csv.gz, .parquet, .pq, .nc"
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_directory_is_not_a_file(command, ask, tmp_path):
+    (tmp_path / "tracks.csv").mkdir()
+    found = refused(ask(command, tmp_path / "tracks.csv", *COMMANDS[command]))
+    assert found.endswith("is a directory, expected a file")
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".nc"])
+def test_a_damaged_file_is_called_damaged(suffix, ask, tmp_path):
+    (tmp_path / f"tracks{suffix}").write_bytes(b"\x89HDF and then nothing of the kind")
+    found = refused(ask("info", tmp_path / f"tracks{suffix}"))
+    assert f"tracks{suffix}" in found
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("tracks.txt", "the name of 'tracks.txt' does not end in a known format"),
+        ("no/such/tracks.csv", "cannot write 'no/such/tracks.csv': its directory does not exist"),
+    ],
+)
+def test_simulate_knows_where_it_cannot_write(name, message, ask, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sizes = ("--particles", "2", "--steps", "2", "--tau", "1", "--dim", "1")
+    answer = ask("simulate", "brownian", "--kappa", "1", *sizes, "-o", name)
+    assert refused(answer).startswith(message)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("guess",),
+        ("compare",),
+        ("compare", "tracks.csv"),
+        ("compare", "tracks.csv", "--tau", "1", "--method", "guess"),
+        ("compare", "tracks.csv", "--tau", "1", "--n-tau", "1.5"),
+        ("scan", "tracks.csv"),
+        ("simulate", "levy"),
+        ("simulate", "langevin", "--gamma", "1"),
+        ("reproduce", "turbulence"),
+    ],
+)
+def test_a_command_that_cannot_be_understood_shows_how_it_is_used(arguments, ask):
+    answer = ask(*arguments)
+    assert answer.code == 2
+    assert answer.out == ""
+    assert answer.err.startswith("usage: driftbayes")
+    assert "error: " in answer.err.splitlines()[-1]
+
+
+def test_version_and_help_are_no_errors(ask):
+    from driftbayes import __version__
+
+    version = ask("--version")
+    assert (version.code, version.out) == (0, f"driftbayes {__version__}\n")
+    for command in ("compare", "scan", "simulate", "diagnose", "info", "models", "reproduce"):
+        assert command in ask("--help").out
+        assert ask(command, "--help").code == 0
+
+
+def test_our_own_mistakes_keep_their_traceback(ask, tracks_csv, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("ours")
+
+    monkeypatch.setattr("driftbayes.io.read_trajectories", broken)
+    with pytest.raises(RuntimeError, match="ours"):
+        ask("info", tracks_csv)
+
+
+def test_a_person_may_change_their_mind(ask, tracks_csv, monkeypatch):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("driftbayes.io.read_trajectories", stopped)
+    answer = ask("info", tracks_csv)
+    assert (answer.code, answer.out, answer.err) == (130, "", "driftbayes: stopped\n")

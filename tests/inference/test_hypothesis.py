@@ -1,0 +1,99 @@
+"""A hypothesis is a model family and a prior for each of its parameters, no more and no less."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from driftbayes.displacements import Displacements
+from driftbayes.errors import DriftbayesError
+from driftbayes.inference import Hypothesis
+from driftbayes.models import MODELS, Brownian, Langevin, prepare
+from driftbayes.priors import Exponential, LogNormal, Uniform, scaling_priors
+
+MIXED = Hypothesis(Langevin, gamma=LogNormal(median=2.0, sigma=0.5), k=Uniform(low=0.5, high=4.0))
+families = pytest.mark.parametrize("family", MODELS.values(), ids=list(MODELS))
+places = st.lists(st.floats(-3, 3), min_size=2, max_size=2).map(jnp.asarray)
+
+
+@pytest.mark.parametrize(
+    ("priors", "message"),
+    [
+        ({}, "langevin has parameters gamma, k; got no prior for gamma, k"),
+        ({"k": 1.0}, "langevin has parameters gamma, k; got no prior for gamma"),
+        (
+            {"gamma": 1.0, "k": 1.0, "kappa": 1.0},
+            "langevin has parameters gamma, k; got a prior for kappa, which it does not have",
+        ),
+        (
+            {"gamma": 1.0, "kappa": 1.0},
+            "got no prior for k, and a prior for kappa, which it does not have",
+        ),
+    ],
+)
+def test_missing_and_superfluous_priors_are_named(priors, message):
+    with pytest.raises(DriftbayesError, match=message):
+        Hypothesis(Langevin, **{name: Exponential(mean=mean) for name, mean in priors.items()})
+
+
+def test_parameters_come_in_the_order_of_the_model():
+    swapped = Hypothesis(Langevin, k=Exponential(mean=3.0), gamma=Exponential(mean=2.0))
+    assert swapped.names == ("gamma", "k")
+    model = swapped.at(jnp.asarray([0.5, 0.7]))
+    assert (float(model.gamma), float(model.k)) == (0.5, 0.7)
+    assert swapped.describe() == {"gamma": "exponential:2", "k": "exponential:3"}
+    assert swapped.name == "langevin"
+
+
+def test_table_of_priors_serves_every_model_it_has_priors_for():
+    table = scaling_priors(u_rms=0.7, timescale=0.1)
+    assert Hypothesis.from_table(Brownian, table).names == ("kappa",)
+    assert Hypothesis.from_table(Langevin, table).names == ("gamma", "k")
+    with pytest.raises(DriftbayesError, match="got no prior for gamma"):
+        Hypothesis.from_table(Langevin, {"k": table["k"]})
+
+
+@given(z=places)
+def test_unconstrained_coordinates_and_back(z):
+    assert_allclose(MIXED.to_unconstrained(MIXED.from_unconstrained(z)), z, atol=1e-9)
+
+
+@given(z=places)
+def test_log_jacobian_is_that_of_the_map(z):
+    jacobian = jax.jacfwd(MIXED.from_unconstrained)(z)
+    assert_allclose(MIXED.log_jacobian(z), np.linalg.slogdet(jacobian)[1], atol=1e-9)
+
+
+@given(z=places)
+def test_log_prior_is_the_sum_over_parameters(z):
+    theta = MIXED.from_unconstrained(z)
+    each = [MIXED.priors[name].log_density(theta[i]) for i, name in enumerate(MIXED.names)]
+    assert_allclose(MIXED.log_prior(theta), sum(map(float, each)), rtol=1e-13)
+
+
+@families
+def test_log_joint_is_likelihood_and_prior(family):
+    data = prepare(Displacements.from_array(np.random.default_rng(0).normal(size=(3, 6, 2)), 0.7))
+    hypothesis = Hypothesis(family, **dict.fromkeys(family.parameters, Exponential(mean=2.0)))
+    theta = jnp.full(len(family.parameters), 1.3)
+    fit = hypothesis.at(theta).log_likelihood(data)
+    assert_allclose(hypothesis.log_likelihood(theta, data), fit, rtol=1e-13)
+    assert_allclose(
+        hypothesis.log_joint(theta, data), fit + hypothesis.log_prior(theta), rtol=1e-13
+    )
+
+
+def test_rescaling_touches_only_the_named_priors():
+    rescaled = MIXED.rescaled({"gamma": 60.0})
+    assert_allclose(rescaled.priors["gamma"].median, 120.0)
+    assert rescaled.describe()["k"] == MIXED.describe()["k"]
+
+
+def test_hypothesis_is_a_tree_whose_leaves_are_the_priors_numbers():
+    leaves, structure = jax.tree.flatten(MIXED)
+    assert sorted(float(leaf) for leaf in leaves) == [0.5, 0.5, 2.0, 4.0]
+    again = jax.tree.unflatten(structure, leaves)
+    assert again.describe() == MIXED.describe()
