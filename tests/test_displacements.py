@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from driftbayes.displacements import Displacements, displacements, snap_taus
 from driftbayes.errors import DriftbayesError
+from driftbayes.sampling import Displacements, displacements, snap_taus
 from driftbayes.trajectories import Trajectories
 
 NAN = float("nan")

@@ -10,7 +10,7 @@ import driftbayes
 ROOT = Path(driftbayes.__file__).parent
 FLOORS = [
     {"errors", "typing", "jax_typing", "_version"},
-    {"trajectories", "displacements"},
+    {"trajectories", "sampling"},
     {"likelihood"},
     {"models"},
     {"priors"},

@@ -11,18 +11,18 @@ from driftbayes._version import __version__
 if TYPE_CHECKING:
     from driftbayes.comparison import Comparison, Scan, compare, scan
     from driftbayes.diagnostics import data_scales, diagnose
-    from driftbayes.displacements import Displacements, displacements
     from driftbayes.errors import DriftbayesError, DriftbayesWarning, Status
     from driftbayes.inference import Evidence, Hypothesis, evidence
     from driftbayes.io import read_scan, read_trajectories, write_scan, write_trajectories
     from driftbayes.models import MODELS, Brownian, Langevin
     from driftbayes.priors import Exponential, Gamma, LogNormal, Uniform, scaling_priors
+    from driftbayes.sampling import Displacements, displacements
     from driftbayes.trajectories import Trajectories
 
 _HOMES = {
     "comparison": ("Comparison", "Scan", "compare", "scan"),
     "diagnostics": ("data_scales", "diagnose"),
-    "displacements": ("Displacements", "displacements"),
+    "sampling": ("Displacements", "displacements"),
     "errors": ("DriftbayesError", "DriftbayesWarning", "Status"),
     "inference": ("Evidence", "Hypothesis", "evidence"),
     "io": ("read_scan", "read_trajectories", "write_scan", "write_trajectories"),
@@ -68,7 +68,6 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         msg = f"module 'driftbayes' has no attribute {name!r}"
         raise AttributeError(msg)
-    # The function `displacements` lives in the module of that name; the function wins.
     value = getattr(import_module(f"driftbayes.{_HOME_OF[name]}"), name)
     globals()[name] = value
     return value

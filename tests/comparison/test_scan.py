@@ -10,10 +10,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from verdicts import N_STEPS, TAUS, langevin_data, langevin_tracks, unit_hypotheses
 
 from driftbayes.comparison import compare, scan, scan_displacements
-from driftbayes.displacements import displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import QUANTILES
 from driftbayes.io import read_scan, write_scan
+from driftbayes.sampling import displacements
 from driftbayes.trajectories import Trajectories
 
 NUMBERS = (

@@ -6,11 +6,11 @@ shape would cost seconds of compilation.
 
 import numpy as np
 
-from driftbayes.displacements import Displacements
 from driftbayes.errors import Status
 from driftbayes.inference import QUANTILES, Evidence, Hypothesis
 from driftbayes.models import Brownian, Langevin
 from driftbayes.priors import Exponential
+from driftbayes.sampling import Displacements
 from driftbayes.testing import reference
 from driftbayes.trajectories import Trajectories
 

@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose
 from statsmodels.tsa.arima.model import ARIMA
 from statsmodels.tsa.statespace.kalman_filter import KalmanFilter
 
-from driftbayes.displacements import displacements
 from driftbayes.models import Brownian, Langevin
+from driftbayes.sampling import displacements
 from driftbayes.testing import reference
 from driftbayes.testing import strategies as some
 from driftbayes.trajectories import Trajectories

@@ -14,9 +14,9 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.linalg import toeplitz
 
-from driftbayes.displacements import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.models import MODELS, AbstractModel, Parameter, prepare
+from driftbayes.sampling import Displacements
 from driftbayes.testing import strategies as some
 
 families = pytest.mark.parametrize("family", MODELS.values(), ids=list(MODELS))
@@ -286,19 +286,22 @@ def test_every_second_position_is_a_simulation_at_twice_tau(family):
 
 @families
 def test_simulated_quadratic_form_is_a_chi_square(family):
-    # All correlations at once: E[-2 ln L] is known, and its variance is 2 n.
-    model, shape = example(family), (500, 6, 2)
-    x = model.simulate(jax.random.key(2), n_particles=500, n_steps=6, n_dim=2, tau=TAU)
-    terms = model.terms(prepare(Displacements.from_array(np.diff(x, axis=1), TAU)))
-    n = np.prod(shape)
-    assert abs(float(terms.quadratic) - n) < FIVE_SIGMA * np.sqrt(2 * n)
-    assert float(terms.n) == n
+    # All correlations at once: the quadratic form has mean n and variance 2 n. It is the part of
+    # -2 ln L that halves when the scale doubles.
+    model, n = example(family), 20_000 * 4 * 2
+    x = model.simulate(jax.random.key(2), n_particles=20_000, n_steps=4, n_dim=2, tau=TAU)
+    data = prepare(Displacements.from_array(np.diff(x, axis=1), TAU))
+    name = family.scale_parameter
+    doubled = eqx.tree_at(lambda m: getattr(m, name), model, 2 * getattr(model, name))
+    rise = float(doubled.log_likelihood(data) - model.log_likelihood(data))
+    quadratic = 4 * rise + 2 * n * np.log(2)
+    assert abs(quadratic - n) < FIVE_SIGMA * np.sqrt(2 * n)
 
 
 @families
 def test_same_key_gives_the_same_path(family):
     model: AbstractModel = example(family)
-    size = {"n_particles": 2, "n_steps": 3, "n_dim": 1, "tau": TAU}
+    size = {"n_particles": 20_000, "n_steps": 4, "n_dim": 2, "tau": TAU}
     one, again, other = (model.simulate(jax.random.key(key), **size) for key in (0, 0, 1))
     assert_allclose(one, again, rtol=0)
     assert np.all(one[:, 1:] != other[:, 1:])

@@ -34,14 +34,7 @@ def print_table(
             # Rich would leave with exit code 1; `main` knows better.
             raise BrokenPipeError
 
-    table = Table(
-        title=title,
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        title_style="bold",
-        pad_edge=False,
-        collapse_padding=True,
-    )
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     needed = 0
     for i, column in enumerate(columns):
         is_text = i < left
@@ -57,6 +50,8 @@ def print_table(
     # A pipe has no width of its own. In a terminal that is too narrow lines go round its edge;
     # Rich would leave out digits, and whole columns.
     console.width = max(console.width if sys.stdout.isatty() else 160, needed)
+    # Not the title of the table, which would be folded where the table ends.
+    console.print(title, style="bold", soft_wrap=True)
     console.print(table)
 
 

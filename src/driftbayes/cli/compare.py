@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to the parser."""
-    parser = subparsers.add_parser("compare", help=__doc__, description=__doc__)
+    parser = subparsers.add_parser("compare", help=__doc__, description=__doc__, allow_abbrev=False)
     _options.add_reading(parser)
     parser.add_argument(
         "--tau",
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     trajectories = _options.read(args)
     prepare_jax()
     from driftbayes.comparison import compare
-    from driftbayes.displacements import displacements
+    from driftbayes.sampling import displacements
 
     data = displacements(trajectories, tau, n_tau=args.n_tau, windows=args.windows, gaps=args.gaps)
     setup = _options.setup(args, trajectories)
@@ -50,7 +50,8 @@ def run(args: argparse.Namespace) -> int:
         what = "1 trajectory is" if data.n_unused == 1 else f"{data.n_unused} trajectories are"
         _console.note(f"{what} too short for this tau and not used")
     _console.note(setup.note)
-    if setup.from_data:
+    several = len(setup.hypotheses) > 1
+    if setup.from_data and several:
         _console.note("the result shows how ln K moves with the scales of the priors")
     result = compare(
         setup.hypotheses,
@@ -58,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         method=args.method,
         coords=args.coords,
         prior_probabilities=prior_probabilities,
-        sensitivity=setup.from_data or args.sensitivity,
+        sensitivity=several and (setup.from_data or args.sensitivity),
     )
     if args.json:
         _console.print_json({**result.to_json(), "priors_from_data": setup.from_data})

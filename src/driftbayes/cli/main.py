@@ -21,6 +21,7 @@ def build_parser() -> argparse.ArgumentParser:
     """The parser with all subcommands."""
     parser = argparse.ArgumentParser(
         prog="driftbayes",
+        allow_abbrev=False,
         description=(
             "Which stochastic model of dispersion explains particle trajectories, with which "
             "parameters, at which time scale, and how sure we are."

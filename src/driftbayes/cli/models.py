@@ -9,7 +9,7 @@ from driftbayes.cli import _console, _options
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to the parser."""
-    parser = subparsers.add_parser("models", help=__doc__, description=__doc__)
+    parser = subparsers.add_parser("models", help=__doc__, description=__doc__, allow_abbrev=False)
     _options.add_json(parser)
     parser.set_defaults(run=run)
 

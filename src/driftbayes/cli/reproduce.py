@@ -11,7 +11,9 @@ from driftbayes.errors import DriftbayesError
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to the parser."""
-    parser = subparsers.add_parser("reproduce", help=__doc__, description=__doc__)
+    parser = subparsers.add_parser(
+        "reproduce", help=__doc__, description=__doc__, allow_abbrev=False
+    )
     experiments = parser.add_subparsers(dest="experiment", metavar="EXPERIMENT", required=True)
     langevin = experiments.add_parser(
         "langevin", help="section 4: Langevin data in three dimensions, figures 1 and 2"

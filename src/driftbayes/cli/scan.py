@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to the parser."""
-    parser = subparsers.add_parser("scan", help=__doc__, description=__doc__)
+    parser = subparsers.add_parser("scan", help=__doc__, description=__doc__, allow_abbrev=False)
     _options.add_reading(parser)
     parser.add_argument(
         "--taus",
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
     setup = _options.setup(args, trajectories)
     _console.note(setup.note)
-    if setup.from_data:
+    if setup.from_data and len(setup.hypotheses) > 1:
         _console.note("`driftbayes compare` at one tau shows how ln K moves with the priors")
     with _console.progress_bar() as progress:
         result = scan(

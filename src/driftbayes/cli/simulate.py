@@ -14,7 +14,9 @@ PARAMETERS = {"brownian": ("kappa",), "langevin": ("gamma", "k")}
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to the parser."""
-    parser = subparsers.add_parser("simulate", help=__doc__, description=__doc__)
+    parser = subparsers.add_parser(
+        "simulate", help=__doc__, description=__doc__, allow_abbrev=False
+    )
     models = parser.add_subparsers(dest="model", metavar="MODEL", required=True)
     for model, parameters in PARAMETERS.items():
         sub = models.add_parser(model, help=f"parameters {', '.join(parameters)}")

@@ -11,10 +11,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from driftbayes.displacements import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Batch, Evidence, Hypothesis, Method, evidence_batch
 from driftbayes.inference.laplace import Coords
+from driftbayes.sampling import Displacements
 
 # Kass and Raftery (1995): 2 ln K of 2, 6 and 10.
 _SCALE = ((5.0, "very strongly"), (3.0, "strongly"), (1.0, "positively"))

@@ -21,7 +21,6 @@ from driftbayes.comparison.consistency import (
     consistent_range,
     describe_consistency,
 )
-from driftbayes.displacements import Displacements, Gaps, Windows, displacements, snap_taus
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import (
     Batch,
@@ -33,6 +32,7 @@ from driftbayes.inference import (
 )
 from driftbayes.inference.laplace import Coords
 from driftbayes.likelihood import SecondMoments
+from driftbayes.sampling import Displacements, Gaps, Windows, displacements, snap_taus
 from driftbayes.trajectories import Trajectories
 
 if TYPE_CHECKING:

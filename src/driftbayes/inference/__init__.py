@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from driftbayes.displacements import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference._batch import Batch
 from driftbayes.inference.evidence import QUANTILES, Evidence
 from driftbayes.inference.exact import exact, exact_batch
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.laplace import Coords, laplace, laplace_batch
+from driftbayes.sampling import Displacements
 
 __all__ = [
     "METHODS",

@@ -11,11 +11,11 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from driftbayes.displacements import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.likelihood.moments import SecondMoments, stack_moments
 from driftbayes.models import Data, prepare
+from driftbayes.sampling import Displacements
 
 Result = TypeVar("Result")
 

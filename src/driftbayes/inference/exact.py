@@ -55,7 +55,8 @@ def exact_batch(hypotheses: Sequence[Hypothesis], data: Batch) -> list[Evidence]
         raise DriftbayesError(msg)
     solution: _Solution = run_batch(_solve, hypotheses, data, _REFINEMENTS[0])
     records = _records(hypotheses, data, solution)
-    for i in map(int, np.flatnonzero(~_is_certain(solution))):
+    doubtful = np.isfinite(solution.log_evidence) & ~_is_certain(solution)
+    for i in map(int, np.flatnonzero(doubtful)):
         one, single = [hypotheses[min(i, len(hypotheses) - 1)]], data[i]
         for refinement in _REFINEMENTS[1:]:
             refined: _Solution = run_batch(_solve, one, single, refinement)

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import jax.scipy.linalg
 from jaxtyping import Array
 
-from driftbayes.displacements import Displacements
 from driftbayes.jax_typing import ScalarLike
 from driftbayes.likelihood.terms import GaussianTerms
+from driftbayes.sampling import Displacements
 
 
 def dense_terms(

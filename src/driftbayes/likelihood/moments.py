@@ -12,10 +12,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from numpy.typing import NDArray
 
-from driftbayes.displacements import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood.terms import GaussianTerms
 from driftbayes.likelihood.toeplitz import durbin_levinson
+from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray
 
 # Made in NumPy, handed to JAX whole: converting each small array would cost more than the pass.

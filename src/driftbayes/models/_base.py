@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from driftbayes.displacements import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
 from driftbayes.likelihood import (
@@ -24,6 +23,7 @@ from driftbayes.likelihood import (
     moments_terms,
     second_moments,
 )
+from driftbayes.sampling import Displacements
 
 Engine = Literal["auto", "moments", "kalman", "dense"]
 Data: TypeAlias = SecondMoments | PaddedSteps | Displacements
@@ -144,14 +144,8 @@ class AbstractModel(eqx.Module):
         key_start, key_steps = jax.random.split(key)
         shape = (n_particles, n_dim, n_state)
         state = jax.random.normal(key_start, shape) @ initial.T
-
-        def step(state: Array, kick: Array) -> tuple[Array, Array]:
-            state = state @ propagate.T + kick @ noise.T
-            return state, state[..., 0]
-
         kicks = jax.random.normal(key_steps, (n_steps, *shape))
-        _, positions = jax.lax.scan(step, state, kicks)
-        positions = jnp.concatenate([state[None, ..., 0], positions])
+        positions = _walk(state, kicks, propagate, noise)
         return jnp.moveaxis(positions, 0, 1)
 
 
@@ -181,7 +175,22 @@ def prepare(data: Displacements, *, engine: Engine = "auto") -> Data:
     raise DriftbayesError(msg)
 
 
-# Compiled once per shape: left to itself, JAX compiles the loop of an engine anew at every call.
+# Compiled once per shape: left to itself, JAX compiles a loop anew at every call.
+@eqx.filter_jit
+def _walk(
+    state: Float[Array, "particle dim state"],
+    kicks: Float[Array, "step particle dim state"],
+    propagate: Float[Array, "state state"],
+    noise: Float[Array, "state state"],
+) -> Float[Array, "position particle dim"]:
+    def step(state: Array, kick: Array) -> tuple[Array, Array]:
+        state = state @ propagate.T + kick @ noise.T
+        return state, state[..., 0]
+
+    _, positions = jax.lax.scan(step, state, kicks)
+    return jnp.concatenate([state[None, ..., 0], positions])
+
+
 @eqx.filter_jit
 def _log_likelihood(model: AbstractModel, data: Data, noise_variance: Scalar) -> Scalar:
     return model.terms(data, noise_variance).log_likelihood()

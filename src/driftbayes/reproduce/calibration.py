@@ -14,11 +14,11 @@ import numpy as np
 from jaxtyping import Array
 
 from driftbayes._version import __version__
-from driftbayes.displacements import Displacements
 from driftbayes.inference import Batch, Hypothesis, Method, evidence_batch
 from driftbayes.io import atomic_path
 from driftbayes.models import Brownian, Langevin
 from driftbayes.priors import Exponential
+from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray
 
 # Small data, so that the verdict is often uncertain: certain ones would calibrate nothing.

@@ -13,7 +13,6 @@ import numpy as np
 from jaxtyping import Array
 
 from driftbayes.comparison import Scan, scan_displacements
-from driftbayes.displacements import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
 from driftbayes.io import atomic_path, write_scan
@@ -26,6 +25,7 @@ from driftbayes.reproduce.langevin_figures import (
     overview_figure,
     parameters_figure,
 )
+from driftbayes.sampling import Displacements
 
 if TYPE_CHECKING:
     import xarray as xr

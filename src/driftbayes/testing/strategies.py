@@ -20,8 +20,8 @@ from typing import TypeVar
 import numpy as np
 from hypothesis import strategies as st
 
-from driftbayes.displacements import Displacements
 from driftbayes.models import AbstractModel, Brownian, Langevin
+from driftbayes.sampling import Displacements
 from driftbayes.testing import reference
 
 Model = TypeVar("Model", bound=AbstractModel)

@@ -230,7 +230,7 @@ def snap_taus(trajectories: Trajectories, taus: Iterable[float]) -> FloatArray:
         msg = f"sampling times must be positive numbers, got {requested.tolist()}"
         raise DriftbayesError(msg)
     ratio = np.maximum(requested / dt, 1.0)
-    below = np.floor(ratio * (1 + GRID_TOLERANCE))
+    below = np.floor(ratio + GRID_TOLERANCE)
     # Geometric midpoint: on a logarithmic axis 1.45 is nearer to 2 than to 1.
     strides = np.where(ratio > np.sqrt(below * (below + 1)), below + 1, below)
     return np.asarray(np.unique(strides.astype(np.int64)) * dt, dtype=np.float64)
