@@ -2,7 +2,6 @@
 
 import inspect
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -21,7 +20,6 @@ from driftbayes.inference import (
     laplace,
     laplace_batch,
 )
-from driftbayes.inference.newton import derivatives
 from driftbayes.models import Brownian, Langevin
 from driftbayes.priors import Exponential, LogNormal, Uniform
 from driftbayes.sampling import Displacements
@@ -35,7 +33,10 @@ either = pytest.mark.parametrize("coords", ["natural", "log"])
 # --- The paper's procedure ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tau", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize(
+    "tau",
+    [pytest.param(0.1, marks=pytest.mark.slow), 1.0, pytest.param(10.0, marks=pytest.mark.slow)],
+)
 def test_paper_sized_data_give_what_the_papers_procedure_gives(tau):
     # Nelder-Mead and finite differences reach some 1e-6 in θ*; the agreement is theirs.
     slow = reference.laplace_evidence(steps(tau, PAPER), tau, "langevin", {"gamma": 1.0, "k": 1.0})
@@ -114,28 +115,47 @@ def test_brownian_case_done_by_hand(coords):
 
 
 @either
-def test_langevin_expansion_is_that_of_automatic_derivatives(coords):
+def test_langevin_expansion_is_that_of_finite_differences(coords):
     batch = Batch.of(langevin_data(1.0))
     found = laplace(LANGEVIN, batch, coords=coords)
-    theta = jnp.asarray([found.map["gamma"], found.map["k"]])
+    theta = np.array([found.map["gamma"], found.map["k"]])
 
     def log_density(y):
-        at = y if coords == "natural" else jnp.exp(y)
-        extra = 0.0 if coords == "natural" else jnp.sum(y)
-        return LANGEVIN.log_joint(at, batch.data) + extra
+        at = jnp.asarray(y if coords == "natural" else np.exp(y))
+        extra = 0.0 if coords == "natural" else np.sum(y)
+        fit = LANGEVIN.at(at).log_likelihood(batch.data)
+        return float(fit + LANGEVIN.log_prior(at)) + extra
 
-    y = theta if coords == "natural" else jnp.log(theta)
-    peak, slope, hessian = jax.jit(lambda at: derivatives(log_density, at))(y)
+    y = theta if coords == "natural" else np.log(theta)
+    peak, slope, hessian = differences(log_density, y)
     precision = -hessian
     # The gradient at the mode, in units of the posterior's width.
-    assert_allclose(slope / jnp.sqrt(jnp.diag(precision)), 0.0, atol=1e-6)
+    assert_allclose(slope / np.sqrt(np.diag(precision)), 0.0, atol=1e-6)
     log_volume = -0.5 * np.linalg.slogdet(precision / (2 * np.pi))[1]
-    assert_allclose(found.log_evidence, float(peak) + log_volume, atol=1e-8)
+    assert_allclose(found.log_evidence, peak + log_volume, atol=1e-6)
     if coords == "natural":
-        assert_allclose(found.posterior_cov, np.linalg.inv(precision), rtol=1e-6)
+        assert_allclose(found.posterior_cov, np.linalg.inv(precision), rtol=1e-5)
     sd = np.sqrt(np.diag(np.linalg.inv(precision)))
     log_sd = sd / theta if coords == "natural" else sd
-    assert_allclose(list(found.log_sd.values()), log_sd, rtol=1e-6)
+    assert_allclose(list(found.log_sd.values()), log_sd, rtol=1e-5)
+
+
+def differences(f, y, step=1e-2):
+    """Value, gradient and Hessian by Richardson's extrapolation of central differences."""
+
+    def central(h):
+        e = np.diag(np.full(len(y), h))
+        slope = np.array([f(y + a) - f(y - a) for a in e]) / (2 * h)
+        bend = [[f(y + a + b) - f(y + a - b) - f(y - a + b) + f(y - a - b) for a in e] for b in e]
+        return slope, np.array(bend) / (4 * h**2)
+
+    coarse, fine, finest = (central(step / 2**i) for i in range(3))
+    once = [
+        [(4 * b - a) / 3 for a, b in zip(*pair, strict=True)]
+        for pair in ((coarse, fine), (fine, finest))
+    ]
+    slope, bend = ((16 * b - a) / 15 for a, b in zip(*once, strict=True))
+    return f(y), slope, bend
 
 
 def test_lognormal_posterior_is_exact_in_log_coordinates():

@@ -8,7 +8,7 @@ from hypothesis import given
 from numpy.testing import assert_allclose
 from scipy.linalg import toeplitz
 
-from driftbayes.models import Brownian, Langevin
+from driftbayes.models import Brownian, Langevin, prepare
 from driftbayes.sampling import Displacements
 from driftbayes.testing import reference
 from driftbayes.testing import strategies as some
@@ -56,16 +56,19 @@ def test_absolute_diffusivity_is_the_papers():  # [eq:absolute-diffusivity-ou]
     assert_allclose(found, expected, rtol=1e-13)
 
 
+@jax.jit
+def twice_differentiated(theta, data):
+    def log_likelihood(theta):
+        return Langevin(gamma=theta[0], k=theta[1]).log_likelihood(data)
+
+    slope = jax.jacfwd(log_likelihood)
+    return log_likelihood(theta), slope(theta), jax.jacfwd(slope)(theta)
+
+
 @pytest.mark.parametrize("x", [1e-8, 1e-4, 1.0, 1e4, 1e6])
 def test_likelihood_and_two_derivatives_are_finite_at_all_gamma_tau(x):
     rng = np.random.default_rng(3)
     dx = reference.simulate_langevin(rng, 3, 6, 2, 0.7, max(x, 1e-4) / 0.7, 1.3)
-    data = Displacements.from_array(dx, 0.7)
-
-    def log_likelihood(theta):
-        return Langevin(gamma=theta[0], k=theta[1]).log_likelihood(data)
-
-    theta = jnp.asarray([x / 0.7, 1.3])
-    assert np.isfinite(log_likelihood(theta))
-    assert np.isfinite(jax.jacfwd(log_likelihood)(theta)).all()
-    assert np.isfinite(jax.jacfwd(jax.jacfwd(log_likelihood))(theta)).all()
+    data = prepare(Displacements.from_array(dx, 0.7))
+    for values in twice_differentiated(jnp.asarray([x / 0.7, 1.3]), data):
+        assert np.isfinite(values).all()

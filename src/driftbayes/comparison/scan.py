@@ -210,11 +210,11 @@ def scan_displacements(
     table: list[list[Evidence]] = [[] for _ in many]
     regular = [i for i, batch in enumerate(batches) if isinstance(batch.data, SecondMoments)]
     others = [i for i in range(len(many)) if i not in set(regular)]
+    stacked = Batch.stack([batches[i] for i in regular]) if regular else None
     done, total = 0, len(hypotheses) * len(many)
     for hypothesis in hypotheses:
         found: dict[int, Evidence] = {}
-        if regular:
-            stacked = Batch.stack([batches[i] for i in regular])
+        if stacked is not None:
             records = evidence_batch([hypothesis], stacked, method=method, coords=coords)
             found = dict(zip(regular, records, strict=True))
             done += len(regular)

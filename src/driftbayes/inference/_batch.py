@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import equinox as eqx
 import jax
@@ -41,8 +42,12 @@ class Batch:
 
     @classmethod
     def of(cls, data: Displacements, engine: Any = "auto") -> "Batch":
-        """One data set."""
-        return cls(prepare(data, engine=engine), (data.tau,), (data.fingerprint,))
+        """One data set; a second method applied to the same one finds it prepared."""
+        if engine != "auto":
+            return cls(prepare(data, engine=engine), (data.tau,), (data.fingerprint,))
+        if data not in _PREPARED:
+            _PREPARED[data] = cls(prepare(data), (data.tau,), (data.fingerprint,))
+        return _PREPARED[data]
 
     @classmethod
     def stack(cls, many: Sequence["Batch"]) -> "Batch":
@@ -76,6 +81,10 @@ class Batch:
     def fingerprint(self, index: int) -> str:
         """Fingerprint of a data set."""
         return self.fingerprints[index if self.is_stacked else 0]
+
+
+# Forgotten with the displacements they were made from.
+_PREPARED: WeakKeyDictionary[Displacements, Batch] = WeakKeyDictionary()
 
 
 def run_batch(

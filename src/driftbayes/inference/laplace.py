@@ -74,12 +74,23 @@ def laplace_batch(
         msg = f"coords must be 'natural' or 'log', got {coords!r}"
         raise DriftbayesError(msg)
     solution: _Solution = run_batch(_solve, hypotheses, data)
+    # Once for each hypothesis: a scan has one, and hundreds of data sets.
     descriptions = [hypothesis.describe() for hypothesis in hypotheses]
+    supports = [_support(hypothesis) for hypothesis in hypotheses]
     records = []
     for i in range(len(solution.prior_log_sd)):
         which = min(i, len(hypotheses) - 1)
-        records.append(_record(hypotheses[which], descriptions[which], data, i, solution, coords))
+        at_bound = _at_bound(supports[which], _chosen(solution, coords).theta[i])
+        records.append(
+            _record(
+                hypotheses[which], descriptions[which], data, i, solution, coords, at_bound=at_bound
+            )
+        )
     return records
+
+
+def _chosen(solution: _Solution, coords: Coords) -> _Expansion:
+    return solution.natural if coords == "natural" else solution.log
 
 
 def _solve(hypothesis: Hypothesis, data: Data) -> _Solution:
@@ -129,16 +140,18 @@ def _record(
     index: int,
     solution: _Solution,
     coords: Coords,
+    *,
+    at_bound: bool,
 ) -> Evidence:
     names = hypothesis.names
-    chosen = solution.natural if coords == "natural" else solution.log
+    chosen = _chosen(solution, coords)
     theta = np.asarray(chosen.theta[index])
     log_evidence = float(chosen.log_evidence[index])
     status, cov = Status.OK, np.full((len(names), len(names)), np.nan)
     difference = solution.natural.log_evidence[index] - solution.log.log_evidence[index]
     if not np.isfinite(log_evidence):
         status = Status.NOT_FINITE
-    elif _at_bound(hypothesis, theta):
+    elif at_bound:
         status = Status.MODE_AT_BOUND
     elif not chosen.converged[index]:
         status = Status.MAP_NOT_CONVERGED
@@ -202,14 +215,18 @@ def _natural(
     return quantiles, mean, np.sqrt(np.diag(natural_cov)), natural_cov
 
 
-def _at_bound(hypothesis: Hypothesis, theta: FloatArray) -> bool:
-    """Whether a parameter lies at an end of the interval to which its prior confines it.
+def _support(hypothesis: Hypothesis) -> FloatArray:
+    """Ends of the interval to which each parameter's prior confines it, in the order of θ."""
+    ends = jnp.asarray([0.0, 1.0])
+    return np.array([hypothesis.priors[name].quantile(ends) for name in hypothesis.names])
+
+
+def _at_bound(support: FloatArray, theta: Float[Array, " parameter"] | FloatArray) -> bool:
+    """Whether a parameter lies at an end of a finite interval to which its prior confines it.
 
     Asked of every mode: in unconstrained coordinates an end is a top like any other, at infinity.
     """
-    for name, value in zip(hypothesis.names, theta, strict=True):
-        low, high = np.asarray(hypothesis.priors[name].quantile(jnp.asarray([0.0, 1.0])))
-        margin = _EDGE * (high - low)
-        if np.isfinite(high) and not low + margin < value < high - margin:
-            return True
-    return False
+    low, high = support.T
+    margin = _EDGE * np.where(np.isfinite(high), high - low, 0.0)
+    inside = (low + margin < theta) & (theta < high - margin)
+    return bool(np.any(np.isfinite(high) & ~inside))
