@@ -47,7 +47,7 @@ both = pytest.mark.parametrize("name", HYPOTHESES)
 
 @pytest.mark.parametrize("model", MODELS)
 def test_golden_evidence_and_moments(model, golden):
-    # Reached: 1e-12 in ln Z; 1e-12 in Brownian moments, 2e-6 in the widest of the Langevin ones.
+    # Reached: 1e-12 in ln Z, in the moments relative to themselves, and in the information gain.
     for case in golden("evidence")["cases"]:
         if case["model"] != model:
             continue
@@ -57,12 +57,12 @@ def test_golden_evidence_and_moments(model, golden):
         assert_allclose(found.log_evidence, float(case["log_evidence"]), rtol=1e-14, atol=1e-10)
         for name in found.map:
             mean, sd = (float(case[f"posterior_{m}"][name]) for m in ("mean", "sd"))
-            assert_allclose(found.posterior_mean[name], mean, rtol=1e-6)
-            assert_allclose(found.posterior_sd[name], sd, rtol=1e-5)
-        assert_allclose(found.information_gain, float(case["information_gain"]), atol=1e-6)
+            assert_allclose(found.posterior_mean[name], mean, rtol=1e-9)
+            assert_allclose(found.posterior_sd[name], sd, rtol=1e-9)
+        assert_allclose(found.information_gain, float(case["information_gain"]), atol=1e-9)
         if "posterior_covariance" in case:
             expected = float(case["posterior_covariance"])
-            assert_allclose(found.posterior_cov[0, 1], expected, rtol=1e-5)
+            assert_allclose(found.posterior_cov[0, 1], expected, rtol=1e-9)
             assert_allclose(found.posterior_cov, found.posterior_cov.T, rtol=1e-12)
 
 

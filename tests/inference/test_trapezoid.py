@@ -59,6 +59,10 @@ def everywhere_one(z):
     return jnp.zeros_like(z[0])
 
 
+def nowhere_finite(z):
+    return jnp.sum(z) * jnp.nan
+
+
 def half_plane(z):
     """Bounded on one side only."""
     return jnp.sum(jax.nn.log_sigmoid(z))
@@ -66,7 +70,16 @@ def half_plane(z):
 
 DENSITIES = {
     f.__name__: f
-    for f in (gaussian, correlated, log_gamma, mixture, logistic, everywhere_one, half_plane)
+    for f in (
+        gaussian,
+        correlated,
+        log_gamma,
+        mixture,
+        logistic,
+        everywhere_one,
+        half_plane,
+        nowhere_finite,
+    )
 }
 
 
@@ -151,6 +164,6 @@ def test_what_cannot_be_normalised_is_not_contained(name):
 
 
 def test_integrand_that_is_nowhere_finite_is_not_contained():
-    grid = integrate(lambda z: (jnp.sum(z) * jnp.nan, None), jnp.zeros(1), jnp.eye(1))
+    grid = grid_of("nowhere_finite", jnp.zeros(1), jnp.eye(1))
     assert not bool(grid.contained)
     assert not np.isfinite(grid.log_integral)
