@@ -120,7 +120,9 @@ class Displacements:
     def fingerprint(self) -> str:
         """A short hash of the steps, their durations, tau and the units."""
         digest = hashlib.sha256()
-        for array in (self.dx, self.interval, self.row_sizes, self.position_sd):
+        # Regular intervals are told by tau alone.
+        interval = None if self.is_regular else self.interval
+        for array in (self.dx, interval, self.row_sizes, self.position_sd):
             digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
         digest.update(f"{self.tau!r}|{self.n_dim}|{self.length_unit}|{self.time_unit}".encode())
         return digest.hexdigest()[:16]

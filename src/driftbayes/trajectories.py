@@ -182,7 +182,8 @@ class Trajectories:
             period: Length of the domain, one for all axes or one per axis (None: not periodic).
         """
         periods: list[float | None]
-        periods = list(period) if isinstance(period, Sequence) else [period] * self.n_dim
+        several = isinstance(period, Sequence | np.ndarray)
+        periods = list(period) if several else [period] * self.n_dim  # type: ignore[arg-type,list-item]
         if len(periods) != self.n_dim:
             msg = f"period must have one entry per axis ({self.n_dim}), got {len(periods)}"
             raise DriftbayesError(msg)

@@ -158,9 +158,11 @@ def _window_moment(dx: FloatArray, starts: np.ndarray, length: int) -> FloatArra
             windows = dx[chosen[0] : chosen[-1] + length].reshape(len(chosen), length, n_dim)
         else:
             windows = dx[chosen[:, None] + np.arange(length)]
-        # One row per window and axis, so that the sum over both is a single matrix product.
-        flat = windows.transpose(1, 0, 2).reshape(length, -1)
-        total += flat @ flat.T
+        # The products of different axes are not needed, but leaving the data as they lie in memory
+        # and forming them all is several times faster than sorting the axes apart first.
+        flat = windows.reshape(len(chosen), length * n_dim)
+        products = (flat.T @ flat).reshape(length, n_dim, length, n_dim)
+        total += np.einsum("iaja->ij", products)
     return total
 
 
