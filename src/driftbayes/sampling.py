@@ -80,7 +80,8 @@ class Displacements:
             raise DriftbayesError(msg)
         n_particles, n_steps, n_dim = array.shape
         return cls(
-            dx=np.ascontiguousarray(array.reshape(-1, n_dim)),
+            # A copy: the caller may go on writing into the array.
+            dx=np.array(array.reshape(-1, n_dim), order="C"),
             interval=np.full(n_particles * n_steps, float(tau)),
             row_sizes=np.full(n_particles, n_steps, dtype=np.int64),
             trajectory=np.arange(n_particles),
@@ -94,7 +95,7 @@ class Displacements:
         """Number of spatial dimensions d."""
         return self.dx.shape[1]
 
-    @property
+    @cached_property
     def n_particles(self) -> int:
         """Number of trajectories that gave at least one step."""
         return len(np.unique(self.trajectory))
@@ -123,7 +124,7 @@ class Displacements:
         # Regular intervals are told by tau alone.
         interval = None if self.is_regular else self.interval
         for array in (self.dx, interval, self.row_sizes, self.position_sd):
-            digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
+            digest.update(b"none" if array is None else np.ascontiguousarray(array).data)
         digest.update(f"{self.tau!r}|{self.n_dim}|{self.length_unit}|{self.time_unit}".encode())
         return digest.hexdigest()[:16]
 

@@ -2,7 +2,9 @@
 
 __all__ = ["Batch", "run_batch"]
 
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
@@ -21,7 +23,7 @@ from driftbayes.sampling import Displacements
 Result = TypeVar("Result")
 
 # Data sets in one chunk take as many passes as the hardest of them, and share the cache.
-_CHUNK = 25
+_CHUNK = 13
 
 
 @dataclass(frozen=True)
@@ -105,47 +107,63 @@ def run_batch(
         msg = "give several data sets or several priors, not both"
         raise DriftbayesError(msg)
     if batch.is_stacked:
-        n, chunk = len(batch), min(len(batch), _CHUNK)
-        # Filled up with copies of the last, so that all chunks have the same size.
-        filled = np.minimum(np.arange(chunk * -(-n // chunk)), n - 1)
-        data = jax.tree.map(lambda leaf: leaf[filled], batch.data)
-        results = _over_data(function, hypotheses[0], data, options, chunk)
-        results = jax.tree.map(lambda leaf: leaf[:n], results)
-    else:
-        # Stacked in NumPy: each stack in JAX would be a program of its own to compile.
-        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *hypotheses)
-        results = _over_priors(function, stacked, batch.data, options)
-    return jax.tree.map(np.asarray, results)
+        return _in_chunks(function, hypotheses[0], batch, options)
+    # Stacked in NumPy: each stack in JAX would be a program of its own to compile.
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *hypotheses)
+    return jax.tree.map(np.asarray, _over_priors(function, stacked, batch.data, options))
+
+
+def _in_chunks(
+    function: Callable[..., Any], hypothesis: Hypothesis, batch: Batch, options: tuple[int, ...]
+) -> Any:
+    """Chunks of equal size, filled up with copies of the last data set, on all cores."""
+    n, size = len(batch), min(len(batch), _CHUNK)
+    rows = np.minimum(np.arange(size * -(-n // size)), n - 1).reshape(-1, size)
+
+    def run(members: np.ndarray) -> Any:
+        # A thread does not see double precision that was switched on by a `with` block.
+        with jax.enable_x64(True):  # noqa: FBT003
+            data = jax.tree.map(lambda leaf: leaf[members], batch.data)
+            return jax.tree.map(np.asarray, _over_data(function, hypothesis, data, options))
+
+    # The first alone, so that the program is compiled but once.
+    results = [run(rows[0])]
+    if len(rows) > 1:
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            results += pool.map(run, rows[1:])
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:n], *results)
 
 
 @eqx.filter_jit
 def _over_data(
-    function: Callable[..., Any],
-    hypothesis: Hypothesis,
-    data: Data,
-    options: tuple[int, ...],
-    chunk: int,
+    function: Callable[..., Any], hypothesis: Hypothesis, data: Data, options: tuple[int, ...]
 ) -> Any:
-    return jax.lax.map(lambda one: function(hypothesis, one, *options), data, batch_size=chunk)
+    return jax.vmap(lambda one: function(hypothesis, one, *options))(data)
 
 
 def _over_priors(
     function: Callable[..., Any], hypotheses: Hypothesis, data: Data, options: tuple[int, ...]
 ) -> Any:
-    return _quickly_compiled()(function, hypotheses, data, options)
+    cheap = isinstance(data, SecondMoments)
+    return _quickly_compiled(cheap=cheap)(function, hypotheses, data, options)
 
 
 @cache
-def _quickly_compiled() -> Callable[..., Any]:
+def _quickly_compiled(*, cheap: bool) -> Callable[..., Any]:
     """One after another over priors, compiled with less effort if the compiler takes the hint.
 
     For one data set most of the time goes into compiling. These switches halve that and cost a
     tenth in speed; a compiler that does not know them says so.
+
+    Args:
+        cheap: Whether running takes milliseconds, so that slow code compiled at once is best.
     """
     options: dict[str, bool | int] = {
         "xla_cpu_use_fusion_emitters": False,
         "xla_llvm_disable_expensive_passes": True,
     }
+    if cheap:
+        options["xla_backend_optimization_level"] = 0
     try:
         jax.jit(lambda x: x + 1, compiler_options=options).lower(1.0).compile()
     except Exception:

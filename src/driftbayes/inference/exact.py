@@ -20,6 +20,7 @@ from driftbayes.inference.newton import Mode, climb
 from driftbayes.inference.posterior import PosteriorNodes, summarise
 from driftbayes.inference.scale import gamma_form, log_scale_evidence
 from driftbayes.inference.start import start_point
+from driftbayes.inference.symmetric import cholesky, eigh
 from driftbayes.inference.trapezoid import integrate
 from driftbayes.jax_typing import Scalar
 from driftbayes.likelihood import GaussianTerms
@@ -108,7 +109,7 @@ def _solve(hypothesis: Hypothesis, data: Data, refinement: int) -> _Solution:
 
 def _whitening(hessian: Float[Array, "parameter parameter"]) -> Float[Array, "parameter parameter"]:
     """Covariance of a Gaussian of the same curvature, with widths kept within reason."""
-    curvature, axes = jnp.linalg.eigh(-0.5 * (hessian + hessian.T))
+    curvature, axes = eigh(-0.5 * (hessian + hessian.T))
     variance = jnp.clip(1 / jnp.maximum(jnp.abs(curvature), 1e-30), 1e-20, 4.0)
     return (axes * variance[None, :]) @ axes.T
 
@@ -122,7 +123,7 @@ def _whole(joint: LogJoint, mode: Mode, refinement: int) -> _Integral:
         fit = joint.log_likelihood(theta)
         return fit + hypothesis.log_prior(theta) + hypothesis.log_jacobian(z), (theta, fit)
 
-    grid = integrate(log_f, mode.z, jnp.linalg.cholesky(_whitening(mode.hessian)), refinement)
+    grid = integrate(log_f, mode.z, cholesky(_whitening(mode.hessian)), refinement)
     theta, fits = grid.extras
     nodes = PosteriorNodes(grid.log_values, theta, log_likelihoods=fits)
     return grid.log_integral, grid.error, grid.contained, nodes
@@ -153,7 +154,7 @@ def _collapsed(joint: LogJoint, mode: Mode, refinement: int) -> _Integral:
         nodes = PosteriorNodes(jnp.zeros(1), theta[None], terms=terms, form=form)
         return log_evidence, 1e-15 * jnp.abs(log_evidence), jnp.isfinite(log_evidence), nodes
 
-    basis = jnp.linalg.cholesky(_whitening(mode.hessian)[np.ix_(others, others)])
+    basis = cholesky(_whitening(mode.hessian)[np.ix_(others, others)])
     grid = integrate(log_f, mode.z[others], basis, refinement)
     theta, terms = grid.extras
     nodes = PosteriorNodes(grid.log_values, theta, terms=terms, form=form)

@@ -17,6 +17,7 @@ from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.joint import LogJoint
 from driftbayes.inference.newton import climb
 from driftbayes.inference.start import start_point
+from driftbayes.inference.symmetric import eigh
 from driftbayes.jax_typing import Scalar
 from driftbayes.models import Data
 from driftbayes.typing import FloatArray
@@ -115,7 +116,7 @@ def _solve(hypothesis: Hypothesis, data: Data) -> _Solution:
         precision = -0.5 * (mode.hessian + mode.hessian.T) / jnp.outer(slopes, slopes)
         # Judged relative to the parameters' own sizes, whatever their units.
         size = jnp.sqrt(jnp.abs(jnp.diag(precision)))
-        curvatures = jnp.linalg.eigvalsh(precision / jnp.outer(size, size))
+        curvatures = eigh(precision / jnp.outer(size, size))[0]
         log_det = jnp.sum(jnp.log(jnp.abs(curvatures))) + 2 * jnp.sum(jnp.log(size))
         correction = hypothesis.log_prior(theta) + (log_slope(mode.z) if in_log else 0.0)
         return _Expansion(

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from driftbayes.inference.evidence import QUANTILES
 from driftbayes.inference.scale import GammaForm, scale_posterior
 from driftbayes.likelihood import GaussianTerms
-from driftbayes.likelihood.terms import gaussian_log_density
+from driftbayes.likelihood.terms import LOG_2PI
 from driftbayes.typing import FloatArray
 
 # Probability beyond exp(-_DEPTH) of the peak is left out of quantiles.
@@ -64,51 +64,45 @@ def summarise(nodes: PosteriorNodes, scale_index: int) -> Posterior:
         scale_index: Place of the scale parameter in θ.
     """
     mixture = _mixture(nodes)
-    cloud = _plain_cloud(nodes) if mixture is None else _expanded_cloud(mixture, scale_index)
-    weights = cloud.weights[:, :, None]
-    # Points of no weight may hold no finite number; zero times infinity is not zero.
-    used = weights > 0
-    theta = np.where(used, cloud.theta, 1.0)
-    log_theta = np.log(theta)
-    mean = np.sum(weights * theta, axis=1)
-    log_mean = np.sum(weights * log_theta, axis=1)
-    centred = theta - mean[:, None]
-    log_variance = np.sum(weights * (log_theta - log_mean[:, None]) ** 2, axis=1)
-    fits = np.where(used[..., 0], cloud.log_likelihoods, 0.0)
+    moments = _plain_moments(nodes) if mixture is None else _mixture_moments(mixture, scale_index)
+    theta, weights = moments.theta, moments.weights
     n_parameters = theta.shape[-1]
     out = np.empty((len(theta), n_parameters, len(QUANTILES)))
     for i in range(n_parameters):
         if mixture is not None and i == scale_index:
             out[:, i] = _scale_quantiles(mixture)
         elif mixture is not None and n_parameters == 2:
-            density = _normalised(np.asarray(nodes.log_values))
-            out[:, i] = _from_density(np.log(np.asarray(nodes.theta)[..., i]), density)
+            out[:, i] = _from_density(np.log(np.asarray(nodes.theta)[..., i]), weights)
         elif mixture is None and i == 0:
             # The first parameter has one value along all of the grid's other directions.
-            n_line = round(cloud.weights.shape[1] ** (1 / n_parameters))
-            line = cloud.theta.reshape(len(theta), n_line, -1, n_parameters)[:, :, 0, 0]
-            density = np.sum(cloud.weights.reshape(len(theta), n_line, -1), axis=2)
+            n_line = round(weights.shape[1] ** (1 / n_parameters))
+            line = theta.reshape(len(theta), n_line, -1, n_parameters)[:, :, 0, 0]
+            density = np.sum(weights.reshape(len(theta), n_line, -1), axis=2)
             out[:, i] = _from_density(np.log(line), density)
         else:
-            rows = zip(log_theta[..., i], cloud.weights, strict=True)
+            rows = zip(np.log(theta[..., i]), weights, strict=True)
             out[:, i] = [_from_cloud(values, weight) for values, weight in rows]
     return Posterior(
-        mean=mean,
-        cov=np.einsum("bn,bnp,bnq->bpq", cloud.weights, centred, centred, optimize=True),
+        mean=moments.mean,
+        cov=moments.cov,
         quantiles=np.exp(out),
-        log_mean=log_mean,
-        log_sd=np.sqrt(log_variance),
-        expected_log_likelihood=np.sum(cloud.weights * fits, axis=1),
+        log_mean=moments.log_mean,
+        log_sd=moments.log_sd,
+        expected_log_likelihood=moments.expected_log_likelihood,
     )
 
 
 @dataclass(frozen=True)
-class _Cloud:
-    """Weighted points that stand for the posterior, all parameters included."""
+class _Moments:
+    """Moments of θ, and the weighted nodes, scale integrated out, from which they come."""
 
     theta: FloatArray
     weights: FloatArray
-    log_likelihoods: FloatArray
+    mean: FloatArray
+    cov: FloatArray
+    log_mean: FloatArray
+    log_sd: FloatArray
+    expected_log_likelihood: FloatArray
 
 
 @dataclass(frozen=True)
@@ -130,22 +124,19 @@ def _mixture(nodes: PosteriorNodes) -> _Mixture | None:
     if nodes.terms is None or nodes.form is None:
         return None
     theta, log_values = np.asarray(nodes.theta), np.asarray(nodes.log_values)
-    # A line of nodes is twice finer than moments need, for 1e-6 of the posterior widths.
-    step = 2 if theta.shape[-1] == 2 and log_values.shape[1] > 3 else 1
     size = log_values.shape
 
     def whole(part: Array | FloatArray) -> FloatArray:
         array = np.asarray(part)
-        array = np.broadcast_to(array.reshape(array.shape + (1,) * (2 - array.ndim)), size)
-        return array[:, ::step]
+        return np.broadcast_to(array.reshape(array.shape + (1,) * (2 - array.ndim)), size)
 
     terms, form = nodes.terms, nodes.form
     n, quadratic, shape, rate = map(whole, (terms.n, terms.quadratic, form.shape, form.rate))
     scales, log_weights = scale_posterior(n, quadratic, shape, rate)
     log_weights = log_weights - np.log(np.sum(np.exp(log_weights), axis=-1, keepdims=True))
     return _Mixture(
-        theta=theta[:, ::step],
-        log_values=log_values[:, ::step],
+        theta=theta,
+        log_values=log_values,
         n=n,
         log_det=whole(terms.log_det),
         quadratic=quadratic,
@@ -156,25 +147,68 @@ def _mixture(nodes: PosteriorNodes) -> _Mixture | None:
     )
 
 
-def _plain_cloud(nodes: PosteriorNodes) -> _Cloud:
+def _plain_moments(nodes: PosteriorNodes) -> _Moments:
     weights = _normalised(np.asarray(nodes.log_values))
-    return _Cloud(np.asarray(nodes.theta), weights, np.asarray(nodes.log_likelihoods))
+    # Nodes of no weight may hold no finite number; zero times infinity is not zero.
+    theta = np.where(weights[..., None] > 0, np.asarray(nodes.theta), 1.0)
+    fits = np.where(weights > 0, np.asarray(nodes.log_likelihoods), 0.0)
+    mean, cov = _mean_and_cov(weights, theta)
+    log_mean, log_cov = _mean_and_cov(weights, np.log(theta))
+    return _Moments(
+        theta=theta,
+        weights=weights,
+        mean=mean,
+        cov=cov,
+        log_mean=log_mean,
+        log_sd=np.sqrt(np.diagonal(log_cov, axis1=1, axis2=2)),
+        expected_log_likelihood=np.sum(weights * fits, axis=1),
+    )
 
 
-def _expanded_cloud(mixture: _Mixture, scale_index: int) -> _Cloud:
-    full = np.repeat(mixture.theta[:, :, None, :], mixture.scales.shape[-1], axis=2)
-    full[..., scale_index] = mixture.scales
-    n, log_det, quadratic = (
-        part[..., None] for part in (mixture.n, mixture.log_det, mixture.quadratic)
+def _mixture_moments(mixture: _Mixture, scale_index: int) -> _Moments:
+    r"""Moments of the mixture, by the law of total variance.
+
+    $$\operatorname{Var} c = \operatorname{E}[\operatorname{Var}(c \mid \mathrm{node})]
+      + \operatorname{Var}(\operatorname{E}[c \mid \mathrm{node}])$$
+    """
+    weights = _normalised(mixture.log_values)
+    used = weights > 0
+    inner, scales = np.exp(mixture.log_weights), mixture.scales
+    log_scales = np.log(scales)
+
+    def conditional(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+        mean = np.einsum("bns,bns->bn", inner, values)
+        centred = values - mean[..., None]
+        variance = np.einsum("bns,bns,bns->bn", inner, centred, centred)
+        return np.where(used, mean, 1.0), np.where(used, variance, 0.0)
+
+    scale_mean, scale_variance = conditional(scales)
+    log_mean, log_variance = conditional(log_scales)
+    inverse = np.einsum("bns,bns->bn", inner, 1 / scales)
+    # ln p(D | θ) is linear in ln c and 1/c.
+    fits = -0.5 * (mixture.n * (LOG_2PI + log_mean) + mixture.log_det + mixture.quadratic * inverse)
+    theta = np.where(used[..., None], mixture.theta, 1.0)
+    log_theta = np.log(theta)
+    theta[..., scale_index], log_theta[..., scale_index] = scale_mean, log_mean
+    mean, cov = _mean_and_cov(weights, theta)
+    mean_of_log, log_cov = _mean_and_cov(weights, log_theta)
+    cov[:, scale_index, scale_index] += np.sum(weights * scale_variance, axis=1)
+    log_cov[:, scale_index, scale_index] += np.sum(weights * log_variance, axis=1)
+    return _Moments(
+        theta=theta,
+        weights=weights,
+        mean=mean,
+        cov=cov,
+        log_mean=mean_of_log,
+        log_sd=np.sqrt(np.diagonal(log_cov, axis1=1, axis2=2)),
+        expected_log_likelihood=np.sum(weights * np.where(used, fits, 0.0), axis=1),
     )
-    fits = gaussian_log_density(n, log_det, quadratic, mixture.scales, np)
-    n_batch, n_parameters = len(full), full.shape[-1]
-    joint = mixture.log_values[..., None] + mixture.log_weights
-    return _Cloud(
-        theta=full.reshape(n_batch, -1, n_parameters),
-        weights=_normalised(joint.reshape(n_batch, -1)),
-        log_likelihoods=fits.reshape(n_batch, -1),
-    )
+
+
+def _mean_and_cov(weights: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    mean = np.einsum("bn,bnp->bp", weights, values)
+    centred = values - mean[:, None]
+    return mean, np.einsum("bnp,bnq->bpq", weights[..., None] * centred, centred)
 
 
 def _normalised(log_weights: FloatArray) -> FloatArray:

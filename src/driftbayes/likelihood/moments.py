@@ -92,7 +92,7 @@ def second_moments(data: Displacements, memory: int = MEMORY) -> SecondMoments:
     starts = np.concatenate([[0], np.cumsum(data.row_sizes)[:-1]])
     capped = np.minimum(data.row_sizes, size)
     forms, orders, paired, predicted = [], [], [], np.zeros(size)
-    for length in np.unique(capped):
+    for length in np.flatnonzero(np.bincount(capped)):
         members = starts[capped == length]
         form = np.zeros((size, size))
         form[:length, :length] = _diagonal_sums(_window_moment(data.dx, members, int(length)))

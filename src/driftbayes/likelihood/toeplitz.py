@@ -7,6 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+# Steps in one pass of the compiled loop: more run faster and take longer to compile.
+_UNROLL = 2
+
 
 class PredictionFilters(eqx.Module):
     r"""What is left of each element of a stationary sequence when the others before it are known.
@@ -47,7 +50,7 @@ def durbin_levinson(autocovariance: Float[Array, " step"]) -> PredictionFilters:
         return (forward, backward, variance), (forward, backward, variance)
 
     start = (first, first, autocovariance[0])
-    _, rows = jax.lax.scan(step, start, None, length=autocovariance.shape[0] - 1)
+    _, rows = jax.lax.scan(step, start, None, length=autocovariance.shape[0] - 1, unroll=_UNROLL)
     return PredictionFilters(
         *(jnp.concatenate([head[None], tail]) for head, tail in zip(start, rows, strict=True))
     )

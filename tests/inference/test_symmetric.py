@@ -1,0 +1,46 @@
+"""Closed forms against LAPACK, at ordinary and at hostile sizes."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from driftbayes.inference.symmetric import cholesky, eigh
+
+_SPECIAL = [
+    [[1.0, 0.0], [0.0, 1.0]],
+    [[2.0, 0.0], [0.0, -3.0]],
+    [[0.0, 0.0], [0.0, 0.0]],
+    [[1.0, 1e-12], [1e-12, 1.0]],
+    [[1e12, 1.0], [1.0, 1e-3]],
+    [[-1.0, 2.0], [2.0, -1.0]],
+]
+
+
+def _matrices(n: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(n)
+    roots = rng.normal(size=(20, n, n)) * 10 ** rng.uniform(-6, 6, size=(20, 1, 1))
+    return [0.5 * (root + root.T) for root in roots]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_eigh_agrees_with_lapack(n: int) -> None:
+    for matrix in _matrices(n) + ([np.array(m) for m in _SPECIAL] if n == 2 else []):
+        values, vectors = map(np.asarray, eigh(jnp.asarray(matrix)))
+        size = np.abs(matrix).max()
+        assert_allclose(values, np.linalg.eigvalsh(matrix), atol=2e-15 * size)
+        assert_allclose((vectors * values) @ vectors.T, matrix, atol=2e-15 * size)
+        assert_allclose(vectors.T @ vectors, np.eye(n), atol=2e-15)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_cholesky_agrees_with_lapack(n: int) -> None:
+    for root in _matrices(n):
+        matrix = root @ root.T
+        factor = np.asarray(cholesky(jnp.asarray(matrix)))
+        assert_allclose(factor, np.tril(factor))
+        assert_allclose(factor @ factor.T, matrix, atol=1e-15 * np.abs(matrix).max())
+
+
+def test_an_indefinite_matrix_has_no_factor() -> None:
+    assert np.isnan(cholesky(jnp.asarray([[1.0, 2.0], [2.0, 1.0]]))).any()
