@@ -1,0 +1,1 @@
+"""The workshop: forced two-dimensional flow, and the particles in it."""

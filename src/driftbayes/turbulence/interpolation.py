@@ -1,0 +1,189 @@
+r"""Velocity between the grid points.
+
+Bilinear interpolation of the velocity is the paper's. The splines are of the stream function,
+differentiated, so that the velocity they give is free of divergence everywhere: with B-spline
+coefficients $c = F^{-1}[\hat\psi / (b(k_x\Delta)\,b(k_y\Delta))]$,
+$$u = -\sum_{ij} c_{ij}\,\beta(x/\Delta - i)\,\beta'(y/\Delta - j)/\Delta, \qquad
+  v = \sum_{ij} c_{ij}\,\beta'(x/\Delta - i)\,\beta(y/\Delta - j)/\Delta$$
+"""
+
+__all__ = ["INTERPOLATIONS", "Bilinear", "Field", "Interpolation", "Spline"]
+
+from abc import abstractmethod
+from typing import TypeAlias
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Complex, Float, Int
+
+from driftbayes.turbulence.flow import Flow
+from driftbayes.turbulence.mirror import conjugate_whole
+
+# The velocity at the points, and an interpolation's own coefficients.
+Field: TypeAlias = tuple[Complex[Array, "y x"], Float[Array, "y x"] | None]
+
+
+class Interpolation(eqx.Module):
+    """How particles see the flow between grid points."""
+
+    @abstractmethod
+    def coefficients(
+        self, flow: Flow, middle: Complex[Array, "ky kx"], end: Complex[Array, "ky kx"]
+    ) -> tuple[Float[Array, "y x"] | None, Float[Array, "y x"] | None]:
+        """What is looked up, from the vorticities of two steps; None if the velocity itself is."""
+
+    @abstractmethod
+    def velocity(
+        self, flow: Flow, field: Field, x: Float[Array, "particle 2"]
+    ) -> Float[Array, "particle 2"]:
+        """Velocity at positions, which need not lie within the square."""
+
+
+class Bilinear(Interpolation):
+    """Bilinear interpolation of the velocity: second order, not free of divergence."""
+
+    def coefficients(
+        self, flow: Flow, middle: Complex[Array, "ky kx"], end: Complex[Array, "ky kx"]
+    ) -> tuple[Float[Array, "y x"] | None, Float[Array, "y x"] | None]:
+        return None, None
+
+    def velocity(
+        self, flow: Flow, field: Field, x: Float[Array, "particle 2"]
+    ) -> Float[Array, "particle 2"]:
+        n, at = flow.grid.n, field[0]
+        (column, row), (fx, fy) = _cell(flow, x, jnp.real(at).dtype)
+        right, up = _wrap(column + 1, n), _wrap(row + 1, n)
+        below = (1 - fx) * _look_up(at, row, column) + fx * _look_up(at, row, right)
+        above = (1 - fx) * _look_up(at, up, column) + fx * _look_up(at, up, right)
+        q = (1 - fy) * below + fy * above
+        return jnp.stack([jnp.real(q), -jnp.imag(q)], axis=-1).astype(jnp.float64)
+
+
+class Spline(Interpolation):
+    """B-splines of the stream function, of third or fifth degree.
+
+    Args:
+        degree: 3 or 5.
+    """
+
+    degree: int = eqx.field(static=True)
+
+    def coefficients(
+        self, flow: Flow, middle: Complex[Array, "ky kx"], end: Complex[Array, "ky kx"]
+    ) -> tuple[Float[Array, "y x"] | None, Float[Array, "y x"] | None]:
+        grid = flow.grid
+        response = _response(self.degree, grid.kx * grid.spacing) * _response(
+            self.degree, grid.ky * grid.spacing
+        )
+        real = jnp.zeros((), flow.complex_dtype).real.dtype
+        factor = jnp.asarray(-grid.inverse_k2 / response / grid.n**2, real)
+        # Two real fields as the parts of a complex one: one transform for both steps.
+        first, second = (
+            conjugate_whole(grid, factor * zeta.astype(flow.complex_dtype))
+            for zeta in (middle, end)
+        )
+        both = jnp.fft.fft2(first + 1j * second)
+        return jnp.real(both), jnp.imag(both)
+
+    def velocity(
+        self, flow: Flow, field: Field, x: Float[Array, "particle 2"]
+    ) -> Float[Array, "particle 2"]:
+        n, c = flow.grid.n, field[1]
+        assert c is not None
+        (column, row), (fx, fy) = _cell(flow, x, c.dtype)
+        weights_x, slopes_x = _basis(self.degree, fx)
+        weights_y, slopes_y = _basis(self.degree, fy)
+        taps = range(self.degree + 1)
+        first = (self.degree - 1) // 2
+        columns = [_wrap(column + (i - first), n) for i in taps]
+        u = v = jnp.zeros((), c.dtype)
+        # A loop over the taps, which compiles into one pass over the particles: all taps as one
+        # array would be as large as 36 copies of the particles.
+        for j in taps:
+            line = _wrap(row + (j - first), n)
+            values = [_look_up(c, line, columns[i]) for i in taps]
+            u = u - slopes_y[j] * sum(weights_x[i] * values[i] for i in taps)
+            v = v + weights_y[j] * sum(slopes_x[i] * values[i] for i in taps)
+        return jnp.stack([u, v], axis=-1).astype(jnp.float64) / flow.grid.spacing
+
+
+INTERPOLATIONS: dict[str, Interpolation] = {
+    "bilinear": Bilinear(),
+    "cubic": Spline(3),
+    "quintic": Spline(5),
+}
+
+
+def _cell(
+    flow: Flow, x: Float[Array, "particle 2"], dtype: np.dtype
+) -> tuple[tuple[Int[Array, " particle"], ...], tuple[Float[Array, " particle"], ...]]:
+    """Column and row of the cell of each position, and where in the cell it lies, from 0 to 1.
+
+    In double precision whatever the field's: a position far from home has few digits left.
+    """
+    n = flow.grid.n
+    scaled = x * (1 / flow.grid.spacing)
+    whole = jnp.floor(scaled)
+    fraction = (scaled - whole).astype(dtype)
+    # Wrapped as floating-point numbers, which a GPU divides much faster than 64-bit integers.
+    wrapped = whole - n * jnp.floor(whole * (1 / n))
+    cell = wrapped.astype(jnp.int32)
+    return (_wrap(cell[:, 0], n), _wrap(cell[:, 1], n)), (fraction[:, 0], fraction[:, 1])
+
+
+def _wrap(index: Int[Array, " particle"], n: int) -> Int[Array, " particle"]:
+    """An index from -n to 2n - 1, brought back to the grid."""
+    index = jnp.where(index < 0, index + n, index)
+    return jnp.where(index >= n, index - n, index)
+
+
+def _look_up(field: Array, row: Int[Array, " particle"], column: Int[Array, " particle"]) -> Array:
+    return field.at[row, column].get(mode="promise_in_bounds")
+
+
+def _response(degree: int, theta: np.ndarray) -> np.ndarray:
+    """Transform of the B-spline's values at whole numbers."""
+    if degree == 3:
+        return (4 + 2 * np.cos(theta)) / 6
+    return (66 + 52 * np.cos(theta) + 2 * np.cos(2 * theta)) / 120
+
+
+def _basis(degree: int, t: Float[Array, " particle"]) -> tuple[list[Array], list[Array]]:
+    """Values and slopes of the B-splines that reach a point, from left to right."""
+    s = 1 - t
+    if degree == 3:
+        values = [
+            s**3 / 6,
+            (4 - 6 * t**2 + 3 * t**3) / 6,
+            (4 - 6 * s**2 + 3 * s**3) / 6,
+            t**3 / 6,
+        ]
+        slopes = [
+            -(s**2) / 2,
+            (-4 * t + 3 * t**2) / 2,
+            (4 * s - 3 * s**2) / 2,
+            t**2 / 2,
+        ]
+        return values, slopes
+
+    def inner(d: Array) -> tuple[Array, Array]:
+        # |distance| d below 1.
+        value = 11 / 20 - d**2 / 2 + d**4 / 4 - d**5 / 12
+        return value, -d + d**3 - 5 * d**4 / 12
+
+    def middle(d: Array) -> tuple[Array, Array]:
+        # From 1 to 2.
+        value = 17 / 40 + 5 * d / 8 - 7 * d**2 / 4 + 5 * d**3 / 4 - 3 * d**4 / 8 + d**5 / 24
+        return value, 5 / 8 - 7 * d / 2 + 15 * d**2 / 4 - 3 * d**3 / 2 + 5 * d**4 / 24
+
+    def outer(d: Array) -> tuple[Array, Array]:
+        # From 2 to 3.
+        return (3 - d) ** 5 / 120, -((3 - d) ** 4) / 24
+
+    left = [outer(2 + t), middle(1 + t), inner(t)]
+    right = [inner(s), middle(1 + s), outer(2 + s)]
+    # To the right of the point the distance grows as the point moves left.
+    values = [value for value, _ in (*left, *right)]
+    slopes = [slope for _, slope in left] + [-slope for _, slope in right]
+    return values, slopes

@@ -1,0 +1,107 @@
+"""Many steps as one compiled program: the flow, the particles in it, and what is recorded."""
+
+__all__ = ["Records", "begin", "march"]
+
+from typing import TypeAlias
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Float
+
+from driftbayes.turbulence.flow import Flow
+from driftbayes.turbulence.interpolation import Field, Interpolation
+from driftbayes.turbulence.particles import advect
+from driftbayes.turbulence.state import FlowState
+from driftbayes.turbulence.steppers import Stepper, ab3_step, rk4_step
+
+# Pairs of steps whose kicks are drawn at once.
+_MOST_PAIRS = 64
+
+# State, what the particles look up, and where they are.
+_Carry: TypeAlias = tuple[FlowState, Field, Float[Array, "particle 2"]]
+
+
+class Records(eqx.Module):
+    """Where the particles were and how fast they went, at regular times.
+
+    Args:
+        x: Positions, unwrapped.
+        u: Velocities, as the particles see them.
+    """
+
+    x: Float[Array, "record particle 2"]
+    u: Float[Array, "record particle 2"]
+
+
+@eqx.filter_jit
+def begin(
+    flow: Flow, state: FlowState, x: Float[Array, "particle 2"], interpolation: Interpolation
+) -> tuple[FlowState, Float[Array, "particle 2"]]:
+    """The first two steps, by Runge--Kutta: AB3 needs two tendencies to look back on."""
+    carry = _load(flow, state, x, interpolation)
+    state, _, x = _pair(flow, interpolation, rk4_step, carry, flow.kicks(state, 2))
+    return state, x
+
+
+@eqx.filter_jit
+def march(
+    flow: Flow,
+    state: FlowState,
+    x: Float[Array, "particle 2"],
+    interpolation: Interpolation,
+    n_records: int,
+    n_pairs: int,
+) -> tuple[FlowState, Float[Array, "particle 2"], Records]:
+    """`n_records` times: `n_pairs` pairs of steps, then a record.
+
+    The velocity is made anew from the vorticity at the beginning, so that nothing but the state
+    has to be kept between two calls for their results to be those of one run.
+
+    Args:
+        flow: The equation.
+        state: The flow, with two tendencies to look back on.
+        x: Positions of the particles; there may be none.
+        interpolation: How they see the flow.
+        n_records: Number of records.
+        n_pairs: Pairs of steps before each.
+    """
+    at_once = next(size for size in range(min(n_pairs, _MOST_PAIRS), 0, -1) if n_pairs % size == 0)
+
+    def several(carry: _Carry) -> _Carry:
+        kicks = flow.kicks(carry[0], 2 * at_once).reshape(at_once, 2, -1)
+
+        def pair(carry: _Carry, kicks: Array) -> tuple[_Carry, None]:
+            return _pair(flow, interpolation, ab3_step, carry, kicks), None
+
+        return jax.lax.scan(pair, carry, kicks)[0]
+
+    def record(carry: _Carry, _: None) -> tuple[_Carry, Records]:
+        carry = jax.lax.fori_loop(0, n_pairs // at_once, lambda _, c: several(c), carry)
+        field, x = carry[1:]
+        u = interpolation.velocity(flow, field, x) if len(x) else x
+        return carry, Records(x, u)
+
+    carry = _load(flow, state, x, interpolation)
+    (state, _, x), records = jax.lax.scan(record, carry, None, length=n_records)
+    return state, x, records
+
+
+def _load(flow: Flow, state: FlowState, x: Array, interpolation: Interpolation) -> _Carry:
+    now = None
+    if len(x):
+        now, _ = interpolation.coefficients(flow, state.zeta, state.zeta)
+    return state, (flow.velocity(state.zeta), now), x
+
+
+def _pair(
+    flow: Flow, interpolation: Interpolation, step: Stepper, carry: _Carry, kicks: Array
+) -> _Carry:
+    """Two steps of the flow and one of the particles."""
+    state, start, x = carry
+    middle_state, middle = step(flow, state, start[0], kicks[0])
+    end_state, end = step(flow, middle_state, middle, kicks[1])
+    if len(x) == 0:
+        return end_state, (end, None), x
+    c_middle, c_end = interpolation.coefficients(flow, middle_state.zeta, end_state.zeta)
+    fields = (start, (middle, c_middle), (end, c_end))
+    return end_state, fields[2], advect(flow, interpolation, fields, x)
