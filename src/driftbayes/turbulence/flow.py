@@ -13,7 +13,7 @@ from jaxtyping import Array, Complex, Float
 from driftbayes.errors import DriftbayesError
 from driftbayes.turbulence.dissipation import Dissipation, Filter, exponential_filter
 from driftbayes.turbulence.forcing import Forcing
-from driftbayes.turbulence.grid import Grid
+from driftbayes.turbulence.grid import Grid, scaled
 from driftbayes.turbulence.state import FlowState
 from driftbayes.turbulence.threefry import key_words
 from driftbayes.turbulence.vorticity import advection, velocity
@@ -145,5 +145,5 @@ class Flow(eqx.Module):
         self, zeta: Complex[Array, "ky kx"], kick: Complex[Array, " mode"]
     ) -> Complex[Array, "ky kx"]:
         """What ends every step whatever the stepper: the filter, then the kick."""
-        zeta = self.damping * zeta
+        zeta = scaled(self.damping, zeta)
         return zeta if self.forcing is None else self.forcing.add(zeta, kick)

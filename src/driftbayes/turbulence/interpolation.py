@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Array, Complex, Float, Int
 
 from driftbayes.turbulence.flow import Flow
+from driftbayes.turbulence.grid import scaled
 from driftbayes.turbulence.mirror import conjugate_whole
 
 # The velocity at the points, and an interpolation's own coefficients.
@@ -35,8 +36,8 @@ class Interpolation(eqx.Module):
 
     @abstractmethod
     def velocity(
-        self, flow: Flow, field: Field, x: Float[Array, "particle 2"]
-    ) -> Float[Array, "particle 2"]:
+        self, flow: Flow, field: Field, x: Float[Array, "2 particle"]
+    ) -> Float[Array, "2 particle"]:
         """Velocity at positions, which need not lie within the square."""
 
 
@@ -49,15 +50,18 @@ class Bilinear(Interpolation):
         return None, None
 
     def velocity(
-        self, flow: Flow, field: Field, x: Float[Array, "particle 2"]
-    ) -> Float[Array, "particle 2"]:
+        self, flow: Flow, field: Field, x: Float[Array, "2 particle"]
+    ) -> Float[Array, "2 particle"]:
         n, at = flow.grid.n, field[0]
         (column, row), (fx, fy) = _cell(flow, x, jnp.real(at).dtype)
         right, up = _wrap(column + 1, n), _wrap(row + 1, n)
-        below = (1 - fx) * _look_up(at, row, column) + fx * _look_up(at, row, right)
-        above = (1 - fx) * _look_up(at, up, column) + fx * _look_up(at, up, right)
-        q = (1 - fy) * below + fy * above
-        return jnp.stack([jnp.real(q), -jnp.imag(q)], axis=-1).astype(jnp.float64)
+        q = (
+            scaled((1 - fy) * (1 - fx), _look_up(at, row, column))
+            + scaled((1 - fy) * fx, _look_up(at, row, right))
+            + scaled(fy * (1 - fx), _look_up(at, up, column))
+            + scaled(fy * fx, _look_up(at, up, right))
+        )
+        return jnp.stack([jnp.real(q), -jnp.imag(q)])
 
 
 class Spline(Interpolation):
@@ -80,15 +84,15 @@ class Spline(Interpolation):
         factor = jnp.asarray(-grid.inverse_k2 / response / grid.n**2, real)
         # Two real fields as the parts of a complex one: one transform for both steps.
         first, second = (
-            conjugate_whole(grid, factor * zeta.astype(flow.complex_dtype))
+            conjugate_whole(grid, scaled(factor, zeta.astype(flow.complex_dtype)))
             for zeta in (middle, end)
         )
         both = jnp.fft.fft2(first + 1j * second)
         return jnp.real(both), jnp.imag(both)
 
     def velocity(
-        self, flow: Flow, field: Field, x: Float[Array, "particle 2"]
-    ) -> Float[Array, "particle 2"]:
+        self, flow: Flow, field: Field, x: Float[Array, "2 particle"]
+    ) -> Float[Array, "2 particle"]:
         n, c = flow.grid.n, field[1]
         assert c is not None
         (column, row), (fx, fy) = _cell(flow, x, c.dtype)
@@ -105,7 +109,7 @@ class Spline(Interpolation):
             values = [_look_up(c, line, columns[i]) for i in taps]
             u = u - slopes_y[j] * sum(weights_x[i] * values[i] for i in taps)
             v = v + weights_y[j] * sum(slopes_x[i] * values[i] for i in taps)
-        return jnp.stack([u, v], axis=-1).astype(jnp.float64) / flow.grid.spacing
+        return jnp.stack([u, v]) / flow.grid.spacing
 
 
 INTERPOLATIONS: dict[str, Interpolation] = {
@@ -116,20 +120,22 @@ INTERPOLATIONS: dict[str, Interpolation] = {
 
 
 def _cell(
-    flow: Flow, x: Float[Array, "particle 2"], dtype: np.dtype
+    flow: Flow, x: Float[Array, "2 particle"], dtype: np.dtype
 ) -> tuple[tuple[Int[Array, " particle"], ...], tuple[Float[Array, " particle"], ...]]:
     """Column and row of the cell of each position, and where in the cell it lies, from 0 to 1.
 
     In double precision whatever the field's: a position far from home has few digits left.
     """
     n = flow.grid.n
-    scaled = x * (1 / flow.grid.spacing)
-    whole = jnp.floor(scaled)
-    fraction = (scaled - whole).astype(dtype)
-    # Wrapped as floating-point numbers, which a GPU divides much faster than 64-bit integers.
-    wrapped = whole - n * jnp.floor(whole * (1 / n))
-    cell = wrapped.astype(jnp.int32)
-    return (_wrap(cell[:, 0], n), _wrap(cell[:, 1], n)), (fraction[:, 0], fraction[:, 1])
+    cells, fractions = [], []
+    for along in x:
+        place = along * (1 / flow.grid.spacing)
+        whole = jnp.floor(place)
+        # Wrapped as floating-point numbers, which a GPU divides much faster than long integers.
+        wrapped = whole - n * jnp.floor(whole * (1 / n))
+        cells.append(_wrap(wrapped.astype(jnp.int32), n))
+        fractions.append((place - whole).astype(dtype))
+    return tuple(cells), tuple(fractions)
 
 
 def _wrap(index: Int[Array, " particle"], n: int) -> Int[Array, " particle"]:
@@ -139,7 +145,8 @@ def _wrap(index: Int[Array, " particle"], n: int) -> Int[Array, " particle"]:
 
 
 def _look_up(field: Array, row: Int[Array, " particle"], column: Int[Array, " particle"]) -> Array:
-    return field.at[row, column].get(mode="promise_in_bounds")
+    # By one index: pairs of indices would be written to memory before they are used.
+    return field.ravel().at[row * field.shape[1] + column].get(mode="promise_in_bounds")
 
 
 def _response(degree: int, theta: np.ndarray) -> np.ndarray:

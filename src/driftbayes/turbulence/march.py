@@ -16,9 +16,11 @@ from driftbayes.turbulence.steppers import Stepper, ab3_step, rk4_step
 
 # Pairs of steps whose kicks are drawn at once.
 _MOST_PAIRS = 64
+# Pairs in one pass of the loop: with two, buffers change places without being copied.
+_UNROLL = 2
 
-# State, what the particles look up, and where they are.
-_Carry: TypeAlias = tuple[FlowState, Field, Float[Array, "particle 2"]]
+# State, what the particles look up, and where they are: all x, then all y.
+_Carry: TypeAlias = tuple[FlowState, Field, Float[Array, "2 particle"]]
 
 
 class Records(eqx.Module):
@@ -39,8 +41,8 @@ def begin(
 ) -> tuple[FlowState, Float[Array, "particle 2"]]:
     """The first two steps, by Runge--Kutta: AB3 needs two tendencies to look back on."""
     carry = _load(flow, state, x, interpolation)
-    state, _, x = _pair(flow, interpolation, rk4_step, carry, flow.kicks(state, 2))
-    return state, x
+    state, _, columns = _pair(flow, interpolation, rk4_step, carry, flow.kicks(state, 2))
+    return state, columns.T
 
 
 @eqx.filter_jit
@@ -73,24 +75,24 @@ def march(
         def pair(carry: _Carry, kicks: Array) -> tuple[_Carry, None]:
             return _pair(flow, interpolation, ab3_step, carry, kicks), None
 
-        return jax.lax.scan(pair, carry, kicks)[0]
+        return jax.lax.scan(pair, carry, kicks, unroll=_UNROLL)[0]
 
     def record(carry: _Carry, _: None) -> tuple[_Carry, Records]:
         carry = jax.lax.fori_loop(0, n_pairs // at_once, lambda _, c: several(c), carry)
         field, x = carry[1:]
-        u = interpolation.velocity(flow, field, x) if len(x) else x
-        return carry, Records(x, u)
+        u = interpolation.velocity(flow, field, x) if x.size else x
+        return carry, Records(x.T, u.T.astype(x.dtype))
 
     carry = _load(flow, state, x, interpolation)
-    (state, _, x), records = jax.lax.scan(record, carry, None, length=n_records)
-    return state, x, records
+    (state, _, columns), records = jax.lax.scan(record, carry, None, length=n_records)
+    return state, columns.T, records
 
 
 def _load(flow: Flow, state: FlowState, x: Array, interpolation: Interpolation) -> _Carry:
     now = None
     if len(x):
         now, _ = interpolation.coefficients(flow, state.zeta, state.zeta)
-    return state, (flow.velocity(state.zeta), now), x
+    return state, (flow.velocity(state.zeta), now), x.T
 
 
 def _pair(
@@ -100,7 +102,7 @@ def _pair(
     state, start, x = carry
     middle_state, middle = step(flow, state, start[0], kicks[0])
     end_state, end = step(flow, middle_state, middle, kicks[1])
-    if len(x) == 0:
+    if x.size == 0:
         return end_state, (end, None), x
     c_middle, c_end = interpolation.coefficients(flow, middle_state.zeta, end_state.zeta)
     fields = (start, (middle, c_middle), (end, c_end))

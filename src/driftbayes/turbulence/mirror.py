@@ -27,7 +27,7 @@ def conjugate_whole(grid: Grid, modes: Complex[Array, "ky kx"]) -> Complex[Array
         is_mirrored = column > half
         row = jnp.where(is_mirrored & (row > 0), n - row, row)
         column = jnp.where(is_mirrored, n - column, column)
-        value = modes.at[row, column].get(mode="promise_in_bounds")
+        value = _flat_look_up(modes, row, column)
         return jnp.where(is_mirrored, value, jnp.conj(value))
 
     return jax.lax.platform_dependent(modes, cpu=joined, default=looked_up)
@@ -45,9 +45,14 @@ def mirrored_half(grid: Grid, modes: Complex[Array, "ky kx_whole"]) -> Complex[A
     def looked_up(modes: Array) -> Array:
         row, column = _indices(n, half + 1)
         row, column = jnp.where(row > 0, n - row, 0), jnp.where(column > 0, n - column, 0)
-        return modes.at[row, column].get(mode="promise_in_bounds")
+        return _flat_look_up(modes, row, column)
 
     return jax.lax.platform_dependent(modes, cpu=joined, default=looked_up)
+
+
+def _flat_look_up(modes: Array, row: Array, column: Array) -> Array:
+    """`modes[row, column]`; pairs of indices would be written to memory before they are used."""
+    return modes.ravel().at[row * modes.shape[1] + column].get(mode="promise_in_bounds")
 
 
 def _indices(n_rows: int, n_columns: int) -> tuple[Int[Array, "ky kx"], Int[Array, "ky kx"]]:

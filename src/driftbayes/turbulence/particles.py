@@ -35,14 +35,14 @@ def advect(
     flow: Flow,
     interpolation: Interpolation,
     fields: tuple[Field, Field, Field],
-    x: Float[Array, "particle 2"],
-) -> Float[Array, "particle 2"]:
+    x: Float[Array, "2 particle"],
+) -> Float[Array, "2 particle"]:
     """Positions two steps later.
 
     Args:
         flow: The flow, for its grid and time step.
         interpolation: How to see it between grid points.
-        fields: What is looked up, at the two ends and the middle.
+        fields: What is looked up, at the beginning, in the middle and at the end.
         x: Positions, unwrapped and in double precision.
     """
     start, middle, end = fields

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Complex
 
 from driftbayes.turbulence.flow import Flow
+from driftbayes.turbulence.grid import scaled
 from driftbayes.turbulence.state import FlowState
 
 # (flow, state, velocity, kick) → state and velocity one step later.
@@ -36,7 +37,7 @@ def ab3_step(
         The state and velocity at step n + 1.
     """
     tendency = flow.tendency(q)
-    advected = flow.decay * state.zeta + ab3_increment(flow, state, tendency)
+    advected = scaled(flow.decay, state.zeta) + ab3_increment(flow, state, tendency)
     return _next(flow, state, flow.finish(advected, kick), tendency)
 
 
@@ -46,7 +47,8 @@ def ab3_increment(
     """What advection adds to the vorticity in a step."""
     before, long_before = state.older
     e, dt = _rounded(flow.decay, tendency), _rounded(flow.dt / 12, tendency)
-    return (dt * e) * (23 * tendency + e * (5 * (e * long_before) - 16 * before))
+    older = scaled(5 * e, long_before) - scaled(jnp.asarray(16, dt.dtype), before)
+    return scaled(23 * dt * e, tendency) + scaled(dt * e * e, older)
 
 
 def rk4_step(

@@ -12,6 +12,7 @@ memory that scales an inverse transform; and q is the particles' velocity for no
 
 __all__ = ["advection", "advection_basdevant", "velocity"]
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Complex
 
@@ -31,7 +32,7 @@ def velocity(grid: Grid, zeta: Complex[Array, "ky kx"]) -> Complex[Array, "y x"]
     whole = conjugate_whole(grid, zeta)
     kx, ky = _wavenumbers(grid, grid.kx_whole, zeta)
     inverse = jnp.asarray(1 / grid.n**2, kx.dtype) / jnp.maximum(kx**2 + ky**2, 1)
-    return jnp.fft.fft2((kx * inverse - 1j * (ky * inverse)) * whole)
+    return jnp.fft.fft2(jax.lax.complex(kx * inverse, -ky * inverse) * whole)
 
 
 def advection(grid: Grid, q: Complex[Array, "y x"]) -> Complex[Array, "ky kx"]:
@@ -46,7 +47,12 @@ def advection(grid: Grid, q: Complex[Array, "y x"]) -> Complex[Array, "ky kx"]:
     kx, ky = _wavenumbers(grid, grid.kx, q)
     # (kx ± i ky)² = a ± ib, both divided by 4.
     a, b = 0.25 * (kx**2 - ky**2), 0.5 * kx * ky
-    return -1j * (a * (jnp.conj(there) - here)) - b * (jnp.conj(there) + here)
+    difference, total = jnp.conj(there) - here, jnp.conj(there) + here
+    # -i a difference - b total, in real parts.
+    return jax.lax.complex(
+        a * jnp.imag(difference) - b * jnp.real(total),
+        -a * jnp.real(difference) - b * jnp.imag(total),
+    )
 
 
 def advection_basdevant(grid: Grid, zeta: Complex[Array, "ky kx"]) -> Complex[Array, "ky kx"]:
