@@ -10,6 +10,7 @@ import driftbayes
 ROOT = Path(driftbayes.__file__).parent
 FLOORS = [
     {"errors", "typing", "jax_typing", "_version"},
+    {"storage"},
     {"trajectories", "sampling"},
     {"likelihood"},
     {"models"},
@@ -20,7 +21,8 @@ FLOORS = [
     {"cli"},
 ]
 FLOOR = {name: floor for floor, names in enumerate(FLOORS) for name in names}
-# Side rooms: they stand on the second floor, and open only to those from the comparison up.
+# Side rooms: they stand on the floor of the trajectories, and open only to the comparison and
+# to those above it.
 SIDE_ROOMS = {"diagnostics", "turbulence"}
 # The front door (__init__) names all; `__main__` is the way in from the command line.
 DOORS = {"__init__", "__main__"}
@@ -46,7 +48,7 @@ def may_see(room, other):
     if other == room:
         return True
     if room in SIDE_ROOMS:
-        return FLOOR.get(other, 99) <= 1
+        return FLOOR.get(other, 99) <= FLOOR["trajectories"]
     if other in SIDE_ROOMS:
         return FLOOR[room] >= FLOOR["comparison"]
     return other in FLOOR and FLOOR[other] <= FLOOR[room]

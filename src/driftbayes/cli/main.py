@@ -11,10 +11,19 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from driftbayes._version import __version__
-from driftbayes.cli import compare, diagnose, info, models, reproduce, scan, simulate
+from driftbayes.cli import (
+    compare,
+    diagnose,
+    info,
+    models,
+    reproduce,
+    scan,
+    simulate,
+    turbulence,
+)
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
 
-_COMMANDS = (compare, scan, simulate, diagnose, info, models, reproduce)
+_COMMANDS = (compare, scan, simulate, turbulence, diagnose, info, models, reproduce)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -14,10 +14,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.io.atomic import PathLike, atomic_path
 from driftbayes.io.netcdf import read_netcdf, write_netcdf
 from driftbayes.io.scans import read_dataset, read_scan, write_dataset, write_scan
 from driftbayes.io.tables import read_csv, read_parquet, write_csv, write_parquet
+from driftbayes.io.zarr import read_zarr
+from driftbayes.storage.atomic import PathLike, atomic_path
 from driftbayes.trajectories import Trajectories
 
 _FORMATS = {
@@ -39,15 +40,17 @@ def read_trajectories(
     """Read trajectories; the end of the file name says in which format.
 
     Args:
-        path: A .csv, .csv.gz, .parquet, .pq or .nc file with `id`, `time`, `x` and, if there are
-            any, `y`, `z` and `sd`, the standard deviation of the error of a position.
+        path: The directory of a turbulence run, or a .csv, .csv.gz, .parquet, .pq or .nc file with
+            `id`, `time`, `x` and, if there are any, `y`, `z` and `sd`, the standard deviation of
+            the error of a position.
         columns: Names in the file of these columns, where they differ: `{"x": "lon"}`. None, or
             empty text as the command line has it (`--columns z=`), leaves out a column that is
             there but not wanted: `{"z": None}`.
         length_unit: Name of the unit of positions, if not that in the file; nothing is converted.
         time_unit: Name of the unit of times, likewise.
     """
-    reader, _ = _FORMATS[_suffix(path)]
+    is_store = Path(path).is_dir()
+    reader = read_zarr if is_store else _FORMATS[_suffix(path)][0]
     return reader(path, columns=columns, length_unit=length_unit, time_unit=time_unit)
 
 

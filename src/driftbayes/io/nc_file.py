@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import hdf5
-from driftbayes.io.atomic import PathLike, atomic_path
 from driftbayes.io.packages import require
 from driftbayes.io.paths import existing_file, reason
+from driftbayes.storage.atomic import PathLike, atomic_path
 
 if TYPE_CHECKING:
     import h5py  # type: ignore[import-untyped, unused-ignore]

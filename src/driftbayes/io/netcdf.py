@@ -11,8 +11,8 @@ import numpy as np
 from driftbayes._version import __version__
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells, nc_file, provenance, schema
-from driftbayes.io.atomic import PathLike
 from driftbayes.io.paths import begin_with_name
+from driftbayes.storage.atomic import PathLike
 from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, StrArray
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.io.atomic import PathLike
+from driftbayes.storage.atomic import PathLike
 
 
 def existing_file(path: PathLike) -> Path:

@@ -11,7 +11,7 @@ import numpy as np
 from driftbayes._version import __version__
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import nc_file, schema
-from driftbayes.io.atomic import PathLike
+from driftbayes.storage.atomic import PathLike
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -13,10 +13,10 @@ import numpy as np
 from driftbayes._version import __version__
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells, csv_text, provenance, schema
-from driftbayes.io.atomic import PathLike, atomic_path
 from driftbayes.io.limits import is_plausible
 from driftbayes.io.packages import require
 from driftbayes.io.paths import begin_with_name, existing_file, reason
+from driftbayes.storage.atomic import PathLike, atomic_path
 from driftbayes.trajectories import Trajectories
 from driftbayes.typing import StrArray
 

@@ -1,6 +1,6 @@
 """Many steps as one compiled program: the flow, the particles in it, and what is recorded."""
 
-__all__ = ["Records", "begin", "march"]
+__all__ = ["Records", "begin", "look", "march"]
 
 from typing import TypeAlias
 
@@ -86,6 +86,15 @@ def march(
     carry = _load(flow, state, x, interpolation)
     (state, _, columns), records = jax.lax.scan(record, carry, None, length=n_records)
     return state, columns.T, records
+
+
+@eqx.filter_jit
+def look(
+    flow: Flow, state: FlowState, x: Float[Array, "particle 2"], interpolation: Interpolation
+) -> Float[Array, "particle 2"]:
+    """Velocities at positions."""
+    _, field, columns = _load(flow, state, x, interpolation)
+    return interpolation.velocity(flow, field, columns).T.astype(x.dtype)
 
 
 def _load(flow: Flow, state: FlowState, x: Array, interpolation: Interpolation) -> _Carry:

@@ -5,7 +5,7 @@ import stat
 import pytest
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.io.atomic import atomic_path
+from driftbayes.storage.atomic import atomic_path
 
 
 def test_the_file_appears_under_its_name_and_nothing_else_remains(tmp_path):

@@ -1,0 +1,241 @@
+"""Forced two-dimensional flow with particles: run, go on with a run, make a film of it."""
+
+__all__ = ["add_parser"]
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from driftbayes.cli import _console
+from driftbayes.errors import DriftbayesError
+
+# Known here so that --help need not import the simulator; a test compares them.
+PRESETS = ("tiny", "laptop", "paper")
+_CHOICES = {
+    "precision": ("double", "single"),
+    "interpolation": ("bilinear", "cubic", "quintic"),
+    "filter": ("per-step", "rate", "none"),
+    "start": ("paper", "random", "rest"),
+    "forcing_shape": ("paper", "equal-energy", "equal-enstrophy"),
+}
+_NUMBERS: dict[str, tuple[type, str]] = {
+    "grid": (int, "points along each side"),
+    "dt": (float, "time step"),
+    "spin_up": (float, "time before the particles are released"),
+    "duration": (float, "time for which they are followed"),
+    "particles": (int, "how many"),
+    "record_every": (float, "time between records of the particles"),
+    "diagnose_every": (float, "time between rows of the diagnostics"),
+    "snapshot_every": (float, "time between snapshots of the vorticity; 0 for none"),
+    "epsilon": (float, "mean rate of energy injection per unit area"),
+    "k_f": (float, "wavenumber of the forcing"),
+    "k_f_width": (float, "half the width of its ring"),
+    "hypofriction": (float, "A of the large-scale friction A psi"),
+    "drag": (float, "linear drag"),
+    "viscosity": (float, "viscosity"),
+    "hyperviscosity": (float, "hyperviscosity"),
+    "hyperviscosity_power": (int, "power p of its k^(2p)"),
+    "beta": (float, "gradient of the Coriolis parameter"),
+    "start_energy": (float, "mean energy per unit area at the start"),
+    "seed": (int, "of the forcing, the particles and a random start"),
+}
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the commands to the parser."""
+    parser = subparsers.add_parser(
+        "turbulence", help=__doc__, description=__doc__, allow_abbrev=False
+    )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    _add_run(actions)
+    again = actions.add_parser("resume", help="go on with a run that was stopped")
+    again.add_argument("directory", type=Path, help="the directory of the run")
+    _add_checkpoint(again)
+    again.set_defaults(run=_resume)
+    film = actions.add_parser("movie", help="vorticity with particles, as MP4 or GIF")
+    film.add_argument("directory", type=Path, help="the directory of the run")
+    film.add_argument(
+        "-o", "--output", type=Path, help=".mp4 or .gif (default: movie.mp4 or movie.gif there)"
+    )
+    film.add_argument("--particles", type=int, default=200, help="how many (default: 200)")
+    film.add_argument("--fps", type=float, default=12.0, help="frames per second (default: 12)")
+    film.set_defaults(run=_movie)
+
+
+def _add_run(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = actions.add_parser("run", help="a new run", allow_abbrev=False)
+    parser.add_argument(
+        "--preset",
+        choices=PRESETS,
+        default="tiny",
+        help="what is not given below is taken from it (default: tiny, a minute on two cores)",
+    )
+    parser.add_argument("-o", "--output", type=Path, required=True, help="a new directory")
+    for name, (kind, help_text) in _NUMBERS.items():
+        parser.add_argument(_flag(name), type=kind, help=help_text)
+    for name, choices in _CHOICES.items():
+        parser.add_argument(_flag(name), choices=choices)
+    parser.add_argument("--truncate", action="store_true", help="remove |kx|, |ky| >= n/3")
+    parser.add_argument(
+        "--positions",
+        type=Path,
+        metavar="CSV",
+        help="where to release the particles: a table with columns x, y (default: uniformly)",
+    )
+    _add_checkpoint(parser)
+    parser.set_defaults(run=_run)
+
+
+def _add_checkpoint(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--checkpoint-every",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="wall-clock time between checkpoints (default: 60)",
+    )
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _run(args: argparse.Namespace) -> int:
+    _check_checkpoint(args)
+    from driftbayes.cli._jax import prepare_jax
+
+    prepare_jax()
+    from driftbayes.turbulence.config import RunConfig
+    from driftbayes.turbulence.run import run
+
+    given = {
+        name: getattr(args, name)
+        for name in (*_NUMBERS, *_CHOICES)
+        if getattr(args, name) is not None
+    }
+    if args.truncate:
+        given["truncate"] = True
+    positions = None
+    if args.positions is not None:
+        positions = _read_positions(args.positions)
+        given.setdefault("particles", len(positions))
+    config = RunConfig.preset(args.preset, **given)
+    with _progress() as progress:
+        run(
+            config,
+            args.output,
+            positions=positions,
+            checkpoint_seconds=args.checkpoint_every,
+            progress=progress,
+        )
+    _report(args.output)
+    return 0
+
+
+def _resume(args: argparse.Namespace) -> int:
+    _check_checkpoint(args)
+    from driftbayes.cli._jax import prepare_jax
+
+    prepare_jax()
+    from driftbayes.turbulence.run import resume
+
+    with _progress() as progress:
+        resume(args.directory, checkpoint_seconds=args.checkpoint_every, progress=progress)
+    _report(args.directory)
+    return 0
+
+
+def _movie(args: argparse.Namespace) -> int:
+    if args.particles < 0 or not 0 < args.fps <= 120:
+        msg = (
+            f"--particles must be 0 or more and --fps a number up to 120, got {args.particles} and "
+            f"{args.fps}"
+        )
+        raise DriftbayesError(msg)
+    from driftbayes.plots.movie import write_movie
+
+    with _console.progress_bar() as progress:
+        path = write_movie(
+            args.directory,
+            args.output,
+            n_particles=args.particles,
+            fps=args.fps,
+            progress=lambda done, total: progress("frames", done, total),
+        )
+    _console.note(f"wrote {path}")
+    return 0
+
+
+def _check_checkpoint(args: argparse.Namespace) -> None:
+    if not args.checkpoint_every > 0:
+        msg = (
+            f"--checkpoint-every must be a positive number of seconds, got {args.checkpoint_every}"
+        )
+        raise DriftbayesError(msg)
+
+
+def _read_positions(path: Path) -> Any:
+    import numpy as np
+
+    try:
+        table = np.genfromtxt(path, delimiter=",", names=True, ndmin=1)
+        return np.stack([table["x"], table["y"]], axis=-1)
+    except (OSError, ValueError, IndexError, TypeError) as error:
+        msg = f"{str(path)!r} is not a table with the columns x and y: {error}"
+        raise DriftbayesError(msg) from error
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int, Mapping[str, float]], None] | None]:
+    """A bar with rate, time, energy, enstrophy and CFL; nothing where stderr is not a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(file=sys.stderr)) as bar:
+        task = bar.add_task("compiling", total=None, rate="")
+
+        def show(done: int, total: int, row: Mapping[str, float]) -> None:
+            text = (
+                f"t {row['time']:.4g}  E {row['energy_mean']:.4f}  Z {row['enstrophy_mean']:.4g}  "
+                f"CFL {row['cfl']:.2f}"
+            )
+            speed = bar.tasks[0].speed
+            rate = f"{speed:,.0f} steps/s" if speed else ""
+            bar.update(task, description=text, completed=done, total=total, rate=rate)
+
+        yield show
+
+
+def _report(directory: Path) -> None:
+    """What came of the run, and what to do next."""
+    import xarray as xr
+
+    from driftbayes.turbulence.output import DIAGNOSTICS, TRAJECTORIES, read_config
+
+    config, _ = read_config(directory)
+    with xr.open_dataset(directory / DIAGNOSTICS) as rows:
+        end = rows.isel(time=rows["time"] >= config.spin_up)
+        table = [
+            (name, f"{float(end[name].mean()):.6g}", f"{float(end[name][-1]):.6g}")
+            for name in ("energy_mean", "enstrophy_mean", "u_rms", "eddy_turnover_time", "cfl")
+        ]
+    _console.print_table(
+        f"{directory}: {config.n_steps} steps to t = {config.n_steps * config.dt:g}",
+        ("quantity", "mean after spin-up", "at the end"),
+        table,
+    )
+    if (directory / TRAJECTORIES).exists():
+        _console.note(f"next: driftbayes scan {directory} --taus ...")

@@ -1,0 +1,84 @@
+"""Trajectories from a Zarr store of ours: all particles at the same times."""
+
+__all__ = ["read_zarr", "store_of"]
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.io import provenance, schema
+from driftbayes.io.paths import begin_with_name
+from driftbayes.storage import PathLike
+from driftbayes.storage.zarr import is_group, open_array, read_attributes
+from driftbayes.trajectories import Trajectories
+
+# Where a run of the turbulence simulator keeps its particles.
+_OF_A_RUN = "trajectories.zarr"
+
+
+def store_of(path: PathLike) -> Path | None:
+    """The store that a directory is or holds; None if there is none."""
+    folder = Path(path)
+    for candidate in (folder, folder / _OF_A_RUN):
+        if is_group(candidate):
+            return candidate
+    return None
+
+
+def read_zarr(
+    path: PathLike,
+    *,
+    columns: Mapping[str, str | None] | None = None,
+    length_unit: str | None = None,
+    time_unit: str | None = None,
+) -> Trajectories:
+    """Trajectories from a store with `id` (traj), `time` (obs) and `x`, `y` (traj, obs).
+
+    A run that is still going on, or was stopped, is read as far as it got.
+
+    Args:
+        path: The store, or the directory of a run.
+        columns: Not used by this format; the names are ours.
+        length_unit: Name of the unit of positions; nothing is converted.
+        time_unit: Name of the unit of times, likewise.
+    """
+    store = store_of(path)
+    if store is None:
+        msg = (
+            f"{str(path)!r} is a directory without a Zarr store in it; name a file, or the "
+            "directory of a turbulence run that has particles"
+        )
+        raise DriftbayesError(msg)
+    if columns:
+        msg = f"{store.name!r} has our own names; leave out the mapping of columns"
+        raise DriftbayesError(msg)
+    attributes = read_attributes(store)
+    schema.check_schema_version(attributes.get(schema.SCHEMA_ATTRIBUTE, 0), store.name)
+    times, ids = open_array(store, schema.TIME).read(), open_array(store, schema.ID).read()
+    arrays = [open_array(store, axis) for axis in schema.COORDINATES[:2]]
+    # What a run has not reached yet is in chunks that are not there.
+    step = arrays[0].chunks[1]
+    written = len(times)
+    for first in range(0, len(times), step):
+        if not all(array.is_written((0, first)) for array in arrays):
+            written = first
+            break
+    if written < 2:
+        msg = f"{str(path)!r} holds fewer than two records so far; let the run go on first"
+        raise DriftbayesError(msg)
+    x, y = (array.read((len(ids), written)) for array in arrays)
+    earlier = provenance.from_json(attributes.get(schema.PROVENANCE_ATTRIBUTE, "{}"), store.name)
+    if written < len(times):
+        earlier = {**earlier, "records": f"{written} of {len(times)}"}
+    with begin_with_name(store):
+        return Trajectories(
+            positions=np.stack([x.ravel(), y.ravel()], axis=-1),
+            times=np.tile(times[:written], len(ids)),
+            row_sizes=np.full(len(ids), written, dtype=np.int64),
+            ids=ids.astype(np.int64),
+            length_unit=length_unit or "",
+            time_unit=time_unit or "",
+            provenance=provenance.extended(earlier, store, "zarr", None),
+        )

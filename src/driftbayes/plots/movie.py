@@ -1,0 +1,142 @@
+"""Vorticity with particles, as a film."""
+
+__all__ = ["write_movie"]
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.plots.style import RC
+from driftbayes.storage import atomic_path
+from driftbayes.storage.zarr import is_group, open_array
+from driftbayes.turbulence.output import SNAPSHOTS, TRAJECTORIES, read_config
+from driftbayes.typing import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.animation import AbstractMovieWriter
+
+_PIXELS = 720
+
+
+def write_movie(
+    directory: str | Path,
+    output: str | Path | None = None,
+    *,
+    n_particles: int = 200,
+    fps: float = 12.0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Path:
+    """Write a film of a run, as far as it has got: one frame per snapshot.
+
+    Args:
+        directory: Of the run.
+        output: A name that ends in .mp4 or .gif; by default `movie.mp4` in the directory, or
+            `movie.gif` where ffmpeg is not installed.
+        n_particles: Particles to draw.
+        fps: Frames per second.
+        progress: Called with frames done and frames in all.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    folder = Path(directory)
+    read_config(folder)  # is this a run at all?
+    target = _target(folder, output)
+    if not is_group(folder / SNAPSHOTS):
+        msg = f"{str(folder)!r} has no snapshots; run again with --snapshot-every"
+        raise DriftbayesError(msg)
+    vorticity = open_array(folder / SNAPSHOTS, "vorticity")
+    times = open_array(folder / SNAPSHOTS, "time").read()
+    frames = [i for i in range(len(times)) if vorticity.is_written((i, 0, 0))]
+    if not frames:
+        msg = f"{str(folder)!r} has no snapshots yet; let the run go on first"
+        raise DriftbayesError(msg)
+    particles = _particles(folder, n_particles)
+    # One scale for the whole film, from its last frame: vortices are few and strong.
+    last = vorticity.read_chunk((frames[-1], 0, 0))[0]
+    limit = max(float(np.quantile(np.abs(last), 0.995)), 1e-12)
+    with mpl.rc_context(RC):
+        figure = Figure(figsize=(_PIXELS / 100, _PIXELS / 100), dpi=100)
+        ax = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+        ax.set_axis_off()
+        side = 2 * np.pi
+        image = ax.imshow(
+            last,
+            origin="lower",
+            extent=(0, side, 0, side),
+            cmap="RdBu_r",
+            vmin=-limit,
+            vmax=limit,
+            interpolation="bilinear",
+        )
+        (dots,) = ax.plot([], [], "o", color="black", markersize=2.5)
+        label = ax.text(
+            *(0.02, 0.97),
+            "",
+            transform=ax.transAxes,
+            va="top",
+            bbox={"facecolor": "white", "alpha": 0.8, "edgecolor": "none"},
+        )
+        writer = _writer(target, fps)
+        with atomic_path(target) as temporary, writer.saving(figure, str(temporary), 100):
+            for done, frame in enumerate(frames):
+                image.set_data(vorticity.read_chunk((frame, 0, 0))[0])
+                x = particles(float(times[frame])) % side
+                dots.set_data(x[:, 0], x[:, 1])
+                label.set_text(f"t = {times[frame]:.4g}")
+                writer.grab_frame()
+                if progress is not None:
+                    progress(done + 1, len(frames))
+    return target
+
+
+def _target(folder: Path, output: str | Path | None) -> Path:
+    has_ffmpeg = shutil.which("ffmpeg") is not None
+    target = folder / ("movie.mp4" if has_ffmpeg else "movie.gif")
+    if output is not None:
+        target = Path(output)
+    if target.suffix.lower() not in (".mp4", ".gif"):
+        msg = f"a film is written as .mp4 or .gif, got {target.name!r}"
+        raise DriftbayesError(msg)
+    if target.suffix.lower() == ".mp4" and not has_ffmpeg:
+        msg = "an MP4 film needs ffmpeg, which is not installed; ask for a name that ends in .gif"
+        raise DriftbayesError(msg)
+    return target
+
+
+def _writer(target: Path, fps: float) -> "AbstractMovieWriter":
+    from matplotlib.animation import FFMpegWriter, PillowWriter
+
+    if target.suffix.lower() == ".gif":
+        return PillowWriter(fps=fps)  # type: ignore[arg-type]
+    # Every player knows this pixel format.
+    return FFMpegWriter(fps=fps, extra_args=["-pix_fmt", "yuv420p"])  # type: ignore[arg-type]
+
+
+def _particles(folder: Path, n_particles: int) -> Callable[[float], FloatArray]:
+    """Where the particles are at a time; nowhere before their release."""
+    store = folder / TRAJECTORIES
+    nowhere = np.zeros((0, 2))
+    if not n_particles or not is_group(store):
+        return lambda time: nowhere
+    times = open_array(store, "time").read()
+    arrays: list[Any] = [open_array(store, name) for name in ("x", "y")]
+    n = min(n_particles, arrays[0].shape[0], arrays[0].chunks[0])
+    held: dict[int, FloatArray] = {}
+
+    def at(time: float) -> FloatArray:
+        record = int(np.searchsorted(times, time - 1e-9))
+        chunk = record // arrays[0].chunks[1]
+        corner = (0, chunk * arrays[0].chunks[1])
+        if record >= len(times) or time < times[0] - 1e-9 or not arrays[1].is_written(corner):
+            return nowhere
+        if chunk not in held:
+            held.clear()
+            held[chunk] = np.stack([array.read_chunk(corner)[:n] for array in arrays], axis=-1)
+        return np.asarray(held[chunk][:, record - corner[1]])
+
+    return at

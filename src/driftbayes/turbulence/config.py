@@ -1,0 +1,291 @@
+"""What a run is asked to do: one record, checked once, stored as JSON."""
+
+__all__ = ["PRESETS", "RunConfig"]
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, get_args
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.turbulence.dissipation import Dissipation, Filter
+from driftbayes.turbulence.flow import Flow, Precision
+from driftbayes.turbulence.forcing import Forcing
+from driftbayes.turbulence.grid import Grid
+from driftbayes.turbulence.interpolation import INTERPOLATIONS
+from driftbayes.turbulence.start import STARTS
+from driftbayes.turbulence.threefry import key_words
+
+# A time is a whole number of steps if it is within this of one, relative to a step.
+_STEP_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """A run of the flow with particles: all that is needed to repeat it.
+
+    Times are in the flow's own unit: the domain is 2π wide.
+
+    Args:
+        grid: Points along each side.
+        dt: Time step.
+        spin_up: Time before the particles are released.
+        duration: Time for which they are followed.
+        particles: How many.
+        record_every: Time between records of the particles.
+        diagnose_every: Time between rows of the diagnostics.
+        snapshot_every: Time between snapshots of the vorticity, with spectra; 0 for none.
+        epsilon: Mean rate of energy injection per unit area.
+        k_f: Wavenumber of the forcing.
+        k_f_width: Half the width of its ring.
+        forcing_shape: How the kicks depend on |k| within the ring.
+        hypofriction: A of the large-scale friction Aψ.
+        drag: Linear drag.
+        viscosity: Viscosity.
+        hyperviscosity: Hyperviscosity.
+        hyperviscosity_power: Power p of its k^(2p).
+        beta: Gradient of the Coriolis parameter.
+        filter: "per-step" (the paper's), "rate" or "none".
+        truncate: Whether to remove |kx|, |ky| >= n/3.
+        precision: "double" or "single".
+        interpolation: "bilinear" (the paper's), "cubic" or "quintic".
+        seed: Of the forcing, the particles and a random start.
+        start: "paper", "random" or "rest".
+        start_energy: Mean energy per unit area at the start.
+    """
+
+    grid: int = 128
+    dt: float = 2e-3
+    spin_up: float = 30.0
+    duration: float = 30.0
+    particles: int = 200
+    record_every: float = 0.02
+    diagnose_every: float = 0.2
+    snapshot_every: float = 1.0
+    epsilon: float = 0.00636
+    k_f: float = 20.0
+    k_f_width: float = 2.0
+    forcing_shape: str = "paper"
+    hypofriction: float = 1.0
+    drag: float = 0.0
+    viscosity: float = 0.0
+    hyperviscosity: float = 0.0
+    hyperviscosity_power: int = 4
+    beta: float = 0.0
+    filter: Filter = "per-step"
+    truncate: bool = False
+    precision: Precision = "double"
+    interpolation: str = "bilinear"
+    seed: int = 0
+    start: str = "random"
+    start_energy: float = 0.5
+
+    def __post_init__(self) -> None:
+        Grid(self.grid)
+        key_words(self.seed, "forcing")
+        _check_choice("filter", self.filter, get_args(Filter))
+        _check_choice("precision", self.precision, get_args(Precision))
+        _check_choice("interpolation", self.interpolation, INTERPOLATIONS)
+        _check_choice("start", self.start, STARTS)
+        for name in ("dt", "record_every", "diagnose_every"):
+            _check_number(self, name, above_zero=True)
+        for name in (
+            *("spin_up", "duration", "snapshot_every", "start_energy", "hypofriction", "drag"),
+            *("viscosity", "hyperviscosity"),
+        ):
+            _check_number(self, name, above_zero=False)
+        if not math.isfinite(self.beta):
+            msg = f"beta must be a number, got {self.beta}"
+            raise DriftbayesError(msg)
+        if self.particles != int(self.particles) or not 0 <= self.particles <= 10**8:
+            msg = f"particles must be a whole number from 0 to 10⁸, got {self.particles}"
+            raise DriftbayesError(msg)
+        if self.spin_up + self.duration <= 0:
+            msg = "spin_up and duration are both 0; give the run some time"
+            raise DriftbayesError(msg)
+        if self.record_steps < 4:
+            msg = (
+                f"record_every must be at least four steps of dt = {self.dt:g}, got "
+                f"{self.record_every:g}"
+            )
+            raise DriftbayesError(msg)
+        self._check_multiple(
+            "diagnose_every", "record_every", self.diagnose_steps, self.record_steps
+        )
+        self._check_multiple("duration", "record_every", self.duration_steps, self.record_steps)
+        if self.snapshot_every:
+            self._check_multiple(
+                "snapshot_every", "diagnose_every", self.snapshot_steps, self.diagnose_steps
+            )
+        self._check_multiple("spin_up", "diagnose_every", self.spin_up_steps, self.diagnose_steps)
+        # A ring outside the grid is refused before anything is computed.
+        self._forcing(Grid(self.grid))
+
+    @classmethod
+    def preset(cls, name: str, **changes: Any) -> "RunConfig":
+        """A configuration by name, with changes.
+
+        Args:
+            name: One of `PRESETS`.
+            **changes: Fields that differ.
+        """
+        if name not in PRESETS:
+            msg = f"there is no preset {name!r}; choose one of {', '.join(PRESETS)}"
+            raise DriftbayesError(msg)
+        return cls(**{**PRESETS[name], **changes})
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> "RunConfig":
+        """The configuration that `to_json` stored."""
+        known = {field.name for field in fields(cls)}
+        unknown = sorted(set(stored) - known)
+        if unknown:
+            msg = (
+                f"the configuration holds {', '.join(unknown)}, which this version of driftbayes "
+                "does not know; use the version that wrote it"
+            )
+            raise DriftbayesError(msg)
+        try:
+            return cls(**stored)
+        except TypeError as error:
+            msg = f"the configuration is damaged: {error}"
+            raise DriftbayesError(msg) from error
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields, for a file."""
+        return asdict(self)
+
+    def changed(self, **changes: Any) -> "RunConfig":
+        """The same with some fields changed, checked anew."""
+        return replace(self, **changes)
+
+    @property
+    def record_steps(self) -> int:
+        """Steps between records, an even number."""
+        return self._steps("record_every")
+
+    @property
+    def diagnose_steps(self) -> int:
+        """Steps between rows of the diagnostics."""
+        return self._steps("diagnose_every")
+
+    @property
+    def snapshot_steps(self) -> int:
+        """Steps between snapshots."""
+        return self._steps("snapshot_every")
+
+    @property
+    def spin_up_steps(self) -> int:
+        """Steps before the particles are released."""
+        return self._steps("spin_up")
+
+    @property
+    def duration_steps(self) -> int:
+        """Steps for which the particles are followed."""
+        return self._steps("duration")
+
+    @property
+    def n_steps(self) -> int:
+        """Steps in all."""
+        return self.spin_up_steps + self.duration_steps
+
+    @property
+    def n_records(self) -> int:
+        """Records of the particles, the first at their release."""
+        return self.duration_steps // self.record_steps + 1 if self.particles else 0
+
+    def flow(self) -> Flow:
+        """The equation to be solved."""
+        grid = Grid(self.grid)
+        return Flow.make(
+            grid,
+            self.dt,
+            dissipation=Dissipation(
+                hypofriction=self.hypofriction,
+                drag=self.drag,
+                viscosity=self.viscosity,
+                hyperviscosity=self.hyperviscosity,
+                hyperviscosity_power=self.hyperviscosity_power,
+                beta=self.beta,
+            ),
+            forcing=self._forcing(grid) if self.epsilon else None,
+            filter=self.filter,
+            truncate=self.truncate,
+            precision=self.precision,
+        )
+
+    def _forcing(self, grid: Grid) -> Forcing:
+        return Forcing.on_ring(
+            grid,
+            epsilon=self.epsilon,
+            k_f=self.k_f,
+            width=self.k_f_width,
+            shape=self.forcing_shape,
+        )
+
+    def _steps(self, name: str) -> int:
+        """A time as an even number of steps: particles move two steps at a time."""
+        time = getattr(self, name)
+        steps = 2 * round(time / (2 * self.dt))
+        if abs(steps - time / self.dt) > _STEP_TOLERANCE:
+            msg = (
+                f"{name} must be an even number of steps of dt = {self.dt:g}, got {time:g} = "
+                f"{time / self.dt:.6g} steps; the nearest is {steps * self.dt:.10g}"
+            )
+            raise DriftbayesError(msg)
+        return steps
+
+    def _check_multiple(self, name: str, unit: str, steps: int, unit_steps: int) -> None:
+        if steps % unit_steps or (steps == 0 and name == "diagnose_every"):
+            nearest = max(round(steps / unit_steps), 1) * unit_steps * self.dt
+            msg = (
+                f"{name} must be a multiple of {unit} = {unit_steps * self.dt:g}, got "
+                f"{steps * self.dt:g}; the nearest is {nearest:.10g}"
+            )
+            raise DriftbayesError(msg)
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    # A minute on two cores: for a first look, and for tests.
+    "tiny": {},
+    # A real inverse cascade from k = 32 and vortices, in less than twenty minutes on two cores.
+    "laptop": {
+        "grid": 256,
+        "dt": 1e-3,
+        "spin_up": 120.0,
+        "duration": 120.0,
+        "particles": 1000,
+        "record_every": 0.02,
+        "diagnose_every": 0.2,
+        "snapshot_every": 2.0,
+        "k_f": 32.0,
+        "interpolation": "quintic",
+    },
+    # The paper's experiment, with the rate of energy injection that its printed amplitude meant.
+    "paper": {
+        "grid": 1024,
+        "dt": 2.5e-4,
+        "spin_up": 500.0,
+        "duration": 500.0,
+        "particles": 1000,
+        "record_every": 0.02,
+        "diagnose_every": 0.2,
+        "snapshot_every": 10.0,
+        "k_f": 64.0,
+        "start": "paper",
+    },
+}
+
+
+def _check_choice(name: str, value: str, known: Any) -> None:
+    if value not in known:
+        msg = f"{name} must be one of {', '.join(known)}, got {value!r}"
+        raise DriftbayesError(msg)
+
+
+def _check_number(config: RunConfig, name: str, *, above_zero: bool) -> None:
+    value = getattr(config, name)
+    if not math.isfinite(value) or value < 0 or (above_zero and value == 0):
+        kind = "a positive number" if above_zero else "0 or more"
+        msg = f"{name} must be {kind}, got {value}"
+        raise DriftbayesError(msg)

@@ -1,0 +1,202 @@
+"""The directory of a run: what is in it, and how it is written while the run goes on."""
+
+__all__ = ["CONFIG", "SNAPSHOTS", "TRAJECTORIES", "RunOutput", "read_config"]
+
+import json
+import platform
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from driftbayes._version import __version__
+from driftbayes.errors import DriftbayesError
+from driftbayes.storage import atomic_path
+from driftbayes.storage.zarr import ZarrArray, create_group, is_group, open_array
+from driftbayes.turbulence.config import RunConfig
+from driftbayes.turbulence.grid import Grid
+from driftbayes.turbulence.spectra import shells
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+CONFIG, TRAJECTORIES, SNAPSHOTS = "config.json", "trajectories.zarr", "snapshots.zarr"
+DIAGNOSTICS, SPECTRA = "diagnostics.nc", "spectra.nc"
+
+# Chunks of about this size: large enough for a disk, small enough for a reader's memory.
+_CHUNK_BYTES = 8 * 2**20
+_COLUMNS = ("x", "y", "u", "v")
+_SPECTRA = ("energy", "enstrophy", "transfer", "flux")
+
+
+def read_config(directory: Path) -> tuple[RunConfig, dict[str, Any]]:
+    """The configuration of a run, and what else its file says."""
+    path = directory / CONFIG
+    try:
+        stored = json.loads(path.read_text())
+        return RunConfig.from_json(stored["config"]), stored
+    except FileNotFoundError as error:
+        msg = f"{str(directory)!r} holds no run: there is no {CONFIG}; name the directory of a run"
+        raise DriftbayesError(msg) from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if isinstance(error, DriftbayesError):
+            raise
+        msg = f"{CONFIG} in {str(directory)!r} cannot be read: {error}"
+        raise DriftbayesError(msg) from error
+
+
+def versions() -> dict[str, str]:
+    """What the numbers of a run may depend on beside its configuration."""
+    names = ("jax", "jaxlib", "numpy", "equinox")
+    found = {name: str(import_module(name).__version__) for name in names}
+    device = jax.devices()[0]
+    return {
+        "driftbayes": __version__,
+        "python": platform.python_version(),
+        **found,
+        "backend": jax.default_backend(),
+        "device": str(device.device_kind),
+    }
+
+
+@dataclass
+class RunOutput:
+    """What a run writes while it goes on. Writing the same again does no harm.
+
+    Args:
+        directory: Where.
+        config: What is run.
+    """
+
+    directory: Path
+    config: RunConfig
+
+    def create(self) -> None:
+        """Make the stores; the configuration comes last and marks the directory as a run."""
+        config = self.config
+        if config.n_records:
+            self._create_trajectories()
+        if config.snapshot_every:
+            n = config.n_steps // config.snapshot_steps + 1
+            shape = (n, config.grid, config.grid)
+            arrays = {
+                "vorticity": {
+                    "shape": shape,
+                    "chunks": (1, config.grid, config.grid),
+                    "dtype": "float32",
+                    "dims": ("time", "y", "x"),
+                },
+                "time": {"shape": (n,), "chunks": (n,), "dtype": "float64", "dims": ("time",)},
+            }
+            made = create_group(self.directory / SNAPSHOTS, arrays, {"title": "vorticity"})
+            made["time"].write(np.arange(n) * config.snapshot_steps * config.dt, (0,))
+        with atomic_path(self.directory / CONFIG) as temporary:
+            stored = {"config": config.to_json(), "versions": versions()}
+            temporary.write_text(json.dumps(stored, indent=2) + "\n")
+
+    def _create_trajectories(self) -> None:
+        config = self.config
+        n, records = config.particles, config.n_records
+        chunks = self._chunks
+        arrays: dict[str, dict[str, Any]] = {
+            "id": {"shape": (n,), "chunks": (n,), "dtype": "int64", "dims": ("traj",)},
+            "time": {
+                "shape": (records,),
+                "chunks": (records,),
+                "dtype": "float64",
+                "dims": ("obs",),
+            },
+        }
+        for name in _COLUMNS:
+            arrays[name] = {
+                "shape": (n, records),
+                "chunks": chunks,
+                # A velocity is looked at; a position is differenced and keeps all its digits.
+                "dtype": "float64" if name in "xy" else "float32",
+                "dims": ("traj", "obs"),
+                "attributes": {"coordinates": "time id"},
+            }
+        attributes = {
+            "Conventions": "CF-1.11",
+            "featureType": "trajectory",
+            "driftbayes_schema": 1,
+            "driftbayes_version": __version__,
+            "provenance": json.dumps({"simulated": "turbulence", **config.to_json()}),
+        }
+        made = create_group(self.directory / TRAJECTORIES, arrays, attributes)
+        made["id"].write(np.arange(n), (0,))
+        steps = config.spin_up_steps + config.record_steps * np.arange(records)
+        made["time"].write(steps * config.dt, (0,))
+
+    @property
+    def _chunks(self) -> tuple[int, int]:
+        """Particles and records in a chunk: all particles if a few hundred records then fit."""
+        config = self.config
+        particles = min(config.particles, 2**16)
+        records = max(_CHUNK_BYTES // (8 * particles), 1)
+        return particles, min(records, config.n_records)
+
+    @property
+    def records_per_chunk(self) -> int:
+        """Records that are written at once."""
+        return self._chunks[1]
+
+    def write_records(self, first: int, records: NDArray[np.float64]) -> int:
+        """Write whole chunks of records, and say how many records that was.
+
+        Args:
+            first: Number of the first record.
+            records: Positions and velocities, (record, particle, 4).
+        """
+        size, last = self.records_per_chunk, self.config.n_records
+        n = len(records) if first + len(records) == last else len(records) // size * size
+        if n:
+            store = self.directory / TRAJECTORIES
+            for column, name in enumerate(_COLUMNS):
+                block = records[:n, :, column].T
+                open_array(store, name).write(block, (0, first))
+        return n
+
+    def write_snapshot(self, number: int, vorticity: NDArray[np.floating[Any]]) -> None:
+        """Write one snapshot."""
+        array: ZarrArray = open_array(self.directory / SNAPSHOTS, "vorticity")
+        array.write(vorticity[None].astype(np.float32), (number, 0, 0))
+
+    def write_diagnostics(self, names: tuple[str, ...], rows: NDArray[np.float64]) -> None:
+        """Write the diagnostics so far."""
+        import xarray as xr
+
+        variables = {name: ("time", rows[:, i]) for i, name in enumerate(names) if name != "time"}
+        dataset = xr.Dataset(variables, coords={"time": rows[:, names.index("time")]})
+        self._write_netcdf(dataset, DIAGNOSTICS)
+
+    def write_spectra(self, values: NDArray[np.float64]) -> None:
+        """Write the spectra so far, (snapshot, kind, shell)."""
+        import xarray as xr
+
+        config = self.config
+        times = np.arange(len(values)) * config.snapshot_steps * config.dt
+        variables = {name: (("time", "k"), values[:, i]) for i, name in enumerate(_SPECTRA)}
+        rings = np.arange(int(shells(Grid(config.grid)).max()) + 1)
+        self._write_netcdf(xr.Dataset(variables, coords={"time": times, "k": rings}), SPECTRA)
+
+    def _write_netcdf(self, dataset: "xr.Dataset", name: str) -> None:
+        dataset.attrs = {
+            "driftbayes_version": __version__,
+            "provenance": json.dumps({"simulated": "turbulence", **self.config.to_json()}),
+        }
+        engine: Literal["h5netcdf", "scipy"] = "h5netcdf" if find_spec("h5netcdf") else "scipy"
+        # By way of the memory: a file on a full disk is then given up, not half-written.
+        with atomic_path(self.directory / name) as temporary:
+            encoding = {str(key): {"_FillValue": None} for key in dataset.variables}
+            temporary.write_bytes(dataset.to_netcdf(engine=engine, encoding=encoding))
+
+    @property
+    def exists(self) -> bool:
+        """Whether the directory holds anything of a run."""
+        return (self.directory / CONFIG).exists() or is_group(self.directory / TRAJECTORIES)

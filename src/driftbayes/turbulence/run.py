@@ -1,0 +1,344 @@
+"""A run from start to end: spin-up, release of the particles, records, checkpoints.
+
+The run goes in blocks of `diagnose_every`, each one compiled program, and everything it writes is
+a function of the state at the beginning of the block. A run that is killed and resumed repeats
+the blocks since its last checkpoint, writes the same numbers again and goes on: the output is the
+same, bit for bit.
+"""
+
+__all__ = ["CFL_LIMIT", "Progress", "resume", "run"]
+
+import shutil
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TypeAlias
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from numpy.typing import ArrayLike, NDArray
+
+from driftbayes.errors import DriftbayesError, DriftbayesWarning
+from driftbayes.turbulence.budgets import FlowStatistics, flow_statistics, step_budget
+from driftbayes.turbulence.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from driftbayes.turbulence.config import RunConfig
+from driftbayes.turbulence.flow import Flow
+from driftbayes.turbulence.interpolation import INTERPOLATIONS
+from driftbayes.turbulence.march import begin, look, march
+from driftbayes.turbulence.output import RunOutput, read_config, versions
+from driftbayes.turbulence.particles import seed_particles
+from driftbayes.turbulence.spectra import shells, spectra
+from driftbayes.turbulence.start import STARTS
+from driftbayes.turbulence.state import FlowState
+
+# Steps done, steps in all, and the latest row of the diagnostics.
+Progress: TypeAlias = Callable[[int, int, Mapping[str, float]], None]
+
+# AB3 with the filter is stable up to about 0.32 grid spacings per step.
+CFL_WARNING, CFL_LIMIT = 0.28, 0.34
+
+_POSITIONS, _LOCK = "positions.npy", ".lock"
+_CAUSES = ("linear", "advection", "filter", "injection", "residual")
+_ROW = (
+    "time",
+    *(field.name for field in fields(FlowStatistics)),
+    *(f"{what}_{cause}_rate" for what in ("energy", "enstrophy") for cause in _CAUSES),
+)
+
+
+def run(
+    config: RunConfig,
+    directory: str | Path,
+    *,
+    positions: ArrayLike | None = None,
+    checkpoint_seconds: float = 60.0,
+    progress: Progress | None = None,
+) -> Path:
+    """Run a flow with particles into a new directory.
+
+    Args:
+        config: What to run.
+        directory: Where to; it must not hold a run already.
+        positions: Where to release the particles, (particle, 2); by default uniformly at random.
+        checkpoint_seconds: Wall-clock time between checkpoints.
+        progress: Called after every block.
+    """
+    folder = Path(directory)
+    output = RunOutput(folder, config)
+    if output.exists:
+        msg = (
+            f"{str(folder)!r} already holds a run; go on with `driftbayes turbulence resume "
+            f"{folder}`, or choose another directory"
+        )
+        raise DriftbayesError(msg)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        msg = f"{str(folder)!r} exists and is not an empty directory; choose another name"
+        raise DriftbayesError(msg)
+    seeds = _seeds(config, positions)
+    flow = config.flow()
+    beginning = _beginning(flow, config)
+    _check_start(config, flow, beginning.state)
+    _check_space(folder, config)
+    folder.mkdir(parents=True, exist_ok=True)
+    with _locked(folder):
+        np.save(folder / _POSITIONS, seeds)
+        output.create()
+        _Runner(flow, config, output, seeds, checkpoint_seconds, progress).go(beginning)
+    return folder
+
+
+def resume(
+    directory: str | Path, *, checkpoint_seconds: float = 60.0, progress: Progress | None = None
+) -> Path:
+    """Go on with a run that was stopped; the result is that of a run that was not.
+
+    Args:
+        directory: Of the run.
+        checkpoint_seconds: Wall-clock time between checkpoints.
+        progress: Called after every block.
+    """
+    folder = Path(directory)
+    config, stored = read_config(folder)
+    _compare_versions(stored.get("versions", {}))
+    flow, output = config.flow(), RunOutput(folder, config)
+    with _locked(folder):
+        seeds = np.load(folder / _POSITIONS, allow_pickle=False)
+        checkpoint = load_checkpoint(folder) or _beginning(flow, config)
+        _Runner(flow, config, output, seeds, checkpoint_seconds, progress).go(checkpoint)
+    return folder
+
+
+class _Runner:
+    """The blocks of a run, one after the other."""
+
+    def __init__(
+        self,
+        flow: Flow,
+        config: RunConfig,
+        output: RunOutput,
+        seeds: NDArray[np.float64],
+        checkpoint_seconds: float,
+        progress: Progress | None,
+    ) -> None:
+        self.flow, self.config, self.output, self.seeds = flow, config, output, seeds
+        self.checkpoint_seconds, self.progress = checkpoint_seconds, progress
+        self.interpolation = INTERPOLATIONS[config.interpolation]
+        self.warned = False
+
+    def go(self, now: Checkpoint) -> None:
+        """From a checkpoint to the end."""
+        config = self.config
+        saved = time.monotonic()
+        while int(now.state.step) < config.n_steps:
+            before, now = now, self._flushed(self._block(now))
+            self._check(before, now)
+            if self.progress is not None:
+                row = dict(zip(_ROW, now.rows[-1], strict=True))
+                self.progress(int(now.state.step), config.n_steps, row)
+            if time.monotonic() - saved >= self.checkpoint_seconds:
+                self._save(now)
+                saved = time.monotonic()
+        self._save(now)
+
+    def _block(self, now: Checkpoint) -> Checkpoint:
+        """On to the next row of the diagnostics."""
+        config = self.config
+        step = int(now.state.step)
+        if step == 0:
+            now = self._observed(now)
+        if config.n_records and step == config.spin_up_steps:
+            now = self._released(now)
+        target = min((step // config.diagnose_steps + 1) * config.diagnose_steps, config.n_steps)
+        if step == 0:
+            state, x = begin(self.flow, now.state, jnp.asarray(now.x), self.interpolation)
+            now = replace(now, state=state, x=np.asarray(x))
+            # Up to the first record, of which two steps are done.
+            unit = config.record_steps if len(now.x) else target
+            now = self._marched(now, 1, (unit - 2) // 2)
+        left = target - int(now.state.step)
+        unit = config.record_steps if len(now.x) else left
+        if left:
+            now = self._marched(now, left // unit, unit // 2)
+        return self._observed(now)
+
+    def _marched(self, now: Checkpoint, n_records: int, n_pairs: int) -> Checkpoint:
+        state, x, records = march(
+            self.flow, now.state, jnp.asarray(now.x), self.interpolation, n_records, n_pairs
+        )
+        waiting = now.waiting
+        if len(now.x):
+            fresh = np.concatenate([np.asarray(records.x), np.asarray(records.u)], axis=-1)
+            waiting = np.concatenate([waiting, fresh])
+        return replace(now, state=state, x=np.asarray(x), waiting=waiting)
+
+    def _released(self, now: Checkpoint) -> Checkpoint:
+        """The particles, where they are released, and the first record."""
+        u = look(self.flow, now.state, jnp.asarray(self.seeds), self.interpolation)
+        first = np.concatenate([self.seeds, np.asarray(u)], axis=-1)[None]
+        return replace(now, x=self.seeds, waiting=first)
+
+    def _observed(self, now: Checkpoint) -> Checkpoint:
+        """With a row of the diagnostics and, when it is time, a snapshot and spectra."""
+        config, state = self.config, now.state
+        step = int(state.step)
+        now = replace(now, rows=np.concatenate([now.rows, _row(self.flow, state)[None]]))
+        if not config.snapshot_every or step % config.snapshot_steps:
+            return now
+        vorticity, values = _snapshot(self.flow, state)
+        self.output.write_snapshot(step // config.snapshot_steps, np.asarray(vorticity))
+        return replace(now, spectra=np.concatenate([now.spectra, np.asarray(values)[None]]))
+
+    def _flushed(self, now: Checkpoint) -> Checkpoint:
+        """With whole chunks of records on disk and no longer in memory."""
+        n = self.output.write_records(now.written, now.waiting) if len(now.waiting) else 0
+        return replace(now, written=now.written + n, waiting=now.waiting[n:])
+
+    def _save(self, now: Checkpoint) -> None:
+        self.output.write_diagnostics(_ROW, now.rows)
+        if len(now.spectra):
+            self.output.write_spectra(now.spectra)
+        save_checkpoint(self.output.directory, now)
+
+    def _check(self, before: Checkpoint, now: Checkpoint) -> None:
+        """Stop where the flow cannot be trusted, with the last state that can be."""
+        cfl = now.rows[-1][_ROW.index("cfl")]
+        if np.isfinite(now.rows[-1]).all() and cfl <= CFL_LIMIT:
+            if cfl > CFL_WARNING and not self.warned:
+                self.warned = True
+                warnings.warn(
+                    f"the fastest fluid crosses {cfl:.2f} grid spacings per step at t = "
+                    f"{now.rows[-1][0]:g}; beyond {CFL_LIMIT} the run will stop",
+                    DriftbayesWarning,
+                    stacklevel=2,
+                )
+            return
+        self._save(before)
+        found = f"{cfl:.2f}" if np.isfinite(cfl) else "infinitely many"
+        dt = _safe_dt(self.config, before.rows[-1])
+        msg = (
+            f"stopped at t = {before.rows[-1][0]:g}: the fastest fluid crosses {found} grid "
+            f"spacings per step, more than the limit of {CFL_LIMIT}; what was written until "
+            f"then is good. Run again with a time step below {dt:.2g}"
+        )
+        raise DriftbayesError(msg)
+
+
+@eqx.filter_jit
+def _row_values(flow: Flow, state: FlowState) -> Float[Array, " column"]:
+    q = flow.velocity(state.zeta)
+    statistics = flow_statistics(flow, state.zeta, q)
+    budgets = step_budget(flow, state, q)
+    values = [state.step * flow.dt]
+    values += [getattr(statistics, field.name) for field in fields(FlowStatistics)]
+    values += [getattr(budget, cause) / flow.dt for budget in budgets for cause in _CAUSES]
+    return jnp.stack(values)
+
+
+def _row(flow: Flow, state: FlowState) -> NDArray[np.float64]:
+    """One row of the diagnostics; budgets are those of the step that begins here."""
+    return np.asarray(_row_values(flow, state))
+
+
+@eqx.filter_jit
+def _snapshot(
+    flow: Flow, state: FlowState
+) -> tuple[Float[Array, "y x"], Float[Array, "kind shell"]]:
+    found = spectra(flow, state.zeta, flow.velocity(state.zeta))
+    values = jnp.stack([found.energy, found.enstrophy, found.transfer, found.flux])
+    return flow.grid.to_points(state.zeta), values
+
+
+def _beginning(flow: Flow, config: RunConfig) -> Checkpoint:
+    # The paper's start has a seed of its own.
+    options = {} if config.start == "paper" else {"seed": config.seed}
+    zeta = STARTS[config.start](flow.grid, energy=config.start_energy, **options)
+    return Checkpoint(
+        state=flow.start(jnp.asarray(zeta), config.seed),
+        x=np.zeros((0, 2)),
+        written=0,
+        waiting=np.zeros((0, config.particles, 4)),
+        rows=np.zeros((0, len(_ROW))),
+        spectra=np.zeros((0, 4, int(shells(flow.grid).max()) + 1)),
+    )
+
+
+def _seeds(config: RunConfig, positions: ArrayLike | None) -> NDArray[np.float64]:
+    if positions is None:
+        return np.asarray(seed_particles(config.particles, config.seed))
+    given = np.asarray(positions, dtype=np.float64)
+    if given.shape != (config.particles, 2) or not np.isfinite(given).all():
+        msg = (
+            f"positions must be {config.particles} pairs of finite numbers, as many as there are "
+            f"particles, got an array of shape {given.shape}"
+        )
+        raise DriftbayesError(msg)
+    return given
+
+
+def _safe_dt(config: RunConfig, row: NDArray[np.float64]) -> float:
+    cfl = row[_ROW.index("cfl")]
+    return config.dt * min(0.2 / cfl, 0.5) if np.isfinite(cfl) and cfl > 0 else config.dt / 2
+
+
+def _check_start(config: RunConfig, flow: Flow, state: FlowState) -> None:
+    row = _row(flow, state)
+    cfl = row[_ROW.index("cfl")]
+    if not cfl <= CFL_LIMIT:
+        msg = (
+            f"the time step {config.dt:g} is too large: at the start the fastest fluid crosses "
+            f"{cfl:.2f} grid spacings per step, more than the limit of {CFL_LIMIT}; use a time "
+            f"step below {config.dt * 0.2 / cfl:.2g}"
+        )
+        raise DriftbayesError(msg)
+
+
+def _check_space(folder: Path, config: RunConfig) -> None:
+    """Refuse a run for which the disk has no room, before anything is written."""
+    needed = config.n_records * config.particles * 24 + 120 * config.grid**2
+    if config.snapshot_every:
+        needed += (config.n_steps // config.snapshot_steps + 1) * config.grid**2 * 4
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    free = shutil.disk_usage(there).free
+    if needed > free:
+        msg = (
+            f"the run will write about {needed / 1e9:.1f} GB, but {str(there)!r} has "
+            f"{free / 1e9:.1f} GB free; record less often, follow fewer particles or choose "
+            "another place"
+        )
+        raise DriftbayesError(msg)
+
+
+def _compare_versions(before: Mapping[str, str]) -> None:
+    now = versions()
+    changed = [
+        f"{name} {before[name]} → {now[name]}" for name in now if before.get(name) != now[name]
+    ]
+    if changed:
+        warnings.warn(
+            f"the run was begun with other versions ({', '.join(changed)}); from here on its "
+            "numbers may differ in the last digits from those of an unbroken run",
+            DriftbayesWarning,
+            stacklevel=3,
+        )
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Refuse a second process in the same directory."""
+    try:
+        import fcntl
+    except ImportError:  # no such locks on this system
+        yield
+        return
+    with (folder / _LOCK).open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            msg = f"another process is running in {str(folder)!r}; wait for it or stop it first"
+            raise DriftbayesError(msg) from error
+        yield
