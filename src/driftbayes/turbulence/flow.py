@@ -20,6 +20,9 @@ from driftbayes.turbulence.vorticity import advection, velocity
 
 Precision = Literal["double", "single"]
 
+# A filter below this leaves nothing of a mode.
+_NOTHING = 1e-100
+
 
 class Flow(eqx.Module):
     r"""Forced and dissipated two-dimensional flow on a grid, at a time step.
@@ -93,6 +96,8 @@ class Flow(eqx.Module):
         if truncate:
             kept = (np.abs(grid.ky) < grid.n / 3) & (grid.kx < grid.n / 3)
             damping = damping * kept
+        # Numbers too small for some processors: zero on all.
+        damping = np.where(damping < _NOTHING, 0.0, damping)
         rate = (dissipation or Dissipation()).rate(grid)
         return cls(
             grid=grid,

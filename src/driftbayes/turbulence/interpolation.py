@@ -10,9 +10,10 @@ $$u = -\sum_{ij} c_{ij}\,\beta(x/\Delta - i)\,\beta'(y/\Delta - j)/\Delta, \qqua
 __all__ = ["INTERPOLATIONS", "Bilinear", "Field", "Interpolation", "Spline"]
 
 from abc import abstractmethod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float, Int
@@ -36,9 +37,9 @@ class Interpolation(eqx.Module):
 
     @abstractmethod
     def velocity(
-        self, flow: Flow, field: Field, x: Float[Array, "2 particle"]
-    ) -> Float[Array, "2 particle"]:
-        """Velocity at positions, which need not lie within the square."""
+        self, flow: Flow, field: Field, x: Complex[Array, " particle"]
+    ) -> Complex[Array, " particle"]:
+        """Velocity u + iv at positions x + iy, which need not lie within the square."""
 
 
 class Bilinear(Interpolation):
@@ -50,8 +51,8 @@ class Bilinear(Interpolation):
         return None, None
 
     def velocity(
-        self, flow: Flow, field: Field, x: Float[Array, "2 particle"]
-    ) -> Float[Array, "2 particle"]:
+        self, flow: Flow, field: Field, x: Complex[Array, " particle"]
+    ) -> Complex[Array, " particle"]:
         n, at = flow.grid.n, field[0]
         (column, row), (fx, fy) = _cell(flow, x, jnp.real(at).dtype)
         right, up = _wrap(column + 1, n), _wrap(row + 1, n)
@@ -61,7 +62,7 @@ class Bilinear(Interpolation):
             + scaled(fy * (1 - fx), _look_up(at, up, column))
             + scaled(fy * fx, _look_up(at, up, right))
         )
-        return jnp.stack([jnp.real(q), -jnp.imag(q)])
+        return jnp.conj(q)
 
 
 class Spline(Interpolation):
@@ -91,8 +92,8 @@ class Spline(Interpolation):
         return jnp.real(both), jnp.imag(both)
 
     def velocity(
-        self, flow: Flow, field: Field, x: Float[Array, "2 particle"]
-    ) -> Float[Array, "2 particle"]:
+        self, flow: Flow, field: Field, x: Complex[Array, " particle"]
+    ) -> Complex[Array, " particle"]:
         n, c = flow.grid.n, field[1]
         assert c is not None
         (column, row), (fx, fy) = _cell(flow, x, c.dtype)
@@ -101,15 +102,31 @@ class Spline(Interpolation):
         taps = range(self.degree + 1)
         first = (self.degree - 1) // 2
         columns = [_wrap(column + (i - first), n) for i in taps]
-        u = v = jnp.zeros((), c.dtype)
-        # A loop over the taps, which compiles into one pass over the particles: all taps as one
-        # array would be as large as 36 copies of the particles.
-        for j in taps:
+        zero = jnp.zeros(row.shape, c.dtype)
+
+        def add_row(j: Array | int, sums: tuple[Array, Array], weight: Array, slope: Array) -> Any:
             line = _wrap(row + (j - first), n)
             values = [_look_up(c, line, columns[i]) for i in taps]
-            u = u - slopes_y[j] * sum(weights_x[i] * values[i] for i in taps)
-            v = v + weights_y[j] * sum(slopes_x[i] * values[i] for i in taps)
-        return jnp.stack([u, v]) / flow.grid.spacing
+            along = sum(weights_x[i] * values[i] for i in taps)
+            across = sum(slopes_x[i] * values[i] for i in taps)
+            return sums[0] - slope * along, sums[1] + weight * across
+
+        def unrolled() -> tuple[Array, Array]:
+            sums = (zero, zero)
+            for j in taps:
+                sums = add_row(j, sums, weights_y[j], slopes_y[j])
+            return sums
+
+        def rolled() -> tuple[Array, Array]:
+            weights, slopes = jnp.stack(weights_y), jnp.stack(slopes_y)
+            return jax.lax.fori_loop(
+                0, len(taps), lambda j, sums: add_row(j, sums, weights[j], slopes[j]), (zero, zero)
+            )
+
+        # All taps as one array would be as large as 36 copies of the particles. Written out, they
+        # are one pass for a GPU; a CPU's compiler would take minutes over that.
+        u, v = jax.lax.platform_dependent(cpu=rolled, default=unrolled)
+        return jax.lax.complex(u / flow.grid.spacing, v / flow.grid.spacing)
 
 
 INTERPOLATIONS: dict[str, Interpolation] = {
@@ -120,7 +137,7 @@ INTERPOLATIONS: dict[str, Interpolation] = {
 
 
 def _cell(
-    flow: Flow, x: Float[Array, "2 particle"], dtype: np.dtype
+    flow: Flow, x: Complex[Array, " particle"], dtype: np.dtype
 ) -> tuple[tuple[Int[Array, " particle"], ...], tuple[Float[Array, " particle"], ...]]:
     """Column and row of the cell of each position, and where in the cell it lies, from 0 to 1.
 
@@ -128,7 +145,7 @@ def _cell(
     """
     n = flow.grid.n
     cells, fractions = [], []
-    for along in x:
+    for along in (jnp.real(x), jnp.imag(x)):
         place = along * (1 / flow.grid.spacing)
         whole = jnp.floor(place)
         # Wrapped as floating-point numbers, which a GPU divides much faster than long integers.

@@ -6,7 +6,8 @@ from typing import TypeAlias
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Float
+import jax.numpy as jnp
+from jaxtyping import Array, Complex, Float, Int
 
 from driftbayes.turbulence.flow import Flow
 from driftbayes.turbulence.interpolation import Field, Interpolation
@@ -18,9 +19,11 @@ from driftbayes.turbulence.steppers import Stepper, ab3_step, rk4_step
 _MOST_PAIRS = 64
 # Pairs in one pass of the loop: with two, buffers change places without being copied.
 _UNROLL = 2
+# From this number on it pays to bring particles into the order of their cells.
+_MANY = 2**14
 
-# State, what the particles look up, and where they are: all x, then all y.
-_Carry: TypeAlias = tuple[FlowState, Field, Float[Array, "2 particle"]]
+# State, what the particles look up, and where they are, as x + iy.
+_Carry: TypeAlias = tuple[FlowState, Field, Complex[Array, " particle"]]
 
 
 class Records(eqx.Module):
@@ -41,8 +44,8 @@ def begin(
 ) -> tuple[FlowState, Float[Array, "particle 2"]]:
     """The first two steps, by Runge--Kutta: AB3 needs two tendencies to look back on."""
     carry = _load(flow, state, x, interpolation)
-    state, _, columns = _pair(flow, interpolation, rk4_step, carry, flow.kicks(state, 2))
-    return state, columns.T
+    state, _, z = _pair(flow, interpolation, rk4_step, carry, flow.kicks(state, 2))
+    return state, _as_pairs(z)
 
 
 @eqx.filter_jit
@@ -77,15 +80,32 @@ def march(
 
         return jax.lax.scan(pair, carry, kicks, unroll=_UNROLL)[0]
 
+    order, places = _by_place(flow, x)
+
     def record(carry: _Carry, _: None) -> tuple[_Carry, Records]:
         carry = jax.lax.fori_loop(0, n_pairs // at_once, lambda _, c: several(c), carry)
-        field, x = carry[1:]
-        u = interpolation.velocity(flow, field, x) if x.size else x
-        return carry, Records(x.T, u.T.astype(x.dtype))
+        field, z = carry[1:]
+        u = interpolation.velocity(flow, field, z) if z.size else z
+        return carry, Records(_as_pairs(z)[places], _as_pairs(u)[places])
 
-    carry = _load(flow, state, x, interpolation)
-    (state, _, columns), records = jax.lax.scan(record, carry, None, length=n_records)
-    return state, columns.T, records
+    carry = _load(flow, state, x[order], interpolation)
+    (state, _, z), records = jax.lax.scan(record, carry, None, length=n_records)
+    return state, _as_pairs(z)[places], records
+
+
+def _by_place(
+    flow: Flow, x: Float[Array, "particle 2"]
+) -> tuple[Int[Array, " particle"] | slice, Int[Array, " particle"] | slice]:
+    """An order in which many particles follow each other as their cells do in memory, and back.
+
+    Neighbours then look up the same lines of the cache. Every particle's path is the same in any
+    order.
+    """
+    if len(x) < _MANY:
+        return slice(None), slice(None)
+    cell = jnp.floor(x / flow.grid.spacing) % flow.grid.n
+    order = jnp.argsort(cell[:, 1] * flow.grid.n + cell[:, 0])
+    return order, jnp.argsort(order)
 
 
 @eqx.filter_jit
@@ -93,15 +113,19 @@ def look(
     flow: Flow, state: FlowState, x: Float[Array, "particle 2"], interpolation: Interpolation
 ) -> Float[Array, "particle 2"]:
     """Velocities at positions."""
-    _, field, columns = _load(flow, state, x, interpolation)
-    return interpolation.velocity(flow, field, columns).T.astype(x.dtype)
+    _, field, z = _load(flow, state, x, interpolation)
+    return _as_pairs(interpolation.velocity(flow, field, z))
 
 
 def _load(flow: Flow, state: FlowState, x: Array, interpolation: Interpolation) -> _Carry:
     now = None
     if len(x):
         now, _ = interpolation.coefficients(flow, state.zeta, state.zeta)
-    return state, (flow.velocity(state.zeta), now), x.T
+    return state, (flow.velocity(state.zeta), now), jax.lax.complex(x[:, 0], x[:, 1])
+
+
+def _as_pairs(z: Complex[Array, " particle"]) -> Float[Array, "particle 2"]:
+    return jnp.stack([jnp.real(z), jnp.imag(z)], axis=-1).astype(jnp.float64)
 
 
 def _pair(

@@ -8,7 +8,7 @@ evaluations of a scheme over one step.
 __all__ = ["advect", "seed_particles"]
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Complex, Float
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.turbulence.flow import Flow
@@ -35,15 +35,15 @@ def advect(
     flow: Flow,
     interpolation: Interpolation,
     fields: tuple[Field, Field, Field],
-    x: Float[Array, "2 particle"],
-) -> Float[Array, "2 particle"]:
+    x: Complex[Array, " particle"],
+) -> Complex[Array, " particle"]:
     """Positions two steps later.
 
     Args:
         flow: The flow, for its grid and time step.
         interpolation: How to see it between grid points.
         fields: What is looked up, at the beginning, in the middle and at the end.
-        x: Positions, unwrapped and in double precision.
+        x: Positions x + iy, unwrapped and in double precision.
     """
     start, middle, end = fields
     h = 2 * flow.dt
