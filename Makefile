@@ -34,6 +34,7 @@ lint: setup
 	$(BIN)/mypy
 
 bench: setup
+	$(BIN)/python -m pip install --quiet --group bench
 	$(BIN)/python benchmarks/run.py
 
 golden: setup

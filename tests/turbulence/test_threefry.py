@@ -1,5 +1,6 @@
 """The counter-based generator: known answers, a second implementation, moments."""
 
+import jax
 import jax.extend
 import jax.numpy as jnp
 import numpy as np
@@ -9,13 +10,12 @@ from scipy import stats
 from workshop import FIVE_SIGMA
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.turbulence.threefry import (
-    STREAMS,
-    complex_normal,
-    key_words,
-    threefry,
-    uniform,
-)
+from driftbayes.turbulence import threefry as module
+from driftbayes.turbulence.threefry import STREAMS, key_words
+
+threefry = jax.jit(module.threefry)
+uniform = jax.jit(module.uniform)
+complex_normal = jax.jit(module.complex_normal)
 
 _N = 2**17
 

@@ -86,7 +86,7 @@ def load_checkpoint(directory: Path) -> Checkpoint | None:
 
 def _read(path: Path) -> Checkpoint:
     # Without pickles: a checkpoint holds numbers, and nothing in it is ever run.
-    with np.load(path, allow_pickle=False) as file:
+    with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
         stored: dict[str, Any] = {name: file[name] for name in file.files}
     state = FlowState(
         zeta=jnp.asarray(stored["zeta"]),

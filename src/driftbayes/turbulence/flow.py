@@ -2,7 +2,7 @@
 
 __all__ = ["Flow", "Precision"]
 
-from typing import Literal
+from typing import Literal, get_args
 
 import equinox as eqx
 import jax
@@ -89,6 +89,13 @@ class Flow(eqx.Module):
         if not (np.isfinite(dt) and dt > 0):
             msg = f"the time step must be a positive number, got {dt}"
             raise DriftbayesError(msg)
+        for name, value, known in (
+            ("filter", filter, get_args(Filter)),
+            ("precision", precision, get_args(Precision)),
+        ):
+            if value not in known:
+                msg = f"{name} must be one of {', '.join(known)}, got {value!r}"
+                raise DriftbayesError(msg)
         damping = grid.resolved
         if filter != "none":
             power = dt / filter_dt if filter == "rate" else 1.0
@@ -98,6 +105,12 @@ class Flow(eqx.Module):
             damping = damping * kept
         # Numbers too small for some processors: zero on all.
         damping = np.where(damping < _NOTHING, 0.0, damping)
+        if forcing is not None and np.any(damping[forcing.rows, forcing.columns] == 0):
+            msg = (
+                "the forcing ring reaches modes that filter or truncation remove; use a larger "
+                "grid or a smaller k_f"
+            )
+            raise DriftbayesError(msg)
         rate = (dissipation or Dissipation()).rate(grid)
         return cls(
             grid=grid,

@@ -37,7 +37,7 @@ class Grid(eqx.Module):
     n: int = eqx.field(static=True)
 
     def __check_init__(self) -> None:
-        if self.n != int(self.n) or self.n < _SMALLEST or self.n % 2:
+        if not isinstance(self.n, int) or self.n < _SMALLEST or self.n % 2:
             msg = (
                 f"the grid must have an even number of points, {_SMALLEST} or more, along each "
                 f"side, got {self.n}; powers of two are fastest"

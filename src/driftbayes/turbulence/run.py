@@ -206,24 +206,27 @@ class _Runner:
 
     def _check(self, before: Checkpoint, now: Checkpoint) -> None:
         """Stop where the flow cannot be trusted, with the last state that can be."""
-        cfl = now.rows[-1][_ROW.index("cfl")]
-        if np.isfinite(now.rows[-1]).all() and cfl <= CFL_LIMIT:
+        row = dict(zip(_ROW, now.rows[-1], strict=True))
+        cfl = row["cfl"]
+        # At rest the turnover time is infinite, and nothing is wrong.
+        if cfl <= CFL_LIMIT and np.isfinite(row["enstrophy_mean"]):
             if cfl > CFL_WARNING and not self.warned:
                 self.warned = True
                 warnings.warn(
                     f"the fastest fluid crosses {cfl:.2f} grid spacings per step at t = "
-                    f"{now.rows[-1][0]:g}; beyond {CFL_LIMIT} the run will stop",
+                    f"{row['time']:g}; beyond {CFL_LIMIT} the run will stop",
                     DriftbayesWarning,
                     stacklevel=2,
                 )
             return
         self._save(before)
-        found = f"{cfl:.2f}" if np.isfinite(cfl) else "infinitely many"
-        dt = _safe_dt(self.config, before.rows[-1])
+        is_number = np.isfinite(cfl)
+        found = f"{cfl:.2f}" if is_number else "infinitely many"
+        dt = self.config.dt * (0.2 / cfl if is_number else 0.5)
         msg = (
-            f"stopped at t = {before.rows[-1][0]:g}: the fastest fluid crosses {found} grid "
-            f"spacings per step, more than the limit of {CFL_LIMIT}; what was written until "
-            f"then is good. Run again with a time step below {dt:.2g}"
+            f"stopped at t = {int(before.state.step) * self.config.dt:g}: the fastest fluid "
+            f"crosses {found} grid spacings per step, more than the limit of {CFL_LIMIT}; what was "
+            f"written until then is good. Run again with a time step below {dt:.2g}"
         )
         raise DriftbayesError(msg)
 
@@ -278,11 +281,6 @@ def _seeds(config: RunConfig, positions: ArrayLike | None) -> NDArray[np.float64
         )
         raise DriftbayesError(msg)
     return given
-
-
-def _safe_dt(config: RunConfig, row: NDArray[np.float64]) -> float:
-    cfl = row[_ROW.index("cfl")]
-    return config.dt * min(0.2 / cfl, 0.5) if np.isfinite(cfl) and cfl > 0 else config.dt / 2
 
 
 def _check_start(config: RunConfig, flow: Flow, state: FlowState) -> None:

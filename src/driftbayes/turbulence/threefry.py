@@ -28,7 +28,7 @@ def key_words(seed: int, stream: str) -> np.ndarray:
         seed: From 0 to 2³² - 1.
         stream: One of `STREAMS`.
     """
-    if seed != int(seed) or not 0 <= seed < 2**32:
+    if not 0 <= seed < 2**32 or seed != int(seed):
         msg = f"a seed must be a whole number from 0 to 4294967295, got {seed}"
         raise DriftbayesError(msg)
     return np.array([seed, STREAMS[stream]], dtype=np.uint32)

@@ -1,0 +1,97 @@
+"""The turbulence commands, as a person sees them."""
+
+import pytest
+from PIL import Image
+
+from driftbayes.cli import turbulence as command
+from driftbayes.turbulence.config import PRESETS, RunConfig
+from driftbayes.turbulence.dissipation import Filter
+from driftbayes.turbulence.flow import Precision
+from driftbayes.turbulence.forcing import SHAPES
+from driftbayes.turbulence.interpolation import INTERPOLATIONS
+from driftbayes.turbulence.start import STARTS
+
+SMALL = (
+    *("--grid", "32", "--dt", "0.01", "--spin-up", "0.4", "--duration", "1.2", "--k-f", "6"),
+    *("--particles", "50", "--record-every", "0.04", "--diagnose-every", "0.4"),
+    *("--snapshot-every", "0.4"),
+)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    from driftbayes.cli.main import main
+
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    assert main(["turbulence", "run", *SMALL, "-o", str(folder)]) == 0
+    return folder
+
+
+def test_what_the_parser_knows_is_what_the_simulator_knows():
+    assert tuple(PRESETS) == command.PRESETS
+    choices = {name: set(known) for name, known in command._CHOICES.items()}
+    assert choices == {
+        "precision": set(Precision.__args__),
+        "interpolation": set(INTERPOLATIONS),
+        "filter": set(Filter.__args__),
+        "start": set(STARTS),
+        "forcing_shape": set(SHAPES),
+    }
+    fields = set(RunConfig.preset("tiny").to_json())
+    assert {*command._NUMBERS, *command._CHOICES, "truncate"} == fields
+
+
+def test_a_run_says_what_came_of_it_and_what_to_do_next(type_in, tmp_path):
+    answer = type_in("turbulence", "run", *SMALL, "-o", tmp_path / "r")
+    assert answer.code == 0
+    assert "160 steps to t = 1.6" in answer.out
+    assert "eddy_turnover_time" in answer.out
+    assert "driftbayes scan" in answer.err
+
+
+def test_scan_takes_the_directory_of_a_run(type_in, finished):
+    answer = type_in("scan", finished, "--taus", "0.04,0.08", "--json")
+    assert answer.code == 0
+    assert [row["tau"] for row in answer.json["scan"]] == pytest.approx([0.04, 0.08])
+
+
+def test_the_film_has_a_frame_for_every_snapshot(type_in, finished, tmp_path):
+    answer = type_in("turbulence", "movie", finished, "-o", tmp_path / "film.gif")
+    assert answer.code == 0
+    with Image.open(tmp_path / "film.gif") as film:
+        assert film.n_frames == 5
+        assert film.size == (720, 720)
+
+
+def test_particles_start_where_a_table_says(type_in, tmp_path):
+    (tmp_path / "where.csv").write_text("x,y\n1,2\n3,4\n")
+    numbers = [word for word in SMALL if word not in ("--particles", "50")]
+    answer = type_in(
+        *("turbulence", "run", *numbers, "--positions", tmp_path / "where.csv"),
+        *("-o", tmp_path / "r"),
+    )
+    assert answer.code == 0
+    found = type_in("info", tmp_path / "r", "--json").json
+    assert found["n_trajectories"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("run", "--grid", "33", "-o", "r"), "even number of points"),
+        (("run", "--k-f", "90", "-o", "r"), "forcing ring reaches"),
+        (("run", "--dt", "0.05", "--record-every", "0.2", "-o", "r"), "is too large"),
+        (("run", "--positions", "nowhere.csv", "-o", "r"), "not a table"),
+        (("run", "--checkpoint-every", "0", "-o", "r"), "--checkpoint-every must be"),
+        (("resume", "nowhere"), "holds no run"),
+        (("movie", "nowhere"), "holds no run"),
+        (("movie", "nowhere", "--fps", "0"), "--fps"),
+    ],
+)
+def test_a_slip_gets_a_sentence(type_in, tmp_path, monkeypatch, arguments, sentence):
+    monkeypatch.chdir(tmp_path)
+    answer = type_in("turbulence", *arguments)
+    assert answer.code == 2
+    assert sentence in answer.err
+    assert len(answer.err.strip().splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,61 @@
+"""Single precision: of transforms and tendencies only, and good enough."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from workshop import begun, evolved, forced_flow, size, vorticity_modes
+
+from driftbayes.turbulence.dissipation import Dissipation
+from driftbayes.turbulence.flow import Flow
+from driftbayes.turbulence.grid import Grid
+from driftbayes.turbulence.interpolation import INTERPOLATIONS
+from driftbayes.turbulence.march import march
+
+BILINEAR = INTERPOLATIONS["bilinear"]
+
+
+def test_slow_friction_survives_single_precision():
+    # A single-precision factor exp(-dt/k²) would be that of A = 0.954.
+    grid, dt, n_steps = Grid(64), 2.5e-4, 10_000
+    flow = Flow.make(
+        grid, dt, dissipation=Dissipation(hypofriction=1.0), precision="single", advects=False
+    )
+    zeta = vorticity_modes(grid, lambda x, y: np.cos(12 * x + 16 * y))
+    end = evolved(flow, zeta, n_steps).zeta
+    friction = -np.log(np.abs(end[16, 12] / zeta[16, 12])) * 20**2 / (n_steps * dt)
+    assert_allclose(friction, 1.0, rtol=1e-6)
+    wrong = np.log(np.float64(np.exp(np.float32(-dt / 400))))
+    assert_allclose(-wrong * 400 / dt, 0.954, atol=5e-4)
+
+
+@pytest.fixture(scope="module")
+def ends():
+    """The same forced flow, with particles, in both precisions."""
+    found = {}
+    for precision in ("double", "single"):
+        flow = forced_flow(precision)
+        end = begun(flow, BILINEAR)
+        for _ in range(4):
+            *end, records = march(flow, *end, BILINEAR, 2, 3)
+        found[precision] = (*end, records)
+    return found
+
+
+def test_precisions_agree_after_fifty_forced_steps(ends):
+    double, single = ends["double"], ends["single"]
+    assert size(single[0].zeta - double[0].zeta) < 1e-5 * size(double[0].zeta)
+    assert_allclose(single[1], double[1], atol=1e-5)
+    # They are not one and the same.
+    assert size(single[0].zeta - double[0].zeta) > 1e-10 * size(double[0].zeta)
+
+
+def test_vorticity_and_positions_stay_double_and_tendencies_are_single(ends):
+    state, x, records = ends["single"]
+    assert state.zeta.dtype == jnp.complex128
+    assert {older.dtype for older in state.older} == {jnp.dtype(jnp.complex64)}
+    assert x.dtype == records.x.dtype == records.u.dtype == jnp.float64
+
+
+def test_tendencies_of_a_double_flow_are_double(ends):
+    assert {older.dtype for older in ends["double"][0].older} == {jnp.dtype(jnp.complex128)}

@@ -1,0 +1,274 @@
+"""A run writes what it says, can be killed at any moment, and goes on as if nothing had been."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from numpy.testing import assert_allclose
+
+from driftbayes.errors import DriftbayesError, DriftbayesWarning
+from driftbayes.io import read_trajectories
+from driftbayes.storage.zarr import open_array
+from driftbayes.turbulence.config import RunConfig
+from driftbayes.turbulence.run import resume, run
+
+SMALL = RunConfig(
+    grid=32,
+    dt=0.01,
+    spin_up=0.8,
+    duration=2.0,
+    particles=20,
+    record_every=0.04,
+    diagnose_every=0.4,
+    snapshot_every=0.8,
+    k_f=6.0,
+    seed=3,
+)
+FLAGS = [
+    *("--grid", "32", "--dt", "0.01", "--spin-up", "0.8", "--duration", "2.0"),
+    *("--particles", "20", "--record-every", "0.04", "--diagnose-every", "0.4"),
+    *("--snapshot-every", "0.8", "--k-f", "6", "--seed", "3", "--checkpoint-every", "0.001"),
+]
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory):
+    return run(SMALL, tmp_path_factory.mktemp("runs") / "unbroken")
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory):
+    """Starts a command in a process of its own; what one has compiled the next one finds."""
+    cache = tmp_path_factory.mktemp("cache")
+
+    def start(*arguments, prefix=()):
+        words = [*prefix, sys.executable, "-m", "driftbayes", "turbulence", *map(str, arguments)]
+        return subprocess.Popen(
+            words,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "DRIFTBAYES_CACHE": str(cache)},
+        )
+
+    return start
+
+
+def contents(folder):
+    """Everything that a run found out, by name."""
+    found = {}
+    for store in ("trajectories.zarr", "snapshots.zarr"):
+        for path in sorted((folder / store).rglob("*")):
+            if path.is_file():
+                found[str(path.relative_to(folder))] = path.read_bytes()
+    for name in ("diagnostics.nc", "spectra.nc"):
+        with xr.open_dataset(folder / name) as dataset:
+            for key, variable in dataset.variables.items():
+                found[f"{name}:{key}"] = variable.to_numpy().tobytes()
+    with np.load(folder / "checkpoint.npz") as file:
+        found |= {f"checkpoint:{name}": file[name].tobytes() for name in file.files}
+    return found
+
+
+def test_the_directory_holds_what_is_promised(unbroken):
+    stored = json.loads((unbroken / "config.json").read_text())
+    assert RunConfig.from_json(stored["config"]) == SMALL
+    assert {"driftbayes", "jax", "numpy", "backend"} <= stored["versions"].keys()
+    with xr.open_dataset(unbroken / "diagnostics.nc") as rows:
+        assert_allclose(rows["time"], np.arange(8) * 0.4)
+        assert_allclose(rows["energy_total"], 4 * np.pi**2 * rows["energy_mean"])
+        assert_allclose(rows["u_rms"], np.sqrt(2 * rows["energy_mean"]))
+        assert_allclose(
+            rows["eddy_turnover_time"], 2 * np.pi / np.sqrt(rows["enstrophy_total"]), rtol=1e-14
+        )
+        assert np.abs(rows["energy_residual_rate"]).max() < 1e-12
+        assert np.abs(rows["enstrophy_residual_rate"]).max() < 1e-10
+        energy = rows["energy_mean"].to_numpy()
+    with xr.open_dataset(unbroken / "spectra.nc") as spectra:
+        assert_allclose(spectra["energy"].sum("k"), energy[::2], rtol=1e-14)
+    vorticity = open_array(unbroken / "snapshots.zarr", "vorticity").read()
+    assert vorticity.shape == (4, 32, 32)
+    assert np.isfinite(vorticity).all()
+
+
+def test_trajectories_are_read_as_they_are(unbroken):
+    trajectories = read_trajectories(unbroken)
+    assert trajectories.n_trajectories == 20
+    assert trajectories.recording_interval == pytest.approx(0.04)
+    assert trajectories.provenance["seed"] == 3
+    assert_allclose(trajectories.times[:51], 0.8 + 0.04 * np.arange(51), rtol=1e-12)
+    # Recorded velocities are those of the recorded paths.
+    with xr.open_zarr(unbroken / "trajectories.zarr") as dataset:
+        x, u = dataset["x"].to_numpy(), dataset["u"].to_numpy()
+    central = (x[:, 2:] - x[:, :-2]) / 0.08
+    assert np.abs(central - u[:, 1:-1]).max() < 0.05 * np.abs(u).max()
+
+
+@pytest.mark.parametrize("moment", [0.2, 0.7])
+def test_killed_and_resumed_it_is_the_same_bit_for_bit(unbroken, command, tmp_path, moment):
+    folder = tmp_path / "killed"
+    process = command("run", *FLAGS, "-o", folder)
+    # From the first sign of life on, so that the moment does not depend on the compiler.
+    while not (folder / "config.json").exists():
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.01)
+    time.sleep(moment)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    again = command("resume", folder)
+    _, errors = again.communicate()
+    assert again.returncode == 0, errors
+    # Made by the command in another process: the two must agree, too.
+    assert contents(folder) == contents(unbroken)
+
+
+def test_so_it_is_with_splines_in_single_precision(tmp_path):
+    config = SMALL.changed(interpolation="cubic", precision="single")
+
+    def stop(done, total, row):
+        if done >= 200:
+            raise KeyboardInterrupt
+
+    whole = run(config, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        run(config, tmp_path / "broken", progress=stop, checkpoint_seconds=0.0)
+    resume(tmp_path / "broken")
+    assert contents(tmp_path / "broken") == contents(whole)
+
+
+def test_a_finished_run_resumed_changes_nothing(unbroken):
+    before = contents(unbroken)
+    resume(unbroken)
+    assert contents(unbroken) == before
+
+
+def test_a_stopped_run_is_read_as_far_as_it_got(tmp_path):
+    class Stop(Exception):
+        pass
+
+    def stop(done, total, row):
+        if done >= 240:
+            raise Stop
+
+    config = SMALL.changed(particles=2**16, duration=3.2)
+    with pytest.raises(Stop):
+        run(config, tmp_path / "r", progress=stop, checkpoint_seconds=0.0)
+    trajectories = read_trajectories(tmp_path / "r")
+    assert 2 <= trajectories.row_sizes[0] < config.n_records
+    assert np.isfinite(trajectories.positions).all()
+    assert "of" in trajectories.provenance["records"]
+
+
+def test_particles_are_released_where_they_are_told(tmp_path):
+    positions = np.array([[1.0, 2.0], [-30.0, 50.0]])
+    folder = run(SMALL.changed(particles=2, spin_up=0.0), tmp_path / "r", positions=positions)
+    x = open_array(folder / "trajectories.zarr", "x").read()
+    y = open_array(folder / "trajectories.zarr", "y").read()
+    assert (np.stack([x[:, 0], y[:, 0]], axis=-1) == positions).all()
+    with pytest.raises(DriftbayesError, match="2 pairs of finite numbers"):
+        run(SMALL.changed(particles=2), tmp_path / "s", positions=np.zeros((3, 2)))
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_run_without_particles_or_snapshots_is_a_run(tmp_path):
+    folder = run(SMALL.changed(particles=0, snapshot_every=0.0), tmp_path / "r")
+    assert not (folder / "trajectories.zarr").exists()
+    assert (folder / "diagnostics.nc").exists()
+    with pytest.raises(DriftbayesError, match="without a Zarr store"):
+        read_trajectories(folder)
+
+
+def test_an_occupied_directory_is_refused_and_left_alone(unbroken, tmp_path):
+    before = contents(unbroken)
+    with pytest.raises(DriftbayesError, match="already holds a run"):
+        run(SMALL, unbroken)
+    assert contents(unbroken) == before
+    (tmp_path / "mine").write_text("precious")
+    with pytest.raises(DriftbayesError, match="not an empty directory"):
+        run(SMALL, tmp_path)
+    with pytest.raises(DriftbayesError, match="holds no run"):
+        resume(tmp_path)
+
+
+def test_a_time_step_too_large_is_refused_at_once(tmp_path):
+    with pytest.raises(DriftbayesError, match=r"the time step 0\.1 is too large"):
+        run(
+            SMALL.changed(dt=0.1, spin_up=0.0, record_every=0.4, duration=2.0),
+            tmp_path / "r",
+        )
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_flow_that_becomes_too_fast_stops_with_a_good_checkpoint(tmp_path):
+    config = SMALL.changed(start="rest", epsilon=2.0, spin_up=0.0, duration=40.0, particles=100)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DriftbayesWarning)
+        with pytest.raises(DriftbayesError, match="Run again with a time step below"):
+            run(config, tmp_path / "r")
+        with pytest.raises(DriftbayesError, match="Run again with a time step below"):
+            resume(tmp_path / "r")
+    with np.load(tmp_path / "r" / "checkpoint.npz") as file:
+        assert all(np.isfinite(file[name]).all() for name in ("zeta", "x", "waiting", "spectra"))
+    with xr.open_dataset(tmp_path / "r" / "diagnostics.nc") as rows:
+        assert len(rows["time"]) > 1
+        assert rows["cfl"].max() <= 0.34
+
+
+@pytest.mark.parametrize("how", ["cut", "flipped", "emptied"])
+def test_a_damaged_checkpoint_is_passed_over(unbroken, tmp_path, how):
+    def stop(done, total, row):
+        if done >= 200:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(SMALL, tmp_path / "r", progress=stop, checkpoint_seconds=0.0)
+    path = tmp_path / "r" / "checkpoint.npz"
+    raw = bytearray(path.read_bytes())
+    if how == "flipped":
+        raw[len(raw) // 2] ^= 0xFF
+    path.write_bytes(raw[: len(raw) // 2] if how == "cut" else raw if how == "flipped" else b"")
+    with pytest.warns(DriftbayesWarning, match="is damaged"):
+        resume(tmp_path / "r")
+    assert contents(tmp_path / "r") == contents(unbroken)
+
+
+def test_two_processes_do_not_share_a_directory(tmp_path):
+    import fcntl
+
+    def second(done, total, row):
+        with pytest.raises(DriftbayesError, match="another process"):
+            resume(tmp_path / "r")
+        with (tmp_path / "r" / ".lock").open() as file, pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    run(SMALL.changed(duration=0.4, spin_up=0.4), tmp_path / "r", progress=second)
+
+
+def test_a_full_disk_gets_a_sentence_and_the_run_goes_on_later(unbroken, command, tmp_path):
+    """A limit on the size of files, in kB, stands for the disk: writing fails the same way."""
+    folder = tmp_path / "r"
+    limited = ("bash", "-c", 'ulimit -f 8; exec "$@"', "limited")
+    process = command("run", *FLAGS, "-o", folder, prefix=limited)
+    _, errors = process.communicate()
+    assert process.returncode == 2, errors
+    assert "free some space" in errors.splitlines()[-1]
+    assert "Traceback" not in errors
+    again = command("resume", folder)
+    _, errors = again.communicate()
+    assert again.returncode == 0, errors
+    assert contents(folder) == contents(unbroken)
+
+
+def test_a_run_too_large_for_the_disk_is_refused_at_once(tmp_path):
+    config = SMALL.changed(particles=10**8, record_every=0.04, duration=4000.0)
+    with pytest.raises(DriftbayesError, match="GB free"):
+        run(config, Path(tmp_path) / "r", positions=np.broadcast_to(0.0, (10**8, 2)))
+    assert not (tmp_path / "r").exists()
