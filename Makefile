@@ -20,7 +20,11 @@ demo: setup
 	$(BIN)/driftbayes simulate langevin --gamma 1 --k 1 --particles 100 --steps 1000 --tau 0.1 --dim 2 --seed 1 -o demo/tracks.csv
 	$(BIN)/driftbayes compare demo/tracks.csv --tau 0.5
 	$(BIN)/driftbayes scan demo/tracks.csv --taus 0.1:20:20log -o demo/scan.nc
-	@echo "The paper's figures are demo/figure1.png and demo/figure2.png."
+	rm -rf demo/turbulence
+	$(BIN)/driftbayes turbulence run --preset tiny -o demo/turbulence
+	$(BIN)/driftbayes turbulence movie demo/turbulence -o demo/turbulence.gif
+	$(BIN)/driftbayes scan demo/turbulence --taus 0.1:10:12log -o demo/turbulence.nc
+	@echo "The paper's figures are demo/figure1.png and demo/figure2.png; particles in a turbulent flow, demo/turbulence.gif."
 
 test: setup
 	$(BIN)/python -m pytest

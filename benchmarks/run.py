@@ -12,6 +12,7 @@ jax.config.update("jax_enable_x64", True)
 from commands import commands  # noqa: E402
 from langevin import langevin_experiment, turbulence_size  # noqa: E402
 from passes import long_trajectories, statistics_pass  # noqa: E402
+from turbulence import flow_steps  # noqa: E402
 
 
 def main() -> None:
@@ -28,6 +29,7 @@ def main() -> None:
         "turbulence_size": turbulence_size(),
         "statistics_pass": statistics_pass(),
         "long_trajectories": long_trajectories(),
+        "flow_steps": flow_steps(),
     }
     text = json.dumps(result, indent=2)
     folder = Path("bench-results")

@@ -1,4 +1,4 @@
-"""One step of the two-dimensional flow against other codes, and the cost of its particles.
+"""One step of the two-dimensional flow against other codes.
 
 All in double precision, in the same run, many steps in one compiled loop; the codes take turns,
 so that a machine shared with others slows them all, and the best of several turns counts.
@@ -8,7 +8,6 @@ import importlib
 import importlib.metadata
 import time
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import equinox as eqx
@@ -23,7 +22,6 @@ from driftbayes.turbulence.forcing import Forcing
 from driftbayes.turbulence.grid import Grid
 from driftbayes.turbulence.interpolation import INTERPOLATIONS
 from driftbayes.turbulence.march import begin, march
-from driftbayes.turbulence.particles import seed_particles
 from driftbayes.turbulence.start import paper_start
 from driftbayes.turbulence.state import FlowState
 
@@ -54,46 +52,6 @@ def flow_steps() -> dict[str, Any]:
             for name, seconds in best.items()
         }
     return result
-
-
-def particle_cost() -> dict[str, Any]:
-    """Nanoseconds per particle and evaluation of the velocity; growth with the grid and with them.
-
-    A pair of steps evaluates each particle's velocity four times; what the flow costs alone is
-    taken off. A spline's transforms, which do not depend on the particles, are counted with them.
-    """
-    by_number = [
-        _particles(256, number, name)
-        for name in INTERPOLATIONS
-        for number in (1_000, 10_000, 100_000, 1_000_000)
-    ]
-    by_grid = [_particles(n, 100_000, name) for name in INTERPOLATIONS for n in (64, 256, 1024)]
-    return {"by_number_of_particles": by_number, "by_grid": by_grid}
-
-
-def _particles(n: int, n_particles: int, name: str) -> dict[str, Any]:
-    n_pairs = max(2, min(32, 256 * 256 * 8 // (n * n), 400_000 // n_particles))
-    alone, together = (
-        _pair_seconds(n, 0, "bilinear", 8),
-        _pair_seconds(n, n_particles, name, n_pairs),
-    )
-    return {
-        "interpolation": name,
-        "grid": n,
-        "particles": n_particles,
-        "ms_per_pair_of_steps": 1e3 * together,
-        "ms_per_pair_of_the_flow": 1e3 * alone,
-        "ns_per_particle_and_evaluation": 1e9 * (together - alone) / (4 * n_particles),
-    }
-
-
-@cache
-def _pair_seconds(n: int, n_particles: int, name: str, n_pairs: int) -> float:
-    flow, state = _flow(Grid(n))
-    interpolation = INTERPOLATIONS[name]
-    state, x = begin(flow, state, seed_particles(n_particles, seed=1), interpolation)
-    run = (lambda: march(flow, state, x, interpolation, 1, n_pairs), n_pairs)
-    return _best_in_turns({name: run}, turns=3)[name]
 
 
 def _best_in_turns(runs: dict[str, _Run], turns: int = 4) -> dict[str, float]:

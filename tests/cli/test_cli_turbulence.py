@@ -1,5 +1,6 @@
 """The turbulence commands, as a person sees them."""
 
+import jax
 import pytest
 from PIL import Image
 
@@ -16,6 +17,13 @@ SMALL = (
     *("--particles", "50", "--record-every", "0.04", "--diagnose-every", "0.4"),
     *("--snapshot-every", "0.4"),
 )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def usual_promotion():
+    """JAX's own rules of promotion, as in the tests of the simulator."""
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -41,37 +49,37 @@ def test_what_the_parser_knows_is_what_the_simulator_knows():
     assert {*command._NUMBERS, *command._CHOICES, "truncate"} == fields
 
 
-def test_a_run_says_what_came_of_it_and_what_to_do_next(type_in, tmp_path):
-    answer = type_in("turbulence", "run", *SMALL, "-o", tmp_path / "r")
+def test_a_run_says_what_came_of_it_and_what_to_do_next(ask, tmp_path):
+    answer = ask("turbulence", "run", *SMALL, "-o", tmp_path / "r")
     assert answer.code == 0
     assert "160 steps to t = 1.6" in answer.out
     assert "eddy_turnover_time" in answer.out
     assert "driftbayes scan" in answer.err
 
 
-def test_scan_takes_the_directory_of_a_run(type_in, finished):
-    answer = type_in("scan", finished, "--taus", "0.04,0.08", "--json")
+def test_scan_takes_the_directory_of_a_run(ask, finished):
+    answer = ask("scan", finished, "--taus", "0.04,0.08", "--json")
     assert answer.code == 0
-    assert [row["tau"] for row in answer.json["scan"]] == pytest.approx([0.04, 0.08])
+    assert [row["tau"] for row in answer.json] == pytest.approx([0.04, 0.08])
 
 
-def test_the_film_has_a_frame_for_every_snapshot(type_in, finished, tmp_path):
-    answer = type_in("turbulence", "movie", finished, "-o", tmp_path / "film.gif")
+def test_the_film_has_a_frame_for_every_snapshot(ask, finished, tmp_path):
+    answer = ask("turbulence", "movie", finished, "-o", tmp_path / "film.gif")
     assert answer.code == 0
     with Image.open(tmp_path / "film.gif") as film:
         assert film.n_frames == 5
         assert film.size == (720, 720)
 
 
-def test_particles_start_where_a_table_says(type_in, tmp_path):
+def test_particles_start_where_a_table_says(ask, tmp_path):
     (tmp_path / "where.csv").write_text("x,y\n1,2\n3,4\n")
     numbers = [word for word in SMALL if word not in ("--particles", "50")]
-    answer = type_in(
+    answer = ask(
         *("turbulence", "run", *numbers, "--positions", tmp_path / "where.csv"),
         *("-o", tmp_path / "r"),
     )
     assert answer.code == 0
-    found = type_in("info", tmp_path / "r", "--json").json
+    found = ask("info", tmp_path / "r", "--json").json
     assert found["n_trajectories"] == 2
 
 
@@ -88,9 +96,9 @@ def test_particles_start_where_a_table_says(type_in, tmp_path):
         (("movie", "nowhere", "--fps", "0"), "--fps"),
     ],
 )
-def test_a_slip_gets_a_sentence(type_in, tmp_path, monkeypatch, arguments, sentence):
+def test_a_slip_gets_a_sentence(ask, tmp_path, monkeypatch, arguments, sentence):
     monkeypatch.chdir(tmp_path)
-    answer = type_in("turbulence", *arguments)
+    answer = ask("turbulence", *arguments)
     assert answer.code == 2
     assert sentence in answer.err
     assert len(answer.err.strip().splitlines()) == 1

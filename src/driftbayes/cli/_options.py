@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
     """The file, and how to read it."""
-    parser.add_argument("file", type=Path, help="trajectories: CSV, Parquet or NetCDF")
+    parser.add_argument(
+        "file",
+        type=Path,
+        help="trajectories: CSV, Parquet, NetCDF, or the directory of a turbulence run",
+    )
     group = parser.add_argument_group("reading")
     group.add_argument(
         "--columns",

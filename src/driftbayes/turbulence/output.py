@@ -30,6 +30,7 @@ DIAGNOSTICS, SPECTRA = "diagnostics.nc", "spectra.nc"
 
 # Chunks of about this size: large enough for a disk, small enough for a reader's memory.
 _CHUNK_BYTES = 8 * 2**20
+_WAITING_BYTES = 2**29
 _COLUMNS = ("x", "y", "u", "v")
 _SPECTRA = ("energy", "enstrophy", "transfer", "flux")
 
@@ -138,8 +139,9 @@ class RunOutput:
         """Particles and records in a chunk: all particles if a few hundred records then fit."""
         config = self.config
         particles = min(config.particles, 2**16)
-        records = max(_CHUNK_BYTES // (8 * particles), 1)
-        return particles, min(records, config.n_records)
+        # Records wait in memory until a chunk is full, those of all particles.
+        records = min(_CHUNK_BYTES // (8 * particles), _WAITING_BYTES // (32 * config.particles))
+        return particles, min(max(records, 1), config.n_records)
 
     @property
     def records_per_chunk(self) -> int:
