@@ -338,7 +338,7 @@ def test_every_command_knows_its_formats(command, ask, tmp_path):
 def test_a_directory_is_not_a_file(command, ask, tmp_path):
     (tmp_path / "tracks.csv").mkdir()
     found = refused(ask(command, tmp_path / "tracks.csv", *COMMANDS[command]))
-    assert found.endswith("is a directory, expected a file")
+    assert "'tracks.csv' is a directory, expected a file, or the directory of a turbulence" in found
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".nc"])

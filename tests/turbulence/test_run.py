@@ -182,7 +182,7 @@ def test_a_run_without_particles_or_snapshots_is_a_run(tmp_path):
     folder = run(SMALL.changed(particles=0, snapshot_every=0.0), tmp_path / "r")
     assert not (folder / "trajectories.zarr").exists()
     assert (folder / "diagnostics.nc").exists()
-    with pytest.raises(DriftbayesError, match="without a Zarr store"):
+    with pytest.raises(DriftbayesError, match="is a directory, expected a file"):
         read_trajectories(folder)
 
 
@@ -238,6 +238,29 @@ def test_a_damaged_checkpoint_is_passed_over(unbroken, tmp_path, how):
     with pytest.warns(DriftbayesWarning, match="is damaged"):
         resume(tmp_path / "r")
     assert contents(tmp_path / "r") == contents(unbroken)
+
+
+def test_a_run_killed_while_it_was_born_is_begun_anew(unbroken, tmp_path):
+    run(SMALL, tmp_path / "r")
+    for name in ("config.json", "checkpoint.npz", "diagnostics.nc", "spectra.nc"):
+        (tmp_path / "r" / name).unlink()
+    run(SMALL, tmp_path / "r")
+    assert contents(tmp_path / "r") == contents(unbroken)
+
+
+def test_a_run_that_was_tampered_with_gets_a_sentence(tmp_path):
+    folder = run(SMALL.changed(duration=0.4, spin_up=0.4, snapshot_every=0.0), tmp_path / "r")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "config": {"grid": 64, "dt": 0.01}}))
+    with pytest.raises(DriftbayesError, match="of another grid"):
+        resume(folder)
+    (folder / "config.json").write_text("{}")
+    with pytest.raises(DriftbayesError, match=r"config\.json in .* cannot be read"):
+        resume(folder)
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "positions.npy").write_bytes(b"nothing")
+    with pytest.raises(DriftbayesError, match=r"positions\.npy in .* cannot be read"):
+        resume(folder)
 
 
 def test_two_processes_do_not_share_a_directory(tmp_path):

@@ -47,8 +47,8 @@ def read_zarr(
     store = store_of(path)
     if store is None:
         msg = (
-            f"{str(path)!r} is a directory without a Zarr store in it; name a file, or the "
-            "directory of a turbulence run that has particles"
+            f"{Path(path).name!r} is a directory, expected a file, or the directory of a "
+            "turbulence run with particles"
         )
         raise DriftbayesError(msg)
     if columns:

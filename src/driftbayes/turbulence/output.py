@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from driftbayes._version import __version__
 from driftbayes.errors import DriftbayesError
 from driftbayes.storage import atomic_path
-from driftbayes.storage.zarr import ZarrArray, create_group, is_group, open_array
+from driftbayes.storage.zarr import ZarrArray, create_group, open_array
 from driftbayes.turbulence.config import RunConfig
 from driftbayes.turbulence.grid import Grid
 from driftbayes.turbulence.spectra import shells
@@ -200,5 +200,5 @@ class RunOutput:
 
     @property
     def exists(self) -> bool:
-        """Whether the directory holds anything of a run."""
-        return (self.directory / CONFIG).exists() or is_group(self.directory / TRAJECTORIES)
+        """Whether the directory holds a run."""
+        return (self.directory / CONFIG).exists()

@@ -30,7 +30,13 @@ from driftbayes.turbulence.config import RunConfig
 from driftbayes.turbulence.flow import Flow
 from driftbayes.turbulence.interpolation import INTERPOLATIONS
 from driftbayes.turbulence.march import begin, look, march
-from driftbayes.turbulence.output import RunOutput, read_config, versions
+from driftbayes.turbulence.output import (
+    SNAPSHOTS,
+    TRAJECTORIES,
+    RunOutput,
+    read_config,
+    versions,
+)
 from driftbayes.turbulence.particles import seed_particles
 from driftbayes.turbulence.spectra import shells, spectra
 from driftbayes.turbulence.start import STARTS
@@ -76,7 +82,7 @@ def run(
             f"{folder}`, or choose another directory"
         )
         raise DriftbayesError(msg)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if folder.exists() and not _is_free(folder):
         msg = f"{str(folder)!r} exists and is not an empty directory; choose another name"
         raise DriftbayesError(msg)
     seeds = _seeds(config, positions)
@@ -107,8 +113,18 @@ def resume(
     _compare_versions(stored.get("versions", {}))
     flow, output = config.flow(), RunOutput(folder, config)
     with _locked(folder):
-        seeds = np.load(folder / _POSITIONS, allow_pickle=False)
+        try:
+            seeds = np.load(folder / _POSITIONS, allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            msg = f"{_POSITIONS} in {str(folder)!r} cannot be read: {error}; start the run anew"
+            raise DriftbayesError(msg) from error
         checkpoint = load_checkpoint(folder) or _beginning(flow, config)
+        if checkpoint.state.zeta.shape != flow.grid.shape:
+            msg = (
+                f"the checkpoint in {str(folder)!r} is of another grid than config.json says; put "
+                "the configuration back as it was"
+            )
+            raise DriftbayesError(msg)
         _Runner(flow, config, output, seeds, checkpoint_seconds, progress).go(checkpoint)
     return folder
 
@@ -268,6 +284,12 @@ def _beginning(flow: Flow, config: RunConfig) -> Checkpoint:
         rows=np.zeros((0, len(_ROW))),
         spectra=np.zeros((0, 4, int(shells(flow.grid).max()) + 1)),
     )
+
+
+def _is_free(folder: Path) -> bool:
+    """Whether a directory is empty, or holds no more than a run that was killed being born."""
+    ours = {_POSITIONS, _LOCK, TRAJECTORIES, SNAPSHOTS}
+    return folder.is_dir() and {path.name for path in folder.iterdir()} <= ours
 
 
 def _seeds(config: RunConfig, positions: ArrayLike | None) -> NDArray[np.float64]:
