@@ -251,7 +251,8 @@ def test_a_run_killed_while_it_was_born_is_begun_anew(unbroken, tmp_path):
 def test_a_run_that_was_tampered_with_gets_a_sentence(tmp_path):
     folder = run(SMALL.changed(duration=0.4, spin_up=0.4, snapshot_every=0.0), tmp_path / "r")
     config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "config": {"grid": 64, "dt": 0.01}}))
+    other = {**config, "config": {**config["config"], "grid": 64}}
+    (folder / "config.json").write_text(json.dumps(other))
     with pytest.raises(DriftbayesError, match="of another grid"):
         resume(folder)
     (folder / "config.json").write_text("{}")
