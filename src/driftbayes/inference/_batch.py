@@ -152,8 +152,8 @@ def _over_priors(
 def _quickly_compiled(*, cheap: bool) -> Callable[..., Any]:
     """One after another over priors, compiled with less effort if the compiler takes the hint.
 
-    For one data set most of the time goes into compiling. These switches halve that and cost a
-    tenth in speed; a compiler that does not know them says so.
+    For one data set most of the time goes into compiling. These switches halve that and cost
+    some speed; a compiler that does not know them says so.
 
     Args:
         cheap: Whether running takes milliseconds, so that slow code compiled at once is best.
