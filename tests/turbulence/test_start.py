@@ -37,7 +37,7 @@ def test_the_papers_field_decays_by_the_known_amount(papers):
     end = evolved(_decaying(grid), zeta, 200).zeta
     assert_allclose(energy_mean(grid, end), 0.49611, atol=5e-6)
     # The notes have 97.7, to three digits; AB3 gives 97.649, which rounds to 97.6. The target is
-    # this code's own Runge--Kutta value, itself within 0.05 of the notes' (the slow test below): halving
+    # this code's own Runge--Kutta value, within 0.05 of the notes' (the slow test below); halving
     # the time step, too, brings AB3 to 97.672.
     assert_allclose(enstrophy_mean(grid, end), 97.668, atol=0.05)
 
