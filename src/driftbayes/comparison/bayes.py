@@ -14,6 +14,7 @@ import numpy as np
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Batch, Evidence, Hypothesis, Method, evidence_batch
 from driftbayes.inference.laplace import Coords
+from driftbayes.likelihood import ReducedDisplacements
 from driftbayes.sampling import Displacements
 
 # Kass and Raftery (1995): 2 ln K of 2, 6 and 10.
@@ -200,7 +201,7 @@ class Comparison:
 
 def compare(
     hypotheses: Sequence[Hypothesis],
-    data: Displacements,
+    data: Displacements | ReducedDisplacements,
     *,
     method: Method = "auto",
     coords: Coords = "natural",
@@ -246,7 +247,7 @@ def compare(
 
 def comparison_of(
     evidences: Sequence[Evidence],
-    data: Displacements,
+    data: Displacements | ReducedDisplacements,
     prior_probabilities: Sequence[float] | None = None,
     sensitivity: tuple[Mapping[str, Any], ...] = (),
 ) -> Comparison:

@@ -31,7 +31,7 @@ from driftbayes.inference import (
     evidence_batch,
 )
 from driftbayes.inference.laplace import Coords
-from driftbayes.likelihood import SecondMoments
+from driftbayes.likelihood import ReducedDisplacements, SecondMoments
 from driftbayes.sampling import Displacements, Gaps, Windows, displacements, snap_taus
 from driftbayes.trajectories import Trajectories
 
@@ -192,7 +192,7 @@ def scan(
 
 
 def scan_displacements(
-    many: Sequence[Displacements],
+    many: Sequence[Displacements | ReducedDisplacements],
     hypotheses: Sequence[Hypothesis],
     *,
     method: Method = "auto",
@@ -200,7 +200,16 @@ def scan_displacements(
     prior_probabilities: Sequence[float] | None = None,
     progress: Progress | None = None,
 ) -> Scan:
-    """Compare hypotheses on several sets of displacements, one per tau, in one computation."""
+    """Compare hypotheses on several sets of displacements, one per tau, in one computation.
+
+    Args:
+        many: Displacements, whole or reduced to their second moments.
+        hypotheses: Model families with their priors, the same at every tau.
+        method: "auto" integrates exactly; "laplace" is the paper's approximation.
+        coords: Coordinates of Laplace's method.
+        prior_probabilities: Probabilities of the models before the data.
+        progress: Called with a stage, how many are done, and of how many.
+    """
     check_names(hypotheses)
     check_prior_probabilities(prior_probabilities, len(hypotheses))
     if not many:

@@ -17,6 +17,7 @@ import numpy as np
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.likelihood.moments import SecondMoments, stack_moments
+from driftbayes.likelihood.reduced import ReducedDisplacements
 from driftbayes.models import Data, prepare
 from driftbayes.sampling import Displacements
 
@@ -43,7 +44,7 @@ class Batch:
     is_stacked: bool = False
 
     @classmethod
-    def of(cls, data: Displacements, engine: Any = "auto") -> "Batch":
+    def of(cls, data: Displacements | ReducedDisplacements, engine: Any = "auto") -> "Batch":
         """One data set; a second method applied to the same one finds it prepared."""
         if engine != "auto":
             return cls(prepare(data, engine=engine), (data.tau,), (data.fingerprint,))
@@ -86,7 +87,7 @@ class Batch:
 
 
 # Forgotten with the displacements they were made from.
-_PREPARED: WeakKeyDictionary[Displacements, Batch] = WeakKeyDictionary()
+_PREPARED: WeakKeyDictionary[Displacements | ReducedDisplacements, Batch] = WeakKeyDictionary()
 
 
 def run_batch(

@@ -1,6 +1,13 @@
 """The statistics engine: one pass over the data, then a likelihood of the same cost for any."""
 
-__all__ = ["MEMORY", "SecondMoments", "moments_terms", "second_moments", "stack_moments"]
+__all__ = [
+    "MEMORY",
+    "SecondMoments",
+    "diagonal_sums",
+    "moments_terms",
+    "second_moments",
+    "stack_moments",
+]
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -19,7 +26,7 @@ from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray
 
 # Made in NumPy, handed to JAX whole: converting each small array would cost more than the pass.
-AnyArray: TypeAlias = Array | NDArray[Any]
+AnyArray: TypeAlias = Array | np.ndarray
 
 # Runs longer than this are predicted from their last MEMORY - 1 steps only. The innovations of
 # integrated velocities forget at least as fast as (2 - sqrt 3)^lag, so that 32 steps leave 1e-18.
@@ -95,7 +102,7 @@ def second_moments(data: Displacements, memory: int = MEMORY) -> SecondMoments:
     for length in np.flatnonzero(np.bincount(capped)):
         members = starts[capped == length]
         form = np.zeros((size, size))
-        form[:length, :length] = _diagonal_sums(_window_moment(data.dx, members, int(length)))
+        form[:length, :length] = diagonal_sums(_window_moment(data.dx, members, int(length)))
         forms.append(form)
         orders.append(int(length) - 1)
         paired.append(1.0)
@@ -138,7 +145,7 @@ def stack_moments(many: Sequence[SecondMoments]) -> SecondMoments:
     )
 
 
-def _diagonal_sums(moment: FloatArray) -> FloatArray:
+def diagonal_sums(moment: FloatArray) -> FloatArray:
     """T with T[p, q] the sum of the elements from (p, q) on along the diagonal."""
     sums = moment.copy()
     for p in range(len(moment) - 2, -1, -1):

@@ -17,6 +17,7 @@ from driftbayes.jax_typing import Key, Scalar, ScalarLike
 from driftbayes.likelihood import (
     GaussianTerms,
     PaddedSteps,
+    ReducedDisplacements,
     SecondMoments,
     dense_terms,
     kalman_terms,
@@ -149,7 +150,7 @@ class AbstractModel(eqx.Module):
         return jnp.moveaxis(positions, 0, 1)
 
 
-def prepare(data: Displacements, *, engine: Engine = "auto") -> Data:
+def prepare(data: Displacements | ReducedDisplacements, *, engine: Engine = "auto") -> Data:
     """What the chosen engine needs to know of the data, computed once.
 
     Args:
@@ -163,6 +164,11 @@ def prepare(data: Displacements, *, engine: Engine = "auto") -> Data:
             'jax.config.update("jax_enable_x64", True) first, or set JAX_ENABLE_X64=1'
         )
         raise DriftbayesError(msg)
+    if isinstance(data, ReducedDisplacements):
+        if engine not in ("auto", "moments"):
+            msg = f"of reduced displacements only the second moments are left, not for {engine!r}"
+            raise DriftbayesError(msg)
+        return data.second_moments()
     if engine == "auto":
         engine = "moments" if data.is_regular else "kalman"
     if engine == "moments":
