@@ -18,7 +18,7 @@ from driftbayes.errors import DriftbayesError, DriftbayesWarning
 from driftbayes.io import read_trajectories
 from driftbayes.storage.zarr import open_array
 from driftbayes.turbulence.config import RunConfig
-from driftbayes.turbulence.run import resume, run
+from driftbayes.turbulence.run import CFL_LIMIT, CFL_START, resume, run
 
 SMALL = RunConfig(
     grid=32,
@@ -219,7 +219,7 @@ def test_a_flow_that_becomes_too_fast_stops_with_a_good_checkpoint(tmp_path):
         assert all(np.isfinite(file[name]).all() for name in ("zeta", "x", "waiting", "spectra"))
     with xr.open_dataset(tmp_path / "r" / "diagnostics.nc") as rows:
         assert len(rows["time"]) > 1
-        assert rows["cfl"].max() <= 0.34
+        assert rows["cfl"].max() <= CFL_LIMIT
 
 
 @pytest.mark.parametrize("how", ["cut", "flipped", "emptied"])
@@ -296,3 +296,62 @@ def test_a_run_too_large_for_the_disk_is_refused_at_once(tmp_path):
     with pytest.raises(DriftbayesError, match="GB free"):
         run(config, Path(tmp_path) / "r", positions=np.broadcast_to(0.0, (10**8, 2)))
     assert not (tmp_path / "r").exists()
+
+
+def test_a_run_begins_where_another_ended(unbroken, tmp_path):
+    config = SMALL.changed(start="given", spin_up=0.0, seed=9)
+    folder = run(config, tmp_path / "r", start_from=unbroken)
+    with np.load(unbroken / "checkpoint.npz") as last:
+        ended = np.fft.irfft2(last["zeta"])
+    begun = open_array(folder / "snapshots.zarr", "vorticity").read_chunk((0, 0, 0))[0]
+    assert_allclose(begun, ended, rtol=1e-6, atol=1e-6 * np.abs(ended).max())
+    with xr.open_dataset(folder / "diagnostics.nc") as rows:
+        assert float(rows["time"][0]) == 0.0
+
+
+def test_a_given_start_is_found_again_by_a_run_that_was_stopped_at_once(unbroken, tmp_path):
+    config = SMALL.changed(start="given", spin_up=0.0, seed=9)
+    whole = run(config, tmp_path / "whole", start_from=unbroken)
+
+    def stop(done, total, row):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(config, tmp_path / "cut", start_from=unbroken, progress=stop)
+    assert not (tmp_path / "cut" / "checkpoint.npz").exists()
+    resume(tmp_path / "cut")
+    first, second = (read_trajectories(tmp_path / name) for name in ("whole", "cut"))
+    assert first.fingerprint == second.fingerprint
+    assert whole.exists()
+
+
+def test_a_given_start_is_refused_without_its_run_and_on_another_grid(unbroken, tmp_path):
+    given = SMALL.changed(start="given")
+    with pytest.raises(DriftbayesError, match="go together"):
+        run(given, tmp_path / "r")
+    with pytest.raises(DriftbayesError, match="go together"):
+        run(SMALL, tmp_path / "r", start_from=unbroken)
+    with pytest.raises(DriftbayesError, match="is on another grid"):
+        run(given.changed(grid=64), tmp_path / "r", start_from=unbroken)
+    with pytest.raises(DriftbayesError, match="has no checkpoint"):
+        run(given, tmp_path / "r", start_from=tmp_path)
+    assert not (tmp_path / "r").exists()
+
+
+def test_the_limit_at_the_start_is_that_of_a_uniform_flow():
+    """ζ⁺ = f (ζ + dt/12 (23 N₀ − 16 N₁ + 5 N₂)) with N = iuk ζ grows from 0.324 on."""
+    theta = np.linspace(0.5, np.pi, 800)
+    excess = np.maximum(theta - 0.65 * np.pi, 0)
+    damping = np.exp(-23.6 * excess**4)
+
+    def growth(cfl):
+        z = 1j * cfl * theta
+        factors = np.stack(
+            [np.ones_like(z), -damping * (1 + 23 / 12 * z), damping * 16 / 12 * z]
+            + [-damping * 5 / 12 * z],
+            axis=-1,
+        )
+        return max(np.abs(np.roots(row)).max() for row in factors)
+
+    assert growth(0.3235) <= 1 + 1e-12 < growth(0.3255)
+    assert CFL_START < 0.3245

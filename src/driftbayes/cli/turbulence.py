@@ -85,6 +85,12 @@ def _add_run(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
         metavar="CSV",
         help="where to release the particles: a table with columns x, y (default: uniformly)",
     )
+    parser.add_argument(
+        "--start-from",
+        type=Path,
+        metavar="DIR",
+        help="begin from the last state of another run on the same grid; time begins at 0 again",
+    )
     _add_checkpoint(parser)
     parser.set_defaults(run=_run)
 
@@ -108,7 +114,7 @@ def _run(args: argparse.Namespace) -> int:
     from driftbayes.cli._jax import prepare_jax
 
     prepare_jax()
-    from driftbayes.turbulence.config import RunConfig
+    from driftbayes.turbulence.config import GIVEN, RunConfig
     from driftbayes.turbulence.run import run
 
     given = {
@@ -122,12 +128,18 @@ def _run(args: argparse.Namespace) -> int:
     if args.positions is not None:
         positions = _read_positions(args.positions)
         given.setdefault("particles", len(positions))
+    if args.start_from is not None:
+        if args.start is not None:
+            msg = "--start and --start-from exclude each other; give one of them"
+            raise DriftbayesError(msg)
+        given["start"] = GIVEN
     config = RunConfig.preset(args.preset, **given)
     with _progress() as progress:
         run(
             config,
             args.output,
             positions=positions,
+            start_from=args.start_from,
             checkpoint_seconds=args.checkpoint_every,
             progress=progress,
         )

@@ -1,6 +1,6 @@
 """What a run is asked to do: one record, checked once, stored as JSON."""
 
-__all__ = ["PRESETS", "RunConfig"]
+__all__ = ["GIVEN", "PRESETS", "RunConfig"]
 
 import math
 from collections.abc import Mapping
@@ -16,6 +16,8 @@ from driftbayes.turbulence.interpolation import INTERPOLATIONS
 from driftbayes.turbulence.start import STARTS
 from driftbayes.turbulence.threefry import key_words
 
+# A start that is not made but taken over from another run.
+GIVEN = "given"
 # A time is a whole number of steps if it is within this of one, relative to a step.
 _STEP_TOLERANCE = 1e-6
 
@@ -50,7 +52,7 @@ class RunConfig:
         precision: "double" or "single".
         interpolation: "bilinear" (the paper's), "cubic" or "quintic".
         seed: Of the forcing, the particles and a random start.
-        start: "paper", "random" or "rest".
+        start: "paper", "random", "rest", or "given": the last state of another run.
         start_energy: Mean energy per unit area at the start.
     """
 
@@ -86,7 +88,7 @@ class RunConfig:
         _check_choice("filter", self.filter, get_args(Filter))
         _check_choice("precision", self.precision, get_args(Precision))
         _check_choice("interpolation", self.interpolation, INTERPOLATIONS)
-        _check_choice("start", self.start, STARTS)
+        _check_choice("start", self.start, (*STARTS, GIVEN))
         for name in ("dt", "record_every", "diagnose_every"):
             _check_number(self, name, above_zero=True)
         for name in (

@@ -6,9 +6,8 @@ import json
 import platform
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from driftbayes._version import __version__
 from driftbayes.errors import DriftbayesError
 from driftbayes.storage import atomic_path
+from driftbayes.storage.netcdf import write_netcdf
 from driftbayes.storage.zarr import ZarrArray, create_group, open_array
 from driftbayes.turbulence.config import RunConfig
 from driftbayes.turbulence.grid import Grid
@@ -192,11 +192,7 @@ class RunOutput:
             "driftbayes_version": __version__,
             "provenance": json.dumps({"simulated": "turbulence", **self.config.to_json()}),
         }
-        engine: Literal["h5netcdf", "scipy"] = "h5netcdf" if find_spec("h5netcdf") else "scipy"
-        # By way of the memory: a file on a full disk is then given up, not half-written.
-        with atomic_path(self.directory / name) as temporary:
-            encoding = {str(key): {"_FillValue": None} for key in dataset.variables}
-            temporary.write_bytes(dataset.to_netcdf(engine=engine, encoding=encoding))
+        write_netcdf(dataset, self.directory / name)
 
     @property
     def exists(self) -> bool:
