@@ -81,7 +81,7 @@ def test_thinning_divides_the_log_likelihood(both):
     whole, third = (theta.log_likelihood(prepare(d)) for d in (reduced, reduced.thinned(3.0)))
     assert_allclose(third, whole / 3, rtol=1e-12)
     assert reduced.thinned(3.0).fingerprint != reduced.fingerprint
-    with pytest.raises(DriftbayesError, match="1 or more, got 0.5"):
+    with pytest.raises(DriftbayesError, match=r"1 or more, got 0\.5"):
         reduced.thinned(0.5)
 
 

@@ -347,8 +347,12 @@ def test_the_limit_at_the_start_is_that_of_a_uniform_flow():
     def growth(cfl):
         z = 1j * cfl * theta
         factors = np.stack(
-            [np.ones_like(z), -damping * (1 + 23 / 12 * z), damping * 16 / 12 * z]
-            + [-damping * 5 / 12 * z],
+            [
+                np.ones_like(z),
+                -damping * (1 + 23 / 12 * z),
+                damping * 16 / 12 * z,
+                -damping * 5 / 12 * z,
+            ],
             axis=-1,
         )
         return max(np.abs(np.roots(row)).max() for row in factors)

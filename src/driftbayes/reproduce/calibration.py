@@ -2,7 +2,6 @@
 
 __all__ = ["Calibration", "run_calibration", "write_calibration"]
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +14,9 @@ from jaxtyping import Array
 
 from driftbayes._version import __version__
 from driftbayes.inference import Batch, Hypothesis, Method, evidence_batch
-from driftbayes.io import atomic_path
 from driftbayes.models import Brownian, Langevin
 from driftbayes.priors import Exponential
+from driftbayes.reproduce.folder import make_folder, write_figure, write_json
 from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray
 
@@ -124,14 +123,10 @@ def run_calibration(
 
 
 def write_calibration(result: Calibration, directory: Path) -> list[Path]:
-    """Write the reliability curve as PNG and its numbers as JSON."""
-    directory.mkdir(parents=True, exist_ok=True)
-    numbers, picture = directory / "calibration.json", directory / "calibration.png"
-    with atomic_path(numbers) as path:
-        path.write_text(json.dumps(result.to_json(), indent=2))
-    with atomic_path(picture) as path:
-        _figure(result).savefig(path)
-    return [numbers, picture]
+    """Write the reliability curve as PNG and PDF, and its numbers as JSON."""
+    make_folder(directory)
+    numbers = write_json(result.to_json(), directory / "calibration.json")
+    return [numbers, *write_figure(_figure(result), directory / "calibration")]
 
 
 def _prior_predictive(hypothesis: Hypothesis, key: Array, n: int) -> list[Displacements]:

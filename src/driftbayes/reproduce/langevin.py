@@ -1,8 +1,7 @@
 """Section 4 of the paper: both models on data from the Langevin model itself."""
 
-__all__ = ["Claim", "LangevinExperiment", "run_experiment", "simulate_data", "write_experiment"]
+__all__ = ["LangevinExperiment", "run_experiment", "simulate_data", "write_experiment"]
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,12 +12,13 @@ import numpy as np
 from jaxtyping import Array
 
 from driftbayes.comparison import Scan, scan_displacements
-from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
 from driftbayes.io import atomic_path, write_scan
 from driftbayes.jax_typing import Key
 from driftbayes.models import Brownian, Langevin
 from driftbayes.priors import Exponential
+from driftbayes.reproduce.claims import Claim, yes
+from driftbayes.reproduce.folder import make_folder, write_figure, write_json
 from driftbayes.reproduce.langevin_figures import (
     Truths,
     factors_figure,
@@ -34,16 +34,6 @@ GAMMA = K = 1.0
 N_PARTICLES, N_STEPS, N_DIM = 100, 10, 3
 TAUS = np.geomspace(1e-2, 1e2, 100)
 PAIR = "langevin:brownian"
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A statement of the paper beside what this run finds."""
-
-    claim: str
-    paper: str
-    ours: str
-    agrees: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,32 +82,32 @@ class LangevinExperiment:
                 "nowhere"
                 if kappa is None
                 else f"tau ≥ {kappa.tau_min:.3g}, kappa = {kappa.value:.3f} ± {kappa.sd:.3f}",
-                _yes(kappa is not None and 3 < kappa.tau_min < 30 and abs(kappa.value - 1) < 0.1),
+                yes(kappa is not None and 3 < kappa.tau_min < 30 and abs(kappa.value - 1) < 0.1),
             ),
             Claim(
                 "gamma is well identified until tau is large, then its error grows",
                 "figure 1",
                 f"sd {np.median(sd[tau < 1]):.2f} for tau < 1, {np.median(sd[large]):.2f} for ≥ 30",
-                _yes(np.median(sd[large]) > 5 * np.median(sd[tau < 1])),
+                yes(np.median(sd[large]) > 5 * np.median(sd[tau < 1])),
             ),
             Claim(
                 "the mode of gamma decays to zero as tau grows",
                 "figure 1",
                 f"median mode {np.median(mode[tau < 1]):.2f} for tau < 1, "
                 f"{np.median(mode[tau > 60]):.2f} for > 60",
-                _yes(np.median(mode[tau > 60]) < 0.7),
+                yes(np.median(mode[tau > 60]) < 0.7),
             ),
             Claim(
                 "Langevin is preferred over a significant range of tau",
                 "large positive ln K",
                 f"ln K > 5 up to tau = {strong.max():.3g}, at most {exact.max():.0f}",
-                _yes(strong.max() > 1 and exact.max() > 1000),
+                yes(strong.max() > 1 and exact.max() > 1000),
             ),
             Claim(
                 "|ln K| < 1 is typical at large tau (by Laplace, as in the paper)",
                 "figure 2",
                 f"{np.mean(np.abs(laplace[large]) < 1):.0%} of tau ≥ 30",
-                _yes(np.mean(np.abs(laplace[large]) < 1) > 0.5),
+                yes(np.mean(np.abs(laplace[large]) < 1) > 0.5),
             ),
             Claim(
                 "the same by exact integration",
@@ -130,16 +120,14 @@ class LangevinExperiment:
                 "figure 2",
                 f"ln Occam {occam['brownian'][large].mean():.2f} ± "
                 f"{occam['brownian'][large].std():.2f} for tau ≥ 30",
-                _yes(occam["brownian"][large].std() < 0.2),
+                yes(occam["brownian"][large].std() < 0.2),
             ),
             Claim(
                 "Langevin's Occam factor rises at large tau",
                 "figure 2",
                 f"ln Occam {np.median(occam['langevin'][tau < 3]):.2f} for tau < 3, "
                 f"{np.median(occam['langevin'][tau > 60]):.2f} for > 60",
-                _yes(
-                    np.median(occam["langevin"][tau > 60]) > np.median(occam["langevin"][tau < 3])
-                ),
+                yes(np.median(occam["langevin"][tau > 60]) > np.median(occam["langevin"][tau < 3])),
             ),
             Claim(
                 "Laplace's method is accurate",
@@ -204,14 +192,7 @@ def run_experiment(seed: int = 0) -> LangevinExperiment:
 
 def write_experiment(result: LangevinExperiment, directory: Path) -> list[Path]:
     """Write figures 1 and 2 as PNG and PDF, the scans as NetCDF, the numbers as CSV, the claims."""
-    if directory.exists() and not directory.is_dir():
-        msg = f"'{directory}' is a file, expected a directory to write to; choose another with -o"
-        raise DriftbayesError(msg)
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        msg = f"cannot make the directory '{directory}': {error.strerror}; choose another with -o"
-        raise DriftbayesError(msg) from error
+    make_folder(directory)
     exact, laplace = result.exact.to_dataset(), result.laplace.to_dataset()
     written = []
     for name, dataset in (("exact", exact), ("laplace", laplace)):
@@ -219,26 +200,13 @@ def write_experiment(result: LangevinExperiment, directory: Path) -> list[Path]:
         write_scan(dataset, written[-1])
     written.append(directory / "langevin.csv")
     _write_csv(exact, laplace, written[-1])
-    written.append(directory / "claims.json")
-    with atomic_path(written[-1]) as path:
-        path.write_text(
-            json.dumps([asdict(c) for c in result.claims()], indent=2, ensure_ascii=False),
-            encoding="utf-8",
-        )
+    written.append(write_json([asdict(c) for c in result.claims()], directory / "claims.json"))
     expected = np.asarray(Langevin(gamma=GAMMA, k=K).absolute_diffusivity(jnp.asarray(TAUS)))
     truths: Truths = {"brownian.kappa": expected, "langevin.gamma": GAMMA, "langevin.k": K}
-    written += _write_figure(parameters_figure(exact, laplace, truths), directory / "figure1")
-    written += _write_figure(factors_figure(exact, laplace), directory / "figure2")
-    written += _write_figure(overview_figure(exact, laplace, truths), directory / "overview")
+    written += write_figure(parameters_figure(exact, laplace, truths), directory / "figure1")
+    written += write_figure(factors_figure(exact, laplace), directory / "figure2")
+    written += write_figure(overview_figure(exact, laplace, truths), directory / "overview")
     return written
-
-
-def _write_figure(figure: Any, stem: Path) -> list[Path]:
-    paths = [stem.with_suffix(suffix) for suffix in (".png", ".pdf")]
-    for path in paths:
-        with atomic_path(path) as temporary:
-            figure.savefig(temporary)
-    return paths
 
 
 def _write_csv(exact: "xr.Dataset", laplace: "xr.Dataset", path: Path) -> None:
@@ -257,7 +225,3 @@ def _write_csv(exact: "xr.Dataset", laplace: "xr.Dataset", path: Path) -> None:
         file.write(",".join(columns) + "\n")
         for row in zip(*columns.values(), strict=True):
             file.write(",".join(repr(float(value)) for value in row) + "\n")
-
-
-def _yes(condition: Any) -> str:
-    return "yes" if bool(condition) else "no"

@@ -1,0 +1,209 @@
+r"""Which rate of energy injection the printed amplitude of the forcing means.
+
+If the real and the imaginary part of the unnormalised transform of each step's increment of
+vorticity have variance $\sigma^2(k)$, energy and enstrophy per unit area grow by
+$$\varepsilon = \frac{1}{N^4\,\mathrm{d}t}\sum_{\mathbf k}\frac{\sigma^2(k)}{k^2}, \qquad
+  \eta = \frac{1}{N^4\,\mathrm{d}t}\sum_{\mathbf k}\sigma^2(k)$$
+The paper prints $\sigma^2 = A_F/(2\pi k)$ and says neither how the transform is normalised nor
+whether F is an increment or a tendency.
+
+Friction $A\psi$ removes energy at the rate $A\langle\psi^2\rangle$ and enstrophy at the rate $2AE$;
+the filter removes both, only beyond $k_c$, and so at least $k_c^2$ times as much enstrophy as
+energy.
+With $\langle\psi^2\rangle \le 2E$, a stationary flow without aliasing has
+$$\frac{\varepsilon - \eta/k_c^2}{2A} \le E \le \frac{\eta}{2A}$$
+"""
+
+__all__ = ["ForcingReadings", "forcing_readings"]
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from driftbayes.reproduce.discrepancies.flow import measured_flow
+from driftbayes.reproduce.discrepancies.paper import (
+    A_F,
+    DT,
+    ENERGY_PUBLISHED,
+    GRID,
+    HYPOFRICTION,
+    K_F,
+    WIDTH,
+    plain,
+    ring_sum,
+)
+from driftbayes.turbulence.budgets import energy_mean
+from driftbayes.turbulence.config import RunConfig
+from driftbayes.turbulence.forcing import ring_modes
+from driftbayes.turbulence.grid import Grid
+from driftbayes.turbulence.interpolation import INTERPOLATIONS
+from driftbayes.turbulence.march import begin, march
+from driftbayes.turbulence.start import random_start
+from driftbayes.typing import FloatArray
+
+# Name, meaning, amplitude, variance times k / amplitude, factor of the variance.
+_READINGS: tuple[tuple[str, str, float, float, float], ...] = (
+    ("a", "increment per step, variance A_F/(2πk) as printed", A_F, 0.5 / np.pi, 1.0),
+    ("b", "increment per step, variance A_F/(πk), A_F = 8.93e8", 8.93e8, 1 / np.pi, 1.0),
+    ("c", "tendency, times dt", A_F, 0.5 / np.pi, DT**2),
+    ("d", "tendency of white noise, times √dt", A_F, 0.5 / np.pi, DT),
+    ("e", "transform divided by N², increment", A_F, 0.5 / np.pi, GRID**4),
+    ("f", "transform divided by N², tendency times dt", A_F, 0.5 / np.pi, GRID**4 * DT**2),
+    ("g", "transform divided by N², tendency times √dt", A_F, 0.5 / np.pi, GRID**4 * DT),
+    ("h", "transform divided by N, tendency times dt", A_F, 0.5 / np.pi, GRID**2 * DT**2),
+    (
+        "i",
+        "integral over the domain, tendency times dt",
+        A_F,
+        0.5 / np.pi,
+        (GRID / (2 * np.pi)) ** 4 * DT**2,
+    ),
+)
+# Those whose energy is also measured from drawn kicks.
+_DRAWN = ("a", "b")
+
+# Where the filter begins, and what leaves the edges of the ring out.
+_K_CUT, _EDGE = 0.65 * GRID / 2, 1e-6
+
+# A small flow in which the dependence of energy on ε is measured; from its stationary energy.
+_SMALL: dict[str, Any] = {"grid": 64, "k_f": 12.0, "dt": 8e-3}
+_SMALL_EPSILON, _SMALL_ENERGY, _BLOCKS = 0.00636, 0.07, 8
+
+
+@dataclass(frozen=True, eq=False)
+class ForcingReadings:
+    r"""What each reading of the printed forcing implies, per unit area.
+
+    Args:
+        names: Short names of the readings.
+        meanings: What each takes the printed formula to mean.
+        epsilon: Rate of energy injection.
+        epsilon_open: The same if the edges of the ring, |k| = 62 and 66, are left out.
+        energy_least: Least stationary energy.
+        energy_most: Greatest stationary energy.
+        is_possible: Whether the published energy lies between the two.
+        energy_scaled: Energy by the power law of the small flow, from that of our realisations
+            at the reading "b"; NaN where the published energy is impossible.
+        epsilon_drawn: Rate measured in physical space from drawn kicks; NaN where not measured.
+        epsilon_drawn_error: Its standard error.
+        small_energies: Stationary energies of a small flow at a rate of injection and at half of
+            it.
+        small_errors: Their standard errors.
+        energy_ratio: The second over the first.
+        energy_ratio_error: Its standard error.
+        energy_ratio_scaling: The same if $E \propto \varepsilon^{3/4}A^{-1/4}$, which is what
+            dimensions say where the scale of the forcing does not matter.
+        exponent: Of the power law of energy in ε, from the ratio.
+        seed: Of all draws.
+    """
+
+    names: tuple[str, ...]
+    meanings: tuple[str, ...]
+    epsilon: FloatArray
+    epsilon_open: FloatArray
+    energy_least: FloatArray
+    energy_most: FloatArray
+    is_possible: NDArray[np.bool_]
+    energy_scaled: FloatArray
+    epsilon_drawn: FloatArray
+    epsilon_drawn_error: FloatArray
+    small_energies: FloatArray
+    small_errors: FloatArray
+    energy_ratio: float
+    energy_ratio_error: float
+    energy_ratio_scaling: float
+    exponent: float
+    seed: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as plain numbers."""
+        return plain(self)
+
+
+def forcing_readings(
+    seed: int = 0, *, n_draws: int = 16, n_steps: int = 4, duration: float = 200.0
+) -> ForcingReadings:
+    """The rate of energy injection of every reading, and what it can and cannot sustain.
+
+    Args:
+        seed: Of the kicks and of the small flow.
+        n_draws: Realisations of the kicks from rest.
+        n_steps: Kicks in each.
+        duration: For which the small flow is followed at each rate.
+    """
+    factors = np.array([amplitude * share * scale for *_, amplitude, share, scale in _READINGS])
+    per_time = factors / (GRID**4 * DT)
+    epsilon, eta = (per_time * ring_sum(K_F, WIDTH, power) for power in (-3, -1))
+    least = (epsilon - eta / _K_CUT**2) / (2 * HYPOFRICTION)
+    most = eta / (2 * HYPOFRICTION)
+    is_possible = (least <= ENERGY_PUBLISHED) & (most >= ENERGY_PUBLISHED)
+    names = tuple(name for name, *_ in _READINGS)
+    drawn, error = np.full((2, len(names)), np.nan)
+    for i in (names.index(name) for name in _DRAWN):
+        rng = np.random.default_rng([seed, i])
+        rates = [_drawn_rate(rng, factors[i], n_steps) for _ in range(n_draws)]
+        drawn[i], error[i] = np.mean(rates), np.std(rates, ddof=1) / np.sqrt(n_draws)
+    found = [_stationary_energy(_SMALL_EPSILON / part, seed, duration) for part in (1, 2)]
+    (full, full_error), (half, half_error) = found
+    ratio = half / full
+    exponent = -np.log2(ratio)
+    scaled = measured_flow().energy[0] * (epsilon / epsilon[names.index("b")]) ** exponent
+    return ForcingReadings(
+        names=names,
+        meanings=tuple(meaning for _, meaning, *_ in _READINGS),
+        epsilon=epsilon,
+        epsilon_open=per_time * ring_sum(K_F, WIDTH - _EDGE, -3),
+        energy_least=least,
+        energy_most=most,
+        is_possible=is_possible,
+        energy_scaled=np.where(is_possible, scaled, np.nan),
+        epsilon_drawn=drawn,
+        epsilon_drawn_error=error,
+        small_energies=np.array([full, half]),
+        small_errors=np.array([full_error, half_error]),
+        energy_ratio=ratio,
+        energy_ratio_error=float(ratio * np.hypot(full_error / full, half_error / half)),
+        energy_ratio_scaling=float(0.5**0.75),
+        exponent=float(exponent),
+        seed=seed,
+    )
+
+
+def _drawn_rate(rng: np.random.Generator, factor: float, n_steps: int) -> float:
+    """Energy of the velocity at the points after some kicks from rest, over the time they took."""
+    grid = Grid(GRID)
+    kx, ky = ring_modes(K_F, WIDTH).T
+    sd = np.sqrt(factor / np.hypot(kx, ky))
+    kicks = sd * (rng.standard_normal((n_steps, len(sd), 2)) @ np.array([1, 1j]))
+    zeta = np.zeros(grid.shape, dtype=np.complex128)
+    zeta[ky, kx] = kicks.sum(axis=0)
+    axis = kx == 0
+    zeta[-ky[axis], 0] = np.conj(zeta[ky[axis], 0])
+    psi = -zeta * grid.inverse_k2
+    u, v = (np.fft.irfft2(1j * k * psi) for k in (-grid.ky, grid.kx))
+    return float(0.5 * np.mean(u**2 + v**2) / (n_steps * DT))
+
+
+def _stationary_energy(epsilon: float, seed: int, duration: float) -> tuple[float, float]:
+    """Mean energy of a small forced flow and its standard error, the first quarter left out."""
+    dt = _SMALL["dt"]
+    short: dict[str, Any] = {"spin_up": 0.0, "duration": 40 * dt, "snapshot_every": 0.0}
+    config = RunConfig(
+        **_SMALL, **short, record_every=4 * dt, diagnose_every=4 * dt, epsilon=epsilon
+    )
+    flow, interpolation, nobody = config.flow(), INTERPOLATIONS["bilinear"], jnp.zeros((0, 2))
+    # Near the energy it will have, so that little time is lost.
+    energy = _SMALL_ENERGY * (epsilon / _SMALL_EPSILON) ** 0.75
+    zeta = random_start(flow.grid, seed=seed, energy=energy)
+    state, _ = begin(flow, flow.start(jnp.asarray(zeta), seed), nobody, interpolation)
+    n_pairs = 62
+    energies = []
+    for _ in range(round(duration / (2 * n_pairs * dt))):
+        state = march(flow, state, nobody, interpolation, 1, n_pairs)[0]
+        energies.append(float(energy_mean(flow.grid, state.zeta)))
+    kept = np.array(energies[len(energies) // 4 :])
+    blocks = np.array([block.mean() for block in np.array_split(kept, _BLOCKS)])
+    return float(kept.mean()), float(blocks.std(ddof=1) / np.sqrt(_BLOCKS))

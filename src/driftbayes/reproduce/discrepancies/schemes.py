@@ -1,0 +1,370 @@
+r"""The paper's Runge--Kutta scheme for the particles is of first order, and what that changes.
+
+Its four stages, with weights 1/6, 1/3, 1/3, 1/6, take the velocity at t, t + h, t + h, t + h: on
+average at t + 5h/6 where t + h/2 is meant. In space the scheme is the classical one, so a step's
+error is $\tfrac13 h^2\,\partial_t\mathbf u + O(h^3)$, and particles obey
+$$\dot{\mathbf x} = \mathbf u(\mathbf x, t + \tfrac13 h) + O(h^2)$$
+They move, to that order, as if they had been released h/3 later in the same flow. In a stationary
+flow no statistic of theirs changes with h to first order.
+
+White noise that raises the energy by ε per unit area and time makes each component of the velocity
+a random walk of variance ε per unit time. A scheme that knows it at the steps only then errs by
+h times the root of the time T, whatever its order elsewhere: of both components together by
+$$h\sqrt{2\varepsilon T/9}\ \text{over two steps}, \qquad
+  h\sqrt{2\varepsilon T/12}\ \text{for the paper's against a release h/3 later}$$
+as long as shear does not carry the error further.
+"""
+
+__all__ = ["ParticleScheme", "papers_advect", "particle_scheme"]
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Complex, Float, Int
+
+from driftbayes.reproduce.discrepancies.flow import measured_flow
+from driftbayes.reproduce.discrepancies.paper import DT, plain
+from driftbayes.turbulence.budgets import enstrophy_mean
+from driftbayes.turbulence.dissipation import Dissipation
+from driftbayes.turbulence.flow import Flow
+from driftbayes.turbulence.forcing import Forcing
+from driftbayes.turbulence.grid import Grid
+from driftbayes.turbulence.interpolation import Field, Interpolation, Spline
+from driftbayes.turbulence.march import begin, march
+from driftbayes.turbulence.particles import advect, seed_particles
+from driftbayes.turbulence.start import random_start
+from driftbayes.turbulence.state import FlowState
+from driftbayes.turbulence.steppers import ab3_step
+from driftbayes.typing import FloatArray
+
+Positions: TypeAlias = Complex[Array, " particle"]
+# (flow with the particles' time step, interpolation, three fields, positions) → positions.
+Scheme: TypeAlias = Callable[[Flow, Interpolation, tuple[Field, Field, Field], Positions], Array]
+
+# The tiny preset's flow, from a field near its stationary energy.
+_GRID, _K_F, _WIDTH, _EPSILON, _ENERGY = 128, 20.0, 2.0, 0.00636, 0.1
+_SPIN_DT, _SPIN_UP = 2e-3, 10.0
+# A spline of the stream function: smooth, so that errors in time are seen alone.
+_SPLINE = Spline(5)
+# Steps of the flow for one of the particles, multiples of 3: a third of it is then a step too.
+_STRIDES = (3, 6, 12, 24)
+_BLOCK = 2 * _STRIDES[-1]
+# Blocks before the particles are released: where forcing has just stopped, what the filter removes
+# vanishes within a few steps, and no scheme sees that as smooth.
+_SETTLE = 20
+# Along each side of the domain, for standard errors.
+_SQUARES = 6
+
+
+@dataclass(frozen=True, eq=False)
+class ParticleScheme:
+    r"""Errors of the paper's scheme and of this package's, in the same flow.
+
+    The first axis of two is (forced, unforced): white noise makes velocities rough in time.
+
+    Args:
+        turnover_time: $\tau_\zeta$ of the flow when the particles are released.
+        h: Time steps of the particles.
+        h_over_turnover: The same over the turnover time; the first is the paper's.
+        duration: Time for which particles are followed, in turnover times.
+        displacement: Rms displacement (flow).
+        papers: Rms error of position (flow, step) of the paper's scheme against a reference with a
+            third of the smallest step, by the scheme of fourth order.
+        ours: The same of this package's scheme over two steps.
+        shifted: Rms difference between the reference and particles released h/3 later: the error
+            that the closed form predicts.
+        residual: Rms difference between the paper's scheme and particles released h/3 later.
+        slope: Regression of the paper's error on the predicted one; 1 is right.
+        papers_order: Observed orders (flow, pair of steps).
+        ours_order: Likewise.
+        residual_order: Likewise.
+        ours_noise: Error of this package's scheme (step) in the forced flow by the closed form,
+            without shear.
+        lags: Times after release, in turnover times.
+        msd: Mean square displacement per axis in the forced flow, by the scheme of fourth order.
+        msd_change: Relative change of it by the paper's scheme at the paper's step.
+        msd_change_error: Its standard error, from squares of the domain left out one by one.
+        msd_shift: Relative change by the reference scheme with a release h/3 later, predicted.
+        position_change: Rms difference of the two schemes' positions over the rms displacement.
+        n_particles: Particles.
+        seed: Of flow and particles.
+    """
+
+    turnover_time: float
+    h: FloatArray
+    h_over_turnover: FloatArray
+    duration: float
+    displacement: FloatArray
+    papers: FloatArray
+    ours: FloatArray
+    shifted: FloatArray
+    residual: FloatArray
+    slope: FloatArray
+    papers_order: FloatArray
+    ours_order: FloatArray
+    residual_order: FloatArray
+    ours_noise: FloatArray
+    lags: FloatArray
+    msd: FloatArray
+    msd_change: FloatArray
+    msd_change_error: FloatArray
+    msd_shift: FloatArray
+    position_change: FloatArray
+    n_particles: int
+    seed: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as plain numbers."""
+        return plain(self)
+
+
+def papers_advect(
+    flow: Flow,
+    interpolation: Interpolation,
+    fields: tuple[Field, Field, Field],
+    x: Positions,
+) -> Positions:
+    """Positions two steps later by the paper's scheme; arguments as for `advect`."""
+    h = flow.dt
+    for now, later in (fields[:2], fields[1:]):
+        first = interpolation.velocity(flow, now, x)
+        second = interpolation.velocity(flow, later, x + 0.5 * h * first)
+        third = interpolation.velocity(flow, later, x + 0.5 * h * second)
+        fourth = interpolation.velocity(flow, later, x + h * third)
+        x = x + h / 6 * (first + 2 * second + 2 * third + fourth)
+    return x
+
+
+def particle_scheme(
+    seed: int = 0,
+    *,
+    duration: float = 4.0,
+    n_particles: int = 500,
+    lags: tuple[float, ...] = (1.0, 2.0, 5.0, 10.0, 20.0),
+) -> ParticleScheme:
+    """Both schemes in a forced flow and in the same flow left to itself.
+
+    Args:
+        seed: Of flow and particles.
+        duration: For which errors grow, in turnover times.
+        n_particles: Particles.
+        lags: Times at which mean square displacements are compared, in turnover times.
+    """
+    zeta = _spun_up(seed)
+    turnover = float(1 / jnp.sqrt(enstrophy_mean(Grid(_GRID), zeta)))
+    step = turnover * DT / measured_flow().turnover_time
+    found = [
+        _errors(zeta, step / _STRIDES[0], duration * turnover, n_particles, seed, forced=forced)
+        for forced in (True, False)
+    ]
+    papers, ours, shifted, residual, slope = (
+        np.array([errors[name] for errors in found])
+        for name in ("papers", "ours", "shifted", "residual", "slope")
+    )
+    h = step * np.array(_STRIDES) / _STRIDES[0]
+    return ParticleScheme(
+        turnover_time=turnover,
+        h=h,
+        h_over_turnover=h / turnover,
+        duration=duration,
+        displacement=np.array([errors["displacement"] for errors in found]),
+        papers=papers,
+        ours=ours,
+        shifted=shifted,
+        residual=residual,
+        slope=slope,
+        papers_order=_orders(papers),
+        ours_order=_orders(ours),
+        residual_order=_orders(residual),
+        ours_noise=h * np.sqrt(2 * _EPSILON * duration * turnover / 9),
+        lags=np.array(lags),
+        **_dispersion(zeta, step, np.array(lags) * turnover, n_particles, seed),
+        n_particles=n_particles,
+        seed=seed,
+    )
+
+
+def _flow(dt: float, *, forced: bool = True) -> Flow:
+    grid = Grid(_GRID)
+    return Flow.make(
+        grid,
+        dt,
+        dissipation=Dissipation(hypofriction=1.0),
+        forcing=Forcing.on_ring(grid, epsilon=_EPSILON, k_f=_K_F, width=_WIDTH) if forced else None,
+        # The same dissipation whatever the time step.
+        filter="rate",
+        filter_dt=_SPIN_DT,
+    )
+
+
+def _spun_up(seed: int) -> Complex[Array, "ky kx"]:
+    """Vorticity of the forced flow when its enstrophy has settled."""
+    flow, nobody = _flow(_SPIN_DT), jnp.zeros((0, 2))
+    state = flow.start(jnp.asarray(random_start(flow.grid, seed, _ENERGY)), seed)
+    state, _ = begin(flow, state, nobody, _SPLINE)
+    return march(flow, state, nobody, _SPLINE, 1, round(_SPIN_UP / _SPIN_DT / 2) - 1)[0].zeta
+
+
+def _begun(flow: Flow, zeta: Array, seed: int) -> FlowState:
+    """The flow with another time step, settled."""
+    nobody = jnp.zeros((0, 2))
+    state, _ = begin(flow, flow.start(zeta, seed + 1), nobody, _SPLINE)
+    return march(flow, state, nobody, _SPLINE, 1, _SETTLE * _BLOCK // 2 - 1)[0]
+
+
+def _released(n_particles: int, seed: int) -> Positions:
+    x, y = seed_particles(n_particles, seed).T
+    return jax.lax.complex(x, y)
+
+
+@eqx.filter_jit
+def _next_fields(flow: Flow, state: FlowState) -> tuple[FlowState, Float[Array, "step y x"]]:
+    """The flow a block of steps later, and the spline's coefficients after each."""
+    kicks = flow.kicks(state, _BLOCK)
+    kicks = kicks.reshape(_BLOCK // 2, 2, kicks.shape[1])
+
+    def pair(carry: tuple[FlowState, Array], kicks: Array) -> tuple[Any, Array]:
+        middle, q = ab3_step(flow, *carry, kicks[0])
+        end, q = ab3_step(flow, middle, q, kicks[1])
+        both = _SPLINE.coefficients(flow, middle.zeta, end.zeta)
+        return (end, q), jnp.stack([c for c in both if c is not None])
+
+    (state, _), pairs = jax.lax.scan(pair, (state, flow.velocity(state.zeta)), kicks)
+    return state, pairs.reshape(_BLOCK, *pairs.shape[2:])
+
+
+@eqx.filter_jit
+def _first_field(flow: Flow, state: FlowState) -> Float[Array, "step y x"]:
+    now, _ = _SPLINE.coefficients(flow, state.zeta, state.zeta)
+    return jnp.stack([c for c in (now,) if c is not None])
+
+
+@eqx.filter_jit
+def _carried(
+    scheme: Scheme,
+    flow: Flow,
+    coefficients: Float[Array, "step y x"],
+    stride: Int[Array, ""],
+    first: Int[Array, ""],
+    x: Positions,
+) -> Positions:
+    """Positions a block later, with a step of `stride` of the flow's, from its step `first` on.
+
+    The flow is asked for grid and time step only: without forcing, one program serves all.
+    """
+    coarse = eqx.tree_at(lambda f: f.dt, flow, stride * flow.dt)
+    # The spline looks up its coefficients alone.
+    nothing = jnp.zeros((1, 1), jnp.complex128)
+
+    def pair(i: Array, x: Array) -> Array:
+        at = first + 2 * stride * i + stride * jnp.arange(3)
+        start, middle, end = ((nothing, coefficients[at[j]]) for j in range(3))
+        return scheme(coarse, _SPLINE, (start, middle, end), x)
+
+    return jax.lax.fori_loop(0, _BLOCK // (2 * stride), pair, x)
+
+
+def _errors(
+    zeta: Array, dt: float, duration: float, n_particles: int, seed: int, *, forced: bool
+) -> dict[str, Any]:
+    """Errors of position after some time, from one pass through a flow with the time step `dt`."""
+    flow, bare = _flow(dt, forced=forced), _flow(dt, forced=False)
+    state = _begun(flow, zeta, seed)
+    start = _released(n_particles, seed)
+    thirds = [stride // 3 for stride in _STRIDES]
+    # What is carried: scheme, stride, first step.
+    tasks: list[tuple[Scheme, int, int]] = [(advect, 1, 0)]
+    tasks += [(papers_advect, stride, 0) for stride in _STRIDES]
+    tasks += [(advect, stride, 0) for stride in _STRIDES]
+    tasks += [(advect, 1, third) for third in thirds]
+    x = [start] * len(tasks)
+    last = _first_field(flow, state)
+    state, block = _next_fields(flow, state)
+    for _ in range(round(duration / (_BLOCK * dt))):
+        state, after = _next_fields(flow, state)
+        seen = jnp.concatenate([last, block, after[: max(thirds)]])
+        x = [
+            _carried(scheme, bare, seen, jnp.asarray(stride), jnp.asarray(first), now)
+            for (scheme, stride, first), now in zip(tasks, x, strict=True)
+        ]
+        last, block = block[-1:], after
+    reference, *rest = (np.asarray(position) for position in x)
+    n = len(_STRIDES)
+    papers, ours, late = (np.array(rest[i * n : (i + 1) * n]) for i in range(3))
+    predicted, error = late - reference, papers - reference
+    return {
+        "displacement": _rms(reference - np.asarray(start)),
+        "papers": _rms(error),
+        "ours": _rms(ours - reference),
+        "shifted": _rms(predicted),
+        "residual": _rms(papers - late),
+        "slope": np.real(np.sum(np.conj(predicted) * error, axis=-1))
+        / np.sum(np.abs(predicted) ** 2, axis=-1),
+    }
+
+
+def _dispersion(
+    zeta: Array, h: float, lags: FloatArray, n_particles: int, seed: int
+) -> dict[str, FloatArray]:
+    """Mean square displacements by both schemes at the paper's step, in the forced flow."""
+    # Steps of a third of h, so that a release h/3 later can be followed too.
+    flow, bare = _flow(h / 3), _flow(h / 3, forced=False)
+    state = _begun(flow, zeta, seed)
+    start = _released(n_particles, seed)
+    tasks: list[tuple[Scheme, int, int]] = [(advect, 3, 0), (papers_advect, 3, 0), (advect, 3, 1)]
+    x = [start] * len(tasks)
+    last = _first_field(flow, state)
+    state, block = _next_fields(flow, state)
+    ends = np.maximum(np.round(lags / (_BLOCK * h / 3)), 1).astype(int)
+    squares, apart = [], []
+    for n in range(1, ends[-1] + 1):
+        state, after = _next_fields(flow, state)
+        seen = jnp.concatenate([last, block, after[:1]])
+        x = [
+            _carried(scheme, bare, seen, jnp.asarray(stride), jnp.asarray(first), now)
+            for (scheme, stride, first), now in zip(tasks, x, strict=True)
+        ]
+        last, block = block[-1:], after
+        if n in ends:
+            moved = np.array([np.asarray(position - start) for position in x])
+            squares.append(np.abs(moved) ** 2 / 2)
+            apart.append(_rms(moved[1] - moved[0]) / _rms(moved[0]))
+    ours, papers, late = np.moveaxis(np.array(squares), 1, 0)
+    msd = ours.mean(axis=-1)
+    return {
+        "msd": msd,
+        "msd_change": papers.mean(axis=-1) / msd - 1,
+        "msd_change_error": _jackknife(np.asarray(start), ours, papers),
+        "msd_shift": late.mean(axis=-1) / msd - 1,
+        "position_change": np.array(apart),
+    }
+
+
+def _jackknife(start: np.ndarray, ours: FloatArray, papers: FloatArray) -> FloatArray:
+    """Standard error of the relative change of a mean: particles near each other move together."""
+    side = 2 * np.pi / _SQUARES
+    square = np.floor(start.real / side) * _SQUARES + np.floor(start.imag / side)
+    left_out = np.array(
+        [
+            papers[:, square != s].mean(axis=-1) / ours[:, square != s].mean(axis=-1)
+            for s in range(_SQUARES**2)
+        ]
+    )
+    n = len(left_out)
+    return np.asarray(
+        np.sqrt((n - 1) / n * np.sum((left_out - left_out.mean(axis=0)) ** 2, axis=0))
+    )
+
+
+def _rms(z: np.ndarray) -> FloatArray:
+    return np.asarray(np.sqrt(np.mean(np.abs(z) ** 2, axis=-1)))
+
+
+def _orders(errors: FloatArray) -> FloatArray:
+    """Observed orders from errors at steps that double along the last axis."""
+    return np.asarray(np.log2(errors[..., 1:] / errors[..., :-1]))
