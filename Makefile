@@ -24,7 +24,8 @@ demo: setup
 	$(BIN)/driftbayes turbulence run --preset tiny -o demo/turbulence
 	$(BIN)/driftbayes turbulence movie demo/turbulence -o demo/turbulence.gif
 	$(BIN)/driftbayes scan demo/turbulence --taus 0.1:10:12log -o demo/turbulence.nc
-	@echo "The paper's figures are demo/figure1.png and demo/figure2.png; particles in a turbulent flow, demo/turbulence.gif."
+	$(BIN)/driftbayes reproduce turbulence -o demo/paper
+	@echo "The paper's figures are demo/figure1.png, demo/figure2.png and demo/paper/figure3.png to figure9.png; a small flow of our own, demo/turbulence.gif."
 
 test: setup
 	$(BIN)/python -m pytest

@@ -50,6 +50,8 @@ def test_the_commands_run(tmp_path, monkeypatch):
     commands = [
         line.split("#")[0].split()[1:] for line in lines if line.startswith(".venv/bin/driftbayes")
     ]
+    # The paper's turbulence experiment has tests of its own, and takes most of a minute.
+    commands.remove(["reproduce", "turbulence", "-o", "turbulence"])
     assert len(commands) == 6
     # The simulator mixes real and complex numbers, which the tests forbid elsewhere.
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):

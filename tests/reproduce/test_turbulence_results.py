@@ -1,6 +1,7 @@
 """Section 5 from the packaged results: numbers, each reached twice where it can be."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -273,6 +274,14 @@ def test_the_verdicts_of_the_table(analysis):
         "1000 particles count as independent",
     }
     assert len(verdicts) == 26
+
+
+def test_the_documentation_has_the_same_table(analysis):
+    page = Path(__file__).parents[2] / "docs" / "turbulence-experiment.md"
+    text = page.read_text(encoding="utf-8")
+    for claim in claims(analysis):
+        row = " | ".join([claim.claim, claim.paper, claim.ours, claim.agrees]).replace("||", "")
+        assert f"| {row} |" in text
 
 
 def test_the_command_writes_everything_and_prints_the_table(

@@ -15,6 +15,7 @@ from driftbayes.reproduce.claims import Claim
 from driftbayes.reproduce.folder import write_figure, write_json
 from driftbayes.reproduce.turbulence.analysis import Analysis, Realisation
 from driftbayes.reproduce.turbulence.figures import all_figures
+from driftbayes.reproduce.turbulence.measures import spectrum_slope
 from driftbayes.storage import atomic_path
 
 
@@ -60,8 +61,23 @@ def _realisation_json(realisation: Realisation) -> dict[str, Any]:
         "enstrophy_mean": scaling.enstrophy_mean,
         "u_rms": scaling.u_rms,
         "eddy_turnover_time": scaling.eddy_turnover_time,
+        "flow": _flow_json(realisation),
         "consistency": realisation.exact.consistency_json(),
         "scan": _rows(realisation),
+    }
+
+
+def _flow_json(realisation: Realisation) -> dict[str, float]:
+    """What the flow of a realisation is like after the particles' release."""
+    summary = realisation.summary
+    mean = dict(zip(summary["column"].values, summary["column_mean"].values, strict=True))
+    return {
+        "cfl_mean": float(mean["cfl"]),
+        "kurtosis_u_mean": float(mean["kurtosis_u"]),
+        "kurtosis_zeta_mean": float(mean["kurtosis_zeta"]),
+        "energy_lost": -float(mean["energy_linear_rate"] + mean["energy_filter_rate"]),
+        "slope_10_60": spectrum_slope(realisation, 10, 60),
+        "slope_70_250": spectrum_slope(realisation, 70, 250),
     }
 
 
