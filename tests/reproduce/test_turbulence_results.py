@@ -304,6 +304,29 @@ def test_the_command_writes_everything_and_prints_the_table(
     assert len(rows) == 1 + 4 * 100
 
 
+def test_simulating_anew_takes_the_place_of_the_packaged_results(
+    tmp_path, capsys, monkeypatch, analysis, packaged
+):
+    """The way from runs to results is tested at a small size in its own file."""
+    import driftbayes.reproduce.turbulence.analysis as judge
+    import driftbayes.reproduce.turbulence.results as store
+    import driftbayes.reproduce.turbulence.simulate as workshop
+
+    asked = []
+    summaries = {"a": tmp_path / "a.nc"}
+    monkeypatch.setattr(workshop, "simulate", lambda folder, progress: summaries)
+    monkeypatch.setattr(
+        store, "write_results", lambda made, folder: asked.append((made, folder)) or packaged
+    )
+    monkeypatch.setattr(judge, "analyse", lambda results: analysis)
+    monkeypatch.setenv("DRIFTBAYES_CACHE", "off")
+    assert main(["reproduce", "turbulence", "-o", str(tmp_path / "out"), "--simulate"]) == 0
+    assert asked == [(summaries, tmp_path / "out" / "results")]
+    out = capsys.readouterr().out
+    assert "claim of section 5" in out
+    assert "seed 4: langevin is sampling-time consistent" in out
+
+
 @pytest.mark.parametrize("experiment", ["turbulence", "discrepancies"])
 def test_a_file_in_place_of_the_folder_is_refused_before_the_work(experiment, tmp_path, capsys):
     (tmp_path / "taken").write_text("")
