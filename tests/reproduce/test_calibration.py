@@ -35,6 +35,7 @@ def test_reliability_of_made_up_probabilities_is_counted_right(tmp_path):
     np.testing.assert_allclose(bins["observed"], [0.25, 1.0])
     np.testing.assert_allclose(bins["predicted"], [0.05, 0.95])
     np.testing.assert_allclose(bins["error"], np.sqrt([0.05 * 0.95 / 4, 0.05 * 0.95 / 2]))
-    numbers, picture = write_calibration(result, tmp_path)
+    numbers, picture, document = write_calibration(result, tmp_path)
     assert numbers.stat().st_size > 100
     assert picture.read_bytes().startswith(b"\x89PNG")
+    assert document.read_bytes().startswith(b"%PDF")
