@@ -10,6 +10,7 @@ import jax
 jax.config.update("jax_enable_x64", True)
 
 from commands import commands  # noqa: E402
+from evidence import evidence_methods  # noqa: E402
 from langevin import langevin_experiment, turbulence_size  # noqa: E402
 from passes import long_trajectories, statistics_pass  # noqa: E402
 from turbulence import flow_steps  # noqa: E402
@@ -30,6 +31,7 @@ def main() -> None:
         "statistics_pass": statistics_pass(),
         "long_trajectories": long_trajectories(),
         "flow_steps": flow_steps(),
+        "evidence_methods": evidence_methods(),
     }
     text = json.dumps(result, indent=2)
     folder = Path("bench-results")

@@ -26,6 +26,7 @@ class Status(Enum):
     HESSIAN_NOT_POSITIVE = "hessian_not_positive"
     LAPLACE_UNRELIABLE = "laplace_unreliable"
     QUADRATURE_NOT_CONVERGED = "quadrature_not_converged"
+    SAMPLER_NOT_CONVERGED = "sampler_not_converged"
     NOT_FINITE = "not_finite"
 
     @property
@@ -55,6 +56,10 @@ _ADVICE = {
     Status.QUADRATURE_NOT_CONVERGED: (
         "the integral over the parameters did not converge to the requested accuracy; "
         "use a narrower prior, or check that its unit is that of the data"
+    ),
+    Status.SAMPLER_NOT_CONVERGED: (
+        "the sampler's own checks say that its evidence or error cannot be trusted; "
+        "use another method, or more draws"
     ),
     Status.NOT_FINITE: (
         "the log-likelihood is not finite near the prior; "

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from driftbayes.comparison import Setup
     from driftbayes.trajectories import Trajectories
 
+# Known here so that --help need not import the methods; a test compares them.
+METHODS = ("auto", "quadrature", "laplace", "laplace_is", "bridge", "smc", "nested")
+
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
     """The file, and how to read it."""
@@ -98,10 +101,12 @@ def add_inference(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--method",
-        choices=("auto", "laplace"),
+        choices=METHODS,
         default="auto",
-        help="exact integration, or the paper's approximation (default: auto)",
+        help="of the evidence: auto integrates exactly where it can and samples where it cannot; "
+        "laplace is the paper's approximation (default: auto)",
     )
+    group.add_argument("--seed", type=int, default=0, help="of a method that samples (default: 0)")
     group.add_argument(
         "--coords",
         choices=("natural", "log"),

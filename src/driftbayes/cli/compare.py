@@ -57,6 +57,7 @@ def run(args: argparse.Namespace) -> int:
         setup.hypotheses,
         data,
         method=args.method,
+        seed=args.seed,
         coords=args.coords,
         prior_probabilities=prior_probabilities,
         sensitivity=several and (setup.from_data or args.sensitivity),

@@ -16,14 +16,20 @@ from driftbayes.cli import (
     diagnose,
     info,
     models,
+    predict,
     reproduce,
     scan,
+    score,
+    sensitivity,
     simulate,
     turbulence,
 )
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
 
-_COMMANDS = (compare, scan, simulate, turbulence, diagnose, info, models, reproduce)
+_COMMANDS = (
+    *(compare, scan, sensitivity, predict, score),
+    *(simulate, turbulence, diagnose, info, models, reproduce),
+)
 
 
 def build_parser() -> argparse.ArgumentParser:

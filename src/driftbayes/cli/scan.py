@@ -64,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
             windows=args.windows,
             gaps=args.gaps,
             method=args.method,
+            seed=args.seed,
             coords=args.coords,
             prior_probabilities=prior_probabilities,
             progress=progress,

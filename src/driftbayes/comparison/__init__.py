@@ -8,19 +8,34 @@ from driftbayes.comparison.bayes import (
     strength,
 )
 from driftbayes.comparison.consistency import ConsistentRange, consistent_range
+from driftbayes.comparison.forecast import ParticleForecast, ensemble, predict_particles
 from driftbayes.comparison.hypotheses import Setup, make_hypotheses
+from driftbayes.comparison.predict import Prediction, predict
+from driftbayes.comparison.prior_sensitivity import PriorSensitivity, prior_sensitivity
 from driftbayes.comparison.scan import Scan, scan, scan_displacements
+from driftbayes.comparison.scores import TrajectoryScores, held_out, leave_one_out, prequential
 
 __all__ = [
     "Comparison",
     "ConsistentRange",
+    "ParticleForecast",
+    "Prediction",
+    "PriorSensitivity",
     "Scan",
     "Setup",
+    "TrajectoryScores",
     "compare",
     "consistent_range",
+    "ensemble",
+    "held_out",
+    "leave_one_out",
     "log_bayes_factor",
     "make_hypotheses",
     "model_probabilities",
+    "predict",
+    "predict_particles",
+    "prequential",
+    "prior_sensitivity",
     "scan",
     "scan_displacements",
     "strength",

@@ -207,16 +207,19 @@ def compare(
     coords: Coords = "natural",
     prior_probabilities: Sequence[float] | None = None,
     sensitivity: bool = False,
+    seed: int = 0,
 ) -> Comparison:
     """Compare hypotheses on the same displacements.
 
     Args:
         hypotheses: Model families with their priors, of different names.
         data: Displacements at one tau.
-        method: "auto" integrates exactly; "laplace" is the paper's approximation.
+        method: "auto" integrates exactly where it can; "laplace" is the paper's approximation;
+            others as for `evidence`.
         coords: Coordinates of Laplace's method.
         prior_probabilities: Probabilities of the models before the data, by default equal.
         sensitivity: Whether to repeat the comparison with prior scales divided and multiplied by 4.
+        seed: Of a method that samples.
     """
     from driftbayes.comparison.sensitivity import sensitivity_rows, variants
 
@@ -230,7 +233,9 @@ def compare(
         with jax.enable_x64(True):  # noqa: FBT003
             # The prior as given and its variants in one batch: compiled once.
             others = [hypothesis.rescaled(case.factors_for(hypothesis)) for case in cases]
-            return evidence_batch([hypothesis, *others], batch, method=method, coords=coords)
+            return evidence_batch(
+                [hypothesis, *others], batch, method=method, coords=coords, seed=seed
+            )
 
     # In threads, because most of the time goes into compiling one program for each model.
     with ThreadPoolExecutor() as pool:

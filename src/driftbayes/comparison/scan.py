@@ -136,6 +136,7 @@ def scan(
     method: Method = "auto",
     coords: Coords = "natural",
     prior_probabilities: Sequence[float] | None = None,
+    seed: int = 0,
     progress: Progress | None = None,
 ) -> Scan:
     """Compare hypotheses at many sampling times of the same trajectories.
@@ -147,9 +148,11 @@ def scan(
         n_tau: Steps per run, or None to use trajectories whole; see `displacements`.
         windows: Which windows of `n_tau` steps to use; see `displacements`.
         gaps: What a missing fix does; see `displacements`.
-        method: "auto" integrates exactly; "laplace" is the paper's approximation.
+        method: "auto" integrates exactly where it can; "laplace" is the paper's approximation;
+            others as for `evidence`.
         coords: Coordinates of Laplace's method.
         prior_probabilities: Probabilities of the models before the data.
+        seed: Of a method that samples.
         progress: Called with a stage, how many are done, and of how many.
     """
     check_names(hypotheses)
@@ -172,6 +175,7 @@ def scan(
         method=method,
         coords=coords,
         prior_probabilities=prior_probabilities,
+        seed=seed,
         progress=progress,
     )
     attributes = {
@@ -180,6 +184,7 @@ def scan(
         "options": json.dumps(
             {
                 "n_tau": n_tau,
+                "seed": seed,
                 "windows": windows,
                 "gaps": gaps,
                 "prior_probabilities": None
@@ -198,6 +203,7 @@ def scan_displacements(
     method: Method = "auto",
     coords: Coords = "natural",
     prior_probabilities: Sequence[float] | None = None,
+    seed: int = 0,
     progress: Progress | None = None,
 ) -> Scan:
     """Compare hypotheses on several sets of displacements, one per tau, in one computation.
@@ -205,9 +211,11 @@ def scan_displacements(
     Args:
         many: Displacements, whole or reduced to their second moments.
         hypotheses: Model families with their priors, the same at every tau.
-        method: "auto" integrates exactly; "laplace" is the paper's approximation.
+        method: "auto" integrates exactly where it can; "laplace" is the paper's approximation;
+            others as for `evidence`.
         coords: Coordinates of Laplace's method.
         prior_probabilities: Probabilities of the models before the data.
+        seed: Of a method that samples.
         progress: Called with a stage, how many are done, and of how many.
     """
     check_names(hypotheses)
@@ -224,13 +232,13 @@ def scan_displacements(
     for hypothesis in hypotheses:
         found: dict[int, Evidence] = {}
         if stacked is not None:
-            records = evidence_batch([hypothesis], stacked, method=method, coords=coords)
+            records = evidence_batch([hypothesis], stacked, method=method, coords=coords, seed=seed)
             found = dict(zip(regular, records, strict=True))
             done += len(regular)
             if progress is not None:
                 progress("evidence", done, total)
         for i in others:
-            found[i] = evidence(hypothesis, batches[i], method=method, coords=coords)
+            found[i] = evidence(hypothesis, batches[i], method=method, coords=coords, seed=seed)
             done += 1
             if progress is not None:
                 progress("evidence", done, total)

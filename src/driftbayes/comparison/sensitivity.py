@@ -1,6 +1,6 @@
 """How ln K moves when the scales of the priors are divided and multiplied by 4."""
 
-__all__ = ["Variant", "sensitivity_rows", "variants"]
+__all__ = ["Variant", "parameter_groups", "sensitivity_rows", "variants"]
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +30,12 @@ def variants(hypotheses: Sequence[Hypothesis]) -> list[Variant]:
     Parameters of the same dimension, such as κ and k, move together: to change one prior
     and not the other would change the question.
     """
+    sets = parameter_groups(hypotheses)
+    return [Variant(tuple(names), factor) for names in sets for factor in FACTORS]
+
+
+def parameter_groups(hypotheses: Sequence[Hypothesis]) -> list[list[str]]:
+    """All parameters, then those of each physical dimension, if there are several."""
     groups: dict[tuple[int, int], list[str]] = {}
     for hypothesis in hypotheses:
         for name, parameter in hypothesis.model.parameters.items():
@@ -37,8 +43,7 @@ def variants(hypotheses: Sequence[Hypothesis]) -> list[Variant]:
             if name not in members:
                 members.append(name)
     everything = [name for members in groups.values() for name in members]
-    sets = [everything, *groups.values()] if len(groups) > 1 else [everything]
-    return [Variant(tuple(names), factor) for names in sets for factor in FACTORS]
+    return [everything, *groups.values()] if len(groups) > 1 else [everything]
 
 
 def sensitivity_rows(

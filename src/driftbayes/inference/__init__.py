@@ -1,14 +1,17 @@
 """The court: a hypothesis and the data go in, an `Evidence` comes out."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal, get_args
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference._batch import Batch
+from driftbayes.inference.draws import PosteriorDraws, posterior_draws
 from driftbayes.inference.evidence import QUANTILES, Evidence
-from driftbayes.inference.exact import exact, exact_batch
+from driftbayes.inference.exact import exact, exact_batch, is_integrable
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.laplace import Coords, laplace, laplace_batch
+from driftbayes.inference.sampled import SAMPLERS, sampled_batch
+from driftbayes.likelihood import ReducedDisplacements
 from driftbayes.sampling import Displacements
 
 __all__ = [
@@ -18,48 +21,64 @@ __all__ = [
     "Evidence",
     "Hypothesis",
     "Method",
+    "PosteriorDraws",
     "evidence",
     "evidence_batch",
     "exact",
     "exact_batch",
     "laplace",
     "laplace_batch",
+    "posterior_draws",
 ]
 
-Method = Literal["auto", "laplace"]
-METHODS: tuple[Method, ...] = ("auto", "laplace")
+Method = Literal["auto", "quadrature", "laplace", "laplace_is", "bridge", "smc", "nested"]
+METHODS: tuple[Method, ...] = get_args(Method)
 
 
 def evidence(
     hypothesis: Hypothesis,
-    data: Displacements | Batch,
+    data: Displacements | ReducedDisplacements | Batch,
     *,
     method: Method = "auto",
     coords: Coords = "natural",
+    **options: Any,
 ) -> Evidence:
     """The evidence of one hypothesis.
 
     Args:
         hypothesis: Model family and prior.
         data: Displacements at one tau.
-        method: "auto" integrates exactly; "laplace" is the paper's approximation.
+        method: "auto" integrates exactly if no more than three parameters are left beside the
+            scale, and samples ("bridge") otherwise; "quadrature" insists on the first; "laplace" is
+            the paper's approximation; "laplace_is", "bridge", "smc" and "nested" sample.
         coords: Coordinates of Laplace's method.
+        **options: Of a sampler: `seed`, and its own numbers of draws.
     """
-    return evidence_batch([hypothesis], data, method=method, coords=coords)[0]
+    return evidence_batch([hypothesis], data, method=method, coords=coords, **options)[0]
 
 
 def evidence_batch(
     hypotheses: Sequence[Hypothesis],
-    data: Displacements | Batch,
+    data: Displacements | ReducedDisplacements | Batch,
     *,
     method: Method = "auto",
     coords: Coords = "natural",
+    **options: Any,
 ) -> list[Evidence]:
     """Evidences of one hypothesis for several data sets, or of several priors for one data set."""
-    batch = Batch.of(data) if isinstance(data, Displacements) else data
+    batch = data if isinstance(data, Batch) else Batch.of(data)
+    if method not in METHODS:
+        msg = f"method must be one of {', '.join(METHODS)}, got {method!r}"
+        raise DriftbayesError(msg)
     if method == "auto":
-        return exact_batch(hypotheses, batch)
+        method = "quadrature" if is_integrable(hypotheses[0], batch) else "bridge"
+    if method in SAMPLERS:
+        return sampled_batch(hypotheses, batch, method, **options)
+    # The seed is no option of a method that draws nothing, but a caller may pass it to all.
+    unknown = sorted(set(options) - {"seed"})
+    if unknown:
+        msg = f"method {method!r} has no option {unknown[0]!r}"
+        raise DriftbayesError(msg)
     if method == "laplace":
         return laplace_batch(hypotheses, batch, coords=coords)
-    msg = f"method must be one of {', '.join(METHODS)}, got {method!r}"
-    raise DriftbayesError(msg)
+    return exact_batch(hypotheses, batch)

@@ -27,7 +27,7 @@ class Evidence:
 
     Args:
         hypothesis: Name of the model family.
-        method: "exact" or "laplace".
+        method: Its name: "exact", "laplace", "laplace_is", "bridge", "smc" or "nested".
         log_evidence: ln p(D | M), natural logarithm, full constants. Paper: [eq:evidence].
         log_evidence_err: Its error, one sigma in nats; NaN if the method has none.
         log_likelihood_at_map: ln p(D | M(θ*)).
@@ -46,6 +46,10 @@ class Evidence:
         data_fingerprint: Hash of the data, tau and units; evidences compare only if it agrees.
         priors: The priors, as text.
         coords: Coordinates of Laplace's method, "natural" or "log"; empty for other methods.
+        seed: Of a method that draws random numbers; None for others.
+        n_evaluations: Evaluations of the likelihood by such a method, gradients counted as one.
+        diagnostics: Named numbers by which to judge such a method, for example "pareto_k".
+        draws: Some equally likely draws of θ, (draw, parameter), if the method gives any.
     """
 
     hypothesis: str
@@ -68,6 +72,10 @@ class Evidence:
     priors: Mapping[str, str]
     warnings: tuple[str, ...] = field(default=())
     coords: str = ""
+    seed: int | None = None
+    n_evaluations: int | None = None
+    diagnostics: Mapping[str, float] = field(default_factory=dict)
+    draws: FloatArray | None = None
 
     @property
     def log_occam_factor(self) -> float:
@@ -103,6 +111,14 @@ class Evidence:
             "priors": dict(self.priors),
             "status": self.status.value,
             "warnings": list(self.warnings),
+            **({} if self.seed is None else self._sampler_json()),
+        }
+
+    def _sampler_json(self) -> dict[str, Any]:
+        return {
+            "seed": self.seed,
+            "n_evaluations": self.n_evaluations,
+            "diagnostics": {name: _finite(value) for name, value in self.diagnostics.items()},
         }
 
     def __repr__(self) -> str:

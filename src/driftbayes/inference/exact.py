@@ -1,6 +1,6 @@
 """Exact evidence: closed form for the scale, quadrature for at most three other parameters."""
 
-__all__ = ["exact", "exact_batch"]
+__all__ = ["exact", "exact_batch", "is_integrable"]
 
 from collections.abc import Sequence
 
@@ -30,6 +30,7 @@ from driftbayes.typing import FloatArray
 # Nodes are added until the evidence is this certain, in nats.
 _TOLERANCE = 1e-8
 _REFINEMENTS = (1, 2, 4)
+_MOST = 3
 
 
 def exact(hypothesis: Hypothesis, data: Batch) -> Evidence:
@@ -47,11 +48,10 @@ def exact(hypothesis: Hypothesis, data: Batch) -> Evidence:
 
 def exact_batch(hypotheses: Sequence[Hypothesis], data: Batch) -> list[Evidence]:
     """The same for several data sets under one hypothesis, or one data set under several priors."""
-    n_left = len(hypotheses[0].names) - _is_collapsible(hypotheses[0], data.data)
-    if n_left > 3:
+    if not is_integrable(hypotheses[0], data):
         msg = (
             f"exact integration handles up to three parameters beside the scale, "
-            f"{hypotheses[0].name} has {n_left}; use method='laplace'"
+            f"{hypotheses[0].name} has {len(hypotheses[0].names)} in all; use method='bridge'"
         )
         raise DriftbayesError(msg)
     solution: _Solution = run_batch(_solve, hypotheses, data, _REFINEMENTS[0])
@@ -65,6 +65,11 @@ def exact_batch(hypotheses: Sequence[Hypothesis], data: Batch) -> list[Evidence]
             if _is_certain(refined)[0]:
                 break
     return records
+
+
+def is_integrable(hypothesis: Hypothesis, data: Batch) -> bool:
+    """Whether few enough parameters are left for quadrature."""
+    return len(hypothesis.names) - _is_collapsible(hypothesis, data.data) <= _MOST
 
 
 class _Solution(eqx.Module):

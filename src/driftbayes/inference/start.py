@@ -12,8 +12,10 @@ from jaxtyping import Array, Float
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.models import Data
 
-# Rates are tried from 1e-6 to 1e4 per sampling time, four to a decade.
-_DECADES = np.arange(-6.0, 4.01, 0.25)
+# Rates are tried from 1e-6 to 1e4 per sampling time, four to a decade; with three parameters or
+# more the grid is coarser, so that it stays within a few thousand points.
+_DECADES = {1: 41, 2: 41, 3: 15, 4: 8, 5: 5}
+_FEWEST = 4
 
 
 def start_point(hypothesis: Hypothesis, data: Data) -> Float[Array, " parameter"]:
@@ -24,7 +26,8 @@ def start_point(hypothesis: Hypothesis, data: Data) -> Float[Array, " parameter"
     """
     model = hypothesis.model
     others = [name for name in hypothesis.names if name != model.scale_parameter]
-    exponents = jnp.asarray(list(itertools.product(_DECADES, repeat=len(others))))
+    decades = np.linspace(-6.0, 4.0, _DECADES.get(max(len(others), 1), _FEWEST))
+    exponents = jnp.asarray(list(itertools.product(decades, repeat=len(others))))
 
     def candidate(exponent: Array) -> tuple[Array, Array]:
         values = {model.scale_parameter: jnp.ones(())}

@@ -1,0 +1,204 @@
+"""How far particles will go: predicted spread under each model and their average."""
+
+__all__ = ["add_parser", "run"]
+
+import argparse
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from driftbayes.cli import _console, _options
+from driftbayes.errors import DriftbayesError
+
+if TYPE_CHECKING:
+    from driftbayes.comparison.predict import Prediction
+    from driftbayes.trajectories import Trajectories
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the parser."""
+    parser = subparsers.add_parser("predict", help=__doc__, description=__doc__, allow_abbrev=False)
+    _options.add_reading(parser)
+    parser.add_argument(
+        "--tau",
+        required=True,
+        help="sampling time of the fit, a multiple of the recording interval; 'all' for irregular "
+        "times",
+    )
+    parser.add_argument(
+        "--horizon", required=True, metavar="T[,T...]", help="times ahead, in the file's time unit"
+    )
+    parser.add_argument(
+        "--members",
+        type=int,
+        default=100,
+        metavar="N",
+        help="possible futures of each particle, for -o (default: 100)",
+    )
+    parser.add_argument(
+        "--draws", type=int, default=1000, metavar="N", help="posterior draws (default: 1000)"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        help="write the futures of the observed particles, from their last fixes on, as "
+        "trajectories named particle/member: CSV, Parquet or NetCDF",
+    )
+    _options.add_data(parser)
+    _options.add_inference(parser)
+    _options.add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, fit, predict, print, write."""
+    from driftbayes.cli._jax import prepare_jax
+
+    tau = parse_tau(args.tau)
+    horizons = parse_times("--horizon", args.horizon)
+    for option, number in (("--members", args.members), ("--draws", args.draws)):
+        if number < 1:
+            msg = f"{option} must be 1 or more, got {number}"
+            raise DriftbayesError(msg)
+    _options.check_seed(args.seed)
+    _check_writable(args.output)
+    prior_probabilities = _options.model_prior(args)
+    trajectories = _options.read(args)
+    prepare_jax()
+    from driftbayes.comparison.bayes import model_probabilities
+    from driftbayes.comparison.forecast import predict_particles
+    from driftbayes.comparison.predict import predict
+    from driftbayes.inference import posterior_draws
+    from driftbayes.io import write_trajectories
+    from driftbayes.sampling import displacements
+
+    data = displacements(trajectories, tau, n_tau=args.n_tau, windows=args.windows, gaps=args.gaps)
+    setup = _options.setup(args, trajectories)
+    _console.note(setup.note)
+    draws = [
+        posterior_draws(
+            hypothesis,
+            data,
+            n_draws=args.draws,
+            seed=args.seed,
+            method=args.method,
+            coords=args.coords,
+        )
+        for hypothesis in setup.hypotheses
+    ]
+    weights = model_probabilities([d.evidence for d in draws], prior_probabilities).tolist()
+    result = predict(draws, horizons, probabilities=weights, n_dim=data.n_dim)
+    warnings = [f"{d.evidence.hypothesis}: {text}" for d in draws for text in d.evidence.warnings]
+    if args.output is not None:
+        forecast = predict_particles(
+            draws,
+            trajectories,
+            horizons,
+            tau=tau,
+            n_members=args.members,
+            probabilities=weights,
+            seed=args.seed,
+        )
+        written = forecast.trajectories(
+            predicted_from=str(args.file),
+            tau=args.tau,
+            seed=args.seed,
+            models=",".join(forecast.models),
+            data_fingerprint=trajectories.fingerprint,
+        )
+        write_trajectories(written, args.output)
+        _console.note(f"wrote {args.output}: {written!r}")
+    if args.json:
+        about = {
+            "tau": data.tau,
+            "length_unit": data.length_unit,
+            "time_unit": data.time_unit,
+            "data_fingerprint": data.fingerprint,
+            "priors_from_data": setup.from_data,
+            "n_draws": args.draws,
+            "seed": args.seed,
+            "warnings": warnings,
+        }
+        _console.print_json({**about, **result.to_json()})
+    else:
+        _print_prediction(result, trajectories, data.tau)
+        for text in warnings:
+            print(f"warning: {text}")
+    return 0
+
+
+def _print_prediction(result: "Prediction", trajectories: "Trajectories", tau: float) -> None:
+    """The spread as a table, on stdout."""
+    length, time = trajectories.length_unit, trajectories.time_unit
+    rows = []
+    for i, horizon in enumerate(result.horizons):
+        for name, spread in result.spreads.items():
+            sd, k = spread.sd_quantiles[i], spread.diffusivity_quantiles[i]
+            rows.append(
+                [
+                    f"{horizon:g}",
+                    name,
+                    f"{result.probabilities[name]:.4g}" if name in result.probabilities else "",
+                    f"{spread.sd[i]:.4g}",
+                    f"{sd[0]:.4g} … {sd[-1]:.4g}",
+                    f"{spread.distance_quantiles[i][2]:.4g}",
+                    f"{spread.distance_quantiles[i][-1]:.4g}",
+                    f"{spread.diffusivity[i]:.4g}",
+                    f"{k[0]:.4g} … {k[-1]:.4g}",
+                ]
+            )
+    at, unit = f"{tau:g} {time}".rstrip(), f" in {length}" if length else ""
+    title = (
+        f"Displacement of a fresh particle in {result.n_dim}D{unit}, from a fit at tau = {at}; "
+        "Var(Δx_i) = 2κT per axis"
+    )
+    columns = [
+        *(f"T ({time})" if time else "T", "model", "probability", "sd per axis", "95 % of sd"),
+        *("median |ΔX|", "97.5 % |ΔX|", "Var/2T", "95 % of Var/2T"),
+    ]
+    _console.print_table(title, columns, rows, left=2)
+
+
+def parse_tau(text: str) -> float | None:
+    """A sampling time, or None for 'all'."""
+    if text == "all":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        msg = f"--tau must be a number or 'all', got {text!r}"
+        raise DriftbayesError(msg) from None
+
+
+def parse_times(option: str, text: str) -> list[float]:
+    """Positive times, separated by commas, in increasing order."""
+    try:
+        times = sorted({float(part) for part in text.split(",")})
+    except ValueError:
+        times = []
+    if not times or not all(0 < time < float("inf") for time in times):
+        msg = f"{option} must be positive times separated by commas, got {text!r}"
+        raise DriftbayesError(msg)
+    return times
+
+
+class _OnlyAskingError(Exception):
+    pass
+
+
+def _check_writable(path: Path | None) -> None:
+    """Refuse, before the work is done, a file that could not be written after it."""
+    from driftbayes.io import atomic_path
+
+    if path is None:
+        return
+    known = (".csv", ".csv.gz", ".parquet", ".pq", ".nc")
+    if not path.name.lower().endswith(known):
+        msg = (
+            f"the name of {path.name!r} does not end in a known format; use one of "
+            f"{', '.join(known)}"
+        )
+        raise DriftbayesError(msg)
+    with suppress(_OnlyAskingError), atomic_path(path):
+        raise _OnlyAskingError

@@ -1,0 +1,273 @@
+"""Possible futures of the particles that were observed, from where they were last seen."""
+
+__all__ = ["ParticleForecast", "ensemble", "predict_particles"]
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from numpy.typing import ArrayLike
+
+from driftbayes.comparison.predict import average_weights, checked_horizons
+from driftbayes.errors import DriftbayesError
+from driftbayes.inference import PosteriorDraws
+from driftbayes.inference.symmetric import eigh
+from driftbayes.likelihood import PaddedSteps
+from driftbayes.models import AbstractModel
+from driftbayes.sampling import displacements
+from driftbayes.trajectories import Trajectories
+from driftbayes.typing import FloatArray, IntArray, StrArray
+
+# Key of the generator that chooses members; no member has so high a number.
+_CHOICE = 2**64 - 1
+
+
+@dataclass(frozen=True, eq=False)
+class ParticleForecast:
+    """Possible futures of the particles that were observed.
+
+    Args:
+        positions: (member, particle, time, dim); the first time is that of the last fix.
+        horizons: Times since each particle's last fix, the first of them 0.
+        last_times: Time of each particle's last fix.
+        ids: Name of each particle.
+        models: Model of each member.
+        length_unit: Name of the unit of positions, empty if unknown.
+        time_unit: Name of the unit of times, empty if unknown.
+    """
+
+    positions: FloatArray
+    horizons: FloatArray
+    last_times: FloatArray
+    ids: StrArray
+    models: tuple[str, ...]
+    length_unit: str = ""
+    time_unit: str = ""
+
+    def trajectories(self, **provenance: Any) -> Trajectories:
+        """Every member's path of every particle, named particle/member."""
+        n_members, n_particles, n_times, n_dim = self.positions.shape
+        times = (self.last_times[:, None] + self.horizons).ravel()
+        return Trajectories(
+            positions=self.positions.reshape(-1, n_dim),
+            times=np.tile(times, n_members),
+            row_sizes=np.full(n_members * n_particles, n_times),
+            ids=np.array([f"{name}/{member}" for member in range(n_members) for name in self.ids]),
+            length_unit=self.length_unit,
+            time_unit=self.time_unit,
+            provenance=provenance,
+        )
+
+
+def predict_particles(
+    draws_by_model: Sequence[PosteriorDraws],
+    trajectories: Trajectories,
+    horizons: ArrayLike,
+    *,
+    tau: float | None,
+    n_members: int = 100,
+    probabilities: Sequence[float] | None = None,
+    seed: int = 0,
+) -> ParticleForecast:
+    """Where the observed particles may go: members of the model-averaged posterior.
+
+    Each member has a model, drawn with its probability, and one of that model's posterior draws;
+    all particles of a member share them. Paths are those of `ensemble`.
+
+    Args:
+        draws_by_model: Posterior draws of each model.
+        trajectories: Where the particles were.
+        horizons: Times since each particle's last fix, positive and increasing.
+        tau: Sampling time at which the past is looked at, best that of the draws; None for
+            every fix.
+        n_members: Number of members.
+        probabilities: Weights of the models, as for `predict`.
+        seed: Key of the random numbers. More members leave the first ones as they were.
+    """
+    times = checked_horizons(horizons)
+    if n_members != int(n_members) or n_members < 1:
+        msg = f"n_members must be a whole number, 1 or more, got {n_members}"
+        raise DriftbayesError(msg)
+    weights = average_weights(draws_by_model, probabilities)
+    chance = np.random.Generator(_philox(seed, _CHOICE)).random((int(n_members), 2))
+    # The last is left out: rounding may leave the sum below one.
+    choice = np.searchsorted(np.cumsum(weights)[:-1], chance[:, 0], side="right")
+    with jax.enable_x64(True):  # noqa: FBT003
+        members = [
+            draws_by_model[m].hypothesis.at(
+                jnp.asarray(draws_by_model[m].theta[int(u * len(draws_by_model[m]))])
+            )
+            for m, u in zip(choice, chance[:, 1], strict=True)
+        ]
+    whole = times if times[0] == 0 else np.concatenate([[0.0], times])
+    return ParticleForecast(
+        positions=ensemble(members, trajectories, whole, tau=tau, seed=seed),
+        horizons=whole,
+        last_times=trajectories.times[_last_rows(trajectories)],
+        ids=trajectories.ids,
+        models=tuple(member.name for member in members),
+        length_unit=trajectories.length_unit,
+        time_unit=trajectories.time_unit,
+    )
+
+
+def ensemble(
+    members: Sequence[AbstractModel],
+    trajectories: Trajectories,
+    horizons: ArrayLike,
+    *,
+    tau: float | None,
+    seed: int = 0,
+) -> FloatArray:
+    r"""Positions (member, particle, time, dim) after each particle's last fix, exact at any time.
+
+    The past of a particle, seen every tau back from its last fix, tells through the Kalman filter
+    what is known of its state Y there; that is drawn, and carried on without time-stepping error:
+
+    $$Y_0 \sim N(m, P), \qquad Y_{n+1} = A(T_{n+1} - T_n)\, Y_n + \varepsilon_n, \quad
+      \varepsilon_n \sim N(0, Q).$$
+
+    Where positions have measurement errors, the paths are of the particle, not of its fixes.
+
+    Args:
+        members: One model, with its parameters, for each member.
+        trajectories: Where the particles were.
+        horizons: Times since each particle's last fix, increasing; the first may be 0.
+        tau: Sampling time at which the past is looked at; None for every fix.
+        seed: Key of the random numbers, with the member's number.
+    """
+    times = checked_horizons(horizons)
+    last = trajectories.positions[_last_rows(trajectories)]
+    intervals = np.diff(times, prepend=0.0)
+    out = np.empty((len(members), len(last), len(times), trajectories.n_dim))
+    with jax.enable_x64(True):  # noqa: FBT003
+        tracks = _seen_backwards(trajectories, tau)
+        for i, model in enumerate(members):
+            n_state = _n_state(type(model))
+            shape = (len(times) + 1, len(last), trajectories.n_dim, n_state)
+            kicks = np.random.Generator(_philox(seed, i)).standard_normal(shape)
+            out[i] = _paths(model, tracks, jnp.asarray(intervals), jnp.asarray(kicks))
+    out += last[:, None, :]
+    return out
+
+
+@cache
+def _n_state(family: type[AbstractModel]) -> int:
+    """Length of the state, position included."""
+    whole = family(**dict.fromkeys(family.parameters, 1.0))
+    return len(whole.initial_covariance())
+
+
+class _Tracks(eqx.Module):
+    """Steps of each particle up to its last fix, in the order of time, the last ones aligned."""
+
+    dx: Float[Array, "particle step dim"]
+    interval: Float[Array, "particle step"]
+    valid: Float[Array, "particle step"]
+    noise_variance: Float[Array, "particle position"]
+
+
+def _seen_backwards(trajectories: Trajectories, tau: float | None) -> _Tracks:
+    """The steps that end at each last fix; a particle too short for one has none."""
+    n, sd = trajectories.n_trajectories, trajectories.position_sd
+    # Sampling times are counted from the first fix, which in reversed time is the last.
+    mirrored = Trajectories(
+        positions=trajectories.positions[::-1],
+        times=-trajectories.times[::-1],
+        row_sizes=trajectories.row_sizes[::-1],
+        ids=trajectories.ids[::-1],
+        position_sd=None if sd is None else sd[::-1],
+    )
+    data = displacements(mirrored, tau, gaps="keep")
+    padded = PaddedSteps.from_displacements(data)
+    own = n - 1 - data.trajectory
+
+    def forward(part: Array, filler: float) -> FloatArray:
+        whole = np.full((n, *part.shape[1:]), filler)
+        whole[own] = np.asarray(part)[: len(own), ::-1]
+        return whole
+
+    noise = forward(padded.noise_variance, 0.0)
+    if sd is not None:
+        noise[:, -1] = sd[_last_rows(trajectories)] ** 2
+    return _Tracks(
+        dx=jnp.asarray(-forward(padded.dx, 0.0)),
+        interval=jnp.asarray(forward(padded.interval, data.tau)),
+        valid=jnp.asarray(forward(padded.valid, 0.0)),
+        noise_variance=jnp.asarray(noise),
+    )
+
+
+@eqx.filter_jit
+def _paths(
+    model: AbstractModel,
+    tracks: _Tracks,
+    intervals: Float[Array, " time"],
+    kicks: Float[Array, "draw particle dim state"],
+) -> Float[Array, "particle time dim"]:
+    mean, cov = jax.vmap(lambda track: _last_state(model, track))(tracks)
+    state = mean + jnp.einsum("pij,pdj->pdi", jax.vmap(_root)(cov), kicks[0])
+
+    def step(state: Array, inputs: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+        a, root, kick = inputs
+        state = jnp.einsum("ij,pdj->pdi", a, state) + jnp.einsum("ij,pdj->pdi", root, kick)
+        return state, state[..., 0]
+
+    a, q = jax.vmap(model.transition)(intervals)
+    _, positions = jax.lax.scan(step, state, (a, jax.vmap(_root)(q), kicks[1:]))
+    return jnp.moveaxis(positions, 0, 1)
+
+
+def _last_state(model: AbstractModel, track: _Tracks) -> tuple[Array, Array]:
+    """Mean (dim, state) and covariance of the state at the last fix, counted from that fix."""
+    stationary = model.initial_covariance()
+
+    def step(
+        carry: tuple[Array, Array], inputs: tuple[Array, Array, Array, Array]
+    ) -> tuple[tuple[Array, Array], None]:
+        mean, cov = carry
+        dx, interval, is_step, error = inputs
+        a, q = model.transition(interval)
+        mean, cov = mean @ a.T, a @ cov @ a.T + q
+        innovation, variance = dx - mean[:, 0], cov[0, 0] + error
+        gain = cov[:, 0] / variance
+        mean = (mean + innovation[:, None] * gain[None, :]).at[:, 0].add(-dx)
+        cov = cov - jnp.outer(gain, gain) * variance
+        # Before the first fix nothing is known; there the error is that of the fix to come.
+        before = stationary.at[0, 0].add(error)
+        return (jnp.where(is_step > 0, mean, 0.0), jnp.where(is_step > 0, cov, before)), None
+
+    errors = track.noise_variance
+    mean = jnp.zeros((track.dx.shape[-1], len(stationary)))
+    start = (mean, stationary.at[0, 0].add(errors[0]))
+    state, _ = jax.lax.scan(step, start, (track.dx, track.interval, track.valid, errors[1:]))
+    return state
+
+
+def _root(cov: Float[Array, "state state"]) -> Float[Array, "state state"]:
+    """A square root of a covariance, of which a part may be known exactly."""
+    sd = jnp.sqrt(jnp.maximum(jnp.diag(cov), 0.0))
+    inverse = jnp.where(sd > 0, 1 / jnp.where(sd > 0, sd, 1.0), 0.0)
+    values, vectors = eigh(cov * jnp.outer(inverse, inverse))
+    return sd[:, None] * vectors * jnp.sqrt(jnp.maximum(values, 0.0))[None, :]
+
+
+def _last_rows(trajectories: Trajectories) -> IntArray:
+    rows = np.flatnonzero(trajectories.observed)
+    last = np.full(trajectories.n_trajectories, -1)
+    last[trajectories.trajectory_index[rows]] = rows
+    return last
+
+
+def _philox(seed: int, member: int) -> np.random.Philox:
+    """Random numbers that depend on the seed and the member, and on nothing else."""
+    if seed != int(seed) or not 0 <= seed < 2**64:
+        msg = f"seed must be a whole number, 0 or more, got {seed}"
+        raise DriftbayesError(msg)
+    return np.random.Philox(key=np.array([seed, member], dtype=np.uint64))

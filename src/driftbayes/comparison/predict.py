@@ -1,0 +1,272 @@
+"""What the models expect of the future, each by itself and averaged by their probabilities."""
+
+__all__ = [
+    "AVERAGE",
+    "Prediction",
+    "ScaleMixture",
+    "Spread",
+    "average_weights",
+    "checked_horizons",
+    "predict",
+]
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from numpy.typing import ArrayLike
+from scipy.special import gammainc, gammaincinv, ndtr
+
+from driftbayes.comparison.bayes import check_names, model_probabilities
+from driftbayes.errors import DriftbayesError
+from driftbayes.inference import QUANTILES, PosteriorDraws
+from driftbayes.models import AbstractModel
+from driftbayes.typing import FloatArray
+
+# The name under which the average of all models stands beside them.
+AVERAGE = "average"
+
+
+@dataclass(frozen=True, eq=False)
+class ScaleMixture:
+    r"""A displacement that is Gaussian, with a variance of which the posterior gives draws.
+
+    $$p(\Delta X \mid D) = \sum_i w_i\, N(\Delta X;\, 0, v_i I_d), \qquad
+      v_i = \langle \Delta x^2 \rangle(T; \theta_i)$$
+
+    Args:
+        variances: $v_i$ per axis.
+        weights: $w_i$, which sum to one.
+        n_dim: Number of axes d.
+    """
+
+    variances: FloatArray
+    weights: FloatArray
+    n_dim: int
+
+    @property
+    def variance(self) -> float:
+        """Variance of one component: the mean of the variances."""
+        return float(self.weights @ self.variances)
+
+    def cdf(self, component: ArrayLike) -> FloatArray:
+        r"""$P(\Delta x_i \le x)$, a mean of normal distribution functions."""
+        x = np.asarray(component, dtype=np.float64)[..., None]
+        return ndtr(x / np.sqrt(self.variances)) @ self.weights
+
+    def distance_cdf(self, distance: ArrayLike) -> FloatArray:
+        r"""$P(|\Delta X| \le r)$, a mean of chi distribution functions of d degrees of freedom."""
+        r = np.asarray(distance, dtype=np.float64)[..., None]
+        return gammainc(0.5 * self.n_dim, r**2 / (2 * self.variances)) @ self.weights
+
+    def distance_quantiles(self, probabilities: ArrayLike) -> FloatArray:
+        """Distances that are not exceeded with these probabilities, by bisection."""
+        p = np.asarray(probabilities, dtype=np.float64)
+        # A quantile of a mixture lies between the least and the greatest of its parts'.
+        unit = np.sqrt(2 * gammaincinv(0.5 * self.n_dim, p))
+        used = np.sqrt(self.variances[self.weights > 0])
+        low, high = unit * used.min(), unit * used.max()
+        while np.any(high - low > 1e-14 * high):
+            middle = 0.5 * (low + high)
+            below = self.distance_cdf(middle) < p
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return 0.5 * (low + high)
+
+    def component_quantiles(self, probabilities: ArrayLike) -> FloatArray:
+        """The same of one component, which is symmetric: |Δx_i| is a distance along one axis."""
+        p = np.asarray(probabilities, dtype=np.float64)
+        alone = ScaleMixture(self.variances, self.weights, 1)
+        return np.sign(p - 0.5) * alone.distance_quantiles(np.abs(2 * p - 1))
+
+    def variance_quantiles(self, probabilities: ArrayLike) -> FloatArray:
+        """Quantiles of the variance itself: how well the posterior knows it."""
+        p = np.asarray(probabilities, dtype=np.float64)
+        order = np.argsort(self.variances)
+        # A draw of next to no weight would still bend the line between its neighbours.
+        order = order[self.weights[order] > 1e-9 * self.weights.max()]
+        weights = self.weights[order]
+        return np.interp(p, np.cumsum(weights) - 0.5 * weights, self.variances[order])
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    r"""How far a fresh particle goes, at each horizon T, under one model or under the average.
+
+    Args:
+        horizons: T.
+        mixtures: The predictive distribution at each horizon.
+        variance: $\mathrm{E}[\langle\Delta x^2\rangle(T) \mid D]$ per axis: parameters and chance.
+        sd_quantiles: (horizon, quantile) of the standard deviation per axis, over the posterior.
+        component_quantiles: (horizon, quantile) of one component of ΔX.
+        distance_quantiles: (horizon, quantile) of |ΔX|.
+    """
+
+    horizons: FloatArray
+    mixtures: tuple[ScaleMixture, ...]
+    variance: FloatArray
+    sd_quantiles: FloatArray
+    component_quantiles: FloatArray
+    distance_quantiles: FloatArray
+
+    @classmethod
+    def of(cls, horizons: FloatArray, mixtures: Sequence[ScaleMixture]) -> "Spread":
+        """The numbers of one mixture per horizon."""
+        return cls(
+            horizons=horizons,
+            mixtures=tuple(mixtures),
+            variance=np.array([m.variance for m in mixtures]),
+            sd_quantiles=np.sqrt([m.variance_quantiles(QUANTILES) for m in mixtures]),
+            component_quantiles=np.array([m.component_quantiles(QUANTILES) for m in mixtures]),
+            distance_quantiles=np.array([m.distance_quantiles(QUANTILES) for m in mixtures]),
+        )
+
+    @property
+    def sd(self) -> FloatArray:
+        """Predictive standard deviation per axis."""
+        return np.sqrt(self.variance)
+
+    @property
+    def diffusivity(self) -> FloatArray:
+        r"""Effective diffusivity $\operatorname{Var}(\Delta x_i) / 2T$."""
+        return self.variance / (2 * self.horizons)
+
+    @property
+    def diffusivity_quantiles(self) -> FloatArray:
+        """(horizon, quantile) of the effective diffusivity, over the posterior."""
+        return self.sd_quantiles**2 / (2 * self.horizons[:, None])
+
+    def to_json(self) -> dict[str, Any]:
+        """The numbers, one list per quantity along the horizons."""
+        result: dict[str, Any] = {
+            name: getattr(self, name).tolist() for name in ("variance", "sd", "diffusivity")
+        }
+        for name in ("sd", "diffusivity", "component", "distance"):
+            table = getattr(self, f"{name}_quantiles")
+            result[f"{name}_quantiles"] = {
+                f"{q:g}": column.tolist() for q, column in zip(QUANTILES, table.T, strict=True)
+            }
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """The spread at several horizons under each model, and under the average of all.
+
+    Args:
+        horizons: Times ahead.
+        probabilities: Weight of each model in the average.
+        spreads: By name of the model, and of the `AVERAGE`.
+        n_dim: Number of axes.
+    """
+
+    horizons: FloatArray
+    probabilities: Mapping[str, float]
+    spreads: Mapping[str, Spread]
+    n_dim: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The prediction as plain numbers and text."""
+        return {
+            "convention": "Var(dx_i) = 2 kappa T per axis",
+            "n_dim": self.n_dim,
+            "horizons": self.horizons.tolist(),
+            "probabilities": dict(self.probabilities),
+            "models": {name: spread.to_json() for name, spread in self.spreads.items()},
+        }
+
+
+def predict(
+    draws_by_model: Sequence[PosteriorDraws],
+    horizons: ArrayLike,
+    *,
+    probabilities: Sequence[float] | None = None,
+    n_dim: int,
+) -> Prediction:
+    r"""Displacement of a fresh particle, of which nothing is known, over any time T.
+
+    $$p(\Delta X \mid D) = \sum_M p(M \mid D) \int p(\Delta X \mid \theta, M)\,
+      p(\theta \mid D, M)\, \mathrm{d}\theta$$
+
+    Args:
+        draws_by_model: Posterior draws of each model.
+        horizons: Times ahead, positive.
+        probabilities: Weights of the models; by default their probabilities from the evidences,
+            with equal ones before the data.
+        n_dim: Number of axes of the displacement.
+    """
+    times = checked_horizons(horizons)
+    if np.any(times == 0):
+        msg = f"horizons must be positive, got {times.tolist()}"
+        raise DriftbayesError(msg)
+    weights = average_weights(draws_by_model, probabilities)
+    names = [draws.hypothesis.name for draws in draws_by_model]
+    mixtures: dict[str, list[ScaleMixture]] = {}
+    # The library does not flip JAX's switch; draws were made with it on.
+    with jax.enable_x64(True):  # noqa: FBT003
+        for name, draws in zip(names, draws_by_model, strict=True):
+            variances = np.asarray(_variances(draws.models(), jnp.asarray(times)))
+            equal = np.full(len(draws), 1 / len(draws))
+            mixtures[name] = [ScaleMixture(column, equal, n_dim) for column in variances.T]
+    mixtures[AVERAGE] = [
+        ScaleMixture(
+            np.concatenate([m.variances for m in parts]),
+            np.concatenate([w * m.weights for w, m in zip(weights, parts, strict=True)]),
+            n_dim,
+        )
+        for parts in zip(*mixtures.values(), strict=True)
+    ]
+    return Prediction(
+        horizons=times,
+        probabilities=dict(zip(names, weights.tolist(), strict=True)),
+        spreads={name: Spread.of(times, many) for name, many in mixtures.items()},
+        n_dim=n_dim,
+    )
+
+
+def average_weights(
+    draws_by_model: Sequence[PosteriorDraws], probabilities: Sequence[float] | None = None
+) -> FloatArray:
+    """Weights of the models in the average: their probabilities, or those given, normalised."""
+    check_names([draws.hypothesis for draws in draws_by_model])
+    names = [draws.hypothesis.name for draws in draws_by_model]
+    if probabilities is None:
+        given = model_probabilities([draws.evidence for draws in draws_by_model])
+    else:
+        given = np.asarray(probabilities, dtype=np.float64)
+    if given.shape == (len(names),) and np.isnan(given).any():
+        failed = [name for name, value in zip(names, given, strict=True) if np.isnan(value)]
+        msg = (
+            f"the probability of {', '.join(failed)} is not known, since its evidence could not be "
+            "computed; leave it out to average the others"
+        )
+        raise DriftbayesError(msg)
+    fits = given.shape == (len(names),) and np.isfinite(given).all()
+    if not (fits and (given >= 0).all() and given.sum() > 0):
+        msg = (
+            f"probabilities must be {len(names)} numbers, one per model, none negative and not all "
+            f"zero, got {given.tolist()}"
+        )
+        raise DriftbayesError(msg)
+    return given / given.sum()
+
+
+@eqx.filter_jit
+def _variances(
+    models: AbstractModel, horizons: Float[Array, " horizon"]
+) -> Float[Array, "draw horizon"]:
+    return jax.vmap(lambda model: model.mean_square_displacement(horizons))(models)
+
+
+def checked_horizons(horizons: ArrayLike) -> FloatArray:
+    """Horizons as an array; refused unless they increase from 0 or more."""
+    times = np.atleast_1d(np.asarray(horizons, dtype=np.float64))
+    fine = times.ndim == 1 and times.size > 0 and np.isfinite(times).all() and times[0] >= 0
+    if not (fine and (np.diff(times) > 0).all()):
+        msg = f"horizons must be increasing times, none negative, got {times.tolist()}"
+        raise DriftbayesError(msg)
+    return times

@@ -1,0 +1,128 @@
+"""Ln K against the scale of the priors: how much of a verdict is the prior's."""
+
+__all__ = ["PriorSensitivity", "prior_sensitivity"]
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from driftbayes.comparison.bayes import check_names, log_bayes_factor, log_bayes_factor_err
+from driftbayes.comparison.sensitivity import parameter_groups
+from driftbayes.errors import DriftbayesError
+from driftbayes.inference import Batch, Hypothesis, Method, evidence_batch
+from driftbayes.inference.laplace import Coords
+from driftbayes.likelihood import ReducedDisplacements
+from driftbayes.sampling import Displacements
+from driftbayes.typing import FloatArray
+
+FACTORS = np.geomspace(1 / 16, 16, 17)
+
+
+@dataclass(frozen=True, eq=False)
+class PriorSensitivity:
+    """Ln K of every pair of models, with the scales of groups of priors multiplied.
+
+    Args:
+        factors: By what the scales were multiplied.
+        groups: The parameters that were scaled together, all of them first, then those of each
+            physical dimension.
+        log_bayes_factors: For each pair, "langevin:brownian", ln K (group, factor).
+        log_bayes_factor_errs: Their errors, one sigma.
+        tau: Sampling time.
+        method: Method of the evidences.
+    """
+
+    factors: FloatArray
+    groups: tuple[tuple[str, ...], ...]
+    log_bayes_factors: dict[str, FloatArray]
+    log_bayes_factor_errs: dict[str, FloatArray]
+    tau: float
+    method: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers and text, one row per group and factor."""
+        rows = [
+            {
+                "scaled": list(group),
+                "factor": float(factor),
+                "log_bayes_factors": {
+                    pair: float(values[i, j]) for pair, values in self.log_bayes_factors.items()
+                },
+                "log_bayes_factor_errs": {
+                    pair: float(values[i, j]) for pair, values in self.log_bayes_factor_errs.items()
+                },
+            }
+            for i, group in enumerate(self.groups)
+            for j, factor in enumerate(self.factors)
+        ]
+        return {"tau": self.tau, "method": self.method, "rows": rows}
+
+    def verdict_changes(self, pair: str) -> bool:
+        """Whether ln K of a pair changes its sign anywhere in the table."""
+        values = self.log_bayes_factors[pair]
+        return bool(values.min() < 0 < values.max())
+
+
+def prior_sensitivity(
+    hypotheses: Sequence[Hypothesis],
+    data: Displacements | ReducedDisplacements,
+    *,
+    factors: Sequence[float] | FloatArray = FACTORS,
+    method: Method = "auto",
+    coords: Coords = "natural",
+    seed: int = 0,
+) -> PriorSensitivity:
+    r"""Ln K as a function of the scales of the priors.
+
+    For a parameter that the data know well, ln Z falls by one for each e-fold by which its prior is
+    widened: $\partial \ln Z / \partial \ln s \to -1$. Parameters of one dimension, such as κ and
+    k, are scaled together: to change one and not the other would change the question.
+
+    Args:
+        hypotheses: Two or more models with their priors.
+        data: Displacements at one tau.
+        factors: By what to multiply the scales.
+        method: Of the evidence.
+        coords: Coordinates of Laplace's method.
+        seed: Of a method that samples.
+    """
+    check_names(hypotheses)
+    scale = np.asarray(factors, dtype=np.float64)
+    if len(hypotheses) < 2:
+        msg = f"the sensitivity of ln K needs two models or more, got {len(hypotheses)}"
+        raise DriftbayesError(msg)
+    if scale.ndim != 1 or not scale.size or not (np.isfinite(scale) & (scale > 0)).all():
+        msg = f"factors must be positive numbers, got {list(factors)}"
+        raise DriftbayesError(msg)
+    groups = tuple(map(tuple, parameter_groups(hypotheses)))
+    batch = Batch.of(data)
+    records = {}
+    for hypothesis in hypotheses:
+        others = [
+            hypothesis.rescaled({n: float(f) for n in group if n in hypothesis.names})
+            for group in groups
+            for f in scale
+        ]
+        records[hypothesis.name] = evidence_batch(
+            others, batch, method=method, coords=coords, seed=seed
+        )
+    shape = (len(groups), len(scale))
+    values, errors = {}, {}
+    for a, b in combinations(records, 2):
+        pairs = list(zip(records[b], records[a], strict=True))
+        values[f"{b}:{a}"] = np.array([log_bayes_factor(*pair) for pair in pairs]).reshape(shape)
+        errors[f"{b}:{a}"] = np.array([log_bayes_factor_err(*pair) for pair in pairs]).reshape(
+            shape
+        )
+    first = next(iter(records.values()))[0]
+    return PriorSensitivity(
+        factors=scale,
+        groups=groups,
+        log_bayes_factors=values,
+        log_bayes_factor_errs=errors,
+        tau=first.tau,
+        method=first.method,
+    )

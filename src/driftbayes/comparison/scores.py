@@ -1,0 +1,357 @@
+"""How well each model predicts trajectories that it has not seen; not how probable it is."""
+
+__all__ = [
+    "TrajectoryScores",
+    "held_out",
+    "leave_one_out",
+    "prequential",
+]
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import combinations, islice
+from typing import Any
+
+import jax
+import numpy as np
+
+from driftbayes.comparison.bayes import check_names, model_probabilities
+from driftbayes.comparison.predict import AVERAGE, ScaleMixture, predict
+from driftbayes.comparison.rules import crps, energy_score, log_score
+from driftbayes.comparison.subsets import growing, subset, without_each
+from driftbayes.errors import DriftbayesError, Status
+from driftbayes.inference import Batch, Evidence, Hypothesis, Method, evidence_batch
+from driftbayes.inference.laplace import Coords
+from driftbayes.models import Data
+from driftbayes.sampling import Displacements, Gaps, Windows, displacements
+from driftbayes.trajectories import Trajectories
+from driftbayes.typing import FloatArray, IntArray
+
+Progress = Callable[[str, int, int], None]
+
+# Data sets in one batch of evidences.
+_SETS = 260
+# Errors of evidences below this, in nats, change no score that is printed.
+_WORTH_SAYING = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class TrajectoryScores:
+    r"""One number per model and trajectory, the trajectory being what is independent.
+
+    With $s_p$ the sum over the $c_p$ predictions of trajectory p, N trajectories in all,
+
+    $$\bar s = \frac{\sum_p s_p}{\sum_p c_p}, \qquad
+      \mathrm{se}^2 = \frac{N}{N - 1} \frac{\sum_p (s_p - c_p \bar s)^2}{(\sum_p c_p)^2}.$$
+
+    Trajectories scored from the same fit share its error, which the standard error leaves out.
+
+    Args:
+        rule: Name of the score.
+        tau: Time over which the predicted displacements go.
+        values: For each model $s_p$ of each trajectory.
+        counts: $c_p$; 1 where a trajectory is predicted whole.
+        trajectory: Number of each trajectory.
+        larger_is_better: Whether a good prediction has a large score (log densities) or a
+            small one (CRPS, energy score).
+        warnings: What a reader should know, in words.
+    """
+
+    rule: str
+    tau: float
+    values: Mapping[str, FloatArray]
+    counts: FloatArray
+    trajectory: IntArray
+    larger_is_better: bool
+    warnings: tuple[str, ...] = field(default=())
+
+    def total(self, model: str) -> float:
+        """Sum over all trajectories."""
+        return float(np.sum(self.values[model]))
+
+    def mean(self, model: str) -> tuple[float, float]:
+        """Mean per prediction, and its standard error."""
+        return self._mean(self.values[model])
+
+    def difference(self, m1: str, m0: str) -> tuple[float, float]:
+        """Mean of the score of `m1` less that of `m0`, trajectory by trajectory, and its error."""
+        return self._mean(self.values[m1] - self.values[m0])
+
+    def _mean(self, sums: FloatArray) -> tuple[float, float]:
+        n, whole = len(sums), float(np.sum(self.counts))
+        mean = float(np.sum(sums)) / whole
+        if n < 2:
+            return mean, float("nan")
+        return mean, float(np.sqrt(n / (n - 1) * np.sum((sums - mean * self.counts) ** 2)) / whole)
+
+    def to_json(self) -> dict[str, Any]:
+        """Totals, means and paired differences, the later model against the earlier."""
+
+        def numbers(mean: float, error: float) -> dict[str, float | None]:
+            whole = float(np.sum(self.counts))
+            named = {"total": mean * whole, "total_se": error * whole, "mean": mean, "se": error}
+            return {name: value if np.isfinite(value) else None for name, value in named.items()}
+
+        return {
+            "rule": self.rule,
+            "tau": self.tau,
+            "larger_is_better": self.larger_is_better,
+            "n_trajectories": len(self.counts),
+            "n_predictions": int(np.sum(self.counts)),
+            "models": {name: numbers(*self.mean(name)) for name in self.values},
+            "differences": {
+                f"{b}:{a}": numbers(*self.difference(b, a)) for a, b in combinations(self.values, 2)
+            },
+            "warnings": list(self.warnings),
+        }
+
+
+def prequential(
+    hypotheses: Sequence[Hypothesis],
+    data: Displacements,
+    *,
+    method: Method = "auto",
+    coords: Coords = "natural",
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> TrajectoryScores:
+    r"""Log density of each trajectory given those before it, in the order of the data.
+
+    $$\ln p(D_n \mid D_1 \dots D_{n-1}) = \ln Z(D_1 \dots D_n) - \ln Z(D_1 \dots D_{n-1}),
+      \qquad \sum_n = \ln Z$$
+
+    The sum does not depend on the order; the increments do.
+
+    Args:
+        hypotheses: Model families with their priors.
+        data: Displacements at one tau.
+        method: Of the evidences, exact unless the model has too many parameters.
+        coords: Coordinates of Laplace's method.
+        seed: Of a method that samples.
+        progress: Called with a stage, how many are done, and of how many.
+    """
+    numbers = np.unique(data.trajectory)
+    sets = partial(growing, data, numbers)
+    options = {"method": method, "coords": coords, "seed": seed}
+    logs, warnings = _log_evidences(
+        hypotheses, data, sets, len(numbers), "prequential", options, progress
+    )
+    return TrajectoryScores(
+        rule="prequential log density",
+        tau=data.tau,
+        values={name: np.diff(found, prepend=0.0) for name, found in logs.items()},
+        counts=np.ones(len(numbers)),
+        trajectory=numbers,
+        larger_is_better=True,
+        warnings=warnings,
+    )
+
+
+def leave_one_out(
+    hypotheses: Sequence[Hypothesis],
+    data: Displacements,
+    *,
+    method: Method = "auto",
+    coords: Coords = "natural",
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> TrajectoryScores:
+    r"""Log density of each trajectory given all others, whole and without approximation.
+
+    $$\ln p(D_n \mid D_{-n}) = \ln Z(D) - \ln Z(D_{-n})$$
+
+    Unlike the evidence it hardly depends on the prior. Args as for `prequential`.
+    """
+    numbers = np.unique(data.trajectory)
+    if len(numbers) < 2:
+        msg = "leaving one trajectory out needs two or more, got 1"
+        raise DriftbayesError(msg)
+    sets = partial(without_each, data, numbers)
+    options = {"method": method, "coords": coords, "seed": seed}
+    logs, warnings = _log_evidences(
+        hypotheses, data, sets, len(numbers) + 1, "leave one out", options, progress
+    )
+    return TrajectoryScores(
+        rule="leave-one-out log density",
+        tau=data.tau,
+        values={name: found[0] - found[1:] for name, found in logs.items()},
+        counts=np.ones(len(numbers)),
+        trajectory=numbers,
+        larger_is_better=True,
+        warnings=warnings,
+    )
+
+
+def held_out(
+    trajectories: Trajectories,
+    hypotheses: Sequence[Hypothesis],
+    tau: float | None,
+    held_out_taus: Iterable[float],
+    *,
+    n_folds: int = 5,
+    n_draws: int = 500,
+    seed: int = 0,
+    n_tau: int | None = None,
+    windows: Windows = "first",
+    gaps: Gaps = "split",
+    method: Method = "auto",
+    coords: Coords = "natural",
+    prior_probabilities: Sequence[float] | None = None,
+    progress: Progress | None = None,
+) -> list[TrajectoryScores]:
+    """Scores of single displacements over other times, of trajectories not used in the fit.
+
+    Trajectory number n belongs to fold n modulo `n_folds`. Each fold is predicted from a fit, at
+    tau, of the others, under each model and under their average with the probabilities that
+    they have there. Three rules at each time: ln p(ΔX), CRPS of components, energy score of
+    vectors; all are closed forms given the posterior's draws.
+
+    Args:
+        trajectories: Where the particles were.
+        hypotheses: Model families with their priors.
+        tau: Sampling time of the fits; None for irregular times.
+        held_out_taus: Times over which displacements are predicted, multiples of the recording
+            interval.
+        n_folds: Into how many parts the trajectories are divided, 2 or more.
+        n_draws: Posterior draws of each fit.
+        seed: Of the draws.
+        n_tau: Steps per run of the fits; see `displacements`.
+        windows: Which windows of `n_tau` steps the fits use; see `displacements`.
+        gaps: What a missing fix does; see `displacements`.
+        method: Of the evidences and draws.
+        coords: Coordinates of Laplace's method.
+        prior_probabilities: Probabilities of the models before the data.
+        progress: Called with a stage, how many are done, and of how many.
+    """
+    from driftbayes.inference import posterior_draws
+
+    check_names(hypotheses)
+    data = displacements(trajectories, tau, n_tau=n_tau, windows=windows, gaps=gaps)
+    targets = [displacements(trajectories, time) for time in held_out_taus]
+    n_fitted = len(np.unique(data.trajectory % n_folds)) if n_folds == int(n_folds) >= 2 else 0
+    if n_fitted < 2:
+        msg = (
+            f"n_folds must be a whole number, 2 or more, that divides the {data.n_particles} "
+            f"trajectories into two parts or more, got {n_folds}"
+        )
+        raise DriftbayesError(msg)
+    noise = _noise_variance(trajectories)
+    names = [*(hypothesis.name for hypothesis in hypotheses), AVERAGE]
+    numbers = [np.unique(target.trajectory) for target in targets]
+    sums = np.zeros((len(_RULES), len(names), len(targets), trajectories.n_trajectories))
+    warnings: list[str] = []
+    for fold in range(n_folds):
+        inside = [target.trajectory % n_folds == fold for target in targets]
+        if any(runs.any() for runs in inside):
+            rest = subset(data, data.trajectory % n_folds != fold)
+            draws = [
+                posterior_draws(h, rest, n_draws=n_draws, seed=seed, method=method, coords=coords)
+                for h in hypotheses
+            ]
+            for e in (d.evidence for d in draws):
+                if e.status is not Status.OK:
+                    warnings.append(f"{e.hypothesis}, without fold {fold}: {e.status.advice}")
+            weights = model_probabilities([d.evidence for d in draws], prior_probabilities)
+            future = predict(
+                draws,
+                np.unique([target.tau for target in targets]),
+                probabilities=weights.tolist(),
+                n_dim=data.n_dim,
+            )
+            for j, target in enumerate(targets):
+                steps = np.repeat(inside[j], target.row_sizes)
+                owner = np.repeat(target.trajectory, target.row_sizes)[steps]
+                at = int(np.searchsorted(future.horizons, target.tau))
+                for i, name in enumerate(names):
+                    exact = future.spreads[name].mixtures[at]
+                    # An observed displacement has the errors of both its ends.
+                    mixture = replace(exact, variances=exact.variances + 2 * noise)
+                    for k, rule in enumerate(_RULES.values()):
+                        np.add.at(sums[k, i, j], owner, rule(mixture, target.dx[steps]))
+        if progress is not None:
+            progress("folds", fold + 1, n_folds)
+    return [
+        TrajectoryScores(
+            rule=rule,
+            tau=target.tau,
+            values={name: sums[k, i, j, numbers[j]] for i, name in enumerate(names)},
+            counts=_counts(target)[numbers[j]] * (target.n_dim if rule == "CRPS" else 1.0),
+            trajectory=numbers[j],
+            larger_is_better=rule == "log density",
+            warnings=tuple(warnings),
+        )
+        for j, target in enumerate(targets)
+        for k, rule in enumerate(_RULES)
+    ]
+
+
+# Scores of displacement vectors (step, dim), one number per step.
+_RULES: dict[str, Callable[[ScaleMixture, FloatArray], FloatArray]] = {
+    "log density": lambda mixture, dx: log_score(mixture, np.linalg.norm(dx, axis=1)),
+    "CRPS": lambda mixture, dx: crps(mixture, dx).sum(axis=1),
+    "energy score": lambda mixture, dx: energy_score(mixture, np.linalg.norm(dx, axis=1)),
+}
+
+
+def _counts(data: Displacements) -> FloatArray:
+    """Steps of each trajectory, by its number."""
+    return np.bincount(data.trajectory, weights=data.row_sizes).astype(np.float64)
+
+
+def _noise_variance(trajectories: Trajectories) -> float:
+    if trajectories.position_sd is None:
+        return 0.0
+    errors = np.unique(trajectories.position_sd[trajectories.observed])
+    if len(errors) > 1:
+        msg = (
+            f"held-out displacements are scored with one measurement error for all positions, got "
+            f"{errors[0]:g} to {errors[-1]:g}; leave out --held-out-taus"
+        )
+        raise DriftbayesError(msg)
+    return float(errors[0] ** 2)
+
+
+def _log_evidences(
+    hypotheses: Sequence[Hypothesis],
+    data: Displacements,
+    sets: Callable[[], Iterator[Data]],
+    n_sets: int,
+    stage: str,
+    options: Mapping[str, Any],
+    progress: Progress | None,
+) -> tuple[dict[str, FloatArray], tuple[str, ...]]:
+    """Ln Z of every model for every data set, and what went wrong."""
+    check_names(hypotheses)
+    Batch.of(data)  # Refuses single precision before the work is done.
+    found: dict[str, list[Evidence]] = {hypothesis.name: [] for hypothesis in hypotheses}
+    many = sets()
+    # Parts of nearly equal size: a short last one would be a new shape to compile for.
+    n_parts = -(-n_sets // (_SETS if data.is_regular else 1))
+    for i in range(n_parts):
+        size = (i + 1) * n_sets // n_parts - i * n_sets // n_parts
+        part = list(islice(many, size))
+        stacked = data.is_regular
+        batch = Batch(
+            jax.tree.map(lambda *leaves: np.stack(leaves), *part) if stacked else part[0],
+            (data.tau,) * size,
+            (data.fingerprint,) * size,
+            is_stacked=stacked,
+        )
+        for hypothesis in hypotheses:
+            found[hypothesis.name] += evidence_batch([hypothesis], batch, **options)
+        if progress is not None:
+            progress(stage, (i + 1) * n_sets // n_parts, n_sets)
+    warnings = []
+    for name, records in found.items():
+        bad = [record.status for record in records if record.status is not Status.OK]
+        if bad:
+            warnings.append(f"{name}: {len(bad)} of {n_sets} evidences: {bad[0].advice}")
+        errors = [e.log_evidence_err for e in records if np.isfinite(e.log_evidence_err)]
+        if max(errors, default=0.0) > _WORTH_SAYING:
+            warnings.append(
+                f"{name}: each log density is the difference of two evidences known to "
+                f"± {max(errors):.1g} nats"
+            )
+    logs = {name: np.array([e.log_evidence for e in records]) for name, records in found.items()}
+    return logs, tuple(warnings)

@@ -1,0 +1,160 @@
+"""Draws from the posterior, equally likely, whatever method they come from."""
+
+__all__ = ["PosteriorDraws", "posterior_draws"]
+
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from driftbayes.errors import DriftbayesError, Status
+from driftbayes.inference._batch import Batch
+from driftbayes.inference.evidence import Evidence
+from driftbayes.inference.hypothesis import Hypothesis
+from driftbayes.inference.sampled import N_DRAWS, SAMPLERS, sampled_batch
+from driftbayes.models import AbstractModel, Data
+from driftbayes.typing import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorDraws:
+    """Parameters drawn from the posterior of one hypothesis, all equally likely.
+
+    Args:
+        hypothesis: Model family and prior.
+        theta: Parameters, (draw, parameter), in the order of the hypothesis's names.
+        log_likelihood: ln p(D | θ) of each draw.
+        evidence: What the same computation says of the evidence.
+        seed: Of the draws.
+    """
+
+    hypothesis: Hypothesis
+    theta: FloatArray
+    log_likelihood: FloatArray
+    evidence: Evidence
+    seed: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters."""
+        return self.hypothesis.names
+
+    def __len__(self) -> int:
+        return len(self.theta)
+
+    def models(self) -> AbstractModel:
+        """The model at every draw, as one model whose fields are arrays, for `jax.vmap`."""
+        return jax.vmap(self.hypothesis.at)(jnp.asarray(self.theta))
+
+    def log_prior(self) -> FloatArray:
+        """Ln p(θ) of each draw."""
+        return np.asarray(jax.vmap(self.hypothesis.log_prior)(jnp.asarray(self.theta)))
+
+
+def posterior_draws(
+    hypothesis: Hypothesis,
+    data: Any,
+    *,
+    n_draws: int = N_DRAWS,
+    seed: int = 0,
+    method: str = "auto",
+    **options: Any,
+) -> PosteriorDraws:
+    """Equally likely draws from the posterior.
+
+    Exact integration has no draws of its own: they come from importance sampling and resampling,
+    with many more proposals than draws, and from NUTS where that fails. Laplace's method draws from
+    its Gaussian. Samplers give their own.
+
+    Args:
+        hypothesis: Model family and prior.
+        data: Displacements at one tau, whole or reduced.
+        n_draws: How many.
+        seed: Key of the draws.
+        method: Of the evidence, as for `evidence`.
+        **options: Of the method.
+    """
+    from driftbayes.inference import evidence
+
+    if n_draws != int(n_draws) or n_draws < 1:
+        msg = f"n_draws must be a whole number, 1 or more, got {n_draws}"
+        raise DriftbayesError(msg)
+    batch = data if isinstance(data, Batch) else Batch.of(data)
+    if method in SAMPLERS:
+        options["seed"] = seed
+    record = evidence(hypothesis, batch, method=method, **options)  # type: ignore[arg-type]
+    rng = np.random.default_rng([seed, zlib.crc32(hypothesis.name.encode()), 1])
+    if method == "laplace":
+        theta = _gaussian_draws(record, hypothesis, n_draws, rng)
+    elif record.draws is not None:
+        places = rng.permutation(len(record.draws))[:n_draws]
+        if n_draws > len(record.draws):
+            places = rng.integers(len(record.draws), size=n_draws)
+        theta = record.draws[places]
+    else:
+        theta = _exact_draws(hypothesis, batch, n_draws, seed, rng)
+    fits = _log_likelihoods(hypothesis, batch.data, jnp.asarray(theta))
+    return PosteriorDraws(
+        hypothesis=hypothesis,
+        theta=theta,
+        log_likelihood=np.asarray(fits),
+        evidence=record,
+        seed=seed,
+    )
+
+
+def _exact_draws(
+    hypothesis: Hypothesis, batch: Batch, n: int, seed: int, rng: np.random.Generator
+) -> FloatArray:
+    many = sampled_batch(
+        [hypothesis], batch, "laplace_is", seed=seed, n_proposals=max(20 * n, 4000)
+    )
+    if many[0].status is Status.OK and many[0].diagnostics["ess"] > 4 * n:
+        return _keep(many[0], n, rng)
+    return _keep(sampled_batch([hypothesis], batch, "bridge", seed=seed)[0], n, rng)
+
+
+def _keep(record: Evidence, n: int, rng: np.random.Generator) -> FloatArray:
+    if record.draws is None or len(record.draws) == 0:
+        msg = f"no draws from the posterior of {record.hypothesis}: {record.status.advice}"
+        raise DriftbayesError(msg)
+    if n <= len(record.draws):
+        return record.draws[:n]
+    return record.draws[rng.integers(len(record.draws), size=n)]
+
+
+def _gaussian_draws(
+    record: Evidence, hypothesis: Hypothesis, n: int, rng: np.random.Generator
+) -> FloatArray:
+    """Draws from Laplace's Gaussian; in natural parameters those outside the prior are redrawn."""
+    names = hypothesis.names
+    mode = np.array([record.map[name] for name in names])
+    if record.coords == "log":
+        sd = np.array([record.log_sd[name] for name in names])
+        centre = np.log(mode)
+        # Of the lognormal, exp(cov) - 1 scales with the product of the means.
+        mean = np.array([record.posterior_mean[name] for name in names])
+        cov = np.log1p(record.posterior_cov / np.outer(mean, mean))
+        cov[np.diag_indices(len(names))] = sd**2
+        return np.exp(rng.multivariate_normal(centre, cov, size=n))
+    kept = np.empty((0, len(names)))
+    for _ in range(1000):
+        fresh = rng.multivariate_normal(mode, record.posterior_cov, size=2 * n)
+        inside = np.array(
+            [np.isfinite(hypothesis.log_prior(jnp.asarray(t))) and (t > 0).all() for t in fresh]
+        )
+        kept = np.concatenate([kept, fresh[inside]])
+        if len(kept) >= n:
+            return kept[:n]
+    msg = f"Laplace's Gaussian lies outside the prior of {hypothesis.name}; use method='auto'"
+    raise DriftbayesError(msg)
+
+
+@eqx.filter_jit
+def _log_likelihoods(hypothesis: Hypothesis, data: Data, theta: Array) -> Array:
+    return jax.lax.map(lambda one: hypothesis.log_likelihood(one, data), theta, batch_size=256)

@@ -1,0 +1,237 @@
+"""Evidence by sampling: one way from a hypothesis through any sampler to the one record."""
+
+__all__ = ["N_DRAWS", "SAMPLERS", "SamplerName", "sampled_batch"]
+
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, get_args
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from driftbayes.errors import DriftbayesError, Status
+from driftbayes.inference._batch import Batch, run_batch
+from driftbayes.inference.estimate import Estimate
+from driftbayes.inference.evidence import QUANTILES, Evidence, unidentified
+from driftbayes.inference.hypothesis import Hypothesis
+from driftbayes.inference.importance import N_PROPOSALS, Proposals, importance, propose, resample
+from driftbayes.inference.target import Guide, PosteriorTarget, guide_of
+from driftbayes.jax_typing import Key, Scalar
+from driftbayes.models import Data
+from driftbayes.typing import FloatArray
+
+SamplerName = Literal["laplace_is", "bridge", "smc", "nested"]
+SAMPLERS: tuple[SamplerName, ...] = get_args(SamplerName)
+
+# Equally likely draws that a record keeps.
+N_DRAWS = 1000
+
+
+class _Start(eqx.Module):
+    """What all samplers share: where the posterior is, and its mode in natural parameters."""
+
+    guide: Guide
+    theta_map: Float[Array, " parameter"]
+    log_likelihood_at_map: Scalar
+    prior_log_sd: Float[Array, " parameter"]
+    converged: Array
+
+
+def sampled_batch(
+    hypotheses: Sequence[Hypothesis],
+    data: Batch,
+    method: SamplerName,
+    *,
+    seed: int = 0,
+    **options: int,
+) -> list[Evidence]:
+    """Evidences by a sampler: one hypothesis for several data sets, or several priors for one.
+
+    The random numbers of a model do not depend on those of another; data sets of one scan share
+    theirs, which makes the curve along tau smooth and changes nothing else.
+
+    Args:
+        hypotheses: As for `exact_batch`.
+        data: As for `exact_batch`.
+        method: Name of the sampler.
+        seed: Key of the random numbers, stored with the result.
+        **options: Of the sampler.
+    """
+    start: _Start = run_batch(_start, hypotheses, data)
+    key = _key(hypotheses[0], seed, method)
+    n = len(start.prior_log_sd)
+    estimates = _RUN[method](hypotheses, data, start, key, **options)
+    rng = np.random.default_rng([seed, zlib.crc32(hypotheses[0].name.encode())])
+    return [
+        _record(
+            hypotheses[min(i, len(hypotheses) - 1)], data, i, start, estimates[i], method, seed, rng
+        )
+        for i in range(n)
+    ]
+
+
+def _key(hypothesis: Hypothesis, seed: int, method: str) -> Key:
+    """A key that depends on the seed, the model and the method, and on nothing else."""
+    if seed != int(seed) or seed < 0:
+        msg = f"seed must be a whole number, 0 or more, got {seed}"
+        raise DriftbayesError(msg)
+    words = zlib.crc32(f"{method} {hypothesis.name}".encode())
+    return jax.random.fold_in(jax.random.key(seed), words)
+
+
+def _start(hypothesis: Hypothesis, data: Data) -> _Start:
+    guide, natural = guide_of(hypothesis, data)
+    theta = hypothesis.from_unconstrained(natural.z)
+    return _Start(
+        guide=guide,
+        theta_map=theta,
+        log_likelihood_at_map=natural.value - hypothesis.log_prior(theta),
+        prior_log_sd=jnp.stack([hypothesis.priors[name].log_sd() for name in hypothesis.names]),
+        converged=natural.converged,
+    )
+
+
+def _targets(hypotheses: Sequence[Hypothesis], data: Batch) -> PosteriorTarget:
+    """All targets as one, stacked along the first axis."""
+    n = max(len(hypotheses), len(data))
+
+    def repeated(leaf: Any) -> Any:
+        return np.broadcast_to(np.asarray(leaf), (n, *np.shape(leaf)))
+
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *hypotheses)
+    if len(hypotheses) == 1:
+        stacked = jax.tree.map(repeated, hypotheses[0])
+    values = data.data if data.is_stacked else jax.tree.map(repeated, data.data)
+    return PosteriorTarget(stacked, values)
+
+
+def _one(targets: Any, i: int) -> Any:
+    return jax.tree.map(lambda leaf: leaf[i], targets)
+
+
+def _run_importance(
+    hypotheses: Sequence[Hypothesis],
+    data: Batch,
+    start: _Start,
+    key: Key,
+    n_proposals: int = N_PROPOSALS,
+) -> list[Estimate]:
+    targets = _targets(hypotheses, data)
+    found = []
+    for i in range(len(start.prior_log_sd)):
+        proposals = _propose(_one(targets, i), _one(start.guide, i), key, n_proposals)
+        found.append(importance(proposals))
+    return found
+
+
+@eqx.filter_jit
+def _propose(target: PosteriorTarget, guide: Guide, key: Key, n: int) -> Proposals:
+    return propose(target, guide, key, n)
+
+
+def _run_bridge(
+    hypotheses: Sequence[Hypothesis], data: Batch, start: _Start, key: Key, **options: int
+) -> list[Estimate]:
+    from driftbayes.inference.bridge import bridge_batch
+
+    return bridge_batch(_targets(hypotheses, data), start.guide, key, **options)
+
+
+def _run_smc(
+    hypotheses: Sequence[Hypothesis], data: Batch, start: _Start, key: Key, **options: int
+) -> list[Estimate]:
+    from driftbayes.inference.smc import smc_batch
+
+    return smc_batch(_targets(hypotheses, data), key, **options)
+
+
+def _run_nested(
+    hypotheses: Sequence[Hypothesis], data: Batch, start: _Start, key: Key, **options: int
+) -> list[Estimate]:
+    from driftbayes.inference.nested import nested
+
+    targets = _targets(hypotheses, data)
+    return [nested(_one(targets, i), key, **options) for i in range(len(start.prior_log_sd))]
+
+
+_RUN: dict[str, Callable[..., list[Estimate]]] = {
+    "laplace_is": _run_importance,
+    "bridge": _run_bridge,
+    "smc": _run_smc,
+    "nested": _run_nested,
+}
+
+
+def _record(
+    hypothesis: Hypothesis,
+    data: Batch,
+    index: int,
+    start: _Start,
+    estimate: Estimate,
+    method: str,
+    seed: int,
+    rng: np.random.Generator,
+) -> Evidence:
+    names = hypothesis.names
+    usable = np.isfinite(estimate.log_weights) & np.isfinite(estimate.log_likelihoods)
+    z, fits = estimate.z[usable], estimate.log_likelihoods[usable]
+    log_weights = estimate.log_weights[usable]
+    status, warnings = estimate.status, estimate.warnings
+    if len(z) == 0 or not np.isfinite(estimate.log_evidence):
+        status = Status.NOT_FINITE
+        warnings = warnings or (status.advice,)
+        z, fits, log_weights = np.full((1, len(names)), np.nan), np.full(1, np.nan), np.zeros(1)
+    theta = np.asarray(jax.vmap(hypothesis.from_unconstrained)(jnp.asarray(z)))
+    weights = np.exp(log_weights - log_weights.max())
+    weights /= weights.sum()
+    mean, log_mean = weights @ theta, weights @ np.log(theta)
+    centred, log_centred = theta - mean, np.log(theta) - log_mean
+    cov = (weights[:, None] * centred).T @ centred
+    log_sd = np.sqrt(weights @ log_centred**2)
+
+    def named(values: Array | FloatArray) -> dict[str, float]:
+        return {name: float(value) for name, value in zip(names, values, strict=True)}
+
+    contraction = named(1 - log_sd / np.asarray(start.prior_log_sd[index]))
+    n_kept = min(N_DRAWS, len(theta)) if method != "laplace_is" else max(len(theta) // 20, 200)
+    places = resample(log_weights, min(n_kept, len(theta)), rng)
+    return Evidence(
+        hypothesis=hypothesis.name,
+        method=method,
+        log_evidence=estimate.log_evidence,
+        log_evidence_err=estimate.log_evidence_err,
+        log_likelihood_at_map=float(start.log_likelihood_at_map[index]),
+        map=named(start.theta_map[index]),
+        posterior_mean=named(mean),
+        posterior_sd=named(np.sqrt(np.diag(cov))),
+        posterior_quantiles=_quantiles(names, theta, weights),
+        posterior_cov=cov,
+        log_mean=named(log_mean),
+        log_sd=named(log_sd),
+        contraction=contraction,
+        expected_log_likelihood=float(weights @ fits),
+        status=status,
+        warnings=(*warnings, *unidentified(contraction, data.tau(index))),
+        tau=data.tau(index),
+        data_fingerprint=data.fingerprint(index),
+        priors=hypothesis.describe(),
+        seed=seed,
+        n_evaluations=estimate.n_evaluations,
+        diagnostics=dict(estimate.diagnostics),
+        draws=theta[places],
+    )
+
+
+def _quantiles(
+    names: tuple[str, ...], theta: FloatArray, weights: FloatArray
+) -> dict[str, FloatArray]:
+    out = {}
+    for i, name in enumerate(names):
+        order = np.argsort(theta[:, i])
+        # Each point stands for the probability around it.
+        rise = np.cumsum(weights[order]) - 0.5 * weights[order]
+        out[name] = np.interp(QUANTILES, rise, theta[order, i])
+    return out

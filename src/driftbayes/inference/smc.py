@@ -1,0 +1,171 @@
+"""Tempered sequential Monte Carlo: needs no mode to start from, and finds several if there are."""
+
+__all__ = ["smc", "smc_batch", "smc_core"]
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import equinox as eqx
+import jax
+import numpy as np
+from scipy.special import logsumexp
+
+from driftbayes.errors import DriftbayesError, Status
+from driftbayes.inference.estimate import Estimate
+from driftbayes.inference.target import AbstractTarget
+from driftbayes.inference.tempering import Run, smc_core
+from driftbayes.jax_typing import Key
+from driftbayes.typing import FloatArray
+
+N_PARTICLES = 1024
+N_ISLANDS = 16
+N_MOVES = 16
+
+# Beyond these the chains, or the islands, have not done their work.
+_MIN_ACCEPTANCE = 0.02
+_MAX_MEMORY = 0.8
+_MAX_SPREAD = 1.0
+_MIN_ALIVE = 10
+# By how much, in nats, two ways to the evidence may differ beyond three errors.
+_TOLERANCE = 0.1
+
+
+def smc(
+    target: AbstractTarget,
+    key: Key,
+    *,
+    n_particles: int = N_PARTICLES,
+    n_islands: int = N_ISLANDS,
+    n_moves: int = N_MOVES,
+) -> Estimate:
+    r"""The evidence and its error from several islands.
+
+    $$\hat Z = \frac1I \sum_i Z_i, \qquad
+      \sigma_{\ln \hat Z}
+      = \frac{\operatorname{sd}(Z_i)}{\sqrt{I}\, \hat Z} \sqrt{\frac{I-1}{I-3}}$$
+
+    Each $Z_i$ is unbiased but for the adaptation, so that they are averaged, not their logarithms;
+    of $\ln \hat Z$ a bias of $-\sigma^2/2$ remains. The last factor makes up for a standard
+    deviation known from few islands: $(\ln \hat Z - \ln Z)/\sigma$ has variance one.
+
+    Args:
+        target: Prior and likelihood.
+        key: Random key; the same gives the same result. Errors of two targets are independent
+            only if their keys differ.
+        n_particles: Particles in each island, a multiple of n_moves.
+        n_islands: Number of islands, four or more.
+        n_moves: Moves of each chain at each temperature.
+    """
+    _check(n_particles, n_islands, n_moves)
+    return _estimate(_compiled(target, key, n_particles, n_islands, n_moves))
+
+
+def smc_batch(
+    targets: AbstractTarget,
+    key: Key,
+    *,
+    n_particles: int = N_PARTICLES,
+    n_islands: int = N_ISLANDS,
+    n_moves: int = N_MOVES,
+) -> list[Estimate]:
+    """The same for targets stacked along the first axis, on all cores; all with the same key."""
+    _check(n_particles, n_islands, n_moves)
+    n = len(jax.tree.leaves(targets)[0])
+
+    def run(index: int) -> Estimate:
+        # A thread does not see double precision that was switched on by a `with` block.
+        with jax.enable_x64(True):  # noqa: FBT003
+            one = jax.tree.map(lambda leaf: np.asarray(leaf[index]), targets)
+            return _estimate(_compiled(one, key, n_particles, n_islands, n_moves))
+
+    # One target fills the machine's vectors already, and several at once would all take as many
+    # temperatures as the hardest. The first alone, so that the program is compiled but once.
+    found = [run(0)]
+    if n > 1:
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            found += pool.map(run, range(1, n))
+    return found
+
+
+_compiled = eqx.filter_jit(smc_core)
+
+
+def _check(n_particles: int, n_islands: int, n_moves: int) -> None:
+    if n_moves < 1 or n_particles < n_moves or n_particles % n_moves:
+        msg = f"n_particles must be a multiple of n_moves, got {n_particles} and {n_moves}"
+        raise DriftbayesError(msg)
+    if n_islands < 4:
+        msg = f"n_islands must be 4 or more, to have an error from their scatter, got {n_islands}"
+        raise DriftbayesError(msg)
+
+
+def _estimate(run: Run) -> Estimate:
+    """Islands put together, and judged."""
+    log_z = np.asarray(run.log_evidence)
+    log_evidence, error = _average(log_z)
+    thermodynamic, _ = _average(np.asarray(run.thermodynamic))
+    diagnostics = {
+        "thermodynamic_log_evidence": thermodynamic,
+        "island_sd": float(np.std(log_z, ddof=1)) if np.isfinite(log_z).all() else float("inf"),
+        "n_temperatures": float(run.n_temperatures),
+        "acceptance": float(run.acceptance),
+        "memory": float(run.memory),
+        "live_draws": float(run.n_alive) / len(log_z),
+    }
+    status, warnings = Status.OK, _doubts(diagnostics, log_evidence, error)
+    if not np.isfinite(log_evidence):
+        status, warnings = Status.NOT_FINITE, (Status.NOT_FINITE.advice,)
+    elif run.beta < 1:
+        # What was summed so far is the evidence of data that count less than they should.
+        log_evidence = error = float("nan")
+        status = Status.SAMPLER_NOT_CONVERGED
+        warnings = (
+            f"after {int(run.n_temperatures)} temperatures the likelihood counts only to the power "
+            f"{float(run.beta):.2g}; use a narrower prior, or check its unit",
+        )
+    elif diagnostics["acceptance"] < _MIN_ACCEPTANCE or diagnostics["island_sd"] > _MAX_SPREAD:
+        status = Status.SAMPLER_NOT_CONVERGED
+    return Estimate(
+        log_evidence=log_evidence,
+        log_evidence_err=error,
+        z=np.asarray(run.z).reshape(-1, run.z.shape[-1]),
+        # Within an island all count the same; an island counts by its evidence.
+        log_weights=np.repeat(log_z, run.z.shape[1]),
+        log_likelihoods=np.asarray(run.log_likelihoods).ravel(),
+        n_evaluations=int(run.n_evaluations),
+        status=status,
+        diagnostics=diagnostics,
+        warnings=warnings,
+    )
+
+
+def _average(log_z: FloatArray) -> tuple[float, float]:
+    """Logarithm of the mean of Z, and its error; NaN if no island has any."""
+    if not np.isfinite(log_z).any():
+        return float("nan"), float("nan")
+    n = len(log_z)
+    log_mean = float(logsumexp(log_z) - np.log(n))
+    scatter = np.std(np.exp(log_z - log_mean), ddof=1)
+    return log_mean, float(scatter / np.sqrt(n) * np.sqrt((n - 1) / (n - 3)))
+
+
+def _doubts(found: dict[str, float], log_evidence: float, error: float) -> tuple[str, ...]:
+    """What a reader should know, in words."""
+    off = abs(found["thermodynamic_log_evidence"] - log_evidence)
+    doubts = {
+        f"of the draws from the prior only {found['live_draws']:.2g} in each island have a "
+        "likelihood above zero; use a narrower prior, or more n_particles": (
+            found["live_draws"] < _MIN_ALIVE
+        ),
+        f"at some temperature only {found['acceptance']:.1%} of the moves were accepted; use "
+        "method='bridge', or a prior that is not so wide": found["acceptance"] < _MIN_ACCEPTANCE,
+        f"after the moves at some temperature a coordinate is still correlated by "
+        f"{found['memory']:.2f} with what it was before; use more n_moves": (
+            found["memory"] > _MAX_MEMORY
+        ),
+        f"ln Z of single islands scatters by {found['island_sd']:.2g} nats, so that a few of them "
+        "decide; use more n_particles": found["island_sd"] > _MAX_SPREAD,
+        f"the thermodynamic integral differs from ln Z by {off:.2g} nats; use more n_particles and "
+        "n_moves": off > _TOLERANCE + 3 * error,
+    }
+    return tuple(text for text, is_so in doubts.items() if is_so)

@@ -1,0 +1,173 @@
+r"""The log-likelihood of each trajectory by itself, for many parameter values at once.
+
+$$\ln p(D \mid \theta) = \sum_t \ln p(D_t \mid \theta)$$
+
+Runs are independent, so that the sum is exact. What is left out and predicted when a model is
+checked is a whole trajectory, never a step: steps of one run depend on each other.
+"""
+
+__all__ = ["GaussianModel", "log_likelihood_per_trajectory"]
+
+from collections.abc import Iterator
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.jax_typing import Scalar
+from driftbayes.likelihood.kalman import PaddedSteps, kalman_terms
+from driftbayes.likelihood.moments import (
+    MEMORY,
+    SecondMoments,
+    _sliding_moment,
+    diagonal_sums,
+    moments_terms,
+)
+from driftbayes.sampling import Displacements
+from driftbayes.typing import FloatArray, IntArray
+
+# What a block of runs may take in memory, and what the draws that are computed at a time.
+_BLOCK_BYTES = 32 << 20
+_BATCH_BYTES = 64 << 20
+
+# Pieces of trajectories, along the first axis of every array that has one.
+_Pieces: TypeAlias = SecondMoments | PaddedSteps
+
+
+@runtime_checkable
+class GaussianModel(Protocol):
+    """What the engines ask of a model; `AbstractModel` has it all."""
+
+    def increment_autocovariance(
+        self, lags: Float[Array, " lag"], tau: Scalar
+    ) -> Float[Array, " lag"]:
+        """Covariance of two displacements that start `lags` steps apart."""
+        ...
+
+    def transition(
+        self, interval: Scalar
+    ) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
+        """Propagator and noise covariance of the state-space form."""
+        ...
+
+    def initial_covariance(self) -> Float[Array, "state state"]:
+        """Stationary covariance of the state, given the position."""
+        ...
+
+
+def log_likelihood_per_trajectory(
+    models: GaussianModel,
+    data: Displacements,
+    *,
+    engine: Literal["auto", "moments", "kalman"] = "auto",
+) -> FloatArray:
+    """Ln p of the runs of each trajectory: (draw, trajectory), trajectories by rising number.
+
+    Args:
+        models: The model at every draw, as one model whose fields are arrays.
+        data: Displacements at one tau.
+        engine: "moments" for regular exact data, "kalman" for gaps, irregular times or measurement
+            error; "auto" takes the first that applies.
+    """
+    if engine not in ("auto", "moments", "kalman"):
+        msg = f"engine must be 'auto', 'moments' or 'kalman', got {engine!r}"
+        raise DriftbayesError(msg)
+    if engine == "moments" and not data.is_regular:
+        msg = (
+            "the statistics engine needs steps of equal duration and exact positions; "
+            "use engine='kalman' for gaps, irregular times or noise"
+        )
+        raise DriftbayesError(msg)
+    by_moments = engine == "moments" or (engine == "auto" and data.is_regular)
+    _, owners = np.unique(data.trajectory, return_inverse=True)
+    n_draws = len(jax.tree.leaves(models)[0])
+    total = np.zeros((owners.max() + 1, n_draws))
+    for pieces, piece_owners in (_moments if by_moments else _steps)(data, owners):
+        steps = pieces.predicted if isinstance(pieces, SecondMoments) else pieces.valid
+        # An engine holds about four numbers for each step of each piece.
+        found = _log_likelihoods(models, pieces, max(_BATCH_BYTES // (4 * 8 * steps.size), 1))
+        np.add.at(total, piece_owners, np.asarray(found).T[: len(piece_owners)])
+    return np.ascontiguousarray(total.T)
+
+
+@eqx.filter_jit
+def _log_likelihoods(
+    models: GaussianModel, pieces: _Pieces, batch_size: int
+) -> Float[Array, "draw piece"]:
+    def one(model: GaussianModel) -> Float[Array, " piece"]:
+        if isinstance(pieces, SecondMoments):
+            tau = jnp.asarray(pieces.tau)[0]
+            lags = jnp.arange(pieces.forms.shape[-1], dtype=tau.dtype)
+            # Once for all pieces.
+            autocovariance = model.increment_autocovariance(lags, tau)
+            return jax.vmap(lambda piece: moments_terms(autocovariance, piece).log_likelihood())(
+                pieces
+            )
+        start = model.initial_covariance()
+
+        def run(piece: PaddedSteps) -> Scalar:
+            alone = jax.tree.map(lambda leaf: leaf[None] if leaf.ndim else leaf, piece)
+            return kalman_terms(model.transition, start, alone).log_likelihood()
+
+        axes = jax.tree.map(lambda leaf: 0 if leaf.ndim else None, pieces)
+        return jax.vmap(run, in_axes=(axes,))(pieces)
+
+    return jax.lax.map(one, models, batch_size=batch_size)
+
+
+def _steps(data: Displacements, owners: IntArray) -> Iterator[tuple[PaddedSteps, IntArray]]:
+    """Every run a piece, for the state-space engine."""
+    yield PaddedSteps.from_displacements(data), owners
+
+
+def _moments(data: Displacements, owners: IntArray) -> Iterator[tuple[SecondMoments, IntArray]]:
+    """Runs of equal length of one trajectory together, for the statistics engine."""
+    size = min(int(data.row_sizes.max()), MEMORY)
+    starts = np.concatenate([[0], np.cumsum(data.row_sizes)[:-1]])
+    n_block = max(_BLOCK_BYTES // (2 * 8 * size**2), 1)
+    for low in range(0, len(starts), n_block):
+        block = slice(low, low + n_block)
+        yield _block_moments(data, starts[block], data.row_sizes[block], owners[block], size)
+
+
+def _block_moments(
+    data: Displacements, starts: IntArray, row_sizes: IntArray, owners: IntArray, size: int
+) -> tuple[SecondMoments, IntArray]:
+    """What `second_moments` makes of a whole data set, for each trajectory of a block of runs."""
+    capped = np.minimum(row_sizes, size)
+    groups = []
+    for length in map(int, np.flatnonzero(np.bincount(capped))):
+        members = capped == length
+        windows = data.dx[starts[members][:, None] + np.arange(length)]
+        moments = windows @ windows.transpose(0, 2, 1)
+        who, place, count = np.unique(owners[members], return_inverse=True, return_counts=True)
+        summed = np.zeros((len(who), length, length))
+        np.add.at(summed, place, moments)
+        forms, predicted = np.zeros((len(who), size, size)), np.zeros((len(who), size))
+        forms[:, :length, :length] = diagonal_sums(summed.transpose(1, 2, 0)).transpose(2, 0, 1)
+        predicted[:, :length] = count[:, None] * data.n_dim
+        groups.append((who, forms, predicted, length - 1, 1.0))
+    long = np.flatnonzero(row_sizes > size)
+    if len(long):
+        forms, predicted = np.zeros((len(long), size, size)), np.zeros((len(long), size))
+        for i, run in enumerate(long):
+            steps = data.dx[starts[run] + 1 : starts[run] + row_sizes[run]]
+            forms[i] = _sliding_moment(steps, size)[::-1, ::-1]
+        predicted[:, -1] = (row_sizes[long] - size) * data.n_dim
+        groups.append((owners[long], forms, predicted, size - 1, 0.0))
+    piece_owners = np.concatenate([group[0] for group in groups])
+    n_pieces = len(piece_owners)
+    # Empty pieces up to a power of two, so that a handful of programs serves all blocks.
+    n_padded = 1 << (n_pieces - 1).bit_length()
+    forms, predicted = np.zeros((n_padded, 1, size, size)), np.zeros((n_padded, size))
+    orders, paired = np.zeros((n_padded, 1), dtype=np.int64), np.zeros((n_padded, 1))
+    forms[:n_pieces, 0] = np.concatenate([group[1] for group in groups])
+    predicted[:n_pieces] = np.concatenate([group[2] for group in groups])
+    orders[:n_pieces, 0] = np.concatenate([np.full(len(g[0]), g[3]) for g in groups])
+    paired[:n_pieces, 0] = np.concatenate([np.full(len(g[0]), g[4]) for g in groups])
+    tau = np.full(n_padded, data.tau)
+    return SecondMoments(forms, orders, paired, predicted, tau), piece_owners

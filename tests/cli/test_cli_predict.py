@@ -1,0 +1,149 @@
+"""`driftbayes predict`: how far particles will go, as a table and as trajectories."""
+
+import numpy as np
+import pytest
+from desk import PRIORS, langevin_tracks
+from numpy.testing import assert_allclose, assert_array_equal
+
+from driftbayes.io import read_trajectories
+
+LENGTHS = ("--horizon", "0.1,1")
+# Ten steps of 0.1, as elsewhere; few draws, since they cost time and prove nothing here.
+FEW = ("--draws", "200", *PRIORS)
+
+
+@pytest.fixture(scope="module")
+def question(tracks_csv):
+    return ("predict", tracks_csv, "--tau", "0.1", *LENGTHS, *FEW)
+
+
+def test_json_has_the_spread_of_each_model_and_of_the_average(ask, question):
+    answer = ask(*question, "--json")
+    assert answer.code == 0
+    found = answer.json
+    assert found["horizons"] == [0.1, 1.0]
+    assert list(found["models"]) == ["brownian", "langevin", "average"]
+    assert found["convention"] == "Var(dx_i) = 2 kappa T per axis"
+    assert (found["tau"], found["n_dim"], found["n_draws"], found["seed"]) == (0.1, 2, 200, 0)
+    assert_allclose(sum(found["probabilities"].values()), 1)
+    assert found["probabilities"]["langevin"] > 0.999
+    # The truth, γ = k = 1, is known to the posterior's width or so.
+    truth = 2 * (np.array([0.1, 1.0]) + np.expm1([-0.1, -1.0]))
+    langevin = found["models"]["langevin"]
+    low, high = (np.array(langevin["sd_quantiles"][q]) for q in ("0.025", "0.975"))
+    assert (low < high).all()
+    assert (np.abs(langevin["sd"] - np.sqrt(truth)) < high - low).all()
+    # A diffusivity from tau = 0.1 is a twentieth of what matters in the end.
+    assert found["models"]["brownian"]["variance"][1] < 0.2 * langevin["variance"][1]
+    assert_allclose(found["models"]["average"]["variance"], langevin["variance"], rtol=1e-9)
+    assert ask(*question, "--json").out == answer.out
+
+
+def test_people_get_a_table_with_units(ask, question):
+    answer = ask(*question, "--length-unit", "km", "--time-unit", "h")
+    title, *rest = answer.out.splitlines()
+    assert title == (
+        "Displacement of a fresh particle in 2D in km, from a fit at tau = 0.1 h; "
+        "Var(Δx_i) = 2κT per axis"
+    )
+    text = "\n".join(rest)
+    for word in ("T (h)", "sd per axis", "median |ΔX|", "Var/2T", "average", "probability"):
+        assert word in text
+    assert len([line for line in rest if "langevin" in line]) == 2
+
+
+def test_model_priors_weigh_the_average(ask, question):
+    plain = ask(*question, "--json").json
+    found = ask(*question, "--model-prior", "1,1e-300", "--json").json
+    for name in ("brownian", "langevin"):
+        assert found["models"][name] == plain["models"][name]
+    weights = found["probabilities"]
+    mean = sum(p * found["models"][name]["variance"][1] for name, p in weights.items())
+    assert_allclose(found["models"]["average"]["variance"][1], mean)
+    assert weights["brownian"] > plain["probabilities"]["brownian"]
+
+
+@pytest.mark.parametrize("name", ["future.nc", "future.csv"])
+def test_futures_are_written_as_trajectories(ask, question, tmp_path, name):
+    output = tmp_path / name
+    answer = ask(*question, "--members", "3", "-o", output, "--time-unit", "h")
+    assert answer.code == 0
+    assert answer.err.splitlines()[-1].startswith(f"wrote {output}: <Trajectories: 180 in 2D")
+    future, past = read_trajectories(output), langevin_tracks()
+    assert set(future.ids.astype(str)) == {f"{p}/{m}" for p in range(60) for m in range(3)}
+    names = future.ids.astype(str).tolist()
+    x = future.positions.reshape(180, 3, 2)
+    t = future.times.reshape(180, 3)
+    for particle in (0, 59):
+        row = names.index(f"{particle}/2")
+        last = past.positions.reshape(60, 11, 2)[particle, -1]
+        assert_allclose(x[row, 0], last, rtol=1e-12)
+        assert_allclose(t[row], [1.0, 1.1, 2.0])
+    # The futures go on as the past did: at γτ = 0.1 the next step is nearly the last one.
+    before = np.diff(past.positions.reshape(60, 11, 2)[:, -2:], axis=1)[:, 0]
+    ahead = np.array([x[names.index(f"{p}/0"), 1] - x[names.index(f"{p}/0"), 0] for p in range(60)])
+    assert np.corrcoef(before.ravel(), ahead.ravel())[0, 1] > 0.7
+    # Readable by every other command.
+    assert ask("info", output, "--json").json["n_trajectories"] == 180
+
+
+def test_the_seed_decides_the_futures(ask, question, tmp_path):
+    positions = []
+    for name, seed in (("a.nc", 1), ("b.nc", 1), ("c.nc", 2)):
+        assert ask(*question, "--members", "2", "--seed", seed, "-o", tmp_path / name).code == 0
+        positions.append(read_trajectories(tmp_path / name).positions)
+    assert_array_equal(positions[0], positions[1])
+    assert not np.array_equal(positions[0], positions[2])
+
+
+def test_laplace_draws_serve_too(ask, tracks_csv):
+    laplace = ("predict", tracks_csv, "--tau", "0.1", *LENGTHS, *FEW, "--method", "laplace")
+    found = ask(*laplace, "--json").json
+    assert found["probabilities"]["langevin"] > 0.999
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("--horizon", "soon"), "--horizon must be positive times separated by commas, got 'soon'"),
+        (("--horizon", "1,-2"), "--horizon must be positive times separated by commas, got '1,-2'"),
+        (("--tau", "often"), "--tau must be a number or 'all', got 'often'"),
+        (("--members", "0"), "--members must be 1 or more, got 0"),
+        (("--draws", "0"), "--draws must be 1 or more, got 0"),
+        (("--seed", "-1"), "--seed must be a whole number from 0 to 2^63 - 1, got -1"),
+        (
+            ("-o", "future.txt"),
+            "the name of 'future.txt' does not end in a known format; use one of .csv, .csv.gz, "
+            ".parquet, .pq, .nc",
+        ),
+    ],
+)
+def test_slips_are_told_in_one_sentence(ask, tracks_csv, change, message):
+    answer = ask("predict", tracks_csv, "--tau", "0.1", *LENGTHS, *FEW, *change)
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == f"driftbayes: {message}\n"
+
+
+def test_a_folder_that_is_not_there_is_told_before_the_work(ask, tracks_csv, tmp_path):
+    output = tmp_path / "nowhere" / "future.nc"
+    answer = ask("predict", tracks_csv, "--tau", "0.1", *LENGTHS, *FEW, "-o", output)
+    assert answer.code == 2
+    assert answer.err.count("\n") == 1
+    assert "priors" not in answer.err
+
+
+def test_irregular_times_are_predicted_from_all_fixes(ask, tmp_path):
+    from driftbayes.io import write_trajectories
+    from driftbayes.trajectories import Trajectories
+
+    x = langevin_tracks(n_particles=8).positions.reshape(8, 11, 2)
+    times = np.arange(11) * 0.1 + np.random.default_rng(0).uniform(0, 0.03, size=11)
+    write_trajectories(Trajectories.from_arrays(x, times=times), tmp_path / "irregular.csv")
+    answer = ask(
+        *("predict", tmp_path / "irregular.csv", "--tau", "all", "--horizon", "1", "--json"),
+        *("--models", "brownian", *PRIORS[:2], "--draws", "50"),
+        *("--members", "2", "-o", tmp_path / "future.csv"),
+    )
+    assert answer.code == 0
+    assert list(answer.json["models"]) == ["brownian", "average"]
+    assert read_trajectories(tmp_path / "future.csv").n_trajectories == 16

@@ -1,0 +1,110 @@
+"""`driftbayes score`: how well each model predicts trajectories that it has not seen."""
+
+import pytest
+from desk import PRIORS
+from numpy.testing import assert_allclose
+
+WHOLE = ("prequential", "leave_one_out")
+
+
+@pytest.fixture(scope="module")
+def question(tracks_csv):
+    return ("score", tracks_csv, "--tau", "0.1", *PRIORS)
+
+
+def test_json_adds_up_to_the_evidence(ask, question, tracks_csv):
+    answer = ask(*question, "--json")
+    assert answer.code == 0
+    found = answer.json
+    compared = ask("compare", tracks_csv, "--tau", "0.1", *PRIORS, "--json").json
+    for name, model in compared["models"].items():
+        total = found["prequential"]["models"][name]["total"]
+        assert_allclose(total, model["log_evidence"], rtol=0, atol=1e-8)
+    gap = found["prequential"]["differences"]["langevin:brownian"]["total"]
+    assert_allclose(gap, compared["log_bayes_factors"]["langevin:brownian"], atol=1e-8)
+    for kind in WHOLE:
+        assert found[kind]["n_trajectories"] == 60
+        assert found[kind]["larger_is_better"] is True
+        assert found[kind]["warnings"] == []
+    left = found["leave_one_out"]["differences"]["langevin:brownian"]
+    assert left["mean"] > 5 * left["se"] > 0
+    assert_allclose((left["total"], left["total_se"]), (60 * left["mean"], 60 * left["se"]))
+    assert found["held_out"] == []
+    assert found["data_fingerprint"] == compared["data_fingerprint"]
+    assert "not probabilities" in found["remark"]
+
+
+def test_people_get_a_table_and_are_told_what_it_is_not(ask, question):
+    answer = ask(*question)
+    title, *rest = answer.out.splitlines()
+    assert title == ("Log density of 60 whole trajectories at tau = 0.1, in nats; larger is better")
+    text = "\n".join(rest)
+    for word in ("one after another (ln Z)", "each from all others ± se", "langevin − brownian"):
+        assert word in text
+    assert rest[-1] == (
+        "scores tell how well unseen trajectories are predicted; they are not probabilities"
+    )
+    assert "CRPS" not in text
+
+
+def test_displacements_over_other_times_are_scored_on_request(ask, question):
+    more = (*question, "--held-out-taus", "0.5,0.1", "--folds", "2")
+    found = ask(*more, "--json").json["held_out"]
+    assert [(s["tau"], s["rule"]) for s in found] == [
+        (tau, rule) for tau in (0.1, 0.5) for rule in ("log density", "CRPS", "energy score")
+    ]
+    for table in found:
+        assert list(table["models"]) == ["brownian", "langevin", "average"]
+        n_steps = round(1 / table["tau"])
+        assert table["n_predictions"] == 60 * n_steps * (2 if table["rule"] == "CRPS" else 1)
+        sign = 1 if table["larger_is_better"] else -1
+        gap = table["differences"]["langevin:brownian"]
+        if table["tau"] == 0.5:
+            # Fitted at 0.1, Brownian motion goes far too slowly.
+            assert sign * gap["mean"] > 3 * gap["se"]
+        assert table["models"]["langevin"]["se"] > 0
+    text = ask(*more, "--time-unit", "h").out
+    assert "Single displacements of 60 trajectories, each left out of its fit" in text
+    for word in ("time (h)", "CRPS", "energy score", "less that of the average ± se", "smaller"):
+        assert word in text
+
+
+def test_noisy_tracks_are_scored_too(ask, few_csv):
+    brownian = ("--models", "brownian", *PRIORS[:2])
+    noisy = ("score", few_csv, "--tau", "0.1", "--noise", "0.01", *brownian, "--json")
+    found = ask(*noisy).json
+    compared = ask("compare", *noisy[1:]).json
+    assert_allclose(
+        found["prequential"]["models"]["brownian"]["total"],
+        compared["models"]["brownian"]["log_evidence"],
+        atol=1e-8,
+    )
+    assert found["leave_one_out"]["differences"] == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("--tau", "x"), "--tau must be a number or 'all', got 'x'"),
+        (
+            ("--held-out-taus", "0"),
+            "--held-out-taus must be positive times separated by commas, got '0'",
+        ),
+        (("--folds", "1"), "--folds must be 2 or more, got 1"),
+        (("--seed", "-1"), "--seed must be a whole number from 0 to 2^63 - 1, got -1"),
+    ],
+)
+def test_slips_are_told_in_one_sentence(ask, question, change, message):
+    answer = ask(*question, *change)
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == f"driftbayes: {message}\n"
+
+
+def test_a_single_trajectory_cannot_be_left_out(ask, tmp_path):
+    path = tmp_path / "one.csv"
+    path.write_text("id,time,x\n" + "".join(f"a,{i},{i % 3}\n" for i in range(11)))
+    answer = ask("score", path, "--tau", "1", "--models", "brownian", *PRIORS[:2])
+    assert answer.code == 2
+    assert answer.err.splitlines()[-1] == (
+        "driftbayes: leaving one trajectory out needs two or more, got 1"
+    )

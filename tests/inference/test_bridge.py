@@ -1,0 +1,324 @@
+"""Bridge sampling: known evidences, honest errors, and doubts that are put in words."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from court import BROWNIAN, LANGEVIN, langevin_data
+from numpy.testing import assert_allclose
+
+from driftbayes.errors import Status
+from driftbayes.inference import Batch, exact
+from driftbayes.inference.bridge import _cross, _estimate, bridge, bridge_batch
+from driftbayes.inference.nuts import Chains
+from driftbayes.inference.target import AbstractTarget, Guide, PosteriorTarget, guide_of
+from driftbayes.testing.targets import BimodalTarget, ConstantTarget, GaussianTarget
+
+# Tolerance of a single answer, in its own errors.
+FIVE_SIGMA = 5.0
+# Of the mean and the sd of z-scores, in the errors that independent normal numbers would have.
+THREE_SIGMA = 3.0
+PAPER = (100, 10, 3)
+
+
+class CountsTarget(AbstractTarget):
+    r"""Rates θ with prior exp(-θ), and a number n of events with probability $e^{-θ}θ^n/n!$ each.
+
+    $$Z = \prod_i 2^{-(n_i + 1)}$$
+
+    The logarithms of the rates have a tail exp((n + 1) z) on one side, and a wall on the other.
+    """
+
+    counts: jax.Array
+
+    @property
+    def n_dim(self):
+        return len(self.counts)
+
+    def log_prior(self, z):
+        return jnp.sum(z - jnp.exp(z))
+
+    def log_likelihood(self, z):
+        factorials = jax.scipy.special.gammaln(self.counts + 1)
+        return jnp.sum(self.counts * z - jnp.exp(z) - factorials)
+
+    def sample_prior(self, key):
+        return jnp.log(jax.random.exponential(key, (self.n_dim,)))
+
+    @property
+    def log_evidence(self):
+        return -float(jnp.sum(self.counts + 1)) * np.log(2)
+
+
+def guide_for(target):
+    if isinstance(target, GaussianTarget):
+        variance = target.sd**2 / (1 + target.sd**2)
+        center = target.mean / (1 + target.sd**2)
+        return Guide(center, jnp.diag(jnp.sqrt(variance)), jnp.asarray(True))
+    if isinstance(target, CountsTarget):
+        # At the mode the second derivative is twice the rate.
+        center = jnp.log(0.5 * (target.counts + 1))
+        return Guide(center, jnp.diag((target.counts + 1) ** -0.5), jnp.asarray(True))
+    return None
+
+
+def posterior(hypothesis, data):
+    batch = Batch.of(data)
+    guide, _ = eqx.filter_jit(guide_of)(hypothesis, batch.data)
+    return PosteriorTarget(hypothesis, batch.data), guide, exact(hypothesis, batch).log_evidence
+
+
+def stacked(many):
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *many)
+
+
+def bimodal():
+    """Two modes, to be sought about one of them and about both."""
+    places = [(3.0, 0.5), (0.0, 3.0)]
+    guides = [Guide(jnp.full(2, c), w * jnp.eye(2), jnp.asarray(True)) for c, w in places]
+    return stacked([BimodalTarget.make(2)] * 2), stacked(guides)
+
+
+def check(estimate, expected, largest_error):
+    assert estimate.status is Status.OK
+    assert estimate.warnings == ()
+    assert estimate.log_evidence_err < largest_error
+    assert abs(estimate.log_evidence - expected) < FIVE_SIGMA * estimate.log_evidence_err
+
+
+@pytest.fixture(scope="module")
+def langevin():
+    """One data set, and what is found from it."""
+    target, guide, expected = posterior(LANGEVIN, langevin_data(10.0))
+    return target, guide, expected, bridge(target, guide, jax.random.key(0))
+
+
+# --- Known evidences ---------------------------------------------------------------------------
+
+
+# Compiling takes longer than all the rest: few of the programs are made every time.
+slow = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("n_dim", "error"),
+    [pytest.param(1, 0.002, marks=slow), (4, 0.004), pytest.param(10, 0.01, marks=slow)],
+)
+def test_gaussian_evidence(n_dim, error):
+    target = GaussianTarget.make(n_dim)
+    found = bridge(target, guide_for(target), jax.random.key(0))
+    check(found, target.log_evidence, error)
+    expected = target.expected_log_likelihood
+    spread = np.sqrt(found.log_likelihoods.var() / found.diagnostics["ess"])
+    assert abs(found.weights @ found.log_likelihoods - expected) < FIVE_SIGMA * spread
+
+
+def test_constant_likelihood_has_evidence_one():
+    check(bridge(ConstantTarget(jnp.zeros(3)), None, jax.random.key(0)), 0.0, 0.004)
+
+
+@slow
+def test_skewed_evidence():
+    target = CountsTarget(jnp.asarray([0.0, 0.0, 1.0, 3.0]))
+    check(bridge(target, guide_for(target), jax.random.key(0)), target.log_evidence, 0.02)
+
+
+@pytest.mark.parametrize("tau", [0.1, 10.0])
+@pytest.mark.parametrize(
+    "hypothesis", [pytest.param(BROWNIAN, marks=slow), LANGEVIN], ids=["brownian", "langevin"]
+)
+def test_small_data_give_the_evidence_of_quadrature(hypothesis, tau):
+    target, guide, expected = posterior(hypothesis, langevin_data(tau))
+    check(bridge(target, guide, jax.random.key(1)), expected, 0.01)
+
+
+# --- The record --------------------------------------------------------------------------------
+
+
+def test_draws_and_counts(langevin):
+    found = langevin[-1]
+    assert found.z.shape == (4000, 2)
+    assert (found.log_weights == 0).all()
+    target = langevin[0]
+    expected = jax.vmap(target.log_likelihood)(jnp.asarray(found.z[:50]))
+    assert_allclose(found.log_likelihoods[:50], expected, rtol=1e-10)
+    # Three thirds of 4 x 333 draws, each mirrored; twice as many proposals, each with its mirror.
+    n_bridge = 3996 + 2 * 2 * 3996
+    assert found.n_evaluations == found.diagnostics["n_gradients"] + n_bridge
+    assert found.diagnostics["rhat"] < 1.01
+    assert found.diagnostics["ess"] > 400
+    assert found.diagnostics["n_iterations"] < 20
+    assert 0.9 < found.diagnostics["overlap"] <= 1
+
+
+def test_the_same_key_gives_the_same_evidence(langevin):
+    target, guide, _, found = langevin
+    again = bridge(target, guide, jax.random.key(0))
+    assert again.log_evidence == found.log_evidence
+    assert again.log_evidence_err == found.log_evidence_err
+    assert bridge(target, guide, jax.random.key(8)).log_evidence != found.log_evidence
+
+
+def test_a_batch_gives_the_evidences_of_single_calls(langevin):
+    target, _, _, alone = langevin
+    many = [posterior(LANGEVIN, langevin_data(tau)) for tau in (0.1, 1.0, 10.0)]
+    targets, guides = (stacked([one[i] for one in many]) for i in (0, 1))
+    together = bridge_batch(targets, guides, jax.random.key(2))
+    for found, (_, _, expected) in zip(together, many, strict=True):
+        check(found, expected, 0.01)
+    error = np.hypot(alone.log_evidence_err, together[2].log_evidence_err)
+    assert abs(alone.log_evidence - together[2].log_evidence) < FIVE_SIGMA * error
+    assert target.n_dim == together[2].z.shape[1]
+
+
+# --- Doubts ------------------------------------------------------------------------------------
+
+
+def test_chains_in_different_modes_are_found_out_and_a_mode_not_seen_is_not():
+    at_one, about_both = bridge_batch(*bimodal(), jax.random.key(0))
+    assert about_both.status is Status.SAMPLER_NOT_CONVERGED
+    assert about_both.diagnostics["rhat"] > 2
+    assert "the chains disagree: R-hat is" in about_both.warnings[0]
+    assert "use method='smc'" in about_both.warnings[0]
+    # The limit of the method, not a wish: half of the evidence lies in the other mode.
+    check(at_one, BimodalTarget.make(2).log_evidence - np.log(2), 0.004)
+
+
+class Nowhere(ConstantTarget):
+    """A likelihood that is zero whatever the parameters."""
+
+    def log_likelihood(self, z):
+        return -jnp.inf + 0.0 * jnp.sum(z)
+
+
+@slow
+def test_a_likelihood_that_is_nowhere_finite_has_a_status():
+    found = bridge(Nowhere(jnp.zeros(1)), None, jax.random.key(0), n_draws=30, n_warmup=10)
+    assert found.status is Status.NOT_FINITE
+    assert np.isnan(found.log_evidence)
+    assert found.warnings == (Status.NOT_FINITE.advice,)
+
+
+def made_up(seed=0, n_draws=333, **changes):
+    """Chains and ratios of densities as if a Gaussian of sd 1 had met one of sd 1.2; ln Z = 0."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(4, 3 * n_draws, 1))
+    fields = {
+        "z": z,
+        "log_joint": -0.5 * z[..., 0] ** 2,
+        "log_likelihood": np.zeros(z.shape[:2]),
+        "diverging": np.zeros(z.shape[:2], dtype=bool),
+        "n_gradients": 0,
+    }
+    proposals = 1.2 * rng.normal(size=(3, 8 * n_draws))
+    thirds = np.moveaxis(z[..., 0].reshape(4, 3, n_draws), 1, 0)
+    return Chains(**fields | changes), log_ratio(thirds), log_ratio(proposals)
+
+
+def log_ratio(z, width=1.2):
+    return -0.5 * z**2 + 0.5 * (z / width) ** 2 + np.log(width)
+
+
+def test_ratios_that_are_not_finite_have_a_status():
+    chains, at_draws, at_proposals = made_up()
+    found = _estimate(chains, np.full_like(at_draws, -np.inf), at_proposals)
+    assert found.status is Status.NOT_FINITE
+    assert np.isnan(found.log_evidence)
+    assert found.warnings == (Status.NOT_FINITE.advice,)
+    # Where q reaches but p does not, there is nothing, and nothing wrong.
+    at_proposals[:, ::2] = -np.inf
+    assert np.isfinite(_estimate(chains, at_draws, at_proposals).log_evidence)
+
+
+def test_few_effective_draws_are_doubted():
+    found = _estimate(*made_up(n_draws=20))
+    assert found.status is Status.OK
+    assert "independent draws, so that the error is uncertain" in found.warnings[0]
+
+
+def test_many_divergences_are_doubted():
+    diverging = np.zeros((4, 999), dtype=bool)
+    diverging[0, :50] = True
+    found = _estimate(*made_up(diverging=diverging))
+    assert found.status is Status.OK
+    assert found.warnings[0].startswith("50 of 3996 trajectories diverged")
+
+
+def test_thirds_that_disagree_are_found_out():
+    chains, at_draws, at_proposals = made_up()
+    shift = np.array([0.0, 0.0, 0.2])
+    found = _estimate(chains, at_draws + shift[:, None, None], at_proposals + shift[:, None])
+    assert found.status is Status.SAMPLER_NOT_CONVERGED
+    assert "further apart than their errors allow" in found.warnings[0]
+    assert _estimate(chains, at_draws, at_proposals).status is Status.OK
+
+
+def test_densities_that_hardly_overlap_are_found_out():
+    chains, at_draws, at_proposals = made_up()
+    found = _estimate(chains, at_draws + 40.0, at_proposals - 40.0)
+    assert found.status is Status.SAMPLER_NOT_CONVERGED
+    assert "did not converge in 1000 iterations" in found.warnings[0]
+    assert found.diagnostics["overlap"] < 1e-6
+
+
+# --- Honest errors -----------------------------------------------------------------------------
+
+
+def check_scores(scores):
+    """Mean 0 and sd 1, as far as so many independent normal numbers would tell."""
+    n = len(scores)
+    assert abs(np.mean(scores)) < THREE_SIGMA / np.sqrt(n)
+    assert abs(np.std(scores, ddof=1) - 1) < THREE_SIGMA / np.sqrt(2 * n)
+
+
+def scores_of(found, expected):
+    return [(one.log_evidence - expected) / one.log_evidence_err for one in found]
+
+
+def test_the_error_of_independent_draws_is_their_scatter():
+    found = [_estimate(*made_up(seed, n_draws=200)) for seed in range(200)]
+    check_scores(scores_of(found, 0.0))
+
+
+def test_equal_densities_meet_exactly():
+    crossing = _cross(np.full((4, 100), 3.0), np.full(200, 3.0), 100.0)
+    assert crossing.converged
+    assert_allclose([crossing.log_evidence, crossing.overlap], [3.0, 1.0], rtol=1e-12)
+    assert crossing.at_draws.var() == 0
+
+
+SEEDS = 40
+POSTERIORS = {
+    "gaussian-1": lambda: GaussianTarget.make(1),
+    "gaussian-4": lambda: GaussianTarget.make(4),
+    "gaussian-10": lambda: GaussianTarget.make(10),
+    "counts": lambda: CountsTarget(jnp.asarray([0.0, 0.0, 1.0, 3.0])),
+    "counts-from-the-prior": lambda: CountsTarget(jnp.asarray([0.0, 0.0, 1.0, 3.0])),
+    "brownian": lambda: (BROWNIAN, 1.0),
+    "langevin-0.1": lambda: (LANGEVIN, 0.1),
+    "langevin-10": lambda: (LANGEVIN, 10.0),
+    "langevin-50": lambda: (LANGEVIN, 50.0),
+}
+
+
+@slow
+def test_z_scores_of_forty_seeds_each():
+    """Gates: |mean| < 0.47 and |sd - 1| < 0.34 for each posterior; 0.16 and 0.11 for all 360."""
+    everything = []
+    for name, make in POSTERIORS.items():
+        target = make()
+        if isinstance(target, tuple):
+            hypothesis, tau = target
+            target, guide, expected = posterior(hypothesis, langevin_data(tau, PAPER))
+        else:
+            guide, expected = guide_for(target), target.log_evidence
+        guide = None if name.endswith("prior") else guide
+        found = bridge_batch(
+            stacked([target] * SEEDS), stacked([guide] * SEEDS), jax.random.key(2024)
+        )
+        scores = scores_of(found, expected)
+        print(f"{name}: z {np.mean(scores):+.2f} ± {np.std(scores, ddof=1):.2f}")
+        check_scores(scores)
+        everything += scores
+    check_scores(everything)

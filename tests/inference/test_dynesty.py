@@ -1,0 +1,60 @@
+"""Another hand: dynesty, which shares no code with this package, finds the same evidences."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from court import HYPOTHESES, langevin_data
+from scipy.special import ndtri
+
+from driftbayes.inference import Batch, exact
+from driftbayes.testing.targets import GaussianTarget
+
+dynesty = pytest.importorskip("dynesty")
+
+# Of dynesty's own error; the exact evidences have none to speak of.
+FOUR_SIGMA = 4.0
+
+
+def dynesty_evidence(log_likelihood, prior_transform, n_dim):
+    """Ln Z and its error, from a fixed seed."""
+    sampler = dynesty.NestedSampler(
+        log_likelihood,
+        prior_transform,
+        n_dim,
+        nlive=250,
+        sample="rslice" if n_dim > 2 else "unif",
+        rstate=np.random.default_rng(0),
+    )
+    sampler.run_nested(dlogz=0.01, print_progress=False)
+    return sampler.results.logz[-1], sampler.results.logzerr[-1]
+
+
+def assert_agrees(found, expected):
+    log_evidence, error = found
+    assert 0 < error < 0.3
+    assert abs(log_evidence - expected) < FOUR_SIGMA * error
+
+
+@pytest.mark.parametrize("name", HYPOTHESES)
+@pytest.mark.parametrize("tau", [1.0, 20.0])
+def test_dynesty_agrees_with_exact_integration(name, tau):
+    hypothesis, batch = HYPOTHESES[name], Batch.of(langevin_data(tau))
+    fit = jax.jit(lambda theta: hypothesis.log_likelihood(theta, batch.data))
+    # Uniform numbers become parameters through each prior's own quantiles.
+    to_theta = jax.jit(
+        lambda u: jnp.stack(
+            [hypothesis.priors[m].quantile(u[i]) for i, m in enumerate(hypothesis.names)]
+        )
+    )
+    found = dynesty_evidence(
+        lambda theta: float(fit(theta)), lambda u: np.asarray(to_theta(u)), len(hypothesis.names)
+    )
+    assert_agrees(found, exact(hypothesis, batch).log_evidence)
+
+
+def test_dynesty_agrees_with_the_gaussian_in_closed_form():
+    target = GaussianTarget.make(4)
+    fit = jax.jit(lambda z: target.log_likelihood(z))
+    found = dynesty_evidence(lambda z: float(fit(z)), ndtri, 4)
+    assert_agrees(found, target.log_evidence)
