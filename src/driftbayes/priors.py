@@ -160,6 +160,10 @@ class Gamma(AbstractPrior):
     def mean(self) -> Scalar:
         return self.shape * self.scale
 
+    def sample(self, key: Key, shape: tuple[int, ...] = ()) -> Float[Array, "..."]:
+        # By its own generator: the quantile is SciPy's, which compiled code cannot call.
+        return self.scale * jax.random.gamma(key, self.shape, shape)
+
     def log_sd(self) -> Scalar:
         # The trigamma function is ζ(2, a); JAX's own takes a whole order in some versions only.
         return jnp.sqrt(jsp.zeta(jnp.full_like(self.shape, 2.0), self.shape))

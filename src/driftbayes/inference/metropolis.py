@@ -99,15 +99,15 @@ def move(
         log_scale=chains.log_scale + _excess(accept, ~is_far, _NEAR_ACCEPTANCE),
         fit=chains.fit + 0.3 * _excess(accept, is_far, chains.fit),
     )
-    return moved, jnp.mean(accept)
+    return moved, jnp.mean(accept, dtype=z.dtype)
 
 
 def _excess(
     accept: Bool[Array, " chain"], of_kind: Bool[Array, " chain"], expected: Scalar | float
 ) -> Scalar:
     """Accepted share of the proposals of a kind, less the expected one; 0 if there were none."""
-    n = jnp.sum(of_kind)
-    return jnp.where(n > 0, jnp.sum(accept & of_kind) / jnp.maximum(n, 1) - expected, 0.0)
+    n, n_accepted = jnp.sum(of_kind), jnp.sum(accept & of_kind)
+    return jnp.where(n > 0, n_accepted / jnp.maximum(n, 1) - expected, 0.0)
 
 
 def fit_cloud(z: Float[Array, "particle parameter"], weights: Float[Array, " particle"]) -> Cloud:

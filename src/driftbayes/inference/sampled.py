@@ -196,8 +196,11 @@ def _record(
         return {name: float(value) for name, value in zip(names, values, strict=True)}
 
     contraction = named(1 - log_sd / np.asarray(start.prior_log_sd[index]))
-    n_kept = min(N_DRAWS, len(theta)) if method != "laplace_is" else max(len(theta) // 20, 200)
-    places = resample(log_weights, min(n_kept, len(theta)), rng)
+    # Drawn without replacement: no more than a quarter of what the weighted points are worth.
+    is_weighted = np.ptp(log_weights) > 0
+    worth = 0.25 / np.sum(weights**2) if is_weighted else float(len(theta))
+    n_kept = int(np.clip(worth, 1, max(N_DRAWS, len(theta) // 20)))
+    places = resample(log_weights, n_kept, rng)
     return Evidence(
         hypothesis=hypothesis.name,
         method=method,

@@ -182,7 +182,7 @@ def _next_step(log_l: Float[Array, " particle"], beta: Scalar) -> Scalar:
     By bisection in the logarithm of the step: from a vague prior the first may be 1e-9.
     """
     relative = log_l - jnp.max(log_l)
-    goal = _EFFECTIVE * jnp.sum(jnp.isfinite(log_l))
+    goal = _EFFECTIVE * jnp.sum(jnp.isfinite(log_l), dtype=log_l.dtype)
 
     def is_small_enough(log_step: Scalar) -> Bool[Array, ""]:
         w = jnp.exp(jnp.exp(log_step) * relative)

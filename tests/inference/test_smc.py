@@ -1,0 +1,398 @@
+"""Sequential Monte Carlo: known evidences, honest errors, places where the likelihood is zero."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from court import BROWNIAN, LANGEVIN, langevin_data
+from numpy.testing import assert_allclose
+from scipy.special import log_ndtr
+
+from driftbayes.errors import DriftbayesError, Status
+from driftbayes.inference import Batch, exact, tempering
+from driftbayes.inference.metropolis import Chains, Cloud, fit_cloud, log_likelihoods, move
+from driftbayes.inference.smc import _estimate, smc, smc_batch, smc_core
+from driftbayes.inference.target import AbstractTarget, PosteriorTarget
+from driftbayes.inference.tempering import Run
+from driftbayes.testing.targets import BimodalTarget, ConstantTarget, GaussianTarget
+
+# Tolerance of Monte Carlo tests, in standard errors.
+SIGMA = 5.0
+# One size for all, so that each kind of target is compiled once.
+SIZE = {"n_particles": 256, "n_islands": 16, "n_moves": 16}
+TARGETS = {
+    "gaussian-1": GaussianTarget.make(1),
+    "gaussian-4": GaussianTarget.make(4),
+    "gaussian-10": GaussianTarget.make(10),
+    "bimodal-2": BimodalTarget.make(2),
+}
+HYPOTHESES = {"brownian": BROWNIAN, "langevin": LANGEVIN}
+
+
+class CutTarget(AbstractTarget):
+    """Prior N(0, 1), likelihood 1 beyond a cut in the first coordinate, a given value before it."""
+
+    cut: jax.Array
+    before: jax.Array
+
+    @property
+    def n_dim(self):
+        return 2
+
+    def log_prior(self, z):
+        return -0.5 * jnp.sum(z**2) - np.log(2 * np.pi)
+
+    def log_likelihood(self, z):
+        return jnp.where(z[0] > self.cut, 0.0, self.before)
+
+    def sample_prior(self, key):
+        return jax.random.normal(key, (2,))
+
+    @property
+    def log_evidence(self):
+        return float(log_ndtr(-self.cut))
+
+
+def cut_target(cut, before=-np.inf):
+    return CutTarget(jnp.asarray(float(cut)), jnp.asarray(before))
+
+
+def small(name, tau=1.0):
+    """A model and 100 displacements of the Langevin model, with their exact evidence."""
+    data = Batch.of(langevin_data(tau))
+    return PosteriorTarget(HYPOTHESES[name], data.data), exact(HYPOTHESES[name], data)
+
+
+def stack(targets):
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *targets)
+
+
+def check(estimate, log_evidence):
+    """Within the error, which is of use, and without doubts."""
+    assert estimate.status is Status.OK
+    assert estimate.warnings == ()
+    assert 0 < estimate.log_evidence_err < 0.15
+    assert abs(estimate.log_evidence - log_evidence) < SIGMA * estimate.log_evidence_err
+
+
+# --- Known evidences --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_known_evidences_are_found_within_the_error(name):
+    target = TARGETS[name]
+    check(smc(target, jax.random.key(0), **SIZE), target.log_evidence)
+
+
+def test_a_constant_likelihood_has_evidence_one_in_one_step():
+    estimate = smc(ConstantTarget(jnp.zeros(3)), jax.random.key(0), **SIZE)
+    assert estimate.log_evidence == 0
+    assert estimate.log_evidence_err == 0
+    assert estimate.diagnostics["n_temperatures"] == 1
+    assert estimate.diagnostics["thermodynamic_log_evidence"] == 0
+
+
+@pytest.mark.parametrize("name", HYPOTHESES)
+@pytest.mark.parametrize("tau", [0.1, 10.0])
+def test_models_have_their_exact_evidence(name, tau):
+    target, expected = small(name, tau)
+    check(smc(target, jax.random.key(0), **SIZE), expected.log_evidence)
+
+
+def test_posterior_of_a_model_is_that_of_quadrature():
+    target, expected = small("langevin")
+    estimate = smc(target, jax.random.key(1), **SIZE)
+    log_theta = estimate.weights @ estimate.z
+    # About one in five of the particles is independent of the others.
+    n = len(estimate.z) / 5
+    for i, name in enumerate(expected.map):
+        error = expected.log_sd[name] / np.sqrt(n)
+        assert abs(log_theta[i] - expected.log_mean[name]) < SIGMA * error
+    fit = estimate.weights @ estimate.log_likelihoods
+    error = np.std(estimate.log_likelihoods) / np.sqrt(n)
+    assert abs(fit - expected.expected_log_likelihood) < SIGMA * error
+
+
+@pytest.mark.parametrize("name", ["gaussian-4", "gaussian-10", "bimodal-2"])
+def test_thermodynamic_integral_is_another_way_to_the_evidence(name):
+    target = TARGETS[name]
+    estimate = smc(target, jax.random.key(0), **SIZE)
+    thermodynamic = estimate.diagnostics["thermodynamic_log_evidence"]
+    assert thermodynamic != estimate.log_evidence
+    assert abs(thermodynamic - target.log_evidence) < SIGMA * estimate.log_evidence_err
+
+
+def test_posterior_of_a_gaussian_is_known():
+    target = TARGETS["gaussian-4"]
+    estimate = smc(target, jax.random.key(0), **SIZE)
+    mean, sd = np.asarray(target.mean / (1 + target.sd**2)), np.asarray(target.sd)
+    sd = sd / np.sqrt(1 + sd**2)
+    n = len(estimate.z) / 5
+    found = estimate.weights @ estimate.z
+    assert (np.abs(found - mean) < SIGMA * sd / np.sqrt(n)).all()
+    variance = estimate.weights @ (estimate.z - mean) ** 2
+    assert (np.abs(variance / sd**2 - 1) < SIGMA * np.sqrt(2 / n)).all()
+    fit = estimate.weights @ estimate.log_likelihoods
+    error = np.std(estimate.log_likelihoods) / np.sqrt(n)
+    assert abs(fit - target.expected_log_likelihood) < SIGMA * error
+
+
+def test_both_modes_have_half_of_the_draws():
+    estimate = smc(TARGETS["bimodal-2"], jax.random.key(0), **SIZE)
+    upper = estimate.weights @ (estimate.z[:, 0] > 0)
+    # Chains rarely change sides: at worst, one independent draw per chain.
+    n_chains = SIZE["n_islands"] * SIZE["n_particles"] / SIZE["n_moves"]
+    assert abs(upper - 0.5) < SIGMA * 0.5 / np.sqrt(n_chains)
+
+
+# --- Honest errors ----------------------------------------------------------------------------
+
+
+N_SEEDS = 40
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*TARGETS, "cut", *HYPOTHESES])
+def test_errors_are_honest_over_seeds(name):
+    """z-scores of 40 seeds: mean 0, standard deviation 1, within four standard errors.
+
+    They follow Student's t with 15 degrees of freedom, scaled to variance one; its excess kurtosis
+    of 6/11 makes the error of the standard deviation √((2 + 6/11) / 4n).
+    """
+    if name in HYPOTHESES:
+        target, evidence = small(name, 10.0)
+        expected = evidence.log_evidence
+    else:
+        target = cut_target(1.0) if name == "cut" else TARGETS[name]
+        expected = target.log_evidence
+    z, off = [], []
+    for seed in range(N_SEEDS):
+        estimate = smc(target, jax.random.key(seed), **SIZE)
+        z.append((estimate.log_evidence - expected) / estimate.log_evidence_err)
+        thermodynamic = estimate.diagnostics["thermodynamic_log_evidence"]
+        off.append((thermodynamic - expected) / estimate.log_evidence_err)
+    assert abs(np.mean(z)) < 4 / np.sqrt(N_SEEDS)
+    assert abs(np.std(z, ddof=1) - 1) < 4 * np.sqrt((2 + 6 / 11) / (4 * N_SEEDS))
+    # Of the same accuracy, and with a bias that falls as one over the number of particles.
+    assert abs(np.mean(off)) < 1
+    assert np.std(off, ddof=1) < 2
+
+
+def test_error_is_that_of_the_mean_over_islands():
+    z = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    estimate = _estimate(run_with(log_evidence=np.log(z)))
+    assert_allclose(estimate.log_evidence, np.log(3.0), rtol=1e-12)
+    # Standard error √(2.5/5) of a mean of 3, known with four degrees of freedom.
+    assert_allclose(estimate.log_evidence_err, np.sqrt(0.5) / 3 * np.sqrt(4 / 2), rtol=1e-12)
+    # A draw counts by the evidence of its island.
+    assert_allclose(estimate.weights.reshape(5, -1).sum(axis=1), z / 15, rtol=1e-12)
+
+
+# --- Reproducibility and batches --------------------------------------------------------------
+
+
+def test_the_same_key_gives_the_same_numbers():
+    target = TARGETS["gaussian-1"]
+    one, two, other = (smc(target, jax.random.key(seed), **SIZE) for seed in (3, 3, 4))
+    assert one.log_evidence == two.log_evidence
+    assert (one.z == two.z).all()
+    assert one.diagnostics == two.diagnostics
+    assert one.log_evidence != other.log_evidence
+
+
+def test_a_batch_is_its_members_one_by_one():
+    targets = [GaussianTarget(jnp.full(1, m), jnp.full(1, 0.1)) for m in (0.0, 0.5, 1.0)]
+    batch = smc_batch(stack(targets), jax.random.key(5), **SIZE)
+    assert len(batch) == 3
+    for target, estimate in zip(targets, batch, strict=True):
+        single = smc(target, jax.random.key(5), **SIZE)
+        assert single.log_evidence == estimate.log_evidence
+        assert (single.z == estimate.z).all()
+        check(estimate, target.log_evidence)
+
+
+def test_core_may_be_mapped_over_targets():
+    # One of these takes a temperature, the other several: who is done must wait unchanged.
+    targets = [GaussianTarget(jnp.full(1, 1.0), jnp.full(1, sd)) for sd in (30.0, 0.01)]
+    mapped = eqx.filter_jit(
+        lambda targets, key: jax.vmap(lambda target: smc_core(target, key, 64, 4, 8))(targets)
+    )(stack(targets), jax.random.key(0))
+    assert mapped.n_temperatures[0] < mapped.n_temperatures[1]
+    for i, target in enumerate(targets):
+        single = smc(target, jax.random.key(0), n_particles=64, n_islands=4, n_moves=8)
+        # Rounding differs with the way loops are laid out.
+        assert_allclose(mapped.log_evidence[i], single.log_weights[::64], rtol=1e-6)
+
+
+def test_evaluations_are_counted():
+    estimate = smc(TARGETS["gaussian-4"], jax.random.key(0), **SIZE)
+    clouds = 1 + estimate.diagnostics["n_temperatures"]
+    assert estimate.n_evaluations == SIZE["n_particles"] * SIZE["n_islands"] * clouds
+    assert estimate.z.shape == (SIZE["n_particles"] * SIZE["n_islands"], 4)
+    assert_allclose(
+        estimate.log_likelihoods,
+        jax.vmap(TARGETS["gaussian-4"].log_likelihood)(jnp.asarray(estimate.z)),
+        rtol=1e-10,
+    )
+
+
+# --- Where the likelihood is zero, or fails ---------------------------------------------------
+
+
+@pytest.mark.parametrize("before", [-np.inf, np.nan, np.inf])
+def test_places_where_the_likelihood_fails_count_as_zero(before):
+    target = cut_target(1.0, before)
+    estimate = smc(target, jax.random.key(0), **SIZE)
+    check(estimate, target.log_evidence)
+    assert (estimate.z[:, 0] > 1).all()
+    thermodynamic = estimate.diagnostics["thermodynamic_log_evidence"]
+    assert abs(thermodynamic - target.log_evidence) < SIGMA * estimate.log_evidence_err
+
+
+def test_islands_that_find_nothing_count_as_zero():
+    # One draw in 740 is alive, one in three for an island.
+    target = cut_target(3.0)
+    estimate = smc(target, jax.random.key(0), **SIZE)
+    dead = np.isinf(estimate.log_weights.reshape(SIZE["n_islands"], -1)[:, 0])
+    assert 0 < dead.sum() < SIZE["n_islands"]
+    assert abs(estimate.log_evidence - target.log_evidence) < SIGMA * estimate.log_evidence_err
+    assert estimate.status is Status.SAMPLER_NOT_CONVERGED
+    assert "have a likelihood above zero; use a narrower prior" in estimate.warnings[0]
+    assert np.isfinite(estimate.z).all()
+
+
+def test_likelihood_that_is_nowhere_finite_has_a_status():
+    estimate = smc(cut_target(100.0), jax.random.key(0), **SIZE)
+    assert estimate.status is Status.NOT_FINITE
+    assert np.isnan(estimate.log_evidence)
+    assert estimate.warnings == (Status.NOT_FINITE.advice,)
+
+
+# --- Doubts -----------------------------------------------------------------------------------
+
+
+def run_with(**changes):
+    """A run of islands about which there is nothing to say, but for the changes."""
+    log_evidence = jnp.asarray(changes.pop("log_evidence", np.zeros(8)))
+    n = len(log_evidence)
+    found = {
+        "thermodynamic": log_evidence,
+        "beta": 1.0,
+        "n_temperatures": 5,
+        "n_evaluations": 6 * 32 * n,
+        "n_alive": 32 * n,
+        "acceptance": 0.5,
+        "memory": 0.1,
+    }
+    found = {name: jnp.asarray(value) for name, value in (found | changes).items()}
+    return Run(
+        log_evidence=log_evidence,
+        z=jnp.zeros((n, 32, 2)),
+        log_likelihoods=jnp.zeros((n, 32)),
+        **found,
+    )
+
+
+def test_nothing_is_said_of_a_good_run():
+    estimate = _estimate(run_with())
+    assert estimate.status is Status.OK
+    assert estimate.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words", "status"),
+    [
+        ({"beta": 0.25}, "counts only to the power 0.25", Status.SAMPLER_NOT_CONVERGED),
+        ({"acceptance": 0.01}, "only 1.0% of the moves", Status.SAMPLER_NOT_CONVERGED),
+        (
+            {"log_evidence": 3.0 * np.arange(8)},
+            "use more n_particles",
+            Status.SAMPLER_NOT_CONVERGED,
+        ),
+        ({"memory": 0.9}, "use more n_moves", Status.OK),
+        ({"thermodynamic": np.full(8, 0.5)}, "differs from ln Z by 0.5 nats", Status.OK),
+        ({"n_alive": 40}, "only 5 in each island", Status.OK),
+    ],
+    ids=["unfinished", "stuck", "scattered", "slow", "thermodynamic", "rare"],
+)
+def test_doubts_are_said_in_words(changes, words, status):
+    estimate = _estimate(run_with(**changes))
+    assert estimate.status is status
+    assert words in estimate.warnings[0]
+
+
+def test_running_out_of_temperatures_is_said(monkeypatch):
+    monkeypatch.setattr(tempering, "_MAX_TEMPERATURES", 2)
+    # Of a size that no other test has compiled.
+    estimate = smc(TARGETS["gaussian-4"], jax.random.key(0), n_particles=32, n_islands=4, n_moves=8)
+    assert estimate.status is Status.SAMPLER_NOT_CONVERGED
+    assert np.isnan(estimate.log_evidence)
+    assert "after 2 temperatures" in estimate.warnings[0]
+
+
+def test_sizes_that_do_not_fit_are_refused():
+    key = jax.random.key(0)
+    with pytest.raises(DriftbayesError, match="multiple of n_moves, got 100 and 16"):
+        smc(TARGETS["gaussian-1"], key, n_particles=100)
+    with pytest.raises(
+        DriftbayesError, match="4 or more, to have an error from their scatter, got 3"
+    ):
+        smc_batch(stack([TARGETS["gaussian-1"]]), key, n_islands=3)
+
+
+# --- Parts ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fit", [0.0, 1.0], ids=["mostly-near", "mostly-far"])
+def test_moves_leave_the_tempered_posterior_as_it_is(fit):
+    target, beta, n = TARGETS["gaussian-4"], 0.3, 20_000
+    precision = 1 + beta / target.sd**2
+    mean, sd = beta * target.mean / target.sd**2 / precision, 1 / jnp.sqrt(precision)
+    z = mean[None] + sd[None] * jax.random.normal(jax.random.key(0), (n, 4))
+    # Beside the posterior, too wide and turned: what is wrong in a ratio shows.
+    cloud = Cloud(mean + 0.5 * sd, jnp.diag(1.5 * sd) + 0.1 * jnp.tri(4, k=-1))
+    priors = jax.vmap(target.log_prior)(z)
+    chains = Chains(z, log_likelihoods(target, z), priors, jnp.zeros(()), jnp.asarray(fit))
+
+    def step(chains, key):
+        moved, accepted = move(target, chains, cloud, jnp.asarray(beta), key)
+        # The same kinds of move all along.
+        return Chains(moved.z, moved.log_l, moved.log_prior, jnp.zeros(()), chains.fit), accepted
+
+    keys = jax.random.split(jax.random.key(1), 8)
+    end, accepted = jax.jit(lambda chains: jax.lax.scan(step, chains, keys))(chains)
+    assert (np.asarray(accepted) > 0.1).all()
+    assert np.mean(end.z != z) > 0.8
+    standard = (end.z - mean[None]) / sd[None]
+    assert_allclose(jnp.mean(standard, axis=0), 0.0, atol=SIGMA / np.sqrt(n))
+    cov = standard.T @ standard / n
+    assert_allclose(cov, np.eye(4), atol=SIGMA * np.sqrt(2 / n))
+    assert_allclose(end.log_l, log_likelihoods(target, end.z), rtol=1e-10)
+
+
+@pytest.mark.parametrize("spread", [1e-3, 30.0, 1e6, 1e20])
+def test_step_leaves_half_of_the_live_particles_effective(spread):
+    log_l = -spread * jnp.abs(jax.random.normal(jax.random.key(0), (1000,)))
+    log_l = log_l.at[:300].set(-jnp.inf)
+    step = float(tempering._next_step(log_l, jnp.asarray(0.25)))
+    if spread < 1:
+        assert step == 0.75
+        return
+    w = np.exp(step * np.asarray(log_l))
+    assert_allclose(w.sum() ** 2 / (w**2).sum(), 350, rtol=1e-4)
+
+
+def test_resampling_takes_each_as_often_as_its_weight_says():
+    log_w = jnp.log(jnp.arange(50.0))
+    chosen = tempering._resample(jax.random.key(0), log_w, 1000)
+    expected = 1000 * np.arange(50) / np.arange(50).sum()
+    assert (np.abs(np.bincount(chosen, minlength=50) - expected) < 1).all()
+    assert 0 not in chosen
+
+
+def test_cloud_of_one_live_particle_has_a_width():
+    z = jax.random.normal(jax.random.key(0), (100, 3))
+    cloud = fit_cloud(z, jnp.zeros(100).at[7].set(1.0))
+    assert_allclose(cloud.center, z[7])
+    assert_allclose(jnp.diag(cloud.factor), jnp.std(z, axis=0), rtol=1e-10)
