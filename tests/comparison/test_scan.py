@@ -315,6 +315,7 @@ def test_the_dataset_says_how_it_was_made(result, tracks):
     assert json.loads(attributes["consistency"]) == result.consistency_json()
     assert json.loads(attributes["options"]) == {
         "n_tau": N_STEPS,
+        "seed": 0,
         "windows": "first",
         "gaps": "split",
         "prior_probabilities": None,

@@ -462,7 +462,7 @@ class Greedy(AbstractModel):
 
 def test_more_than_four_parameters_are_refused():
     hypothesis = Hypothesis(Greedy, **dict.fromkeys("abcde", Exponential(mean=1.0)))
-    message = "up to three parameters beside the scale, greedy has 4; use method='laplace'"
+    message = "up to three parameters beside the scale, greedy has 5 in all; use method='bridge'"
     with pytest.raises(DriftbayesError, match=message):
         exact(hypothesis, Batch.of(langevin_data(1.0)))
 

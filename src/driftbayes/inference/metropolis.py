@@ -1,17 +1,18 @@
 """Metropolis moves of many chains at once, by proposals that fit a cloud of particles."""
 
-__all__ = ["Chains", "Cloud", "fit_cloud", "log_likelihoods", "log_priors", "move"]
+__all__ = ["Chains", "Cloud", "fit_cloud", "log_likelihoods", "log_priors", "move", "n_lots"]
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
+from jax.scipy.special import erfinv
 from jaxtyping import Array, Bool, Float
 
 from driftbayes.inference.symmetric import cholesky
 from driftbayes.inference.target import AbstractTarget
-from driftbayes.jax_typing import Key, Scalar
+from driftbayes.jax_typing import Scalar
 
 # Degrees of freedom of far proposals; even, so that chi-squares are logarithms of products.
 _FREEDOM = 4
@@ -56,8 +57,17 @@ class Chains(eqx.Module):
     fit: Scalar
 
 
+def n_lots(n_dim: int) -> int:
+    """Random numbers that one move of one chain takes: kick, length, kind, acceptance."""
+    return n_dim + _FREEDOM // 2 + 2
+
+
 def move(
-    target: AbstractTarget, chains: Chains, cloud: Cloud, beta: Scalar, key: Key
+    target: AbstractTarget,
+    chains: Chains,
+    cloud: Cloud,
+    beta: Scalar,
+    lots: Float[Array, "lot chain"],
 ) -> tuple[Chains, Scalar]:
     r"""One move that leaves $L^\beta \pi$ as it is, and the share of chains that made it.
 
@@ -73,17 +83,18 @@ def move(
         chains: Where they are.
         cloud: For the proposals.
         beta: Inverse temperature.
-        key: Random key.
+        lots: `n_lots` random numbers from 0 to 1 for each chain. Drawn elsewhere for many moves
+            at once: the generator takes longer to compile than all the rest of a move.
     """
-    n, d = chains.z.shape
-    key_normal, key_tail, key_kind, key_accept = jax.random.split(key, 4)
-    kick = jax.random.normal(key_normal, (n, d)) @ cloud.factor.T
-    uniform = jax.random.uniform(key_tail, (_FREEDOM // 2, n))
-    chi_square = -2 * jnp.sum(jnp.log1p(-uniform), axis=0)
+    d = chains.z.shape[1]
+    # Strictly within, for neither end is a number of the normal law.
+    centred = jnp.clip(2 * lots[:d] - 1, -1 + 1e-16, 1 - 1e-16)
+    kick = (cloud.factor @ (np.sqrt(2) * erfinv(centred))).T
+    chi_square = -2 * jnp.sum(jnp.log1p(-lots[d:-2]), axis=0)
     far = cloud.center[None, :] + jnp.sqrt(_FREEDOM / chi_square)[:, None] * kick
     near = chains.z + jnp.exp(chains.log_scale) * 2.38 / np.sqrt(d) * kick
     # One far move accepted is worth many near ones, which therefore take over only where few are.
-    is_far = jax.random.bernoulli(key_kind, jnp.clip(4 * chains.fit, 0.1, 0.9), (n,))
+    is_far = lots[-2] < jnp.clip(4 * chains.fit, 0.1, 0.9)
     z = jnp.where(is_far[:, None], far, near)
     log_l, log_prior = log_likelihoods(target, z), log_priors(target, z)
     ratio = beta * (log_l - chains.log_l) + log_prior - chains.log_prior
@@ -91,7 +102,7 @@ def move(
     lopsided = cloud.log_density(chains.z) - cloud.log_density(z)
     ratio = ratio + jnp.where(is_far, lopsided, 0.0)
     # From nowhere to nowhere is NaN, which compares false.
-    accept = jnp.log1p(-jax.random.uniform(key_accept, (n,))) < ratio
+    accept = jnp.log1p(-lots[-1]) < ratio
     moved = Chains(
         z=jnp.where(accept[:, None], z, chains.z),
         log_l=jnp.where(accept, log_l, chains.log_l),

@@ -57,7 +57,7 @@ def smc(
         n_moves: Moves of each chain at each temperature.
     """
     _check(n_particles, n_islands, n_moves)
-    return _estimate(_compiled(target, key, n_particles, n_islands, n_moves))
+    return _run(target, key, n_particles, n_islands, n_moves)
 
 
 def smc_batch(
@@ -73,10 +73,8 @@ def smc_batch(
     n = len(jax.tree.leaves(targets)[0])
 
     def run(index: int) -> Estimate:
-        # A thread does not see double precision that was switched on by a `with` block.
-        with jax.enable_x64(True):  # noqa: FBT003
-            one = jax.tree.map(lambda leaf: np.asarray(leaf[index]), targets)
-            return _estimate(_compiled(one, key, n_particles, n_islands, n_moves))
+        one = jax.tree.map(lambda leaf: leaf[index], targets)
+        return _run(one, key, n_particles, n_islands, n_moves)
 
     # One target fills the machine's vectors already, and several at once would all take as many
     # temperatures as the hardest. The first alone, so that the program is compiled but once.
@@ -88,6 +86,16 @@ def smc_batch(
 
 
 _compiled = eqx.filter_jit(smc_core)
+
+
+def _run(
+    target: AbstractTarget, key: Key, n_particles: int, n_islands: int, n_moves: int
+) -> Estimate:
+    # A thread does not see double precision that was switched on by a `with` block.
+    with jax.enable_x64(True):  # noqa: FBT003
+        # All in NumPy, so that a target alone and one out of a stack share a program.
+        target = jax.tree.map(np.asarray, target)
+        return _estimate(_compiled(target, key, n_particles, n_islands, n_moves))
 
 
 def _check(n_particles: int, n_islands: int, n_moves: int) -> None:

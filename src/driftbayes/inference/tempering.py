@@ -13,7 +13,14 @@ import numpy as np
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float, Int
 
-from driftbayes.inference.metropolis import Chains, fit_cloud, log_likelihoods, log_priors, move
+from driftbayes.inference.metropolis import (
+    Chains,
+    fit_cloud,
+    log_likelihoods,
+    log_priors,
+    move,
+    n_lots,
+)
 from driftbayes.inference.target import AbstractTarget
 from driftbayes.jax_typing import Key, Scalar
 
@@ -139,29 +146,32 @@ def _cool(target: AbstractTarget, state: _State, n_moves: int) -> _State:
     """
     n_islands, n_particles, n_dim = state.z.shape
     n_chains = n_particles // n_moves
-    key, key_resample, key_move = jax.random.split(state.key, 3)
+    n_rows, n_columns = n_moves * n_lots(n_dim), n_islands * n_chains
+    lots = jax.random.uniform(
+        jax.random.fold_in(state.key, state.n_temperatures), (n_rows * n_columns + n_islands,)
+    )
     step = _next_step(state.log_l.ravel(), state.beta)
     # By adding, the last might stop short of 1 by a rounding.
     beta = jnp.where(step < 1 - state.beta, state.beta + step, 1.0)
     log_w = step * state.log_l
     cloud = fit_cloud(state.z.reshape(-1, n_dim), jax.nn.softmax(log_w.ravel()))
-    keys = jax.random.split(key_resample, n_islands)
-    chosen = jax.vmap(lambda key, log_w: _resample(key, log_w, n_chains))(keys, log_w)
+    chosen = jax.vmap(lambda lot, log_w: _resample(lot, log_w, n_chains))(lots[-n_islands:], log_w)
     z = jnp.take_along_axis(state.z, chosen[:, :, None], axis=1).reshape(-1, n_dim)
     log_l = jnp.take_along_axis(state.log_l, chosen, axis=1).ravel()
     chains = Chains(z, log_l, log_priors(target, z), state.log_scale, state.fit)
 
-    def make_move(chains: Chains, key: Key) -> tuple[Chains, tuple[Array, Array, Array]]:
-        moved, accepted = move(target, chains, cloud, beta, key)
+    def make_move(chains: Chains, lots: Array) -> tuple[Chains, tuple[Array, Array, Array]]:
+        moved, accepted = move(target, chains, cloud, beta, lots)
         return moved, (moved.z, moved.log_l, accepted)
 
-    last, paths = jax.lax.scan(make_move, chains, jax.random.split(key_move, n_moves))
+    lots_of_moves = lots[:-n_islands].reshape(n_moves, -1, n_columns)
+    last, paths = jax.lax.scan(make_move, chains, lots_of_moves)
     # All of one chain, then the next: systematic resampling then takes from each chain its due.
     path_z = jnp.moveaxis(paths[0].reshape(n_moves, n_islands, n_chains, n_dim), 0, 2)
     path_log_l = jnp.moveaxis(paths[1].reshape(n_moves, n_islands, n_chains), 0, 2)
     new_log_l = path_log_l.reshape(n_islands, n_particles)
     return _State(
-        key=key,
+        key=state.key,
         z=path_z.reshape(n_islands, n_particles, n_dim),
         log_l=new_log_l,
         beta=beta,
@@ -199,10 +209,10 @@ def _next_step(log_l: Float[Array, " particle"], beta: Scalar) -> Scalar:
     return jnp.where(is_small_enough(whole), 1 - beta, jnp.exp(low))
 
 
-def _resample(key: Key, log_w: Float[Array, " particle"], n: int) -> Int[Array, " chain"]:
-    """Systematic: one random number, then n equal strides along the summed weights."""
+def _resample(lot: Scalar, log_w: Float[Array, " particle"], n: int) -> Int[Array, " chain"]:
+    """Systematic: a start by lot, then n equal strides along the summed weights."""
     total = jnp.cumsum(jnp.exp(log_w - jnp.max(log_w)))
-    places = (jnp.arange(n, dtype=total.dtype) + jax.random.uniform(key)) / n * total[-1]
+    places = (jnp.arange(n, dtype=total.dtype) + lot) / n * total[-1]
     # An island without a live particle is NaN here; whatever it takes counts for nothing.
     return jnp.clip(jnp.searchsorted(total, places, side="right"), 0, len(total) - 1)
 
