@@ -15,6 +15,9 @@ dynesty = pytest.importorskip("dynesty")
 # Of dynesty's own error; the exact evidences have none to speak of.
 FOUR_SIGMA = 4.0
 
+# Each takes ten seconds, and tests an agreement that nothing but the samplers can change.
+pytestmark = pytest.mark.slow
+
 
 def dynesty_evidence(log_likelihood, prior_transform, n_dim):
     """Ln Z and its error, from a fixed seed."""

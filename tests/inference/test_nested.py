@@ -107,6 +107,7 @@ def test_ten_dimensions():
     assert_found(nested(target, jax.random.key(0)), target.log_evidence)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hypothesis", [BROWNIAN, LANGEVIN], ids=lambda h: h.name)
 def test_evidence_of_displacements_is_the_exact_one(hypothesis):
     batch = Batch.of(langevin_data(1.0))
