@@ -7,14 +7,17 @@ import numpy as np
 import pytest
 from court import BROWNIAN, LANGEVIN, langevin_data
 from numpy.testing import assert_allclose
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, logsumexp
 
 from driftbayes.errors import DriftbayesError, Status
-from driftbayes.inference import Batch, exact, tempering
+from driftbayes.inference import Batch, Hypothesis, exact, tempering
 from driftbayes.inference.metropolis import Chains, Cloud, fit_cloud, log_likelihoods, move, n_lots
+from driftbayes.inference.scale import gamma_form, log_scale_evidence
 from driftbayes.inference.smc import _estimate, smc, smc_batch, smc_core
 from driftbayes.inference.target import AbstractTarget, PosteriorTarget
 from driftbayes.inference.tempering import Run
+from driftbayes.priors import Exponential
+from driftbayes.testing.models import TwoSpeeds
 from driftbayes.testing.targets import BimodalTarget, ConstantTarget, GaussianTarget
 
 # Tolerance of Monte Carlo tests, in standard errors.
@@ -144,6 +147,32 @@ def test_both_modes_have_half_of_the_draws():
     # Chains rarely change sides: at worst, one independent draw per chain.
     n_chains = SIZE["n_islands"] * SIZE["n_particles"] / SIZE["n_moves"]
     assert abs(upper - 0.5) < SIGMA * 0.5 / np.sqrt(n_chains)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tau", [1.0, 10.0])
+def test_five_parameters_against_draws_from_the_prior(tau):
+    # With the scale in closed form, means over the prior of the other four are good to 0.01.
+    hypothesis = Hypothesis(
+        TwoSpeeds, **{name: Exponential(mean=1.0) for name in TwoSpeeds.parameters}
+    )
+    data = Batch.of(langevin_data(tau)).data
+    form = gamma_form(hypothesis.priors["k"])
+
+    def log_f(key):
+        theta = -jnp.log1p(-jax.random.uniform(key, (5,)))
+        return log_scale_evidence(hypothesis.at(theta.at[-1].set(1.0)).terms(data), form)
+
+    log_w = jax.lax.map(log_f, jax.random.split(jax.random.key(0), 200_000), batch_size=1000)
+    expected = float(logsumexp(log_w) - np.log(len(log_w)))
+    relative = np.exp(np.asarray(log_w) - expected)
+    error = relative.std() / np.sqrt(len(relative))
+    assert error < 0.02
+    estimate = smc(PosteriorTarget(hypothesis, data), jax.random.key(0), **SIZE)
+    assert estimate.status is Status.OK
+    assert estimate.log_evidence_err < 0.15
+    off = estimate.log_evidence - expected
+    assert abs(off) < SIGMA * np.hypot(error, estimate.log_evidence_err)
 
 
 # --- Honest errors ----------------------------------------------------------------------------

@@ -140,10 +140,6 @@ def _log_ratios(
     parts = z[:, -_THIRDS * size :].reshape(n_chains, _THIRDS, size, n_dim).swapaxes(0, 1)
     values = log_joint[:, -_THIRDS * size :].reshape(n_chains, _THIRDS, size).swapaxes(0, 1)
 
-    def at(z: Float[Array, "point parameter"]) -> Float[Array, " point"]:
-        value = jax.lax.map(target.log_joint, z, batch_size=min(_BLOCK, len(z)))
-        return jnp.where(jnp.isnan(value), -jnp.inf, value)
-
     def meet(third: tuple[Array, Array, Array, Key]) -> tuple[Array, Array]:
         fitted, draws, value, key = third
         fitted, draws = fitted.reshape(-1, n_dim), draws.reshape(-1, n_dim)
@@ -154,17 +150,30 @@ def _log_ratios(
         def log_q(w: Float[Array, " parameter"]) -> Scalar:
             return -0.5 * jnp.sum(w**2) - log_volume
 
-        w = jnp.linalg.solve(factor, (draws - mean[None, :]).T).T
-        mirrored = at(2 * mean[None, :] - draws)
+        step = draws - mean[None, :]
+        w = jnp.linalg.solve(factor, step.T).T
+        proposed = jax.random.normal(key, (_PROPOSALS * len(draws), n_dim))
+        steps = jnp.concatenate([-step, proposed @ factor.T, -proposed @ factor.T])
+        values = _log_joints(target, mean[None, :] + steps)
+        mirrored, ahead, behind = jnp.split(values, [len(w), len(w) + len(proposed)])
         at_draws = jnp.logaddexp(value.reshape(-1), mirrored) - np.log(2) - jax.vmap(log_q)(w)
-        w = jax.random.normal(key, (_PROPOSALS * len(draws), n_dim))
-        step = w @ factor.T
-        both = jnp.logaddexp(at(mean[None, :] + step), at(mean[None, :] - step))
-        at_proposals = both - np.log(2) - jax.vmap(log_q)(w)
+        at_proposals = jnp.logaddexp(ahead, behind) - np.log(2) - jax.vmap(log_q)(proposed)
         return at_draws.reshape(value.shape), at_proposals
 
     others = [jnp.roll(x, -1, axis=0) for x in (parts, values)]
     return jax.lax.map(meet, (parts, *others, jax.random.split(key, _THIRDS)))
+
+
+def _log_joints(
+    target: AbstractTarget, z: Float[Array, "point parameter"]
+) -> Float[Array, " point"]:
+    """Ln p at many points, block by block: all at once they would not fit in the cache."""
+    n_blocks = -(-len(z) // _BLOCK)
+    size = -(-len(z) // n_blocks)
+    padded = jnp.pad(z, ((0, n_blocks * size - len(z)), (0, 0)), mode="edge")
+    blocks = padded.reshape(n_blocks, size, -1)
+    values = jax.lax.map(jax.vmap(target.log_joint), blocks).reshape(-1)[: len(z)]
+    return jnp.where(jnp.isnan(values), -jnp.inf, values)
 
 
 # --- The evidence that makes them meet ---------------------------------------------------------

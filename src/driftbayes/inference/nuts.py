@@ -13,7 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 from numpy.typing import NDArray
 
 from driftbayes.errors import DriftbayesError
@@ -175,37 +175,41 @@ def _over_targets(
 ) -> Any:
     # numpyro mixes types and ranks, which a user may have forbidden.
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        return jax.vmap(partial(_chains, sizes))(targets, guides, keys)
-
-
-def _potential(target: AbstractTarget, guide: Guide) -> Callable[[Array], Scalar]:
-    return lambda w: -target.log_joint(guide.center + guide.factor @ w)
+        return _chains(targets, guides, keys, sizes)
 
 
 def _chains(
-    sizes: tuple[int, int, int], target: AbstractTarget, guide: Guide | None, key: Key
+    targets: AbstractTarget, guides: Guide | None, keys: Array, sizes: tuple[int, int, int]
 ) -> tuple[Array, Array, Array, Array, Array]:
-    """Draws, log-joint, log-likelihood and divergences by chain, and the number of gradients."""
+    """Draws, log-joint, log-likelihood and divergences by chain, and the number of gradients.
+
+    All have a leading axis over data sets.
+    """
     # Not at the top: who does not sample need not wait for numpyro.
     from numpyro.infer.hmc import hmc
+    from numpyro.infer.util import ParamInfo
 
     n_chains, n_draws, n_warmup = sizes
-    key_start, key_chains = jax.random.split(key)
-    guide, starts = _starts(target, guide, key_start, n_chains)
+    guides, *starts = jax.vmap(partial(_starts, n_chains))(targets, guides, keys)
+    # One axis for the chains of all data sets. With a map over chains inside another over data
+    # sets, JAX would trace the sampler several times.
+    each = jax.tree.map(lambda leaf: jnp.repeat(leaf, n_chains, axis=0), (targets, guides))
+    starts = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), starts)
     # The target is an argument of the kernel, not part of it: one program serves all data sets.
     init, kernel = hmc(potential_fn_gen=_potential, algo="NUTS")
 
-    def begin(w: Array, key: Array) -> Any:
+    def begin(start: tuple[Array, Scalar, Array, Key], model_args: Any) -> Any:
+        *place, key = start
         return init(
-            w,
+            ParamInfo(*place),
             n_warmup,
             dense_mass=True,
             target_accept_prob=_ACCEPTANCE,
-            model_args=(target, guide),
+            model_args=model_args,
             rng_key=key,
         )
 
-    state = jax.vmap(begin)(starts, jax.random.split(key_chains, n_chains))
+    state = jax.vmap(begin)(tuple(starts), each)
     # All chains have the same clock. Kept out of the map over chains, it leaves "is it time to
     # adapt?" a branch; in the map both sides of it would be computed at every step.
     axes = jax.tree.map(lambda _: 0, state)
@@ -214,39 +218,48 @@ def _chains(
         i=state.i[0],
         adapt_state=state.adapt_state._replace(window_idx=state.adapt_state.window_idx[0]),
     )
-    advance = jax.vmap(lambda state: kernel(state, (target, guide)), (axes,), axes)
+    advance = jax.vmap(kernel, (axes, 0), axes)
 
     def step(state: Any, _: None) -> tuple[Any, tuple[Array, Array, Array, Array]]:
-        state = advance(state)
+        state = advance(state, each)
         return state, (state.z, -state.potential_energy, state.diverging, state.num_steps)
 
-    _, (w, log_joint, diverging, n_steps) = jax.lax.scan(
-        step, state, None, length=n_warmup + n_draws
+    _, steps = jax.lax.scan(step, state, None, length=n_warmup + n_draws)
+    # From (step, chain of any data set) to (data set, chain, step).
+    w, log_joint, diverging, n_steps = (
+        x.reshape(len(x), -1, n_chains, *x.shape[2:]).swapaxes(0, 1).swapaxes(1, 2) for x in steps
     )
-    kept = [jnp.swapaxes(x[n_warmup:], 0, 1) for x in (w, log_joint, diverging)]
-    z = guide.center + kept[0] @ guide.factor.T
+    w, log_joint, diverging = (x[:, :, n_warmup:] for x in (w, log_joint, diverging))
+    z = jax.vmap(lambda guide, w: guide.center + w @ guide.factor.T)(guides, w)
     # The likelihood is what the prior leaves of the joint density; it need not be run again.
-    log_likelihood = kept[1] - jax.vmap(jax.vmap(target.log_prior))(z)
-    return z, kept[1], log_likelihood, kept[2], jnp.sum(n_steps) + n_chains
+    log_priors = jax.vmap(lambda target, z: jax.vmap(jax.vmap(target.log_prior))(z))(targets, z)
+    n_gradients = jnp.sum(n_steps, axis=(1, 2)) + n_chains * _TRIES
+    return z, log_joint, log_joint - log_priors, diverging, n_gradients
+
+
+def _potential(target: AbstractTarget, guide: Guide) -> Callable[[Array], Scalar]:
+    return lambda w: -target.log_joint(guide.center + guide.factor @ w)
 
 
 def _starts(
-    target: AbstractTarget, guide: Guide | None, key: Key, n_chains: int
-) -> tuple[Guide, Float[Array, "chain parameter"]]:
-    """The guide, and where each chain starts, in the guide's coordinates."""
-    key_scale, key_starts = jax.random.split(key)
+    n_chains: int, target: AbstractTarget, guide: Guide | None, key: Key
+) -> tuple[Guide, Array, Array, Array, Array]:
+    """The guide, and for each chain where it starts, -ln p and its gradient there, and a key."""
+    key_scale, key_starts, key_chains = jax.random.split(key, 3)
     shape = (n_chains, _TRIES, target.n_dim)
     if guide is None:
         sample = jax.vmap(target.sample_prior)
         prior = sample(jax.random.split(key_scale, _PRIOR_DRAWS))
         cov = jnp.cov(prior, rowvar=False).reshape(shape[-1], shape[-1])
-        guide = Guide(jnp.mean(prior, axis=0), cholesky(cov), converged=jnp.asarray(True))  # noqa: FBT003
+        guide = Guide(jnp.mean(prior, axis=0), cholesky(cov), converged=jnp.isfinite(cov).all())
         z = sample(jax.random.split(key_starts, n_chains * _TRIES))
         w = jnp.linalg.solve(guide.factor, (z - guide.center).T).T.reshape(shape)
     else:
         w = _SPREAD * jax.random.normal(key_starts, shape)
-    is_finite = jnp.isfinite(jax.vmap(jax.vmap(_potential(target, guide)))(w))
-    return guide, w[jnp.arange(n_chains), jnp.argmax(is_finite, axis=1)]
+    value, slope = jax.vmap(jax.vmap(jax.value_and_grad(_potential(target, guide))))(w)
+    is_finite = jnp.isfinite(value) & jnp.isfinite(slope).all(axis=-1)
+    first = jnp.arange(n_chains), jnp.argmax(is_finite, axis=1)
+    return guide, w[first], value[first], slope[first], jax.random.split(key_chains, n_chains)
 
 
 # --- How well the chains have mixed ------------------------------------------------------------
