@@ -1,5 +1,6 @@
 """Double precision, strict promotion and checked annotations for every test."""
 
+import gc
 import json
 import os
 from pathlib import Path
@@ -28,6 +29,20 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("driftbayes")
+
+
+# Linux allows a process 65,530 stretches of memory. Every compiled program holds several, and JAX
+# keeps them all: the suite, in one process, would pass the limit and be aborted.
+_MOST_MAPPINGS = 25_000
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _forget_compiled_programs():
+    yield
+    mappings = Path("/proc/self/maps")
+    if mappings.exists() and len(mappings.read_bytes().splitlines()) > _MOST_MAPPINGS:
+        jax.clear_caches()
+        gc.collect()
 
 
 @pytest.fixture(scope="session")
