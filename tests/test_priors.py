@@ -16,6 +16,7 @@ from driftbayes.priors import (
     Exponential,
     Gamma,
     LogNormal,
+    Normal,
     Uniform,
     parse_prior,
     scaling_priors,
@@ -182,7 +183,10 @@ def test_description_is_short():
     ]
 
 
-KNOWN = "exponential:MEAN; gamma:SHAPE:MEAN; lognormal:MEDIAN:SIGMA; uniform:LOW:HIGH"
+KNOWN = (
+    "exponential:MEAN; gamma:SHAPE:MEAN; lognormal:MEDIAN:SIGMA; uniform:LOW:HIGH; normal:MEAN:SD; "
+    "fixed:VALUE"
+)
 POSITIVE = "must be a positive, finite number, got"
 BOUNDS = r"must be finite with 0 <= low < high \(an improper prior has no evidence\), got"
 
@@ -190,7 +194,9 @@ BOUNDS = r"must be finite with 0 <= low < high \(an improper prior has no eviden
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("normal:0:1", f"unknown prior 'normal' in 'normal:0:1'; known are {KNOWN}"),
+        ("beta:1:1", f"unknown prior 'beta' in 'beta:1:1'; known are {KNOWN}"),
+        ("normal:0:0", "the sd of a normal prior must be a positive, finite number, got 0.0"),
+        ("fixed:nan", "a fixed value must be a finite number, got nan"),
         ("", f"unknown prior '' in ''; known are {KNOWN}"),
         ("exponential", "prior 'exponential' must be written exponential:MEAN"),
         ("exponential:1:2", "prior 'exponential:1:2' must be written exponential:MEAN"),
@@ -237,7 +243,7 @@ def test_scaling_priors_are_those_of_the_paper():  # [eq:prior-means]
     # The published flow: E = 0.2315 and a turnover time of 0.07347.
     priors = scaling_priors(u_rms=0.6805, timescale=0.07347)
     assert priors["kappa"] is priors["k"]
-    assert all(isinstance(prior, Exponential) for prior in priors.values())
+    assert all(isinstance(priors[name], Exponential) for name in ("kappa", "k", "gamma"))
     assert_allclose(priors["kappa"].mean(), 0.03402, rtol=1e-3)
     assert_allclose(priors["gamma"].mean(), 13.61, rtol=1e-3)
 
@@ -256,3 +262,26 @@ def test_scale_that_is_not_positive_is_refused_by_name(bad):
         scaling_priors(bad, 1.0)
     with pytest.raises(DriftbayesError, match=f"timescale must be a positive number, got {bad}"):
         scaling_priors(1.0, bad)
+
+
+# --- Signed and known parameters ---------------------------------------------------------------
+
+
+def test_normal_prior_is_scipys_and_lives_on_the_whole_line():
+    prior, scipy = Normal(mean=-0.4, sd=1.7), stats.norm(-0.4, 1.7)
+    theta = scipy.ppf(PROBABILITIES)
+    assert_allclose(prior.quantile(jnp.asarray(PROBABILITIES)), theta, rtol=1e-12)
+    assert_allclose(prior.log_density(jnp.asarray(theta)), scipy.logpdf(theta), rtol=1e-12)
+    assert_allclose(prior.log_sd(), 1.7)
+    z = jnp.asarray(-3.0)
+    assert prior.is_signed
+    assert float(prior.from_unconstrained(prior.to_unconstrained(z))) == -3.0
+    assert float(prior.log_jacobian(z)) == 0.0
+    assert prior.rescaled(2.0).describe() == "normal:-0.8:3.4"
+
+
+def test_fixed_value_is_its_own_quantile_at_every_probability():
+    prior = parse_prior("fixed:0.25")
+    assert_allclose(prior.quantile(jnp.asarray([0.0, 0.3, 1.0])), 0.25)
+    assert float(prior.mean()) == 0.25
+    assert prior.rescaled(4.0).describe() == "fixed:1"

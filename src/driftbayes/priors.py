@@ -1,10 +1,12 @@
-"""Priors: what is believed of a parameter before the data, always a proper density on θ > 0."""
+"""Priors: what is believed of a parameter before the data, always a proper density."""
 
 __all__ = [
     "AbstractPrior",
     "Exponential",
+    "Fixed",
     "Gamma",
     "LogNormal",
+    "Normal",
     "Uniform",
     "parse_prior",
     "scaling_priors",
@@ -36,13 +38,15 @@ def _require(name: str, value: Array, *, condition: bool, expected: str) -> None
 
 
 class AbstractPrior(eqx.Module):
-    """A proper density on the positive numbers, or on an interval of them.
+    """A proper density on the positive numbers, on an interval of them, or on all numbers.
 
-    Every prior brings the coordinate z in which its support is the whole real line: ln θ, or
-    the log-odds of the place within an interval.
+    Every prior brings the coordinate z in which its support is the whole real line: ln θ, the
+    log-odds of the place within an interval, or θ itself.
     """
 
     name: ClassVar[str]
+    # Whether θ may be negative: then posteriors are described in θ itself and not in ln θ.
+    is_signed: ClassVar[bool] = False
 
     @abstractmethod
     def log_density(self, theta: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -58,7 +62,7 @@ class AbstractPrior(eqx.Module):
 
     @abstractmethod
     def log_sd(self) -> Scalar:
-        """Standard deviation of ln θ: the width against which a posterior is judged."""
+        """Standard deviation of ln θ, of θ if it is signed: what a posterior is judged by."""
 
     @abstractmethod
     def rescaled(self, factor: ScalarLike) -> "AbstractPrior":
@@ -290,11 +294,103 @@ class Uniform(AbstractPrior):
         return jnp.log(self.high - self.low) + jax.nn.log_sigmoid(z) + jax.nn.log_sigmoid(-z)
 
 
+class Normal(AbstractPrior):
+    r"""$\theta \sim N(\mu, s^2)$, for a parameter that may be negative.
+
+    Args:
+        mean: μ, in the unit of θ.
+        sd: s > 0.
+    """
+
+    center: Scalar
+    sd: Scalar
+
+    name: ClassVar[str] = "normal"
+    is_signed: ClassVar[bool] = True
+
+    def __init__(self, mean: ScalarLike, sd: ScalarLike) -> None:
+        self.center = _number(mean)
+        self.sd = _number(sd)
+
+    def __check_init__(self) -> None:
+        _check_positive("the sd of a normal prior", self.sd)
+
+    def log_density(self, theta: Float[Array, "..."]) -> Float[Array, "..."]:
+        score = (theta - self.center) / self.sd
+        return -0.5 * score**2 - jnp.log(self.sd) - 0.5 * np.log(2 * np.pi)
+
+    def quantile(self, probability: Float[Array, "..."]) -> Float[Array, "..."]:
+        return self.center + self.sd * jsp.ndtri(probability)
+
+    def mean(self) -> Scalar:
+        return self.center
+
+    def log_sd(self) -> Scalar:
+        return self.sd
+
+    def rescaled(self, factor: ScalarLike) -> "Normal":
+        return Normal(mean=self.center * factor, sd=self.sd * factor)
+
+    def describe(self) -> str:
+        return f"normal:{float(self.center):.6g}:{float(self.sd):.6g}"
+
+    def from_unconstrained(self, z: Scalar) -> Scalar:
+        return z
+
+    def to_unconstrained(self, theta: Scalar) -> Scalar:
+        return theta
+
+    def log_jacobian(self, z: Scalar) -> Scalar:
+        return jnp.zeros_like(z)
+
+
+class Fixed(AbstractPrior):
+    """A parameter that is known: it has a value, and takes no part in the inference.
+
+    Args:
+        value: The value, in the unit of θ.
+    """
+
+    value: Scalar
+
+    name: ClassVar[str] = "fixed"
+
+    def __init__(self, value: ScalarLike) -> None:
+        self.value = _number(value)
+
+    def __check_init__(self) -> None:
+        if isinstance(self.value, jax.core.Tracer):
+            return
+        finite = bool(np.all(np.isfinite(np.asarray(self.value))))
+        _require("a fixed value", self.value, condition=finite, expected="a finite number")
+
+    def log_density(self, theta: Float[Array, "..."]) -> Float[Array, "..."]:
+        # Of a point, in the counting measure: it has no density.
+        return jnp.where(theta == self.value, 0.0, -jnp.inf)
+
+    def quantile(self, probability: Float[Array, "..."]) -> Float[Array, "..."]:
+        return jnp.full_like(probability, 1.0) * self.value
+
+    def mean(self) -> Scalar:
+        return self.value
+
+    def log_sd(self) -> Scalar:
+        return jnp.zeros_like(self.value)
+
+    def rescaled(self, factor: ScalarLike) -> "Fixed":
+        return Fixed(self.value * factor)
+
+    def describe(self) -> str:
+        return f"fixed:{float(self.value):.6g}"
+
+
 _FAMILIES: dict[str, tuple[type[AbstractPrior], tuple[str, ...]]] = {
     "exponential": (Exponential, ("mean",)),
     "gamma": (Gamma, ("shape", "mean")),
     "lognormal": (LogNormal, ("median", "sigma")),
     "uniform": (Uniform, ("low", "high")),
+    "normal": (Normal, ("mean", "sd")),
+    "fixed": (Fixed, ("value",)),
 }
 
 
@@ -316,9 +412,14 @@ def parse_prior(text: str) -> AbstractPrior:
 
 
 def scaling_priors(u_rms: float, timescale: float) -> dict[str, AbstractPrior]:
-    r"""The paper's priors from a velocity and a time scale of the flow. Paper: [eq:prior-means].
+    r"""Priors from a velocity and a time scale of the flow. Paper: [eq:prior-means].
 
     $$E[\kappa] = E[k] = u_\mathrm{rms}^2\, T, \qquad E[\gamma] = 1/T$$
+
+    Those are the paper's. Other rates have the same prior as γ, but for that of acceleration, which
+    is thought to be ten times faster; a measurement error is thought to be a tenth of
+    $u_\mathrm{rms} T$; numbers between 0 and 1 are uniform. The time over which a camera blurs has
+    no prior here: it must be given.
 
     Args:
         u_rms: Root mean square speed, $\sqrt{2E}$ with E the mean energy per unit mass.
@@ -328,8 +429,26 @@ def scaling_priors(u_rms: float, timescale: float) -> dict[str, AbstractPrior]:
         if not (np.isfinite(value) and value > 0):
             msg = f"{name} must be a positive number, got {value}"
             raise DriftbayesError(msg)
-    diffusivity = Exponential(mean=u_rms**2 * timescale)
-    return {"kappa": diffusivity, "k": diffusivity, "gamma": Exponential(mean=1 / timescale)}
+    diffusivity, rate = Exponential(mean=u_rms**2 * timescale), Exponential(mean=1 / timescale)
+    unit = Uniform(low=0.0, high=1.0)
+    return {
+        "kappa": diffusivity,
+        "k": diffusivity,
+        "gamma": rate,
+        "omega": rate,
+        "well": rate,
+        "accel": Exponential(mean=10 / timescale),
+        "smoothness": Exponential(mean=1.0),
+        "ratio": unit,
+        "share": unit,
+        "hurst": unit,
+        "reference": Fixed(timescale),
+        "sigma": Exponential(mean=0.1 * u_rms * timescale),
+        "flow": Fixed(u_rms),
+        "scatter": Exponential(mean=0.5),
+        "tail": Uniform(low=0.0, high=0.5),
+        **{f"h{i}": Normal(mean=0.0, sd=1.0) for i in range(1, 6)},
+    }
 
 
 def _as_numbers(texts: Sequence[str]) -> list[float] | None:

@@ -15,7 +15,7 @@ from scipy.integrate import quad
 from scipy.linalg import toeplitz
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.models import MODELS, AbstractModel, Parameter, prepare
+from driftbayes.models import MODELS, AbstractModel, Parameter, preparation, prepare
 from driftbayes.sampling import Displacements
 from driftbayes.testing import strategies as some
 
@@ -320,7 +320,7 @@ def test_noise_without_the_state_space_engine_is_refused():
 def test_unknown_engine_is_refused():
     data = Displacements.from_array(np.ones((1, 2, 1)), TAU)
     with pytest.raises(DriftbayesError, match=r"engine must be 'auto', .*, got 'fast'"):
-        inspect.unwrap(prepare)(data, engine="fast")
+        inspect.unwrap(preparation)(data, engine="fast")
 
 
 def test_single_precision_is_refused_with_the_remedy():

@@ -225,7 +225,8 @@ def compare(
 
     check_names(hypotheses)
     check_prior_probabilities(prior_probabilities, len(hypotheses))
-    batch = Batch.of(data)
+    # Each before the work: a model that cannot take these data says so at once.
+    batches = {h.name: Batch.of(data, model=h.model) for h in hypotheses}
     cases = variants(hypotheses) if sensitivity else []
 
     def judge(hypothesis: Hypothesis) -> list[Evidence]:
@@ -234,7 +235,11 @@ def compare(
             # The prior as given and its variants in one batch: compiled once.
             others = [hypothesis.rescaled(case.factors_for(hypothesis)) for case in cases]
             return evidence_batch(
-                [hypothesis, *others], batch, method=method, coords=coords, seed=seed
+                [hypothesis, *others],
+                batches[hypothesis.name],
+                method=method,
+                coords=coords,
+                seed=seed,
             )
 
     # In threads, because most of the time goes into compiling one program for each model.

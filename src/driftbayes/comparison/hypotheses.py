@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from driftbayes.diagnostics.scales import data_scales
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
-from driftbayes.models import MODELS
+from driftbayes.models import MODELS, AbstractModel, model_named
 from driftbayes.priors import AbstractPrior, scaling_priors
 from driftbayes.trajectories import Trajectories
 
@@ -43,20 +43,19 @@ def make_hypotheses(
     meant for a first look, and the note says so.
 
     Args:
-        names: Names of models.
+        names: Names of models, with options: see `model_named`; "all" for all plain ones.
         trajectories: Where to take scales from if they are not given.
         priors: Priors by parameter name.
         u_rms: Root mean square speed.
         timescale: Time scale of the velocity, for example the eddy turnover time.
     """
-    unknown = [name for name in names if name not in MODELS]
-    if unknown or not names:
-        msg = (
-            f"unknown model {unknown[0]!r}; known are {', '.join(MODELS)}"
-            if unknown
-            else (f"expected at least one model; known are {', '.join(MODELS)}")
-        )
+    if not names:
+        msg = f"expected at least one model; known are {', '.join(MODELS)}"
         raise DriftbayesError(msg)
+    if list(names) == ["all"]:
+        names = list(MODELS)
+    n_dim = 2 if trajectories is None else trajectories.n_dim
+    models = [model_named(name, MODELS, n_dim) for name in names]
     twice = [name for name in names if list(names).count(name) > 1]
     if twice:
         msg = f"model {twice[0]!r} is named twice; name it once"
@@ -65,7 +64,6 @@ def make_hypotheses(
         msg = "u_rms and timescale go together: give both or neither"
         raise DriftbayesError(msg)
     given = dict(priors or {})
-    models = [MODELS[name] for name in names]
     needed = [name for model in models for name in model.parameters]
     extra = [name for name in given if name not in needed]
     if extra:
@@ -90,7 +88,16 @@ def make_hypotheses(
         if given:
             source = f"for {', '.join(given)} as given, for {', '.join(missing)} {source}"
         table = scaling_priors(u_rms, timescale)
-        given = {**{name: table[name] for name in missing}, **given}
+        # Of a mixture, each class has the same prior.
+        plain = {name: name.partition("_")[0] for name in missing}
+        without = [name for name in missing if plain[name] not in table]
+        if without:
+            msg = (
+                f"no rule gives a prior for {without[0]!r} ({_meaning(models, without[0])}); give "
+                f"it, for example {without[0]}=fixed:VALUE"
+            )
+            raise DriftbayesError(msg)
+        given = {**{name: table[plain[name]] for name in missing}, **given}
     text = ", ".join(f"{name} ~ {given[name].describe()}" for name in dict.fromkeys(needed))
     note = f"priors {source}: {text}"
     if from_data:
@@ -100,3 +107,7 @@ def make_hypotheses(
         from_data=from_data,
         note=note,
     )
+
+
+def _meaning(models: Sequence[type[AbstractModel]], name: str) -> str:
+    return next(model.parameters[name].meaning for model in models if name in model.parameters)

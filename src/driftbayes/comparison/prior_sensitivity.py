@@ -98,7 +98,6 @@ def prior_sensitivity(
         msg = f"factors must be positive numbers, got {list(factors)}"
         raise DriftbayesError(msg)
     groups = tuple(map(tuple, parameter_groups(hypotheses)))
-    batch = Batch.of(data)
     records = {}
     for hypothesis in hypotheses:
         others = [
@@ -107,7 +106,7 @@ def prior_sensitivity(
             for f in scale
         ]
         records[hypothesis.name] = evidence_batch(
-            others, batch, method=method, coords=coords, seed=seed
+            others, Batch.of(data, model=hypothesis.model), method=method, coords=coords, seed=seed
         )
     shape = (len(groups), len(scale))
     values, errors = {}, {}

@@ -31,7 +31,7 @@ from driftbayes.inference import (
     evidence_batch,
 )
 from driftbayes.inference.laplace import Coords
-from driftbayes.likelihood import ReducedDisplacements, SecondMoments
+from driftbayes.likelihood import ChannelMoments, ReducedDisplacements, SecondMoments
 from driftbayes.sampling import Displacements, Gaps, Windows, displacements, snap_taus
 from driftbayes.trajectories import Trajectories
 
@@ -223,15 +223,16 @@ def scan_displacements(
     if not many:
         msg = "expected one or more sets of displacements, got none"
         raise DriftbayesError(msg)
-    batches = [Batch.of(data) for data in many]
     table: list[list[Evidence]] = [[] for _ in many]
-    regular = [i for i, batch in enumerate(batches) if isinstance(batch.data, SecondMoments)]
-    others = [i for i in range(len(many)) if i not in set(regular)]
-    stacked = Batch.stack([batches[i] for i in regular]) if regular else None
     done, total = 0, len(hypotheses) * len(many)
     for hypothesis in hypotheses:
+        batches = [Batch.of(data, model=hypothesis.model) for data in many]
+        moments = SecondMoments | ChannelMoments
+        regular = [i for i, batch in enumerate(batches) if isinstance(batch.data, moments)]
+        others = [i for i in range(len(many)) if i not in set(regular)]
         found: dict[int, Evidence] = {}
-        if stacked is not None:
+        if regular:
+            stacked = Batch.stack([batches[i] for i in regular])
             records = evidence_batch([hypothesis], stacked, method=method, coords=coords, seed=seed)
             found = dict(zip(regular, records, strict=True))
             done += len(regular)

@@ -38,7 +38,8 @@ def parameter_groups(hypotheses: Sequence[Hypothesis]) -> list[list[str]]:
     """All parameters, then those of each physical dimension, if there are several."""
     groups: dict[tuple[int, int], list[str]] = {}
     for hypothesis in hypotheses:
-        for name, parameter in hypothesis.model.parameters.items():
+        for name in hypothesis.names:
+            parameter = hypothesis.model.parameters[name]
             members = groups.setdefault((parameter.length_power, parameter.time_power), [])
             if name not in members:
                 members.append(name)

@@ -66,7 +66,7 @@ def evidence_batch(
     **options: Any,
 ) -> list[Evidence]:
     """Evidences of one hypothesis for several data sets, or of several priors for one data set."""
-    batch = data if isinstance(data, Batch) else Batch.of(data)
+    batch = data if isinstance(data, Batch) else Batch.of(data, model=hypotheses[0].model)
     if method not in METHODS:
         msg = f"method must be one of {', '.join(METHODS)}, got {method!r}"
         raise DriftbayesError(msg)

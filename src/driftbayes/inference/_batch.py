@@ -16,9 +16,9 @@ import numpy as np
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference.hypothesis import Hypothesis
-from driftbayes.likelihood.moments import SecondMoments, stack_moments
-from driftbayes.likelihood.reduced import ReducedDisplacements
-from driftbayes.models import Data, prepare
+from driftbayes.likelihood import ChannelMoments, ReducedDisplacements, SecondMoments
+from driftbayes.likelihood.moments import stack_moments
+from driftbayes.models import AbstractModel, Data, Needs, Preparation, preparation, prepare
 from driftbayes.sampling import Displacements
 
 Result = TypeVar("Result")
@@ -44,20 +44,27 @@ class Batch:
     is_stacked: bool = False
 
     @classmethod
-    def of(cls, data: Displacements | ReducedDisplacements, engine: Any = "auto") -> "Batch":
-        """One data set; a second method applied to the same one finds it prepared."""
-        if engine != "auto":
-            return cls(prepare(data, engine=engine), (data.tau,), (data.fingerprint,))
-        if data not in _PREPARED:
-            _PREPARED[data] = cls(prepare(data), (data.tau,), (data.fingerprint,))
-        return _PREPARED[data]
+    def of(
+        cls,
+        data: Displacements | ReducedDisplacements,
+        engine: Any = "auto",
+        model: type[AbstractModel] | None = None,
+    ) -> "Batch":
+        """One data set, prepared for a model; a second one that needs the same finds it so."""
+        needs = Needs() if model is None else model.needs()
+        key = preparation(data, needs, engine)
+        found = _PREPARED.setdefault(data, {})
+        if key not in found:
+            made = prepare(data, needs, engine=engine)
+            found[key] = cls(made, (data.tau,), (data.fingerprint,))
+        return found[key]
 
     @classmethod
     def stack(cls, many: Sequence["Batch"]) -> "Batch":
         """Several data sets, all regular, as one."""
         moments = []
         for batch in many:
-            if not isinstance(batch.data, SecondMoments) or batch.is_stacked:
+            if not isinstance(batch.data, SecondMoments | ChannelMoments) or batch.is_stacked:
                 msg = "only data sets prepared for the statistics engine can be stacked"
                 raise DriftbayesError(msg)
             moments.append(batch.data)
@@ -87,7 +94,9 @@ class Batch:
 
 
 # Forgotten with the displacements they were made from.
-_PREPARED: WeakKeyDictionary[Displacements | ReducedDisplacements, Batch] = WeakKeyDictionary()
+_PREPARED: WeakKeyDictionary[Displacements | ReducedDisplacements, dict[Preparation, Batch]] = (
+    WeakKeyDictionary()
+)
 
 
 def run_batch(
@@ -145,7 +154,7 @@ def _over_data(
 def _over_priors(
     function: Callable[..., Any], hypotheses: Hypothesis, data: Data, options: tuple[int, ...]
 ) -> Any:
-    cheap = isinstance(data, SecondMoments)
+    cheap = isinstance(data, SecondMoments | ChannelMoments)
     return _quickly_compiled(cheap=cheap)(function, hypotheses, data, options)
 
 

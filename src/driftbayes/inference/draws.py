@@ -84,7 +84,7 @@ def posterior_draws(
     if n_draws != int(n_draws) or n_draws < 1:
         msg = f"n_draws must be a whole number, 1 or more, got {n_draws}"
         raise DriftbayesError(msg)
-    batch = data if isinstance(data, Batch) else Batch.of(data)
+    batch = data if isinstance(data, Batch) else Batch.of(data, model=hypothesis.model)
     if method in SAMPLERS:
         options["seed"] = seed
     record = evidence(hypothesis, batch, method=method, **options)  # type: ignore[arg-type]
@@ -134,19 +134,26 @@ def _gaussian_draws(
     """Draws from Laplace's Gaussian; in natural parameters those outside the prior are redrawn."""
     names = hypothesis.names
     mode = np.array([record.map[name] for name in names])
+    signed = np.array(hypothesis.signed)
     if record.coords == "log":
         sd = np.array([record.log_sd[name] for name in names])
-        centre = np.log(mode)
+        centre = np.array([record.log_mean[name] for name in names])
         # Of the lognormal, exp(cov) - 1 scales with the product of the means.
         mean = np.array([record.posterior_mean[name] for name in names])
-        cov = np.log1p(record.posterior_cov / np.outer(mean, mean))
+        slope = np.where(signed, 1.0, mean)
+        relative = record.posterior_cov / np.outer(slope, slope)
+        cov = np.where(signed[:, None] | signed, relative, np.log1p(np.maximum(relative, -0.999)))
         cov[np.diag_indices(len(names))] = sd**2
-        return np.exp(rng.multivariate_normal(centre, cov, size=n))
+        fresh = rng.multivariate_normal(centre, cov, size=n)
+        return np.where(signed, fresh, np.exp(np.where(signed, 0.0, fresh)))
     kept = np.empty((0, len(names)))
     for _ in range(1000):
         fresh = rng.multivariate_normal(mode, record.posterior_cov, size=2 * n)
         inside = np.array(
-            [np.isfinite(hypothesis.log_prior(jnp.asarray(t))) and (t > 0).all() for t in fresh]
+            [
+                np.isfinite(hypothesis.log_prior(jnp.asarray(t))) and (signed | (t > 0)).all()
+                for t in fresh
+            ]
         )
         kept = np.concatenate([kept, fresh[inside]])
         if len(kept) >= n:

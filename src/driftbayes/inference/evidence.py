@@ -36,8 +36,8 @@ class Evidence:
         posterior_sd: Posterior standard deviation of each parameter.
         posterior_quantiles: For each parameter, its quantiles at `QUANTILES`.
         posterior_cov: Covariance of θ in the order of the parameters.
-        log_mean: Posterior mean of the logarithm of each parameter.
-        log_sd: Posterior standard deviation of the logarithm of each parameter.
+        log_mean: Posterior mean of the logarithm of each parameter; of itself if it is signed.
+        log_sd: Posterior standard deviation of the same.
         contraction: 1 - log_sd / log_sd of the prior: 0 if nothing was learned, 1 if all.
         expected_log_likelihood: Posterior mean of the log-likelihood.
         status: How the computation ended.

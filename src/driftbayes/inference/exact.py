@@ -15,7 +15,7 @@ from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch, run_batch
 from driftbayes.inference.evidence import Evidence, unidentified
 from driftbayes.inference.hypothesis import Hypothesis
-from driftbayes.inference.joint import LogJoint, is_noise_free
+from driftbayes.inference.joint import LogJoint, whole_scale
 from driftbayes.inference.newton import Mode, climb
 from driftbayes.inference.posterior import PosteriorNodes, summarise
 from driftbayes.inference.scale import gamma_form, log_scale_evidence
@@ -89,9 +89,9 @@ _Integral = tuple[Scalar, Scalar, Array, PosteriorNodes]
 
 
 def _is_collapsible(hypothesis: Hypothesis, data: Data) -> bool:
-    """Whether the scale can be integrated out: gamma-form prior, and no noise of fixed size."""
-    closed = gamma_form(hypothesis.priors[hypothesis.model.scale_parameter]) is not None
-    return closed and is_noise_free(data)
+    """Whether the scale can be integrated out: it multiplies all, and its prior is a gamma's."""
+    place = whole_scale(hypothesis, data)
+    return place is not None and gamma_form(hypothesis.priors[hypothesis.names[place]]) is not None
 
 
 def _solve(hypothesis: Hypothesis, data: Data, refinement: int) -> _Solution:
@@ -137,9 +137,9 @@ def _whole(joint: LogJoint, mode: Mode, refinement: int) -> _Integral:
 def _collapsed(joint: LogJoint, mode: Mode, refinement: int) -> _Integral:
     """Scale in closed form, quadrature over the other parameters."""
     names, priors, others = joint.hypothesis.names, joint.hypothesis.priors, joint.others
-    form = gamma_form(priors[names[joint.place]])
+    form = None if joint.place is None else gamma_form(priors[names[joint.place]])
     if form is None:
-        msg = f"the prior of {names[joint.place]} has no closed integral"
+        msg = f"the scale of {joint.hypothesis.name} has no closed integral"
         raise DriftbayesError(msg)
 
     def log_f(z: Array) -> tuple[Scalar, tuple[Array, GaussianTerms]]:
@@ -174,7 +174,9 @@ def _is_certain(solution: _Solution) -> NDArray[np.bool_]:
 
 def _records(hypotheses: Sequence[Hypothesis], data: Batch, solution: _Solution) -> list[Evidence]:
     names = hypotheses[0].names
-    posterior = summarise(solution.nodes, names.index(hypotheses[0].model.scale_parameter))
+    posterior = summarise(
+        solution.nodes, whole_scale(hypotheses[0], data.data), hypotheses[0].signed
+    )
     contractions = 1 - posterior.log_sd / np.asarray(solution.prior_log_sd)
     descriptions = [hypothesis.describe() for hypothesis in hypotheses]
     certain = _is_certain(solution)

@@ -11,14 +11,15 @@ from jaxtyping import Array, Float
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Scalar
 from driftbayes.models import AbstractModel, Data
-from driftbayes.priors import AbstractPrior
+from driftbayes.priors import AbstractPrior, Fixed
 
 
 class Hypothesis(eqx.Module):
     """A model family together with the prior of each of its parameters.
 
     Positivity and coordinates live here, never in a model. The vector θ holds the parameters
-    in the order in which the model lists them; z is the same in unconstrained coordinates.
+    in the order in which the model lists them, but for those that are `Fixed`; z is the same in
+    unconstrained coordinates.
 
     Args:
         model: The family, for example `Langevin`.
@@ -38,6 +39,9 @@ class Hypothesis(eqx.Module):
             complaint += f"a prior for {', '.join(extra)}, which it does not have" if extra else ""
             msg = f"{model.name} has parameters {', '.join(wanted)}; got {complaint}"
             raise DriftbayesError(msg)
+        if all(isinstance(priors[name], Fixed) for name in wanted):
+            msg = f"all parameters of {model.name} are fixed: nothing is left to infer; free one"
+            raise DriftbayesError(msg)
         self.model = model
         self.priors = {name: priors[name] for name in wanted}
 
@@ -55,12 +59,41 @@ class Hypothesis(eqx.Module):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the parameters, in the order of θ."""
-        return tuple(self.model.parameters)
+        """Names of the parameters that are inferred, in the order of θ."""
+        # In the model's order: JAX sorts the keys of a dict that passes through it.
+        return tuple(
+            name for name in self.model.parameters if not isinstance(self.priors[name], Fixed)
+        )
+
+    @property
+    def signed(self) -> tuple[bool, ...]:
+        """Which of them may be negative."""
+        return tuple(self.priors[name].is_signed for name in self.names)
+
+    @property
+    def scale_index(self) -> int | None:
+        """Place in θ of a parameter that multiplies the whole covariance; None if none does.
+
+        The model's scale parameter does, unless another parameter, known or not, bears a length.
+        """
+        model = self.model
+        if not model.is_gaussian or model.scale_parameter not in self.names:
+            return None
+        others = (p for name, p in model.parameters.items() if name != model.scale_parameter)
+        bears_length = any(parameter.length_power for parameter in others)
+        return None if bears_length else self.names.index(model.scale_parameter)
+
+    def values(self, theta: Float[Array, " parameter"]) -> dict[str, Scalar]:
+        """The value of every parameter of the model at θ, the fixed ones among them."""
+        free = dict(zip(self.names, theta, strict=True))
+        return {
+            name: prior.value if isinstance(prior, Fixed) else free[name]
+            for name, prior in self.priors.items()
+        }
 
     def at(self, theta: Float[Array, " parameter"]) -> AbstractModel:
         """The model with parameters θ."""
-        return self.model(**{name: theta[i] for i, name in enumerate(self.names)})
+        return self.model(**self.values(theta))
 
     def log_prior(self, theta: Float[Array, " parameter"]) -> Scalar:
         """Ln p(θ | M)."""
@@ -71,7 +104,7 @@ class Hypothesis(eqx.Module):
 
     def log_likelihood(self, theta: Float[Array, " parameter"], data: Data) -> Scalar:
         """Ln p(D | M(θ))."""
-        return self.at(theta).terms(data).log_likelihood()
+        return self.at(theta).log_density(data)
 
     def log_joint(self, theta: Float[Array, " parameter"], data: Data) -> Scalar:
         """Ln p(D | M(θ)) + ln p(θ | M)."""

@@ -1,6 +1,6 @@
 """The density whose mode is sought, ln p(D, θ), in unconstrained coordinates, with derivatives."""
 
-__all__ = ["LogJoint", "is_noise_free"]
+__all__ = ["LogJoint", "whole_scale"]
 
 from collections.abc import Callable
 
@@ -15,9 +15,13 @@ from driftbayes.likelihood import GaussianTerms, PaddedSteps
 from driftbayes.models import Data
 
 
-def is_noise_free(data: Data) -> bool:
-    """Whether positions are exact, so that the scale parameter multiplies the whole covariance."""
-    return not (isinstance(data, PaddedSteps) and data.noisy)
+def whole_scale(hypothesis: Hypothesis, data: Data) -> int | None:
+    """Place in θ of the parameter that multiplies the covariance of these data; None if none does.
+
+    An error of known size in the positions does not grow with any parameter.
+    """
+    noisy = isinstance(data, PaddedSteps) and data.noisy
+    return None if noisy else hypothesis.scale_index
 
 
 class LogJoint:
@@ -36,12 +40,11 @@ class LogJoint:
         self, hypothesis: Hypothesis, data: Data, extra: Callable[[Array], Scalar] | None = None
     ) -> None:
         self.hypothesis, self.data, self.extra = hypothesis, data, extra
-        names = hypothesis.names
-        self.place = names.index(hypothesis.model.scale_parameter)
-        self.others = np.array([i for i in range(len(names)) if i != self.place], dtype=int)
-        self.splits = is_noise_free(data)
+        self.place = whole_scale(hypothesis, data)
+        places = [i for i in range(len(hypothesis.names)) if i != self.place]
+        self.others = np.array(places, dtype=int)
         # With no other parameter the engine need run but once.
-        alone = self.splits and len(self.others) == 0
+        alone = self.place is not None and len(self.others) == 0
         self.fixed_terms = self.unit_terms(jnp.zeros(0)) if alone else None
 
     def unit_terms(self, z_others: Float[Array, " other"]) -> GaussianTerms:
@@ -54,7 +57,7 @@ class LogJoint:
 
     def log_likelihood(self, theta: Float[Array, " parameter"]) -> Scalar:
         """Ln p(D | θ)."""
-        if self.fixed_terms is not None:
+        if self.fixed_terms is not None and self.place is not None:
             return self.fixed_terms.log_likelihood(theta[self.place])
         return self.hypothesis.log_likelihood(theta, self.data)
 
@@ -65,7 +68,8 @@ class LogJoint:
 
     def sweep(self, z: Float[Array, " parameter"]) -> Sweep:
         """Value, gradient and Hessian at z."""
-        if not self.splits or self.fixed_terms is not None:
+        place = self.place
+        if place is None or self.fixed_terms is not None:
             return derivatives(self, z)
 
         def engine(z_others: Array) -> Array:
@@ -81,7 +85,7 @@ class LogJoint:
             n, log_det, quadratic = value + first @ step + 0.5 * (second @ step) @ step
             theta = self.hypothesis.from_unconstrained(w)
             terms = GaussianTerms(n, log_det, quadratic)
-            return self._rest(w, theta) + terms.log_likelihood(theta[self.place])
+            return self._rest(w, theta) + terms.log_likelihood(theta[place])
 
         return derivatives(expansion, z)
 

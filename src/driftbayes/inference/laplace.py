@@ -9,6 +9,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from numpy.typing import NDArray
 
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch, run_batch
@@ -97,8 +98,10 @@ def _chosen(solution: _Solution, coords: Coords) -> _Expansion:
 def _solve(hypothesis: Hypothesis, data: Data) -> _Solution:
     names = hypothesis.names
 
+    signed = np.array(hypothesis.signed)
+
     def log_slope(z: Array) -> Scalar:
-        return jnp.sum(jnp.log(hypothesis.from_unconstrained(z)))
+        return jnp.sum(jnp.log(jnp.where(signed, 1.0, hypothesis.from_unconstrained(z))))
 
     def expand(start: Array, *, in_log: bool) -> tuple[_Expansion, Array]:
         # Climbed in unconstrained coordinates z, where no step can leave the prior's support; the
@@ -112,7 +115,7 @@ def _solve(hypothesis: Hypothesis, data: Data) -> _Solution:
                 [hypothesis.priors[name].log_jacobian(mode.z[i]) for i, name in enumerate(names)]
             )
         )
-        slopes = slopes / theta if in_log else slopes
+        slopes = slopes / jnp.where(signed, 1.0, theta) if in_log else slopes
         precision = -0.5 * (mode.hessian + mode.hessian.T) / jnp.outer(slopes, slopes)
         # Judged relative to the parameters' own sizes, whatever their units.
         size = jnp.sqrt(jnp.abs(jnp.diag(precision)))
@@ -169,9 +172,10 @@ def _record(
             f"Laplace's method in natural and in log parameters disagrees by {abs(difference):.2f} "
             f"nats at tau = {data.tau(index):g}: trust neither, use method='auto'",
         )
-    log_sd = sd / theta if coords == "natural" else sd
+    signed = np.array(hypothesis.signed)
+    log_sd = sd / np.where(signed, 1.0, theta) if coords == "natural" else sd
     log_likelihood = float(chosen.log_likelihood[index])
-    quantiles, mean, natural_sd, natural_cov = _natural(theta, sd, cov, coords)
+    quantiles, mean, natural_sd, natural_cov = _natural(theta, sd, cov, coords, signed)
 
     def named(values: FloatArray) -> dict[str, float]:
         return {name: float(values[i]) for i, name in enumerate(names)}
@@ -189,7 +193,7 @@ def _record(
         posterior_sd=named(natural_sd),
         posterior_quantiles={n: quantiles[i] for i, n in enumerate(names)},
         posterior_cov=natural_cov,
-        log_mean=named(np.log(np.where(theta > 0, theta, np.nan))),
+        log_mean=named(np.where(signed, theta, np.log(np.where(theta > 0, theta, np.nan)))),
         log_sd=named(log_sd),
         contraction=contraction,
         # A Gaussian posterior in p dimensions lies p/2 below its peak on average.
@@ -203,16 +207,21 @@ def _record(
 
 
 def _natural(
-    theta: FloatArray, sd: FloatArray, cov: FloatArray, coords: Coords
+    theta: FloatArray, sd: FloatArray, cov: FloatArray, coords: Coords, signed: NDArray[np.bool_]
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Quantiles, mean, sd and covariance of θ from the Gaussian in either set of coordinates."""
     scores = np.asarray(_SCORES)
     assert len(scores) == len(QUANTILES)
     if coords == "natural":
         return theta[:, None] + sd[:, None] * scores, theta, sd, cov
-    mean = theta * np.exp(0.5 * sd**2)
+    mean = np.where(signed, theta, theta * np.exp(0.5 * sd**2))
     natural_cov = np.outer(mean, mean) * np.expm1(cov)
-    quantiles = theta[:, None] * np.exp(sd[:, None] * scores)
+    # With a Gaussian x, Cov(x, e^y) = Cov(x, y) E[e^y].
+    slope = np.where(signed, 1.0, mean)
+    either = signed[:, None] | signed
+    natural_cov = np.where(either, np.outer(slope, slope) * cov, natural_cov)
+    spread = sd[:, None] * scores
+    quantiles = np.where(signed[:, None], theta[:, None] + spread, theta[:, None] * np.exp(spread))
     return quantiles, mean, np.sqrt(np.diag(natural_cov)), natural_cov
 
 

@@ -5,11 +5,13 @@ In NumPy: it is a few sums, which would cost more to compile than to do.
 
 __all__ = ["Posterior", "PosteriorNodes", "summarise"]
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float
+from numpy.typing import NDArray
 
 from driftbayes.inference.evidence import QUANTILES
 from driftbayes.inference.scale import GammaForm, scale_posterior
@@ -56,36 +58,45 @@ class Posterior:
 
 # Where nothing is finite the result says so in its status, not NumPy in a warning.
 @np.errstate(all="ignore")
-def summarise(nodes: PosteriorNodes, scale_index: int) -> Posterior:
+def summarise(
+    nodes: PosteriorNodes, scale_index: int | None, signed: Sequence[bool] = ()
+) -> Posterior:
     """Moments and quantiles from nodes; a scale that was integrated out is given its own nodes.
 
     Args:
         nodes: A batch of solutions, stacked along the first axis.
-        scale_index: Place of the scale parameter in θ.
+        scale_index: Place in θ of a scale that was integrated out.
+        signed: Which parameters may be negative; by default none.
     """
     mixture = _mixture(nodes)
-    moments = _plain_moments(nodes) if mixture is None else _mixture_moments(mixture, scale_index)
+    is_signed = np.array(signed or [False] * nodes.theta.shape[-1])
+    if mixture is None or scale_index is None:
+        moments = _plain_moments(nodes, is_signed)
+    else:
+        moments = _mixture_moments(mixture, scale_index, is_signed)
     theta, weights = moments.theta, moments.weights
     n_parameters = theta.shape[-1]
+    coordinates = _coordinates(theta, is_signed)
     out = np.empty((len(theta), n_parameters, len(QUANTILES)))
     for i in range(n_parameters):
         if mixture is not None and i == scale_index:
             out[:, i] = _scale_quantiles(mixture)
         elif mixture is not None and n_parameters == 2:
-            out[:, i] = _from_density(np.log(np.asarray(nodes.theta)[..., i]), weights)
+            line = _coordinates(np.asarray(nodes.theta), is_signed)[..., i]
+            out[:, i] = _from_density(line, weights)
         elif mixture is None and i == 0:
             # The first parameter has one value along all of the grid's other directions.
             n_line = round(weights.shape[1] ** (1 / n_parameters))
-            line = theta.reshape(len(theta), n_line, -1, n_parameters)[:, :, 0, 0]
+            line = coordinates.reshape(len(theta), n_line, -1, n_parameters)[:, :, 0, 0]
             density = np.sum(weights.reshape(len(theta), n_line, -1), axis=2)
-            out[:, i] = _from_density(np.log(line), density)
+            out[:, i] = _from_density(line, density)
         else:
-            rows = zip(np.log(theta[..., i]), weights, strict=True)
+            rows = zip(coordinates[..., i], weights, strict=True)
             out[:, i] = [_from_cloud(values, weight) for values, weight in rows]
     return Posterior(
         mean=moments.mean,
         cov=moments.cov,
-        quantiles=np.exp(out),
+        quantiles=np.where(is_signed[:, None], out, np.exp(out)),
         log_mean=moments.log_mean,
         log_sd=moments.log_sd,
         expected_log_likelihood=moments.expected_log_likelihood,
@@ -147,13 +158,18 @@ def _mixture(nodes: PosteriorNodes) -> _Mixture | None:
     )
 
 
-def _plain_moments(nodes: PosteriorNodes) -> _Moments:
+def _coordinates(theta: FloatArray, signed: NDArray[np.bool_]) -> FloatArray:
+    """Ln θ, and θ itself where it may be negative."""
+    return np.where(signed, theta, np.log(np.where(signed, 1.0, theta)))
+
+
+def _plain_moments(nodes: PosteriorNodes, signed: NDArray[np.bool_]) -> _Moments:
     weights = _normalised(np.asarray(nodes.log_values))
     # Nodes of no weight may hold no finite number; zero times infinity is not zero.
     theta = np.where(weights[..., None] > 0, np.asarray(nodes.theta), 1.0)
     fits = np.where(weights > 0, np.asarray(nodes.log_likelihoods), 0.0)
     mean, cov = _mean_and_cov(weights, theta)
-    log_mean, log_cov = _mean_and_cov(weights, np.log(theta))
+    log_mean, log_cov = _mean_and_cov(weights, _coordinates(theta, signed))
     return _Moments(
         theta=theta,
         weights=weights,
@@ -165,7 +181,7 @@ def _plain_moments(nodes: PosteriorNodes) -> _Moments:
     )
 
 
-def _mixture_moments(mixture: _Mixture, scale_index: int) -> _Moments:
+def _mixture_moments(mixture: _Mixture, scale_index: int, signed: NDArray[np.bool_]) -> _Moments:
     r"""Moments of the mixture, by the law of total variance.
 
     $$\operatorname{Var} c = \operatorname{E}[\operatorname{Var}(c \mid \mathrm{node})]
@@ -188,7 +204,7 @@ def _mixture_moments(mixture: _Mixture, scale_index: int) -> _Moments:
     # ln p(D | θ) is linear in ln c and 1/c.
     fits = -0.5 * (mixture.n * (LOG_2PI + log_mean) + mixture.log_det + mixture.quadratic * inverse)
     theta = np.where(used[..., None], mixture.theta, 1.0)
-    log_theta = np.log(theta)
+    log_theta = _coordinates(theta, signed)
     theta[..., scale_index], log_theta[..., scale_index] = scale_mean, log_mean
     mean, cov = _mean_and_cov(weights, theta)
     mean_of_log, log_cov = _mean_and_cov(weights, log_theta)

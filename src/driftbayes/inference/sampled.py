@@ -187,8 +187,10 @@ def _record(
     theta = np.asarray(jax.vmap(hypothesis.from_unconstrained)(jnp.asarray(z)))
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
-    mean, log_mean = weights @ theta, weights @ np.log(theta)
-    centred, log_centred = theta - mean, np.log(theta) - log_mean
+    signed = np.array(hypothesis.signed)
+    log_theta = np.where(signed, theta, np.log(np.where(signed, 1.0, theta)))
+    mean, log_mean = weights @ theta, weights @ log_theta
+    centred, log_centred = theta - mean, log_theta - log_mean
     cov = (weights[:, None] * centred).T @ centred
     log_sd = np.sqrt(weights @ log_centred**2)
 

@@ -17,6 +17,9 @@ from driftbayes.jax_typing import Scalar
 _DEPTH = 32.0
 _NODES = {1: 97, 2: 65, 3: 41}
 _MAX_PASSES = 14
+# Within so many widths of the peak nodes are nearly even; beyond, their distance grows with that
+# from the peak: the tail of a parameter that may vanish, slow in its logarithm, is soon crossed.
+_EVEN = 3.0
 
 
 class Grid(eqx.Module):
@@ -26,7 +29,7 @@ class Grid(eqx.Module):
         log_integral: ln of the integral.
         error: Estimate of its error, from the changes when nodes are left out.
         nodes: Places at which the integrand was evaluated.
-        log_values: ln of the integrand there.
+        log_values: ln of the integrand there, times the volume that each node stands for.
         contained: Whether the box was found to hold the peak.
         extras: What else the integrand returned at the nodes.
     """
@@ -57,11 +60,12 @@ def integrate(
     basis: Float[Array, "parameter parameter"],
     refinement: int = 1,
 ) -> Grid:
-    """The integral of exp(log_f) over all of space, in up to three dimensions.
+    r"""The integral of exp(log_f) over all of space, in up to three dimensions.
 
-    The trapezoid rule converges exponentially for smooth functions that vanish at both ends. The
-    box starts at ten widths around `center`, grows where the integrand is not yet negligible at
-    an edge and shrinks to where it is not negligible, until it fits.
+    The trapezoid rule converges exponentially for smooth functions that vanish at both ends. It is
+    applied in w, where the distance from the center is $a \sinh(w/a)$ widths. The box starts at six
+    around `center`, grows where the integrand is not yet negligible at an edge and shrinks to where
+    it is not negligible, until it fits.
 
     Args:
         log_f: Logarithm of the integrand, and anything else to be kept from its evaluation.
@@ -75,9 +79,11 @@ def integrate(
     def evaluate(low: Array, high: Array) -> tuple[Array, Array, Any]:
         unit = jnp.linspace(0.0, 1.0, n)
         mesh = jnp.stack(jnp.meshgrid(*[unit] * n_dim, indexing="ij"), axis=-1).reshape(-1, n_dim)
-        nodes = center[None] + (low[None] + (high - low)[None] * mesh) @ basis.T
+        w = (low[None] + (high - low)[None] * mesh) / _EVEN
+        nodes = center[None] + (_EVEN * jnp.sinh(w)) @ basis.T
         # Row by row in more than one dimension: all at once would fill the memory.
         values, extras = jax.lax.map(log_f, nodes, batch_size=n)
+        values = values + jnp.sum(jnp.log(jnp.cosh(w)), axis=1)
         return nodes, jnp.where(jnp.isnan(values), -jnp.inf, values), extras
 
     def fit(state: _State) -> _State:
@@ -112,14 +118,14 @@ def integrate(
 
     # The last pass of the loop is the result: the integrand, by far the largest part of the
     # program, is compiled once.
-    ten = jnp.full((n_dim,), 10.0, dtype=center.dtype)
-    shapes = jax.eval_shape(evaluate, -ten, ten)
+    start_at = jnp.full((n_dim,), 6.0, dtype=center.dtype)
+    shapes = jax.eval_shape(evaluate, -start_at, start_at)
     nodes, values, extras = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
     start = _State(
-        low=-ten,
-        high=ten,
-        next_low=-ten,
-        next_high=ten,
+        low=-start_at,
+        high=start_at,
+        next_low=-start_at,
+        next_high=start_at,
         nodes=nodes,
         values=values,
         extras=extras,
@@ -135,13 +141,13 @@ def integrate(
         part = table[(slice(first, None, step),) * n_dim]
         return jax.scipy.special.logsumexp(part) + cell + n_dim * np.log(float(step))
 
-    # The error falls exponentially in 1/spacing: with r its ratio from four spacings to two, it is
-    # r² smaller again at one; three times that leaves room. A change may vanish by accident of
-    # where the nodes lie, so that at four spacings is the largest of all shifts of the nodes, and
-    # that at two is taken for no less than its square.
+    # The error falls nearly exponentially in 1/spacing: with r its ratio from four spacings to two,
+    # it would be r² smaller again at one; no more than r is counted on, and three times that leaves
+    # room. A change may vanish by accident of where the nodes lie, so that at four spacings is the
+    # largest of all shifts of the nodes, and that at two is taken for no less than its square.
     quarter = jnp.max(jnp.stack([jnp.abs(log_integral - every(4, i)) for i in range(4)]))
     half = jnp.maximum(jnp.abs(log_integral - every(2, 0)), quarter**2)
-    error = half * jnp.minimum(1.0, 3 * (half / jnp.maximum(quarter, 1e-300)) ** 2)
+    error = half * jnp.minimum(1.0, 3 * half / jnp.maximum(quarter, 1e-300))
     return Grid(
         log_integral=log_integral,
         error=error + 1e-15 * jnp.abs(log_integral),

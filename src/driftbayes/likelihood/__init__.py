@@ -1,20 +1,47 @@
 """The engine room: Gaussian log-densities from structure. It knows no physics."""
 
-from driftbayes.likelihood.dense import dense_terms
-from driftbayes.likelihood.kalman import PaddedSteps, kalman_terms
-from driftbayes.likelihood.moments import SecondMoments, moments_terms, second_moments
+from driftbayes.likelihood.channels import (
+    ChannelMoments,
+    ChannelSteps,
+    ChannelTerms,
+    channel_moments,
+    channel_moments_terms,
+    channel_steps,
+    channel_steps_terms,
+)
+from driftbayes.likelihood.dense import dense_steps_terms, dense_terms
+from driftbayes.likelihood.kalman import PaddedSteps, kalman_innovations, kalman_terms
+from driftbayes.likelihood.moments import MEMORY, SecondMoments, moments_terms, second_moments
+from driftbayes.likelihood.per_trajectory import (
+    TrajectoryPieces,
+    trajectory_pieces,
+    trajectory_terms,
+)
 from driftbayes.likelihood.reduced import ReducedDisplacements
 from driftbayes.likelihood.terms import GaussianTerms
 from driftbayes.likelihood.toeplitz import durbin_levinson
 
 __all__ = [
+    "MEMORY",
+    "ChannelMoments",
+    "ChannelSteps",
+    "ChannelTerms",
     "GaussianTerms",
     "PaddedSteps",
     "ReducedDisplacements",
     "SecondMoments",
+    "TrajectoryPieces",
+    "channel_moments",
+    "channel_moments_terms",
+    "channel_steps",
+    "channel_steps_terms",
+    "dense_steps_terms",
     "dense_terms",
     "durbin_levinson",
+    "kalman_innovations",
     "kalman_terms",
     "moments_terms",
     "second_moments",
+    "trajectory_pieces",
+    "trajectory_terms",
 ]

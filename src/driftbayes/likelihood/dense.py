@@ -1,14 +1,16 @@
 """The slow reference: one dense covariance matrix per run, from the mean square displacement."""
 
-__all__ = ["dense_terms"]
+__all__ = ["dense_steps_terms", "dense_terms"]
 
 from collections.abc import Callable
 
+import jax
 import jax.numpy as jnp
 import jax.scipy.linalg
 from jaxtyping import Array
 
 from driftbayes.jax_typing import ScalarLike
+from driftbayes.likelihood.kalman import PaddedSteps
 from driftbayes.likelihood.terms import GaussianTerms
 from driftbayes.sampling import Displacements
 
@@ -54,4 +56,38 @@ def dense_terms(
         start, start_sd = start + n_steps, start_sd + n_steps + 1
     return GaussianTerms(
         n=jnp.asarray(float(data.n_displacements)), log_det=log_det, quadratic=quadratic
+    )
+
+
+def dense_steps_terms(
+    mean_square_displacement: Callable[[Array], Array],
+    data: PaddedSteps,
+    noise_variance: ScalarLike = 0.0,
+) -> GaussianTerms:
+    """The same for padded steps, in compiled code: for models that have no state-space form.
+
+    One factorisation of $O(N^3)$ per run of N steps.
+    """
+    n_dim = data.dx.shape[-1]
+    noise = data.noise_variance + noise_variance
+
+    def run(dx: Array, interval: Array, valid: Array, errors: Array) -> tuple[Array, Array]:
+        times = jnp.concatenate([jnp.zeros(1), jnp.cumsum(interval)])
+        spread = mean_square_displacement(jnp.abs(times[:, None] - times[None, :]))
+        cov = -0.5 * jnp.diff(jnp.diff(spread, axis=0), axis=1)
+        cov = cov + jnp.diff(jnp.diff(jnp.diag(errors), axis=0), axis=1)
+        # Steps after the end of a run are independent, of variance one, and zero.
+        both = valid[:, None] * valid[None, :]
+        factor = jnp.linalg.cholesky(both * cov + jnp.diag(1 - valid))
+        white = jax.scipy.linalg.solve_triangular(factor, valid[:, None] * dx, lower=True)
+        return 2 * jnp.sum(jnp.log(jnp.diag(factor))), jnp.sum(white**2)
+
+    # One after another: the matrices of all runs would fill the memory.
+    log_det, quadratic = jax.lax.map(
+        lambda one: run(*one), (data.dx, data.interval, data.valid, noise)
+    )
+    return GaussianTerms(
+        n=n_dim * jnp.sum(data.valid),
+        log_det=n_dim * jnp.sum(log_det),
+        quadratic=jnp.sum(quadratic),
     )

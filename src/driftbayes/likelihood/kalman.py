@@ -1,6 +1,6 @@
 """The state-space engine: irregular times, gaps and measurement error, in one pass of O(N)."""
 
-__all__ = ["PaddedSteps", "kalman_terms"]
+__all__ = ["PaddedSteps", "kalman_innovations", "kalman_terms"]
 
 from collections.abc import Callable
 
@@ -80,7 +80,26 @@ def kalman_terms(
     data: PaddedSteps,
     noise_variance: ScalarLike = 0.0,
 ) -> GaussianTerms:
-    r"""Gaussian terms of displacements under a linear state-space model, axis by axis.
+    """Gaussian terms of displacements under a linear state-space model, axis by axis.
+
+    The arguments are those of `kalman_innovations`.
+    """
+    innovation, variance = kalman_innovations(transition, initial_covariance, data, noise_variance)
+    n_dim = data.dx.shape[-1]
+    return GaussianTerms(
+        n=n_dim * jnp.sum(data.valid),
+        log_det=n_dim * jnp.sum(data.valid * jnp.log(variance)),
+        quadratic=jnp.sum(data.valid * jnp.sum(innovation**2, axis=-1) / variance),
+    )
+
+
+def kalman_innovations(
+    transition: Transition,
+    initial_covariance: Float[Array, "state state"],
+    data: PaddedSteps,
+    noise_variance: ScalarLike = 0.0,
+) -> tuple[Float[Array, "run step dim"], Float[Array, "run step"]]:
+    r"""What of each displacement the earlier ones of its run do not predict, and its variance.
 
     $$Y_{n+1} = A(\Delta t)\, Y_n + \varepsilon_n, \quad \varepsilon_n \sim N(0, Q(\Delta t)),
       \qquad y_n = X_n + \eta_n$$
@@ -97,12 +116,12 @@ def kalman_terms(
     noise = data.noise_variance + noise_variance
     n_dim = data.dx.shape[-1]
 
-    def run(dx: Array, interval: Array, valid: Array, errors: Array) -> tuple[Array, Array]:
+    def run(dx: Array, interval: Array, errors: Array) -> tuple[Array, Array]:
         def step(
-            carry: tuple[Array, Array], inputs: tuple[Array, Array, Array, Array]
+            carry: tuple[Array, Array], inputs: tuple[Array, Array, Array]
         ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
             mean, cov = carry
-            step_dx, step_interval, ok, error = inputs
+            step_dx, step_interval, error = inputs
             # Here and not before the scan: the matrices of all steps would fill the memory.
             a, q = transition(step_interval)
             mean = _product(mean, a.T)
@@ -114,18 +133,11 @@ def kalman_terms(
             mean = mean + innovation[:, None] * gain[None, :]
             mean = mean.at[:, 0].add(-step_dx)
             cov = cov - jnp.outer(gain, gain) * variance
-            log_det = ok * jnp.log(variance)
-            quadratic = ok * jnp.sum(innovation**2) / variance
-            return (mean, cov), (log_det, quadratic)
+            return (mean, cov), (innovation, variance)
 
         start_cov = initial_covariance.at[0, 0].add(errors[0])
         start = (jnp.zeros((n_dim, start_cov.shape[0])), start_cov)
-        _, (log_dets, quadratics) = jax.lax.scan(step, start, (dx, interval, valid, errors[1:]))
-        return jnp.sum(log_dets), jnp.sum(quadratics)
+        _, found = jax.lax.scan(step, start, (dx, interval, errors[1:]))
+        return found
 
-    log_det, quadratic = jax.vmap(run)(data.dx, data.interval, data.valid, noise)
-    return GaussianTerms(
-        n=n_dim * jnp.sum(data.valid),
-        log_det=n_dim * jnp.sum(log_det),
-        quadratic=jnp.sum(quadratic),
-    )
+    return jax.vmap(run)(data.dx, data.interval, noise)

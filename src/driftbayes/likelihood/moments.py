@@ -7,10 +7,11 @@ __all__ = [
     "moments_terms",
     "second_moments",
     "stack_moments",
+    "window_products",
 ]
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import equinox as eqx
 import jax
@@ -25,6 +26,7 @@ from driftbayes.likelihood.toeplitz import durbin_levinson
 from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray
 
+Moments = TypeVar("Moments", bound=eqx.Module)
 # Made in NumPy, handed to JAX whole: converting each small array would cost more than the pass.
 AnyArray: TypeAlias = Array | np.ndarray
 
@@ -125,24 +127,17 @@ def second_moments(data: Displacements, memory: int = MEMORY) -> SecondMoments:
     )
 
 
-def stack_moments(many: Sequence[SecondMoments]) -> SecondMoments:
-    """Second moments of several data sets as one batch, padded with empty groups and steps."""
-    size = max(m.forms.shape[-1] for m in many)
-    n_groups = max(m.forms.shape[0] for m in many)
+def stack_moments(many: Sequence[Moments]) -> Moments:
+    """Moments of several data sets as one batch, padded with empty groups and steps."""
 
-    def stack(arrays: Sequence[AnyArray], shape: tuple[int, ...]) -> NDArray[Any]:
-        out = np.zeros((len(many), *shape), dtype=arrays[0].dtype)
+    def stack(*arrays: AnyArray) -> NDArray[Any]:
+        sizes = zip(*(array.shape for array in arrays), strict=True)
+        out = np.zeros((len(many), *map(max, sizes)), dtype=arrays[0].dtype)
         for i, array in enumerate(arrays):
-            out[i][tuple(slice(n) for n in array.shape)] = array
+            out[(i, *(slice(n) for n in array.shape))] = array
         return out
 
-    return SecondMoments(
-        forms=stack([m.forms for m in many], (n_groups, size, size)),
-        orders=stack([m.orders for m in many], (n_groups,)),
-        paired=stack([m.paired for m in many], (n_groups,)),
-        predicted=stack([m.predicted for m in many], (size,)),
-        tau=np.array([m.tau for m in many]),
-    )
+    return jax.tree.map(stack, *many)
 
 
 def diagonal_sums(moment: FloatArray) -> FloatArray:
@@ -155,8 +150,13 @@ def diagonal_sums(moment: FloatArray) -> FloatArray:
 
 def _window_moment(dx: FloatArray, starts: np.ndarray, length: int) -> FloatArray:
     """Sum of x xᵀ over windows of `length` steps at `starts`, and over axes."""
+    return np.einsum("iaja->ij", window_products(dx, starts, length))
+
+
+def window_products(dx: FloatArray, starts: np.ndarray, length: int) -> FloatArray:
+    """Sum over windows of the product of each two elements: (step, axis, step, axis)."""
     n_dim = dx.shape[1]
-    total = np.zeros((length, length))
+    total = np.zeros((length, n_dim, length, n_dim))
     block = max(_BLOCK_BYTES // (8 * n_dim * length), 1)
     contiguous = len(starts) > 1 and bool(np.all(np.diff(starts) == length))
     for low in range(0, len(starts), block):
@@ -168,8 +168,7 @@ def _window_moment(dx: FloatArray, starts: np.ndarray, length: int) -> FloatArra
         # The products of different axes are not needed, but leaving the data as they lie in memory
         # and forming them all is several times faster than sorting the axes apart first.
         flat = windows.reshape(len(chosen), length * n_dim)
-        products = (flat.T @ flat).reshape(length, n_dim, length, n_dim)
-        total += np.einsum("iaja->ij", products)
+        total += (flat.T @ flat).reshape(total.shape)
     return total
 
 

@@ -6,7 +6,13 @@ Runs are independent, so that the sum is exact. What is left out and predicted w
 checked is a whole trajectory, never a step: steps of one run depend on each other.
 """
 
-__all__ = ["GaussianModel", "log_likelihood_per_trajectory"]
+__all__ = [
+    "GaussianModel",
+    "TrajectoryPieces",
+    "log_likelihood_per_trajectory",
+    "trajectory_pieces",
+    "trajectory_terms",
+]
 
 from collections.abc import Iterator
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
@@ -15,11 +21,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.jax_typing import Scalar
-from driftbayes.likelihood.kalman import PaddedSteps, kalman_terms
+from driftbayes.jax_typing import Scalar, ScalarLike
+from driftbayes.likelihood.kalman import PaddedSteps, kalman_innovations, kalman_terms
 from driftbayes.likelihood.moments import (
     MEMORY,
     SecondMoments,
@@ -27,6 +33,7 @@ from driftbayes.likelihood.moments import (
     diagonal_sums,
     moments_terms,
 )
+from driftbayes.likelihood.terms import GaussianTerms
 from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray, IntArray
 
@@ -36,6 +43,72 @@ _BATCH_BYTES = 64 << 20
 
 # Pieces of trajectories, along the first axis of every array that has one.
 _Pieces: TypeAlias = SecondMoments | PaddedSteps
+
+
+class TrajectoryPieces(eqx.Module):
+    """Data that are kept apart by trajectory, for models whose trajectories are not all alike.
+
+    Args:
+        pieces: Pieces of trajectories for an engine, along the first axis of every array.
+        owner: Number of the trajectory of each piece, counted from 0.
+        tau: Sampling time.
+        n_trajectories: Number of trajectories.
+    """
+
+    pieces: _Pieces
+    owner: Int[Array, " piece"]
+    tau: Float[Array, ""]
+    n_trajectories: int = eqx.field(static=True)
+
+
+def trajectory_pieces(data: Displacements, memory: int | None = MEMORY) -> TrajectoryPieces:
+    """Displacements apart by trajectory.
+
+    Args:
+        data: Displacements at one tau.
+        memory: Longest window of the statistics engine; None for the state-space engine.
+    """
+    _, owners = np.unique(data.trajectory, return_inverse=True)
+    if memory is None:
+        steps = PaddedSteps.from_displacements(data)
+        pieces: _Pieces = steps
+        n_pieces, owner = len(steps.valid), owners
+    else:
+        starts = np.concatenate([[0], np.cumsum(data.row_sizes)[:-1]])
+        size = min(int(data.row_sizes.max()), memory)
+        moments, owner = _block_moments(data, starts, data.row_sizes, owners, size)
+        pieces, n_pieces = moments, len(moments.predicted)
+    # Pieces that only fill up a power of two are empty, and may belong to anyone.
+    padded = np.zeros(n_pieces, dtype=np.int64)
+    padded[: len(owner)] = owner
+    return TrajectoryPieces(
+        pieces, jnp.asarray(padded), jnp.asarray(data.tau), int(owners.max()) + 1
+    )
+
+
+def trajectory_terms(
+    model: "GaussianModel", data: TrajectoryPieces, noise_variance: ScalarLike = 0.0
+) -> GaussianTerms:
+    """Gaussian terms of each trajectory under one model."""
+    if isinstance(data.pieces, SecondMoments):
+        lags = jnp.arange(data.pieces.forms.shape[-1], dtype=data.tau.dtype)
+        autocovariance = model.increment_autocovariance(lags, data.tau)
+        terms = jax.vmap(lambda piece: moments_terms(autocovariance, piece))(data.pieces)
+    else:
+        steps = data.pieces
+        innovation, variance = kalman_innovations(
+            model.transition, model.initial_covariance(), steps, noise_variance
+        )
+        n_dim = steps.dx.shape[-1]
+        square = jnp.sum(innovation**2, axis=-1)
+        terms = GaussianTerms(
+            n=n_dim * jnp.sum(steps.valid, axis=1),
+            log_det=n_dim * jnp.sum(steps.valid * jnp.log(variance), axis=1),
+            quadratic=jnp.sum(steps.valid * square / variance, axis=1),
+        )
+    return jax.tree.map(
+        lambda part: jax.ops.segment_sum(part, data.owner, data.n_trajectories), terms
+    )
 
 
 @runtime_checkable

@@ -1,10 +1,10 @@
 """What every model promises, and what follows from it."""
 
-__all__ = ["AbstractModel", "Data", "Parameter", "prepare"]
+__all__ = ["AbstractModel", "Parameter"]
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -15,19 +15,22 @@ from jaxtyping import Array, Float
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
 from driftbayes.likelihood import (
+    ChannelMoments,
+    ChannelSteps,
+    ChannelTerms,
     GaussianTerms,
-    PaddedSteps,
-    ReducedDisplacements,
     SecondMoments,
+    TrajectoryPieces,
+    channel_moments_terms,
+    channel_steps_terms,
+    dense_steps_terms,
     dense_terms,
     kalman_terms,
     moments_terms,
-    second_moments,
+    trajectory_terms,
 )
+from driftbayes.models._prepare import Data, Engine, Kind, Needs, prepare
 from driftbayes.sampling import Displacements
-
-Engine = Literal["auto", "moments", "kalman", "dense"]
-Data: TypeAlias = SecondMoments | PaddedSteps | Displacements
 
 
 @dataclass(frozen=True)
@@ -55,10 +58,11 @@ def _power(unit: str, power: int) -> str:
 
 
 class AbstractModel(eqx.Module):
-    r"""A zero-mean Gaussian model of particle motion with stationary increments.
+    r"""A model of particle motion with stationary increments.
 
-    Its fields are the parameters θ. Axes and particles are independent and alike. As
-    $\tau \to \infty$ every model has $\operatorname{Var}(\Delta X_i) = 2 \kappa \tau$ per axis.
+    Its fields are the parameters θ. A plain model is Gaussian of zero mean, its axes and particles
+    independent and alike; options and populations change that. As $\tau \to \infty$ a model that
+    disperses has $\operatorname{Var}(\Delta X_i) = 2 \kappa \tau$ per axis.
     """
 
     name: ClassVar[str]
@@ -67,6 +71,13 @@ class AbstractModel(eqx.Module):
     # The parameter that multiplies every covariance, so that it can be integrated out exactly.
     scale_parameter: ClassVar[str]
     limit: ClassVar[str]
+    # Whether the density is Gaussian with a covariance that the scale multiplies.
+    is_gaussian: ClassVar[bool] = True
+    has_state_space: ClassVar[bool] = True
+    # Whether MEMORY steps predict the next as well as all do.
+    forgets: ClassVar[bool] = True
+    # How far the data may be summed before the model sees them.
+    kind: ClassVar[Kind] = "summed"
 
     @abstractmethod
     def increment_autocovariance(
@@ -74,15 +85,19 @@ class AbstractModel(eqx.Module):
     ) -> Float[Array, " lag"]:
         """Covariance, per axis, of two displacements over tau that start `lags` steps apart."""
 
-    @abstractmethod
     def transition(
         self, interval: Scalar
     ) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
         """State-space form, per axis, position first: propagator A and noise covariance Q."""
+        raise DriftbayesError(self._no_state_space())
 
-    @abstractmethod
     def initial_covariance(self) -> Float[Array, "state state"]:
         """Stationary covariance of the state, given the position."""
+        raise DriftbayesError(self._no_state_space())
+
+    def fix_variance(self) -> ScalarLike:
+        """Variance of the error of every position, as far as the model knows of it."""
+        return 0.0
 
     @abstractmethod
     def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -101,13 +116,35 @@ class AbstractModel(eqx.Module):
 
         The type of the data chooses the engine; see `prepare`.
         """
+        noise_variance = noise_variance + self.fix_variance()
         if isinstance(data, SecondMoments):
-            tau = jnp.asarray(data.tau)
-            lags = jnp.arange(data.forms.shape[-1], dtype=tau.dtype)
-            return moments_terms(self.increment_autocovariance(lags, tau), data)
-        if isinstance(data, PaddedSteps):
-            return kalman_terms(self.transition, self.initial_covariance(), data, noise_variance)
-        return dense_terms(self.mean_square_displacement, data, noise_variance)
+            return moments_terms(self._autocovariance(data), data)
+        if isinstance(data, TrajectoryPieces):
+            return trajectory_terms(self, data, noise_variance)
+        if isinstance(data, ChannelMoments | ChannelSteps):
+            terms = self.channel_terms(data)
+            axes = terms.products[:-1, :-1]
+            return GaussianTerms(len(axes) * terms.n, len(axes) * terms.log_det, jnp.trace(axes))
+        if isinstance(data, Displacements):
+            return dense_terms(self.mean_square_displacement, data, noise_variance)
+        if not self.has_state_space:
+            return dense_steps_terms(self.mean_square_displacement, data, noise_variance)
+        return kalman_terms(self.transition, self.initial_covariance(), data, noise_variance)
+
+    def channel_terms(self, data: ChannelMoments | ChannelSteps) -> ChannelTerms:
+        """Cross-products of whitened displacements, axis against axis and with the duration."""
+        if isinstance(data, ChannelMoments):
+            return channel_moments_terms(self._autocovariance(data), data)
+        start = self.initial_covariance()
+        return channel_steps_terms(self.transition, start, data, self.fix_variance())
+
+    def inverse_shape(self, n_dim: int) -> Float[Array, "dim dim"]:
+        """Inverse of the tensor of unit determinant by which the axes' covariances differ."""
+        return jnp.eye(n_dim)
+
+    def log_density(self, data: Data) -> Scalar:
+        r"""$\ln p(\Delta\mathcal{X}_\tau \mid \theta)$ of data prepared for this model."""
+        return self.terms(data).log_likelihood()
 
     def log_likelihood(
         self, data: Data, *, engine: Engine = "auto", noise_sd: ScalarLike | None = None
@@ -122,14 +159,32 @@ class AbstractModel(eqx.Module):
         if isinstance(data, Displacements):
             noisy = noise_sd is not None
             chosen = "kalman" if engine == "auto" and noisy else engine
-            data = prepare(data, engine=chosen)
+            data = prepare(data, self.needs(), engine=chosen)
         if noise_sd is not None and isinstance(data, SecondMoments):
             msg = "measurement noise needs the state-space engine: pass engine='kalman'"
             raise DriftbayesError(msg)
         noise_variance = jnp.zeros(()) if noise_sd is None else jnp.asarray(noise_sd) ** 2
+        if noise_sd is None and not isinstance(data, Displacements):
+            return _log_density(self, data)
         if isinstance(data, Displacements):
             return self.terms(data, noise_variance).log_likelihood()
         return _log_likelihood(self, data, noise_variance)
+
+    @classmethod
+    def needs(cls) -> Needs:
+        """What the model needs of the data."""
+        return Needs(cls.name, cls.kind, cls.has_state_space, cls.forgets)
+
+    def _autocovariance(self, data: SecondMoments | ChannelMoments) -> Float[Array, " step"]:
+        tau = jnp.asarray(data.tau)
+        lags = jnp.arange(data.forms.shape[-1], dtype=tau.dtype)
+        return self.increment_autocovariance(lags, tau)
+
+    def _no_state_space(self) -> str:
+        return (
+            f"{self.name} has no state-space form; use regular displacements, or engine='dense' "
+            "for gaps and irregular times"
+        )
 
     def simulate(
         self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
@@ -150,37 +205,6 @@ class AbstractModel(eqx.Module):
         return jnp.moveaxis(positions, 0, 1)
 
 
-def prepare(data: Displacements | ReducedDisplacements, *, engine: Engine = "auto") -> Data:
-    """What the chosen engine needs to know of the data, computed once.
-
-    Args:
-        data: Displacements at one tau.
-        engine: "moments" for regular exact data, "kalman" for gaps, irregular times or measurement
-            error, "dense" for the slow reference; "auto" takes the first that applies.
-    """
-    if not jax.config.read("jax_enable_x64"):
-        msg = (
-            "evidence needs double precision, which JAX has switched off: call "
-            'jax.config.update("jax_enable_x64", True) first, or set JAX_ENABLE_X64=1'
-        )
-        raise DriftbayesError(msg)
-    if isinstance(data, ReducedDisplacements):
-        if engine not in ("auto", "moments"):
-            msg = f"of reduced displacements only the second moments are left, not for {engine!r}"
-            raise DriftbayesError(msg)
-        return data.second_moments()
-    if engine == "auto":
-        engine = "moments" if data.is_regular else "kalman"
-    if engine == "moments":
-        return second_moments(data)
-    if engine == "kalman":
-        return PaddedSteps.from_displacements(data)
-    if engine == "dense":
-        return data
-    msg = f"engine must be 'auto', 'moments', 'kalman' or 'dense', got {engine!r}"
-    raise DriftbayesError(msg)
-
-
 # Compiled once per shape: left to itself, JAX compiles a loop anew at every call.
 @eqx.filter_jit
 def _walk(
@@ -195,6 +219,11 @@ def _walk(
 
     _, positions = jax.lax.scan(step, state, kicks)
     return jnp.concatenate([state[None, ..., 0], positions])
+
+
+@eqx.filter_jit
+def _log_density(model: AbstractModel, data: Data) -> Scalar:
+    return model.log_density(data)
 
 
 @eqx.filter_jit

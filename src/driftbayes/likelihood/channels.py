@@ -1,0 +1,163 @@
+"""Cross-products of whitened displacements: for models whose axes, or mean, are not all alike."""
+
+__all__ = [
+    "ChannelMoments",
+    "ChannelSteps",
+    "ChannelTerms",
+    "channel_moments",
+    "channel_moments_terms",
+    "channel_steps",
+    "channel_steps_terms",
+]
+
+from dataclasses import replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from driftbayes.jax_typing import Scalar, ScalarLike
+from driftbayes.likelihood.kalman import PaddedSteps, Transition, kalman_innovations
+from driftbayes.likelihood.moments import AnyArray, diagonal_sums, window_products
+from driftbayes.likelihood.toeplitz import durbin_levinson
+from driftbayes.sampling import Displacements
+
+
+class ChannelMoments(eqx.Module):
+    r"""Second moments of regular displacements, axis against axis, and of the step's duration.
+
+    The channels are the axes of space and, last, the duration of the step, by which a mean flow is
+    multiplied. As `SecondMoments`, with one form for each pair of channels and no sum over axes.
+
+    Args:
+        forms: T of each group and pair of channels.
+        orders: Order n - 1 of the filters of each group.
+        paired: 1 where the second filter counts, 0 where it is left out.
+        predicted: How many steps are predicted from 0, 1, 2, ... earlier ones.
+        tau: Sampling time.
+    """
+
+    forms: Float[AnyArray, "*batch group channel channel step step"]
+    orders: Int[AnyArray, "*batch group"]
+    paired: Float[AnyArray, "*batch group"]
+    predicted: Float[AnyArray, "*batch step"]
+    tau: Float[AnyArray, "*batch"]
+
+
+class ChannelSteps(eqx.Module):
+    """The same for irregular times: steps with their duration as one more column.
+
+    Args:
+        steps: Padded steps, the duration in the last column of `dx`.
+    """
+
+    steps: PaddedSteps
+
+    @property
+    def tau(self) -> Float[Array, ""]:
+        """Nominal sampling time."""
+        return self.steps.tau
+
+
+class ChannelTerms(eqx.Module):
+    r"""Of one axis the number of steps and $\ln\det S$; of all channels $R = Y^T S^{-1} Y$.
+
+    Args:
+        n: Number of steps.
+        log_det: Log-determinant of the covariance of one axis.
+        products: R, channel by channel, the duration last.
+    """
+
+    n: Scalar
+    log_det: Scalar
+    products: Float[Array, "channel channel"]
+
+
+def channel_moments_terms(
+    autocovariance: Float[Array, " step"], data: ChannelMoments
+) -> ChannelTerms:
+    """Channel terms of all runs under one autocovariance."""
+    filters = durbin_levinson(autocovariance)
+    data = jax.tree.map(jnp.asarray, data)
+    own = filters.backward[data.orders]
+    other = jnp.roll(filters.forward, 1, axis=1).at[:, 0].set(0.0)[data.orders]
+    gain = jnp.einsum("gp,gabpq,gq->gab", own, data.forms, own)
+    loss = jnp.einsum("gp,gabpq,gq->gab", other, data.forms, other)
+    variances = filters.variances[data.orders][:, None, None]
+    products = jnp.sum((gain - data.paired[:, None, None] * loss) / variances, axis=0)
+    return ChannelTerms(
+        n=jnp.sum(data.predicted),
+        log_det=jnp.sum(data.predicted * jnp.log(filters.variances)),
+        products=0.5 * (products + products.T),
+    )
+
+
+def channel_steps_terms(
+    transition: Transition,
+    initial_covariance: Float[Array, "state state"],
+    data: ChannelSteps,
+    noise_variance: ScalarLike = 0.0,
+) -> ChannelTerms:
+    """The same from the state-space engine; the filter is linear, so it takes any column."""
+    steps = data.steps
+    innovation, variance = kalman_innovations(transition, initial_covariance, steps, noise_variance)
+    weight = steps.valid / variance
+    return ChannelTerms(
+        n=jnp.sum(steps.valid),
+        log_det=jnp.sum(steps.valid * jnp.log(variance)),
+        products=jnp.einsum("rs,rsa,rsb->ab", weight, innovation, innovation),
+    )
+
+
+def channel_moments(data: Displacements, memory: int) -> ChannelMoments:
+    """One pass over regular displacements; see `second_moments`."""
+    whole = _with_duration(data)
+    size = min(int(data.row_sizes.max()), memory)
+    starts = np.concatenate([[0], np.cumsum(data.row_sizes)[:-1]])
+    n_channels = data.n_dim + 1
+    capped = np.minimum(data.row_sizes, size)
+    groups: list[tuple[np.ndarray, int, float]] = []
+    predicted = np.zeros(size)
+
+    def add(members: np.ndarray, length: int, *, first: bool) -> None:
+        products = window_products(whole.dx, members, length).transpose(1, 3, 0, 2)
+        form = np.zeros((n_channels, n_channels, size, size))
+        for a in range(n_channels):
+            for b in range(n_channels):
+                block = products[a, b]
+                block = diagonal_sums(block) if first else block[::-1, ::-1]
+                form[a, b, :length, :length] = block
+        groups.append((form, length - 1, float(first)))
+
+    for length in map(int, np.flatnonzero(np.bincount(capped))):
+        members = starts[capped == length]
+        add(members, length, first=True)
+        predicted[:length] += len(members)
+    later = [
+        np.arange(start + 1, start + n - size + 1)
+        for start, n in zip(starts, data.row_sizes, strict=True)
+        if n > size
+    ]
+    if later:
+        members = np.concatenate(later)
+        add(members, size, first=False)
+        predicted[-1] += len(members)
+    forms, orders, paired = zip(*groups, strict=True)
+    return ChannelMoments(
+        forms=np.stack(forms),
+        orders=np.array(orders),
+        paired=np.array(paired),
+        predicted=predicted,
+        tau=np.array(data.tau),
+    )
+
+
+def channel_steps(data: Displacements) -> ChannelSteps:
+    """Padded steps with their duration."""
+    return ChannelSteps(PaddedSteps.from_displacements(_with_duration(data)))
+
+
+def _with_duration(data: Displacements) -> Displacements:
+    return replace(data, dx=np.column_stack([data.dx, data.interval]))

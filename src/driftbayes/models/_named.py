@@ -1,0 +1,92 @@
+"""Models by name: `langevin`, `langevin+noise+mean`, `brownian*2`."""
+
+__all__ = ["OPTIONS", "model_named"]
+
+from collections.abc import Callable, Mapping
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.models._base import AbstractModel
+from driftbayes.models.options import (
+    mixture_of,
+    with_anisotropy,
+    with_blur,
+    with_mean_flow,
+    with_noise,
+    with_scatter,
+    with_student,
+)
+
+Family = type[AbstractModel]
+
+# In the order in which they are applied, whatever the order in which they are written.
+OPTIONS: dict[str, str] = {
+    "blur": "every fix is the mean over a known exposure",
+    "noise": "every fix has an independent error",
+    "anisotropic": "a diffusivity tensor, in two or three dimensions",
+    "mean": "a mean flow shared by all particles, integrated out",
+    "scatter": "every trajectory has its own diffusivity (superstatistics)",
+    "student": "innovations with heavy tails",
+}
+# Those that change what is summed, of which a model can have but one, save for these two.
+_DATA_OPTIONS = ("anisotropic", "mean", "scatter", "student")
+_MAKERS: dict[str, Callable[[Family], Family]] = {
+    "blur": with_blur,
+    "noise": with_noise,
+    "mean": with_mean_flow,
+    "scatter": with_scatter,
+    "student": with_student,
+}
+
+
+def model_named(text: str, models: Mapping[str, Family], n_dim: int = 2) -> Family:
+    """The class of models that a name stands for.
+
+    Args:
+        text: A model, options after plus signs, and a number of classes after a star.
+        models: The register of plain models.
+        n_dim: Number of spatial dimensions, for options that need to know it.
+    """
+    name, star, classes = text.partition("*")
+    base, *options = name.split("+")
+    if base not in models:
+        msg = f"unknown model {base!r}; known are {', '.join(models)}"
+        raise DriftbayesError(msg)
+    unknown = [option for option in options if option not in OPTIONS]
+    if unknown:
+        msg = f"unknown option {unknown[0]!r} in {text!r}; known are {', '.join(OPTIONS)}"
+        raise DriftbayesError(msg)
+    _check(text, models[base], options)
+    model = models[base]
+    for option in OPTIONS:
+        if option in options:
+            maker = _MAKERS.get(option)
+            model = with_anisotropy(model, n_dim) if maker is None else maker(model)
+    if not star:
+        return model
+    if not classes.isdigit() or model.kind != "summed":
+        msg = (
+            f"{text!r} must be a model, with noise or blur at most, and a whole number of classes "
+            "after the star, for example brownian*2"
+        )
+        raise DriftbayesError(msg)
+    return mixture_of(model, int(classes))
+
+
+def _check(text: str, base: Family, options: list[str]) -> None:
+    repeated = [option for option in options if options.count(option) > 1]
+    if repeated:
+        msg = f"option {repeated[0]!r} stands twice in {text!r}; write it once"
+        raise DriftbayesError(msg)
+    chosen = [option for option in _DATA_OPTIONS if option in options]
+    if len(chosen) > 1 and set(chosen) != {"anisotropic", "mean"}:
+        msg = f"{chosen[0]!r} and {chosen[1]!r} cannot be combined in {text!r}; choose one"
+        raise DriftbayesError(msg)
+    if "anisotropic" in options and "noise" in options:
+        msg = f"noise that is alike on all axes cannot be combined with a tensor in {text!r}"
+        raise DriftbayesError(msg)
+    if "student" in options and ("blur" in options or not base.has_state_space):
+        msg = f"'student' needs a model with a state-space form, which {text!r} has not"
+        raise DriftbayesError(msg)
+    if "scatter" in options and "noise" in options:
+        msg = f"'scatter' scales all of the covariance, noise included, in {text!r}; choose one"
+        raise DriftbayesError(msg)

@@ -1,0 +1,130 @@
+"""What an engine needs to know of the data, computed once: the way from displacements to it."""
+
+__all__ = ["Data", "Engine", "Kind", "Needs", "Preparation", "preparation", "prepare"]
+
+from typing import Literal, NamedTuple, TypeAlias
+
+import jax
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.likelihood import (
+    MEMORY,
+    ChannelMoments,
+    ChannelSteps,
+    PaddedSteps,
+    ReducedDisplacements,
+    SecondMoments,
+    TrajectoryPieces,
+    channel_moments,
+    channel_steps,
+    second_moments,
+    trajectory_pieces,
+)
+from driftbayes.sampling import Displacements
+
+Engine = Literal["auto", "moments", "kalman", "dense"]
+# How far displacements may be summed before a model sees them: over trajectories and axes, over
+# trajectories only, over axes only, or not at all.
+Kind = Literal["summed", "channels", "trajectories", "steps"]
+Data: TypeAlias = (
+    SecondMoments | PaddedSteps | Displacements | ChannelMoments | ChannelSteps | TrajectoryPieces
+)
+
+# Where the last MEMORY steps do not tell all, so many are kept; then the state-space engine.
+LONG_MEMORY = 256
+
+
+class Needs(NamedTuple):
+    """What a class of models needs of the data; by default, what Brownian and Langevin do.
+
+    Args:
+        model: Name of the model.
+        kind: How far the data may be summed.
+        has_state_space: Whether the state-space engine can take the model.
+        forgets: Whether MEMORY steps predict the next as well as all do.
+    """
+
+    model: str = "the model"
+    kind: Kind = "summed"
+    has_state_space: bool = True
+    forgets: bool = True
+
+
+PLAIN = Needs()
+
+
+class Preparation(NamedTuple):
+    """One way to prepare data: models that share it share the work.
+
+    Args:
+        kind: How far to sum.
+        engine: For which engine.
+        memory: Longest window of the statistics engine.
+    """
+
+    kind: Kind
+    engine: Engine
+    memory: int
+
+
+def preparation(
+    data: Displacements | ReducedDisplacements, needs: Needs = PLAIN, engine: Engine = "auto"
+) -> Preparation:
+    """How `prepare` would prepare the data for a model.
+
+    Args:
+        data: Displacements at one tau.
+        needs: What the model needs of them.
+        engine: "moments" for regular exact data, "kalman" for gaps, irregular times or measurement
+            error, "dense" for the slow reference; "auto" takes the first that applies.
+    """
+    kind = needs.kind
+    if isinstance(data, ReducedDisplacements):
+        if engine not in ("auto", "moments"):
+            msg = f"of reduced displacements only the second moments are left, not for {engine!r}"
+            raise DriftbayesError(msg)
+        if kind != "summed":
+            msg = (
+                f"{needs.model} needs displacements themselves, got their second moments summed "
+                "over particles and axes; give it displacements"
+            )
+            raise DriftbayesError(msg)
+        return Preparation(kind, "moments", data.n_steps)
+    if engine not in ("auto", "moments", "kalman", "dense"):
+        msg = f"engine must be 'auto', 'moments', 'kalman' or 'dense', got {engine!r}"
+        raise DriftbayesError(msg)
+    longest = int(data.row_sizes.max())
+    # Noise or long memory: what the steps before the window would add is not negligible.
+    memory = MEMORY if needs.forgets else LONG_MEMORY
+    if kind == "steps" or (engine == "auto" and not data.is_regular):
+        engine = "kalman"
+    elif engine == "auto":
+        too_long = longest > memory > MEMORY and needs.has_state_space
+        engine = "kalman" if too_long else "moments"
+    return Preparation(kind, engine, min(longest, memory))
+
+
+def prepare(
+    data: Displacements | ReducedDisplacements,
+    needs: Needs = PLAIN,
+    *,
+    engine: Engine = "auto",
+) -> Data:
+    """What the chosen engine needs to know of the data; the arguments are `preparation`'s."""
+    if not jax.config.read("jax_enable_x64"):
+        msg = (
+            "evidence needs double precision, which JAX has switched off: call "
+            'jax.config.update("jax_enable_x64", True) first, or set JAX_ENABLE_X64=1'
+        )
+        raise DriftbayesError(msg)
+    kind, chosen, memory = preparation(data, needs, engine)
+    if isinstance(data, ReducedDisplacements):
+        return data.second_moments()
+    if chosen == "dense":
+        return data
+    by_moments = chosen == "moments"
+    if kind == "channels":
+        return channel_moments(data, memory) if by_moments else channel_steps(data)
+    if kind == "trajectories":
+        return trajectory_pieces(data, memory=memory if by_moments else None)
+    return second_moments(data, memory) if by_moments else PaddedSteps.from_displacements(data)

@@ -1,0 +1,19 @@
+"""What can be added to a model: noise, blur, a mean flow, anisotropy, populations, heavy tails."""
+
+from driftbayes.models.options.anisotropy import with_anisotropy
+from driftbayes.models.options.blur import with_blur
+from driftbayes.models.options.mean_flow import with_mean_flow
+from driftbayes.models.options.mixture import mixture_of
+from driftbayes.models.options.noise import with_noise
+from driftbayes.models.options.scatter import with_scatter
+from driftbayes.models.options.student import with_student
+
+__all__ = [
+    "mixture_of",
+    "with_anisotropy",
+    "with_blur",
+    "with_mean_flow",
+    "with_noise",
+    "with_scatter",
+    "with_student",
+]

@@ -1,0 +1,65 @@
+"""Measurement noise: every fix is off by an error of its own."""
+
+__all__ = ["with_noise"]
+
+from functools import cache
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from driftbayes.jax_typing import Key, Scalar, ScalarLike
+from driftbayes.models._base import AbstractModel, Parameter, as_parameter
+from driftbayes.models.options._base import AbstractOption
+
+
+@cache
+def with_noise(model: type[AbstractModel]) -> type[AbstractModel]:
+    r"""The model seen through fixes with independent errors.
+
+    $$y_n = X_n + \sigma\,\eta_n, \qquad
+      \operatorname{Cov}(\Delta y_0, \Delta y_l) = \operatorname{Cov}(\Delta X_0, \Delta X_l)
+      + \sigma^2 (2\delta_{l0} - \delta_{l1})$$
+
+    Errors that the file gives for each fix are added to it. Noise and a finite γ bend the
+    displacements' autocovariance in opposite directions; at small tau both are hard to tell from
+    a smaller diffusivity, which the posterior widths show.
+
+    Args:
+        model: The class of models.
+    """
+
+    class Noisy(AbstractOption):
+        sigma: ScalarLike
+
+        name: ClassVar[str] = f"{model.name}+noise"
+        summary: ClassVar[str] = f"{model.summary}, positions with independent errors"
+        parameters: ClassVar[dict[str, Parameter]] = {
+            **model.parameters,
+            "sigma": Parameter("σ", "standard deviation of the error of each coordinate", 1, 0),
+        }
+        scale_parameter: ClassVar[str] = model.scale_parameter
+        limit: ClassVar[str] = f"{model.name}, as sigma → 0"
+        has_state_space: ClassVar[bool] = model.has_state_space
+        forgets: ClassVar[bool] = False
+
+        def __init__(self, *, sigma: ScalarLike, **others: Any) -> None:
+            self.base = model(**others)
+            self.sigma = as_parameter(sigma)
+
+        def increment_autocovariance(
+            self, lags: Float[Array, " lag"], tau: Scalar
+        ) -> Float[Array, " lag"]:
+            shape = jnp.where(lags == 0, 2.0, 0.0) - jnp.where(lags == 1, 1.0, 0.0)
+            return self.base.increment_autocovariance(lags, tau) + self.sigma**2 * shape
+
+        def fix_variance(self) -> ScalarLike:
+            return self.base.fix_variance() + self.sigma**2
+
+        def changed(
+            self, key: Key, positions: Float[Array, "particle position dim"], tau: ScalarLike
+        ) -> Float[Array, "particle position dim"]:
+            return positions + self.sigma * jax.random.normal(key, positions.shape)
+
+    return Noisy

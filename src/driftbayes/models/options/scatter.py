@@ -1,0 +1,75 @@
+"""Particles that are not alike: every trajectory has a diffusivity of its own."""
+
+__all__ = ["with_scatter"]
+
+from functools import cache
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from driftbayes.jax_typing import Key, Scalar, ScalarLike
+from driftbayes.likelihood.terms import LOG_2PI
+from driftbayes.models._base import AbstractModel, Parameter, as_parameter
+from driftbayes.models._gamma_ratio import log_gamma_ratio
+from driftbayes.models._prepare import Data, Kind
+from driftbayes.models.options._base import AbstractOption
+
+
+@cache
+def with_scatter(model: type[AbstractModel]) -> type[AbstractModel]:
+    r"""The model with a scale that differs from trajectory to trajectory (superstatistics).
+
+    $$k_p = k / g_p, \qquad g_p \sim \mathrm{Gamma}(a, a), \qquad a = 1/s^2$$
+
+    The scale of each trajectory is integrated out: with n displacements and the quadratic form Q,
+
+    $$p(x) = \frac{\Gamma(a + n/2)}{\Gamma(a)\,(2\pi a)^{n/2} \det{}^{1/2} S}
+      \left( 1 + \frac{Q}{2a} \right)^{-a - n/2},$$
+
+    a multivariate Student distribution. Displacements of one trajectory are uncorrelated in their
+    sizes no more, and their pooled distribution has heavy tails.
+
+    Args:
+        model: The class of models, Gaussian, with a scale that multiplies all.
+    """
+
+    class Scattered(AbstractOption):
+        scatter: ScalarLike
+
+        name: ClassVar[str] = f"{model.name}+scatter"
+        summary: ClassVar[str] = f"{model.summary}, each trajectory with its own diffusivity"
+        parameters: ClassVar[dict[str, Parameter]] = {
+            **model.parameters,
+            "scatter": Parameter("s", "spread of 1/k between trajectories, relative", 0, 0),
+        }
+        scale_parameter: ClassVar[str] = model.scale_parameter
+        limit: ClassVar[str] = f"{model.name}, as scatter → 0"
+        is_gaussian: ClassVar[bool] = False
+        has_state_space: ClassVar[bool] = model.has_state_space
+        forgets: ClassVar[bool] = model.forgets
+        kind: ClassVar[Kind] = "trajectories"
+
+        def __init__(self, *, scatter: ScalarLike, **others: Any) -> None:
+            self.base = model(**others)
+            self.scatter = as_parameter(scatter)
+
+        def log_density(self, data: Data) -> Scalar:
+            terms = self.base.terms(data)
+            a, m = 1 / self.scatter**2, 0.5 * terms.n
+            value = (
+                log_gamma_ratio(jnp.broadcast_to(a, m.shape), m)
+                - (a + m) * jnp.log1p(0.5 * terms.quadratic / a)
+                - 0.5 * (terms.n * LOG_2PI + terms.log_det)
+            )
+            return jnp.sum(jnp.where(jnp.isnan(value), -jnp.inf, value))
+
+        def changed(
+            self, key: Key, positions: Float[Array, "particle position dim"], tau: ScalarLike
+        ) -> Float[Array, "particle position dim"]:
+            a = 1 / self.scatter**2
+            precision = jax.random.gamma(key, a, (len(positions), 1, 1)) / a
+            return positions / jnp.sqrt(precision)
+
+    return Scattered

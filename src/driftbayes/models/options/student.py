@@ -1,0 +1,97 @@
+"""Heavy tails: innovations from Student's distribution."""
+
+__all__ = ["with_student"]
+
+from functools import cache
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import jax.scipy.linalg
+import numpy as np
+from jaxtyping import Array, Float
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.jax_typing import Key, Scalar, ScalarLike
+from driftbayes.likelihood import PaddedSteps, durbin_levinson, kalman_innovations
+from driftbayes.models._base import AbstractModel, Parameter, as_parameter
+from driftbayes.models._gamma_ratio import log_gamma_ratio
+from driftbayes.models._prepare import Data, Kind
+from driftbayes.models.options._base import AbstractOption
+
+
+@cache
+def with_student(model: type[AbstractModel]) -> type[AbstractModel]:
+    r"""The model with innovations that have heavy tails.
+
+    What the earlier displacements of a run do not predict, $w_n \sqrt{v_n}$ with $v_n$ its variance
+    under the Gaussian model, is not Gaussian but follows the d-dimensional Student distribution of
+    ν degrees of freedom and unit variance per axis:
+
+    $$p(w) = \frac{\Gamma((\nu + d)/2)}{\Gamma(\nu/2)\,(\pi(\nu - 2))^{d/2}}
+      \left( 1 + \frac{|w|^2}{\nu - 2} \right)^{-(\nu + d)/2}, \qquad \nu = 1/q > 2$$
+
+    Second moments are those of the Gaussian model. Of Brownian motion it makes independent Student
+    displacements at this tau, and at no other: the model is one of the sampled process.
+
+    Args:
+        model: The class of models, with a state-space form.
+    """
+
+    class HeavyTailed(AbstractOption):
+        tail: ScalarLike
+
+        name: ClassVar[str] = f"{model.name}+student"
+        summary: ClassVar[str] = f"{model.summary}, innovations with heavy tails"
+        parameters: ClassVar[dict[str, Parameter]] = {
+            **model.parameters,
+            "tail": Parameter("q", "1/ν with ν the degrees of freedom, below 1/2", 0, 0),
+        }
+        scale_parameter: ClassVar[str] = model.scale_parameter
+        limit: ClassVar[str] = f"{model.name}, as tail → 0"
+        is_gaussian: ClassVar[bool] = False
+        forgets: ClassVar[bool] = model.forgets
+        kind: ClassVar[Kind] = "steps"
+
+        def __init__(self, *, tail: ScalarLike, **others: Any) -> None:
+            self.base = model(**others)
+            self.tail = as_parameter(tail)
+
+        def log_density(self, data: Data) -> Scalar:
+            if not isinstance(data, PaddedSteps):
+                msg = f"{self.name} needs single steps; prepare the data for it"
+                raise DriftbayesError(msg)
+            innovation, variance = kalman_innovations(
+                self.transition, self.initial_covariance(), data, self.fix_variance()
+            )
+            n_dim = data.dx.shape[-1]
+            square = jnp.sum(innovation**2, axis=-1) / variance
+            nu = 1 / jnp.asarray(self.tail)
+            # ν = 2 / q' with q' → 0 the Gaussian: all terms are written so as to survive it.
+            ratio = log_gamma_ratio(0.5 * nu, jnp.asarray(0.5 * n_dim))
+            constant = ratio - 0.5 * n_dim * (np.log(2 * np.pi) + jnp.log1p(-2 * self.tail))
+            excess = jnp.log1p(self.tail * square / (1 - 2 * self.tail))
+            value = constant - 0.5 * n_dim * jnp.log(variance) - 0.5 * (nu + n_dim) * excess
+            total = jnp.sum(jnp.where(data.valid > 0, value, 0.0))
+            return jnp.where(jnp.isnan(total), -jnp.inf, total)
+
+        def simulate(
+            self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
+        ) -> Float[Array, "particle position dim"]:
+            """Exact positions, by the innovations of the displacements; $O(N^2)$ per particle."""
+            lags = jnp.arange(n_steps, dtype=float)
+            filters = durbin_levinson(self.increment_autocovariance(lags, as_parameter(tau)))
+            key_normal, key_chi = jax.random.split(key)
+            normal = jax.random.normal(key_normal, (n_particles, n_steps, n_dim))
+            nu = 1 / self.tail
+            chi = 2 * jax.random.gamma(key_chi, 0.5 * nu, (n_particles, n_steps, 1))
+            shocks = normal * jnp.sqrt((nu - 2) / chi) * jnp.sqrt(filters.variances)[None, :, None]
+            # The filters turn displacements into innovations; this turns them back.
+            solved = jax.scipy.linalg.solve_triangular(
+                filters.forward, jnp.moveaxis(shocks, 1, 0).reshape(n_steps, -1), lower=True
+            ).reshape(n_steps, n_particles, n_dim)
+            steps = jnp.moveaxis(solved, 0, 1)
+            start = jnp.zeros((n_particles, 1, n_dim))
+            return jnp.concatenate([start, jnp.cumsum(steps, axis=1)], axis=1)
+
+    return HeavyTailed
