@@ -134,7 +134,7 @@ def stack_moments(many: Sequence[Moments]) -> Moments:
         sizes = zip(*(array.shape for array in arrays), strict=True)
         out = np.zeros((len(many), *map(max, sizes)), dtype=arrays[0].dtype)
         for i, array in enumerate(arrays):
-            out[(i, *(slice(n) for n in array.shape))] = array
+            out[i, ...][tuple(slice(n) for n in array.shape)] = array
         return out
 
     return jax.tree.map(stack, *many)
