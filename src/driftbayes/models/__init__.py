@@ -2,8 +2,41 @@
 
 from driftbayes.models._base import AbstractModel, Data, Parameter, prepare
 from driftbayes.models.brownian import Brownian
+from driftbayes.models.confined import ConfinedLangevin
+from driftbayes.models.fractional import FractionalBrownian
 from driftbayes.models.langevin import Langevin
+from driftbayes.models.ornstein import ConfinedBrownian
+from driftbayes.models.oscillating import OscillatingLangevin
+from driftbayes.models.second_order import SecondOrderLangevin
+from driftbayes.models.two_scale import TwoScaleLangevin
 
-__all__ = ["MODELS", "AbstractModel", "Brownian", "Data", "Langevin", "Parameter", "prepare"]
+__all__ = [
+    "MODELS",
+    "AbstractModel",
+    "Brownian",
+    "ConfinedBrownian",
+    "ConfinedLangevin",
+    "Data",
+    "FractionalBrownian",
+    "Langevin",
+    "OscillatingLangevin",
+    "Parameter",
+    "SecondOrderLangevin",
+    "TwoScaleLangevin",
+    "prepare",
+]
 
-MODELS: dict[str, type[AbstractModel]] = {model.name: model for model in (Brownian, Langevin)}
+# From simple to complex.
+MODELS: dict[str, type[AbstractModel]] = {
+    model.name: model
+    for model in (
+        Brownian,
+        Langevin,
+        FractionalBrownian,
+        ConfinedBrownian,
+        SecondOrderLangevin,
+        OscillatingLangevin,
+        ConfinedLangevin,
+        TwoScaleLangevin,
+    )
+}

@@ -4,12 +4,14 @@ __all__ = ["AbstractModel", "Data", "Parameter", "prepare"]
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from math import inf
 from typing import ClassVar, Literal, TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
@@ -20,14 +22,19 @@ from driftbayes.likelihood import (
     ReducedDisplacements,
     SecondMoments,
     dense_terms,
+    durbin_levinson,
     kalman_terms,
     moments_terms,
     second_moments,
 )
+from driftbayes.likelihood.moments import MEMORY
 from driftbayes.sampling import Displacements
 
 Engine = Literal["auto", "moments", "kalman", "dense"]
 Data: TypeAlias = SecondMoments | PaddedSteps | Displacements
+
+# Below this a conditional variance, relative to the unconditional one, is taken as zero.
+_SPENT = 1e-13
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,8 @@ class Parameter:
     meaning: str
     length_power: int
     time_power: int
+    # All are positive; some, such as shares of a whole, have to stay below a bound.
+    upper: float = inf
 
     def unit(self, length: str = "", time: str = "") -> str:
         """The unit in words, for example m²/s."""
@@ -57,8 +66,9 @@ def _power(unit: str, power: int) -> str:
 class AbstractModel(eqx.Module):
     r"""A zero-mean Gaussian model of particle motion with stationary increments.
 
-    Its fields are the parameters θ. Axes and particles are independent and alike. As
-    $\tau \to \infty$ every model has $\operatorname{Var}(\Delta X_i) = 2 \kappa \tau$ per axis.
+    Its fields are the parameters θ. Axes and particles are independent and alike. Of a model that
+    disperses as a diffusion, $\operatorname{Var}(\Delta X_i) \to 2 \kappa \tau$ per axis as
+    $\tau \to \infty$.
     """
 
     name: ClassVar[str]
@@ -67,6 +77,11 @@ class AbstractModel(eqx.Module):
     # The parameter that multiplies every covariance, so that it can be integrated out exactly.
     scale_parameter: ClassVar[str]
     limit: ClassVar[str]
+    # Whether `transition` and `initial_covariance` exist. Without them irregular times take the
+    # dense engine.
+    has_state_space: ClassVar[bool] = True
+    # From how many earlier steps the next one is predicted in long regular runs; None: from all.
+    memory: ClassVar[int | None] = MEMORY
 
     @abstractmethod
     def increment_autocovariance(
@@ -74,15 +89,21 @@ class AbstractModel(eqx.Module):
     ) -> Float[Array, " lag"]:
         """Covariance, per axis, of two displacements over tau that start `lags` steps apart."""
 
-    @abstractmethod
     def transition(
         self, interval: Scalar
     ) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
         """State-space form, per axis, position first: propagator A and noise covariance Q."""
+        raise DriftbayesError(self._no_state_space())
 
-    @abstractmethod
     def initial_covariance(self) -> Float[Array, "state state"]:
         """Stationary covariance of the state, given the position."""
+        raise DriftbayesError(self._no_state_space())
+
+    def _no_state_space(self) -> str:
+        return (
+            f"the model {self.name!r} has no state-space form; use engine='moments' for regular "
+            "exact data, engine='dense' for the rest"
+        )
 
     @abstractmethod
     def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -120,11 +141,12 @@ class AbstractModel(eqx.Module):
             noise_sd: Standard deviation of the measurement error of every position.
         """
         if isinstance(data, Displacements):
-            noisy = noise_sd is not None
-            chosen = "kalman" if engine == "auto" and noisy else engine
-            data = prepare(data, engine=chosen)
+            if engine == "auto" and (noise_sd is not None or not data.is_regular):
+                engine = "kalman" if self.has_state_space else "dense"
+            data = prepare(data, engine=engine, memory=self.memory)
         if noise_sd is not None and isinstance(data, SecondMoments):
-            msg = "measurement noise needs the state-space engine: pass engine='kalman'"
+            other = "kalman" if self.has_state_space else "dense"
+            msg = f"measurement noise needs the state-space engine: pass engine={other!r}"
             raise DriftbayesError(msg)
         noise_variance = jnp.zeros(()) if noise_sd is None else jnp.asarray(noise_sd) ** 2
         if isinstance(data, Displacements):
@@ -136,8 +158,14 @@ class AbstractModel(eqx.Module):
     ) -> Float[Array, "particle position dim"]:
         """Exact positions at times 0, tau, 2 tau, ..., from a stationary start at the origin.
 
-        A first-order vector autoregression: no time-stepping error at any tau.
+        A first-order vector autoregression, or without a state-space form one of as high an order
+        as there are steps: no time-stepping error at any tau.
         """
+        if not self.has_state_space:
+            lags = jnp.arange(float(n_steps))
+            autocovariance = self.increment_autocovariance(lags, as_parameter(tau))
+            kicks = jax.random.normal(key, (n_steps, n_particles, n_dim))
+            return jnp.moveaxis(_colour(autocovariance, kicks), 0, 1)
         propagate, diffuse = self.transition(as_parameter(tau))
         noise = _factor(diffuse)
         initial = _factor(self.initial_covariance())
@@ -150,13 +178,19 @@ class AbstractModel(eqx.Module):
         return jnp.moveaxis(positions, 0, 1)
 
 
-def prepare(data: Displacements | ReducedDisplacements, *, engine: Engine = "auto") -> Data:
+def prepare(
+    data: Displacements | ReducedDisplacements,
+    *,
+    engine: Engine = "auto",
+    memory: int | None = MEMORY,
+) -> Data:
     """What the chosen engine needs to know of the data, computed once.
 
     Args:
         data: Displacements at one tau.
         engine: "moments" for regular exact data, "kalman" for gaps, irregular times or measurement
             error, "dense" for the slow reference; "auto" takes the first that applies.
+        memory: For "moments": from how many steps, less one, the next is predicted; None: all.
     """
     if not jax.config.read("jax_enable_x64"):
         msg = (
@@ -172,7 +206,7 @@ def prepare(data: Displacements | ReducedDisplacements, *, engine: Engine = "aut
     if engine == "auto":
         engine = "moments" if data.is_regular else "kalman"
     if engine == "moments":
-        return second_moments(data)
+        return second_moments(data, int(data.row_sizes.max()) if memory is None else memory)
     if engine == "kalman":
         return PaddedSteps.from_displacements(data)
     if engine == "dense":
@@ -198,6 +232,18 @@ def _walk(
 
 
 @eqx.filter_jit
+def _colour(
+    autocovariance: Float[Array, " step"], kicks: Float[Array, "step particle dim"]
+) -> Float[Array, "position particle dim"]:
+    """Positions whose steps have that autocovariance: each its prediction and an innovation."""
+    filters = durbin_levinson(autocovariance)
+    innovations = jnp.sqrt(filters.variances)[:, None] * kicks.reshape(len(kicks), -1)
+    steps = solve_triangular(filters.forward, innovations, lower=True, unit_diagonal=True)
+    positions = jnp.cumsum(steps.reshape(kicks.shape), axis=0)
+    return jnp.concatenate([jnp.zeros_like(positions[:1]), positions])
+
+
+@eqx.filter_jit
 def _log_likelihood(model: AbstractModel, data: Data, noise_variance: Scalar) -> Scalar:
     return model.terms(data, noise_variance).log_likelihood()
 
@@ -209,7 +255,22 @@ def _factor(cov: Float[Array, "state state"]) -> Float[Array, "state state"]:
     correlation = cov * jnp.outer(inverse, inverse)
     # Unit diagonal for the zero rows too; scaling back makes them zero again.
     correlation = correlation + jnp.diag(jnp.where(sd > 0, 0.0, 1.0))
-    return sd[:, None] * jnp.linalg.cholesky(correlation)
+    return sd[:, None] * _semidefinite_cholesky(correlation)
+
+
+def _semidefinite_cholesky(
+    correlation: Float[Array, "state state"],
+) -> Float[Array, "state state"]:
+    """A Cholesky factor of a correlation matrix that may be singular: a column is then zero."""
+    factor = jnp.zeros_like(correlation)
+    for column in range(len(correlation)):
+        left = correlation[:, column] - factor @ factor[column]
+        # What is left of the variance is rounding: this component follows from those before it.
+        spent = left[column] < _SPENT
+        pivot = jnp.sqrt(jnp.where(spent, 1.0, left[column]))
+        below = jnp.arange(len(correlation)) >= column
+        factor = factor.at[:, column].set(jnp.where(below & ~spent, left / pivot, 0.0))
+    return factor
 
 
 def as_parameter(value: ScalarLike) -> Array:
