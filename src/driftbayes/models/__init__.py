@@ -5,6 +5,7 @@ from driftbayes.models.brownian import Brownian
 from driftbayes.models.confined import ConfinedLangevin
 from driftbayes.models.fractional import FractionalBrownian
 from driftbayes.models.langevin import Langevin
+from driftbayes.models.matern import MaternVelocity
 from driftbayes.models.ornstein import ConfinedBrownian
 from driftbayes.models.oscillating import OscillatingLangevin
 from driftbayes.models.second_order import SecondOrderLangevin
@@ -19,6 +20,7 @@ __all__ = [
     "Data",
     "FractionalBrownian",
     "Langevin",
+    "MaternVelocity",
     "OscillatingLangevin",
     "Parameter",
     "SecondOrderLangevin",
@@ -35,6 +37,7 @@ MODELS: dict[str, type[AbstractModel]] = {
         FractionalBrownian,
         ConfinedBrownian,
         SecondOrderLangevin,
+        MaternVelocity,
         OscillatingLangevin,
         ConfinedLangevin,
         TwoScaleLangevin,

@@ -42,6 +42,8 @@ class Integrals(NamedTuple):
     twice: Matrix
 
 
+# Compiled once per shape: left to itself, JAX compiles a loop anew at every call.
+@jax.jit
 def exponential_integrals(matrix: Matrix) -> Integrals:
     """The exponential of a matrix whose eigenvalues do not grow, and its integrals."""
     step, n_doublings = _short_step(matrix)
@@ -63,6 +65,7 @@ def exponential_integrals(matrix: Matrix) -> Integrals:
     return integrals
 
 
+@jax.jit
 def noise_covariance(matrix: Matrix, intensity: Matrix) -> tuple[Matrix, Matrix]:
     r"""$e^F$ and $Q = \int_0^1 e^{Fs} D\,e^{F^\mathrm{T}s}\,\mathrm{d}s$.
 
