@@ -4,21 +4,49 @@ from driftbayes.models._base import AbstractModel, Parameter
 from driftbayes.models._named import OPTIONS, model_named
 from driftbayes.models._prepare import Data, Needs, Preparation, preparation, prepare
 from driftbayes.models.brownian import Brownian
+from driftbayes.models.confined import ConfinedLangevin
+from driftbayes.models.fractional import FractionalBrownian
 from driftbayes.models.langevin import Langevin
+from driftbayes.models.matern import MaternVelocity
+from driftbayes.models.ornstein import ConfinedBrownian
+from driftbayes.models.oscillating import OscillatingLangevin
+from driftbayes.models.second_order import SecondOrderLangevin
+from driftbayes.models.two_scale import TwoScaleLangevin
 
 __all__ = [
     "MODELS",
     "OPTIONS",
     "AbstractModel",
     "Brownian",
+    "ConfinedBrownian",
+    "ConfinedLangevin",
     "Data",
+    "FractionalBrownian",
     "Langevin",
+    "MaternVelocity",
     "Needs",
+    "OscillatingLangevin",
     "Parameter",
     "Preparation",
+    "SecondOrderLangevin",
+    "TwoScaleLangevin",
     "model_named",
     "preparation",
     "prepare",
 ]
 
-MODELS: dict[str, type[AbstractModel]] = {model.name: model for model in (Brownian, Langevin)}
+# From simple to complex.
+MODELS: dict[str, type[AbstractModel]] = {
+    model.name: model
+    for model in (
+        Brownian,
+        Langevin,
+        FractionalBrownian,
+        ConfinedBrownian,
+        SecondOrderLangevin,
+        MaternVelocity,
+        OscillatingLangevin,
+        ConfinedLangevin,
+        TwoScaleLangevin,
+    )
+}

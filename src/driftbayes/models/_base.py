@@ -4,12 +4,14 @@ __all__ = ["AbstractModel", "Parameter"]
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from math import inf
 from typing import ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
@@ -25,12 +27,17 @@ from driftbayes.likelihood import (
     channel_steps_terms,
     dense_steps_terms,
     dense_terms,
+    durbin_levinson,
     kalman_terms,
     moments_terms,
     trajectory_terms,
 )
+from driftbayes.likelihood.moments import MEMORY
 from driftbayes.models._prepare import Data, Engine, Kind, Needs, prepare
 from driftbayes.sampling import Displacements
+
+# Below this a conditional variance, relative to the unconditional one, is taken as zero.
+_SPENT = 1e-13
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,8 @@ class Parameter:
     meaning: str
     length_power: int
     time_power: int
+    # All are positive; some, such as shares of a whole, have to stay below a bound.
+    upper: float = inf
 
     def unit(self, length: str = "", time: str = "") -> str:
         """The unit in words, for example m²/s."""
@@ -73,9 +82,12 @@ class AbstractModel(eqx.Module):
     limit: ClassVar[str]
     # Whether the density is Gaussian with a covariance that the scale multiplies.
     is_gaussian: ClassVar[bool] = True
+    # Whether `transition` and `initial_covariance` exist. Without them irregular times take the
+    # dense engine.
     has_state_space: ClassVar[bool] = True
-    # Whether MEMORY steps predict the next as well as all do.
-    forgets: ClassVar[bool] = True
+    # From how many earlier steps the next one is predicted in long regular runs; None: from as
+    # many as the engines can take.
+    memory: ClassVar[int | None] = MEMORY
     # How far the data may be summed before the model sees them.
     kind: ClassVar[Kind] = "summed"
 
@@ -98,6 +110,12 @@ class AbstractModel(eqx.Module):
     def fix_variance(self) -> ScalarLike:
         """Variance of the error of every position, as far as the model knows of it."""
         return 0.0
+
+    def _no_state_space(self) -> str:
+        return (
+            f"the model {self.name!r} has no state-space form; use engine='moments' for regular "
+            "exact data, engine='dense' for the rest"
+        )
 
     @abstractmethod
     def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -157,11 +175,12 @@ class AbstractModel(eqx.Module):
             noise_sd: Standard deviation of the measurement error of every position.
         """
         if isinstance(data, Displacements):
-            noisy = noise_sd is not None
-            chosen = "kalman" if engine == "auto" and noisy else engine
-            data = prepare(data, self.needs(), engine=chosen)
+            if engine == "auto" and noise_sd is not None:
+                engine = "kalman" if self.has_state_space else "dense"
+            data = prepare(data, self.needs(), engine=engine)
         if noise_sd is not None and isinstance(data, SecondMoments):
-            msg = "measurement noise needs the state-space engine: pass engine='kalman'"
+            other = "kalman" if self.has_state_space else "dense"
+            msg = f"measurement noise needs the state-space engine: pass engine={other!r}"
             raise DriftbayesError(msg)
         noise_variance = jnp.zeros(()) if noise_sd is None else jnp.asarray(noise_sd) ** 2
         if noise_sd is None and not isinstance(data, Displacements):
@@ -173,26 +192,26 @@ class AbstractModel(eqx.Module):
     @classmethod
     def needs(cls) -> Needs:
         """What the model needs of the data."""
-        return Needs(cls.name, cls.kind, cls.has_state_space, cls.forgets)
+        return Needs(cls.name, cls.kind, cls.has_state_space, cls.memory)
 
     def _autocovariance(self, data: SecondMoments | ChannelMoments) -> Float[Array, " step"]:
         tau = jnp.asarray(data.tau)
         lags = jnp.arange(data.forms.shape[-1], dtype=tau.dtype)
         return self.increment_autocovariance(lags, tau)
 
-    def _no_state_space(self) -> str:
-        return (
-            f"{self.name} has no state-space form; use regular displacements, or engine='dense' "
-            "for gaps and irregular times"
-        )
-
     def simulate(
         self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
     ) -> Float[Array, "particle position dim"]:
         """Exact positions at times 0, tau, 2 tau, ..., from a stationary start at the origin.
 
-        A first-order vector autoregression: no time-stepping error at any tau.
+        A first-order vector autoregression, or without a state-space form one of as high an order
+        as there are steps: no time-stepping error at any tau.
         """
+        if not self.has_state_space:
+            lags = jnp.arange(float(n_steps))
+            autocovariance = self.increment_autocovariance(lags, as_parameter(tau))
+            kicks = jax.random.normal(key, (n_steps, n_particles, n_dim))
+            return jnp.moveaxis(_colour(autocovariance, kicks), 0, 1)
         propagate, diffuse = self.transition(as_parameter(tau))
         noise = _factor(diffuse)
         initial = _factor(self.initial_covariance())
@@ -227,6 +246,18 @@ def _log_density(model: AbstractModel, data: Data) -> Scalar:
 
 
 @eqx.filter_jit
+def _colour(
+    autocovariance: Float[Array, " step"], kicks: Float[Array, "step particle dim"]
+) -> Float[Array, "position particle dim"]:
+    """Positions whose steps have that autocovariance: each its prediction and an innovation."""
+    filters = durbin_levinson(autocovariance)
+    innovations = jnp.sqrt(filters.variances)[:, None] * kicks.reshape(len(kicks), -1)
+    steps = solve_triangular(filters.forward, innovations, lower=True, unit_diagonal=True)
+    positions = jnp.cumsum(steps.reshape(kicks.shape), axis=0)
+    return jnp.concatenate([jnp.zeros_like(positions[:1]), positions])
+
+
+@eqx.filter_jit
 def _log_likelihood(model: AbstractModel, data: Data, noise_variance: Scalar) -> Scalar:
     return model.terms(data, noise_variance).log_likelihood()
 
@@ -238,7 +269,22 @@ def _factor(cov: Float[Array, "state state"]) -> Float[Array, "state state"]:
     correlation = cov * jnp.outer(inverse, inverse)
     # Unit diagonal for the zero rows too; scaling back makes them zero again.
     correlation = correlation + jnp.diag(jnp.where(sd > 0, 0.0, 1.0))
-    return sd[:, None] * jnp.linalg.cholesky(correlation)
+    return sd[:, None] * _semidefinite_cholesky(correlation)
+
+
+def _semidefinite_cholesky(
+    correlation: Float[Array, "state state"],
+) -> Float[Array, "state state"]:
+    """A Cholesky factor of a correlation matrix that may be singular: a column is then zero."""
+    factor = jnp.zeros_like(correlation)
+    for column in range(len(correlation)):
+        left = correlation[:, column] - factor @ factor[column]
+        # What is left of the variance is rounding: this component follows from those before it.
+        spent = left[column] < _SPENT
+        pivot = jnp.sqrt(jnp.where(spent, 1.0, left[column]))
+        below = jnp.arange(len(correlation)) >= column
+        factor = factor.at[:, column].set(jnp.where(below & ~spent, left / pivot, 0.0))
+    return factor
 
 
 def as_parameter(value: ScalarLike) -> Array:

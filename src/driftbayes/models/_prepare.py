@@ -41,13 +41,13 @@ class Needs(NamedTuple):
         model: Name of the model.
         kind: How far the data may be summed.
         has_state_space: Whether the state-space engine can take the model.
-        forgets: Whether MEMORY steps predict the next as well as all do.
+        memory: From how many steps the next is predicted in a long run; None for many.
     """
 
     model: str = "the model"
     kind: Kind = "summed"
     has_state_space: bool = True
-    forgets: bool = True
+    memory: int | None = MEMORY
 
 
 PLAIN = Needs()
@@ -95,7 +95,7 @@ def preparation(
         raise DriftbayesError(msg)
     longest = int(data.row_sizes.max())
     # Noise or long memory: what the steps before the window would add is not negligible.
-    memory = MEMORY if needs.forgets else LONG_MEMORY
+    memory = LONG_MEMORY if needs.memory is None else needs.memory
     if kind == "steps" or (engine == "auto" and not data.is_regular):
         engine = "kalman"
     elif engine == "auto":

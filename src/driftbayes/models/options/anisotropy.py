@@ -67,7 +67,7 @@ def with_anisotropy(model: type[AbstractModel], n_dim: int) -> type[AbstractMode
         scale_parameter: ClassVar[str] = model.scale_parameter
         limit: ClassVar[str] = f"{model.name}, as H → 0"
         has_state_space: ClassVar[bool] = model.has_state_space
-        forgets: ClassVar[bool] = model.forgets
+        memory: ClassVar[int | None] = model.memory
         kind: ClassVar[Kind] = "channels"
 
         def __init__(self, **values: Any) -> None:

@@ -48,7 +48,7 @@ def with_blur(model: type[AbstractModel]) -> type[AbstractModel]:
         scale_parameter: ClassVar[str] = model.scale_parameter
         limit: ClassVar[str] = f"{model.name}, as exposure → 0"
         has_state_space: ClassVar[bool] = False
-        forgets: ClassVar[bool] = model.forgets
+        memory: ClassVar[int | None] = model.memory
 
         def __init__(self, *, exposure: ScalarLike, **others: Any) -> None:
             self.base = model(**others)

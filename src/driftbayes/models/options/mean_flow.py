@@ -69,7 +69,7 @@ def with_mean_flow(model: type[AbstractModel]) -> type[AbstractModel]:
         scale_parameter: ClassVar[str] = model.scale_parameter
         limit: ClassVar[str] = f"{model.name}, as flow → 0"
         has_state_space: ClassVar[bool] = model.has_state_space
-        forgets: ClassVar[bool] = model.forgets
+        memory: ClassVar[int | None] = model.memory
         kind: ClassVar[Kind] = "channels"
 
         def __init__(self, *, flow: ScalarLike, **others: Any) -> None:

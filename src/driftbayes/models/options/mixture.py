@@ -58,7 +58,7 @@ def mixture_of(model: type[AbstractModel], n_classes: int) -> type[AbstractModel
         limit: ClassVar[str] = f"{model.name}, as all ratios → 1 or shares → 0"
         is_gaussian: ClassVar[bool] = False
         has_state_space: ClassVar[bool] = model.has_state_space
-        forgets: ClassVar[bool] = model.forgets
+        memory: ClassVar[int | None] = model.memory
         kind: ClassVar[Kind] = "trajectories"
 
         def __init__(self, **values: Any) -> None:

@@ -42,7 +42,7 @@ def with_noise(model: type[AbstractModel]) -> type[AbstractModel]:
         scale_parameter: ClassVar[str] = model.scale_parameter
         limit: ClassVar[str] = f"{model.name}, as sigma → 0"
         has_state_space: ClassVar[bool] = model.has_state_space
-        forgets: ClassVar[bool] = False
+        memory: ClassVar[int | None] = None
 
         def __init__(self, *, sigma: ScalarLike, **others: Any) -> None:
             self.base = model(**others)

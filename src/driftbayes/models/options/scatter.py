@@ -48,7 +48,7 @@ def with_scatter(model: type[AbstractModel]) -> type[AbstractModel]:
         limit: ClassVar[str] = f"{model.name}, as scatter → 0"
         is_gaussian: ClassVar[bool] = False
         has_state_space: ClassVar[bool] = model.has_state_space
-        forgets: ClassVar[bool] = model.forgets
+        memory: ClassVar[int | None] = model.memory
         kind: ClassVar[Kind] = "trajectories"
 
         def __init__(self, *, scatter: ScalarLike, **others: Any) -> None:

@@ -50,7 +50,7 @@ def with_student(model: type[AbstractModel]) -> type[AbstractModel]:
         scale_parameter: ClassVar[str] = model.scale_parameter
         limit: ClassVar[str] = f"{model.name}, as tail → 0"
         is_gaussian: ClassVar[bool] = False
-        forgets: ClassVar[bool] = model.forgets
+        memory: ClassVar[int | None] = model.memory
         kind: ClassVar[Kind] = "steps"
 
         def __init__(self, *, tail: ScalarLike, **others: Any) -> None:

@@ -1,0 +1,108 @@
+"""Models whose velocity is part of a linear stochastic differential equation."""
+
+__all__ = ["AbstractLinearModel", "Dynamics", "over"]
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from driftbayes.jax_typing import Scalar
+from driftbayes.models._base import AbstractModel
+from driftbayes.models._matrix_exponential import exponential_integrals, noise_covariance
+
+
+class Dynamics(NamedTuple):
+    r"""A linear equation $\mathrm{d}V = B V\,\mathrm{d}t + L\,\mathrm{d}W$ and its steady state.
+
+    The first component of V is the velocity. The others have its unit too, so that all
+    elements of B are rates: what is fast and what is slow can then be told from B.
+
+    Args:
+        rates: B, in 1/time.
+        intensity: $D = L L^\mathrm{T}$, in velocity²/time.
+        stationary: P, the covariance of V, with $B P + P B^\mathrm{T} + D = 0$.
+    """
+
+    rates: Float[Array, "velocity velocity"]
+    intensity: Float[Array, "velocity velocity"]
+    stationary: Float[Array, "velocity velocity"]
+
+
+class AbstractLinearModel(AbstractModel):
+    r"""Positions driven by the first component of a stationary vector V, the same for each axis.
+
+    $$\mathrm{d}X = V_1\,\mathrm{d}t, \qquad \mathrm{d}V = B V\,\mathrm{d}t + L\,\mathrm{d}W$$
+
+    A model gives `dynamics`; its law of motion follows. All is computed with the interval as the
+    unit of time, and keeps its digits from rates times interval of 1e-8 and less to 1e8 and more.
+    """
+
+    @abstractmethod
+    def dynamics(self) -> Dynamics:
+        """Rates B, noise intensity D and stationary covariance P of the velocity and its kin."""
+
+    def increment_autocovariance(
+        self, lags: Float[Array, " lag"], tau: Scalar
+    ) -> Float[Array, " lag"]:
+        r"""$\tau^2 e_1^\mathrm{T} J\,e^{(l-1)B\tau} J P e_1$ at lag $l > 0$.
+
+        Here $J = \int_0^1 e^{B\tau s}\mathrm{d}s$. At lag 0, the mean square displacement.
+        """
+        rates, _, stationary = self.dynamics()
+        step = exponential_integrals(rates * tau).once
+        reach = step @ stationary[:, 0]
+
+        def apart(lag: Scalar) -> Scalar:
+            between = jnp.maximum(lag - 1, 0.0) * tau
+            change = exponential_integrals(rates * between).change
+            return tau**2 * (step[0] @ (reach + change @ reach))
+
+        variance = self.mean_square_displacement(tau)
+        return jnp.where(lags == 0, variance, jax.vmap(apart)(lags))
+
+    def transition(
+        self, interval: Scalar
+    ) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
+        r"""State (X, V): $A = e^{Ft}$, $Q = \int_0^t e^{Fs} D\,e^{F^\mathrm{T}s}\,\mathrm{d}s$."""
+        rates, intensity, _ = self.dynamics()
+        size = len(rates) + 1
+        # Velocities in lengths per interval: all elements are then pure numbers or lengths².
+        matrix = jnp.zeros((size, size)).at[0, 1].set(1.0).at[1:, 1:].set(rates * interval)
+        noise = jnp.zeros((size, size)).at[1:, 1:].set(intensity * interval**3)
+        propagator, covariance = noise_covariance(matrix, noise)
+        unit = jnp.ones(size).at[1:].divide(interval)
+        return propagator * jnp.outer(unit, 1 / unit), covariance * jnp.outer(unit, unit)
+
+    def initial_covariance(self) -> Float[Array, "state state"]:
+        """P, and zero for the position."""
+        stationary = self.dynamics().stationary
+        size = len(stationary) + 1
+        return jnp.zeros((size, size)).at[1:, 1:].set(stationary)
+
+    def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+        r"""$e_1^\mathrm{T} e^{B|t|} P e_1$."""
+        rates, _, stationary = self.dynamics()
+
+        def at(t: Scalar) -> Scalar:
+            change = exponential_integrals(rates * t).change
+            return stationary[0, 0] + change[0] @ stationary[:, 0]
+
+        return over(at, jnp.abs(lag))
+
+    def double_integral(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+        r"""$2\int_0^t (t - s)\,r(s)\,\mathrm{d}s$, the mean square displacement of any model."""
+        rates, _, stationary = self.dynamics()
+
+        def at(t: Scalar) -> Scalar:
+            return 2 * t**2 * (exponential_integrals(rates * t).twice[0] @ stationary[:, 0])
+
+        return over(at, lag)
+
+
+def over(function: Callable[[Array], Array], lag: Float[Array, "..."]) -> Float[Array, "..."]:
+    """A function of one time at each of an array of times."""
+    return jax.vmap(function)(lag.reshape(-1)).reshape(lag.shape)

@@ -1,0 +1,147 @@
+r"""Exponentials of small matrices and their integrals, to full digits from short times to long.
+
+Taylor series over a step so short that the matrix has norm 1/2 or less, then doublings of the step.
+What is doubled is $e^{Bh} - I$ and not $e^{Bh}$: a slow motion beside a fast one would lose a
+digit for each digit of their ratio. The number of doublings is fixed and those not needed are
+masked, so that derivatives of any order and in both modes exist.
+"""
+
+__all__ = ["Integrals", "exponential_integrals", "noise_covariance"]
+
+from math import factorial
+from typing import NamedTuple, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from driftbayes.jax_typing import Scalar
+
+Matrix = Float[Array, "row column"]
+T = TypeVar("T")
+
+# Enough for a norm of 1e18: a rate of 1e6 per interval at 1e12 intervals.
+_N_DOUBLINGS = 61
+_N_TERMS = 17
+# More: the noise of a position starts with the fifth.
+_N_NOISE_TERMS = 23
+
+
+class Integrals(NamedTuple):
+    r"""What follows from $e^{Bs}$ for $0 \le s \le 1$.
+
+    Args:
+        change: $e^B - I$.
+        once: $\int_0^1 e^{Bs}\,\mathrm{d}s$.
+        twice: $\int_0^1 (1 - s)\,e^{Bs}\,\mathrm{d}s$.
+    """
+
+    change: Matrix
+    once: Matrix
+    twice: Matrix
+
+
+# Compiled once per shape: left to itself, JAX compiles a loop anew at every call.
+@jax.jit
+def exponential_integrals(matrix: Matrix) -> Integrals:
+    """The exponential of a matrix whose eigenvalues do not grow, and its integrals."""
+    step, n_doublings = _short_step(matrix)
+    change, once, twice = _series(matrix * step)
+    start = (Integrals(change, once * step, twice * step**2), step)
+
+    def double(
+        carry: tuple[Integrals, Scalar], index: Scalar
+    ) -> tuple[tuple[Integrals, Scalar], None]:
+        (change, once, twice), step = carry
+        doubled = Integrals(
+            change=2 * change + _product(change, change),
+            once=2 * once + _product(change, once),
+            twice=2 * twice + step * once + _product(change, twice),
+        )
+        return _chosen(index < n_doublings, (doubled, 2 * step), carry), None
+
+    (integrals, _), _ = jax.lax.scan(double, start, jnp.arange(float(_N_DOUBLINGS)))
+    return integrals
+
+
+@jax.jit
+def noise_covariance(matrix: Matrix, intensity: Matrix) -> tuple[Matrix, Matrix]:
+    r"""$e^F$ and $Q = \int_0^1 e^{Fs} D\,e^{F^\mathrm{T}s}\,\mathrm{d}s$.
+
+    The first row of F may be a position, $(0, 1, 0, \dots)$ with a first column of zeros; it
+    does not count for the norm.
+
+    Args:
+        matrix: F.
+        intensity: D, symmetric.
+    """
+    step, n_doublings = _short_step(matrix[1:, 1:])
+    change, _, _ = _series(matrix * step)
+    start = (change, _noise_series(matrix * step, intensity * step))
+
+    def double(carry: tuple[Array, Array], index: Scalar) -> tuple[tuple[Array, Array], None]:
+        change, noise = carry
+        moved = _product(change, noise)
+        doubled = (
+            2 * change + _product(change, change),
+            2 * noise + moved + moved.T + _product(moved, change.T),
+        )
+        return _chosen(index < n_doublings, doubled, carry), None
+
+    (change, noise), _ = jax.lax.scan(double, start, jnp.arange(float(_N_DOUBLINGS)))
+    return jnp.eye(len(matrix)) + change, noise
+
+
+def _short_step(matrix: Matrix) -> tuple[Scalar, Scalar]:
+    """A step over which the norm is 1/2 or less, and how often it must be doubled."""
+    norm = jax.lax.stop_gradient(jnp.max(jnp.sum(jnp.abs(matrix), axis=1)))
+    n_doublings = jnp.ceil(jnp.log2(jnp.maximum(2 * norm, 1.0)))
+    n_doublings = jnp.minimum(n_doublings, float(_N_DOUBLINGS))
+    return jnp.exp2(-n_doublings), n_doublings
+
+
+def _series(matrix: Matrix) -> Integrals:
+    """The three integrals of a matrix of norm 1/2."""
+    # Coefficients of the powers from 0 on; the first of e^B - I is left out.
+    coefficients = np.array(
+        [
+            [float(n > 0) / factorial(n), 1 / factorial(n + 1), 1 / factorial(n + 2)]
+            for n in range(_N_TERMS)
+        ]
+    )
+    identity = jnp.eye(len(matrix))
+    sums = tuple(row * identity for row in jnp.asarray(coefficients[0]))
+
+    def add(
+        carry: tuple[Array, tuple[Array, ...]], coefficient: Array
+    ) -> tuple[tuple[Array, tuple[Array, ...]], None]:
+        power, sums = carry
+        power = _product(matrix, power)
+        return (power, tuple(s + c * power for s, c in zip(sums, coefficient, strict=True))), None
+
+    (_, sums), _ = jax.lax.scan(add, (identity, sums), jnp.asarray(coefficients[1:]))
+    return Integrals(*sums)
+
+
+def _noise_series(matrix: Matrix, intensity: Matrix) -> Matrix:
+    """Q over a step: the sum of D_n / (n + 1)! with D_{n+1} = F D_n + D_n Fᵀ."""
+    divisors = jnp.asarray([1.0 / n for n in range(2, _N_NOISE_TERMS)])
+
+    def add(carry: tuple[Array, Array], factor: Scalar) -> tuple[tuple[Array, Array], None]:
+        term, total = carry
+        moved = _product(matrix, term)
+        term = factor * (moved + moved.T)
+        return (term, total + term), None
+
+    (_, total), _ = jax.lax.scan(add, (intensity, intensity), divisors)
+    return total
+
+
+def _chosen(condition: Array, yes: T, no: T) -> T:
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
+
+
+def _product(left: Matrix, right: Matrix) -> Matrix:
+    """A product of matrices of two or three rows, written out so that a batch of them fuses."""
+    return jnp.sum(left[:, :, None] * right[None, :, :], axis=1)

@@ -1,0 +1,81 @@
+"""Confined Langevin model: a Langevin particle in a harmonic well of unknown centre."""
+
+__all__ = ["ConfinedLangevin"]
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from driftbayes.jax_typing import Scalar, ScalarLike
+from driftbayes.models._base import Parameter, as_parameter
+from driftbayes.models._linear import AbstractLinearModel, Dynamics, over
+from driftbayes.models._matrix_exponential import exponential_integrals
+
+
+class ConfinedLangevin(AbstractLinearModel):
+    r"""Particles with a Langevin velocity that are drawn back to a home at an unknown place.
+
+    $$\mathrm{d}X = U\,\mathrm{d}t, \qquad
+      \mathrm{d}U = -\gamma U\,\mathrm{d}t - \gamma\lambda (X - c)\,\mathrm{d}t
+      + \gamma\sqrt{2k}\,\mathrm{d}W$$
+
+    (ecologists' OUF). Only displacements are scored: the centre c has a flat prior, and every run
+    starts in the stationary distribution, with $\operatorname{Var}(X) = k/\lambda$ around it and
+    $\operatorname{Var}(U) = k\gamma$. As $\lambda \to 0$ the model becomes `Langevin(gamma, k)`.
+    The long-time diffusivity is zero. After C. H. Fleming et al., Am. Nat. 183, E154 (2014).
+
+    The state is (X, U, $\sqrt{\gamma\lambda}\,(X - c)$), with X counted from the latest fix. Each
+    fix tells of the centre: in long regular runs each step is predicted from all before it.
+
+    Args:
+        gamma: Inverse decorrelation time of the velocity $\gamma > 0$ without the well, in 1/time.
+        well: Rate of relaxation to the centre $\lambda > 0$, in 1/time.
+        k: Diffusivity before confinement is felt $k > 0$, in length²/time: the variance of a
+            displacement is near $2k\tau$ per axis for $1/\gamma \ll \tau \ll 1/\lambda$.
+    """
+
+    gamma: ScalarLike = eqx.field(converter=as_parameter)
+    well: ScalarLike = eqx.field(converter=as_parameter)
+    k: ScalarLike = eqx.field(converter=as_parameter)
+
+    name: ClassVar[str] = "confined"
+    summary: ClassVar[str] = "Langevin motion in a harmonic well of unknown centre"
+    parameters: ClassVar[dict[str, Parameter]] = {
+        "gamma": Parameter("γ", "inverse decorrelation time of the velocity", 0, -1),
+        "well": Parameter("λ", "rate of relaxation to the centre of the well", 0, -1),
+        "k": Parameter("k", "diffusivity before confinement", 2, -1),
+    }
+    scale_parameter: ClassVar[str] = "k"
+    limit: ClassVar[str] = "langevin, as well → 0"
+    memory: ClassVar[int | None] = None
+
+    @property
+    def _omega(self) -> Scalar:
+        """Frequency of the well: the geometric mean of the two rates."""
+        return jnp.sqrt(self.gamma) * jnp.sqrt(self.well)
+
+    def dynamics(self) -> Dynamics:
+        r"""$U' = -\gamma U - \omega Y$ + noise, $Y' = \omega U$; $\omega^2 = \gamma\lambda$."""
+        gamma, k, omega = jnp.asarray(self.gamma), jnp.asarray(self.k), self._omega
+        zero = jnp.zeros(())
+        return Dynamics(
+            rates=jnp.stack([jnp.stack([-gamma, -omega]), jnp.stack([omega, zero])]),
+            intensity=jnp.zeros((2, 2)).at[0, 0].set(2 * k * gamma**2),
+            stationary=k * gamma * jnp.eye(2),
+        )
+
+    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+        r"""$2(k/\lambda)(1 - \rho(t))$ with $\rho$ the autocorrelation of the position.
+
+        The velocity is the position's own derivative, so $1 - \rho$ is an integral and no
+        difference: its digits stay for all $\lambda t$.
+        """
+        rates = self.dynamics().rates
+        scale = 2 * (self.k / self.well) * self._omega
+
+        def at(t: Scalar) -> Scalar:
+            return scale * t * exponential_integrals(rates * t).once[1, 0]
+
+        return over(at, lag)

@@ -1,0 +1,71 @@
+"""Fractional Brownian motion: a power law for the spread, with memory at all lags."""
+
+__all__ = ["FractionalBrownian"]
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from driftbayes.jax_typing import Scalar, ScalarLike
+from driftbayes.models._base import AbstractModel, Parameter, as_parameter
+
+
+class FractionalBrownian(AbstractModel):
+    r"""Particles that spread as a power of time other than one: anomalous diffusion.
+
+    $$\langle X(t)^2 \rangle = 2\kappa T \left( \frac{t}{T} \right)^{2H}$$
+
+    per axis: subdiffusion for $H < 1/2$, superdiffusion for $H > 1/2$. At $H = 1/2$ the model is
+    `Brownian(kappa)`, whatever T. There is no long-time diffusivity: $\kappa$ is the absolute
+    diffusivity at the time T, which is a choice of unit and not to be inferred: give it a fixed
+    value, such as tau. There is no state space, either; memory decays as a power, and in
+    long regular runs each step is predicted from all before it.
+
+    Args:
+        hurst: Hurst exponent, $0 < H < 1$.
+        kappa: Absolute diffusivity at the reference time $\kappa > 0$, in length²/time.
+        reference: Reference time $T > 0$.
+    """
+
+    hurst: ScalarLike = eqx.field(converter=as_parameter)
+    kappa: ScalarLike = eqx.field(converter=as_parameter)
+    reference: ScalarLike = eqx.field(converter=as_parameter)
+
+    name: ClassVar[str] = "fractional"
+    summary: ClassVar[str] = "fractional Brownian motion, spreading as a power of time"
+    parameters: ClassVar[dict[str, Parameter]] = {
+        "hurst": Parameter("H", "Hurst exponent, Var(Δx_i) ∝ τ^(2H), below 1", 0, 0, upper=1.0),
+        "kappa": Parameter("κ", "absolute diffusivity at the reference time", 2, -1),
+        "reference": Parameter("T", "reference time, to be held fixed", 0, 1),
+    }
+    scale_parameter: ClassVar[str] = "kappa"
+    limit: ClassVar[str] = "brownian, at hurst = 1/2"
+    has_state_space: ClassVar[bool] = False
+    memory: ClassVar[int | None] = None
+
+    def increment_autocovariance(
+        self, lags: Float[Array, " lag"], tau: Scalar
+    ) -> Float[Array, " lag"]:
+        r"""$\kappa T (\tau/T)^{2H} \left[ (l+1)^{2H} - 2 l^{2H} + |l-1|^{2H} \right]$."""
+        unit = 0.5 * self.mean_square_displacement(tau)
+        above, here, below = (self._power(x) for x in (lags + 1, lags, jnp.abs(lags - 1)))
+        return unit * (above - 2 * here + below)
+
+    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+        r"""$2\kappa T (t/T)^{2H}$."""
+        return 2 * self.kappa * self.reference * self._power(lag / self.reference)
+
+    def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+        r"""$2\kappa H (2H - 1)\,T^{1-2H} |t|^{2H-2}$, and infinite at lag 0."""
+        after = jnp.abs(lag)
+        safe = jnp.where(after > 0, after, 1.0)
+        # From the mean square displacement, m'' / 2, which no reference time can overflow.
+        spread = self.mean_square_displacement(safe) / safe**2
+        return jnp.where(after > 0, self.hurst * (2 * self.hurst - 1) * spread, jnp.inf)
+
+    def _power(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        """A power 2 H, with a gradient at 0 too."""
+        safe = jnp.where(x > 0, x, 1.0)
+        return jnp.where(x > 0, safe ** (2 * self.hurst), 0.0)

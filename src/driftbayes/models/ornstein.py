@@ -1,0 +1,76 @@
+"""Confined Brownian model: diffusion in a harmonic well of unknown centre."""
+
+__all__ = ["ConfinedBrownian"]
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from driftbayes.jax_typing import Scalar, ScalarLike
+from driftbayes.models._base import AbstractModel, Parameter, as_parameter
+from driftbayes.models._special import varphi
+
+
+class ConfinedBrownian(AbstractModel):
+    r"""Particles that diffuse and are drawn back to a home of their own, at an unknown place.
+
+    $$\mathrm{d}X = -\lambda (X - c)\,\mathrm{d}t + \sqrt{2\kappa}\,\mathrm{d}W$$
+
+    Only displacements are scored: the centre c has a flat prior, and every run starts in
+    the stationary distribution, of variance $\kappa/\lambda$, around it. As $\lambda \to 0$ the
+    model becomes `Brownian(kappa)`. The long-time diffusivity is zero.
+
+    Each fix tells of the centre: in long regular runs each step is predicted from all before it.
+
+    Args:
+        well: Rate of relaxation to the centre $\lambda > 0$, in 1/time.
+        kappa: Diffusivity before confinement is felt $\kappa > 0$, in length²/time: the
+            variance of a displacement is $2\kappa\tau$ per axis for small $\lambda\tau$.
+    """
+
+    well: ScalarLike = eqx.field(converter=as_parameter)
+    kappa: ScalarLike = eqx.field(converter=as_parameter)
+
+    name: ClassVar[str] = "confined_brownian"
+    summary: ClassVar[str] = "Brownian motion in a harmonic well of unknown centre"
+    parameters: ClassVar[dict[str, Parameter]] = {
+        "well": Parameter("λ", "rate of relaxation to the centre of the well", 0, -1),
+        "kappa": Parameter("κ", "diffusivity before confinement, Var(Δx_i) ≈ 2κτ", 2, -1),
+    }
+    scale_parameter: ClassVar[str] = "kappa"
+    limit: ClassVar[str] = "brownian, as well → 0"
+    memory: ClassVar[int | None] = None
+
+    def increment_autocovariance(
+        self, lags: Float[Array, " lag"], tau: Scalar
+    ) -> Float[Array, " lag"]:
+        r"""$2\kappa\tau\varphi(x)$, then $-\kappa\tau x \varphi(x)^2 e^{-(l-1)x}$; x = λτ."""
+        x = self.well * tau
+        variance = 2 * self.kappa * tau * varphi(x)
+        decay = jnp.exp(-x * jnp.maximum(lags - 1, 0))
+        return jnp.where(lags == 0, variance, -self.kappa * tau * x * varphi(x) ** 2 * decay)
+
+    def transition(
+        self, interval: Scalar
+    ) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
+        r"""State (X, X - c), of which the first is counted from the latest fix."""
+        x = self.well * interval
+        propagator = jnp.eye(2).at[0, 1].set(jnp.expm1(-x)).at[1, 1].set(jnp.exp(-x))
+        # Both move alike: the noise has rank one.
+        noise = 2 * self.kappa * interval * varphi(2 * x)
+        return propagator, noise * jnp.ones((2, 2))
+
+    def initial_covariance(self) -> Float[Array, "state state"]:
+        r"""$\kappa/\lambda$ about the centre."""
+        return jnp.zeros((2, 2)).at[1, 1].set(self.kappa / self.well)
+
+    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+        r"""$2(\kappa/\lambda)(1 - e^{-\lambda t})$."""
+        return 2 * self.kappa * lag * varphi(self.well * lag)
+
+    def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+        r"""$-\kappa\lambda e^{-\lambda|t|}$, and a delta function at lag 0."""
+        after = -self.kappa * self.well * jnp.exp(-self.well * jnp.abs(lag))
+        return jnp.where(lag == 0, jnp.inf, after)
