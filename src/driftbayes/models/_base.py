@@ -160,6 +160,10 @@ class AbstractModel(eqx.Module):
         """Inverse of the tensor of unit determinant by which the axes' covariances differ."""
         return jnp.eye(n_dim)
 
+    def derived(self, data: Data) -> dict[str, Scalar]:
+        """What follows from the parameters and the data, by name; of a plain model, nothing."""
+        return {}
+
     def log_density(self, data: Data) -> Scalar:
         r"""$\ln p(\Delta\mathcal{X}_\tau \mid \theta)$ of data prepared for this model."""
         return self.terms(data).log_likelihood()
