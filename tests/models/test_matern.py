@@ -28,9 +28,9 @@ def test_velocity_autocovariance_is_that_of_scipys_bessel_function(nu):
 
 
 @NU
-@pytest.mark.parametrize("t", [1e-4, 0.5, 20.0])
-def test_mean_square_displacement_is_the_double_integral_in_25_digits(nu, t):
-    with mpmath.workdps(25):
+@pytest.mark.parametrize("t", [1e-4, 0.5, 5.0])
+def test_mean_square_displacement_is_the_double_integral_in_20_digits(nu, t):
+    with mpmath.workdps(20):
         order, scale = mpmath.mpf(nu), mpmath.mpf(rate(0.8, nu))
 
         def integrand(s):
