@@ -309,6 +309,13 @@ def test_engines_agree_with_errors_and_irregular_times(family, draw):
 
 
 @families
+def test_first_autocovariances_are_those_of_single_lags(family):
+    model, tau = example(family), jnp.asarray(TAU)
+    single = model.increment_autocovariance(jnp.arange(40.0), tau)
+    assert_allclose(model.first_autocovariances(40, tau), single, rtol=1e-11, atol=1e-13)
+
+
+@families
 def test_data_prepared_once_give_the_same_likelihood(family):
     data = Displacements.from_array(np.random.default_rng(0).normal(size=(3, 6, 2)), TAU)
     model = example(family)

@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 def print_comparison(result: "Comparison") -> None:
     """The comparison as tables and a sentence, on stdout."""
-    from driftbayes.models import MODELS
+    from driftbayes.models import MODELS, model_named
 
     unit = f" {result.time_unit}" if result.time_unit else ""
     rows = []

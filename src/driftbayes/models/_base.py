@@ -97,6 +97,10 @@ class AbstractModel(eqx.Module):
     ) -> Float[Array, " lag"]:
         """Covariance, per axis, of two displacements over tau that start `lags` steps apart."""
 
+    def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
+        """The former at lags 0, 1, 2, ...; a model may know a shorter way to all of them."""
+        return self.increment_autocovariance(jnp.arange(n_lags, dtype=tau.dtype), tau)
+
     def transition(
         self, interval: Scalar
     ) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
@@ -199,9 +203,7 @@ class AbstractModel(eqx.Module):
         return Needs(cls.name, cls.kind, cls.has_state_space, cls.memory)
 
     def _autocovariance(self, data: SecondMoments | ChannelMoments) -> Float[Array, " step"]:
-        tau = jnp.asarray(data.tau)
-        lags = jnp.arange(data.forms.shape[-1], dtype=tau.dtype)
-        return self.increment_autocovariance(lags, tau)
+        return self.first_autocovariances(data.forms.shape[-1], jnp.asarray(data.tau))
 
     def simulate(
         self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
