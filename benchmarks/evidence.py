@@ -3,7 +3,8 @@
 `python benchmarks/evidence.py [SEEDS]`, 20 by default, writes docs/figures/evidence-methods.json,
 row by row, and prints the tables of docs/evidence.md; `make bench` runs it with 3 seeds. A row that
 takes more than a minute stops there, but not before half of the seeds; it says how many it had.
-`python benchmarks/evidence.py tables` prints the tables of a file written before.
+`python benchmarks/evidence.py thirds` does the last part alone, the disagreement between thirds of
+bridge's draws, and `... tables` nothing but print the tables of the file.
 """
 
 import json
@@ -164,6 +165,22 @@ def many_parameters() -> dict[str, Any]:
     return out
 
 
+def thirds() -> dict[str, Any]:
+    """Is bridge's disagreement the χ² of two degrees of freedom that it should be?"""
+    batch = Batch.stack([Batch.of(data) for data in simulate_data(0)])
+    out: dict[str, Any] = {}
+    for hypothesis in hypotheses():
+        found = evidence_batch([hypothesis], batch, method="bridge")
+        value = np.array([e.diagnostics["disagreement"] for e in found])
+        out[f"{hypothesis.name}_n"] = len(value)
+        out[f"{hypothesis.name}_mean"] = float(value.mean())
+        # By chance: a tenth, a hundredth, none.
+        for share, limit in (("tenth", 4.605), ("hundredth", 9.210), ("refused", 18.42)):
+            out[f"{hypothesis.name}_above_{share}"] = int(np.sum(value > limit))
+        out[f"{hypothesis.name}_largest"] = float(value.max())
+    return out
+
+
 def evidence_methods(
     n_seeds: int = 3, report: Callable[[dict[str, Any]], None] | None = None
 ) -> dict[str, Any]:
@@ -174,7 +191,7 @@ def evidence_methods(
             result[name].append(row)
             if report is not None:
                 report(result)
-    return result | {"many_parameters": many_parameters()}
+    return result | {"many_parameters": many_parameters(), "thirds": thirds()}
 
 
 def _line(row: dict[str, Any]) -> str:
@@ -201,11 +218,13 @@ def _write(result: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     jax.config.update("jax_enable_x64", True)
-    if sys.argv[1:] == ["tables"]:
+    if sys.argv[1:] in (["tables"], ["thirds"]):
         result = json.loads(_FILE.read_text())
+        result |= {"thirds": thirds()} if sys.argv[1] == "thirds" else {}
     else:
         result = evidence_methods(int(sys.argv[1]) if len(sys.argv) > 1 else 20, _write)
-        _write(result)
+    _write(result)
     print(table(result["analytic"] + result["langevin"]))
-    for name, value in result["many_parameters"].items():
-        print(f"{name}: {value:.4g}")
+    for part in ("many_parameters", "thirds"):
+        for name, value in result[part].items():
+            print(f"{part}: {name} {value:.4g}")
