@@ -3,8 +3,9 @@
 `python benchmarks/evidence.py [SEEDS]`, 20 by default, writes docs/figures/evidence-methods.json,
 row by row, and prints the tables of docs/evidence.md; `make bench` runs it with 3 seeds. A row that
 takes more than a minute stops there, but not before half of the seeds; it says how many it had.
-`python benchmarks/evidence.py thirds` does the last part alone, the disagreement between thirds of
-bridge's draws, and `... tables` nothing but print the tables of the file.
+Parts of it alone, added to the file: `python benchmarks/evidence.py scan [EVERY]`, a model with five
+parameters at every tenth tau or every so many; `... thirds`, the disagreement between thirds of
+bridge's draws. `... tables` does nothing but print what the file has.
 """
 
 import json
@@ -68,7 +69,8 @@ def _row(
     start = time.perf_counter()
     run(10_000)
     first = time.perf_counter() - start
-    off, errors, seconds, calls, doubts = [], [], [], [], 0
+    off, errors, calls, doubts = [], [], [], 0
+    seconds: list[float] = []
     for seed in range(n_seeds):
         if sum(seconds) > _ENOUGH and 2 * seed >= n_seeds:
             break
@@ -137,11 +139,11 @@ def langevin(n_seeds: int) -> Iterator[dict[str, Any]]:
                 yield _row(name, method, len(hypothesis.names), exact, run, n_seeds)
 
 
-def many_parameters() -> dict[str, Any]:
-    """A scan of a model with five parameters over 100 sampling times, per method."""
+def many_parameters(every: int = 10) -> dict[str, Any]:
+    """A scan of a model with five parameters over 100 sampling times, or every so many of them."""
     unit = Exponential(mean=1.0)
     hypothesis = Hypothesis(TwoSpeeds, **dict.fromkeys(TwoSpeeds.parameters, unit))
-    batch = Batch.stack([Batch.of(data) for data in simulate_data(0)])
+    batch = Batch.stack([Batch.of(data) for data in simulate_data(0)[::every]])
     out: dict[str, Any] = {"n_taus": len(batch), "n_parameters": len(hypothesis.names)}
     values, errors = {}, {}
     for method in ("laplace_is", "smc", "bridge"):
@@ -218,13 +220,17 @@ def _write(result: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     jax.config.update("jax_enable_x64", True)
-    if sys.argv[1:] in (["tables"], ["thirds"]):
+    parts = {"scan": ("many_parameters", many_parameters), "thirds": ("thirds", thirds)}
+    word = sys.argv[1] if len(sys.argv) > 1 else "20"
+    if word in parts or word == "tables":
         result = json.loads(_FILE.read_text())
-        result |= {"thirds": thirds()} if sys.argv[1] == "thirds" else {}
+        if word in parts:
+            name, function = parts[word]
+            result[name] = function(*map(int, sys.argv[2:]))
     else:
-        result = evidence_methods(int(sys.argv[1]) if len(sys.argv) > 1 else 20, _write)
+        result = evidence_methods(int(word), _write)
     _write(result)
     print(table(result["analytic"] + result["langevin"]))
-    for part in ("many_parameters", "thirds"):
-        for name, value in result[part].items():
-            print(f"{part}: {name} {value:.4g}")
+    for name in ("many_parameters", "thirds"):
+        for key, value in result.get(name, {}).items():
+            print(f"{name}: {key} {value:.4g}")
