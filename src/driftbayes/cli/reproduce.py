@@ -59,8 +59,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--method",
         choices=_options.METHODS,
         default="auto",
-        help="of the evidence; samplers take about a second for each data set or much less "
-        "(default: auto)",
+        help="of the evidence; a sampler may take a few seconds for each data set (default: auto)",
     )
     calibration.add_argument("--seed", type=int, default=0, help="(default: 0)")
     _options.add_json(calibration)
