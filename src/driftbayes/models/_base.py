@@ -183,6 +183,8 @@ class AbstractModel(eqx.Module):
             noise_sd: Standard deviation of the measurement error of every position.
         """
         if isinstance(data, Displacements):
+            if engine == "kalman" and not self.has_state_space:
+                raise DriftbayesError(self._no_state_space())
             if engine == "auto" and noise_sd is not None:
                 engine = "kalman" if self.has_state_space else "dense"
             data = prepare(data, self.needs(), engine=engine)
