@@ -40,6 +40,9 @@ def parameter_groups(hypotheses: Sequence[Hypothesis]) -> list[list[str]]:
     for hypothesis in hypotheses:
         for name in hypothesis.names:
             parameter = hypothesis.model.parameters[name]
+            if not (parameter.length_power or parameter.time_power):
+                # A pure number, often confined to an interval, has no scale to be doubted.
+                continue
             members = groups.setdefault((parameter.length_power, parameter.time_power), [])
             if name not in members:
                 members.append(name)

@@ -154,7 +154,8 @@ def _over_data(
 def _over_priors(
     function: Callable[..., Any], hypotheses: Hypothesis, data: Data, options: tuple[int, ...]
 ) -> Any:
-    cheap = isinstance(data, SecondMoments | ChannelMoments)
+    few = len(hypotheses.names) <= 2
+    cheap = few and isinstance(data, SecondMoments)
     return _quickly_compiled(cheap=cheap)(function, hypotheses, data, options)
 
 

@@ -17,10 +17,10 @@ from driftbayes.inference.derived import derived_at
 from driftbayes.inference.evidence import Evidence, unidentified
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.joint import LogJoint, whole_scale
-from driftbayes.inference.newton import Mode, climb
+from driftbayes.inference.modes import find_modes
+from driftbayes.inference.newton import Mode
 from driftbayes.inference.posterior import PosteriorNodes, summarise
 from driftbayes.inference.scale import gamma_form, log_scale_evidence
-from driftbayes.inference.start import start_point
 from driftbayes.inference.symmetric import cholesky, eigh
 from driftbayes.inference.trapezoid import integrate
 from driftbayes.jax_typing import Scalar
@@ -28,14 +28,15 @@ from driftbayes.likelihood import GaussianTerms
 from driftbayes.models import Data
 from driftbayes.typing import FloatArray
 
-# Nodes are added until the evidence is this certain, in nats.
-_TOLERANCE = 1e-8
-_REFINEMENTS = (1, 2, 4)
+# Nodes are added until the evidence is this certain, in nats: by the number of parameters that are
+# left for quadrature, three of which are dear.
+_TOLERANCE = {0: 1e-8, 1: 1e-8, 2: 1e-8, 3: 1e-3}
+_REFINEMENTS = {0: (1, 2, 4), 1: (1, 2, 4), 2: (1, 2, 4), 3: (1, 2)}
 _MOST = 3
 
 
 def exact(hypothesis: Hypothesis, data: Batch) -> Evidence:
-    r"""The evidence by integration, good to 1e-8 nats. Paper: [eq:evidence].
+    r"""The evidence by integration, good to 1e-8 nats, with three left over 1e-3. [eq:evidence].
 
     A scale parameter with an exponential or gamma prior is integrated out in closed form (a
     modified Bessel function); what is left, up to three parameters, by a whitened trapezoid rule.
@@ -55,22 +56,30 @@ def exact_batch(hypotheses: Sequence[Hypothesis], data: Batch) -> list[Evidence]
             f"{hypotheses[0].name} has {len(hypotheses[0].names)} in all; use method='bridge'"
         )
         raise DriftbayesError(msg)
-    solution: _Solution = run_batch(_solve, hypotheses, data, _REFINEMENTS[0])
+    n_left = _n_left(hypotheses[0], data.data)
+    first, *finer = _REFINEMENTS[n_left]
+    tolerance = _TOLERANCE[n_left]
+    solution: _Solution = run_batch(_solve, hypotheses, data, first)
     records = _records(hypotheses, data, solution)
-    doubtful = np.isfinite(solution.log_evidence) & ~_is_certain(solution)
+    doubtful = np.isfinite(solution.log_evidence) & ~_is_certain(solution, tolerance)
     for i in map(int, np.flatnonzero(doubtful)):
         one, single = [hypotheses[min(i, len(hypotheses) - 1)]], data[i]
-        for refinement in _REFINEMENTS[1:]:
+        for refinement in finer:
             refined: _Solution = run_batch(_solve, one, single, refinement)
             records[i] = _records(one, single, refined)[0]
-            if _is_certain(refined)[0]:
+            if _is_certain(refined, tolerance)[0]:
                 break
     return records
 
 
 def is_integrable(hypothesis: Hypothesis, data: Batch) -> bool:
     """Whether few enough parameters are left for quadrature."""
-    return len(hypothesis.names) - _is_collapsible(hypothesis, data.data) <= _MOST
+    return _n_left(hypothesis, data.data) <= _MOST
+
+
+def _n_left(hypothesis: Hypothesis, data: Data) -> int:
+    """Number of parameters left for quadrature."""
+    return len(hypothesis.names) - _is_collapsible(hypothesis, data)
 
 
 class _Solution(eqx.Module):
@@ -97,15 +106,15 @@ def _is_collapsible(hypothesis: Hypothesis, data: Data) -> bool:
 
 def _solve(hypothesis: Hypothesis, data: Data, refinement: int) -> _Solution:
     joint = LogJoint(hypothesis, data)
-    mode = climb(joint.sweep, start_point(hypothesis, data))
+    mode, free = find_modes(hypothesis, data)
     theta_map = hypothesis.from_unconstrained(mode.z)
     integral = _collapsed if _is_collapsible(hypothesis, data) else _whole
-    log_evidence, error, contained, nodes = integral(joint, mode, refinement)
+    log_evidence, error, contained, nodes = integral(joint, free, refinement)
     return _Solution(
         log_evidence=log_evidence,
         error=error,
         contained=contained,
-        converged=mode.converged,
+        converged=free.converged,
         theta_map=theta_map,
         log_likelihood_at_map=mode.value - hypothesis.log_prior(theta_map),
         prior_log_sd=jnp.stack([hypothesis.priors[name].log_sd() for name in hypothesis.names]),
@@ -167,10 +176,10 @@ def _collapsed(joint: LogJoint, mode: Mode, refinement: int) -> _Integral:
     return grid.log_integral, grid.error, grid.contained, nodes
 
 
-def _is_certain(solution: _Solution) -> NDArray[np.bool_]:
+def _is_certain(solution: _Solution, tolerance: float) -> NDArray[np.bool_]:
     """Whether the error is within tolerance, or within the rounding of a huge log-evidence."""
     rounding = 4e-15 * np.abs(solution.log_evidence)
-    return np.asarray(solution.error <= np.maximum(_TOLERANCE, rounding))
+    return np.asarray(solution.error <= np.maximum(tolerance, rounding))
 
 
 def _records(hypotheses: Sequence[Hypothesis], data: Batch, solution: _Solution) -> list[Evidence]:
@@ -180,7 +189,7 @@ def _records(hypotheses: Sequence[Hypothesis], data: Batch, solution: _Solution)
     )
     contractions = 1 - posterior.log_sd / np.asarray(solution.prior_log_sd)
     descriptions = [hypothesis.describe() for hypothesis in hypotheses]
-    certain = _is_certain(solution)
+    certain = _is_certain(solution, _TOLERANCE[_n_left(hypotheses[0], data.data)])
 
     def record(i: int) -> Evidence:
         def named(values: Array | FloatArray) -> dict[str, float]:

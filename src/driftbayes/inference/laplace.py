@@ -18,7 +18,7 @@ from driftbayes.inference.evidence import QUANTILES, Evidence, unidentified
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.joint import LogJoint
 from driftbayes.inference.newton import climb
-from driftbayes.inference.start import start_point
+from driftbayes.inference.start import start_points
 from driftbayes.inference.symmetric import eigh
 from driftbayes.jax_typing import Scalar
 from driftbayes.models import Data
@@ -132,7 +132,7 @@ def _solve(hypothesis: Hypothesis, data: Data) -> _Solution:
             converged=mode.converged,
         ), mode.z
 
-    natural, z = expand(start_point(hypothesis, data), in_log=False)
+    natural, z = expand(start_points(hypothesis, data)[0], in_log=False)
     log, _ = expand(z, in_log=True)
     prior_log_sd = jnp.stack([hypothesis.priors[name].log_sd() for name in names])
     return _Solution(natural=natural, log=log, prior_log_sd=prior_log_sd)

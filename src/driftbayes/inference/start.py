@@ -1,6 +1,6 @@
 """Where to start looking for the posterior mode: a grid of decades, no hand-tuned values."""
 
-__all__ = ["start_point"]
+__all__ = ["start_points"]
 
 import jax
 import jax.numpy as jnp
@@ -19,8 +19,8 @@ _N_POINTS = {1: 41, 2: 41, 3: 15, 4: 8, 5: 5}
 _FEWEST = 4
 
 
-def start_point(hypothesis: Hypothesis, data: Data) -> Float[Array, " parameter"]:
-    """The best of a coarse grid, in unconstrained coordinates.
+def start_points(hypothesis: Hypothesis, data: Data) -> Float[Array, "density parameter"]:
+    """The best of a coarse grid: for the density of θ, and for that of z.
 
     Every parameter runs over decades of its natural unit, made of tau and of the length √(kτ); a
     pure number in an interval runs over that, and what may be negative stays at its prior's mean.
@@ -57,10 +57,11 @@ def start_point(hypothesis: Hypothesis, data: Data) -> Float[Array, " parameter"
         else:
             fit = hypothesis.log_likelihood(theta, data)
         value = fit + hypothesis.log_prior(theta)
-        return jnp.where(jnp.isfinite(value), value, -jnp.inf), z
+        both = jnp.stack([value, value + hypothesis.log_jacobian(z)])
+        return jnp.where(jnp.isfinite(both), both, -jnp.inf), z
 
     values, places = jax.vmap(candidate)(points)
-    return places[jnp.argmax(values)]
+    return places[jnp.argmax(values, axis=0)]
 
 
 def _axis(hypothesis: Hypothesis, name: str, unit: Array, n_points: int) -> Float[Array, " point"]:

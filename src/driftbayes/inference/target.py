@@ -10,9 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from driftbayes.inference.hypothesis import Hypothesis
-from driftbayes.inference.joint import LogJoint
-from driftbayes.inference.newton import Mode, climb
-from driftbayes.inference.start import start_point
+from driftbayes.inference.modes import find_modes
+from driftbayes.inference.newton import Mode
 from driftbayes.inference.symmetric import cholesky, eigh
 from driftbayes.jax_typing import Key, Scalar
 from driftbayes.models import Data
@@ -97,9 +96,7 @@ def guide_of(hypothesis: Hypothesis, data: Data) -> tuple[Guide, Mode]:
 
     The first starts samplers; the second is where the Occam factor is taken.
     """
-    joint = LogJoint(hypothesis, data)
-    natural = climb(joint.sweep, start_point(hypothesis, data))
-    free = climb(LogJoint(hypothesis, data, hypothesis.log_jacobian).sweep, natural.z)
+    natural, free = find_modes(hypothesis, data)
     curvature, axes = eigh(-0.5 * (free.hessian + free.hessian.T))
     # Widths within reason: a flat direction is as wide as a factor of twenty.
     variance = jnp.clip(1 / jnp.maximum(jnp.abs(curvature), 1e-30), 1e-20, 9.0)

@@ -16,6 +16,8 @@ from driftbayes.jax_typing import Scalar
 # What lies more than this below the peak is left out: exp(-32) = 1e-14 of the total.
 _DEPTH = 32.0
 _NODES = {1: 97, 2: 65, 3: 41}
+# So many are enough to find where the peak is.
+_COARSE = {1: 33, 2: 25, 3: 17}
 _MAX_PASSES = 14
 # Within so many widths of the peak nodes are nearly even; beyond, their distance grows with that
 # from the peak: the tail of a parameter that may vanish, slow in its logarithm, is soon crossed.
@@ -47,10 +49,12 @@ class _State(eqx.Module):
     high: Array
     next_low: Array
     next_high: Array
+    n: Array
+    next_n: Array
     nodes: Array
     values: Array
     extras: Any
-    fitted: Array
+    done: Array
     count: Array
 
 
@@ -75,64 +79,91 @@ def integrate(
     """
     n_dim = center.shape[0]
     n = refinement * (_NODES[n_dim] - 1) + 1
+    n_coarse = refinement * (_COARSE[n_dim] - 1) + 1
+    # Row by row in more than one dimension: all at once would fill the memory.
+    n_rows = -(-(n**n_dim) // n)
+    empty = _empty(log_f, center, n * n_rows)
 
-    def evaluate(low: Array, high: Array) -> tuple[Array, Array, Any]:
-        unit = jnp.linspace(0.0, 1.0, n)
-        mesh = jnp.stack(jnp.meshgrid(*[unit] * n_dim, indexing="ij"), axis=-1).reshape(-1, n_dim)
-        w = (low[None] + (high - low)[None] * mesh) / _EVEN
-        nodes = center[None] + (_EVEN * jnp.sinh(w)) @ basis.T
-        # Row by row in more than one dimension: all at once would fill the memory.
-        values, extras = jax.lax.map(log_f, nodes, batch_size=n)
-        values = values + jnp.sum(jnp.log(jnp.cosh(w)), axis=1)
-        return nodes, jnp.where(jnp.isnan(values), -jnp.inf, values), extras
+    def evaluate(low: Array, high: Array, side: Array) -> tuple[Array, Array, Any]:
+        """Nodes, values and extras of a grid of side³ nodes; what is beyond it counts nothing."""
+
+        def row(i: Array, filled: tuple[Array, Array, Any]) -> tuple[Array, Array, Any]:
+            index = _index(i * n + jnp.arange(n), side, n_dim)
+            unit = index.astype(low.dtype) / (side - 1).astype(low.dtype)
+            w = (low[None] + (high - low)[None] * unit) / _EVEN
+            nodes = center[None] + (_EVEN * jnp.sinh(w)) @ basis.T
+            values, extras = jax.vmap(log_f)(nodes)
+            values = values + jnp.sum(jnp.log(jnp.cosh(w)), axis=1)
+            beyond = i * n + jnp.arange(n) >= side**n_dim
+            values = jnp.where(beyond | jnp.isnan(values), -jnp.inf, values)
+            return jax.tree.map(
+                lambda whole, part: jax.lax.dynamic_update_slice_in_dim(whole, part, i * n, 0),
+                filled,
+                (nodes, values, extras),
+            )
+
+        return jax.lax.fori_loop(0, -(-(side**n_dim) // n), row, empty)
 
     def fit(state: _State) -> _State:
-        low, high = state.next_low, state.next_high
-        nodes, values, extras = evaluate(low, high)
-        matter = (values > jnp.max(values) - _DEPTH).reshape((n,) * n_dim)
+        low, high, side = state.next_low, state.next_high, state.next_n
+        nodes, values, extras = evaluate(low, high, side)
+        matter = (values > jnp.max(values) - _DEPTH)[:, None]
+        index = _index(jnp.arange(len(values)), side, n_dim)
+        first = jnp.min(jnp.where(matter, index, side), axis=0)
+        last = jnp.max(jnp.where(matter, index, -1), axis=0)
         width = high - low
-        spacing = width / (n - 1)
-        new_low, new_high, fits = [], [], []
-        for axis in range(n_dim):
-            along = jnp.any(matter, axis=tuple(i for i in range(n_dim) if i != axis))
-            first, last = jnp.argmax(along), n - 1 - jnp.argmax(along[::-1])
-            below = low[axis] + (first - 1).astype(low.dtype) * spacing[axis]
-            above = low[axis] + (last + 1).astype(low.dtype) * spacing[axis]
-            new_low.append(jnp.where(first == 0, low[axis] - width[axis], below))
-            new_high.append(jnp.where(last == n - 1, high[axis] + width[axis], above))
-            fits.append((first > 0) & (last < n - 1) & (last - first >= 3 * n // 4))
+        spacing = width / (side - 1).astype(low.dtype)
+        below = low + (first - 1).astype(low.dtype) * spacing
+        above = low + (last + 1).astype(low.dtype) * spacing
+        inside = (first > 0) & (last < side - 1)
+        fits = jnp.all(inside & (last - first >= 3 * side // 5))
+        # The box is sought with few nodes, and once it fits filled with all.
+        is_fine = side == n
         return _State(
             low=low,
             high=high,
-            next_low=jnp.stack(new_low),
-            next_high=jnp.stack(new_high),
+            next_low=jnp.where(first <= 0, low - width, below),
+            next_high=jnp.where(last >= side - 1, high + width, above),
+            n=side,
+            next_n=jnp.where(fits | is_fine, n, n_coarse),
             nodes=nodes,
             values=values,
             extras=extras,
-            fitted=jnp.all(jnp.stack(fits)),
+            done=fits & is_fine,
             count=state.count + 1,
         )
 
     def unfinished(state: _State) -> Array:
-        return ~state.fitted & (state.count < _MAX_PASSES)
+        return ~state.done & ((state.count < _MAX_PASSES) | (state.n != n))
+
+    def go_on(state: _State) -> _State:
+        # When passes run out, the last is with all nodes.
+        last_one = state.count >= _MAX_PASSES - 1
+        return fit(eqx.tree_at(lambda s: s.next_n, state, jnp.where(last_one, n, state.next_n)))
 
     # The last pass of the loop is the result: the integrand, by far the largest part of the
     # program, is compiled once.
-    start_at = jnp.full((n_dim,), 6.0, dtype=center.dtype)
-    shapes = jax.eval_shape(evaluate, -start_at, start_at)
-    nodes, values, extras = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    six = jnp.full((n_dim,), 6.0, dtype=center.dtype)
+    nodes, values, extras = empty
     start = _State(
-        low=-start_at,
-        high=start_at,
-        next_low=-start_at,
-        next_high=start_at,
+        low=-six,
+        high=six,
+        next_low=-six,
+        next_high=six,
+        n=jnp.asarray(0),
+        next_n=jnp.asarray(n_coarse),
         nodes=nodes,
         values=values,
         extras=extras,
-        fitted=jnp.zeros((), bool),
+        done=jnp.zeros((), bool),
         count=jnp.zeros((), int),
     )
-    end = jax.lax.while_loop(unfinished, fit, start)
+    end = jax.lax.while_loop(unfinished, go_on, start)
+    end = eqx.tree_at(
+        lambda s: (s.nodes, s.values, s.extras),
+        end,
+        jax.tree.map(lambda leaf: leaf[: n**n_dim], (end.nodes, end.values, end.extras)),
+    )
     cell = jnp.sum(jnp.log((end.high - end.low) / (n - 1) * jnp.abs(jnp.diag(basis))))
     log_integral = jax.scipy.special.logsumexp(end.values) + cell
     table = end.values.reshape((n,) * n_dim)
@@ -153,6 +184,23 @@ def integrate(
         error=error + 1e-15 * jnp.abs(log_integral),
         nodes=end.nodes,
         log_values=end.values,
-        contained=end.fitted,
+        contained=end.done,
         extras=end.extras,
     )
+
+
+def _index(flat: Array, side: Array, n_dim: int) -> Array:
+    """The place along each direction of a node, the last direction running fastest."""
+    powers = [side ** (n_dim - 1 - axis) for axis in range(n_dim)]
+    return jnp.stack([(flat // power) % side for power in powers], axis=-1)
+
+
+def _empty(log_f: Callable[..., Any], center: Array, n: int) -> tuple[Array, Array, Any]:
+    """Room for n nodes, their values and extras."""
+    value, extras = jax.eval_shape(log_f, center)
+
+    def room(shape: jax.ShapeDtypeStruct) -> Array:
+        return jnp.zeros((n, *shape.shape), shape.dtype)
+
+    values = jnp.full((n,), -jnp.inf, dtype=value.dtype)
+    return jnp.zeros((n, len(center)), center.dtype), values, jax.tree.map(room, extras)
