@@ -249,9 +249,10 @@ def _checked(
     own, own_fit = statistics(chosen, layout, observed, whiten(observed)), fit_of(observed[0])
     found: list[dict[str, FloatArray]] = []
     fits: list[FloatArray] = []
-    size = max(_BLOCK // observed.size, 1)
+    n_blocks = -(-n // max(_BLOCK // observed.size, 1))
+    size = -(-n // n_blocks)
     for low in range(0, n, size):
-        # Blocks of one size: another would be compiled anew.
+        # Blocks of one size, the last filled up: another would be compiled anew.
         numbers = np.arange(low, low + size) % n
         block = np.stack([replicate(int(number)) for number in numbers])
         kept = min(size, n - low)
