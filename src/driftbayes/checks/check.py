@@ -66,9 +66,7 @@ class ModelCheck:
     def unexplained(self) -> tuple[Quantity, ...]:
         """Quantities with a p-value below 0.01, the most surprising first."""
         chosen = [q for q in self.quantities if self.deviations[q.name].p_value < LEVEL]
-        return tuple(
-            sorted(chosen, key=lambda q: -float(np.abs(self.deviations[q.name].z).max()))
-        )
+        return tuple(sorted(chosen, key=lambda q: -float(np.abs(self.deviations[q.name].z).max())))
 
     @property
     def verdict(self) -> str:
@@ -77,14 +75,15 @@ class ModelCheck:
         if not failed:
             low = min(self.p_values.values())
             return f"nothing checked contradicts it (smallest of {len(self.p_values)} p: {low:.2g})"
-        parts = [f"{q.words} ({self._p_text(q.name)})" for q in failed]
+        parts = [f"{q.words} ({self.p_text(q.name)})" for q in failed]
         listed = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
         return f"it does not explain {listed}"
 
-    def _p_text(self, name: str) -> str:
+    def p_text(self, name: str) -> str:
+        """The p-value of a quantity in words."""
         p, least = self.p_values[name], 1 / (self.n_replicas + 1)
         # The least that so many replicas can tell.
-        return f"p < {_rounded_up(least)}" if p <= least * 1.0001 else f"p = {p:.1g}"
+        return f"p < {_rounded_up(least)}" if p <= least * 1.0001 else f"p = {p:.2g}"
 
     def to_json(self) -> dict[str, Any]:
         """The check as plain numbers and text."""
@@ -131,13 +130,11 @@ class FitCheck:
 
     @property
     def verdict(self) -> str:
-        """The best model of the set and what it does not explain; then the others."""
+        """The best model of the set, and what it does not explain."""
         best = self.comparison.best
-        first = f"{best} is {self._rank(best)}, and {self.models[best].verdict}"
-        rest = [f"{name}: {one.verdict}" for name, one in self.models.items() if name != best]
-        any_model = self.models[best]
-        how = f"{any_model.n_replicas} replicas, seed {any_model.seed}"
-        return "; ".join([first, *rest, how])
+        one = self.models[best]
+        how = f"{one.n_replicas} replicas, seed {one.seed}"
+        return f"{best} is {self._rank(best)}, and {one.verdict}; {how}"
 
     def _rank(self, best: str) -> str:
         if len(self.models) == 1:

@@ -5,6 +5,7 @@ __all__ = ["Quantity", "lags_of", "quantities", "statistics"]
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import erfc
 
 from driftbayes.checks.innovations import Layout
 from driftbayes.diagnostics.gaussianity import kurtosis
@@ -14,6 +15,8 @@ from driftbayes.typing import FloatArray, IntArray
 _N_LAGS = 10
 # Displacements are counted beyond these multiples of their own root mean square.
 _THRESHOLDS = np.array([0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0])
+# Of Gaussian ones this share lies beyond each.
+_SHARES = erfc(_THRESHOLDS / np.sqrt(2))
 _QUANTILES = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 # Fewer particles or pairs than this tell nothing of their distribution.
 _FEW = 5
@@ -62,7 +65,8 @@ def quantities(layout: Layout) -> list[Quantity]:
         found.append(Quantity("autocovariance", words, lag, memory))
     found.append(Quantity("kurtosis", "the kurtosis of displacements", lag, spread))
     words = "the distribution of displacements"
-    found.append(Quantity("distribution", words, "|Δx| over its rms", _THRESHOLDS))
+    thresholds = _THRESHOLDS[layout.data.dx.size * _SHARES >= _FEW]
+    found.append(Quantity("distribution", words, "|Δx| over its rms", thresholds))
     if layout.n_particles >= _FEW:
         words = "the differences between particles"
         found.append(Quantity("particles", words, "quantile of particles", _QUANTILES))
@@ -92,7 +96,8 @@ def statistics(
         white: Innovations of unit variance, the same.
     """
     names = {quantity.name: quantity for quantity in chosen}
-    found = {"distribution": _distribution(layout, dx), "innovation_shape": _shape(layout, white)}
+    found = {"innovation_shape": _shape(layout, white)}
+    found["distribution"] = _distribution(layout, dx, names["distribution"].at)
     found["msd"], found["kurtosis"] = _spread(layout, dx, names["msd"].at.astype(np.int64))
     if "autocovariance" in names:
         lags = names["autocovariance"].at.astype(np.int64)
@@ -109,9 +114,7 @@ def statistics(
 def _spread(layout: Layout, dx: FloatArray, lags: IntArray) -> tuple[FloatArray, FloatArray]:
     """Mean square displacement and kurtosis over `lags` successive steps."""
     n_sets, n_runs, _, n_dim = dx.shape
-    position = np.concatenate(
-        [np.zeros((n_sets, n_runs, 1, n_dim)), np.cumsum(dx, axis=2)], axis=2
-    )
+    position = np.concatenate([np.zeros((n_sets, n_runs, 1, n_dim)), np.cumsum(dx, axis=2)], axis=2)
     second, fourth = np.empty((n_sets, len(lags))), np.empty((n_sets, len(lags)))
     counts = np.empty(len(lags))
     for i, lag in enumerate(lags):
@@ -135,13 +138,13 @@ def _products(values: FloatArray, lags: IntArray) -> FloatArray:
     return np.stack(columns, axis=1)
 
 
-def _distribution(layout: Layout, dx: FloatArray) -> FloatArray:
+def _distribution(layout: Layout, dx: FloatArray, thresholds: FloatArray) -> FloatArray:
     """Fraction of displacements beyond each threshold; an ended run's zeros are beyond none."""
     size = np.abs(dx).reshape(len(dx), -1)
     n = layout.data.dx.size
     rms = np.sqrt(np.einsum("si,si->s", size, size) / n)
     size /= rms[:, None]
-    return np.stack([(size > at).sum(axis=1) / n for at in _THRESHOLDS], axis=1)
+    return np.stack([(size > at).sum(axis=1) / n for at in thresholds], axis=1)
 
 
 def _shape(layout: Layout, white: FloatArray) -> FloatArray:

@@ -85,7 +85,10 @@ def _print_check(result: "FitCheck") -> None:
     about = result.comparison
     first = next(iter(result.models.values()))
     rows = [
-        [q.words.removeprefix("the "), *(f"{m.p_values[q.name]:.2g}" for m in result.models.values())]
+        [
+            q.words.removeprefix("the "),
+            *(f"{m.p_values[q.name]:.2g}" for m in result.models.values()),
+        ]
         for q in first.quantities
     ]
     rows.append(["all of these", *(f"{one.p_value:.2g}" for one in result.models.values())])
@@ -98,6 +101,9 @@ def _print_check(result: "FitCheck") -> None:
     for text in _warnings(result):
         print(f"warning: {text}")
     print(result.verdict)
+    for name, one in result.models.items():
+        if name != about.best:
+            print(f"{name}: {one.verdict}")
 
 
 def _warnings(result: "FitCheck") -> list[str]:

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 # Quantity: title, label of the upright axis.
 _TITLES = {
-    "msd": ("mean square displacement", "over the median replica"),
+    "msd": ("mean square displacement", "over median replica"),
     "autocovariance": ("autocovariance of steps", "over the variance"),
     "kurtosis": ("kurtosis", "3 for a Gaussian"),
-    "distribution": ("steps beyond a size", "over the median replica"),
-    "particles": ("differences between particles", "own mean square / all"),
-    "innovation_shape": ("shape of innovations", "standard deviations away"),
-    "innovation_whiteness": ("autocorrelation of innovations", ""),
-    "innovation_particles": ("innovations between particles", "spread, 1 by chance"),
+    "distribution": ("steps beyond a size", "over median replica"),
+    "particles": ("spread between particles", "mean square over all's"),
+    "innovation_shape": ("innovations: shape", "deviation, in sd"),
+    "innovation_whiteness": ("innovations: correlation", ""),
+    "innovation_particles": ("innovations: particles", "spread, 1 by chance"),
 }
 # Drawn over the median of the replicas: of numbers over decades differences would not be seen.
 _RELATIVE = ("msd", "distribution")
@@ -70,55 +70,38 @@ def plot_quantity(check: "ModelCheck", name: str, ax: "Axes | None" = None) -> "
             ax.set_xlabel(quantity.about)
         else:
             places = np.arange(len(at))
-            for bounds, alpha, width in ((band, 0.18, 0.5), (fitted, 0.4, 0.3)):
-                ax.bar(
-                    *(places, bounds[2] - bounds[0], width, bounds[0]),
-                    color=colour,
-                    alpha=alpha,
-                    lw=0,
-                )
+            for bounds, alpha, width in ((band, 0.18, 14), (fitted, 0.4, 8)):
+                ax.vlines(places, bounds[0], bounds[2], color=colour, alpha=alpha, lw=width)
             ax.plot(places, observed, color=INK, marker="o", ms=2.6, ls="", zorder=3)
             ax.set_xlim(-0.6, len(at) - 0.4)
-            ax.set_xticks(places, quantity.about.split(", ") if len(at) > 1 else [""])
+            ax.set_xticks(places, quantity.about.split(", "))
         if name in ("autocovariance", "innovation_whiteness", "innovation_shape"):
             ax.axhline(0, color=GUIDE, lw=0.6, zorder=0)
         if name in _RELATIVE:
             ax.axhline(1, color=GUIDE, lw=0.6, zorder=0)
         ax.set_ylabel(_TITLES[name][1])
-        ax.text(
-            *(0.97, 0.95, f"p {'<' if _is_least(check, name) else '='} {one.p_value:.2g}"),
-            transform=ax.transAxes,
-            ha="right",
-            va="top",
-            fontweight="bold" if quantity in check.unexplained else "normal",
-            bbox={"facecolor": "white", "alpha": 0.7, "lw": 0, "pad": 1},
-        )
+        failed = quantity in check.unexplained
+        weight = "bold" if failed else "normal"
+        ax.set_title(f"{_TITLES[name][0]}\n{check.p_text(name)}", fontweight=weight)
     return ax
 
 
 def plot_check(result: "FitCheck") -> "Figure":
-    """All quantities of all models: a row for each model, a column for each quantity."""
+    """All quantities of all models: two rows of panels for each model."""
     import matplotlib.pyplot as plt
 
-    names = [quantity.name for quantity in next(iter(result.models.values())).quantities]
     with journal_style():
-        figure = plt.figure(
-            figsize=(0.62 * COLUMN[0] * 4, 0.8 * COLUMN[1] * -(-len(names) // 4) * len(result.models)),
-            layout="constrained",
-        )
+        height = 2 * 0.86 * COLUMN[1] * len(result.models)
+        figure = plt.figure(figsize=(2.6 * COLUMN[0], height), layout="constrained")
         parts = np.atleast_1d(figure.subfigures(len(result.models), 1))
         for part, (model, check) in zip(parts, result.models.items(), strict=True):
-            part.suptitle(f"{model}: {check.n_replicas} replicas", color=colour_of(model))
-            rows = -(-len(names) // 4)
-            panels = np.ravel(part.subplots(rows, min(len(names), 4)))
+            bands = f"points: data; light: 95 % of {check.n_replicas} replicas; dark: at equal fit"
+            part.suptitle(f"{model}   ({bands})", color=colour_of(model))
+            names = [quantity.name for quantity in check.quantities]
+            panels = np.ravel(part.subplots(2, -(-len(names) // 2)))
             for ax, name in zip(panels, names, strict=False):
                 ax.tick_params(which="both", direction="in", top=True, right=True, width=0.6)
                 plot_quantity(check, name, ax)
-                ax.set_title(_TITLES[name][0])
             for ax in panels[len(names) :]:
                 ax.set_visible(False)
     return figure
-
-
-def _is_least(check: "ModelCheck", name: str) -> bool:
-    return check.p_values[name] * (check.n_replicas + 1) < 1.5
