@@ -60,9 +60,9 @@ class Layout:
         """Sums (..., particle) of what is given for each run (..., run)."""
         if self.n_particles == self.n_runs:
             return values[..., np.argsort(self.owner)]
-        total = np.zeros((*values.shape[:-1], self.n_particles))
-        np.add.at(total, (..., self.owner), values)
-        return total
+        total = np.zeros((self.n_particles, *values.shape[:-1]))
+        np.add.at(total, self.owner, np.moveaxis(values, -1, 0))
+        return np.moveaxis(total, 0, -1)
 
 
 def plain_part(model: Any) -> Any:

@@ -93,7 +93,7 @@ def plot_check(result: "FitCheck") -> "Figure":
     with journal_style():
         height = 2 * 0.86 * COLUMN[1] * len(result.models)
         figure = plt.figure(figsize=(2.6 * COLUMN[0], height), layout="constrained")
-        parts = np.atleast_1d(figure.subfigures(len(result.models), 1))
+        parts = figure.subfigures(len(result.models), 1, squeeze=False)[:, 0]
         for part, (model, check) in zip(parts, result.models.items(), strict=True):
             bands = f"points: data; light: 95 % of {check.n_replicas} replicas; dark: at equal fit"
             part.suptitle(f"{model}   ({bands})", color=colour_of(model))
