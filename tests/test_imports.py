@@ -17,6 +17,7 @@ FLOORS = [
     {"priors"},
     {"inference"},
     {"comparison"},
+    {"checks"},
     {"io", "plots", "reproduce", "report"},
     {"cli"},
 ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from driftbayes._version import __version__
 
 if TYPE_CHECKING:
+    from driftbayes.checks import FitCheck, check_fit
     from driftbayes.comparison import Comparison, Scan, compare, scan
     from driftbayes.diagnostics import data_scales, diagnose
     from driftbayes.errors import DriftbayesError, DriftbayesWarning, Status
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from driftbayes.trajectories import Trajectories
 
 _HOMES = {
+    "checks": ("FitCheck", "check_fit"),
     "comparison": ("Comparison", "Scan", "compare", "scan"),
     "diagnostics": ("data_scales", "diagnose"),
     "sampling": ("Displacements", "displacements"),
@@ -41,6 +43,7 @@ __all__ = [
     "DriftbayesWarning",
     "Evidence",
     "Exponential",
+    "FitCheck",
     "Gamma",
     "Hypothesis",
     "Langevin",
@@ -50,6 +53,7 @@ __all__ = [
     "Trajectories",
     "Uniform",
     "__version__",
+    "check_fit",
     "compare",
     "data_scales",
     "diagnose",

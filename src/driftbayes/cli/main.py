@@ -12,6 +12,7 @@ from typing import TextIO
 
 from driftbayes._version import __version__
 from driftbayes.cli import (
+    check,
     compare,
     diagnose,
     info,
@@ -27,7 +28,7 @@ from driftbayes.cli import (
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
 
 _COMMANDS = (
-    *(compare, scan, sensitivity, predict, score),
+    *(compare, scan, check, sensitivity, predict, score),
     *(simulate, turbulence, diagnose, info, models, reproduce),
 )
 

@@ -134,6 +134,9 @@ def _gaussian_draws(
     """Draws from Laplace's Gaussian; in natural parameters those outside the prior are redrawn."""
     names = hypothesis.names
     mode = np.array([record.map[name] for name in names])
+    if not (np.isfinite(mode).all() and np.isfinite(record.posterior_cov).all()):
+        msg = f"no draws from Laplace's Gaussian of {record.hypothesis}: {record.status.advice}"
+        raise DriftbayesError(msg)
     signed = np.array(hypothesis.signed)
     if record.coords == "log":
         sd = np.array([record.log_sd[name] for name in names])

@@ -10,6 +10,7 @@ from driftbayes.likelihood.channels import (
     channel_steps_terms,
 )
 from driftbayes.likelihood.dense import dense_steps_terms, dense_terms
+from driftbayes.likelihood.generate import kalman_displacements, toeplitz_displacements
 from driftbayes.likelihood.kalman import PaddedSteps, kalman_innovations, kalman_terms
 from driftbayes.likelihood.moments import MEMORY, SecondMoments, moments_terms, second_moments
 from driftbayes.likelihood.per_trajectory import (
@@ -38,10 +39,12 @@ __all__ = [
     "dense_steps_terms",
     "dense_terms",
     "durbin_levinson",
+    "kalman_displacements",
     "kalman_innovations",
     "kalman_terms",
     "moments_terms",
     "second_moments",
+    "toeplitz_displacements",
     "trajectory_pieces",
     "trajectory_terms",
 ]

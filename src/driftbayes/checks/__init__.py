@@ -1,0 +1,5 @@
+"""The touchstone: does a fitted model explain the data at all, not only better than another?"""
+
+from driftbayes.checks.check import FitCheck, ModelCheck, check_fit
+
+__all__ = ["FitCheck", "ModelCheck", "check_fit"]

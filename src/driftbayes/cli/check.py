@@ -1,0 +1,143 @@
+"""Whether a fitted model explains the data at all: data against replicas drawn from it."""
+
+__all__ = ["add_parser", "run"]
+
+import argparse
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from driftbayes.cli import _console, _options
+from driftbayes.cli.predict import parse_tau
+from driftbayes.errors import DriftbayesError
+
+if TYPE_CHECKING:
+    from driftbayes.checks import FitCheck
+
+_FORMATS = (".png", ".pdf", ".svg")
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the parser."""
+    parser = subparsers.add_parser("check", help=__doc__, description=__doc__, allow_abbrev=False)
+    _options.add_reading(parser)
+    parser.add_argument(
+        "--tau",
+        required=True,
+        help="sampling time, a multiple of the recording interval; 'all' for irregular times",
+    )
+    parser.add_argument(
+        "--replicas",
+        type=int,
+        default=500,
+        metavar="N",
+        help="data sets drawn from each model (default: 500)",
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FIGURE", help="draw data and replicas: PNG, PDF, SVG"
+    )
+    _options.add_data(parser)
+    _options.add_inference(parser)
+    _options.add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, fit, check, print, draw."""
+    from driftbayes.cli._jax import prepare_jax
+
+    tau = parse_tau(args.tau)
+    _options.check_seed(args.seed)
+    _check_figure(args.output)
+    prior_probabilities = _options.model_prior(args)
+    trajectories = _options.read(args)
+    prepare_jax()
+    from driftbayes.checks import check_fit
+    from driftbayes.sampling import displacements
+
+    data = displacements(trajectories, tau, n_tau=args.n_tau, windows=args.windows, gaps=args.gaps)
+    setup = _options.setup(args, trajectories)
+    _console.note(setup.note)
+    with _console.progress_bar() as progress:
+        result = check_fit(
+            setup.hypotheses,
+            data,
+            n_replicas=args.replicas,
+            seed=args.seed,
+            method=args.method,
+            coords=args.coords,
+            prior_probabilities=prior_probabilities,
+            progress=progress,
+        )
+    if args.output is not None:
+        _draw(result, args.output)
+        _console.note(f"wrote {args.output}")
+    if args.json:
+        about = {"priors_from_data": setup.from_data, "warnings": _warnings(result)}
+        _console.print_json({**result.to_json(), **about})
+        return 0
+    _print_check(result)
+    return 0
+
+
+def _print_check(result: "FitCheck") -> None:
+    """A p-value for each quantity and model, and the verdict."""
+    about = result.comparison
+    first = next(iter(result.models.values()))
+    rows = [
+        [
+            q.words.removeprefix("the "),
+            *(f"{m.p_values[q.name]:.2g}" for m in result.models.values()),
+        ]
+        for q in first.quantities
+    ]
+    rows.append(["all of these", *(f"{one.p_value:.2g}" for one in result.models.values())])
+    at = f"{about.tau:g} {about.time_unit}".rstrip()
+    title = (
+        f"p-values of {about.n_particles} trajectories at tau = {at} among {first.n_replicas} "
+        "replicas of each model; small ones speak against it"
+    )
+    _console.print_table(title, ["quantity", *result.models], rows)
+    for text in _warnings(result):
+        print(f"warning: {text}")
+    print(result.verdict)
+    for name, one in result.models.items():
+        if name != about.best:
+            print(f"{name}: {one.verdict}")
+
+
+def _warnings(result: "FitCheck") -> list[str]:
+    evidences = result.comparison.evidences
+    return [f"{name}: {text}" for name, e in evidences.items() for text in e.warnings]
+
+
+class _OnlyAskingError(Exception):
+    pass
+
+
+def _check_figure(path: Path | None) -> None:
+    """Refuse, before the work is done, a figure that could not be written after it."""
+    from driftbayes.io import atomic_path
+
+    if path is None:
+        return
+    if path.suffix.lower() not in _FORMATS:
+        msg = f"the figure's name must end in one of {', '.join(_FORMATS)}, got {path.name!r}"
+        raise DriftbayesError(msg)
+    with suppress(_OnlyAskingError), atomic_path(path):
+        raise _OnlyAskingError
+
+
+def _draw(result: "FitCheck", path: Path) -> None:
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    import matplotlib.pyplot as plt
+
+    from driftbayes.io import atomic_path
+    from driftbayes.plots.checks import plot_check
+
+    figure = plot_check(result)
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, dpi=200)
+    plt.close(figure)

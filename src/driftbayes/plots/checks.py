@@ -1,0 +1,107 @@
+"""Figures of a check: data as points, what replicas do as bands."""
+
+__all__ = ["plot_check", "plot_quantity"]
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.plots.scan import colour_of
+from driftbayes.plots.style import COLUMN, GUIDE, INK, journal_axes, journal_style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from driftbayes.checks import FitCheck, ModelCheck
+
+# Quantity: title, label of the upright axis.
+_TITLES = {
+    "msd": ("mean square displacement", "over median replica"),
+    "autocovariance": ("autocovariance of steps", "over the variance"),
+    "kurtosis": ("kurtosis", "3 for a Gaussian"),
+    "distribution": ("steps beyond a size", "over median replica"),
+    "particles": ("spread between particles", "mean square over all's"),
+    "innovation_shape": ("innovations: shape", "deviation, in sd"),
+    "innovation_whiteness": ("innovations: correlation", ""),
+    "innovation_particles": ("innovations: particles", "spread, 1 by chance"),
+}
+# Drawn over the median of the replicas: of numbers over decades differences would not be seen.
+_RELATIVE = ("msd", "distribution")
+
+
+def plot_quantity(check: "ModelCheck", name: str, ax: "Axes | None" = None) -> "Axes":
+    """One quantity of the data, as points, among replicas of one model.
+
+    The light band holds 95 % of the replicas, the dark one 95 % of those that would have been
+    fitted like the data: points outside the dark band speak against the model.
+
+    Args:
+        check: The check of one model.
+        name: Name of the quantity.
+        ax: Where to draw.
+    """
+    known = {quantity.name: quantity for quantity in check.quantities}
+    if name not in known:
+        msg = f"there is no quantity {name!r} in this check; there are {', '.join(known)}"
+        raise DriftbayesError(msg)
+    with journal_style():
+        ax = journal_axes(ax)
+        quantity, one = known[name], check.deviations[name]
+        observed, band, fitted, at = one.observed, one.band, one.fitted_band, quantity.at
+        if name in _RELATIVE:
+            unit = np.where(band[1] == 0, 1.0, band[1])
+            observed, band, fitted = observed / unit, band / unit, fitted / unit
+        elif name == "autocovariance":
+            variance = check.deviations["msd"].band[1][0]
+            observed, band, fitted = observed / variance, band / variance, fitted / variance
+        elif name == "innovation_shape":
+            # Two numbers of different kinds: both in units of the band's half width.
+            half = np.maximum(0.5 * (fitted[2] - fitted[0]) / 1.96, np.finfo(float).tiny)
+            centre = fitted[1]
+            observed, band, fitted = ((v - centre) / half for v in (observed, band, fitted))
+        colour = colour_of(check.model)
+        is_curve = name not in ("innovation_shape", "innovation_particles")
+        if is_curve:
+            ax.fill_between(at, band[0], band[2], color=colour, alpha=0.18, lw=0)
+            ax.fill_between(at, fitted[0], fitted[2], color=colour, alpha=0.4, lw=0)
+            ax.plot(at, observed, color=INK, marker="o", ms=2.6, lw=0.6, zorder=3)
+            ax.set_xlabel(quantity.about)
+        else:
+            places = np.arange(len(at))
+            for bounds, alpha, width in ((band, 0.18, 14), (fitted, 0.4, 8)):
+                ax.vlines(places, bounds[0], bounds[2], color=colour, alpha=alpha, lw=width)
+            ax.plot(places, observed, color=INK, marker="o", ms=2.6, ls="", zorder=3)
+            ax.set_xlim(-0.6, len(at) - 0.4)
+            ax.set_xticks(places, quantity.about.split(", "))
+        if name in ("autocovariance", "innovation_whiteness", "innovation_shape"):
+            ax.axhline(0, color=GUIDE, lw=0.6, zorder=0)
+        if name in _RELATIVE:
+            ax.axhline(1, color=GUIDE, lw=0.6, zorder=0)
+        ax.set_ylabel(_TITLES[name][1])
+        failed = quantity in check.unexplained
+        weight = "bold" if failed else "normal"
+        ax.set_title(f"{_TITLES[name][0]}\n{check.p_text(name)}", fontweight=weight)
+    return ax
+
+
+def plot_check(result: "FitCheck") -> "Figure":
+    """All quantities of all models: two rows of panels for each model."""
+    import matplotlib.pyplot as plt
+
+    with journal_style():
+        height = 2 * 0.86 * COLUMN[1] * len(result.models)
+        figure = plt.figure(figsize=(2.6 * COLUMN[0], height), layout="constrained")
+        parts = figure.subfigures(len(result.models), 1, squeeze=False)[:, 0]
+        for part, (model, check) in zip(parts, result.models.items(), strict=True):
+            bands = f"points: data; light: 95 % of {check.n_replicas} replicas; dark: at equal fit"
+            part.suptitle(f"{model}   ({bands})", color=colour_of(model))
+            names = [quantity.name for quantity in check.quantities]
+            panels = np.ravel(part.subplots(2, -(-len(names) // 2)))
+            for ax, name in zip(panels, names, strict=False):
+                ax.tick_params(which="both", direction="in", top=True, right=True, width=0.6)
+                plot_quantity(check, name, ax)
+            for ax in panels[len(names) :]:
+                ax.set_visible(False)
+    return figure

@@ -1,0 +1,135 @@
+"""Replicas and innovations: each undoes the other, and second moments are the model's."""
+
+from dataclasses import replace
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from touchstone import LANGEVIN, gappy_data, langevin_data
+
+from driftbayes.checks.innovations import Engine, Layout, Whitener, coloured
+from driftbayes.checks.replicas import Replicator
+from driftbayes.errors import DriftbayesError
+from driftbayes.inference import Hypothesis, PosteriorDraws, evidence
+from driftbayes.likelihood import PaddedSteps
+from driftbayes.models import MODELS, Langevin, model_named
+from driftbayes.priors import Exponential
+
+THETA = np.array([0.7, 1.3])
+UNIT = Exponential(mean=1.0)
+
+
+def noisy(data, sd):
+    n_positions = int((data.row_sizes + 1).sum())
+    return replace(data, position_sd=np.full(n_positions, sd))
+
+
+def made_draws(hypothesis, values, n):
+    """Draws that are all alike, with no inference behind them."""
+    theta = np.tile(np.asarray(values, dtype=float), (n, 1))
+    record = evidence(LANGEVIN, langevin_data(), method="laplace")
+    return PosteriorDraws(hypothesis, theta, np.zeros(n), record, 0)
+
+
+CASES = {
+    "regular": lambda: langevin_data(),
+    "ragged": lambda: gappy_data("split"),
+    "irregular": lambda: gappy_data("keep"),
+    "noisy": lambda: noisy(gappy_data("keep"), 0.3),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_whitening_undoes_colouring(case):
+    layout = Layout(CASES[case]())
+    kicks = np.random.default_rng(3).standard_normal((layout.n_runs, layout.n_steps, 2))
+    model = Langevin(gamma=0.7, k=1.3)
+    dx = np.asarray(coloured(model, Engine.of(Langevin, layout), jnp.asarray(kicks)))
+    valid = layout.valid[..., None]
+    white = Whitener(LANGEVIN, THETA, layout)(dx[None] * valid)[0]
+    assert_allclose(white, kicks * valid, atol=1e-10)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_innovations_square_to_the_likelihood(case):
+    data = CASES[case]()
+    layout = Layout(data)
+    white = Whitener(LANGEVIN, THETA, layout)(layout.pad(data.dx)[None])
+    model = Langevin(gamma=0.7, k=1.3)
+    terms = model.terms(PaddedSteps.from_displacements(data))
+    assert_allclose(np.sum(white**2), terms.quadratic, rtol=1e-9)
+
+
+def test_filters_and_state_space_colour_alike():
+    data = langevin_data()
+    layout = Layout(data)
+    kicks = jnp.asarray(np.random.default_rng(3).standard_normal((20, 10, 2)))
+    model = Langevin(gamma=0.7, k=1.3)
+    filters = Engine.of(Langevin, layout)
+    kalman = Engine(PaddedSteps.from_displacements(data), filters.tau, 10, 20)
+    assert filters.steps is None
+    assert_allclose(coloured(model, filters, kicks), coloured(model, kalman, kicks), atol=1e-12)
+
+
+def test_replicas_depend_on_seed_and_number_alone():
+    layout = Layout(langevin_data())
+    few, many = (Replicator(made_draws(LANGEVIN, THETA, n), layout, 5) for n in (2, 4))
+    assert_array_equal(few(1), many(1))
+    other = Replicator(made_draws(LANGEVIN, THETA, 2), layout, 6)
+    assert np.all(few(1) != few(0))
+    assert np.all(few(1) != other(1))
+
+
+def hypothesis_of(name):
+    family = model_named(name, MODELS)
+    return Hypothesis(family, **dict.fromkeys(family.parameters, UNIT))
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("brownian+noise", {"kappa": 1.0, "sigma": 0.4}),
+        ("langevin+anisotropic", {"gamma": 1.0, "k": 1.0, "h1": 0.5, "h2": 0.3}),
+        ("brownian+scatter", {"kappa": 1.0, "scatter": 0.3}),
+        ("brownian+student", {"kappa": 1.0, "tail": 0.1}),
+        ("brownian*2", {"kappa": 1.0, "ratio_2": 0.1, "share_2": 0.5}),
+    ],
+)
+@pytest.mark.parametrize("gaps", ["split", "keep"])
+def test_replicas_have_the_variance_of_the_model(name, values, gaps):
+    hypothesis = hypothesis_of(name)
+    theta = [values[parameter] for parameter in hypothesis.names]
+    layout = Layout(gappy_data(gaps))
+    n = 100
+    replicate = Replicator(made_draws(hypothesis, theta, n), layout, 1)
+    dx = np.stack([replicate(r) for r in range(n)])
+    model = hypothesis.at(jnp.asarray(theta))
+    # By the mean square displacement over each step's own duration, which the noise adds to.
+    expected = np.asarray(model.mean_square_displacement(jnp.asarray(layout.interval)))
+    expected = expected + 2 * float(model.fix_variance())
+    if "scatter" in values:
+        a = values["scatter"] ** -2
+        expected = expected * a / (a - 1)
+    if "h1" in values:
+        expected = expected * 0.5 * np.trace(np.asarray(model.shape_tensor()))
+    ratio = np.sum(dx**2, axis=(1, 2, 3)) / (2 * np.sum(expected[layout.valid]))
+    assert abs(ratio.mean() - 1) < 4 * ratio.std() / np.sqrt(n)
+
+
+def test_the_flow_of_replicas_is_the_one_observed():
+    data = gappy_data("keep")
+    drift = np.array([3.0, -2.0])
+    carried = replace(data, dx=data.dx + data.interval[:, None] * drift)
+    hypothesis = Hypothesis(model_named("brownian+mean", MODELS), kappa=UNIT, flow=UNIT)
+    layout = Layout(carried)
+    replicate = Replicator(made_draws(hypothesis, [1.0, 5.0], 50), layout, 1)
+    flows = [replicate(r).sum(axis=(0, 1)) / data.interval.sum() for r in range(50)]
+    own = carried.dx.sum(axis=0) / data.interval.sum()
+    assert_allclose(np.mean(flows, axis=0), own, atol=4 * np.std(flows) / np.sqrt(50) + 0.02)
+
+
+def test_a_model_without_state_space_is_refused_for_irregular_times():
+    layout = Layout(gappy_data("keep"))
+    with pytest.raises(DriftbayesError, match="fractional has no state-space form, without which"):
+        Engine.of(MODELS["fractional"], layout)
