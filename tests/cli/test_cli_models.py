@@ -9,7 +9,8 @@ def test_json_lists_every_model_with_its_parameters(ask):
     assert set(answer.json) == set(MODELS)
     for name, model in MODELS.items():
         found = answer.json[name]
-        assert set(found) == {"summary", "limit", "scale_parameter", "parameters"}
+        expected = {"summary", "limit", "scale_parameter", "state_space", "parameters"}
+        assert set(found) == expected
         assert found["summary"] == model.summary
         assert found["scale_parameter"] in found["parameters"]
         assert list(found["parameters"]) == list(model.parameters)
