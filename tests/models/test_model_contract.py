@@ -316,7 +316,8 @@ def test_gradient_is_that_of_finite_differences(family, draw):
         at = {
             n: float(
                 log_likelihood(
-                    eqx.tree_at(lambda m: getattr(m, name), model, value + n * step), data
+                    eqx.tree_at(lambda m, name=name: getattr(m, name), model, value + n * step),
+                    data,
                 )
             )
             for n in (-2, -1, 1, 2)
