@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from desk import PRIORS
 
+from driftbayes.models import MODELS
+
 HEAD = "id,time,x,y\n"
 GOOD = HEAD + "".join(
     f"{name},{0.5 * i:g},{np.cos(i + len(name)):.3f},{np.sin(2 * i):.3f}\n"
@@ -160,7 +162,7 @@ FILES = {
     "unknown model": (
         GOOD,
         ("--models", "brownian,levy"),
-        "unknown model 'levy'; known are brownian, langevin",
+        f"unknown model 'levy'; known are {', '.join(MODELS)}",
     ),
     "model named twice": (
         GOOD,
@@ -170,7 +172,7 @@ FILES = {
     "no model": (
         GOOD,
         ("--models", ","),
-        "expected at least one model; known are brownian, langevin",
+        f"expected at least one model; known are {', '.join(MODELS)}",
     ),
     "half of the scales": (
         GOOD,

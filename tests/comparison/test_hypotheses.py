@@ -76,8 +76,8 @@ def test_every_known_model_can_be_asked_for():
 @pytest.mark.parametrize(
     ("names", "options", "message"),
     [
-        (["ballistic"], {}, "unknown model 'ballistic'; known are brownian, langevin"),
-        ([], {}, "expected at least one model; known are brownian, langevin"),
+        (["ballistic"], {}, f"unknown model 'ballistic'; known are {', '.join(MODELS)}"),
+        ([], {}, f"expected at least one model; known are {', '.join(MODELS)}"),
         (["brownian", "brownian"], {}, "model 'brownian' is named twice; name it once"),
         (BOTH, {"u_rms": 1.0}, "u_rms and timescale go together: give both or neither"),
         (BOTH, {"timescale": 1.0}, "u_rms and timescale go together: give both or neither"),

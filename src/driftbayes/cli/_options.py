@@ -83,7 +83,10 @@ def add_inference(parser: argparse.ArgumentParser) -> None:
     """Models, priors and method."""
     group = parser.add_argument_group("models and priors")
     group.add_argument(
-        "--models", default="brownian,langevin", metavar="NAME,...", help="(default: %(default)s)"
+        "--models",
+        default="brownian,langevin",
+        metavar="NAME,...",
+        help="models with options, see `driftbayes models`, or all (default: %(default)s)",
     )
     group.add_argument(
         "--prior",
@@ -194,7 +197,12 @@ def model_prior(args: argparse.Namespace) -> list[float] | None:
 
 
 def _model_names(args: argparse.Namespace) -> list[str]:
-    return [name.strip() for name in args.models.split(",") if name.strip()]
+    names = [name.strip() for name in args.models.split(",") if name.strip()]
+    if names != ["all"]:
+        return names
+    from driftbayes.models import MODELS
+
+    return list(MODELS)
 
 
 class _OnlyAskingError(Exception):

@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 def print_comparison(result: "Comparison") -> None:
     """The comparison as tables and a sentence, on stdout."""
-    from driftbayes.models import MODELS
+    from driftbayes.models import MODELS, model_named
 
     unit = f" {result.time_unit}" if result.time_unit else ""
     rows = []
@@ -95,7 +95,9 @@ def print_comparison(result: "Comparison") -> None:
     _console.print_table(title, columns, rows)
     parameters = []
     for name, e in result.evidences.items():
-        for parameter, about in MODELS[name].parameters.items():
+        about_all = model_named(name, MODELS, result.n_dim).parameters
+        for parameter in e.map:
+            about = about_all[parameter]
             low, high = e.posterior_quantiles[parameter][[0, -1]]
             parameters.append(
                 [
@@ -109,7 +111,11 @@ def print_comparison(result: "Comparison") -> None:
             )
     columns = ["parameter", "unit", "MAP", "posterior mean ± sd", "95 %", "prior"]
     _console.print_table("Var(Δx_i) = 2κτ per axis", columns, parameters, left=2)
-    for pair, log_k in result.log_bayes_factors.items():
+    for name, e in result.evidences.items():
+        if e.derived:
+            text = ", ".join(f"{key} = {value:.5g}" for key, value in e.derived.items())
+            print(f"{name}, at the posterior mode: {text}")
+    for pair, log_k in _chosen_pairs(result).items():
         print(f"ln K({pair}) = {log_k:.4f}{_error_bar(result.log_bayes_factor_errs[pair])}")
     if result.sensitivity and result.log_bayes_factors:
         pairs = list(result.log_bayes_factors)
@@ -126,6 +132,14 @@ def print_comparison(result: "Comparison") -> None:
         for warning in e.warnings:
             print(f"warning: {e.hypothesis}: {warning}")
     print(f"verdict: {result.verdict}")
+
+
+def _chosen_pairs(result: "Comparison") -> dict[str, float]:
+    """All pairs of up to three models; of more, those with the best."""
+    pairs = result.log_bayes_factors
+    if len(result.evidences) <= 3:
+        return pairs
+    return {pair: value for pair, value in pairs.items() if result.best in pair.split(":")}
 
 
 def _error_bar(error: float) -> str:

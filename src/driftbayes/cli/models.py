@@ -16,12 +16,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """List the models."""
-    from driftbayes.models import MODELS
+    from driftbayes.models import MODELS, OPTIONS
 
     if args.json:
         _console.print_json(
             {
                 name: {
+                    "state_space": model.has_state_space,
                     "summary": model.summary,
                     "limit": model.limit,
                     "scale_parameter": model.scale_parameter,
@@ -46,4 +47,8 @@ def run(args: argparse.Namespace) -> int:
     _console.print_table("Models", ["model", "parameter", "", "unit", "meaning"], rows, left=5)
     for name, model in MODELS.items():
         print(f"{name}: {model.summary}; simpler neighbour: {model.limit}")
+    print("\nOptions, after plus signs, for example langevin+noise+mean:")
+    for option, meaning in OPTIONS.items():
+        print(f"  +{option}: {meaning}")
+    print("  *N: N classes of particles, for example brownian*2")
     return 0

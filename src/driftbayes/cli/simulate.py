@@ -9,7 +9,17 @@ from driftbayes.cli import _console, _options
 from driftbayes.errors import DriftbayesError
 
 # Known here so that --help need not import the models; a test compares the two.
-PARAMETERS = {"brownian": ("kappa",), "langevin": ("gamma", "k")}
+PARAMETERS = {
+    "brownian": ("kappa",),
+    "langevin": ("gamma", "k"),
+    "fractional": ("hurst", "kappa", "reference"),
+    "confined_brownian": ("well", "kappa"),
+    "second_order": ("gamma", "accel", "k"),
+    "matern": ("gamma", "smoothness", "k"),
+    "oscillating": ("gamma", "omega", "k"),
+    "confined": ("gamma", "well", "k"),
+    "two_scale": ("gamma", "ratio", "share", "k"),
+}
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

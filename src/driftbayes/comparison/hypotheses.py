@@ -43,7 +43,7 @@ def make_hypotheses(
     meant for a first look, and the note says so.
 
     Args:
-        names: Names of models, with options: see `model_named`; "all" for all plain ones.
+        names: Names of models, with options: see `model_named`.
         trajectories: Where to take scales from if they are not given.
         priors: Priors by parameter name.
         u_rms: Root mean square speed.
@@ -52,8 +52,6 @@ def make_hypotheses(
     if not names:
         msg = f"expected at least one model; known are {', '.join(MODELS)}"
         raise DriftbayesError(msg)
-    if list(names) == ["all"]:
-        names = list(MODELS)
     n_dim = 2 if trajectories is None else trajectories.n_dim
     models = [model_named(name, MODELS, n_dim) for name in names]
     twice = [name for name in names if list(names).count(name) > 1]

@@ -49,6 +49,7 @@ class Evidence:
         seed: Of a method that draws random numbers; None for others.
         n_evaluations: Evaluations of the likelihood by such a method, gradients counted as one.
         diagnostics: Named numbers by which to judge such a method, for example "pareto_k".
+        derived: What follows from θ* and the data, for example the mean flow, by name.
         draws: Some equally likely draws of θ, (draw, parameter), if the method gives any.
     """
 
@@ -75,6 +76,7 @@ class Evidence:
     seed: int | None = None
     n_evaluations: int | None = None
     diagnostics: Mapping[str, float] = field(default_factory=dict)
+    derived: Mapping[str, float] = field(default_factory=dict)
     draws: FloatArray | None = None
 
     @property
@@ -108,6 +110,7 @@ class Evidence:
                 for name, values in self.posterior_quantiles.items()
             },
             "contraction": {name: _finite(value) for name, value in self.contraction.items()},
+            "derived": {name: _finite(value) for name, value in self.derived.items()},
             "priors": dict(self.priors),
             "status": self.status.value,
             "warnings": list(self.warnings),

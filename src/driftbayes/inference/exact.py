@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch, run_batch
+from driftbayes.inference.derived import derived_at
 from driftbayes.inference.evidence import Evidence, unidentified
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.joint import LogJoint, whole_scale
@@ -214,6 +215,9 @@ def _records(hypotheses: Sequence[Hypothesis], data: Batch, solution: _Solution)
             tau=data.tau(i),
             data_fingerprint=data.fingerprint(i),
             priors=descriptions[min(i, len(descriptions) - 1)],
+            derived=derived_at(
+                hypotheses[min(i, len(hypotheses) - 1)], data, i, solution.theta_map[i]
+            ),
         )
 
     return [record(i) for i in range(len(solution.error))]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch, run_batch
+from driftbayes.inference.derived import derived_at
 from driftbayes.inference.evidence import QUANTILES, Evidence, unidentified
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.joint import LogJoint
@@ -203,6 +204,7 @@ def _record(
         tau=data.tau(index),
         data_fingerprint=data.fingerprint(index),
         priors=priors,
+        derived=derived_at(hypothesis, data, index, theta),
     )
 
 

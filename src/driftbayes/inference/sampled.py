@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch, run_batch
+from driftbayes.inference.derived import derived_at
 from driftbayes.inference.estimate import Estimate
 from driftbayes.inference.evidence import QUANTILES, Evidence, unidentified
 from driftbayes.inference.hypothesis import Hypothesis
@@ -223,6 +224,7 @@ def _record(
         tau=data.tau(index),
         data_fingerprint=data.fingerprint(index),
         priors=hypothesis.describe(),
+        derived=derived_at(hypothesis, data, index, start.theta_map[index]),
         seed=seed,
         n_evaluations=estimate.n_evaluations,
         diagnostics=dict(estimate.diagnostics),

@@ -91,8 +91,7 @@ def trajectory_terms(
 ) -> GaussianTerms:
     """Gaussian terms of each trajectory under one model."""
     if isinstance(data.pieces, SecondMoments):
-        lags = jnp.arange(data.pieces.forms.shape[-1], dtype=data.tau.dtype)
-        autocovariance = model.increment_autocovariance(lags, data.tau)
+        autocovariance = model.first_autocovariances(data.pieces.forms.shape[-1], data.tau)
         terms = jax.vmap(lambda piece: moments_terms(autocovariance, piece))(data.pieces)
     else:
         steps = data.pieces
@@ -115,10 +114,8 @@ def trajectory_terms(
 class GaussianModel(Protocol):
     """What the engines ask of a model; `AbstractModel` has it all."""
 
-    def increment_autocovariance(
-        self, lags: Float[Array, " lag"], tau: Scalar
-    ) -> Float[Array, " lag"]:
-        """Covariance of two displacements that start `lags` steps apart."""
+    def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
+        """Covariances of two displacements that start 0, 1, 2, ... steps apart."""
         ...
 
     def transition(
@@ -174,9 +171,8 @@ def _log_likelihoods(
     def one(model: GaussianModel) -> Float[Array, " piece"]:
         if isinstance(pieces, SecondMoments):
             tau = jnp.asarray(pieces.tau)[0]
-            lags = jnp.arange(pieces.forms.shape[-1], dtype=tau.dtype)
             # Once for all pieces.
-            autocovariance = model.increment_autocovariance(lags, tau)
+            autocovariance = model.first_autocovariances(pieces.forms.shape[-1], tau)
             return jax.vmap(lambda piece: moments_terms(autocovariance, piece).log_likelihood())(
                 pieces
             )

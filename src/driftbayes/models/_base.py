@@ -99,6 +99,10 @@ class AbstractModel(eqx.Module):
     ) -> Float[Array, " lag"]:
         """Covariance, per axis, of two displacements over tau that start `lags` steps apart."""
 
+    def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
+        """The former at lags 0, 1, 2, ...; a model may know a shorter way to all of them."""
+        return self.increment_autocovariance(jnp.arange(n_lags, dtype=tau.dtype), tau)
+
     def transition(
         self, interval: Scalar
     ) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
@@ -162,6 +166,10 @@ class AbstractModel(eqx.Module):
         """Inverse of the tensor of unit determinant by which the axes' covariances differ."""
         return jnp.eye(n_dim)
 
+    def derived(self, data: Data) -> dict[str, Scalar]:
+        """What follows from the parameters and the data, by name; of a plain model, nothing."""
+        return {}
+
     def log_density(self, data: Data) -> Scalar:
         r"""$\ln p(\Delta\mathcal{X}_\tau \mid \theta)$ of data prepared for this model."""
         return self.terms(data).log_likelihood()
@@ -180,6 +188,8 @@ class AbstractModel(eqx.Module):
             msg = f"{self.name} takes no noise_sd; add the option +noise to the model, if it can be"
             raise DriftbayesError(msg)
         if isinstance(data, Displacements):
+            if engine == "kalman" and not self.has_state_space:
+                raise DriftbayesError(self._no_state_space())
             if engine == "auto" and noise_sd is not None:
                 engine = "kalman" if self.has_state_space else "dense"
             data = prepare(data, self.needs(), engine=engine)
@@ -200,9 +210,7 @@ class AbstractModel(eqx.Module):
         return Needs(cls.name, cls.kind, cls.has_state_space, cls.memory, cls.exact_positions)
 
     def _autocovariance(self, data: SecondMoments | ChannelMoments) -> Float[Array, " step"]:
-        tau = jnp.asarray(data.tau)
-        lags = jnp.arange(data.forms.shape[-1], dtype=tau.dtype)
-        return self.increment_autocovariance(lags, tau)
+        return self.first_autocovariances(data.forms.shape[-1], jnp.asarray(data.tau))
 
     def simulate(
         self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike

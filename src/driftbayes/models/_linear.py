@@ -64,6 +64,17 @@ class AbstractLinearModel(AbstractModel):
         variance = self.mean_square_displacement(tau)
         return jnp.where(lags == 0, variance, jax.vmap(apart)(lags))
 
+    def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
+        """Each lag from the one before by one step: one exponential serves all."""
+        rates, _, stationary = self.dynamics()
+        change, step, _ = exponential_integrals(rates * tau)
+
+        def later(reach: Array, _: None) -> tuple[Array, Scalar]:
+            return reach + change @ reach, tau**2 * (step[0] @ reach)
+
+        _, apart = jax.lax.scan(later, step @ stationary[:, 0], None, length=n_lags - 1)
+        return jnp.concatenate([self.mean_square_displacement(tau)[None], apart])
+
     def transition(
         self, interval: Scalar
     ) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:

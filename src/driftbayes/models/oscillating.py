@@ -28,6 +28,9 @@ class OscillatingLangevin(AbstractLinearModel):
     alone; for particles whose sense of rotation is unknown only the dependence between axes is
     neglected.
 
+    A turning that lasts long is seen ever better: in long regular runs each step is predicted
+    from all before it.
+
     Args:
         gamma: Rate at which the velocity loses its memory $\gamma > 0$, in 1/time.
         omega: Rate of rotation $\Omega > 0$, in radians per time.
@@ -48,6 +51,7 @@ class OscillatingLangevin(AbstractLinearModel):
     }
     scale_parameter: ClassVar[str] = "k"
     limit: ClassVar[str] = "langevin, as omega → 0"
+    memory: ClassVar[int | None] = None
 
     def dynamics(self) -> Dynamics:
         """A velocity and its partner, each turning into the other."""

@@ -1,9 +1,10 @@
-"""Are the model probabilities honest? Data from the prior predictive, judged by exact evidence."""
+"""Are probabilities and posteriors honest? Data from the prior predictive, judged by a method."""
 
 __all__ = ["Calibration", "run_calibration", "write_calibration"]
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
+from scipy.special import chdtrc
 
 from driftbayes._version import __version__
-from driftbayes.inference import Batch, Hypothesis, Method, evidence_batch
+from driftbayes.errors import Status
+from driftbayes.inference import QUANTILES, Batch, Hypothesis, Method, evidence_batch
 from driftbayes.models import Brownian, Langevin
 from driftbayes.priors import Exponential
 from driftbayes.reproduce.folder import make_folder, write_figure, write_json
@@ -22,7 +25,12 @@ from driftbayes.typing import FloatArray
 
 # Small data, so that the verdict is often uncertain: certain ones would calibrate nothing.
 N_PARTICLES, N_STEPS, N_DIM, TAU = 2, 4, 1, 1.0
+# Data sets of one call share random numbers in some samplers, and those of another call do not: few
+# in each keep the errors independent, and the draws in memory few.
+_CHUNKS: dict[str, int] = {"laplace_is": 100, "bridge": 100, "smc": 20, "nested": 1}
 _CHUNK = 2000
+# Posterior probability of each interval between quantiles.
+SHARES = np.diff([0.0, *QUANTILES, 1.0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,18 +39,26 @@ class Calibration:
 
     If data come from each model equally often, with parameters from their priors, then the mean of
     p(Langevin | D) must be ½, and among data sets given probability p a share p must be Langevin's.
+    Likewise the true parameter must lie below its posterior's q-quantile in a share q of data sets.
 
     Args:
         probability: p(Langevin | D) of each data set.
         is_langevin: Whether the data set came from the Langevin model.
         method: Method of the evidences.
-        seed: Seed of the data.
+        seed: Seed of the data and of a method that samples.
+        ranks: For each parameter of the true model, "model.parameter", the number of data sets with
+            the truth in each of the six intervals between the posterior's quantiles.
+        n_doubtful: Data sets for which the method gave a status other than ok.
+        n_failed: Data sets for which it gave no number; they are left out of the rest.
     """
 
     probability: FloatArray
     is_langevin: np.ndarray
     method: str
     seed: int
+    ranks: Mapping[str, np.ndarray] = field(default_factory=dict)
+    n_doubtful: int = 0
+    n_failed: int = 0
 
     @property
     def mean(self) -> tuple[float, float]:
@@ -72,10 +88,43 @@ class Calibration:
         deviation = (bins["observed"] - bins["predicted"]) / bins["error"]
         return float(np.sum(deviation**2)), len(deviation)
 
+    def rank_chi_square(self, name: str) -> tuple[float, float]:
+        """χ² of the counts of a parameter, five degrees of freedom, and the chance of a larger."""
+        counts = self.ranks[name]
+        expected = SHARES * counts.sum()
+        value = float(np.sum((counts - expected) ** 2 / expected))
+        return value, float(chdtrc(len(SHARES) - 1, value))
+
+    def sentences(self) -> list[str]:
+        """The result in words."""
+        mean, error = self.mean
+        chi_square, n_bins = self.chi_square()
+        lines = [
+            f"mean probability of Langevin {mean:.4f} ± {error:.4f}, where 0.5 is right",
+            f"reliability: chi-square {chi_square:.1f} in {n_bins} bins, chance of a larger one "
+            f"{chdtrc(n_bins, chi_square):.2g}",
+        ]
+        for name in self.ranks:
+            value, chance = self.rank_chi_square(name)
+            lines.append(
+                f"true {name} among its posterior's quantiles: chi-square {value:.1f} for 5 "
+                f"degrees of freedom, chance of a larger one {chance:.2g}"
+            )
+        if self.n_doubtful or self.n_failed:
+            lines.append(
+                f"the method was in doubt on {self.n_doubtful} data sets and failed on "
+                f"{self.n_failed}, which are left out"
+            )
+        return lines
+
     def to_json(self) -> dict[str, Any]:
         """The result as plain numbers."""
         mean, error = self.mean
         chi_square, n_bins = self.chi_square()
+        ranks = {}
+        for name, counts in self.ranks.items():
+            value, chance = self.rank_chi_square(name)
+            ranks[name] = {"counts": counts.tolist(), "chi_square": value, "p_value": chance}
         return {
             "driftbayes_version": __version__,
             "method": self.method,
@@ -85,6 +134,11 @@ class Calibration:
             "mean_probability_err": error,
             "chi_square": chi_square,
             "n_bins": n_bins,
+            "p_value": float(chdtrc(n_bins, chi_square)),
+            "n_doubtful": self.n_doubtful,
+            "n_failed": self.n_failed,
+            "rank_shares": SHARES.tolist(),
+            "ranks": ranks,
             "reliability": {name: v.tolist() for name, v in self.reliability().items()},
         }
 
@@ -96,51 +150,83 @@ def run_calibration(
     method: Method = "auto",
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Calibration:
-    """Simulate from both models, parameters from Exp(1) priors, and compare on each data set."""
+    """Simulate from both models, parameters from Exp(1) priors, and compare on each data set.
+
+    Args:
+        n_per_model: Data sets from each model.
+        seed: Of the data, and of a method that samples.
+        method: Of the evidences and posteriors.
+        progress: Told of what, how many are done, and of how many.
+    """
     unit = Exponential(mean=1.0)
-    brownian = Hypothesis(Brownian, kappa=unit)
-    langevin = Hypothesis(Langevin, gamma=unit, k=unit)
-    data = [
-        *_prior_predictive(brownian, jax.random.fold_in(jax.random.key(seed), 0), n_per_model),
-        *_prior_predictive(langevin, jax.random.fold_in(jax.random.key(seed), 1), n_per_model),
+    hypotheses = (Hypothesis(Brownian, kappa=unit), Hypothesis(Langevin, gamma=unit, k=unit))
+    key = jax.random.key(seed)
+    made = [
+        _prior_predictive(h, jax.random.fold_in(key, i), n_per_model)
+        for i, h in enumerate(hypotheses)
     ]
-    log_k = np.empty(len(data))
-    for low in range(0, len(data), _CHUNK):
-        # The last chunk is padded, so that one program serves all.
-        chunk = [data[min(i, len(data) - 1)] for i in range(low, low + _CHUNK)]
-        batch = Batch.stack([Batch.of(d) for d in chunk])
-        b, m = (evidence_batch([h], batch, method=method) for h in (brownian, langevin))
-        values = [x.log_evidence - y.log_evidence for x, y in zip(m, b, strict=True)]
-        log_k[low : low + _CHUNK] = values[: len(data) - low]
+    data = [d for some, _ in made for d in some]
+    log_z, is_ok = np.empty((2, len(data))), np.empty((2, len(data)), dtype=bool)
+    quantiles = [np.empty((len(data), len(h.names), len(QUANTILES))) for h in hypotheses]
+    size = _CHUNKS.get(method, _CHUNK)
+    for low in range(0, len(data), size):
+        rows = slice(low, min(low + size, len(data)))
+        batch = Batch.stack([Batch.of(d) for d in data[rows]])
+        # Random numbers of their own for each chunk.
+        chunk_seed = int(np.random.SeedSequence([seed, low]).generate_state(1)[0])
+        for i, h in enumerate(hypotheses):
+            found = evidence_batch([h], batch, method=method, seed=chunk_seed)
+            log_z[i, rows] = [e.log_evidence for e in found]
+            is_ok[i, rows] = [e.status is Status.OK for e in found]
+            quantiles[i][rows] = [[e.posterior_quantiles[p] for p in h.names] for e in found]
         if progress is not None:
-            progress("data sets", min(low + _CHUNK, len(data)), len(data))
+            progress("data sets", rows.stop, len(data))
+    log_k = log_z[1] - log_z[0]
+    use = np.isfinite(log_k)
+    ranks = {}
+    for i, h in enumerate(hypotheses):
+        own = slice(i * n_per_model, (i + 1) * n_per_model)
+        # Without a number for the evidence the quantiles may be none either.
+        place = np.sum(made[i][1][..., None] > quantiles[i][own], axis=2)[use[own]]
+        for j, name in enumerate(h.names):
+            ranks[f"{h.name}.{name}"] = np.bincount(place[:, j], minlength=len(SHARES))
     return Calibration(
-        probability=1 / (1 + np.exp(-log_k)),
-        is_langevin=np.repeat([False, True], n_per_model),
+        probability=1 / (1 + np.exp(-log_k[use])),
+        is_langevin=np.repeat([False, True], n_per_model)[use],
         method=method,
         seed=seed,
+        ranks=ranks,
+        n_doubtful=int(np.sum(~is_ok.all(axis=0))),
+        n_failed=int(np.sum(~use)),
     )
 
 
 def write_calibration(result: Calibration, directory: Path) -> list[Path]:
-    """Write the reliability curve as PNG and PDF, and its numbers as JSON."""
+    """Write reliability and ranks as PNG and PDF, and their numbers as JSON."""
     make_folder(directory)
     numbers = write_json(result.to_json(), directory / "calibration.json")
     return [numbers, *write_figure(_figure(result), directory / "calibration")]
 
 
-def _prior_predictive(hypothesis: Hypothesis, key: Array, n: int) -> list[Displacements]:
-    def one(key: Array) -> Array:
+def _prior_predictive(
+    hypothesis: Hypothesis, key: Array, n: int
+) -> tuple[list[Displacements], FloatArray]:
+    """Data sets, and the parameters that each was made with, (data set, parameter)."""
+
+    def one(key: Array) -> tuple[Array, Array]:
         key_data, *keys = jax.random.split(key, 1 + len(hypothesis.names))
         draws = [
             hypothesis.priors[p].sample(k) for p, k in zip(hypothesis.names, keys, strict=True)
         ]
-        return hypothesis.at(jnp.stack(draws)).simulate(
+        theta = jnp.stack(draws)
+        positions = hypothesis.at(theta).simulate(
             key_data, n_particles=N_PARTICLES, n_steps=N_STEPS, n_dim=N_DIM, tau=TAU
         )
+        return positions, theta
 
-    positions = np.asarray(jax.jit(jax.vmap(one))(jax.random.split(key, n)))
-    return [Displacements.from_array(dx, TAU) for dx in np.diff(positions, axis=2)]
+    positions, theta = jax.jit(jax.vmap(one))(jax.random.split(key, n))
+    steps = np.diff(np.asarray(positions), axis=2)
+    return [Displacements.from_array(dx, TAU) for dx in steps], np.asarray(theta)
 
 
 def _figure(result: Calibration) -> Any:
@@ -151,8 +237,8 @@ def _figure(result: Calibration) -> Any:
     bins = result.reliability()
     mean, error = result.mean
     with journal_style():
-        figure = Figure(figsize=(3.4, 3.2), layout="constrained")
-        ax = figure.subplots()
+        figure = Figure(figsize=(6.8, 3.2), layout="constrained")
+        ax, right = figure.subplots(1, 2)
         ax.plot([0, 1], [0, 1], color=GUIDE, lw=0.8, label="honest")
         ax.errorbar(
             bins["predicted"],
@@ -174,4 +260,34 @@ def _figure(result: Calibration) -> Any:
             ha="right",
             transform=ax.transAxes,
         )
+        _draw_ranks(right, result)
     return figure
+
+
+def _draw_ranks(ax: Any, result: Calibration) -> None:
+    from driftbayes.plots.style import COLOURS, GUIDE
+
+    places, widest = np.arange(len(SHARES)), 0.0
+    ax.axhline(1, color=GUIDE, lw=0.8)
+    for i, (name, counts) in enumerate(result.ranks.items()):
+        model, parameter = name.split(".")
+        expected = SHARES * counts.sum()
+        ratio, error = counts / expected, 2 * np.sqrt((1 - SHARES) / expected)
+        widest = max(widest, float(np.max(np.abs(ratio - 1) + error)))
+        ax.errorbar(
+            places + 0.15 * (i - 1),
+            ratio,
+            yerr=error,
+            fmt="os^"[i],
+            ms=3.5,
+            color=COLOURS[model],
+            label=f"{parameter} of {model.capitalize()} data",
+        )
+    percent = [f"{100 * q:g}" for q in (0, *QUANTILES, 1)]
+    ax.set_xticks(places, [f"{a}–{b}" for a, b in pairwise(percent)], rotation=30)
+    ax.set_xlabel("place of the truth in the posterior, %")
+    ax.set_ylabel("data sets / expected")
+    if result.ranks:
+        # Room above the points for the legend.
+        ax.set_ylim(1 - 1.1 * widest, 1 + 2 * widest)
+        ax.legend(loc="upper center")

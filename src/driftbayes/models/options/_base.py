@@ -26,6 +26,9 @@ class AbstractOption(AbstractModel):
     ) -> Float[Array, " lag"]:
         return self.base.increment_autocovariance(lags, tau)
 
+    def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
+        return self.base.first_autocovariances(n_lags, tau)
+
     def transition(
         self, interval: Scalar
     ) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:

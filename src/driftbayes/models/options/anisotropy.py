@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.jax_typing import Key, ScalarLike
+from driftbayes.jax_typing import Key, Scalar, ScalarLike
 from driftbayes.likelihood import ChannelMoments, ChannelSteps, GaussianTerms
 from driftbayes.models._base import AbstractModel, Parameter, as_parameter
 from driftbayes.models._prepare import Data, Kind
@@ -91,6 +91,14 @@ def with_anisotropy(model: type[AbstractModel], n_dim: int) -> type[AbstractMode
                 msg = f"{self.name} is for {len(basis[0])} dimensions, the data have {n_dim}"
                 raise DriftbayesError(msg)
             return self._power(-1.0)
+
+        def derived(self, data: Data) -> dict[str, Scalar]:
+            """The diffusivity tensor, and how many times it is larger one way than the other."""
+            tensor = getattr(self.base, self.scale_parameter) * self.shape_tensor()
+            n = len(tensor)
+            own = {f"K_{i + 1}{j + 1}": tensor[i, j] for i in range(n) for j in range(i, n)}
+            widths = jnp.linalg.eigvalsh(tensor)
+            return {**own, "K_max_over_min": widths[-1] / widths[0]}
 
         def changed(
             self, key: Key, positions: Float[Array, "particle position dim"], tau: ScalarLike

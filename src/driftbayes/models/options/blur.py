@@ -74,6 +74,9 @@ def with_blur(model: type[AbstractModel]) -> type[AbstractModel]:
             second = around[2:] - 2 * around[1:-1] + around[:-2]
             return 0.5 * second[: len(lags)]
 
+        def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
+            return self.increment_autocovariance(jnp.arange(n_lags, dtype=tau.dtype), tau)
+
         def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
             return self._averaged(lag) - self._averaged(jnp.zeros_like(lag))
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.jax_typing import Key, ScalarLike
+from driftbayes.jax_typing import Key, Scalar, ScalarLike
 from driftbayes.likelihood import ChannelMoments, ChannelSteps, ChannelTerms, GaussianTerms
 from driftbayes.models._base import AbstractModel, Parameter, as_parameter
 from driftbayes.models._prepare import Data, Kind
@@ -94,6 +94,16 @@ def with_mean_flow(model: type[AbstractModel]) -> type[AbstractModel]:
             precision = jnp.eye(len(inverse)) / self.flow**2 + products[-1, -1] * inverse
             covariance = jnp.linalg.inv(precision)
             return covariance @ inverse @ products[:-1, -1], covariance
+
+        def derived(self, data: Data) -> dict[str, Scalar]:
+            """The components of the flow, and their standard deviations."""
+            if not isinstance(data, ChannelMoments | ChannelSteps):
+                return self.base.derived(data)
+            mean, covariance = self.mean_flow(data)
+            sd = jnp.sqrt(jnp.diag(covariance))
+            own = {f"flow_{i + 1}": mean[i] for i in range(len(mean))}
+            own |= {f"flow_{i + 1}_sd": sd[i] for i in range(len(mean))}
+            return {**self.base.derived(data), **own}
 
         def changed(
             self, key: Key, positions: Float[Array, "particle position dim"], tau: ScalarLike

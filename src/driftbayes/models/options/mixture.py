@@ -89,6 +89,15 @@ def mixture_of(model: type[AbstractModel], n_classes: int) -> type[AbstractModel
             """Probability of each class for each trajectory."""
             return jax.nn.softmax(self.log_joint(data), axis=0)
 
+        def derived(self, data: Data) -> dict[str, Scalar]:
+            """Weight and scale of each class."""
+            weights = jnp.exp(self.log_weights)
+            out = {f"weight_{c + 1}": weights[c] for c in range(n_classes)}
+            return out | {
+                f"{scale}_{c + 1}": jnp.asarray(getattr(one, scale))
+                for c, one in enumerate(self.classes)
+            }
+
         def terms(self, data: Data, noise_variance: ScalarLike = 0.0) -> GaussianTerms:
             """Of the first class alone: enough to find a scale to start from."""
             return self.base.terms(data, noise_variance)

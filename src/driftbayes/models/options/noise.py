@@ -51,8 +51,15 @@ def with_noise(model: type[AbstractModel]) -> type[AbstractModel]:
         def increment_autocovariance(
             self, lags: Float[Array, " lag"], tau: Scalar
         ) -> Float[Array, " lag"]:
+            return self.base.increment_autocovariance(lags, tau) + self._of_errors(lags)
+
+        def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
+            errors = self._of_errors(jnp.arange(n_lags, dtype=tau.dtype))
+            return self.base.first_autocovariances(n_lags, tau) + errors
+
+        def _of_errors(self, lags: Float[Array, " lag"]) -> Float[Array, " lag"]:
             shape = jnp.where(lags == 0, 2.0, 0.0) - jnp.where(lags == 1, 1.0, 0.0)
-            return self.base.increment_autocovariance(lags, tau) + self.sigma**2 * shape
+            return self.sigma**2 * shape
 
         def fix_variance(self) -> ScalarLike:
             return self.base.fix_variance() + self.sigma**2

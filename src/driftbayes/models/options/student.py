@@ -79,8 +79,7 @@ def with_student(model: type[AbstractModel]) -> type[AbstractModel]:
             self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
         ) -> Float[Array, "particle position dim"]:
             """Exact positions, by the innovations of the displacements; $O(N^2)$ per particle."""
-            lags = jnp.arange(n_steps, dtype=float)
-            filters = durbin_levinson(self.increment_autocovariance(lags, as_parameter(tau)))
+            filters = durbin_levinson(self.first_autocovariances(n_steps, as_parameter(tau)))
             key_normal, key_chi = jax.random.split(key)
             normal = jax.random.normal(key_normal, (n_particles, n_steps, n_dim))
             nu = 1 / self.tail
