@@ -70,7 +70,7 @@ def test_confusions_and_coverage_are_counted_right():
         [[[0.0, 0.0, -50.0]] * 2, [[-50.0, 0.0, -50.0]] * 2, [[-9.0, -np.inf, 0.0]] * 2]
     )
     counts = {"a": {"p": {"68%": 1, "95%": 2}}, "b": {"p": {"68%": 2, "95%": 2}}}
-    result = GroupResult(group, logs, counts)
+    result = GroupResult(group, logs, np.zeros_like(logs), counts)
     assert result.confusions() == [("a", "b", 0.5)]
     assert_allclose(result.matrix[0], [0.5, 0.5, 0.0], atol=1e-12)
     table = Recovery((result,), 0).coverage()

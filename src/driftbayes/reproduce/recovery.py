@@ -28,6 +28,8 @@ _INTERVALS = {"68%": (1, 3), "95%": (0, 4)}
 _NOMINAL = {"68%": 0.68, "95%": 0.95}
 # A pair is told apart if the truth has at least this mean probability against the other alone.
 _TOLD_APART = 0.95
+# Parameters beside the scale that quadrature is used for.
+_MOST = 2
 
 
 @dataclass(frozen=True)
@@ -88,12 +90,14 @@ class GroupResult:
     Args:
         group: The group.
         log_evidence: Of each truth, seed and candidate.
+        log_evidence_err: Its error.
         within: Of each truth, how often each parameter lay in its 68% and 95% intervals.
         doubtful: Truth, seed and candidate of evidences whose status is not OK.
     """
 
     group: Group
     log_evidence: FloatArray
+    log_evidence_err: FloatArray
     within: Mapping[str, Mapping[str, Mapping[str, int]]]
     doubtful: tuple[tuple[str, int, str], ...] = field(default=())
 
@@ -137,6 +141,9 @@ class GroupResult:
             "truths": {name: dict(theta) for name, theta in self.group.truths.items()},
             "mean_probability": self.matrix.tolist(),
             "log_evidence": self.log_evidence.tolist(),
+            "largest_log_evidence_err": dict(
+                zip(self.names, self.log_evidence_err.max(axis=(0, 1)).tolist(), strict=True)
+            ),
             "not_told_apart": [
                 {"truth": t, "other": o, "mean_probability_of_truth": p}
                 for t, o, p in self.confusions()
@@ -241,7 +248,10 @@ def _run_group(group: Group, n_seeds: int, seed: int, progress: Progress | None)
     # All evidences of one data set are of the same data; a slip of order would be refused here.
     for row in zip(*table, strict=True):
         model_probabilities(row)
-    logs = np.array([[record.log_evidence for record in records] for records in table])
+
+    def by_truth(values: list[list[float]]) -> FloatArray:
+        return np.moveaxis(np.reshape(values, (len(names), len(names), n_seeds)), 0, 2)
+
     doubtful = [
         (names[i // n_seeds], i % n_seeds, records[i].hypothesis)
         for records in table
@@ -252,8 +262,9 @@ def _run_group(group: Group, n_seeds: int, seed: int, progress: Progress | None)
         name: _within(table[i][i * n_seeds : (i + 1) * n_seeds], group.truths[name])
         for i, name in enumerate(names)
     }
-    by_truth = np.moveaxis(logs.reshape(len(names), len(names), n_seeds), 0, 2)
-    return GroupResult(group, by_truth, own, tuple(doubtful))
+    logs = by_truth([[record.log_evidence for record in records] for records in table])
+    errors = by_truth([[record.log_evidence_err for record in records] for records in table])
+    return GroupResult(group, logs, errors, own, tuple(doubtful))
 
 
 def _simulated(hypothesis: Hypothesis, group: Group, number: int, seed: int) -> Displacements:
@@ -266,8 +277,14 @@ def _simulated(hypothesis: Hypothesis, group: Group, number: int, seed: int) -> 
 
 
 def _judged(hypothesis: Hypothesis, data: Sequence[Displacements]) -> list[Evidence]:
-    """Evidences of one hypothesis for all data sets, compiled once."""
+    """Evidences of one hypothesis for all data sets, compiled once.
+
+    By quadrature over up to two parameters beside the scale; over three it would take minutes for
+    each data set where some are not identifiable, and sequential Monte Carlo takes two seconds.
+    """
     batches = [Batch.of(one, model=hypothesis.model) for one in data]
+    if len(hypothesis.names) - (hypothesis.scale_index is not None) > _MOST:
+        return [evidence(hypothesis, batch, method="smc", seed=0) for batch in batches]
     if isinstance(batches[0].data, SecondMoments | ChannelMoments):
         return evidence_batch([hypothesis], Batch.stack(batches))
     return [evidence(hypothesis, batch) for batch in batches]
