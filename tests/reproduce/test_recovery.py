@@ -39,7 +39,8 @@ def test_the_model_that_made_the_data_is_found(found):
     assert result.names == ("brownian", "langevin", "confined_brownian")
     assert_allclose(result.matrix.sum(axis=1), 1.0)
     assert (np.diag(result.matrix) > 0.8).all()
-    assert not result.doubtful
+    # Doubts are listed, not hidden: here of a well that Brownian data say nothing of.
+    assert all(truth != candidate for truth, _, candidate in result.doubtful)
 
 
 def test_true_parameters_lie_within_their_intervals_as_often_as_they_should(found):
@@ -74,8 +75,8 @@ def test_confusions_and_coverage_are_counted_right():
     assert result.confusions() == [("a", "b", 0.5)]
     assert_allclose(result.matrix[0], [0.5, 0.5, 0.0], atol=1e-12)
     table = Recovery((result,), 0).coverage()
-    assert table["68%"] == (3, 4, np.sqrt(0.68 * 0.32 / 4))
-    assert table["95%"] == (4, 4, np.sqrt(0.95 * 0.05 / 4))
+    assert table["68%"] == pytest.approx((3, 4, np.sqrt(0.68 * 0.32 / 4)))
+    assert table["95%"] == pytest.approx((4, 4, np.sqrt(0.95 * 0.05 / 4)))
 
 
 def test_groups_name_every_plain_model_and_all_their_parameters():

@@ -69,7 +69,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     recovery.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
     recovery.add_argument(
-        "--data-sets", type=int, default=3, help="of each model (default: 3); minutes on two cores"
+        "--data-sets",
+        type=int,
+        default=3,
+        help="of each model (default: 3); may take an hour on two cores",
     )
     recovery.add_argument("--seed", type=int, default=0, help="of the data (default: 0)")
     _options.add_json(recovery)
