@@ -52,7 +52,7 @@ def positions(model: str, tau: float, noise: float) -> np.ndarray:
 def ours(x: np.ndarray, tau: float) -> dict[str, list[float]]:
     """Evidences of Brownian and Langevin motion, without and with noise of unknown size."""
     from driftbayes.comparison import make_hypotheses
-    from driftbayes.inference import Batch, evidence_batch
+    from driftbayes.inference import Batch, Method, evidence_batch
     from driftbayes.sampling import Displacements
 
     names = ("brownian", "langevin", "brownian+noise", "langevin+noise")
@@ -65,8 +65,8 @@ def ours(x: np.ndarray, tau: float) -> dict[str, list[float]]:
         batch = Batch.stack([Batch.of(one, model=hypothesis.model) for one in data])
         # With noise by Laplace's method, for speed: where sigma may vanish it errs by a nat or so.
         noisy = hypothesis.name.endswith("noise")
-        method, coords = ("laplace", "log") if noisy else ("auto", "natural")
-        records = evidence_batch([hypothesis], batch, method=method, coords=coords)
+        method: Method = "laplace" if noisy else "auto"
+        records = evidence_batch([hypothesis], batch, method=method, coords="log")
         found[hypothesis.name] = [record.log_evidence for record in records]
     return found
 
@@ -74,8 +74,10 @@ def ours(x: np.ndarray, tau: float) -> dict[str, list[float]]:
 def theirs(x: np.ndarray, tau: float) -> list[str]:
     """The verdict of `classify_dynamics` for each seed."""
     try:
-        from SFI import TrajectoryCollection
-        from SFI.diagnostics.dynamics_order import classify_dynamics
+        from SFI import TrajectoryCollection  # type: ignore[import-not-found]
+        from SFI.diagnostics.dynamics_order import (  # type: ignore[import-not-found]
+            classify_dynamics,
+        )
     except ImportError as error:
         msg = "StochasticForceInference is not installed: pip install StochasticForceInference"
         raise SystemExit(msg) from error
