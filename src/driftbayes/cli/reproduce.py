@@ -64,6 +64,56 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     calibration.add_argument("--seed", type=int, default=0, help="(default: 0)")
     _options.add_json(calibration)
     calibration.set_defaults(run=run_calibration)
+    recovery = experiments.add_parser(
+        "recovery", help="is the model found that made the data? every model against every model"
+    )
+    recovery.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    recovery.add_argument(
+        "--data-sets",
+        type=int,
+        default=3,
+        help="of each model (default: 3); may take an hour on two cores",
+    )
+    recovery.add_argument("--seed", type=int, default=0, help="of the data (default: 0)")
+    _options.add_json(recovery)
+    recovery.set_defaults(run=run_recovery)
+
+
+def run_recovery(args: argparse.Namespace) -> int:
+    """Judge every model's data by every model, write the files, print the summary."""
+    _options.check_seed(args.seed)
+    if args.data_sets < 1:
+        msg = f"--data-sets must be 1 or more, got {args.data_sets}"
+        raise DriftbayesError(msg)
+    from driftbayes.cli._jax import prepare_jax
+
+    prepare_jax()
+    from driftbayes.reproduce.folder import make_folder
+    from driftbayes.reproduce.recovery import run_recovery as recover
+    from driftbayes.reproduce.recovery import write_recovery
+
+    make_folder(args.output)
+    with _console.progress_bar() as progress:
+        result = recover(args.data_sets, args.seed, progress=progress)
+    for path in write_recovery(result, args.output):
+        _console.note(f"wrote {path}")
+    if args.json:
+        _console.print_json(result.to_json())
+        return 0
+    for one in result.results:
+        print(
+            f"{one.group.name}: {one.group.n_particles} particles, {one.group.n_steps} steps, "
+            f"{one.n_seeds} data sets of each model; mean probability of the truth:"
+        )
+        for i, name in enumerate(one.names):
+            print(f"  {name:20s} {one.matrix[i, i]:.3f}")
+        for truth, other, probability in one.confusions():
+            print(f"  not told apart: {truth} from {other}, {probability:.3f} against it alone")
+        for truth, number, candidate in one.doubtful:
+            print(f"  with doubts: {candidate} on data set {number} of {truth}")
+    for interval, (inside, n, error) in result.coverage().items():
+        print(f"true value within {interval}: {inside} of {n} = {inside / n:.3f} ± {error:.3f}")
+    return 0
 
 
 def run_calibration(args: argparse.Namespace) -> int:

@@ -7,9 +7,9 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
-from driftbayes.jax_typing import Scalar, ScalarLike
+from driftbayes.jax_typing import ScalarLike
 
 LOG_2PI = float(np.log(2 * np.pi))
 
@@ -33,7 +33,7 @@ class GaussianTerms(eqx.Module):
     log_det: Float[Any, "*batch"]
     quadratic: Float[Any, "*batch"]
 
-    def log_likelihood(self, scale: ScalarLike = 1.0) -> Scalar:
+    def log_likelihood(self, scale: ScalarLike = 1.0) -> Float[Array, "*batch"]:
         """The log-density with covariance scaled by `scale`, full constant included."""
         value = gaussian_log_density(self.n, self.log_det, self.quadratic, scale, jnp)
         # A covariance that lost its positivity to rounding gives NaN in log_det: no density there.

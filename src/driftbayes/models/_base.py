@@ -90,6 +90,8 @@ class AbstractModel(eqx.Module):
     memory: ClassVar[int | None] = MEMORY
     # How far the data may be summed before the model sees them.
     kind: ClassVar[Kind] = "summed"
+    # Whether all of the covariance is scaled, so that errors of known size have no place in it.
+    exact_positions: ClassVar[bool] = False
 
     @abstractmethod
     def increment_autocovariance(
@@ -182,6 +184,9 @@ class AbstractModel(eqx.Module):
             engine: Which engine to use; "auto" takes the fastest that applies.
             noise_sd: Standard deviation of the measurement error of every position.
         """
+        if noise_sd is not None and self.kind != "summed":
+            msg = f"{self.name} takes no noise_sd; add the option +noise to the model, if it can be"
+            raise DriftbayesError(msg)
         if isinstance(data, Displacements):
             if engine == "kalman" and not self.has_state_space:
                 raise DriftbayesError(self._no_state_space())
@@ -202,7 +207,7 @@ class AbstractModel(eqx.Module):
     @classmethod
     def needs(cls) -> Needs:
         """What the model needs of the data."""
-        return Needs(cls.name, cls.kind, cls.has_state_space, cls.memory)
+        return Needs(cls.name, cls.kind, cls.has_state_space, cls.memory, cls.exact_positions)
 
     def _autocovariance(self, data: SecondMoments | ChannelMoments) -> Float[Array, " step"]:
         return self.first_autocovariances(data.forms.shape[-1], jnp.asarray(data.tau))

@@ -5,6 +5,7 @@ __all__ = ["Data", "Engine", "Kind", "Needs", "Preparation", "preparation", "pre
 from typing import Literal, NamedTuple, TypeAlias
 
 import jax
+import numpy as np
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood import (
@@ -42,12 +43,14 @@ class Needs(NamedTuple):
         kind: How far the data may be summed.
         has_state_space: Whether the state-space engine can take the model.
         memory: From how many steps the next is predicted in a long run; None for many.
+        exact_positions: Whether positions must be free of errors.
     """
 
     model: str = "the model"
     kind: Kind = "summed"
     has_state_space: bool = True
     memory: int | None = MEMORY
+    exact_positions: bool = False
 
 
 PLAIN = Needs()
@@ -92,6 +95,15 @@ def preparation(
         return Preparation(kind, "moments", data.n_steps)
     if engine not in ("auto", "moments", "kalman", "dense"):
         msg = f"engine must be 'auto', 'moments', 'kalman' or 'dense', got {engine!r}"
+        raise DriftbayesError(msg)
+    if engine == "dense" and kind != "summed":
+        msg = f"the dense engine does not know {needs.model}; use engine='auto'"
+        raise DriftbayesError(msg)
+    if needs.exact_positions and data.position_sd is not None and np.any(data.position_sd > 0):
+        msg = (
+            f"{needs.model} scales all of the covariance, and cannot take errors of positions that "
+            "it must not scale; leave the errors out, or choose another option"
+        )
         raise DriftbayesError(msg)
     longest = int(data.row_sizes.max())
     # Noise or long memory: what the steps before the window would add is not negligible.

@@ -69,6 +69,7 @@ def with_anisotropy(model: type[AbstractModel], n_dim: int) -> type[AbstractMode
         has_state_space: ClassVar[bool] = model.has_state_space
         memory: ClassVar[int | None] = model.memory
         kind: ClassVar[Kind] = "channels"
+        exact_positions: ClassVar[bool] = True
 
         def __init__(self, **values: Any) -> None:
             self.h = jnp.stack([as_parameter(values.pop(name)) for name in own])

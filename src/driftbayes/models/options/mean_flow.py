@@ -71,6 +71,7 @@ def with_mean_flow(model: type[AbstractModel]) -> type[AbstractModel]:
         has_state_space: ClassVar[bool] = model.has_state_space
         memory: ClassVar[int | None] = model.memory
         kind: ClassVar[Kind] = "channels"
+        exact_positions: ClassVar[bool] = model.exact_positions
 
         def __init__(self, *, flow: ScalarLike, **others: Any) -> None:
             self.base = model(**others)
@@ -109,7 +110,7 @@ def with_mean_flow(model: type[AbstractModel]) -> type[AbstractModel]:
         ) -> Float[Array, "particle position dim"]:
             _, n_positions, n_dim = positions.shape
             velocity = self.flow * jax.random.normal(key, (n_dim,))
-            times = jnp.arange(n_positions) * as_parameter(tau)
+            times = jnp.arange(float(n_positions)) * as_parameter(tau)
             return positions + (times[:, None] * velocity[None, :])[None]
 
     return Carried

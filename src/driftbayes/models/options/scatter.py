@@ -50,6 +50,7 @@ def with_scatter(model: type[AbstractModel]) -> type[AbstractModel]:
         has_state_space: ClassVar[bool] = model.has_state_space
         memory: ClassVar[int | None] = model.memory
         kind: ClassVar[Kind] = "trajectories"
+        exact_positions: ClassVar[bool] = True
 
         def __init__(self, *, scatter: ScalarLike, **others: Any) -> None:
             self.base = model(**others)

@@ -1,0 +1,346 @@
+"""Is the model found that made the data? Every model's data judged by every model."""
+
+__all__ = ["GROUPS", "Group", "GroupResult", "Recovery", "run_recovery", "write_recovery"]
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from driftbayes._version import __version__
+from driftbayes.comparison import make_hypotheses, model_probabilities
+from driftbayes.errors import DriftbayesError, Status
+from driftbayes.inference import Batch, Evidence, Hypothesis, evidence, evidence_batch
+from driftbayes.likelihood import ChannelMoments, SecondMoments
+from driftbayes.reproduce.folder import make_folder, write_figure, write_json
+from driftbayes.sampling import Displacements
+from driftbayes.typing import FloatArray
+
+Progress = Callable[[str, int, int], None]
+
+# Velocity and time scale of the priors; all parameters below are in these units.
+U_RMS, TIMESCALE, TAU, N_DIM = 1.0, 1.0, 0.5, 2
+# Nominal probabilities of the intervals, and the places of their ends among the quantiles.
+_INTERVALS = {"68%": (1, 3), "95%": (0, 4)}
+_NOMINAL = {"68%": 0.68, "95%": 0.95}
+# A pair is told apart if the truth has at least this mean probability against the other alone.
+_TOLD_APART = 0.95
+# Parameters beside the scale that quadrature is used for.
+_MOST = 2
+
+
+@dataclass(frozen=True)
+class Group:
+    """Models that are judged against each other.
+
+    Args:
+        name: Of the group.
+        truths: Parameters of each model, from which its data are simulated.
+        n_particles: Trajectories in a data set.
+        n_steps: Steps of each.
+    """
+
+    name: str
+    truths: Mapping[str, Mapping[str, float]]
+    n_particles: int
+    n_steps: int
+
+
+GROUPS = (
+    Group(
+        "motion",
+        {
+            "brownian": {"kappa": 1.0},
+            "langevin": {"gamma": 1.0, "k": 1.0},
+            "fractional": {"hurst": 0.35, "kappa": 1.0, "reference": TIMESCALE},
+            "confined_brownian": {"well": 0.5, "kappa": 1.0},
+            "second_order": {"gamma": 1.0, "accel": 4.0, "k": 1.0},
+            "matern": {"gamma": 1.0, "smoothness": 1.0, "k": 1.0},
+            "oscillating": {"gamma": 0.5, "omega": 2.0, "k": 1.0},
+            "confined": {"gamma": 1.0, "well": 0.5, "k": 1.0},
+            "two_scale": {"gamma": 3.0, "ratio": 0.1, "share": 0.5, "k": 1.0},
+            "brownian+noise": {"kappa": 1.0, "sigma": 0.5},
+            "langevin+noise": {"gamma": 1.0, "k": 1.0, "sigma": 0.2},
+            "langevin+mean": {"gamma": 1.0, "k": 1.0, "flow": U_RMS},
+        },
+        n_particles=400,
+        n_steps=10,
+    ),
+    Group(
+        "population",
+        {
+            "brownian": {"kappa": 1.0},
+            "brownian*2": {"kappa": 1.0, "ratio_2": 0.2, "share_2": 0.4},
+            "brownian+scatter": {"kappa": 1.0, "scatter": 0.5},
+            "brownian+student": {"kappa": 1.0, "tail": 0.2},
+        },
+        n_particles=60,
+        n_steps=10,
+    ),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupResult:
+    """What was found for one group.
+
+    Args:
+        group: The group.
+        log_evidence: Of each truth, seed and candidate.
+        log_evidence_err: Its error.
+        within: Of each truth, how often each parameter lay in its 68% and 95% intervals.
+        doubtful: Truth, seed and candidate of evidences whose status is not OK.
+    """
+
+    group: Group
+    log_evidence: FloatArray
+    log_evidence_err: FloatArray
+    within: Mapping[str, Mapping[str, Mapping[str, int]]]
+    doubtful: tuple[tuple[str, int, str], ...] = field(default=())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the models."""
+        return tuple(self.group.truths)
+
+    @property
+    def n_seeds(self) -> int:
+        """Data sets of each model."""
+        return self.log_evidence.shape[1]
+
+    @property
+    def probability(self) -> FloatArray:
+        """Probability of each candidate, equal before the data; by truth, seed and candidate."""
+        return _normalised(self.log_evidence)
+
+    @property
+    def matrix(self) -> FloatArray:
+        """Mean probability over seeds: row the truth, column the candidate."""
+        return np.asarray(self.probability.mean(axis=1))
+
+    def confusions(self) -> list[tuple[str, str, float]]:
+        """Truth, other and the truth's mean probability against it alone, where that is small."""
+        found = []
+        for i, truth in enumerate(self.names):
+            for j, other in enumerate(self.names):
+                if i != j:
+                    pair = _normalised(self.log_evidence[:, :, [i, j]])[i, :, 0]
+                    if pair.mean() < _TOLD_APART:
+                        found.append((truth, other, float(pair.mean())))
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as plain numbers."""
+        return {
+            "n_particles": self.group.n_particles,
+            "n_steps": self.group.n_steps,
+            "n_seeds": self.n_seeds,
+            "truths": {name: dict(theta) for name, theta in self.group.truths.items()},
+            "mean_probability": self.matrix.tolist(),
+            "log_evidence": self.log_evidence.tolist(),
+            "largest_log_evidence_err": dict(
+                zip(self.names, self.log_evidence_err.max(axis=(0, 1)).tolist(), strict=True)
+            ),
+            "not_told_apart": [
+                {"truth": t, "other": o, "mean_probability_of_truth": p}
+                for t, o, p in self.confusions()
+            ],
+            "within_intervals": {
+                n: {p: dict(c) for p, c in w.items()} for n, w in self.within.items()
+            },
+            "doubtful": [list(one) for one in self.doubtful],
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Recovery:
+    """The results of all groups.
+
+    Args:
+        results: One for each group.
+        seed: Seed of the data.
+    """
+
+    results: tuple[GroupResult, ...]
+    seed: int
+
+    def coverage(self) -> dict[str, tuple[int, int, float]]:
+        """Of each interval how many true values it held, of how many, and the binomial error."""
+        table = {}
+        for interval, nominal in _NOMINAL.items():
+            counts = [
+                counted[interval]
+                for result in self.results
+                for parameters in result.within.values()
+                for counted in parameters.values()
+            ]
+            n = sum(
+                result.n_seeds
+                for result in self.results
+                for parameters in result.within.values()
+                for _ in parameters
+            )
+            error = float(np.sqrt(nominal * (1 - nominal) / n))
+            table[interval] = (sum(counts), n, error)
+        return table
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as plain numbers."""
+        return {
+            "driftbayes_version": __version__,
+            "seed": self.seed,
+            "tau": TAU,
+            "u_rms": U_RMS,
+            "timescale": TIMESCALE,
+            "n_dim": N_DIM,
+            "groups": {result.group.name: result.to_json() for result in self.results},
+            "coverage": {
+                interval: {"inside": inside, "of": n, "share": inside / n, "binomial_err": error}
+                for interval, (inside, n, error) in self.coverage().items()
+            },
+        }
+
+
+def run_recovery(
+    n_seeds: int = 3,
+    seed: int = 0,
+    *,
+    groups: Sequence[Group] = GROUPS,
+    progress: Progress | None = None,
+) -> Recovery:
+    """Simulate from every model, and judge each data set by every model of its group.
+
+    Args:
+        n_seeds: Data sets of each model.
+        seed: Of the data.
+        groups: Models, and the size of their data.
+        progress: Called with a stage, how many are done, and of how many.
+    """
+    if n_seeds < 1:
+        msg = f"expected one data set of each model or more, got {n_seeds}"
+        raise DriftbayesError(msg)
+    return Recovery(tuple(_run_group(g, n_seeds, seed, progress) for g in groups), seed)
+
+
+def write_recovery(result: Recovery, directory: Path) -> list[Path]:
+    """Write the matrices as PNG and PDF, and their numbers as JSON."""
+    make_folder(directory)
+    numbers = write_json(result.to_json(), directory / "recovery.json")
+    return [numbers, *write_figure(_figure(result), directory / "recovery")]
+
+
+def _run_group(group: Group, n_seeds: int, seed: int, progress: Progress | None) -> GroupResult:
+    names = list(group.truths)
+    hypotheses = make_hypotheses(names, u_rms=U_RMS, timescale=TIMESCALE).hypotheses
+    data = [
+        _simulated(hypothesis, group, i, seed * n_seeds + s)
+        for i, hypothesis in enumerate(hypotheses)
+        for s in range(n_seeds)
+    ]
+    table: list[list[Evidence]] = []
+    for i, hypothesis in enumerate(hypotheses):
+        table.append(_judged(hypothesis, data))
+        if progress is not None:
+            progress(f"evidence, {group.name}", i + 1, len(hypotheses))
+    # All evidences of one data set are of the same data; a slip of order would be refused here.
+    for row in zip(*table, strict=True):
+        model_probabilities(row)
+
+    def by_truth(values: list[list[float]]) -> FloatArray:
+        return np.moveaxis(np.reshape(values, (len(names), len(names), n_seeds)), 0, 2)
+
+    doubtful = [
+        (names[i // n_seeds], i % n_seeds, records[i].hypothesis)
+        for records in table
+        for i in range(len(data))
+        if records[i].status is not Status.OK
+    ]
+    own = {
+        name: _within(table[i][i * n_seeds : (i + 1) * n_seeds], group.truths[name])
+        for i, name in enumerate(names)
+    }
+    logs = by_truth([[record.log_evidence for record in records] for records in table])
+    errors = by_truth([[record.log_evidence_err for record in records] for records in table])
+    return GroupResult(group, logs, errors, own, tuple(doubtful))
+
+
+def _simulated(hypothesis: Hypothesis, group: Group, number: int, seed: int) -> Displacements:
+    model = hypothesis.model(**group.truths[hypothesis.name])
+    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), number), len(group.name))
+    positions = model.simulate(
+        key, n_particles=group.n_particles, n_steps=group.n_steps, n_dim=N_DIM, tau=TAU
+    )
+    return Displacements.from_array(np.diff(np.asarray(positions), axis=1), TAU)
+
+
+def _judged(hypothesis: Hypothesis, data: Sequence[Displacements]) -> list[Evidence]:
+    """Evidences of one hypothesis for all data sets, compiled once.
+
+    By quadrature over up to two parameters beside the scale; over three it would take minutes for
+    each data set where some are not identifiable, and sequential Monte Carlo takes two seconds.
+    """
+    batches = [Batch.of(one, model=hypothesis.model) for one in data]
+    if len(hypothesis.names) - (hypothesis.scale_index is not None) > _MOST:
+        return [evidence(hypothesis, batch, method="smc", seed=0) for batch in batches]
+    if isinstance(batches[0].data, SecondMoments | ChannelMoments):
+        return evidence_batch([hypothesis], Batch.stack(batches))
+    return [evidence(hypothesis, batch) for batch in batches]
+
+
+def _within(records: Sequence[Evidence], truth: Mapping[str, float]) -> dict[str, dict[str, int]]:
+    """How often each inferred parameter's true value lay within its intervals."""
+    return {
+        name: {
+            interval: sum(
+                int(
+                    r.posterior_quantiles[name][low]
+                    < truth[name]
+                    < r.posterior_quantiles[name][high]
+                )
+                for r in records
+            )
+            for interval, (low, high) in _INTERVALS.items()
+        }
+        for name in records[0].posterior_quantiles
+    }
+
+
+def _normalised(log_evidence: FloatArray) -> FloatArray:
+    finite = np.where(np.isfinite(log_evidence), log_evidence, -np.inf)
+    weights = np.exp(finite - finite.max(axis=-1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
+
+
+def _figure(result: Recovery) -> Any:
+    from matplotlib.figure import Figure
+
+    from driftbayes.plots.style import INK, journal_style
+
+    sizes = [len(r.names) for r in result.results]
+    with journal_style():
+        figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+        axes = figure.subplots(1, len(sizes), width_ratios=sizes, squeeze=False)[0]
+        for ax, one in zip(axes, result.results, strict=True):
+            matrix = one.matrix
+            image = ax.imshow(matrix, vmin=0, vmax=1, cmap="Blues")
+            for i, row in enumerate(matrix):
+                for j, value in enumerate(row):
+                    if value >= 0.005:
+                        colour = "white" if value > 0.6 else INK
+                        text = f"{value:.2f}"
+                        ax.text(j, i, text, ha="center", va="center", color=colour, fontsize=6)
+            ax.set_xticks(range(len(one.names)), one.names, rotation=60, ha="right", fontsize=7)
+            ax.set_yticks(range(len(one.names)), one.names, fontsize=7)
+            ax.set_xlabel("judged by")
+            ax.tick_params(length=0)
+            ax.set_title(
+                f"{one.group.n_particles} particles × {one.group.n_steps} steps, "
+                f"{one.n_seeds} data sets each",
+                fontsize=7,
+            )
+        axes[0].set_ylabel("data from")
+        figure.colorbar(image, ax=list(axes), shrink=0.5, label="mean probability")
+    return figure
