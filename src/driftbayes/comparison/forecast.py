@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from driftbayes.comparison.predict import average_weights, checked_horizons
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import PosteriorDraws
+from driftbayes.inference.plain import check_plain
 from driftbayes.inference.symmetric import eigh
 from driftbayes.likelihood import PaddedSteps
 from driftbayes.models import AbstractModel
@@ -94,6 +95,8 @@ def predict_particles(
     if n_members != int(n_members) or n_members < 1:
         msg = f"n_members must be a whole number, 1 or more, got {n_members}"
         raise DriftbayesError(msg)
+    hypotheses = [draws.hypothesis for draws in draws_by_model]
+    check_plain(hypotheses, "a forecast of particles", state_space=True)
     weights = average_weights(draws_by_model, probabilities)
     chance = np.random.Generator(_philox(seed, _CHOICE)).random((int(n_members), 2))
     # The last is left out: rounding may leave the sum below one.

@@ -25,6 +25,7 @@ from scipy.special import gammainc, gammaincinv, ndtr
 from driftbayes.comparison.bayes import check_names, model_probabilities
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import QUANTILES, PosteriorDraws
+from driftbayes.inference.plain import check_plain
 from driftbayes.models import AbstractModel
 from driftbayes.typing import FloatArray
 
@@ -203,6 +204,7 @@ def predict(
     if np.any(times == 0):
         msg = f"horizons must be positive, got {times.tolist()}"
         raise DriftbayesError(msg)
+    check_plain([draws.hypothesis for draws in draws_by_model], "prediction")
     weights = average_weights(draws_by_model, probabilities)
     names = [draws.hypothesis.name for draws in draws_by_model]
     mixtures: dict[str, list[ScaleMixture]] = {}

@@ -23,6 +23,7 @@ from driftbayes.comparison.subsets import growing, subset, without_each
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Batch, Evidence, Hypothesis, Method, evidence_batch
 from driftbayes.inference.laplace import Coords
+from driftbayes.inference.plain import check_plain
 from driftbayes.models import Data
 from driftbayes.sampling import Displacements, Gaps, Windows, displacements
 from driftbayes.trajectories import Trajectories
@@ -227,6 +228,7 @@ def held_out(
     from driftbayes.inference import posterior_draws
 
     check_names(hypotheses)
+    check_plain(hypotheses, "a score")
     data = displacements(trajectories, tau, n_tau=n_tau, windows=windows, gaps=gaps)
     targets = [displacements(trajectories, time) for time in held_out_taus]
     n_fitted = len(np.unique(data.trajectory % n_folds)) if n_folds == int(n_folds) >= 2 else 0
@@ -323,6 +325,7 @@ def _log_evidences(
 ) -> tuple[dict[str, FloatArray], tuple[str, ...]]:
     """Ln Z of every model for every data set, and what went wrong."""
     check_names(hypotheses)
+    check_plain(hypotheses, "a score", data=data)
     Batch.of(data)  # Refuses single precision before the work is done.
     found: dict[str, list[Evidence]] = {hypothesis.name: [] for hypothesis in hypotheses}
     many = sets()

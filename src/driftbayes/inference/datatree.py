@@ -10,6 +10,7 @@ import numpy as np
 from driftbayes._version import __version__
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference.draws import PosteriorDraws
+from driftbayes.inference.plain import check_plain
 from driftbayes.likelihood.per_trajectory import log_likelihood_per_trajectory
 from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray
@@ -64,6 +65,7 @@ def to_datatree(
         ),
     }
     if data is not None:
+        check_plain([draws.hypothesis], "a log-likelihood per trajectory", data=data)
         groups["/log_likelihood"] = xr.Dataset(
             {
                 "displacements": (

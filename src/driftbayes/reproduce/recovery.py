@@ -28,8 +28,6 @@ _INTERVALS = {"68%": (1, 3), "95%": (0, 4)}
 _NOMINAL = {"68%": 0.68, "95%": 0.95}
 # A pair is told apart if the truth has at least this mean probability against the other alone.
 _TOLD_APART = 0.95
-# Parameters beside the scale that quadrature is used for.
-_MOST = 2
 
 
 @dataclass(frozen=True)
@@ -277,14 +275,8 @@ def _simulated(hypothesis: Hypothesis, group: Group, number: int, seed: int) -> 
 
 
 def _judged(hypothesis: Hypothesis, data: Sequence[Displacements]) -> list[Evidence]:
-    """Evidences of one hypothesis for all data sets, compiled once.
-
-    By quadrature over up to two parameters beside the scale; over three it would take minutes for
-    each data set where some are not identifiable, and sequential Monte Carlo takes two seconds.
-    """
+    """Evidences of one hypothesis for all data sets, compiled once."""
     batches = [Batch.of(one, model=hypothesis.model) for one in data]
-    if len(hypothesis.names) - (hypothesis.scale_index is not None) > _MOST:
-        return [evidence(hypothesis, batch, method="smc", seed=0) for batch in batches]
     if isinstance(batches[0].data, SecondMoments | ChannelMoments):
         return evidence_batch([hypothesis], Batch.stack(batches))
     return [evidence(hypothesis, batch) for batch in batches]
