@@ -173,7 +173,7 @@ def setup(args: argparse.Namespace, trajectories: "Trajectories") -> "Setup":
             raise DriftbayesError(msg)
         priors[name] = parse_prior(prior)
     return make_hypotheses(
-        _model_names(args),
+        model_names(args),
         trajectories,
         priors=priors,
         u_rms=args.u_rms,
@@ -186,7 +186,7 @@ def model_prior(args: argparse.Namespace) -> list[float] | None:
     if args.model_prior is None:
         return None
     values = _numbers("--model-prior", args.model_prior.split(","))
-    names = _model_names(args)
+    names = model_names(args)
     if len(values) != len(names) or not all(0 < value < float("inf") for value in values):
         msg = (
             f"--model-prior must be {len(names)} positive numbers, one each for "
@@ -196,7 +196,8 @@ def model_prior(args: argparse.Namespace) -> list[float] | None:
     return values
 
 
-def _model_names(args: argparse.Namespace) -> list[str]:
+def model_names(args: argparse.Namespace) -> list[str]:
+    """The models asked for, by name."""
     names = [name.strip() for name in args.models.split(",") if name.strip()]
     if names != ["all"]:
         return names

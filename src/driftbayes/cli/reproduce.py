@@ -42,6 +42,16 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     _options.add_json(turbulence)
     turbulence.set_defaults(run=run_turbulence)
+    ladder = experiments.add_parser(
+        "ladder",
+        help="every model on the paper's turbulence, beyond the paper: some minutes on two cores",
+    )
+    ladder.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    ladder.add_argument(
+        "--models", default="all", metavar="NAME,...", help="langevin among them (default: all)"
+    )
+    _options.add_json(ladder)
+    ladder.set_defaults(run=run_ladder)
     discrepancies = experiments.add_parser(
         "discrepancies", help="what is wrong in section 5, recomputed: a minute on two cores"
     )
@@ -198,6 +208,29 @@ def run_turbulence(args: argparse.Namespace) -> int:
     for realisation in analysis.realisations:
         for sentence in realisation.exact.sentences.values():
             print(f"seed {realisation.seed}: {sentence}")
+    return 0
+
+
+def run_ladder(args: argparse.Namespace) -> int:
+    """Rank all models on the packaged statistics of the turbulence experiment."""
+    from driftbayes.cli._jax import prepare_jax
+
+    prepare_jax()
+    from driftbayes.reproduce.folder import make_folder
+    from driftbayes.reproduce.turbulence.ladder import run_ladder as climb
+    from driftbayes.reproduce.turbulence.ladder import write_ladder
+    from driftbayes.reproduce.turbulence.results import load_results
+
+    make_folder(args.output)
+    with _console.progress_bar() as progress:
+        ladder = climb(load_results(), _options.model_names(args), progress=progress)
+    for path in write_ladder(ladder, args.output):
+        _console.note(f"wrote {path}")
+    if args.json:
+        _console.print_json(ladder.to_json())
+        return 0
+    for sentence in ladder.sentences():
+        print(sentence)
     return 0
 
 

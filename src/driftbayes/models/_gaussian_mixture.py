@@ -20,7 +20,7 @@ Values = Float[Array, "..."]
 _SWITCH = 1.0
 _N_TERMS = 19
 # Gauss-Legendre nodes on (0, 1): enough for a Gaussian no narrower than the panel.
-_N_NODES = 12
+_N_NODES = 9
 
 
 def gaussian_spread(z: Values) -> Values:

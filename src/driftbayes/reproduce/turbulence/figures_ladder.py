@@ -51,6 +51,8 @@ def ladder_figure(ladder: "Ladder") -> Any:
             ("two_scale.slow", "two-scale: slow 1/(ργ)", -1),
             ("second_order.gamma", "second-order: 1/γ", -1),
         ):
+            if name.split(".")[0] not in ladder.models:
+                continue
             values = _values(ladder, name) ** power / PUBLISHED.eddy_turnover_time
             colour, _ = _STYLES[name.split(".")[0]]
             style = "--" if name.endswith("slow") else "-"

@@ -11,6 +11,7 @@ import numpy as np
 
 from driftbayes._version import __version__
 from driftbayes.comparison import scan_displacements
+from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Evidence, Hypothesis
 from driftbayes.models import MODELS
 from driftbayes.priors import scaling_priors
@@ -66,6 +67,16 @@ class Ladder:
         winners = np.argmax(self.log_evidence, axis=1)
         return [[self.models[i] for i in column] for column in winners.T]
 
+    def sentences(self) -> list[str]:
+        """The ranking at each tau in words, and what was doubtful."""
+        log_k = self.against_reference().mean(axis=0)
+        lines = []
+        for i, (tau, order) in enumerate(zip(self.taus, self.ranking(), strict=True)):
+            shown = ", ".join(f"{m} {log_k[self.models.index(m), i]:+.1f}" for m in order)
+            turnovers = tau / PUBLISHED.eddy_turnover_time
+            lines.append(f"tau = {tau:g} ({turnovers:.1f} turnover times), ln K: {shown}")
+        return [*lines, *self.doubts]
+
     def to_json(self) -> dict[str, Any]:
         """All numbers."""
         log_k = self.against_reference()
@@ -101,6 +112,11 @@ def run_ladder(
         n_taus: How many of the sampling times, evenly spaced on a logarithmic scale.
         progress: Called with a stage, how many are done, and of how many.
     """
+    unknown = [name for name in models if name not in MODELS]
+    if unknown or REFERENCE not in models:
+        wrong = f"got {unknown[0]!r}" if unknown else f"{REFERENCE} is not among them"
+        msg = f"models must be from {', '.join(MODELS)}, with {REFERENCE} among them; {wrong}"
+        raise DriftbayesError(msg)
     priors = scaling_priors(PUBLISHED.u_rms, PUBLISHED.eddy_turnover_time)
     names = list(results.realisations)
     first = {}
