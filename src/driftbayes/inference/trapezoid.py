@@ -44,17 +44,17 @@ class Grid(eqx.Module):
     extras: Any
 
 
-class _State(eqx.Module):
+class _Pass(eqx.Module):
+    """A grid in a box, what was found on it, and the box that should come next."""
+
     low: Array
     high: Array
     next_low: Array
     next_high: Array
-    n: Array
-    next_n: Array
     nodes: Array
     values: Array
     extras: Any
-    done: Array
+    fits: Array
     count: Array
 
 
@@ -80,90 +80,57 @@ def integrate(
     n_dim = center.shape[0]
     n = refinement * (_NODES[n_dim] - 1) + 1
     n_coarse = refinement * (_COARSE[n_dim] - 1) + 1
-    # Row by row in more than one dimension: all at once would fill the memory.
-    n_rows = -(-(n**n_dim) // n)
-    empty = _empty(log_f, center, n * n_rows)
 
-    def evaluate(low: Array, high: Array, side: Array) -> tuple[Array, Array, Any]:
-        """Nodes, values and extras of a grid of side³ nodes; what is beyond it counts nothing."""
+    def evaluate(low: Array, high: Array, side: int) -> tuple[Array, Array, Any]:
+        unit = jnp.linspace(0.0, 1.0, side)
+        mesh = jnp.stack(jnp.meshgrid(*[unit] * n_dim, indexing="ij"), axis=-1).reshape(-1, n_dim)
+        w = (low[None] + (high - low)[None] * mesh) / _EVEN
+        nodes = center[None] + (_EVEN * jnp.sinh(w)) @ basis.T
+        # Row by row in more than one dimension: all at once would fill the memory.
+        values, extras = jax.lax.map(log_f, nodes, batch_size=n)
+        values = values + jnp.sum(jnp.log(jnp.cosh(w)), axis=1)
+        return nodes, jnp.where(jnp.isnan(values), -jnp.inf, values), extras
 
-        def row(i: Array, filled: tuple[Array, Array, Any]) -> tuple[Array, Array, Any]:
-            index = _index(i * n + jnp.arange(n), side, n_dim)
-            unit = index.astype(low.dtype) / (side - 1).astype(low.dtype)
-            w = (low[None] + (high - low)[None] * unit) / _EVEN
-            nodes = center[None] + (_EVEN * jnp.sinh(w)) @ basis.T
-            values, extras = jax.vmap(log_f)(nodes)
-            values = values + jnp.sum(jnp.log(jnp.cosh(w)), axis=1)
-            beyond = i * n + jnp.arange(n) >= side**n_dim
-            values = jnp.where(beyond | jnp.isnan(values), -jnp.inf, values)
-            return jax.tree.map(
-                lambda whole, part: jax.lax.dynamic_update_slice_in_dim(whole, part, i * n, 0),
-                filled,
-                (nodes, values, extras),
-            )
-
-        return jax.lax.fori_loop(0, -(-(side**n_dim) // n), row, empty)
-
-    def fit(state: _State) -> _State:
-        low, high, side = state.next_low, state.next_high, state.next_n
+    def fit(low: Array, high: Array, side: int, count: Array) -> _Pass:
         nodes, values, extras = evaluate(low, high, side)
-        matter = (values > jnp.max(values) - _DEPTH)[:, None]
-        index = _index(jnp.arange(len(values)), side, n_dim)
-        first = jnp.min(jnp.where(matter, index, side), axis=0)
-        last = jnp.max(jnp.where(matter, index, -1), axis=0)
+        matter = (values > jnp.max(values) - _DEPTH).reshape((side,) * n_dim)
+        along = [
+            jnp.any(matter, axis=tuple(i for i in range(n_dim) if i != axis))
+            for axis in range(n_dim)
+        ]
+        first = jnp.stack([jnp.argmax(line) for line in along])
+        last = side - 1 - jnp.stack([jnp.argmax(line[::-1]) for line in along])
         width = high - low
-        spacing = width / (side - 1).astype(low.dtype)
+        spacing = width / (side - 1)
         below = low + (first - 1).astype(low.dtype) * spacing
         above = low + (last + 1).astype(low.dtype) * spacing
         inside = (first > 0) & (last < side - 1)
-        fits = jnp.all(inside & (last - first >= 3 * side // 5))
-        # The box is sought with few nodes, and once it fits filled with all.
-        is_fine = side == n
-        return _State(
+        return _Pass(
             low=low,
             high=high,
-            next_low=jnp.where(first <= 0, low - width, below),
-            next_high=jnp.where(last >= side - 1, high + width, above),
-            n=side,
-            next_n=jnp.where(fits | is_fine, n, n_coarse),
+            next_low=jnp.where(first == 0, low - width, below),
+            next_high=jnp.where(last == side - 1, high + width, above),
             nodes=nodes,
             values=values,
             extras=extras,
-            done=fits & is_fine,
-            count=state.count + 1,
+            fits=jnp.all(inside & (last - first >= 3 * side // 5)),
+            count=count + 1,
         )
 
-    def unfinished(state: _State) -> Array:
-        return ~state.done & ((state.count < _MAX_PASSES) | (state.n != n))
-
-    def go_on(state: _State) -> _State:
-        # When passes run out, the last is with all nodes.
-        last_one = state.count >= _MAX_PASSES - 1
-        return fit(eqx.tree_at(lambda s: s.next_n, state, jnp.where(last_one, n, state.next_n)))
-
-    # The last pass of the loop is the result: the integrand, by far the largest part of the
-    # program, is compiled once.
+    # The box is sought with few nodes. The last pass of the loop is the result where few are all:
+    # the integrand, by far the largest part of the program, is then compiled once.
+    side = n if n_dim == 1 else n_coarse
     six = jnp.full((n_dim,), 6.0, dtype=center.dtype)
-    nodes, values, extras = empty
-    start = _State(
-        low=-six,
-        high=six,
-        next_low=-six,
-        next_high=six,
-        n=jnp.asarray(0),
-        next_n=jnp.asarray(n_coarse),
-        nodes=nodes,
-        values=values,
-        extras=extras,
-        done=jnp.zeros((), bool),
-        count=jnp.zeros((), int),
+    shapes = jax.eval_shape(lambda: fit(-six, six, side, jnp.zeros((), int)))
+    blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    start = eqx.tree_at(lambda s: (s.next_low, s.next_high), blank, (-six, six))
+    end = jax.lax.while_loop(
+        lambda s: ~s.fits & (s.count < _MAX_PASSES),
+        lambda s: fit(s.next_low, s.next_high, side, s.count),
+        start,
     )
-    end = jax.lax.while_loop(unfinished, go_on, start)
-    end = eqx.tree_at(
-        lambda s: (s.nodes, s.values, s.extras),
-        end,
-        jax.tree.map(lambda leaf: leaf[: n**n_dim], (end.nodes, end.values, end.extras)),
-    )
+    if side != n:
+        end = fit(end.next_low, end.next_high, n, end.count)
     cell = jnp.sum(jnp.log((end.high - end.low) / (n - 1) * jnp.abs(jnp.diag(basis))))
     log_integral = jax.scipy.special.logsumexp(end.values) + cell
     table = end.values.reshape((n,) * n_dim)
@@ -184,23 +151,6 @@ def integrate(
         error=error + 1e-15 * jnp.abs(log_integral),
         nodes=end.nodes,
         log_values=end.values,
-        contained=end.done,
+        contained=end.fits,
         extras=end.extras,
     )
-
-
-def _index(flat: Array, side: Array, n_dim: int) -> Array:
-    """The place along each direction of a node, the last direction running fastest."""
-    powers = [side ** (n_dim - 1 - axis) for axis in range(n_dim)]
-    return jnp.stack([(flat // power) % side for power in powers], axis=-1)
-
-
-def _empty(log_f: Callable[..., Any], center: Array, n: int) -> tuple[Array, Array, Any]:
-    """Room for n nodes, their values and extras."""
-    value, extras = jax.eval_shape(log_f, center)
-
-    def room(shape: jax.ShapeDtypeStruct) -> Array:
-        return jnp.zeros((n, *shape.shape), shape.dtype)
-
-    values = jnp.full((n,), -jnp.inf, dtype=value.dtype)
-    return jnp.zeros((n, len(center)), center.dtype), values, jax.tree.map(room, extras)
