@@ -6,9 +6,10 @@ In NumPy: it is a few sums, which would cost more to compile than to do.
 __all__ = ["Posterior", "PosteriorNodes", "summarise"]
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import equinox as eqx
+import jax
 import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
@@ -22,6 +23,8 @@ from driftbayes.typing import FloatArray
 # Probability beyond exp(-_DEPTH) of the peak is left out of quantiles.
 _DEPTH = 36.0
 _N_DENSITY = 65
+# More nodes than this are not treated all at once.
+_MANY = 10_000
 # Points between two nodes of a density.
 _N_FINE = 16
 
@@ -68,8 +71,44 @@ def summarise(
         scale_index: Place in θ of a scale that was integrated out.
         signed: Which parameters may be negative; by default none.
     """
-    mixture = _mixture(nodes)
     is_signed = np.array(signed or [False] * nodes.theta.shape[-1])
+    if nodes.log_values.shape[1] <= _MANY:
+        return _summarise(nodes, scale_index, is_signed, on_grid=True)
+    # One by one, and without the corners of the grid: all at once would fill the memory.
+    parts = [
+        _summarise(_pruned(nodes, i), scale_index, is_signed, on_grid=False)
+        for i in range(len(nodes.log_values))
+    ]
+    return Posterior(
+        **{
+            f.name: np.concatenate([getattr(part, f.name) for part in parts])
+            for f in fields(Posterior)
+        }
+    )
+
+
+def _pruned(nodes: PosteriorNodes, index: int) -> PosteriorNodes:
+    """One solution of a batch, with the nodes that matter."""
+    values = np.asarray(nodes.log_values[index])
+    kept = np.flatnonzero(values > np.max(values) - _DEPTH)
+    kept = kept if len(kept) else np.arange(1)
+    n = len(values)
+
+    def part(leaf: Array | FloatArray) -> FloatArray:
+        one = np.asarray(leaf)[index]
+        return one[kept][None] if one.ndim and len(one) == n else one[None]
+
+    return jax.tree.map(part, nodes)
+
+
+def _summarise(
+    nodes: PosteriorNodes,
+    scale_index: int | None,
+    is_signed: NDArray[np.bool_],
+    *,
+    on_grid: bool,
+) -> Posterior:
+    mixture = _mixture(nodes)
     if mixture is None or scale_index is None:
         moments = _plain_moments(nodes, is_signed)
     else:
@@ -84,7 +123,7 @@ def summarise(
         elif mixture is not None and n_parameters == 2:
             line = _coordinates(np.asarray(nodes.theta), is_signed)[..., i]
             out[:, i] = _from_density(line, weights)
-        elif mixture is None and i == 0:
+        elif mixture is None and i == 0 and on_grid:
             # The first parameter has one value along all of the grid's other directions.
             n_line = round(weights.shape[1] ** (1 / n_parameters))
             line = coordinates.reshape(len(theta), n_line, -1, n_parameters)[:, :, 0, 0]
