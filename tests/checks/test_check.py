@@ -96,6 +96,7 @@ def test_heavy_tails_are_not_explained():
         assert found[name] < 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gaps", ["split", "keep"])
 def test_gaps_and_irregular_times_are_checked_too(gaps):
     data = gappy_data(gaps, seed=3)

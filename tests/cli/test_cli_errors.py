@@ -136,7 +136,7 @@ FILES = {
         GOOD,
         ("--prior", "k=cauchy:1"),
         "unknown prior 'cauchy' in 'cauchy:1'; known are exponential:MEAN; gamma:SHAPE:MEAN; "
-        "lognormal:MEDIAN:SIGMA; uniform:LOW:HIGH",
+        "lognormal:MEDIAN:SIGMA; uniform:LOW:HIGH; normal:MEAN:SD; fixed:VALUE",
     ),
     "prior without its numbers": (
         GOOD,

@@ -436,6 +436,7 @@ def test_simulated_quadratic_form_is_a_chi_square(family):
     assert abs(quadratic - n) < FIVE_SIGMA * np.sqrt(2 * n)
 
 
+@pytest.mark.slow
 @families
 def test_score_of_simulated_steps_has_mean_zero_and_the_variance_of_fisher(family):
     model, n_steps, n_particles = example(family), 4, 20_000

@@ -281,6 +281,7 @@ def test_density_does_not_see_a_rotation_of_data_and_tensor(n_dim):
     assert_allclose(one, other, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_evidence_of_anisotropy_does_not_depend_on_the_axes():
     model = with_anisotropy(MODELS["brownian"], 2)
     wide = Normal(0.0, 1.0)
@@ -461,6 +462,7 @@ OPTIONS_AT_WORK = {
 
 
 @pytest.mark.parametrize("name", list(OPTIONS_AT_WORK))
+@pytest.mark.slow
 def test_score_of_simulated_steps_has_mean_zero(name):
     family = model_named(name, MODELS)
     base = PLAIN[name.replace("*", "+").partition("+")[0]]

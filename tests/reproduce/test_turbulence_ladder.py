@@ -19,7 +19,7 @@ def results():
 
 @pytest.fixture(scope="module")
 def ladder(results):
-    return run_ladder(results, ("brownian", "langevin", "fractional"), n_taus=3)
+    return run_ladder(results, ("brownian", "langevin"), n_taus=2)
 
 
 def test_first_two_rungs_are_those_of_the_reproduction(ladder, results):

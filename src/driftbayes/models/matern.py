@@ -16,7 +16,7 @@ from driftbayes.models._base import AbstractModel, Parameter, as_parameter
 from driftbayes.models._gaussian_mixture import gaussian_spread, gaussian_step_covariance
 
 # Nodes of the mixture, and the logarithm of the weight at which it is cut off.
-_N_NODES = 160
+_N_NODES = 320
 _CUT = 40.0
 
 
