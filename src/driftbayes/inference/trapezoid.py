@@ -18,6 +18,8 @@ _DEPTH = 32.0
 _NODES = {1: 97, 2: 65, 3: 41}
 # So many are enough to find where the peak is.
 _COARSE = {1: 33, 2: 25, 3: 17}
+# And this is low enough for an edge that only a few nodes reach.
+_LOW = 20.0
 _MAX_PASSES = 14
 # Within so many widths of the peak nodes are nearly even; beyond, their distance grows with that
 # from the peak: the tail of a parameter that may vanish, slow in its logarithm, is soon crossed.
@@ -130,7 +132,10 @@ def integrate(
         start,
     )
     if side != n:
+        found = end.fits
         end = fit(end.next_low, end.next_high, n, end.count)
+        # Between the few nodes a ridge may have reached an edge; what matters is how high.
+        end = eqx.tree_at(lambda s: s.fits, end, found & _is_low_at_edges(end.values, n, n_dim))
     cell = jnp.sum(jnp.log((end.high - end.low) / (n - 1) * jnp.abs(jnp.diag(basis))))
     log_integral = jax.scipy.special.logsumexp(end.values) + cell
     table = end.values.reshape((n,) * n_dim)
@@ -154,3 +159,10 @@ def integrate(
         contained=end.fits,
         extras=end.extras,
     )
+
+
+def _is_low_at_edges(values: Array, side: int, n_dim: int) -> Array:
+    """Whether the integrand at the faces of the box is negligible: below exp(-20) of its peak."""
+    table = values.reshape((side,) * n_dim)
+    faces = [jnp.max(jnp.take(table, end, axis=axis)) for axis in range(n_dim) for end in (0, -1)]
+    return jnp.all(jnp.stack(faces) < jnp.max(values) - _LOW)

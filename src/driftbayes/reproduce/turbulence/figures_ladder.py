@@ -33,7 +33,7 @@ def ladder_figure(ladder: "Ladder") -> Any:
     x = ladder.taus / PUBLISHED.eddy_turnover_time
     log_k = ladder.against_reference()
     with journal_style():
-        figure = Figure(figsize=(7.0, 3.6), layout="constrained")
+        figure = Figure(figsize=(7.0, 3.8), layout="constrained")
         left, right = figure.subplots(1, 2)
         for i, model in enumerate(ladder.models):
             colour, line = _STYLES.get(model, (GUIDE, "-"))
@@ -44,7 +44,7 @@ def ladder_figure(ladder: "Ladder") -> Any:
         left.set_yscale("symlog", linthresh=3.0)
         left.set_xlabel("τ / eddy turnover time")
         left.set_ylabel("ln K against Langevin")
-        left.legend(fontsize=6, ncols=2, loc="lower right")
+        left.legend(fontsize=6, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.2))
         for name, label, power in (
             ("langevin.gamma", "Langevin: 1/γ", -1),
             ("two_scale.gamma", "two-scale: fast 1/γ", -1),
@@ -65,7 +65,7 @@ def ladder_figure(ladder: "Ladder") -> Any:
         right.set_yscale("log")
         right.set_xlabel("τ / eddy turnover time")
         right.set_ylabel("time scale / eddy turnover time")
-        right.legend(fontsize=6, loc="upper left")
+        right.legend(fontsize=6, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.2))
     return figure
 
 
