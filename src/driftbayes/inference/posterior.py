@@ -3,7 +3,7 @@
 In NumPy: it is a few sums, which would cost more to compile than to do.
 """
 
-__all__ = ["Posterior", "PosteriorNodes", "summarise"]
+__all__ = ["Posterior", "PosteriorNodes", "described", "summarise"]
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -115,13 +115,13 @@ def _summarise(
         moments = _mixture_moments(mixture, scale_index, is_signed)
     theta, weights = moments.theta, moments.weights
     n_parameters = theta.shape[-1]
-    coordinates = _coordinates(theta, is_signed)
+    coordinates = described(theta, is_signed)
     out = np.empty((len(theta), n_parameters, len(QUANTILES)))
     for i in range(n_parameters):
         if mixture is not None and i == scale_index:
             out[:, i] = _scale_quantiles(mixture)
         elif mixture is not None and n_parameters == 2:
-            line = _coordinates(np.asarray(nodes.theta), is_signed)[..., i]
+            line = described(np.asarray(nodes.theta), is_signed)[..., i]
             out[:, i] = _from_density(line, weights)
         elif mixture is None and i == 0 and on_grid:
             # The first parameter has one value along all of the grid's other directions.
@@ -197,8 +197,8 @@ def _mixture(nodes: PosteriorNodes) -> _Mixture | None:
     )
 
 
-def _coordinates(theta: FloatArray, signed: NDArray[np.bool_]) -> FloatArray:
-    """Ln θ, and θ itself where it may be negative."""
+def described(theta: FloatArray, signed: NDArray[np.bool_]) -> FloatArray:
+    """The coordinate that posteriors are described in: ln θ, or θ where it may be negative."""
     return np.where(signed, theta, np.log(np.where(signed, 1.0, theta)))
 
 
@@ -208,7 +208,7 @@ def _plain_moments(nodes: PosteriorNodes, signed: NDArray[np.bool_]) -> _Moments
     theta = np.where(weights[..., None] > 0, np.asarray(nodes.theta), 1.0)
     fits = np.where(weights > 0, np.asarray(nodes.log_likelihoods), 0.0)
     mean, cov = _mean_and_cov(weights, theta)
-    log_mean, log_cov = _mean_and_cov(weights, _coordinates(theta, signed))
+    log_mean, log_cov = _mean_and_cov(weights, described(theta, signed))
     return _Moments(
         theta=theta,
         weights=weights,
@@ -243,7 +243,7 @@ def _mixture_moments(mixture: _Mixture, scale_index: int, signed: NDArray[np.boo
     # ln p(D | θ) is linear in ln c and 1/c.
     fits = -0.5 * (mixture.n * (LOG_2PI + log_mean) + mixture.log_det + mixture.quadratic * inverse)
     theta = np.where(used[..., None], mixture.theta, 1.0)
-    log_theta = _coordinates(theta, signed)
+    log_theta = described(theta, signed)
     theta[..., scale_index], log_theta[..., scale_index] = scale_mean, log_mean
     mean, cov = _mean_and_cov(weights, theta)
     mean_of_log, log_cov = _mean_and_cov(weights, log_theta)

@@ -19,6 +19,7 @@ from driftbayes.inference.estimate import Estimate
 from driftbayes.inference.evidence import QUANTILES, Evidence, unidentified
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.importance import N_PROPOSALS, Proposals, importance, propose, resample
+from driftbayes.inference.posterior import described
 from driftbayes.inference.target import Guide, PosteriorTarget, guide_of
 from driftbayes.jax_typing import Key, Scalar
 from driftbayes.models import Data
@@ -188,8 +189,7 @@ def _record(
     theta = np.asarray(jax.vmap(hypothesis.from_unconstrained)(jnp.asarray(z)))
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
-    signed = np.array(hypothesis.signed)
-    log_theta = np.where(signed, theta, np.log(np.where(signed, 1.0, theta)))
+    log_theta = described(theta, np.array(hypothesis.signed))
     mean, log_mean = weights @ theta, weights @ log_theta
     centred, log_centred = theta - mean, log_theta - log_mean
     cov = (weights[:, None] * centred).T @ centred

@@ -11,7 +11,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
@@ -27,9 +26,9 @@ from driftbayes.likelihood import (
     channel_steps_terms,
     dense_steps_terms,
     dense_terms,
-    durbin_levinson,
     kalman_terms,
     moments_terms,
+    toeplitz_displacements,
     trajectory_terms,
 )
 from driftbayes.likelihood.moments import MEMORY
@@ -204,6 +203,13 @@ class AbstractModel(eqx.Module):
             return self.terms(data, noise_variance).log_likelihood()
         return _log_likelihood(self, data, noise_variance)
 
+    def positions_from(
+        self, kicks: Float[Array, "particle step dim"], tau: ScalarLike
+    ) -> Float[Array, "particle position dim"]:
+        """Positions at regular times whose steps have these whitened innovations."""
+        autocovariance = self.first_autocovariances(kicks.shape[1], as_parameter(tau))
+        return _summed(autocovariance, kicks)
+
     @classmethod
     def needs(cls) -> Needs:
         """What the model needs of the data."""
@@ -221,10 +227,8 @@ class AbstractModel(eqx.Module):
         as there are steps: no time-stepping error at any tau.
         """
         if not self.has_state_space:
-            lags = jnp.arange(float(n_steps))
-            autocovariance = self.increment_autocovariance(lags, as_parameter(tau))
             kicks = jax.random.normal(key, (n_steps, n_particles, n_dim))
-            return jnp.moveaxis(_colour(autocovariance, kicks), 0, 1)
+            return self.positions_from(jnp.moveaxis(kicks, 0, 1), tau)
         propagate, diffuse = self.transition(as_parameter(tau))
         noise = _factor(diffuse)
         initial = _factor(self.initial_covariance())
@@ -259,15 +263,11 @@ def _log_density(model: AbstractModel, data: Data) -> Scalar:
 
 
 @eqx.filter_jit
-def _colour(
-    autocovariance: Float[Array, " step"], kicks: Float[Array, "step particle dim"]
-) -> Float[Array, "position particle dim"]:
-    """Positions whose steps have that autocovariance: each its prediction and an innovation."""
-    filters = durbin_levinson(autocovariance)
-    innovations = jnp.sqrt(filters.variances)[:, None] * kicks.reshape(len(kicks), -1)
-    steps = solve_triangular(filters.forward, innovations, lower=True, unit_diagonal=True)
-    positions = jnp.cumsum(steps.reshape(kicks.shape), axis=0)
-    return jnp.concatenate([jnp.zeros_like(positions[:1]), positions])
+def _summed(
+    autocovariance: Float[Array, " step"], kicks: Float[Array, "particle step dim"]
+) -> Float[Array, "particle position dim"]:
+    steps = toeplitz_displacements(autocovariance, kicks)
+    return jnp.pad(jnp.cumsum(steps, axis=1), ((0, 0), (1, 0), (0, 0)))
 
 
 @eqx.filter_jit

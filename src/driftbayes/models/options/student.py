@@ -7,13 +7,12 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-import jax.scipy.linalg
 import numpy as np
 from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
-from driftbayes.likelihood import PaddedSteps, durbin_levinson, kalman_innovations
+from driftbayes.likelihood import PaddedSteps, kalman_innovations
 from driftbayes.models._base import AbstractModel, Parameter, as_parameter
 from driftbayes.models._gamma_ratio import log_gamma_ratio
 from driftbayes.models._prepare import Data, Kind
@@ -79,18 +78,10 @@ def with_student(model: type[AbstractModel]) -> type[AbstractModel]:
             self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
         ) -> Float[Array, "particle position dim"]:
             """Exact positions, by the innovations of the displacements; $O(N^2)$ per particle."""
-            filters = durbin_levinson(self.first_autocovariances(n_steps, as_parameter(tau)))
             key_normal, key_chi = jax.random.split(key)
             normal = jax.random.normal(key_normal, (n_particles, n_steps, n_dim))
             nu = 1 / self.tail
             chi = 2 * jax.random.gamma(key_chi, 0.5 * nu, (n_particles, n_steps, 1))
-            shocks = normal * jnp.sqrt((nu - 2) / chi) * jnp.sqrt(filters.variances)[None, :, None]
-            # The filters turn displacements into innovations; this turns them back.
-            solved = jax.scipy.linalg.solve_triangular(
-                filters.forward, jnp.moveaxis(shocks, 1, 0).reshape(n_steps, -1), lower=True
-            ).reshape(n_steps, n_particles, n_dim)
-            steps = jnp.moveaxis(solved, 0, 1)
-            start = jnp.zeros((n_particles, 1, n_dim))
-            return jnp.concatenate([start, jnp.cumsum(steps, axis=1)], axis=1)
+            return self.positions_from(normal * jnp.sqrt((nu - 2) / chi), tau)
 
     return HeavyTailed
