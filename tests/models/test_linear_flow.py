@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -239,7 +240,7 @@ def test_steps_that_begin_nowhere_are_refused():
 
 U, A = np.array([0.3, -0.2]), np.array([[0.05, -0.12], [0.20, -0.02]])
 C = np.array([10.0, -5.0])
-PRIORS = scaling_priors(1.0, 1.0) | {"gradient": Exponential(0.5)}
+PRIORS = scaling_priors(1.0, 1.0)
 
 
 def carried(base, n_particles, n_steps, tau, substeps=1, seed=0, **theta):
@@ -267,14 +268,13 @@ def carried(base, n_particles, n_steps, tau, substeps=1, seed=0, **theta):
     return Trajectories.from_arrays(np.stack(found, axis=1)[:, ::substeps] + C, dt=tau)
 
 
-@pytest.mark.parametrize("name", ["brownian", "langevin"])
+@pytest.mark.parametrize("name", ["brownian", pytest.param("langevin", marks=pytest.mark.slow)])
 def test_strain_rotation_and_flow_are_recovered_within_their_errors(name):
     theta = {"brownian": {"kappa": 0.05}, "langevin": {"gamma": 1.0, "k": 0.05}}[name]
     data = displacements(carried(name, 100, 20, 0.1, substeps=4, **theta), 0.1)
     names = [name, f"{name}+mean", f"{name}+linear"]
     families = [model_named(one, MODELS) for one in names]
     result = compare([Hypothesis.from_table(family, PRIORS) for family in families], data)
-    # Known to a few per mille of strain and rotation; other flows are out of the question.
     record = result.evidences[names[2]]
     assert record.log_evidence > max(result.evidences[n].log_evidence for n in names[:2]) + 10
     found = record.derived
@@ -297,10 +297,11 @@ def test_posterior_of_rotation_is_as_wide_as_it_errs():
     # Many data sets: deviations over their standard deviations have variance one.
     family = model_named("brownian+linear", MODELS)
     model = family(kappa=0.05, flow=10.0, gradient=10.0)
+    derived = eqx.filter_jit(model.derived)
     scores = []
     for seed in range(60):
         data = displacements(carried("brownian", 20, 5, 0.01, seed=seed, kappa=0.05), 0.01)
-        found = model.derived(prepare(data, model.needs()))
+        found = derived(prepare(data, model.needs()))
         truth = {"vorticity": A[1, 0] - A[0, 1], "divergence": A[0, 0] + A[1, 1]}
         scores.append([float((found[n] - v) / found[f"{n}_sd"]) for n, v in truth.items()])
     square = np.mean(np.square(scores), axis=0)
