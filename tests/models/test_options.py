@@ -456,6 +456,8 @@ OPTIONS_AT_WORK = {
     "langevin+anisotropic+mean": {"h1": 0.6, "h2": -0.4, "flow": 0.5},
     "langevin+linear": {"flow": 0.5, "gradient": 0.1},
     "langevin+noise+linear": {"sigma": 0.5, "flow": 0.5, "gradient": 0.1},
+    "oscillating+rotating": {"gamma": 0.8, "omega": 1.5, "k": 1.3},
+    "oscillating+noise+rotating": {"gamma": 0.8, "omega": 1.5, "k": 1.3, "sigma": 0.5},
     "langevin+scatter": {"scatter": 0.6},
     "langevin+student": {"tail": 0.15},
     "langevin+noise+student": {"tail": 0.15, "sigma": 0.5},
@@ -467,7 +469,7 @@ OPTIONS_AT_WORK = {
 @pytest.mark.slow
 def test_score_of_simulated_steps_has_mean_zero(name):
     family = model_named(name, MODELS)
-    base = PLAIN[name.replace("*", "+").partition("+")[0]]
+    base = PLAIN.get(name.replace("*", "+").partition("+")[0], {})
     theta = {n: jnp.asarray(v) for n, v in {**base, **OPTIONS_AT_WORK[name]}.items()}
     # A mean flow is drawn once for each data set: many small ones.
     n_sets, n_particles = (200, 20) if "flow" in theta else (30, 400)

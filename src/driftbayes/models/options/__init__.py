@@ -1,4 +1,4 @@
-"""What can be added to a model: noise, blur, a mean flow, anisotropy, populations, heavy tails."""
+"""What can be added to a model: noise, blur, flows, rotation, anisotropy, populations, tails."""
 
 from driftbayes.models.options.anisotropy import with_anisotropy
 from driftbayes.models.options.blur import with_blur
@@ -6,6 +6,7 @@ from driftbayes.models.options.linear_flow import with_linear_flow
 from driftbayes.models.options.mean_flow import with_mean_flow
 from driftbayes.models.options.mixture import mixture_of
 from driftbayes.models.options.noise import with_noise
+from driftbayes.models.options.rotating import with_rotation
 from driftbayes.models.options.scatter import with_scatter
 from driftbayes.models.options.student import with_student
 
@@ -16,6 +17,7 @@ __all__ = [
     "with_linear_flow",
     "with_mean_flow",
     "with_noise",
+    "with_rotation",
     "with_scatter",
     "with_student",
 ]
