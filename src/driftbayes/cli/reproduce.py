@@ -82,7 +82,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--data-sets",
         type=int,
         default=3,
-        help="of each model (default: 3); may take an hour on two cores",
+        help="of each model (default: 3); may take an hour, and goes on where it was stopped",
     )
     recovery.add_argument("--seed", type=int, default=0, help="of the data (default: 0)")
     _options.add_json(recovery)
@@ -104,7 +104,9 @@ def run_recovery(args: argparse.Namespace) -> int:
 
     make_folder(args.output)
     with _console.progress_bar() as progress:
-        result = recover(args.data_sets, args.seed, progress=progress)
+        result = recover(
+            args.data_sets, args.seed, directory=args.output / "evidence", progress=progress
+        )
     for path in write_recovery(result, args.output):
         _console.note(f"wrote {path}")
     if args.json:
