@@ -121,8 +121,8 @@ def run_recovery(args: argparse.Namespace) -> int:
             print(f"  {name:20s} {one.matrix[i, i]:.3f}")
         for truth, other, probability in one.confusions():
             print(f"  not told apart: {truth} from {other}, {probability:.3f} against it alone")
-        for truth, number, candidate in one.doubtful:
-            print(f"  with doubts: {candidate} on data set {number} of {truth}")
+        for (truth, candidate), count in one.doubts().items():
+            print(f"  with doubts: {candidate} on {count} of {one.n_seeds} data sets of {truth}")
     for interval, (inside, n, error) in result.coverage().items():
         print(f"true value within {interval}: {inside} of {n} = {inside / n:.3f} ± {error:.3f}")
     return 0

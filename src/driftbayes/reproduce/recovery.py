@@ -3,6 +3,7 @@
 __all__ = ["GROUPS", "Group", "GroupResult", "Recovery", "run_recovery", "write_recovery"]
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -161,6 +162,10 @@ class GroupResult:
                     if pair.mean() < _TOLD_APART:
                         found.append((truth, other, float(pair.mean())))
         return found
+
+    def doubts(self) -> dict[tuple[str, str], int]:
+        """How many data sets of a truth a candidate judged with a status that is not OK."""
+        return dict(Counter((truth, candidate) for truth, _, candidate in self.doubtful))
 
     def to_json(self) -> dict[str, Any]:
         """The result as plain numbers."""
@@ -394,7 +399,7 @@ def _figure(result: Recovery) -> Any:
             ax.set_xlabel("judged by")
             ax.tick_params(length=0)
             ax.set_title(
-                f"{one.group.n_particles} particles × {one.group.n_steps} steps, "
+                f"{one.group.n_particles} particles × {one.group.n_steps} steps,\n"
                 f"{one.n_seeds} data sets each",
                 fontsize=7,
             )
