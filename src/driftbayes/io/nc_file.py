@@ -1,14 +1,16 @@
 """The only place that calls the NetCDF library, so that its errors are dressed in one place."""
 
-__all__ = ["Select", "load", "save"]
+__all__ = ["Select", "describe", "load", "open_file", "save"]
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import hdf5
+from driftbayes.io.described import Description, described
 from driftbayes.io.packages import require
 from driftbayes.io.paths import existing_file, reason
 from driftbayes.storage.atomic import PathLike, atomic_path
@@ -40,15 +42,37 @@ def load(path: PathLike, select: Select | None = None) -> "xr.Dataset":
     _refuse_netcdf3(file)
     # Anything at all can come out of a damaged file, and all of it is the file's fault.
     try:
-        return _load(file, select)
+        with _opened(file, select) as dataset:
+            return dataset.load()
     except DriftbayesError:
         raise
     except Exception as error:
-        msg = (
-            f"{file.name!r} cannot be read as NetCDF ({reason(error)}); "
-            "it may be damaged, cut short or of another format"
-        )
-        raise DriftbayesError(msg) from error
+        raise DriftbayesError(_damaged(file, error)) from error
+
+
+@contextmanager
+def open_file(path: PathLike) -> "Iterator[xr.Dataset]":
+    """A NetCDF file, nothing read yet, with times left as numbers.
+
+    Args:
+        path: The file.
+    """
+    file = existing_file(path)
+    require("NetCDF files", *_NEEDED)
+    _refuse_netcdf3(file)
+    try:
+        with _opened(file, None) as dataset:
+            yield dataset
+    except DriftbayesError:
+        raise
+    except Exception as error:
+        raise DriftbayesError(_damaged(file, error)) from error
+
+
+def describe(path: PathLike) -> Description:
+    """Names, dimensions and attributes of a file."""
+    with open_file(path) as dataset:
+        return described(dataset)
 
 
 def save(dataset: "xr.Dataset", path: PathLike) -> None:
@@ -71,7 +95,8 @@ def _dump(dataset: "xr.Dataset", buffer: BytesIO) -> None:
         dataset.dump_to_store(H5NetCDFStore(netcdf), encoding=encoding)
 
 
-def _load(file: Path, select: Select | None) -> "xr.Dataset":
+@contextmanager
+def _opened(file: Path, select: Select | None) -> "Iterator[xr.Dataset]":
     import h5netcdf
     import h5py
     import xarray as xr
@@ -98,13 +123,20 @@ def _load(file: Path, select: Select | None) -> "xr.Dataset":
                 decode_timedelta=False,
                 drop_variables=set(variables) - set(wanted),
             ) as dataset:
-                return dataset.load()
+                yield dataset
 
 
 def _stored(raw: "h5py.File", name: str) -> "h5py.Dataset":
     # NetCDF renames a variable that is called like a dimension without being its coordinate.
     renamed = f"_nc4_non_coord_{name}"
     return raw[renamed if renamed in raw else name]
+
+
+def _damaged(file: Path, error: Exception) -> str:
+    return (
+        f"{file.name!r} cannot be read as NetCDF ({reason(error)}); "
+        "it may be damaged, cut short or of another format"
+    )
 
 
 def _refuse_netcdf3(file: Path) -> None:
