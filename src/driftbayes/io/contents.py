@@ -88,7 +88,7 @@ def _of_netcdf(file: Path) -> Contents:
 
 
 def _of_parquet(file: Path) -> Contents:
-    require("Parquet files", "pyarrow")
+    require("tables", "pyarrow")
     import pyarrow.parquet as pq
 
     # Anything at all can come out of a damaged file, and all of it is the file's fault.

@@ -46,6 +46,8 @@ def open_dataset(contents: Contents) -> "Iterator[xr.Dataset]":
 
 def numbers(dataset: "xr.Dataset", name: str, source: str) -> FloatArray:
     """A variable as floats, with what stands for a missing value as NaN."""
+    if name in dataset.encoding.get("damaged", {}):
+        raise DriftbayesError(dataset.encoding["damaged"][name])
     if name not in dataset.variables:
         there = ", ".join(repr(str(other)) for other in list(dataset.variables)[:8])
         msg = f"{source!r} has no variable {name!r}; it has {there}"
