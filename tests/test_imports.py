@@ -9,9 +9,9 @@ import driftbayes
 
 ROOT = Path(driftbayes.__file__).parent
 FLOORS = [
-    {"errors", "typing", "jax_typing", "_version"},
+    {"errors", "typing", "jax_typing", "units", "_version"},
     {"storage"},
-    {"trajectories", "sampling"},
+    {"trajectories", "sampling", "sphere"},
     {"likelihood"},
     {"models"},
     {"priors"},

@@ -37,6 +37,9 @@ class Trajectories:
         length_unit: Name of the unit of `positions`, empty if unknown.
         time_unit: Name of the unit of `times`, empty if unknown.
         provenance: Where the data come from: file, reader, seed, options.
+        lonlat: Longitude and latitude of each observation in degrees, if the positions were laid on
+            a plane from them.
+        flags: What a file says of each observation, by name: "drogued" is 1, 0 or NaN.
     """
 
     positions: FloatArray
@@ -47,10 +50,14 @@ class Trajectories:
     length_unit: str = ""
     time_unit: str = ""
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    lonlat: FloatArray | None = None
+    flags: Mapping[str, FloatArray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check shapes and values once, here, so that no later step has to."""
-        for name in ("positions", "times", "position_sd"):
+        flags = {name: _read_only(values, np.float64) for name, values in self.flags.items()}
+        object.__setattr__(self, "flags", flags)
+        for name in ("positions", "times", "position_sd", "lonlat"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, _read_only(getattr(self, name), np.float64))
         object.__setattr__(self, "row_sizes", _read_only(self.row_sizes, np.int64))
@@ -224,16 +231,61 @@ class Trajectories:
         if not keep.any():
             msg = f"no trajectory has {min_points} or more positions; nothing is left"
             raise DriftbayesError(msg)
-        rows = keep[self.trajectory_index]
+        kept = self.select(keep[self.trajectory_index])
+        return replace(kept, provenance={**self.provenance, "dropped_short": int((~keep).sum())})
+
+    def select(self, rows: np.ndarray) -> "Trajectories":
+        """Only some observations; a trajectory of which none is left is gone.
+
+        Args:
+            rows: True for the observations to keep.
+        """
+        counts = np.add.reduceat(rows, self.starts[:-1]).astype(np.int64)
+        if not counts.any():
+            msg = "no observation is left; keep at least one"
+            raise DriftbayesError(msg)
         return replace(
             self,
             positions=self.positions[rows],
             times=self.times[rows],
-            row_sizes=self.row_sizes[keep],
-            ids=self.ids[keep],
+            row_sizes=counts[counts > 0],
+            ids=self.ids[counts > 0],
             position_sd=None if self.position_sd is None else self.position_sd[rows],
-            provenance={**self.provenance, "dropped_short": int((~keep).sum())},
+            lonlat=None if self.lonlat is None else self.lonlat[rows],
+            flags={name: values[rows] for name, values in self.flags.items()},
         )
+
+    def blanked(self, rows: np.ndarray) -> "Trajectories":
+        """Some observations made missing fixes: their times stay, their positions are NaN.
+
+        Args:
+            rows: True for the observations to blank.
+        """
+        positions = np.where(rows[:, None], np.nan, self.positions)
+        lonlat = None if self.lonlat is None else np.where(rows[:, None], np.nan, self.lonlat)
+        return replace(self, positions=positions, lonlat=lonlat)
+
+    def in_units(
+        self, *, length: tuple[float, str] | None = None, time: tuple[float, str] | None = None
+    ) -> "Trajectories":
+        """The same trajectories with positions and times in other units.
+
+        Args:
+            length: What to multiply positions by, and the name of the unit they are then in.
+            time: What to multiply times by, and the name of the unit they are then in.
+        """
+        changed: dict[str, Any] = {}
+        for what, factor in (("length", length), ("time", time)):
+            if factor is not None and not (np.isfinite(factor[0]) and factor[0] > 0):
+                msg = f"the factor to multiply a {what} by must be positive, got {factor[0]}"
+                raise DriftbayesError(msg)
+        if length is not None:
+            sd = self.position_sd
+            changed |= {"positions": self.positions * length[0], "length_unit": length[1]}
+            changed |= {"position_sd": None if sd is None else sd * length[0]}
+        if time is not None:
+            changed |= {"times": self.times * time[0], "time_unit": time[1]}
+        return replace(self, **changed)
 
     def check_usable(self) -> None:
         """Refuse trajectories in which some particle cannot have moved."""
@@ -298,6 +350,13 @@ class Trajectories:
                 "one standard deviation per observation"
             )
             raise DriftbayesError(msg)
+        if self.lonlat is not None and self.lonlat.shape != (n_rows, 2):
+            msg = f"lonlat has shape {self.lonlat.shape}, expected ({n_rows}, 2)"
+            raise DriftbayesError(msg)
+        for name, values in self.flags.items():
+            if values.shape != (n_rows,):
+                msg = f"flag {name!r} has shape {values.shape}, expected ({n_rows},)"
+                raise DriftbayesError(msg)
 
     def _check_values(self) -> None:
         missing = np.isnan(self.positions)

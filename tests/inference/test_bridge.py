@@ -287,6 +287,9 @@ def test_equal_densities_meet_exactly():
 
 
 SEEDS = 40
+# Where the posterior is most skewed an error is most easily wrong, and forty seeds tell little: by
+# chance their sd reaches 1.34 once in five hundred times.
+MANY_SEEDS = {"langevin-50": 400}
 POSTERIORS = {
     "gaussian-1": lambda: GaussianTarget.make(1),
     "gaussian-4": lambda: GaussianTarget.make(4),
@@ -308,19 +311,20 @@ def z_scores(name):
         target, guide, expected = posterior(hypothesis, langevin_data(tau, PAPER))
     else:
         guide, expected = guide_for(target), target.log_evidence
-    guides = None if name.endswith("prior") else stacked([guide] * SEEDS)
-    found = bridge_batch(stacked([target] * SEEDS), guides, jax.random.key(2024))
+    n_seeds = MANY_SEEDS.get(name, SEEDS)
+    guides = None if name.endswith("prior") else stacked([guide] * n_seeds)
+    found = bridge_batch(stacked([target] * n_seeds), guides, jax.random.key(2024))
     return [(one.log_evidence - expected) / one.log_evidence_err for one in found]
 
 
 @slow
 @pytest.mark.parametrize("name", POSTERIORS)
-def test_z_scores_of_forty_seeds(name):
-    """Gates: |mean| < 0.47, |sd - 1| < 0.34."""
+def test_z_scores_of_forty_seeds_or_more(name):
+    """Gates: |mean| < 0.47, |sd - 1| < 0.34; with 400 seeds 0.15 and 0.11."""
     check_scores(z_scores(name))
 
 
 @slow
 def test_z_scores_of_all_posteriors_together():
     """Gates: |mean| < 0.16, |sd - 1| < 0.11."""
-    check_scores([score for name in POSTERIORS for score in z_scores(name)])
+    check_scores([score for name in POSTERIORS for score in z_scores(name)[:SEEDS]])

@@ -179,11 +179,11 @@ def test_a_header_without_rows_is_refused(csv, text):
 
 def test_a_missing_column_says_what_is_there_and_what_to_pass(csv):
     expected = (
-        r"^'tracks\.csv' has no column 'x'; it has 'lon', 'lat': "
-        r"pass columns=\{'x': 'lon', \.\.\.\} \(--columns x=lon\)$"
+        r"^'tracks\.csv' has no column 'x'; it has 'x0', 'x1': "
+        r"pass columns=\{'x': 'x0', \.\.\.\} \(--columns x=x0\)$"
     )
     with pytest.raises(DriftbayesError, match=expected):
-        csv("id,time,lon,lat\n1,0,1,2\n")
+        csv("id,time,x0,x1\n1,0,1,2\n")
 
 
 def test_a_non_numeric_cell_is_named_by_line_and_column(csv):

@@ -16,11 +16,17 @@ from driftbayes.trajectories import Trajectories
 @pytest.mark.parametrize("name", ["tracks.txt", "tracks", "tracks.gz", "csv"])
 def test_an_unknown_suffix_lists_the_known_ones(tmp_path, name):
     expected = rf"'{name}' does not end in a known format; use one of \.csv, \.csv\.gz, \.parquet,"
-    with pytest.raises(DriftbayesError, match=expected):
-        read_trajectories(tmp_path / name)
     tracks = Trajectories.from_arrays([[[0.0]]], dt=1.0)
     with pytest.raises(DriftbayesError, match=expected):
         write_trajectories(tracks, tmp_path / name)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".nc"])
+def test_a_file_is_known_by_what_is_in_it_and_not_by_its_name(tmp_path, suffix):
+    tracks = Trajectories.from_arrays([[[0.0], [1.0]]], dt=1.0)
+    write_trajectories(tracks, tmp_path / f"a{suffix}")
+    (tmp_path / f"a{suffix}").rename(tmp_path / "a.dat")
+    assert read_trajectories(tmp_path / "a.dat").fingerprint == tracks.fingerprint
 
 
 def test_the_case_of_a_suffix_does_not_matter(tmp_path):

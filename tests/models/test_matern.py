@@ -10,6 +10,7 @@ from scipy.special import gamma as gamma_function
 from scipy.special import kv
 
 from driftbayes.models import Langevin, MaternVelocity, SecondOrderLangevin
+from driftbayes.models._gaussian_mixture import gaussian_spread, gaussian_step_covariance
 
 NU = pytest.mark.parametrize("nu", [0.05, 0.2, 0.7, 2.0, 6.0])
 
@@ -69,3 +70,94 @@ def hessian(theta):
 def test_second_derivatives_are_finite_at_all_gamma_tau_and_smoothness(x):
     for nu in (0.1, 0.5, 2.0, 10.0):
         assert np.isfinite(hessian(jnp.asarray([x, nu, 1.3]))).all()
+
+
+LAGS = (0, 1, 2, 9, 24)
+
+
+def step_covariances_in_50_digits(nu, x):
+    """Covariances of steps in units of k γ τ², from the power series of the Bessel function.
+
+    The correlation is F(1 - nu) - Γ(1-nu)/Γ(1+nu) (y/2)^(2 nu) F(1 + nu), with F a 0F1; each term
+    is integrated twice, and the second difference taken. For nu that is no integer.
+    """
+    longest = float(rate(x, nu)) * (max(LAGS) + 1)
+    with mpmath.workdps(int(50 + longest + (3 * nu if nu > 20 else 0))):
+        order, half = mpmath.mpf(nu), mpmath.mpf("0.5")
+        y = x * mpmath.sqrt(mpmath.pi) * mpmath.gamma(order + half) / mpmath.gamma(order)
+
+        def twice_integrated(n_steps):
+            t = abs(n_steps) * y
+            regular = mpmath.hyper([half, 1], [3 * half, 2, 1 - order], t**2 / 4)
+            singular = mpmath.hyper([order + half], [order + 3 * half, order + 2], t**2 / 4)
+            factor = mpmath.gamma(1 - order) / mpmath.gamma(1 + order) * (t / 2) ** (2 * order)
+            factor /= (2 * order + 1) * (order + 1)
+            return t**2 / 2 * (regular - factor * singular)
+
+        spread = {n: twice_integrated(n) for lag in LAGS for n in (lag - 1, lag, lag + 1)}
+        differences = [spread[lag + 1] - 2 * spread[lag] + spread[lag - 1] for lag in LAGS]
+        return np.array([float(difference / y**2) for difference in differences])
+
+
+@jax.jit
+def first_covariances(gamma, nu):
+    model = MaternVelocity(gamma=gamma, smoothness=nu, k=1.0)
+    return model.first_autocovariances(max(LAGS) + 1, jnp.asarray(1.0)) / gamma
+
+
+# Either side of the change from lattice to series, at 24, and far from it.
+@pytest.mark.parametrize("nu", [1e-10, 1e-3, 0.3, 1.3, 6.7, 23.9, 24.1, 40.3, 150.5])
+def test_covariances_of_steps_are_those_of_50_digits(nu):
+    for x in (1e-8, 1e-3, 0.1, 2.0):
+        expected = step_covariances_in_50_digits(nu, x)
+        found = first_covariances(jnp.asarray(x), jnp.asarray(nu))[np.array(LAGS)]
+        assert_allclose(found, expected, rtol=0, atol=3e-14 * expected[0])
+
+
+@pytest.mark.parametrize("nu", [1e-3, 0.5, 1.0, 23.9, 24.1, 1e3, 1e6])
+def test_long_steps_diffuse_and_touch_only_their_neighbours(nu):
+    for x in (1e6, 1e8):
+        row = first_covariances(jnp.asarray(x), jnp.asarray(nu))
+        # λ/γ, also where the gamma functions overflow.
+        lam = rate(1.0, nu) if nu < 100 else np.sqrt(np.pi * nu) * (1 - 1 / (8 * nu))
+        neighbour = 2 * nu / (lam * x) ** 2
+        assert_allclose(row[0], 2 / x - 2 * neighbour, rtol=1e-13)
+        assert_allclose(row[1], neighbour, rtol=1e-6)
+        assert_allclose(row[2:], 0.0, atol=1e-16 * row[0])
+
+
+@pytest.mark.parametrize("x", [0.01, 1.0, 3.0])
+def test_smoothest_members_have_a_gaussian_autocovariance(x):
+    z = jnp.asarray(0.5 * np.sqrt(np.pi) * x)
+    apart = gaussian_step_covariance(jnp.arange(1.0, 4.0), z[None])
+    found = first_covariances(jnp.asarray(x), jnp.asarray(1e9))
+    assert_allclose(found[0], gaussian_spread(z), rtol=1e-7)
+    assert_allclose(found[1:4], apart, rtol=1e-6, atol=1e-12)
+
+
+@jax.jit
+def slopes(theta):
+    def row(theta):
+        return first_covariances(theta[0], theta[1])
+
+    return jax.jacfwd(row)(theta), jax.hessian(lambda theta: jnp.sum(row(theta)))(theta)
+
+
+@pytest.mark.parametrize("nu", [1e-8, 0.5, 23.9, 24.1, 1e3])
+@pytest.mark.parametrize("x", [1e-8, 1e-3, 1.0, 1e3, 1e8])
+def test_derivatives_of_all_covariances_at_once_are_finite(nu, x):
+    assert all(np.isfinite(part).all() for part in slopes(jnp.asarray([x, nu])))
+
+
+@pytest.mark.parametrize("nu", [0.3, 23.9, 24.1, 200.0])
+def test_derivatives_of_all_covariances_are_those_of_single_lags(nu):
+    def row(theta):
+        model = MaternVelocity(gamma=theta[0], smoothness=theta[1], k=1.0)
+        lags = jnp.arange(max(LAGS) + 1.0)
+        return model.increment_autocovariance(lags, jnp.asarray(1.0)) / theta[0]
+
+    theta = jnp.asarray([0.4, nu])
+    first, second = slopes(theta)
+    assert_allclose(first, jax.jacfwd(row)(theta), rtol=1e-9, atol=1e-11)
+    expected = jax.jit(jax.hessian(lambda theta: jnp.sum(row(theta))))(theta)
+    assert_allclose(second, expected, rtol=1e-9, atol=1e-10)

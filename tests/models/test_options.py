@@ -331,9 +331,11 @@ def test_scatter_integrates_the_scale_of_each_trajectory(scatter, make):
     assert_allclose(model.log_likelihood(data), expected, rtol=1e-8)
 
 
-def test_without_scatter_all_particles_are_alike():
+# A quadrature over ln s goes as far as the numbers do, where s² underflows and Q s² is lost.
+@pytest.mark.parametrize("scatter", [1e-5, 1e-10, 1e-154, 1e-200, 1e-308])
+def test_without_scatter_all_particles_are_alike(scatter):
     data = regular()
-    found = named("langevin+scatter", scatter=1e-5, **LANGEVIN).log_likelihood(data)
+    found = named("langevin+scatter", scatter=scatter, **LANGEVIN).log_likelihood(data)
     assert_allclose(found, Langevin(**LANGEVIN).log_likelihood(data), rtol=1e-7)
 
 
@@ -381,7 +383,7 @@ def test_student_innovations_are_those_of_the_cholesky_factor():
 def test_without_tails_student_is_gaussian():
     for data in (regular(), irregular()):
         base = Langevin(**LANGEVIN).log_likelihood(data)
-        for tail, rtol in ((1e-4, 1e-2), (1e-12, 1e-9)):
+        for tail, rtol in ((1e-4, 1e-2), (1e-12, 1e-9), (1e-200, 1e-9), (1e-308, 1e-9)):
             model = named("langevin+student", tail=tail, **LANGEVIN)
             assert_allclose(model.log_likelihood(data), base, rtol=rtol)
 

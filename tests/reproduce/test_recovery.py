@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.models import MODELS, model_named
+from driftbayes.reproduce import recovery
 from driftbayes.reproduce.recovery import (
     GROUPS,
     Group,
@@ -62,6 +63,23 @@ def test_same_seed_gives_the_same_numbers_and_another_does_not(found):
     first, again, other = (run_recovery(1, s, groups=[one]) for s in (0, 0, 1))
     assert first.to_json() == again.to_json()
     assert first.results[0].log_evidence != other.results[0].log_evidence
+
+
+def test_a_run_that_was_stopped_goes_on_with_what_it_kept(found, tmp_path, monkeypatch):
+    first = run_recovery(4, 0, groups=[SMALL], directory=tmp_path)
+    assert first.to_json() == found.to_json()
+    (tmp_path / "small-langevin.json").write_text("{ cut short")
+    computed = []
+    judged = recovery._judged
+    monkeypatch.setattr(
+        recovery, "_judged", lambda h, data: computed.append(h.name) or judged(h, data)
+    )
+    again = run_recovery(4, 0, groups=[SMALL], directory=tmp_path)
+    assert again.to_json() == first.to_json()
+    assert computed == ["langevin"]
+    # Other data: nothing that was kept is used.
+    run_recovery(4, 1, groups=[SMALL], directory=tmp_path)
+    assert computed == ["langevin", *SMALL.truths]
 
 
 def test_confusions_and_coverage_are_counted_right():

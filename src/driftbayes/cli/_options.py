@@ -33,14 +33,33 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file",
         type=Path,
-        help="trajectories: CSV, Parquet, NetCDF, or the directory of a turbulence run",
+        help="trajectories: any of `driftbayes formats`, found by content",
     )
     group = parser.add_argument_group("reading")
     group.add_argument(
+        "--format",
+        metavar="NAME",
+        help="of the file, see `driftbayes formats` (default: by content)",
+    )
+    group.add_argument(
         "--columns",
         metavar="NAME=COLUMN,...",
-        help="names in the file for id, time, x, y, z, sd; an empty one is ignored (z=)",
+        help="names in the file for id, time, x, y, z, sd, or lon and lat; an empty one is ignored",
     )
+    group.add_argument(
+        "--coordinates",
+        choices=("degrees", "plane"),
+        help="longitude and latitude, to be laid on a plane in metres, or a plane already",
+    )
+    group.add_argument(
+        "--frame",
+        choices=("auto", "local", "transported"),
+        default="auto",
+        help="axes for longitude and latitude: east and north everywhere, or carried along the "
+        "path, as near a pole (default: auto)",
+    )
+    group.add_argument("--pixel-size", metavar="SIZE", help="of positions in pixels, as in 0.16um")
+    group.add_argument("--frame-interval", metavar="TIME", help="of times in frames, as in 7.48ms")
     group.add_argument("--length-unit", help="unit of the positions, to be printed with results")
     group.add_argument("--time-unit", help="unit of the times, to be printed with results")
     group.add_argument(
@@ -134,8 +153,13 @@ def read(args: argparse.Namespace) -> "Trajectories":
     trajectories = read_trajectories(
         args.file,
         columns=_parse_columns(args.columns),
+        format=args.format,
         length_unit=args.length_unit,
         time_unit=args.time_unit,
+        coordinates=args.coordinates,
+        frame=args.frame,
+        pixel_size=_quantity(args.pixel_size, "--pixel-size"),
+        frame_interval=_quantity(args.frame_interval, "--frame-interval"),
     )
     if args.drop_short:
         trajectories = trajectories.drop_short()
@@ -152,6 +176,12 @@ def read(args: argparse.Namespace) -> "Trajectories":
             provenance={**trajectories.provenance, "noise": args.noise},
         )
     return trajectories
+
+
+def _quantity(text: str | None, option: str) -> tuple[float, str] | None:
+    from driftbayes.units import parse_quantity
+
+    return None if text is None else parse_quantity(text, option)
 
 
 def setup(args: argparse.Namespace, trajectories: "Trajectories") -> "Setup":

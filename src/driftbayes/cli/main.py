@@ -15,6 +15,7 @@ from driftbayes.cli import (
     check,
     compare,
     diagnose,
+    formats,
     info,
     models,
     predict,
@@ -29,7 +30,7 @@ from driftbayes.errors import DriftbayesError, DriftbayesWarning
 
 _COMMANDS = (
     *(compare, scan, check, sensitivity, predict, score),
-    *(simulate, turbulence, diagnose, info, models, reproduce),
+    *(simulate, turbulence, diagnose, info, formats, models, reproduce),
 )
 
 

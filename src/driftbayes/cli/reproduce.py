@@ -82,7 +82,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--data-sets",
         type=int,
         default=3,
-        help="of each model (default: 3); may take an hour on two cores",
+        help="of each model (default: 3); may take an hour, and goes on where it was stopped",
     )
     recovery.add_argument("--seed", type=int, default=0, help="of the data (default: 0)")
     _options.add_json(recovery)
@@ -104,7 +104,9 @@ def run_recovery(args: argparse.Namespace) -> int:
 
     make_folder(args.output)
     with _console.progress_bar() as progress:
-        result = recover(args.data_sets, args.seed, progress=progress)
+        result = recover(
+            args.data_sets, args.seed, directory=args.output / "evidence", progress=progress
+        )
     for path in write_recovery(result, args.output):
         _console.note(f"wrote {path}")
     if args.json:
@@ -119,8 +121,8 @@ def run_recovery(args: argparse.Namespace) -> int:
             print(f"  {name:20s} {one.matrix[i, i]:.3f}")
         for truth, other, probability in one.confusions():
             print(f"  not told apart: {truth} from {other}, {probability:.3f} against it alone")
-        for truth, number, candidate in one.doubtful:
-            print(f"  with doubts: {candidate} on data set {number} of {truth}")
+        for (truth, candidate), count in one.doubts().items():
+            print(f"  with doubts: {candidate} on {count} of {one.n_seeds} data sets of {truth}")
     for interval, (inside, n, error) in result.coverage().items():
         print(f"true value within {interval}: {inside} of {n} = {inside / n:.3f} ± {error:.3f}")
     return 0

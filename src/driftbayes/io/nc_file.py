@@ -1,14 +1,16 @@
 """The only place that calls the NetCDF library, so that its errors are dressed in one place."""
 
-__all__ = ["Select", "load", "save"]
+__all__ = ["Select", "describe", "load", "open_file", "save"]
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import hdf5
+from driftbayes.io.described import Description
 from driftbayes.io.packages import require
 from driftbayes.io.paths import existing_file, reason
 from driftbayes.storage.atomic import PathLike, atomic_path
@@ -40,15 +42,54 @@ def load(path: PathLike, select: Select | None = None) -> "xr.Dataset":
     _refuse_netcdf3(file)
     # Anything at all can come out of a damaged file, and all of it is the file's fault.
     try:
-        return _load(file, select)
+        with _opened(file, select) as dataset:
+            return dataset.load()
     except DriftbayesError:
         raise
     except Exception as error:
-        msg = (
-            f"{file.name!r} cannot be read as NetCDF ({reason(error)}); "
-            "it may be damaged, cut short or of another format"
-        )
-        raise DriftbayesError(msg) from error
+        raise DriftbayesError(_damaged(file, error)) from error
+
+
+@contextmanager
+def open_file(path: PathLike) -> "Iterator[xr.Dataset]":
+    """A NetCDF file, nothing read yet, with times left as numbers.
+
+    Variables that cannot be what they claim are not in it; `dataset.encoding["damaged"]` has what
+    is wrong with each.
+
+    Args:
+        path: The file.
+    """
+    file = existing_file(path)
+    require("NetCDF files", *_NEEDED)
+    _refuse_netcdf3(file)
+    try:
+        with _opened(file, None, lazily=True) as dataset:
+            yield dataset
+    except DriftbayesError:
+        raise
+    except Exception as error:
+        raise DriftbayesError(_damaged(file, error)) from error
+
+
+def describe(path: PathLike) -> Description:
+    """Names, dimensions and attributes of a file, without a look at its numbers."""
+    file = existing_file(path)
+    require("NetCDF files", *_NEEDED)
+    _refuse_netcdf3(file)
+    try:
+        with _raw(file) as (_, netcdf):
+            variables = netcdf.variables
+            return Description(
+                tuple(variables),
+                {name: tuple(map(str, v.dimensions)) for name, v in variables.items()},
+                dict(netcdf.attrs),
+                {name: dict(v.attrs) for name, v in variables.items()},
+            )
+    except DriftbayesError:
+        raise
+    except Exception as error:
+        raise DriftbayesError(_damaged(file, error)) from error
 
 
 def save(dataset: "xr.Dataset", path: PathLike) -> None:
@@ -71,11 +112,10 @@ def _dump(dataset: "xr.Dataset", buffer: BytesIO) -> None:
         dataset.dump_to_store(H5NetCDFStore(netcdf), encoding=encoding)
 
 
-def _load(file: Path, select: Select | None) -> "xr.Dataset":
+@contextmanager
+def _raw(file: Path) -> "Iterator[tuple[h5py.File, Any]]":
     import h5netcdf
     import h5py
-    import xarray as xr
-    from xarray.backends import H5NetCDFStore
 
     # We hold the file, not xarray: one that fails halfway is then closed here and now, not by a
     # destructor that can only complain.
@@ -85,26 +125,51 @@ def _load(file: Path, select: Select | None) -> "xr.Dataset":
         raw.attrs.get("_nc3_strict")
         hdf5.check_links(raw, file)
         with h5netcdf.File(raw, "r", decode_vlen_strings=True) as netcdf:
-            variables = netcdf.variables
-            wanted = dict.fromkeys(variables, True)
-            if select is not None:
-                wanted = dict(select(netcdf.attrs, {n: v.attrs for n, v in variables.items()}))
-            for name in wanted:
+            yield raw, netcdf
+
+
+@contextmanager
+def _opened(file: Path, select: Select | None, *, lazily: bool = False) -> "Iterator[xr.Dataset]":
+    import xarray as xr
+    from xarray.backends import H5NetCDFStore
+
+    with _raw(file) as (raw, netcdf):
+        variables = netcdf.variables
+        wanted = dict.fromkeys(variables, True)
+        if select is not None:
+            wanted = dict(select(netcdf.attrs, {n: v.attrs for n, v in variables.items()}))
+        damaged = {}
+        for name in list(wanted):
+            try:
                 hdf5.check_size(_stored(raw, name), variables[name].shape, name, file)
-            with xr.open_dataset(
-                H5NetCDFStore(netcdf),
-                mask_and_scale=wanted,
-                decode_times=False,
-                decode_timedelta=False,
-                drop_variables=set(variables) - set(wanted),
-            ) as dataset:
-                return dataset.load()
+            except DriftbayesError as error:
+                if not lazily:
+                    raise
+                # It may not be needed; whoever asks for it is told.
+                damaged[name] = str(error)
+                del wanted[name]
+        with xr.open_dataset(
+            H5NetCDFStore(netcdf),
+            mask_and_scale=wanted,
+            decode_times=False,
+            decode_timedelta=False,
+            drop_variables=set(variables) - set(wanted),
+        ) as dataset:
+            dataset.encoding["damaged"] = damaged
+            yield dataset
 
 
 def _stored(raw: "h5py.File", name: str) -> "h5py.Dataset":
     # NetCDF renames a variable that is called like a dimension without being its coordinate.
     renamed = f"_nc4_non_coord_{name}"
     return raw[renamed if renamed in raw else name]
+
+
+def _damaged(file: Path, error: Exception) -> str:
+    return (
+        f"{file.name!r} cannot be read as NetCDF ({reason(error)}); "
+        "it may be damaged, cut short or of another format"
+    )
 
 
 def _refuse_netcdf3(file: Path) -> None:

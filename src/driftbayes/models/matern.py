@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 from driftbayes.jax_typing import Scalar, ScalarLike
 from driftbayes.models._base import AbstractModel, Parameter, as_parameter
 from driftbayes.models._gaussian_mixture import gaussian_spread, gaussian_step_covariance
+from driftbayes.models._matern_steps import matern_first_covariances
 
 # Nodes of the mixture, and the logarithm of the weight at which it is cut off.
 _N_NODES = 320
@@ -37,8 +38,9 @@ class MaternVelocity(AbstractModel):
     $$r(t) = \frac{k\gamma}{\Gamma(\nu)} \int_0^\infty s^{\nu-1} e^{-s}\,
       e^{-\lambda^2 t^2 / 4s}\,\mathrm{d}s,$$
 
-    by the trapezoid rule over $\ln s$, which converges exponentially. There is no state space. In
-    long regular runs each step is predicted from all before it.
+    by the trapezoid rule over $\ln s$, which converges exponentially; likelihoods of regular data
+    take the shapes from a table, see `_matern_steps.py`. There is no state space. In long regular
+    runs each step is predicted from all before it.
 
     Args:
         gamma: Inverse integral time of the velocity $\gamma > 0$, in 1/time.
@@ -72,6 +74,11 @@ class MaternVelocity(AbstractModel):
         apart = gaussian_step_covariance(jnp.maximum(lags, 1.0)[:, None], z[None, :])
         variance = jnp.sum(weights * gaussian_spread(z))
         return self.k * self.gamma * tau**2 * jnp.where(lags == 0, variance, apart @ weights)
+
+    def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
+        """The same, from Gaussian shapes tabulated once."""
+        nu, x = jnp.asarray(self.smoothness), self.gamma * tau
+        return self.k * x * tau * matern_first_covariances(nu, x, n_lags)
 
     def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
         """The mixture of those of Gaussian shapes."""

@@ -2,8 +2,10 @@
 
 __all__ = ["GROUPS", "Group", "GroupResult", "Recovery", "run_recovery", "write_recovery"]
 
+import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import jax
 import numpy as np
 
 from driftbayes._version import __version__
-from driftbayes.comparison import make_hypotheses, model_probabilities
+from driftbayes.comparison import make_hypotheses
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Batch, Evidence, Hypothesis, evidence, evidence_batch
 from driftbayes.likelihood import ChannelMoments, SecondMoments
@@ -81,6 +83,37 @@ GROUPS = (
 )
 
 
+@dataclass(frozen=True)
+class _Judgement:
+    """What is kept of one evidence: enough to go on after a run was killed.
+
+    Args:
+        log_evidence: Ln Z; None if it is not finite.
+        log_evidence_err: Its error, likewise.
+        status: How it ended.
+        data_fingerprint: Of the data.
+        quantiles: Of the posterior of each parameter.
+    """
+
+    log_evidence: float | None
+    log_evidence_err: float | None
+    status: str
+    data_fingerprint: str
+    quantiles: dict[str, list[float]]
+
+    @classmethod
+    def of(cls, record: Evidence) -> "_Judgement":
+        """The part of an evidence that is kept."""
+        plain = record.to_json()
+        return cls(
+            plain["log_evidence"],
+            plain["log_evidence_err"],
+            record.status.value,
+            record.data_fingerprint,
+            {name: list(map(float, q)) for name, q in record.posterior_quantiles.items()},
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class GroupResult:
     """What was found for one group.
@@ -129,6 +162,10 @@ class GroupResult:
                     if pair.mean() < _TOLD_APART:
                         found.append((truth, other, float(pair.mean())))
         return found
+
+    def doubts(self) -> dict[tuple[str, str], int]:
+        """How many data sets of a truth a candidate judged with a status that is not OK."""
+        return dict(Counter((truth, candidate) for truth, _, candidate in self.doubtful))
 
     def to_json(self) -> dict[str, Any]:
         """The result as plain numbers."""
@@ -207,6 +244,7 @@ def run_recovery(
     seed: int = 0,
     *,
     groups: Sequence[Group] = GROUPS,
+    directory: Path | None = None,
     progress: Progress | None = None,
 ) -> Recovery:
     """Simulate from every model, and judge each data set by every model of its group.
@@ -215,12 +253,17 @@ def run_recovery(
         n_seeds: Data sets of each model.
         seed: Of the data.
         groups: Models, and the size of their data.
+        directory: Where to keep the evidences of each model as soon as they are known; what is
+            there of a run with the same data is not computed again.
         progress: Called with a stage, how many are done, and of how many.
     """
     if n_seeds < 1:
         msg = f"expected one data set of each model or more, got {n_seeds}"
         raise DriftbayesError(msg)
-    return Recovery(tuple(_run_group(g, n_seeds, seed, progress) for g in groups), seed)
+    if directory is not None:
+        make_folder(directory)
+    found = [_run_group(group, n_seeds, seed, directory, progress) for group in groups]
+    return Recovery(tuple(found), seed)
 
 
 def write_recovery(result: Recovery, directory: Path) -> list[Path]:
@@ -230,7 +273,9 @@ def write_recovery(result: Recovery, directory: Path) -> list[Path]:
     return [numbers, *write_figure(_figure(result), directory / "recovery")]
 
 
-def _run_group(group: Group, n_seeds: int, seed: int, progress: Progress | None) -> GroupResult:
+def _run_group(
+    group: Group, n_seeds: int, seed: int, directory: Path | None, progress: Progress | None
+) -> GroupResult:
     names = list(group.truths)
     hypotheses = make_hypotheses(names, u_rms=U_RMS, timescale=TIMESCALE).hypotheses
     data = [
@@ -238,23 +283,28 @@ def _run_group(group: Group, n_seeds: int, seed: int, progress: Progress | None)
         for i, hypothesis in enumerate(hypotheses)
         for s in range(n_seeds)
     ]
-    table: list[list[Evidence]] = []
+    prints = [one.fingerprint for one in data]
+    table: list[list[_Judgement]] = []
     for i, hypothesis in enumerate(hypotheses):
-        table.append(_judged(hypothesis, data))
+        kept = None if directory is None else directory / f"{group.name}-{hypothesis.name}.json"
+        judgements = _kept(kept, hypothesis, prints)
+        if judgements is None:
+            judgements = [_Judgement.of(record) for record in _judged(hypothesis, data)]
+            if kept is not None:
+                _keep(judgements, hypothesis, kept)
+        table.append(judgements)
         if progress is not None:
             progress(f"evidence, {group.name}", i + 1, len(hypotheses))
-    # All evidences of one data set are of the same data; a slip of order would be refused here.
-    for row in zip(*table, strict=True):
-        model_probabilities(row)
 
-    def by_truth(values: list[list[float]]) -> FloatArray:
-        return np.moveaxis(np.reshape(values, (len(names), len(names), n_seeds)), 0, 2)
+    def by_truth(values: list[list[float | None]]) -> FloatArray:
+        numbers = np.array(values, dtype=np.float64)
+        return np.moveaxis(np.reshape(numbers, (len(names), len(names), n_seeds)), 0, 2)
 
     doubtful = [
-        (names[i // n_seeds], i % n_seeds, records[i].hypothesis)
-        for records in table
+        (names[i // n_seeds], i % n_seeds, name)
+        for name, records in zip(names, table, strict=True)
         for i in range(len(data))
-        if records[i].status is not Status.OK
+        if records[i].status != Status.OK.value
     ]
     own = {
         name: _within(table[i][i * n_seeds : (i + 1) * n_seeds], group.truths[name])
@@ -282,21 +332,41 @@ def _judged(hypothesis: Hypothesis, data: Sequence[Displacements]) -> list[Evide
     return [evidence(hypothesis, batch) for batch in batches]
 
 
-def _within(records: Sequence[Evidence], truth: Mapping[str, float]) -> dict[str, dict[str, int]]:
+def _keep(judgements: Sequence[_Judgement], hypothesis: Hypothesis, path: Path) -> None:
+    content = {
+        "driftbayes_version": __version__,
+        "priors": hypothesis.describe(),
+        "judgements": [asdict(one) for one in judgements],
+    }
+    write_json(content, path)
+
+
+def _kept(
+    path: Path | None, hypothesis: Hypothesis, prints: Sequence[str]
+) -> list[_Judgement] | None:
+    """The evidences that an earlier run left, if they are of these data and this hypothesis."""
+    if path is None or not path.exists():
+        return None
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        found = [_Judgement(**one) for one in content["judgements"]]
+    except (ValueError, KeyError, TypeError, OSError):
+        return None
+    same = content.get("driftbayes_version") == __version__
+    same = same and content.get("priors") == hypothesis.describe()
+    return found if same and [one.data_fingerprint for one in found] == list(prints) else None
+
+
+def _within(records: Sequence[_Judgement], truth: Mapping[str, float]) -> dict[str, dict[str, int]]:
     """How often each inferred parameter's true value lay within its intervals."""
     return {
         name: {
             interval: sum(
-                int(
-                    r.posterior_quantiles[name][low]
-                    < truth[name]
-                    < r.posterior_quantiles[name][high]
-                )
-                for r in records
+                int(r.quantiles[name][low] < truth[name] < r.quantiles[name][high]) for r in records
             )
             for interval, (low, high) in _INTERVALS.items()
         }
-        for name in records[0].posterior_quantiles
+        for name in records[0].quantiles
     }
 
 
@@ -329,7 +399,7 @@ def _figure(result: Recovery) -> Any:
             ax.set_xlabel("judged by")
             ax.tick_params(length=0)
             ax.set_title(
-                f"{one.group.n_particles} particles × {one.group.n_steps} steps, "
+                f"{one.group.n_particles} particles × {one.group.n_steps} steps,\n"
                 f"{one.n_seeds} data sets each",
                 fontsize=7,
             )

@@ -16,6 +16,10 @@ from driftbayes.models._gamma_ratio import log_gamma_ratio
 from driftbayes.models._prepare import Data, Kind
 from driftbayes.models.options._base import AbstractOption
 
+# Below this square no digit of the density knows of the scatter; far below, Q/a underflows and the
+# term in Q would be lost.
+_NO_SCATTER = 1e-30
+
 
 @cache
 def with_scatter(model: type[AbstractModel]) -> type[AbstractModel]:
@@ -58,7 +62,7 @@ def with_scatter(model: type[AbstractModel]) -> type[AbstractModel]:
 
         def log_density(self, data: Data) -> Scalar:
             terms = self.base.terms(data)
-            a, m = 1 / self.scatter**2, 0.5 * terms.n
+            a, m = 1 / jnp.maximum(self.scatter**2, _NO_SCATTER), 0.5 * terms.n
             value = (
                 log_gamma_ratio(jnp.broadcast_to(a, m.shape), m)
                 - (a + m) * jnp.log1p(0.5 * terms.quadratic / a)

@@ -18,6 +18,9 @@ from driftbayes.models._gamma_ratio import log_gamma_ratio
 from driftbayes.models._prepare import Data, Kind
 from driftbayes.models.options._base import AbstractOption
 
+# Below this no digit of the density knows of the tail; far below, the excess underflows to zero.
+_NO_TAIL = 1e-30
+
 
 @cache
 def with_student(model: type[AbstractModel]) -> type[AbstractModel]:
@@ -65,11 +68,12 @@ def with_student(model: type[AbstractModel]) -> type[AbstractModel]:
             )
             n_dim = data.dx.shape[-1]
             square = jnp.sum(innovation**2, axis=-1) / variance
-            nu = 1 / jnp.asarray(self.tail)
+            tail = jnp.maximum(self.tail, _NO_TAIL)
+            nu = 1 / tail
             # ν = 2 / q' with q' → 0 the Gaussian: all terms are written so as to survive it.
             ratio = log_gamma_ratio(0.5 * nu, jnp.asarray(0.5 * n_dim))
-            constant = ratio - 0.5 * n_dim * (np.log(2 * np.pi) + jnp.log1p(-2 * self.tail))
-            excess = jnp.log1p(self.tail * square / (1 - 2 * self.tail))
+            constant = ratio - 0.5 * n_dim * (np.log(2 * np.pi) + jnp.log1p(-2 * tail))
+            excess = jnp.log1p(tail * square / (1 - 2 * tail))
             value = constant - 0.5 * n_dim * jnp.log(variance) - 0.5 * (nu + n_dim) * excess
             total = jnp.sum(jnp.where(data.valid > 0, value, 0.0))
             return jnp.where(jnp.isnan(total), -jnp.inf, total)

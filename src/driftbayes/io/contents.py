@@ -1,0 +1,117 @@
+"""What is in a file, before anything is read from it: the container, the names, the attributes."""
+
+__all__ = ["Contents", "contents_of"]
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.io import csv_text, nc_file, zarr_file
+from driftbayes.io.packages import require
+from driftbayes.io.paths import existing_file, reason
+from driftbayes.storage.atomic import PathLike
+
+Container = Literal["csv", "parquet", "netcdf", "zarr", "xml", "npz", "run"]
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Names and attributes, by which a format is recognised.
+
+    Args:
+        path: The file, or the directory of a store.
+        container: In what the data are kept; "run" is the directory of a turbulence run.
+        names: Columns or variables.
+        attributes: Of the whole.
+        dims: Dimensions of each variable, for containers that have them.
+        variable_attributes: Attributes of each column or variable.
+        types: Type of each column of a Parquet file, as Arrow writes it.
+        first_row: Cells under the header, for tables of text.
+    """
+
+    path: Path
+    container: Container
+    names: tuple[str, ...] = ()
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    dims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    variable_attributes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict)
+    first_row: tuple[str, ...] = ()
+
+    def has(self, *names: str) -> bool:
+        """Whether all these columns or variables are there."""
+        return set(names) <= set(self.names)
+
+
+def contents_of(path: PathLike) -> Contents:
+    """Look into a file, by its first bytes and not by its name alone.
+
+    Args:
+        path: A file, a Zarr store or the directory of a turbulence run.
+    """
+    found = Path(path)
+    if found.is_dir():
+        return _of_directory(found)
+    file = existing_file(path)
+    with file.open("rb") as stream:
+        head = stream.read(512)
+    if head.startswith(b"PAR1"):
+        return _of_parquet(file)
+    if head.startswith((b"\x89HDF\r\n\x1a\n", b"CDF")):
+        return _of_netcdf(file)
+    if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"<?xml", b"<Track")):
+        return Contents(file, "xml")
+    if head.startswith(b"PK\x03\x04"):
+        return Contents(file, "npz")
+    # HDF5 allows a block of another's before its own; nothing we read has one.
+    if file.suffix.lower() in (".nc", ".nc4", ".cdf"):
+        return _of_netcdf(file)
+    if file.suffix.lower() in (".parquet", ".pq"):
+        return _of_parquet(file)
+    header, first = csv_text.peek(file)
+    names = tuple(name.strip() for name in header)
+    return Contents(file, "csv", names, first_row=tuple(cell.strip() for cell in first))
+
+
+def _of_directory(folder: Path) -> Contents:
+    if zarr_file.is_foreign_store(folder):
+        names, dims, attributes, of_variables = zarr_file.describe(folder)
+        return Contents(folder, "zarr", names, attributes, dims, of_variables)
+    return Contents(folder, "run")
+
+
+def _of_netcdf(file: Path) -> Contents:
+    names, dims, attributes, of_variables = nc_file.describe(file)
+    return Contents(file, "netcdf", names, attributes, dims, of_variables)
+
+
+def _of_parquet(file: Path) -> Contents:
+    require("tables", "pyarrow")
+    import pyarrow.parquet as pq
+
+    # Anything at all can come out of a damaged file, and all of it is the file's fault.
+    try:
+        schema = pq.read_schema(file)
+    except Exception as error:
+        msg = (
+            f"{file.name!r} cannot be read as Parquet ({reason(error)}); "
+            "it may be damaged, cut short or of another format"
+        )
+        raise DriftbayesError(msg) from error
+    return Contents(
+        file,
+        "parquet",
+        tuple(schema.names),
+        attributes=_decoded(schema.metadata),
+        variable_attributes={column.name: _decoded(column.metadata) for column in schema},
+        types={column.name: str(column.type) for column in schema},
+    )
+
+
+def _decoded(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
+    return {
+        key.decode(errors="replace"): value.decode(errors="replace")
+        for key, value in (metadata or {}).items()
+    }

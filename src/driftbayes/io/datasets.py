@@ -1,0 +1,199 @@
+"""Datasets of the layouts in use, NetCDF or Zarr, to trajectories."""
+
+__all__ = ["from_grid", "from_ragged", "numbers", "open_dataset", "parse_time_unit"]
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.io import cells, nc_file, provenance, zarr_file
+from driftbayes.io.contents import Contents
+from driftbayes.io.limits import is_plausible
+from driftbayes.io.paths import begin_with_name
+from driftbayes.trajectories import Trajectories
+from driftbayes.typing import FloatArray, IntArray
+from driftbayes.units import time_factor
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+# NetCDF's own fill value for floats: files that declare none are padded with it all the same.
+_DEFAULT_FILL = 9.9e36
+
+
+@contextmanager
+def open_dataset(contents: Contents) -> "Iterator[xr.Dataset]":
+    """The dataset, nothing read yet, with times left as numbers."""
+    if contents.container == "netcdf":
+        with nc_file.open_file(contents.path) as dataset:
+            yield dataset
+    else:
+        with zarr_file.open_store(contents.path) as dataset:
+            stored = sum(file.stat().st_size for file in contents.path.rglob("*") if file.is_file())
+            for name, variable in dataset.variables.items():
+                if not is_plausible(int(variable.nbytes), stored, compressed=True):
+                    msg = (
+                        f"{contents.path.name!r}: array {str(name)[:40]!r} is declared to have "
+                        f"{variable.nbytes:,} bytes, but only {stored:,} are stored; the store is "
+                        "damaged or was never filled"
+                    )
+                    raise DriftbayesError(msg)
+            yield dataset
+
+
+def numbers(dataset: "xr.Dataset", name: str, source: str) -> FloatArray:
+    """A variable as floats, with what stands for a missing value as NaN."""
+    if name in dataset.encoding.get("damaged", {}):
+        raise DriftbayesError(dataset.encoding["damaged"][name])
+    if name not in dataset.variables:
+        there = ", ".join(repr(str(other)) for other in list(dataset.variables)[:8])
+        msg = f"{source!r} has no variable {name!r}; it has {there}"
+        raise DriftbayesError(msg)
+    variable = dataset[name]
+    if variable.dtype.kind not in "iuf":
+        msg = f"{source!r}: variable {name!r} holds {variable.dtype}, expected numbers"
+        raise DriftbayesError(msg)
+    raw = variable.to_numpy()
+    values = np.array(raw, dtype=np.float64)
+    if raw.dtype.kind in "iu":
+        # Whole numbers have no NaN: the largest and the smallest stand for it.
+        limits = np.iinfo(raw.dtype)
+        values[(raw == limits.max) | (raw == limits.min) & (limits.min < 0)] = np.nan
+    values[~np.isfinite(values) | (np.abs(values) > _DEFAULT_FILL)] = np.nan
+    return values
+
+
+def parse_time_unit(units: object, source: str) -> tuple[float, str]:
+    """What to multiply times by to have seconds, from `hours since 1970-01-01` or `hours`.
+
+    Args:
+        units: The attribute `units` of the variable of times.
+        source: Name of the file, for messages.
+    """
+    name = str(units).partition(" since ")[0].strip()
+    try:
+        return time_factor(name)
+    except DriftbayesError as error:
+        msg = f"{source!r}: times are in {str(units)!r}; expected a unit like 'seconds since ...'"
+        raise DriftbayesError(msg) from error
+
+
+def from_grid(
+    coordinates: Sequence[FloatArray],
+    times: FloatArray,
+    ids: Sequence[Any],
+    contents: Contents,
+    *,
+    sd: FloatArray | None = None,
+    flags: Mapping[str, FloatArray] | None = None,
+    **attributes: Any,
+) -> Trajectories:
+    """Trajectories from arrays (trajectory, observation), padded with NaN.
+
+    Rows without a time, and those before the first and after the last position of a trajectory, are
+    padding; a missing position between others is a missing fix. Trajectories without any position
+    are left out.
+
+    Args:
+        coordinates: One array for each axis.
+        times: Of each observation, or one row for all trajectories.
+        ids: Of the trajectories.
+        contents: Where they come from.
+        sd: Standard deviation of the error of each position.
+        flags: What the file says of each observation.
+        **attributes: Of the trajectories.
+    """
+    source = contents.path.name
+    shape = coordinates[0].shape
+    if len(shape) != 2 or any(axis.shape != shape for axis in coordinates):
+        shapes = ", ".join(str(axis.shape) for axis in coordinates)
+        msg = f"{source!r}: positions have the shapes {shapes}, expected one (trajectory, time)"
+        raise DriftbayesError(msg)
+    if times.shape not in (shape, shape[1:]):
+        msg = f"{source!r}: times have the shape {times.shape}, expected {shape} or {shape[1:]}"
+        raise DriftbayesError(msg)
+    times = np.broadcast_to(times, shape)
+    there = np.all([np.isfinite(axis) for axis in coordinates], axis=0)
+    # Between the first and the last position, both included.
+    begun = np.logical_or.accumulate(there, axis=1)
+    ended = np.logical_or.accumulate(there[:, ::-1], axis=1)[:, ::-1]
+    rows = begun & ended & np.isfinite(times)
+    counts = rows.sum(axis=1)
+    if not counts.any():
+        msg = f"{source!r} holds no position at all; every one is missing"
+        raise DriftbayesError(msg)
+    positions = np.column_stack([np.where(there, axis, np.nan)[rows] for axis in coordinates])
+    names = [name for name, count in zip(ids, counts, strict=True) if count]
+    with begin_with_name(contents.path):
+        return Trajectories(
+            positions=positions,
+            times=times[rows],
+            row_sizes=counts[counts > 0],
+            ids=cells.id_array(list(names)),
+            position_sd=None if sd is None else np.broadcast_to(sd, shape)[rows],
+            flags={name: values[rows] for name, values in (flags or {}).items()},
+            **attributes,
+        )
+
+
+def from_ragged(
+    coordinates: Sequence[FloatArray],
+    times: FloatArray,
+    row_sizes: IntArray,
+    ids: Sequence[Any],
+    contents: Contents,
+    *,
+    sd: FloatArray | None = None,
+    flags: Mapping[str, FloatArray] | None = None,
+    **attributes: Any,
+) -> Trajectories:
+    """Trajectories from arrays of observations, trajectory after trajectory.
+
+    Args:
+        coordinates: One array for each axis.
+        times: Of each observation.
+        row_sizes: Number of observations of each trajectory; those with none are left out.
+        ids: Of the trajectories.
+        contents: Where they come from.
+        sd: Standard deviation of the error of each position.
+        flags: What the file says of each observation.
+        **attributes: Of the trajectories.
+    """
+    source = contents.path.name
+    sizes = {len(times), *(len(axis) for axis in coordinates)}
+    if len(sizes) > 1 or row_sizes.sum() != len(times) or (row_sizes < 0).any():
+        msg = (
+            f"{source!r}: the numbers of observations of its trajectories sum to "
+            f"{row_sizes.sum():,}, expected that of its times and positions, "
+            f"{', '.join(map(str, sorted(sizes)))}; the file is damaged"
+        )
+        raise DriftbayesError(msg)
+    there = np.all([np.isfinite(axis) for axis in coordinates], axis=0)
+    timed = np.isfinite(times)
+    index = np.repeat(np.arange(len(row_sizes)), row_sizes)
+    counts = np.bincount(index[timed], minlength=len(row_sizes))
+    if not (there & timed).any():
+        msg = f"{source!r} holds no position at all; every one is missing"
+        raise DriftbayesError(msg)
+    names = [name for name, count in zip(ids, counts, strict=True) if count]
+    with begin_with_name(contents.path):
+        return Trajectories(
+            positions=np.column_stack([np.where(there, a, np.nan)[timed] for a in coordinates]),
+            times=times[timed],
+            row_sizes=counts[counts > 0],
+            ids=cells.id_array(names),
+            position_sd=None if sd is None else sd[timed],
+            flags={name: values[timed] for name, values in (flags or {}).items()},
+            **attributes,
+        )
+
+
+def foreign_provenance(
+    contents: Contents, name: str, notes: Sequence[str], columns: Mapping[str, str | None] | None
+) -> dict[str, Any]:
+    """Where trajectories of a foreign format come from, and what was assumed about them."""
+    found = provenance.extended({}, contents.path, name, columns)
+    return {**found, "notes": list(notes)} if notes else found

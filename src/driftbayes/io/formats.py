@@ -1,0 +1,57 @@
+"""All formats, and which of them a file is of."""
+
+__all__ = ["FORMATS", "choose", "format_named", "read_as"]
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.io.adapters.parcels import PARCELS_3, PARCELS_4
+from driftbayes.io.adapters.plain import NETCDF, RUN, TABLE
+from driftbayes.io.contents import Contents
+from driftbayes.io.datasets import open_dataset
+from driftbayes.io.reading import Format, ReadOptions
+from driftbayes.trajectories import Trajectories
+
+# In the order in which they are tried: the particular before the general.
+FORMATS: tuple[Format, ...] = (RUN, PARCELS_3, PARCELS_4, NETCDF, TABLE)
+
+
+def format_named(name: str) -> Format:
+    """The format of a name."""
+    for one in FORMATS:
+        if one.name == name:
+            return one
+    msg = f"unknown format {name!r}; known are {', '.join(one.name for one in FORMATS)}"
+    raise DriftbayesError(msg)
+
+
+def choose(contents: Contents, name: str | None = None) -> Format:
+    """The format of a file.
+
+    Args:
+        contents: What is in it.
+        name: Of the format, if the user said so.
+    """
+    if name is not None:
+        return format_named(name)
+    for one in FORMATS:
+        if one.detect(contents):
+            return one
+    shown = ", ".join(repr(other[:40]) for other in contents.names[:8]) or "nothing with a name"
+    msg = (
+        f"{contents.path.name!r} ({contents.container}, with {shown}) is of no known format; "
+        "`driftbayes formats` lists them: pass --format NAME, or --columns"
+    )
+    raise DriftbayesError(msg)
+
+
+def read_as(chosen: Format, contents: Contents, options: ReadOptions) -> Trajectories:
+    """Trajectories from a file of a known format."""
+    if chosen.read is not None:
+        return chosen.read(contents, options)
+    if chosen.convert is None or contents.container not in ("netcdf", "zarr"):
+        msg = (
+            f"{contents.path.name!r} is a {contents.container} file, which the format "
+            f"{chosen.name!r} is never kept in; choose another with --format"
+        )
+        raise DriftbayesError(msg)
+    with open_dataset(contents) as dataset:
+        return chosen.convert(dataset, contents, options)

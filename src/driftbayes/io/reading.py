@@ -1,0 +1,61 @@
+"""What a user may say about how to read a file, and what a format is."""
+
+__all__ = ["Format", "ReadOptions"]
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from driftbayes.io.contents import Contents
+from driftbayes.sphere import Frame
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from driftbayes.trajectories import Trajectories
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What a user may say about how to read a file.
+
+    Args:
+        columns: Names in the file of canonical columns, where they differ.
+        length_unit: Name of the unit of positions, if not that in the file; nothing is converted.
+        time_unit: Name of the unit of times, likewise.
+        coordinates: Whether positions are "degrees" of longitude and latitude or on a "plane", if
+            not as the file or its format has it.
+        frame: Axes for longitudes and latitudes; see `driftbayes.sphere.on_plane`.
+        pixel_size: Length of a pixel and its unit, for positions in pixels.
+        frame_interval: Time between frames and its unit, for times in frames.
+    """
+
+    columns: Mapping[str, str | None] | None = None
+    length_unit: str | None = None
+    time_unit: str | None = None
+    coordinates: Literal["degrees", "plane"] | None = None
+    frame: Frame = "auto"
+    pixel_size: tuple[float, str] | None = None
+    frame_interval: tuple[float, str] | None = None
+
+
+@dataclass(frozen=True)
+class Format:
+    """One source of trajectories.
+
+    A format kept in a dataset gives `convert`, which sees a dataset of some or all trajectories and
+    reads what it needs of it; one kept otherwise gives `read`.
+
+    Args:
+        name: As `--format` has it.
+        summary: What it is, in a few words.
+        detect: Whether contents are of this format.
+        read: From a file to trajectories.
+        convert: From a dataset to trajectories.
+    """
+
+    name: str
+    summary: str
+    detect: Callable[[Contents], bool]
+    read: "Callable[[Contents, ReadOptions], Trajectories] | None" = None
+    convert: "Callable[[xr.Dataset, Contents, ReadOptions], Trajectories] | None" = None

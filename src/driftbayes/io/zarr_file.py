@@ -1,0 +1,63 @@
+"""The only place that calls the Zarr library, so that its errors are dressed in one place."""
+
+__all__ = ["describe", "is_foreign_store", "open_store"]
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.io import schema
+from driftbayes.io.described import Description, described
+from driftbayes.io.packages import require
+from driftbayes.io.paths import reason
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_METADATA = ("zarr.json", ".zgroup", ".zmetadata")
+
+
+def is_foreign_store(folder: Path) -> bool:
+    """Whether a directory is a Zarr store that is not one of ours."""
+    if not any((folder / name).is_file() for name in _METADATA):
+        return False
+    try:
+        described = json.loads((folder / _METADATA[0]).read_text(encoding="utf-8"))
+        return schema.SCHEMA_ATTRIBUTE not in described.get("attributes", {})
+    except (OSError, ValueError, AttributeError):
+        return True
+
+
+@contextmanager
+def open_store(folder: Path) -> "Iterator[xr.Dataset]":
+    """A Zarr store of format 2 or 3, nothing read yet, with times left as numbers.
+
+    Args:
+        folder: The store.
+    """
+    require("Zarr stores", "zarr", "xarray")
+    import xarray as xr
+
+    # Anything at all can come out of a damaged store, and all of it is the store's fault.
+    try:
+        with xr.open_zarr(
+            folder, decode_times=False, decode_timedelta=False, chunks=None, consolidated=False
+        ) as dataset:
+            yield dataset
+    except DriftbayesError:
+        raise
+    except Exception as error:
+        msg = (
+            f"{folder.name!r} cannot be read as a Zarr store ({reason(error)}); "
+            "it may be damaged or incomplete"
+        )
+        raise DriftbayesError(msg) from error
+
+
+def describe(folder: Path) -> Description:
+    """Names, dimensions and attributes of a store."""
+    with open_store(folder) as dataset:
+        return described(dataset)

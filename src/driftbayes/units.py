@@ -1,0 +1,82 @@
+"""Units of length and time: their names in files, and what they are in metres and seconds."""
+
+__all__ = ["length_factor", "parse_quantity", "time_factor"]
+
+import re
+
+from driftbayes.errors import DriftbayesError
+
+# Each with the spellings that files and people use; the first is the one that is printed.
+_LENGTHS = {
+    ("nm", "nanometer", "nanometre", "nanometers", "nanometres"): 1e-9,
+    ("µm", "um", "μm", "micron", "microns", "micrometer", "micrometre"): 1e-6,
+    ("mm", "millimeter", "millimetre", "millimeters", "millimetres"): 1e-3,
+    ("cm", "centimeter", "centimetre", "centimeters", "centimetres"): 1e-2,
+    ("m", "meter", "metre", "meters", "metres"): 1.0,
+    ("km", "kilometer", "kilometre", "kilometers", "kilometres"): 1e3,
+}
+_TIMES = {
+    ("ns", "nanosecond", "nanoseconds"): 1e-9,
+    ("µs", "us", "μs", "microsecond", "microseconds"): 1e-6,
+    ("ms", "msec", "millisecond", "milliseconds"): 1e-3,
+    ("s", "sec", "secs", "second", "seconds"): 1.0,
+    ("min", "mins", "minute", "minutes"): 60.0,
+    ("h", "hr", "hrs", "hour", "hours"): 3600.0,
+    ("d", "day", "days"): 86400.0,
+}
+_QUANTITY = re.compile(r"\s*([-+0-9.eE]+)\s*([^\s\d.+-].*?)\s*")
+
+
+def length_factor(unit: str, to: str = "m") -> tuple[float, str]:
+    """What to multiply lengths by to change their unit, and the name of the new one.
+
+    Args:
+        unit: Of the lengths.
+        to: The unit they are wanted in.
+    """
+    return _factor(unit, to, _LENGTHS, "length")
+
+
+def time_factor(unit: str, to: str = "s") -> tuple[float, str]:
+    """What to multiply times by to change their unit, and the name of the new one.
+
+    Args:
+        unit: Of the times.
+        to: The unit they are wanted in.
+    """
+    return _factor(unit, to, _TIMES, "time")
+
+
+def parse_quantity(text: str, option: str) -> tuple[float, str]:
+    """A positive number and its unit, as in `0.16um`.
+
+    Args:
+        text: The number with the name of the unit behind it.
+        option: Where it was given, for messages.
+    """
+    match = _QUANTITY.fullmatch(text)
+    try:
+        value = float(match[1]) if match else 0.0
+    except ValueError:
+        value = 0.0
+    if match is None or not 0 < value < float("inf"):
+        msg = f"{option} must be a positive number and its unit, for example 0.16um, got {text!r}"
+        raise DriftbayesError(msg)
+    return value, match[2]
+
+
+def _factor(
+    unit: str, to: str, table: dict[tuple[str, ...], float], what: str
+) -> tuple[float, str]:
+    old, new = _find(unit, table, what), _find(to, table, what)
+    return table[old] / table[new], new[0]
+
+
+def _find(unit: str, table: dict[tuple[str, ...], float], what: str) -> tuple[str, ...]:
+    for names in table:
+        # Case is kept for the short ones: Mm is not mm.
+        if unit in names or unit.lower() in names[1:]:
+            return names
+    known = ", ".join(names[0] for names in table)
+    msg = f"{unit!r} is not a known unit of {what}; use one of {known}"
+    raise DriftbayesError(msg)
