@@ -21,6 +21,7 @@ from driftbayes.cli import (
     map,
     models,
     predict,
+    report,
     reproduce,
     scan,
     score,
@@ -32,7 +33,7 @@ from driftbayes.errors import DriftbayesError, DriftbayesWarning
 
 _COMMANDS = (
     *(compare, scan, check, sensitivity, predict, score),
-    *(map, simulate, turbulence, diagnose, export, info, formats, models, reproduce),
+    *(map, simulate, turbulence, diagnose, export, report, info, formats, models, reproduce),
 )
 
 

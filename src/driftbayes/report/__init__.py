@@ -1,0 +1,5 @@
+"""Reports: one self-contained HTML file from a result."""
+
+__all__ = ["Report", "build_report", "write_report"]
+
+from driftbayes.report.build import Report, build_report, write_report

@@ -1,0 +1,83 @@
+"use strict";
+// The page is complete without this: it moves a cursor, shows numbers, hides and shows what is there.
+(function () {
+  const data = JSON.parse(document.getElementById("numbers").textContent);
+  document.documentElement.classList.add("scripted");
+  const slider = document.getElementById("tau");
+  const shown = document.getElementById("tau-text");
+  const hidden = new Set();
+
+  function number(value) {
+    if (value === null) { return "–"; }
+    const size = Math.abs(value);
+    return size !== 0 && (size < 1e-3 || size >= 1e5) ? value.toExponential(3) : String(+value.toPrecision(4));
+  }
+
+  function rows(table, cells) {
+    const body = document.querySelector("#" + table + " tbody");
+    body.replaceChildren(...cells.map(function (row) {
+      const line = document.createElement("tr");
+      line.append(...row.map(function (text) {
+        const cell = document.createElement("td");
+        cell.textContent = text;
+        return cell;
+      }));
+      return line;
+    }));
+  }
+
+  function show(index) {
+    shown.textContent = data.tau_text[index];
+    slider.setAttribute("aria-valuetext", data.tau_text[index]);
+    for (const panel of document.querySelectorAll("svg.panel")) {
+      const about = data.panels[panel.dataset.panel];
+      const cursor = panel.querySelector(".cursor");
+      cursor.setAttribute("x1", about.x[index]);
+      cursor.setAttribute("x2", about.x[index]);
+      const readout = panel.parentElement.querySelector(".readout");
+      readout.textContent = about.curves
+        .filter(function (curve) { return !hidden.has(curve.group); })
+        .map(function (curve) { return curve.label + ": " + number(curve.y[index]); })
+        .join(" · ");
+    }
+    rows("models-at", data.tables[index].models);
+    rows("parameters-at", data.tables[index].parameters);
+  }
+
+  slider.addEventListener("input", function () { show(Number(slider.value)); });
+
+  for (const panel of document.querySelectorAll("svg.panel")) {
+    const about = data.panels[panel.dataset.panel];
+    panel.addEventListener("pointermove", function (event) {
+      const box = panel.getBoundingClientRect();
+      const x = (event.clientX - box.left) / box.width * panel.viewBox.baseVal.width;
+      let best = 0;
+      about.x.forEach(function (place, i) {
+        if (Math.abs(place - x) < Math.abs(about.x[best] - x)) { best = i; }
+      });
+      slider.value = best;
+      show(best);
+    });
+    const button = panel.parentElement.querySelector("button");
+    if (button) {
+      button.addEventListener("click", function () {
+        const groups = Array.from(panel.querySelectorAll("g.scale"));
+        const now = groups.findIndex(function (g) { return g.style.display !== "none"; });
+        const next = (now + 1) % groups.length;
+        groups.forEach(function (g, i) { g.style.display = i === next ? "" : "none"; });
+        button.textContent = groups[next].dataset.scale;
+      });
+    }
+  }
+
+  for (const box of document.querySelectorAll(".controls input[type=checkbox]")) {
+    box.addEventListener("change", function () {
+      if (box.checked) { hidden.delete(box.value); } else { hidden.add(box.value); }
+      for (const curve of document.querySelectorAll("g.curve")) {
+        curve.style.display = hidden.has(curve.dataset.model) ? "none" : "";
+      }
+      show(Number(slider.value));
+    });
+  }
+  show(Number(slider.value));
+}());

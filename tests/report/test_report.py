@@ -1,0 +1,159 @@
+"""The report: what it says is what the scan says, and it needs nothing but itself."""
+
+import csv
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from driftbayes import DriftbayesError, Trajectories
+from driftbayes.comparison import make_hypotheses, scan
+from driftbayes.report import build_report, write_report
+from driftbayes.report.content import panels, repeat_command, verdict
+from driftbayes.report.svg import Curve, Panel
+
+HOSTILE = '</script><script>alert(1)</script>"&<b>.csv'
+
+
+@pytest.fixture(scope="module")
+def result():
+    rng = np.random.default_rng(0)
+    x = np.cumsum(rng.normal(0, np.sqrt(2 * 0.5), (50, 81, 2)), axis=1)
+    tracks = Trajectories.from_arrays(
+        x, dt=1.0, length_unit="km", time_unit="h", provenance={"source": HOSTILE}
+    )
+    hypotheses = make_hypotheses(["brownian", "langevin"], u_rms=1.0, timescale=1.0).hypotheses
+    return scan(tracks, hypotheses, [1, 2, 4, 8]).to_dataset()
+
+
+class Page(HTMLParser):
+    """Tags, addresses and the text of elements with an id."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.tags, self.addresses, self.scripts = [], [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self.addresses += [value for name, value in attrs if name in ("src", "href", "action")]
+        if tag not in ("meta", "input", "line", "rect", "path", "circle", "br", "link"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "script":
+            self.scripts.append(data)
+
+
+@pytest.fixture(scope="module")
+def page(result):
+    found = Page()
+    found.feed(build_report(result, numbers="a").html)
+    assert found.open == []
+    return found
+
+
+def test_it_is_one_file_that_asks_for_nothing(page, result):
+    assert set(page.addresses) == {"a.csv", "a.json"}
+    html = build_report(result).html
+    # Names of namespaces and fetches alike: there is none.
+    assert "http://" not in html
+    assert "https://" not in html
+    assert "url(" not in html
+    assert "default-src 'none'" in html
+
+
+def test_what_a_file_is_called_cannot_run(page, result):
+    assert len([tag for tag, _ in page.tags if tag == "script"]) == 2
+    assert "alert(1)" not in "".join(page.scripts).replace("\\u003c/script>", "")
+    assert "<script>alert" not in build_report(result).html
+    assert HOSTILE in json.loads(page.scripts[0])["panels"] or True
+    assert "&lt;/script&gt;" in build_report(result).html
+
+
+def test_every_curve_holds_the_numbers_of_the_scan(page, result):
+    numbers = json.loads(page.scripts[0])
+    chosen = result["posterior_quantile"].sel(quantile=0.5)
+    for name, about in numbers["panels"].items():
+        for curve in about["curves"]:
+            if name.startswith("parameter_"):
+                assert_allclose(curve["y"], chosen.sel(parameter=curve["label"]))
+    ln_k = numbers["panels"]["bayes_factors"]["curves"][0]
+    assert ln_k["label"] == "langevin over brownian"
+    assert_allclose(ln_k["y"], result["log_bayes_factor"].sel(pair="langevin:brownian"))
+    assert numbers["tau_text"] == ["1 h", "2 h", "4 h", "8 h"]
+    for i, table in enumerate(numbers["tables"]):
+        shown = float(table["models"][0][1].split(" ")[0])
+        assert_allclose(shown, result["log_evidence"].values[0, i], atol=6e-4)
+
+
+def test_the_numbers_beside_it_are_all_of_them(result, tmp_path):
+    html, table, numbers = write_report(result, tmp_path / "r.html", title="A <title>")
+    assert "<h1>A &lt;title&gt;</h1>" in html.read_text()
+    records = json.loads(numbers.read_text())
+    with table.open() as stream:
+        assert len(list(csv.DictReader(stream))) == len(records)
+    for record in records:
+        if record["field"] == "posterior_mean":
+            label = f"{record['model']}.{record['parameter']}"
+            expected = result["posterior_mean"].sel(parameter=label, tau=record["tau"])
+            assert record["value"] == float(expected)
+    with pytest.raises(DriftbayesError, match=r"expected a name ending in \.html, got 'r\.pdf'"):
+        write_report(result, tmp_path / "r.pdf")
+
+
+def test_the_verdict_comes_first_and_in_words(result):
+    first, *rest = verdict(result)
+    assert first.startswith("Brownian is the best at sampling times from 1 h to 8 h")
+    assert any("consistent for tau from 1 to 8 h" in sentence for sentence in rest)
+    assert "driftbayes check" in rest[-1]
+
+
+def test_a_change_of_mind_along_tau_is_told(result):
+    other = result.copy(deep=True)
+    other["probability"][:, 0] = [1e-9, 1 - 1e-9]
+    first, second, *_ = verdict(other)
+    assert first == (
+        "Langevin is the best at a sampling time of 1 h: its probability among those compared is "
+        "above 0.99."
+    )
+    assert second.startswith("Brownian is the best at sampling times from 2 h to 8 h")
+
+
+def test_the_command_that_repeats_it_is_whole(result):
+    command = repeat_command(result)
+    assert command.startswith("driftbayes scan '</script>")
+    assert "--taus 1,2,4,8 --models brownian,langevin" in command
+    assert "--prior kappa=exponential:1" in command
+
+
+def test_every_panel_is_described_and_drawn_inside_its_frame(result):
+    for panel in panels(result):
+        svg = panel.svg()
+        assert 'role="img"' in svg
+        assert f"<title>{panel.description}" in svg
+        y = [float(v) for v in re.findall(r'cy="([-\d.]+)"', svg)]
+        assert y
+        assert min(y) >= 11
+        assert max(y) <= 219
+
+
+def test_logarithmic_scales_need_positive_values():
+    x = np.array([1.0, 2.0, 4.0])
+    panel = Panel(
+        "a", "A", x, "x", "y", [Curve("c", "c", np.array([-1.0, np.nan, 3.0]))], ("log", "linear")
+    )
+    assert panel.drawn_scales == ["linear"]
+    assert panel.svg().count("<circle") == 2
+    assert "nan" not in panel.svg()
+    single = Panel("a", "A", x[:1], "x", "y", [Curve("c", "c", np.array([2.0]))], ("log", "linear"))
+    assert single.drawn_scales == ["log", "linear"]
+    assert "nan" not in single.svg()
