@@ -1,6 +1,6 @@
 """NetCDF in the CF contiguous ragged layout: trajectories one after the other."""
 
-__all__ = ["from_dataset", "read_netcdf", "to_dataset", "write_netcdf"]
+__all__ = ["from_dataset", "ids_of", "read_netcdf", "to_dataset", "write_netcdf"]
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -142,7 +142,7 @@ def from_dataset(
     ours = schema.SCHEMA_ATTRIBUTE in attributes
     stored = attributes.get(schema.PROVENANCE_ATTRIBUTE) if ours else None
     earlier = {} if stored is None else provenance.from_json(stored, source)
-    ids = _ids(dataset, found[schema.ID], source)
+    ids = ids_of(dataset, found[schema.ID], source)
     with begin_with_name(path):
         return Trajectories(
             positions=np.column_stack([values[axis] for axis in schema.coordinates_in(found)]),
@@ -204,7 +204,14 @@ def _numbers(dataset: "xr.Dataset", name: str, source: str) -> FloatArray:
     return values
 
 
-def _ids(dataset: "xr.Dataset", name: str, source: str) -> StrArray:
+def ids_of(dataset: "xr.Dataset", name: str, source: str) -> StrArray:
+    """The ids of the trajectories: text, or whole numbers.
+
+    Args:
+        dataset: Where they are.
+        name: Of their variable.
+        source: Name of the file, for messages.
+    """
     ids = dataset[name].to_numpy()
     if ids.dtype.kind == "f" and ((ids == np.round(ids)) & (np.abs(ids) < 2**53)).all():
         # Where whole numbers were missing somewhere on the way, they were made floats.
