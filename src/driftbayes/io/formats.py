@@ -8,7 +8,7 @@ from driftbayes.io.adapters.clouddrift import CLOUDDRIFT, CLOUDDRIFT_PARQUET
 from driftbayes.io.adapters.gdp import GDP, GLAD
 from driftbayes.io.adapters.opendrift import OPENDRIFT
 from driftbayes.io.adapters.parcels import PARCELS_3, PARCELS_4
-from driftbayes.io.adapters.plain import NETCDF, RUN, TABLE
+from driftbayes.io.adapters.plain import NETCDF, RUN, TABLE, ZARR
 from driftbayes.io.contents import Contents
 from driftbayes.io.datasets import open_dataset
 from driftbayes.io.reading import Format, ReadOptions
@@ -17,6 +17,7 @@ from driftbayes.trajectories import Trajectories
 # In the order in which they are tried: the particular before the general.
 FORMATS: tuple[Format, ...] = (
     RUN,
+    ZARR,
     PARCELS_3,
     PARCELS_4,
     OPENDRIFT,

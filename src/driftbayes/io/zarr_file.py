@@ -1,6 +1,6 @@
 """The only place that calls the Zarr library, so that its errors are dressed in one place."""
 
-__all__ = ["describe", "is_foreign_store", "open_store"]
+__all__ = ["describe", "is_foreign_store", "open_store", "save"]
 
 import json
 from collections.abc import Iterator
@@ -13,6 +13,7 @@ from driftbayes.io import schema
 from driftbayes.io.described import Description, described
 from driftbayes.io.packages import require
 from driftbayes.io.paths import reason
+from driftbayes.storage.atomic import PathLike, atomic_folder
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -55,6 +56,28 @@ def open_store(folder: Path) -> "Iterator[xr.Dataset]":
             "it may be damaged or incomplete"
         )
         raise DriftbayesError(msg) from error
+
+
+def save(dataset: "xr.Dataset", path: PathLike) -> None:
+    """Write a Zarr store, whole or not at all; one that we wrote earlier is replaced.
+
+    Args:
+        dataset: What to write.
+        path: The store.
+    """
+    require("Zarr stores", "zarr", "xarray")
+    with atomic_folder(path, may_replace=_is_ours) as temporary:
+        # Format 2: every program reads it, and texts are a settled matter there.
+        encoding = {str(name): {"_FillValue": None} for name in dataset.variables}
+        dataset.to_zarr(temporary, zarr_format=2, consolidated=True, encoding=encoding)
+
+
+def _is_ours(folder: Path) -> bool:
+    try:
+        attributes = json.loads((folder / ".zattrs").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(attributes, dict) and schema.SCHEMA_ATTRIBUTE in attributes
 
 
 def describe(folder: Path) -> Description:
