@@ -16,8 +16,9 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.io.adapters.plain import scaled
 from driftbayes.io.contents import Contents
 from driftbayes.io.datasets import foreign_provenance
-from driftbayes.io.layouts import Layout, find_layout, has_layout
+from driftbayes.io.layouts import Layout, find_layout
 from driftbayes.io.observed import Observed, observed
+from driftbayes.io.paths import begin_with_name
 from driftbayes.io.reading import Format, ReadOptions
 from driftbayes.sphere import on_plane
 from driftbayes.trajectories import Trajectories
@@ -96,7 +97,8 @@ def assemble(
         provenance=foreign_provenance(contents, name, notes, options.columns),
     )
     if degrees:
-        return on_plane(trajectories, frame=options.frame)
+        with begin_with_name(contents.path):
+            return on_plane(trajectories, frame=options.frame)
     return scaled(trajectories, options)
 
 
@@ -177,6 +179,7 @@ def _unit(contents: Contents, name: str) -> str:
 CF = Format(
     "cf",
     "CF trajectories in NetCDF or Zarr: ragged, indexed, (trajectory, obs) or one alone",
-    lambda contents: contents.container in ("netcdf", "zarr") and has_layout(contents),
+    # The last resort of datasets: what it misses, it says, and --columns may tell.
+    lambda contents: contents.container in ("netcdf", "zarr"),
     convert=convert,
 )

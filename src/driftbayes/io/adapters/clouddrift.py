@@ -14,7 +14,7 @@ from driftbayes.io.datasets import foreign_provenance, from_ragged
 from driftbayes.io.layouts import find_layout
 from driftbayes.io.limits import is_plausible
 from driftbayes.io.packages import require
-from driftbayes.io.paths import reason
+from driftbayes.io.paths import begin_with_name, reason
 from driftbayes.io.reading import Format, ReadOptions
 from driftbayes.sphere import on_plane
 from driftbayes.trajectories import Trajectories
@@ -69,7 +69,8 @@ def _read(contents: Contents, options: ReadOptions) -> Trajectories:
         time_unit=options.time_unit or unit,
         provenance=foreign_provenance(contents, "clouddrift", [], options.columns),
     )
-    return on_plane(trajectories, frame=options.frame) if degrees else trajectories
+    with begin_with_name(contents.path):
+        return on_plane(trajectories, frame=options.frame) if degrees else trajectories
 
 
 def _record(contents: Contents) -> Any:
