@@ -3,6 +3,7 @@
 __all__ = ["describe", "is_foreign_store", "open_store", "save"]
 
 import json
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,6 +43,7 @@ def open_store(folder: Path) -> "Iterator[xr.Dataset]":
     require("Zarr stores", "zarr", "xarray")
     import xarray as xr
 
+    logging.getLogger("asyncio").addFilter(_is_not_of_zarr)
     # Anything at all can come out of a damaged store, and all of it is the store's fault.
     try:
         with xr.open_zarr(
@@ -56,6 +58,12 @@ def open_store(folder: Path) -> "Iterator[xr.Dataset]":
             "it may be damaged or incomplete"
         )
         raise DriftbayesError(msg) from error
+
+
+def _is_not_of_zarr(record: logging.LogRecord) -> bool:
+    # Of the tasks that fail on a damaged store it awaits the first; the rest would be printed.
+    message = record.getMessage()
+    return not ("never retrieved" in message and "zarr" in message)
 
 
 def save(dataset: "xr.Dataset", path: PathLike) -> None:
