@@ -15,6 +15,7 @@ from driftbayes.cli import (
     check,
     compare,
     diagnose,
+    export,
     formats,
     info,
     models,
@@ -30,7 +31,7 @@ from driftbayes.errors import DriftbayesError, DriftbayesWarning
 
 _COMMANDS = (
     *(compare, scan, check, sensitivity, predict, score),
-    *(simulate, turbulence, diagnose, info, formats, models, reproduce),
+    *(simulate, turbulence, diagnose, export, info, formats, models, reproduce),
 )
 
 
