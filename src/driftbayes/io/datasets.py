@@ -21,7 +21,6 @@ import numpy as np
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells, nc_file, netcdf, provenance, zarr_file
 from driftbayes.io.contents import Contents
-from driftbayes.io.limits import is_plausible
 from driftbayes.io.paths import begin_with_name
 from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray, StrArray
@@ -50,15 +49,6 @@ def open_dataset(contents: Contents) -> "Iterator[xr.Dataset]":
             yield dataset
     else:
         with zarr_file.open_store(contents.path) as dataset:
-            stored = sum(file.stat().st_size for file in contents.path.rglob("*") if file.is_file())
-            for name, variable in dataset.variables.items():
-                if not is_plausible(int(variable.nbytes), stored, compressed=True):
-                    msg = (
-                        f"{contents.path.name!r}: array {str(name)[:40]!r} is declared to have "
-                        f"{variable.nbytes:,} bytes, but only {stored:,} are stored; the store is "
-                        "damaged or was never filled"
-                    )
-                    raise DriftbayesError(msg)
             yield dataset
 
 

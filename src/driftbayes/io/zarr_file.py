@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import schema
 from driftbayes.io.described import Description, described
+from driftbayes.io.limits import is_plausible
 from driftbayes.io.packages import require
 from driftbayes.io.paths import reason
 from driftbayes.storage.atomic import PathLike, atomic_folder
@@ -46,6 +47,8 @@ def open_store(folder: Path) -> "Iterator[xr.Dataset]":
     logging.getLogger("asyncio").addFilter(_is_not_of_zarr)
     # Anything at all can come out of a damaged store, and all of it is the store's fault.
     try:
+        # xarray reads the coordinates of dimensions at once, however long they claim to be.
+        _check_sizes(folder)
         with xr.open_zarr(
             folder, decode_times=False, decode_timedelta=False, chunks=None, consolidated=False
         ) as dataset:
@@ -58,6 +61,19 @@ def open_store(folder: Path) -> "Iterator[xr.Dataset]":
             "it may be damaged or incomplete"
         )
         raise DriftbayesError(msg) from error
+
+
+def _check_sizes(folder: Path) -> None:
+    import zarr
+
+    stored = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    for name, array in zarr.open_group(folder, mode="r", use_consolidated=False).arrays():
+        if not is_plausible(int(array.nbytes), stored, compressed=True):
+            msg = (
+                f"{folder.name!r}: array {name[:40]!r} is declared to have {array.nbytes:,} bytes, "
+                f"but only {stored:,} are stored; the store is damaged or was never filled"
+            )
+            raise DriftbayesError(msg)
 
 
 def _is_not_of_zarr(record: logging.LogRecord) -> bool:
