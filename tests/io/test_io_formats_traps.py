@@ -496,6 +496,11 @@ def test_nested_parquet_of_the_wrong_kind_is_refused(tmp_path):
     pq.write_table(nested(pa.array(IDS), lon=pa.array([1.0, 2.0, 3.0])), tmp_path / "a.parquet")
     with pytest.raises(DriftbayesError, match="field 'lon' of 'obs' holds double, expected a list"):
         read_trajectories(tmp_path / "a.parquet")
+    pq.write_table(nested(pa.array(["a" * 300, "b", "c"])), tmp_path / "c.parquet")
+    with pytest.raises(
+        DriftbayesError, match=r"'c\.parquet': the variable of ids holds an id of more"
+    ):
+        read_trajectories(tmp_path / "c.parquet")
     short = pa.LargeListArray.from_arrays(pa.array([0, 1, 2, 3]), pa.array([1.0, 2.0, 3.0]))
     pq.write_table(nested(pa.array(IDS), lon=short), tmp_path / "b.parquet")
     with pytest.raises(DriftbayesError, match="differ in length"):
@@ -521,3 +526,17 @@ def test_trajectories_come_out_the_same_from_a_part_of_the_file(tmp_path, make):
     # Sums along a path are rounded with those of the paths before it.
     np.testing.assert_allclose(cut.positions, alone.positions, atol=1e-6)
     assert cut.ids.tolist() == alone.ids.tolist()
+
+
+def test_a_step_across_the_dateline_is_short(tmp_path):
+    dataset = xr.Dataset(
+        {
+            "lon": ("time", [179.99, -179.99, 180.01], LON),
+            "lat": ("time", [0.0, 0.0, 0.0], LAT),
+            "time": ("time", [0, 1, 2], {"units": "hours since 2020-01-01"}),
+        }
+    )
+    tracks = read(dataset, tmp_path)
+    np.testing.assert_allclose(
+        tracks.positions[:, 0], [0, 0.02 * 111319.5, 0.02 * 111319.5], rtol=1e-4
+    )

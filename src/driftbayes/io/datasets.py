@@ -194,7 +194,7 @@ def from_grid(
             positions=positions,
             times=times[rows],
             row_sizes=counts[counts > 0],
-            ids=cells.id_array(list(names)),
+            ids=_id_array(names),
             position_sd=None if sd is None else np.broadcast_to(sd, shape)[rows],
             flags={name: values[rows] for name, values in (flags or {}).items()},
             **attributes,
@@ -246,11 +246,19 @@ def from_ragged(
             positions=np.column_stack([np.where(there, a, np.nan)[timed] for a in coordinates]),
             times=times[timed],
             row_sizes=counts[counts > 0],
-            ids=cells.id_array(names),
+            ids=_id_array(names),
             position_sd=None if sd is None else sd[timed],
             flags={name: values[timed] for name, values in (flags or {}).items()},
             **attributes,
         )
+
+
+def _id_array(names: list[Any]) -> StrArray:
+    try:
+        return cells.id_array(names)
+    except cells.BadCellError as error:
+        msg = f"the variable of ids {error.what}"
+        raise DriftbayesError(msg) from error
 
 
 def foreign_provenance(

@@ -47,7 +47,7 @@ def _mesh(contents: Contents, options: ReadOptions) -> tuple[bool, float | None,
         raise DriftbayesError(msg)
     if "flat" in text:
         return False, None, "flat mesh: positions are metres, though the file says degrees"
-    radius = re.search(r"radius=([0-9.e+]+)", text)
+    radius = re.search(r"radius=(\d+(?:\.\d*)?(?:e\+?\d\d?)?)", text)
     return True, float(radius[1]) if radius else _RADIUS, "spherical mesh: degrees, on its sphere"
 
 
