@@ -37,6 +37,7 @@ class Displacements:
         time_unit: Name of the unit of `tau`, empty if unknown.
         n_unused: Trajectories that gave no run of the requested length.
         start: Position at which each run begins, if known: for a flow that depends on it.
+        start_row: Observation of the trajectories at which each run begins, if it was cut from any.
     """
 
     dx: FloatArray
@@ -49,6 +50,7 @@ class Displacements:
     time_unit: str = ""
     n_unused: int = 0
     start: FloatArray | None = None
+    start_row: IntArray | None = None
 
     def __post_init__(self) -> None:
         """Refuse data from which nothing can be inferred."""
@@ -269,6 +271,7 @@ def displacements(
         time_unit=trajectories.time_unit,
         n_unused=trajectories.n_trajectories - len(np.unique(trajectory)),
         start=trajectories.positions[rows[firsts]],
+        start_row=rows[firsts],
     )
 
 

@@ -63,7 +63,10 @@ def assert_flat(tracks):
 @pytest.mark.parametrize("units", ["seconds", "seconds since 2020-01-01T00:00:00.000000000"])
 def test_a_flat_mesh_is_in_metres_whatever_the_units_say(tmp_path, units):
     assert_flat(read_trajectories(version_3(tmp_path, units, parcels_mesh="flat")))
-    assert_flat(read_trajectories(version_4(tmp_path, units=units, parcels_grid_mesh="FlatMesh()")))
+    tracks = read_trajectories(version_4(tmp_path, units=units, parcels_grid_mesh="FlatMesh()"))
+    assert_flat(tracks)
+    dated = "2020-01-01T00:00:00" if "since" in units else None
+    assert tracks.provenance.get("time_origin") == dated
 
 
 def test_the_alphas_of_version_4_had_other_names(tmp_path):

@@ -9,7 +9,7 @@ import xarray as xr
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import read_trajectories
 from driftbayes.io.contents import contents_of
-from driftbayes.io.datasets import open_dataset, parse_time_unit
+from driftbayes.io.datasets import open_dataset, parse_time_unit, time_origin
 from driftbayes.io.formats import choose
 from driftbayes.io.reading import ReadOptions
 
@@ -82,6 +82,7 @@ def truth(tmp_path):
 
 def test_times_are_seconds_since_1970(truth):
     assert truth.time_unit == "s"
+    assert truth.provenance["time_origin"] == "1970-01-01T00:00:00"
     assert truth.times[:4].tolist() == [EPOCH + 3600.0 * i for i in range(4)]
     np.testing.assert_allclose(
         np.ptp(truth.positions[:4, 1]), np.ptp(truth.lonlat[:4, 1]) * DEGREE, rtol=0.01
@@ -448,7 +449,12 @@ def test_a_zone_in_the_date_that_times_count_from_moves_them(tmp_path):
     dataset["time"].attrs["units"] = "hours since 2020-01-01 02:00:00.5 +02:30"
     assert read(dataset, tmp_path).times[0] == EPOCH - 1800.0 + 0.5
     dataset["time"].attrs["units"] = "hours since 0000-02-30"
-    assert read(dataset, tmp_path, "b.nc").times[0] == 0.0
+    no_date = read(dataset, tmp_path, "b.nc")
+    assert no_date.times[0] == 0.0
+    assert "time_origin" not in no_date.provenance
+    assert time_origin({"units": "hours since 0001-01-01 00:00 +02:00"}) is None
+    dataset["time"].attrs |= {"units": "hours since 2020-01-01", "calendar": "360_day"}
+    assert "time_origin" not in read(dataset, tmp_path, "c.nc").provenance
 
 
 def test_a_unit_that_the_user_names_is_believed_and_nothing_converted(tmp_path):
@@ -484,6 +490,7 @@ def test_nested_parquet_has_the_same_trajectories(tmp_path, truth):
     pq.write_table(nested(pa.array(IDS)), tmp_path / "a.parquet")
     tracks = read_trajectories(tmp_path / "a.parquet")
     assert tracks.fingerprint == truth.fingerprint
+    assert tracks.provenance["time_origin"] == "1970-01-01T00:00:00"
     assert tracks.ids.tolist() == IDS.tolist()
     repeated = pa.LargeListArray.from_arrays(
         pa.array(np.concatenate([[0], np.cumsum(SIZES)])), pa.array(np.repeat(IDS, SIZES))

@@ -18,6 +18,7 @@ from driftbayes.cli import (
     export,
     formats,
     info,
+    map,
     models,
     predict,
     reproduce,
@@ -31,7 +32,7 @@ from driftbayes.errors import DriftbayesError, DriftbayesWarning
 
 _COMMANDS = (
     *(compare, scan, check, sensitivity, predict, score),
-    *(simulate, turbulence, diagnose, export, info, formats, models, reproduce),
+    *(map, simulate, turbulence, diagnose, export, info, formats, models, reproduce),
 )
 
 

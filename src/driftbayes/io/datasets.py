@@ -8,6 +8,7 @@ __all__ = [
     "open_dataset",
     "parse_time_unit",
     "seconds",
+    "time_origin",
 ]
 
 import re
@@ -113,20 +114,39 @@ def seconds(
         return values, ""
     factor, unit = parse_time_unit(units, source)
     match = _SINCE.fullmatch(str(units).strip())
-    return values * factor + (_epoch(match[2]) if match else 0.0), unit
+    # Where the date cannot be read, differences still count.
+    return values * factor + ((_epoch(match[2]) if match else None) or 0.0), unit
 
 
-def _epoch(date: str) -> float:
-    """Seconds from 1970 to a date; 0 if it cannot be read, as only differences count."""
+def time_origin(attributes: Mapping[str, Any]) -> str | None:
+    """The date that the numbers of a variable of times count from, if a calendar has it.
+
+    Args:
+        attributes: `units` and `calendar` of the variable.
+    """
+    match = _SINCE.fullmatch(str(attributes.get("units", "")).strip())
+    epoch = _epoch(match[2]) if match else None
+    calendar = str(attributes.get("calendar", "standard")).lower()
+    if epoch is None or calendar not in ("standard", "gregorian", "proleptic_gregorian"):
+        return None
+    try:
+        return datetime.fromtimestamp(epoch, UTC).replace(tzinfo=None).isoformat()
+    except (ValueError, OverflowError):
+        # The first hours of the year 1, with a zone.
+        return None
+
+
+def _epoch(date: str) -> float | None:
+    """Seconds from 1970 to a date; None if it cannot be read."""
     match = _DATE.fullmatch(date.strip())
     if match is None:
-        return 0.0
+        return None
     year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
     try:
         moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
     except ValueError:
         # The year 0, or 30 February of a calendar of 360 days.
-        return 0.0
+        return None
     zone = 3600.0 * int(match[8] or 0)
     zone += (-60.0 if (match[8] or "").startswith("-") else 60.0) * int(match[9] or 0)
     return moment.timestamp() + float(f"0{match[7] or ''}") - zone
@@ -262,8 +282,22 @@ def _id_array(names: list[Any]) -> StrArray:
 
 
 def foreign_provenance(
-    contents: Contents, name: str, notes: Sequence[str], columns: Mapping[str, str | None] | None
+    contents: Contents,
+    name: str,
+    notes: Sequence[str],
+    columns: Mapping[str, str | None] | None,
+    origin: str | None = None,
 ) -> dict[str, Any]:
-    """Where trajectories of a foreign format come from, and what was assumed about them."""
+    """Where trajectories of a foreign format come from, and what was assumed about them.
+
+    Args:
+        contents: Of the file.
+        name: Of the format.
+        notes: What was assumed.
+        columns: The mapping of columns that was used, if any.
+        origin: The date that times count from, if there is one.
+    """
     found = provenance.extended({}, contents.path, name, columns)
+    if origin is not None:
+        found["time_origin"] = origin
     return {**found, "notes": list(notes)} if notes else found

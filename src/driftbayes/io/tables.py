@@ -215,6 +215,7 @@ def _assemble(
         # decrease there are reported and not repaired.
         order = np.argsort(codes, kind="stable")
         times, values = times[order], {name: array[order] for name, array in values.items()}
+    origin = {"time_origin": "1970-01-01T00:00:00"} if dates else {}
     with begin_with_name(path):
         return Trajectories(
             positions=np.column_stack([values[axis] for axis in schema.coordinates_in(values)]),
@@ -226,7 +227,7 @@ def _assemble(
             flags={name: values[column] for name, column in schema.flags_in(values).items()},
             length_unit=length_unit or "",
             time_unit="s" if dates else time_unit or "",
-            provenance=provenance.extended(stored or {}, path, reader, columns),
+            provenance={**provenance.extended(stored or {}, path, reader, columns), **origin},
         )
 
 

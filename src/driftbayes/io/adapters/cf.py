@@ -15,7 +15,7 @@ import numpy as np
 from driftbayes.errors import DriftbayesError
 from driftbayes.io.adapters.plain import scaled
 from driftbayes.io.contents import Contents
-from driftbayes.io.datasets import foreign_provenance
+from driftbayes.io.datasets import foreign_provenance, time_origin
 from driftbayes.io.layouts import Layout, find_layout
 from driftbayes.io.observed import Observed, observed
 from driftbayes.io.paths import begin_with_name
@@ -88,13 +88,15 @@ def assemble(
     if degrees and dataset[layout.x].dtype == np.float32:
         step = np.spacing(np.float32(np.nanmax(np.abs(x), initial=0.0))) * 111e3
         notes.append(f"longitudes have 32 bits: they are rounded to {step:.1g} m at the equator")
+    dated = time_origin(contents.variable_attributes.get(layout.time, {})) is not None
+    origin = "1970-01-01T00:00:00" if dated and options.time_unit is None else None
     trajectories = seen.trajectories(
         [x, y],
         sd=sd,
         flags=more.flags,
         length_unit="" if degrees else unit,
         time_unit=seen.time_unit,
-        provenance=foreign_provenance(contents, name, notes, options.columns),
+        provenance=foreign_provenance(contents, name, notes, options.columns, origin),
     )
     if degrees:
         with begin_with_name(contents.path):

@@ -56,6 +56,8 @@ def _read(contents: Contents, options: ReadOptions) -> Trajectories:
         msg = f"{source!r}: lists of {time!r}, {x!r} and {y!r} differ in length; it is damaged"
         raise DriftbayesError(msg)
     times, unit = _times(columns[time][0], time, source)
+    # Of numbers nobody knows what they count.
+    origin = "1970-01-01T00:00:00" if unit else None
     degrees = options.coordinates == "degrees" or (
         options.coordinates is None and "lon" in x.lower()
     )
@@ -67,7 +69,7 @@ def _read(contents: Contents, options: ReadOptions) -> Trajectories:
         contents,
         length_unit=options.length_unit or "",
         time_unit=options.time_unit or unit,
-        provenance=foreign_provenance(contents, "clouddrift", [], options.columns),
+        provenance=foreign_provenance(contents, "clouddrift", [], options.columns, origin),
     )
     with begin_with_name(contents.path):
         return on_plane(trajectories, frame=options.frame) if degrees else trajectories
