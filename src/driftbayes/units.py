@@ -1,6 +1,13 @@
 """Units of length and time: their names in files, and what they are in metres and seconds."""
 
-__all__ = ["length_factor", "parse_quantity", "readable_time", "time_factor"]
+__all__ = [
+    "is_degrees",
+    "is_length",
+    "length_factor",
+    "parse_quantity",
+    "readable_time",
+    "time_factor",
+]
 
 import re
 
@@ -24,6 +31,10 @@ _TIMES = {
     ("h", "hr", "hrs", "hour", "hours"): 3600.0,
     ("d", "day", "days"): 86400.0,
 }
+# CF allows six spellings each of degrees_east and degrees_north, and people write the rest.
+_DEGREES = re.compile(
+    r"(deg|degs|degree|degrees|°)[ _]?(e|east|n|north|true)?(,[ +]*[a-z]+)?", re.I
+)
 _QUANTITY = re.compile(r"\s*([-+0-9.eE]+)\s*([^\s\d.+-].*?)\s*")
 
 
@@ -45,6 +56,16 @@ def time_factor(unit: str, to: str = "s") -> tuple[float, str]:
         to: The unit they are wanted in.
     """
     return _factor(unit, to, _TIMES, "time")
+
+
+def is_degrees(unit: str) -> bool:
+    """Whether a unit is that of longitudes and latitudes."""
+    return _DEGREES.fullmatch(unit.strip()) is not None
+
+
+def is_length(unit: str) -> bool:
+    """Whether a unit is one of length that we know."""
+    return any(unit in names or unit.lower() in names[1:] for names in _LENGTHS)
 
 
 def parse_quantity(text: str, option: str) -> tuple[float, str]:

@@ -6,7 +6,7 @@ from hypothesis.extra import numpy as hnp
 
 from driftbayes.trajectories import Trajectories
 
-SUFFIXES = (".csv", ".csv.gz", ".parquet", ".nc")
+SUFFIXES = (".csv", ".csv.gz", ".parquet", ".nc", ".zarr")
 
 EXTREMES = [0.0, -0.0, 1e-300, -1e-300, 5e-324, 1.7976931348623157e308, 0.1, 1e22, 2**53 + 2.0]
 coordinates = st.one_of(
@@ -44,6 +44,13 @@ def trajectories(draw: st.DrawFn) -> Trajectories:
     if draw(st.booleans()):
         sd = draw(hnp.arrays(np.float64, n_rows, elements=st.floats(0, 1e300)))
         sd[missing & draw(hnp.arrays(bool, n_rows))] = np.nan
+    lonlat, flags = None, {}
+    if n_dim > 1 and draw(st.booleans()):
+        lonlat = draw(hnp.arrays(np.float64, (n_rows, 2), elements=st.floats(-180, 180)))
+        lonlat[missing] = np.nan
+    if draw(st.booleans()):
+        flag = st.sampled_from([0.0, 1.0, np.nan])
+        flags = {"drogued": draw(hnp.arrays(np.float64, n_rows, elements=flag))}
     return Trajectories(
         positions=positions,
         times=np.concatenate([np.cumsum(s) for s in np.split(steps, np.cumsum(sizes)[:-1])]),
@@ -53,16 +60,21 @@ def trajectories(draw: st.DrawFn) -> Trajectories:
         length_unit=draw(st.sampled_from(["", "m", "µm"])),
         time_unit=draw(st.sampled_from(["", "s", "hours", "days"])),
         provenance={"seed": draw(st.integers(0, 99))},
+        lonlat=lonlat,
+        flags=flags,
     )
 
 
 def assert_same_bits(one: Trajectories, other: Trajectories) -> None:
     """All arrays equal bit for bit, ids equal in value and kind."""
-    for name in ("positions", "times", "row_sizes", "position_sd"):
+    for name in ("positions", "times", "row_sizes", "position_sd", "lonlat"):
         a, b = getattr(one, name), getattr(other, name)
         assert (a is None) == (b is None), name
         if a is not None:
             assert a.shape == b.shape, name
             assert a.tobytes() == b.tobytes(), name
+    assert set(one.flags) == set(other.flags)
+    for name, values in one.flags.items():
+        assert values.tobytes() == other.flags[name].tobytes(), name
     assert one.ids.tolist() == other.ids.tolist()
     assert one.ids.dtype.kind == other.ids.dtype.kind

@@ -98,4 +98,6 @@ def _reordered(tracks, order):
         row_sizes=tracks.row_sizes[order],
         ids=tracks.ids[order],
         position_sd=None if sd is None else sd[rows],
+        lonlat=None if tracks.lonlat is None else tracks.lonlat[rows],
+        flags={name: values[rows] for name, values in tracks.flags.items()},
     )

@@ -22,6 +22,7 @@ from driftbayes.io.netcdf import write_netcdf
 from driftbayes.io.reading import ReadOptions
 from driftbayes.io.scans import read_dataset, read_scan, write_dataset, write_scan
 from driftbayes.io.tables import write_csv, write_parquet
+from driftbayes.io.zarr import write_zarr
 from driftbayes.sphere import Frame
 from driftbayes.storage.atomic import PathLike, atomic_path
 from driftbayes.trajectories import Trajectories
@@ -32,6 +33,7 @@ _WRITERS = {
     ".parquet": write_parquet,
     ".pq": write_parquet,
     ".nc": write_netcdf,
+    ".zarr": write_zarr,
 }
 
 

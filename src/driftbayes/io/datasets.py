@@ -1,20 +1,30 @@
 """Datasets of the layouts in use, NetCDF or Zarr, to trajectories."""
 
-__all__ = ["from_grid", "from_ragged", "numbers", "open_dataset", "parse_time_unit"]
+__all__ = [
+    "from_grid",
+    "from_ragged",
+    "identifiers",
+    "numbers",
+    "open_dataset",
+    "parse_time_unit",
+    "seconds",
+    "time_origin",
+]
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.io import cells, nc_file, provenance, zarr_file
+from driftbayes.io import cells, nc_file, netcdf, provenance, zarr_file
 from driftbayes.io.contents import Contents
-from driftbayes.io.limits import is_plausible
 from driftbayes.io.paths import begin_with_name
 from driftbayes.trajectories import Trajectories
-from driftbayes.typing import FloatArray, IntArray
+from driftbayes.typing import FloatArray, IntArray, StrArray
 from driftbayes.units import time_factor
 
 if TYPE_CHECKING:
@@ -22,6 +32,14 @@ if TYPE_CHECKING:
 
 # NetCDF's own fill value for floats: files that declare none are padded with it all the same.
 _DEFAULT_FILL = 9.9e36
+_DEFAULT_FILLS = {"i2": -32767, "i4": -(2**31) + 1, "i8": -(2**63) + 2, "u8": 2**64 - 2}
+_SINCE = re.compile(r"(.*?)\s+since\s+(.*)", re.IGNORECASE | re.DOTALL)
+_DATE = re.compile(
+    r"(\d{1,4})-(\d{1,2})-(\d{1,2})"
+    r"(?:[T ]\s*(\d{1,2}):(\d{1,2})(?::(\d{1,2})(\.\d*)?)?)?"
+    r"\s*(?:Z|UTC|GMT|([+-]\d{1,2}):?(\d{2})?)?",
+    re.ASCII | re.IGNORECASE,
+)
 
 
 @contextmanager
@@ -32,15 +50,6 @@ def open_dataset(contents: Contents) -> "Iterator[xr.Dataset]":
             yield dataset
     else:
         with zarr_file.open_store(contents.path) as dataset:
-            stored = sum(file.stat().st_size for file in contents.path.rglob("*") if file.is_file())
-            for name, variable in dataset.variables.items():
-                if not is_plausible(int(variable.nbytes), stored, compressed=True):
-                    msg = (
-                        f"{contents.path.name!r}: array {str(name)[:40]!r} is declared to have "
-                        f"{variable.nbytes:,} bytes, but only {stored:,} are stored; the store is "
-                        "damaged or was never filled"
-                    )
-                    raise DriftbayesError(msg)
             yield dataset
 
 
@@ -53,7 +62,7 @@ def numbers(dataset: "xr.Dataset", name: str, source: str) -> FloatArray:
         msg = f"{source!r} has no variable {name!r}; it has {there}"
         raise DriftbayesError(msg)
     variable = dataset[name]
-    if variable.dtype.kind not in "iuf":
+    if variable.dtype.kind not in "iufb":
         msg = f"{source!r}: variable {name!r} holds {variable.dtype}, expected numbers"
         raise DriftbayesError(msg)
     raw = variable.to_numpy()
@@ -62,6 +71,9 @@ def numbers(dataset: "xr.Dataset", name: str, source: str) -> FloatArray:
         # Whole numbers have no NaN: the largest and the smallest stand for it.
         limits = np.iinfo(raw.dtype)
         values[(raw == limits.max) | (raw == limits.min) & (limits.min < 0)] = np.nan
+        fill = _DEFAULT_FILLS.get(f"{raw.dtype.kind}{raw.dtype.itemsize}")
+        if fill is not None:
+            values[raw == fill] = np.nan
     values[~np.isfinite(values) | (np.abs(values) > _DEFAULT_FILL)] = np.nan
     return values
 
@@ -73,12 +85,82 @@ def parse_time_unit(units: object, source: str) -> tuple[float, str]:
         units: The attribute `units` of the variable of times.
         source: Name of the file, for messages.
     """
-    name = str(units).partition(" since ")[0].strip()
+    match = _SINCE.fullmatch(str(units).strip())
+    name = match[1] if match else str(units).strip()
     try:
         return time_factor(name)
     except DriftbayesError as error:
         msg = f"{source!r}: times are in {str(units)!r}; expected a unit like 'seconds since ...'"
         raise DriftbayesError(msg) from error
+
+
+def seconds(
+    dataset: "xr.Dataset", name: str, contents: Contents, told: str | None = None
+) -> tuple[FloatArray, str]:
+    """Times in seconds, since 1970 if the file has a date to count from, and their unit.
+
+    Args:
+        dataset: Where they are.
+        name: Of the variable.
+        contents: Where they come from.
+        told: Name of the unit as the user has it; the numbers are then left as they are.
+    """
+    source = contents.path.name
+    values = numbers(dataset, name, source)
+    units = contents.variable_attributes.get(name, {}).get("units")
+    if told is not None:
+        return values, told
+    if units is None or str(units).strip() in ("", "1", "-"):
+        return values, ""
+    factor, unit = parse_time_unit(units, source)
+    match = _SINCE.fullmatch(str(units).strip())
+    # Where the date cannot be read, differences still count.
+    return values * factor + ((_epoch(match[2]) if match else None) or 0.0), unit
+
+
+def time_origin(attributes: Mapping[str, Any]) -> str | None:
+    """The date that the numbers of a variable of times count from, if a calendar has it.
+
+    Args:
+        attributes: `units` and `calendar` of the variable.
+    """
+    match = _SINCE.fullmatch(str(attributes.get("units", "")).strip())
+    epoch = _epoch(match[2]) if match else None
+    calendar = str(attributes.get("calendar", "standard")).lower()
+    if epoch is None or calendar not in ("standard", "gregorian", "proleptic_gregorian"):
+        return None
+    try:
+        return datetime.fromtimestamp(epoch, UTC).replace(tzinfo=None).isoformat()
+    except (ValueError, OverflowError):
+        # The first hours of the year 1, with a zone.
+        return None
+
+
+def _epoch(date: str) -> float | None:
+    """Seconds from 1970 to a date; None if it cannot be read."""
+    match = _DATE.fullmatch(date.strip())
+    if match is None:
+        return None
+    year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
+    try:
+        moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+    except ValueError:
+        # The year 0, or 30 February of a calendar of 360 days.
+        return None
+    zone = 3600.0 * int(match[8] or 0)
+    zone += (-60.0 if (match[8] or "").startswith("-") else 60.0) * int(match[9] or 0)
+    return moment.timestamp() + float(f"0{match[7] or ''}") - zone
+
+
+def identifiers(dataset: "xr.Dataset", name: str, source: str) -> StrArray:
+    """A variable of ids as an array of text or whole numbers, without the spaces around them."""
+    if name in dataset.encoding.get("damaged", {}):
+        raise DriftbayesError(dataset.encoding["damaged"][name])
+    if name not in dataset.variables:
+        msg = f"{source!r} has no variable {name!r}"
+        raise DriftbayesError(msg)
+    ids = netcdf.ids_of(dataset, name, source)
+    return np.char.strip(ids) if ids.dtype.kind == "U" else ids
 
 
 def from_grid(
@@ -132,7 +214,7 @@ def from_grid(
             positions=positions,
             times=times[rows],
             row_sizes=counts[counts > 0],
-            ids=cells.id_array(list(names)),
+            ids=_id_array(names),
             position_sd=None if sd is None else np.broadcast_to(sd, shape)[rows],
             flags={name: values[rows] for name, values in (flags or {}).items()},
             **attributes,
@@ -184,16 +266,38 @@ def from_ragged(
             positions=np.column_stack([np.where(there, a, np.nan)[timed] for a in coordinates]),
             times=times[timed],
             row_sizes=counts[counts > 0],
-            ids=cells.id_array(names),
+            ids=_id_array(names),
             position_sd=None if sd is None else sd[timed],
             flags={name: values[timed] for name, values in (flags or {}).items()},
             **attributes,
         )
 
 
+def _id_array(names: list[Any]) -> StrArray:
+    try:
+        return cells.id_array(names)
+    except cells.BadCellError as error:
+        msg = f"the variable of ids {error.what}"
+        raise DriftbayesError(msg) from error
+
+
 def foreign_provenance(
-    contents: Contents, name: str, notes: Sequence[str], columns: Mapping[str, str | None] | None
+    contents: Contents,
+    name: str,
+    notes: Sequence[str],
+    columns: Mapping[str, str | None] | None,
+    origin: str | None = None,
 ) -> dict[str, Any]:
-    """Where trajectories of a foreign format come from, and what was assumed about them."""
+    """Where trajectories of a foreign format come from, and what was assumed about them.
+
+    Args:
+        contents: Of the file.
+        name: Of the format.
+        notes: What was assumed.
+        columns: The mapping of columns that was used, if any.
+        origin: The date that times count from, if there is one.
+    """
     found = provenance.extended({}, contents.path, name, columns)
+    if origin is not None:
+        found["time_origin"] = origin
     return {**found, "notes": list(notes)} if notes else found

@@ -3,15 +3,32 @@
 __all__ = ["FORMATS", "choose", "format_named", "read_as"]
 
 from driftbayes.errors import DriftbayesError
+from driftbayes.io.adapters.cf import CF
+from driftbayes.io.adapters.clouddrift import CLOUDDRIFT, CLOUDDRIFT_PARQUET
+from driftbayes.io.adapters.gdp import GDP, GLAD
+from driftbayes.io.adapters.opendrift import OPENDRIFT
 from driftbayes.io.adapters.parcels import PARCELS_3, PARCELS_4
-from driftbayes.io.adapters.plain import NETCDF, RUN, TABLE
+from driftbayes.io.adapters.plain import NETCDF, RUN, TABLE, ZARR
 from driftbayes.io.contents import Contents
 from driftbayes.io.datasets import open_dataset
 from driftbayes.io.reading import Format, ReadOptions
 from driftbayes.trajectories import Trajectories
 
 # In the order in which they are tried: the particular before the general.
-FORMATS: tuple[Format, ...] = (RUN, PARCELS_3, PARCELS_4, NETCDF, TABLE)
+FORMATS: tuple[Format, ...] = (
+    RUN,
+    ZARR,
+    PARCELS_3,
+    PARCELS_4,
+    OPENDRIFT,
+    NETCDF,
+    GDP,
+    GLAD,
+    CLOUDDRIFT,
+    CLOUDDRIFT_PARQUET,
+    CF,
+    TABLE,
+)
 
 
 def format_named(name: str) -> Format:

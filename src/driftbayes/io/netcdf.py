@@ -1,6 +1,6 @@
 """NetCDF in the CF contiguous ragged layout: trajectories one after the other."""
 
-__all__ = ["from_dataset", "read_netcdf", "to_dataset", "write_netcdf"]
+__all__ = ["from_dataset", "ids_of", "read_netcdf", "to_dataset", "write_netcdf"]
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,12 +12,18 @@ from driftbayes._version import __version__
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells, nc_file, provenance, schema
 from driftbayes.io.paths import begin_with_name
+from driftbayes.io.tables import lonlat_of
 from driftbayes.storage.atomic import PathLike
 from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, StrArray
 
 if TYPE_CHECKING:
     import xarray as xr
+
+_LONLAT_ATTRIBUTES = {
+    "lon": {"units": "degrees_east", "standard_name": "longitude"},
+    "lat": {"units": "degrees_north", "standard_name": "latitude"},
+}
 
 
 def read_netcdf(
@@ -78,6 +84,12 @@ def to_dataset(trajectories: Trajectories) -> "xr.Dataset":
     if trajectories.position_sd is not None:
         attributes = {"long_name": "standard deviation of the error of a position", **length}
         variables[schema.POSITION_SD] = (obs, trajectories.position_sd, attributes)
+    if trajectories.lonlat is not None:
+        for axis, values in zip(schema.LONLAT, trajectories.lonlat.T, strict=True):
+            variables[axis] = (obs, np.ascontiguousarray(values), _LONLAT_ATTRIBUTES[axis])
+    for name, values in trajectories.flags.items():
+        attributes = {"long_name": f"{name}, as the source has it"}
+        variables[schema.flag_column(name)] = (obs, values, attributes)
     ids = cells.id_values(trajectories.ids)
     return xr.Dataset(
         variables,
@@ -102,6 +114,7 @@ def from_dataset(
     columns: Mapping[str, str | None] | None = None,
     length_unit: str | None = None,
     time_unit: str | None = None,
+    reader: str = "netcdf",
 ) -> Trajectories:
     """Trajectories from a dataset in the contiguous ragged layout; arguments as for `read_netcdf`.
 
@@ -111,6 +124,7 @@ def from_dataset(
         columns: As for `read_netcdf`.
         length_unit: As for `read_netcdf`.
         time_unit: As for `read_netcdf`.
+        reader: Name of the format, for provenance.
     """
     source = path.name
     attributes = dataset.attrs
@@ -137,22 +151,23 @@ def from_dataset(
         )
         raise DriftbayesError(msg)
     x, time = dataset[found["x"]], dataset[found[schema.TIME]]
-    sd = values.get(schema.POSITION_SD)
     # Provenance of another program may be anything; ours is JSON.
     ours = schema.SCHEMA_ATTRIBUTE in attributes
     stored = attributes.get(schema.PROVENANCE_ATTRIBUTE) if ours else None
     earlier = {} if stored is None else provenance.from_json(stored, source)
-    ids = _ids(dataset, found[schema.ID], source)
+    ids = ids_of(dataset, found[schema.ID], source)
     with begin_with_name(path):
         return Trajectories(
             positions=np.column_stack([values[axis] for axis in schema.coordinates_in(found)]),
             times=values[schema.TIME],
             row_sizes=row_sizes.astype(np.int64),
             ids=ids,
-            position_sd=sd,
+            position_sd=values.get(schema.POSITION_SD),
+            lonlat=lonlat_of(values),
+            flags={name: values[column] for name, column in schema.flags_in(values).items()},
             length_unit=str(x.attrs.get("units", "")) if length_unit is None else length_unit,
             time_unit=_time_unit(time) if time_unit is None else time_unit,
-            provenance=provenance.extended(earlier, path, "netcdf", columns),
+            provenance=provenance.extended(earlier, path, reader, columns),
         )
 
 
@@ -167,7 +182,11 @@ def _roles(
         schema.check_schema_version(attributes[schema.SCHEMA_ATTRIBUTE], source)
     count = _count_variable(variables, source)
     names = [name for name in variables if name != count]
-    return count, schema.file_names(names, columns, source=source, noun="variable")
+    found = schema.file_names(names, columns, source=source, noun="variable")
+    if schema.SCHEMA_ATTRIBUTE in attributes:
+        # In a file of another's, a longitude may be that of a port.
+        found |= schema.extras_in(names, found, columns)
+    return count, found
 
 
 def _count_variable(variables: Mapping[str, Mapping[str, Any]], source: str) -> str:
@@ -204,7 +223,14 @@ def _numbers(dataset: "xr.Dataset", name: str, source: str) -> FloatArray:
     return values
 
 
-def _ids(dataset: "xr.Dataset", name: str, source: str) -> StrArray:
+def ids_of(dataset: "xr.Dataset", name: str, source: str) -> StrArray:
+    """The ids of the trajectories: text, or whole numbers.
+
+    Args:
+        dataset: Where they are.
+        name: Of their variable.
+        source: Name of the file, for messages.
+    """
     ids = dataset[name].to_numpy()
     if ids.dtype.kind == "f" and ((ids == np.round(ids)) & (np.abs(ids) < 2**53)).all():
         # Where whole numbers were missing somewhere on the way, they were made floats.

@@ -7,6 +7,7 @@ __all__ = [
     "FEATURE_TYPE",
     "ID",
     "KIND_ATTRIBUTE",
+    "LONLAT",
     "OBS_DIM",
     "POSITION_SD",
     "PROVENANCE_ATTRIBUTE",
@@ -18,10 +19,14 @@ __all__ = [
     "VERSION_ATTRIBUTE",
     "check_schema_version",
     "coordinates_in",
+    "extras_in",
     "file_names",
+    "flag_column",
+    "flags_in",
 ]
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from driftbayes.errors import DriftbayesError
 
@@ -30,6 +35,9 @@ SCHEMA_VERSION = 1
 ID, TIME = "id", "time"
 COORDINATES = ("x", "y", "z")
 POSITION_SD = "sd"
+# Where positions on a plane were before they were laid on it.
+LONLAT = ("lon", "lat")
+_FLAG = "flag_"
 _REQUIRED = (ID, TIME, "x")
 _NAMES = (ID, TIME, *COORDINATES, POSITION_SD)
 
@@ -102,7 +110,39 @@ def file_names(
     return found
 
 
-def coordinates_in(found: Mapping[str, str]) -> list[str]:
+def extras_in(
+    present: Sequence[str], found: Mapping[str, str], columns: Mapping[str, str | None] | None
+) -> dict[str, str]:
+    """Which of a file's columns hold longitude and latitude beside x and y, and flags.
+
+    Args:
+        present: Names in the file.
+        found: What `file_names` found.
+        columns: The user's mapping, as for `file_names`.
+    """
+    taken = set(found.values())
+    free = {name for name in present if name not in taken and list(present).count(name) == 1}
+    extras = {name: name for name in present if name in free and name.startswith(_FLAG)}
+    # `--columns lon=` leaves them out.
+    if "y" in found and set(LONLAT) <= free and not set(LONLAT) & set(columns or {}):
+        extras |= {axis: axis for axis in LONLAT}
+    return extras
+
+
+def flags_in(columns: Iterable[str]) -> dict[str, str]:
+    """The names of flags, and the columns that hold them."""
+    return {name.removeprefix(_FLAG): name for name in columns if name.startswith(_FLAG)}
+
+
+def flag_column(name: str) -> str:
+    """The column that holds a flag."""
+    if not re.fullmatch(r"\w+", name):
+        msg = f"a flag must be named with letters and digits only to be written, got {name!r}"
+        raise DriftbayesError(msg)
+    return f"{_FLAG}{name}"
+
+
+def coordinates_in(found: Collection[str]) -> list[str]:
     """The canonical coordinates among the names found, in order."""
     return [axis for axis in COORDINATES if axis in found]
 
@@ -124,7 +164,7 @@ def check_schema_version(version: object, source: str) -> None:
 
 def _check_mapping(wanted: Mapping[str, str], left_out: Collection[str]) -> None:
     for canonical in (*wanted, *sorted(left_out)):
-        if canonical not in _NAMES:
+        if canonical not in (_NAMES if canonical in wanted else (*_NAMES, *LONLAT)):
             name = wanted.get(canonical)
             turned = f"; did you mean {{{name!r}: {canonical!r}}}?" if name in _NAMES else ""
             msg = (

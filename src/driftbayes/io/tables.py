@@ -1,6 +1,6 @@
 """Long tables, one row per observation: CSV and Parquet."""
 
-__all__ = ["read_csv", "read_parquet", "write_csv", "write_parquet"]
+__all__ = ["lonlat_of", "read_csv", "read_parquet", "write_csv", "write_parquet"]
 
 import gzip
 import json
@@ -18,7 +18,7 @@ from driftbayes.io.packages import require
 from driftbayes.io.paths import begin_with_name, existing_file, reason
 from driftbayes.storage.atomic import PathLike, atomic_path
 from driftbayes.trajectories import Trajectories
-from driftbayes.typing import StrArray
+from driftbayes.typing import FloatArray, StrArray
 
 _METADATA_KEY = b"driftbayes"
 _NUMBER = (cells.is_number, "a number")
@@ -49,6 +49,7 @@ def read_csv(
     header, first = csv_text.peek(file)
     names = [name.strip() for name in header]
     found = schema.file_names(names, columns, source=file.name)
+    found |= schema.extras_in(names, found, columns)
     in_file = {canonical: header[names.index(name)] for canonical, name in found.items()}
     # The first row decides whether times are dates: it needs a time anyhow.
     cell = names.index(found[schema.TIME])
@@ -93,6 +94,7 @@ def read_parquet(
     except Exception as error:
         raise DriftbayesError(_damaged(file, error)) from error
     found = schema.file_names(names, columns, source=file.name)
+    found |= schema.extras_in(names, found, columns)
     header = {} if stored is None else _read_metadata(stored, file.name)
     n_bytes = file.stat().st_size
     if not is_plausible(8 * n_rows * len(found), n_bytes, compressed=True):
@@ -197,8 +199,8 @@ def _assemble(
         current = schema.TIME
         times, dates = cells.times(table[current])
         values = {}
-        for current in (*schema.coordinates_in(table), schema.POSITION_SD):
-            if current in table:
+        for current in table:
+            if current not in (schema.ID, schema.TIME):
                 values[current] = cells.numbers(table[current])
     except cells.BadCellError as error:
         raise _NamedCellError(current, error) from error
@@ -208,26 +210,32 @@ def _assemble(
             f"got {time_unit!r}"
         )
         raise DriftbayesError(msg)
-    sd = values.pop(schema.POSITION_SD, None)
-    positions = np.column_stack(list(values.values()))
     if (np.diff(codes) < 0).any():
         # Stable: within a trajectory rows stay as they are in the file, so that times which
         # decrease there are reported and not repaired.
         order = np.argsort(codes, kind="stable")
-        positions, times = positions[order], times[order]
-        sd = None if sd is None else sd[order]
+        times, values = times[order], {name: array[order] for name, array in values.items()}
     origin = {"time_origin": "1970-01-01T00:00:00"} if dates else {}
     with begin_with_name(path):
         return Trajectories(
-            positions=positions,
+            positions=np.column_stack([values[axis] for axis in schema.coordinates_in(values)]),
             times=times,
             row_sizes=np.bincount(codes),
             ids=ids,
-            position_sd=sd,
+            position_sd=values.get(schema.POSITION_SD),
+            lonlat=lonlat_of(values),
+            flags={name: values[column] for name, column in schema.flags_in(values).items()},
             length_unit=length_unit or "",
             time_unit="s" if dates else time_unit or "",
             provenance={**provenance.extended(stored or {}, path, reader, columns), **origin},
         )
+
+
+def lonlat_of(values: Mapping[str, FloatArray]) -> FloatArray | None:
+    """Longitude and latitude from canonical columns, if they are there."""
+    if not set(schema.LONLAT) <= set(values):
+        return None
+    return np.column_stack([values[axis] for axis in schema.LONLAT])
 
 
 def _as_table(trajectories: Trajectories) -> Any:
@@ -239,9 +247,14 @@ def _as_table(trajectories: Trajectories) -> Any:
     table[schema.TIME] = pa.array(trajectories.times)
     for axis, values in zip(schema.COORDINATES, trajectories.positions.T, strict=False):
         table[axis] = pa.array(values, mask=np.isnan(values))
-    if trajectories.position_sd is not None:
-        sd = trajectories.position_sd
-        table[schema.POSITION_SD] = pa.array(sd, mask=np.isnan(sd))
+    more = (
+        {} if trajectories.position_sd is None else {schema.POSITION_SD: trajectories.position_sd}
+    )
+    if trajectories.lonlat is not None:
+        more |= dict(zip(schema.LONLAT, trajectories.lonlat.T, strict=True))
+    more |= {schema.flag_column(name): values for name, values in trajectories.flags.items()}
+    for name, values in more.items():
+        table[name] = pa.array(values, mask=np.isnan(values))
     return pa.table(table)
 
 

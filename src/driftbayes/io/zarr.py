@@ -1,6 +1,6 @@
-"""Trajectories from a Zarr store of ours: all particles at the same times."""
+"""Zarr stores of ours: of turbulence runs, all particles at the same times, and ragged ones."""
 
-__all__ = ["read_zarr", "store_of"]
+__all__ = ["read_zarr", "store_of", "write_zarr"]
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.io import provenance, schema
+from driftbayes.io import netcdf, provenance, schema, zarr_file
 from driftbayes.io.paths import begin_with_name
 from driftbayes.storage import PathLike
 from driftbayes.storage.zarr import is_group, open_array, read_attributes
@@ -25,6 +25,16 @@ def store_of(path: PathLike) -> Path | None:
         if is_group(candidate):
             return candidate
     return None
+
+
+def write_zarr(trajectories: Trajectories, path: PathLike) -> None:
+    """Write trajectories as a Zarr store in the contiguous ragged layout.
+
+    Args:
+        trajectories: What to write.
+        path: The store; it appears whole or not at all.
+    """
+    zarr_file.save(netcdf.to_dataset(trajectories), path)
 
 
 def read_zarr(

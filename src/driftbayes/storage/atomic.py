@@ -1,14 +1,15 @@
 """Writing a file whole or not at all."""
 
-__all__ = ["PathLike", "atomic_path"]
+__all__ = ["PathLike", "atomic_folder", "atomic_path"]
 
 import errno
 import os
 import secrets
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 from driftbayes.errors import DriftbayesError
 
@@ -48,15 +49,61 @@ def atomic_path(path: PathLike) -> Iterator[Path]:
             temporary.chmod(target.stat().st_mode & 0o777)
         os.replace(temporary, target)
     except OSError as error:
-        if error.errno not in _REFUSALS:
-            raise
-        msg = (
-            f"cannot write {os.fspath(path)!r}: {os.strerror(error.errno or 0).lower()}; "
-            "free some space or choose another place"
-        )
-        raise DriftbayesError(msg) from error
+        _refuse(error, os.fspath(path))
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_folder(path: PathLike, *, may_replace: Callable[[Path], bool]) -> Iterator[Path]:
+    """A temporary path beside `path` for a directory, which becomes `path` likewise.
+
+    Args:
+        path: The directory to write; the one it is in must exist.
+        may_replace: Whether a directory that is there already may go.
+    """
+    target = Path(os.path.realpath(path))
+    name = os.fspath(path)
+    if target.is_dir() and not may_replace(target):
+        msg = f"{name!r} is a directory that driftbayes did not write; choose another name"
+        raise DriftbayesError(msg)
+    if target.is_file():
+        msg = f"{name!r} is a file, expected a new name for a directory; choose another"
+        raise DriftbayesError(msg)
+    # The checks of a file hold for a name beside it as well.
+    _check_target(target.with_name(f".{secrets.token_hex(8)}"), name)
+    temporary = target.with_name(f".{secrets.token_hex(8)}{target.suffix}")
+    old = target.with_name(f".{secrets.token_hex(8)}.old")
+    try:
+        yield temporary
+        for file in temporary.rglob("*"):
+            if file.is_file():
+                _flush(file)
+        # No system call replaces a directory that is not empty: the old one steps aside.
+        if target.exists():
+            os.replace(target, old)
+        try:
+            os.replace(temporary, target)
+        except OSError:
+            if old.exists():
+                os.replace(old, target)
+            raise
+    except OSError as error:
+        _refuse(error, name)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if target.exists():
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _refuse(error: OSError, name: str) -> NoReturn:
+    if error.errno not in _REFUSALS:
+        raise error
+    msg = (
+        f"cannot write {name!r}: {os.strerror(error.errno or 0).lower()}; "
+        "free some space or choose another place"
+    )
+    raise DriftbayesError(msg) from error
 
 
 def _check_target(target: Path, name: str) -> None:

@@ -14,7 +14,13 @@ import numpy as np
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.io.contents import Contents
-from driftbayes.io.datasets import foreign_provenance, from_grid, numbers, parse_time_unit
+from driftbayes.io.datasets import (
+    foreign_provenance,
+    from_grid,
+    numbers,
+    parse_time_unit,
+    time_origin,
+)
 from driftbayes.io.reading import Format, ReadOptions
 from driftbayes.io.tables import read_parquet
 from driftbayes.sphere import on_plane
@@ -47,7 +53,7 @@ def _mesh(contents: Contents, options: ReadOptions) -> tuple[bool, float | None,
         raise DriftbayesError(msg)
     if "flat" in text:
         return False, None, "flat mesh: positions are metres, though the file says degrees"
-    radius = re.search(r"radius=([0-9.e+]+)", text)
+    radius = re.search(r"radius=(\d+(?:\.\d*)?(?:e\+?\d\d?)?)", text)
     return True, float(radius[1]) if radius else _RADIUS, "spherical mesh: degrees, on its sphere"
 
 
@@ -56,6 +62,7 @@ def _convert(dataset: "xr.Dataset", contents: Contents, options: ReadOptions) ->
     source = contents.path.name
     units = contents.variable_attributes.get("time", {}).get("units", "seconds")
     factor, unit = parse_time_unit(units, source)
+    origin = time_origin(contents.variable_attributes.get("time", {}))
     trajectories = from_grid(
         [numbers(dataset, "lon", source), numbers(dataset, "lat", source)],
         numbers(dataset, "time", source) * factor,
@@ -63,7 +70,7 @@ def _convert(dataset: "xr.Dataset", contents: Contents, options: ReadOptions) ->
         contents,
         length_unit=options.length_unit or ("" if is_degrees else "m"),
         time_unit=options.time_unit or unit,
-        provenance=foreign_provenance(contents, "parcels", [note], options.columns),
+        provenance=foreign_provenance(contents, "parcels", [note], options.columns, origin),
     )
     return (
         on_plane(trajectories, frame=options.frame, radius=radius) if is_degrees else trajectories
@@ -76,6 +83,7 @@ def _read(contents: Contents, options: ReadOptions) -> Trajectories:
     x, y = ("x", "y") if contents.has("x", "y") else ("lon", "lat")
     units = contents.variable_attributes.get(time, {}).get("units", "seconds")
     factor, unit = parse_time_unit(units, contents.path.name)
+    origin = time_origin(contents.variable_attributes.get(time, {}))
     table = read_parquet(
         contents.path,
         columns={"id": "particle_id", "time": time, "x": x, "y": y, "z": None},
@@ -83,7 +91,7 @@ def _read(contents: Contents, options: ReadOptions) -> Trajectories:
         time_unit=options.time_unit or unit,
     )
     table = table.in_units(time=(factor, table.time_unit))
-    notes = foreign_provenance(contents, "parcels", [note], options.columns)
+    notes = foreign_provenance(contents, "parcels", [note], options.columns, origin)
     trajectories = replace(table, provenance=notes)
     return (
         on_plane(trajectories, frame=options.frame, radius=radius) if is_degrees else trajectories

@@ -1,16 +1,21 @@
 """Our own layouts, and plain tables of any program: the names are ours, or the user's mapping."""
 
-__all__ = ["NETCDF", "RUN", "TABLE"]
+__all__ = ["NETCDF", "RUN", "TABLE", "ZARR", "scaled"]
+
+from typing import TYPE_CHECKING
 
 from driftbayes.io import schema
 from driftbayes.io.contents import Contents
-from driftbayes.io.netcdf import read_netcdf
+from driftbayes.io.netcdf import from_dataset, read_netcdf
 from driftbayes.io.reading import Format, ReadOptions
 from driftbayes.io.tables import read_csv, read_parquet
 from driftbayes.io.zarr import read_zarr
 from driftbayes.sphere import on_plane
 from driftbayes.trajectories import Trajectories
 from driftbayes.units import length_factor, time_factor
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 # Names that can mean nothing else.
 _DEGREES = (("lon", "lat"), ("longitude", "latitude"), ("Longitude", "Latitude"), ("LON", "LAT"))
@@ -35,7 +40,7 @@ def _read_table(contents: Contents, options: ReadOptions) -> Trajectories:
 
 def _lonlat(contents: Contents, columns: dict[str, str | None]) -> tuple[str, str] | None:
     """Names of the columns of longitude and latitude, if positions are these."""
-    if "lon" in columns or "lat" in columns:
+    if columns.get("lon") or columns.get("lat"):
         # Taken out: the table itself knows x and y only.
         return str(columns.pop("lon", None) or "lon"), str(columns.pop("lat", None) or "lat")
     if "x" in columns or "x" in contents.names:
@@ -66,6 +71,20 @@ def _read_netcdf(contents: Contents, options: ReadOptions) -> Trajectories:
     return scaled(trajectories, options)
 
 
+def _convert_zarr(dataset: "xr.Dataset", contents: Contents, options: ReadOptions) -> Trajectories:
+    trajectories = from_dataset(
+        dataset,
+        contents.path,
+        columns=options.columns,
+        length_unit=options.length_unit,
+        time_unit=options.time_unit,
+        reader="zarr",
+    )
+    if options.coordinates == "degrees":
+        return on_plane(trajectories, frame=options.frame)
+    return scaled(trajectories, options)
+
+
 def _read_run(contents: Contents, options: ReadOptions) -> Trajectories:
     return read_zarr(
         contents.path,
@@ -89,6 +108,14 @@ NETCDF = Format(
         and (schema.SCHEMA_ATTRIBUTE in contents.attributes or contents.has("id", "time", "x"))
     ),
     read=_read_netcdf,
+)
+ZARR = Format(
+    "zarr",
+    "Zarr with id, time, x, y, z, sd in the contiguous ragged layout, as we write it",
+    lambda contents: (
+        contents.container == "zarr" and schema.SCHEMA_ATTRIBUTE in contents.attributes
+    ),
+    convert=_convert_zarr,
 )
 TABLE = Format(
     "table",

@@ -1,0 +1,257 @@
+"""How trajectories lie in a dataset: which variable is what, from names and attributes alone.
+
+The layouts are those of the CF conventions, appendix H.4: contiguous ragged, indexed ragged,
+(trajectory, observation) and one trajectory alone. Files of clouddrift and of the Global Drifter
+Program are of them too, but leave out the attributes that say so.
+"""
+
+__all__ = ["Layout", "find_layout", "has_layout"]
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.io.contents import Contents
+
+Kind = Literal["contiguous", "indexed", "long", "grid", "single"]
+
+_COUNTS = ("rowsize", "row_size", "count")
+_IDS = (
+    *("id", "ids", "trajectory", "trajectory_id", "traj_id", "traj", "particle", "particle_id"),
+    *("drifter_id", "drifter", "buoy_id", "buoy", "platform_id", "platform", "wmo"),
+)
+_TIMES = ("time", "t", "obs_time", "datetime", "date", "timestamp", "juld")
+_OBSERVATIONS = ("obs", "observation", "time", "index", "row", "sample", "step")
+# By standard name, by axis, by name: the first pair that is there.
+_STANDARD = (("longitude", "latitude"), ("projection_x_coordinate", "projection_y_coordinate"))
+_PAIRS = (("lon", "lat"), ("longitude", "latitude"), ("x", "y"))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which variable is what, and how trajectories lie in them.
+
+    Args:
+        kind: "contiguous": one after the other, with a count of each; "indexed": mixed, with the
+            number of its trajectory for each observation; "long": likewise, with its id; "grid":
+            (trajectory, observation), padded; "single": one alone.
+        x: Variable of the first coordinate.
+        y: Variable of the second.
+        time: Variable of times.
+        sample: Dimension of observations.
+        instance: Dimension of trajectories, if there is one.
+        counter: Variable of counts, or of the numbers or ids of trajectories.
+        ids: Variable of ids, if there is one.
+    """
+
+    kind: Kind
+    x: str
+    y: str
+    time: str
+    sample: str
+    instance: str | None = None
+    counter: str | None = None
+    ids: str | None = None
+
+
+def has_layout(contents: Contents) -> bool:
+    """Whether trajectories are found in a dataset."""
+    try:
+        find_layout(contents)
+    except DriftbayesError:
+        return False
+    return True
+
+
+def find_layout(contents: Contents, columns: Mapping[str, str | None] | None = None) -> Layout:
+    """How trajectories lie in a dataset.
+
+    Args:
+        contents: Names, dimensions and attributes.
+        columns: The user's names of id, time, x and y, or of lon and lat, where they differ.
+    """
+    told = _told(contents, columns)
+    counter = _counter(contents)
+    x, y = _pair(contents, told, counter)
+    dims = contents.dims[x]
+    named = told.get("id")
+    if len(dims) == 1:
+        sample = dims[0]
+        if counter is not None:
+            kind, name, instance = counter
+            ids = named or _ids(contents, instance)
+            time = _time(contents, told, (sample,), None)
+            return Layout(kind, x, y, time, sample, instance, name, ids)
+        time = _time(contents, told, (sample,), None)
+        ids = named or _ids(contents, sample, besides=(x, y, time))
+        if ids is not None and contents.dims[ids][:1] == (sample,):
+            return Layout("long", x, y, time, sample, None, ids, ids)
+        return Layout("single", x, y, time, sample, ids=ids or _ids(contents, None))
+    marked = named or next((i for dim in dims if (i := _ids(contents, dim, besides=(x, y)))), None)
+    of_ids = contents.dims[marked][0] if marked and contents.dims[marked] else None
+    # A coordinate of its own, time(time), is no id, whatever it is called.
+    time = _time(contents, told, dims, of_ids)
+    if len(contents.dims[time]) == 1:
+        sample = contents.dims[time][0]
+    elif of_ids in dims:
+        sample = dims[1] if dims[0] == of_ids else dims[0]
+    else:
+        sample = next((dim for dim in dims if dim.lower() in _OBSERVATIONS), dims[1])
+    instance = dims[1] if dims[0] == sample else dims[0]
+    ids = marked if marked and contents.dims[marked][:1] == (instance,) else None
+    return Layout("grid", x, y, time, sample, instance, None, ids)
+
+
+def _told(contents: Contents, columns: Mapping[str, str | None] | None) -> dict[str, str]:
+    told = {role: name for role, name in (columns or {}).items() if name}
+    for degrees, role in (("lon", "x"), ("lat", "y")):
+        if degrees in told:
+            told[role] = told.pop(degrees)
+    for role, name in told.items():
+        if role not in ("id", "time", "x", "y", "sd"):
+            msg = (
+                f"columns has the key {role!r}, expected one of id, time, x, y (or lon, lat) and "
+                "sd, mapped to a variable of the file"
+            )
+            raise DriftbayesError(msg)
+        if name not in contents.names:
+            there = ", ".join(repr(other[:40]) for other in contents.names[:8])
+            msg = (
+                f"{contents.path.name!r} has no variable {name!r} (wanted as {role!r}); "
+                f"it has {there}"
+            )
+            raise DriftbayesError(msg)
+    return told
+
+
+def _attribute(contents: Contents, name: str, key: str) -> str:
+    return _text(contents.variable_attributes.get(name, {}).get(key, ""))
+
+
+def _text(value: Any) -> str:
+    return (value.decode(errors="replace") if isinstance(value, bytes) else str(value)).strip()
+
+
+def _counter(contents: Contents) -> tuple[Kind, str, str] | None:
+    """Kind of a ragged layout, its variable of counts or numbers, the dimension of trajectories."""
+    for name, dims in contents.dims.items():
+        sample = _attribute(contents, name, "sample_dimension")
+        instance = _attribute(contents, name, "instance_dimension")
+        if sample and len(dims) == 1 and dims[0] != sample:
+            return "contiguous", name, dims[0]
+        if instance and len(dims) == 1:
+            return "indexed", name, instance
+    for name, dims in contents.dims.items():
+        # Many clouddrift files lack the attribute that CF asks for.
+        if name.lower() in _COUNTS and len(dims) == 1:
+            return "contiguous", name, dims[0]
+    return None
+
+
+def _pair(
+    contents: Contents, told: Mapping[str, str], counter: tuple[Kind, str, str] | None
+) -> tuple[str, str]:
+    """The variables of the two coordinates."""
+    if "x" in told and "y" in told:
+        dims = contents.dims[told["x"]]
+        if dims != contents.dims[told["y"]] or not 1 <= len(dims) <= 2:
+            msg = (
+                f"{contents.path.name!r}: {told['x']!r} has the dimensions ({', '.join(dims)}), "
+                f"{told['y']!r} ({', '.join(contents.dims[told['y']])}); expected the same one or "
+                "two"
+            )
+            raise DriftbayesError(msg)
+        return told["x"], told["y"]
+    for xs, ys in _candidates(contents):
+        pairs = [
+            (x, y)
+            for x in xs
+            for y in ys
+            if x != y and contents.dims[x] == contents.dims[y] and _suits(contents, x, counter)
+        ]
+        if pairs:
+            # What is known for each observation comes before what is known for each trajectory.
+            return max(pairs, key=lambda pair: len(contents.dims[pair[0]]))
+    shown = ", ".join(repr(name[:40]) for name in contents.names[:8]) or "no variables"
+    msg = (
+        f"{contents.path.name!r} has no two variables of positions with the same dimensions and "
+        f"known standard names or names (lon, lat, x, y); it has {shown}: pass columns "
+        "(--columns x=NAME,y=NAME)"
+    )
+    raise DriftbayesError(msg)
+
+
+def _candidates(contents: Contents) -> Iterator[tuple[list[str], list[str]]]:
+    names = list(contents.dims)
+    for pair in _STANDARD:
+        found = [[n for n in names if _attribute(contents, n, "standard_name") == s] for s in pair]
+        yield found[0], found[1]
+    found = [[n for n in names if _attribute(contents, n, "axis").upper() == a] for a in "XY"]
+    yield found[0], found[1]
+    for pair in _PAIRS:
+        found = [[n for n in names if n.lower() == called] for called in pair]
+        yield found[0], found[1]
+
+
+def _suits(contents: Contents, name: str, counter: tuple[Kind, str, str] | None) -> bool:
+    dims = contents.dims[name]
+    if len(dims) == 2:
+        # A count of its own beside a padded array says how much of it is padding.
+        return counter is None or counter[0] == "contiguous"
+    if len(dims) != 1:
+        return False
+    return counter is None or (
+        dims == contents.dims[counter[1]] if counter[0] == "indexed" else dims[0] != counter[2]
+    )
+
+
+def _time(
+    contents: Contents, told: Mapping[str, str], dims: tuple[str, ...], of_ids: str | None
+) -> str:
+    """The variable of times, of some or all of the dimensions of positions."""
+
+    def fits(name: str) -> bool:
+        own = contents.dims[name]
+        return bool(own) and own != (of_ids,) and set(own) <= set(dims)
+
+    if "time" in told:
+        if not fits(told["time"]):
+            msg = (
+                f"{contents.path.name!r}: {told['time']!r} has the dimensions "
+                f"({', '.join(contents.dims[told['time']])}), expected those of the positions, "
+                f"({', '.join(dims)}), or one of them"
+            )
+            raise DriftbayesError(msg)
+        return told["time"]
+    names = [name for name in contents.dims if fits(name)]
+    ways = (
+        [n for n in names if _attribute(contents, n, "standard_name") == "time"],
+        [n for n in names if _attribute(contents, n, "axis").upper() == "T"],
+        [n for n in names if n.lower() in _TIMES],
+        [n for n in names if " since " in _attribute(contents, n, "units").lower()],
+    )
+    for found in ways:
+        if found:
+            return max(found, key=lambda name: len(contents.dims[name]))
+    msg = (
+        f"{contents.path.name!r} has no variable of times with the dimensions of its positions, "
+        f"({', '.join(dims)}), or one of them; pass columns (--columns time=NAME)"
+    )
+    raise DriftbayesError(msg)
+
+
+def _ids(contents: Contents, dim: str | None, besides: tuple[str, ...] = ()) -> str | None:
+    """The variable of ids along a dimension; along none, that of one trajectory."""
+    of_dim = [
+        name
+        for name, dims in contents.dims.items()
+        if name not in besides and (dims[:1] == (dim,) if dim else not dims) and len(dims) <= 2
+    ]
+    for name in of_dim:
+        if _attribute(contents, name, "cf_role").lower() == "trajectory_id":
+            return name
+    if dim is not None and dim.lower() in _OBSERVATIONS:
+        # `trajectory(obs)` numbers observations only where it is an id by its name alone.
+        of_dim = [name for name in of_dim if name.lower() != dim.lower()]
+    return next((name for called in _IDS for name in of_dim if name.lower() == called), None)
