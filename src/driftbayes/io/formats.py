@@ -3,15 +3,26 @@
 __all__ = ["FORMATS", "choose", "format_named", "read_as"]
 
 from driftbayes.errors import DriftbayesError
+from driftbayes.io.adapters.evalspt import EVALSPT
+from driftbayes.io.adapters.gdp_text import GDP_TEXT
+from driftbayes.io.adapters.myptv import MYPTV, MYPTV_SMOOTHED
+from driftbayes.io.adapters.numpy_arrays import NUMPY
 from driftbayes.io.adapters.parcels import PARCELS_3, PARCELS_4
 from driftbayes.io.adapters.plain import NETCDF, RUN, TABLE
+from driftbayes.io.adapters.sfi import SFI
+from driftbayes.io.adapters.trackmate import TRACKMATE_CSV, TRACKMATE_TRACKS, TRACKMATE_XML
+from driftbayes.io.adapters.trackpy import ANDI, SASPT, TRACKPY
 from driftbayes.io.contents import Contents
 from driftbayes.io.datasets import open_dataset
 from driftbayes.io.reading import Format, ReadOptions
 from driftbayes.trajectories import Trajectories
 
 # In the order in which they are tried: the particular before the general.
-FORMATS: tuple[Format, ...] = (RUN, PARCELS_3, PARCELS_4, NETCDF, TABLE)
+FORMATS: tuple[Format, ...] = (
+    *(RUN, PARCELS_3, PARCELS_4, NETCDF),
+    *(TRACKPY, SASPT, ANDI, SFI, EVALSPT, TRACKMATE_CSV, TRACKMATE_TRACKS, TRACKMATE_XML),
+    *(MYPTV, MYPTV_SMOOTHED, GDP_TEXT, NUMPY, TABLE),
+)
 
 
 def format_named(name: str) -> Format:
