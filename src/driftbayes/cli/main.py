@@ -14,6 +14,7 @@ from driftbayes._version import __version__
 from driftbayes.cli import (
     check,
     compare,
+    convert,
     diagnose,
     formats,
     info,
@@ -30,7 +31,7 @@ from driftbayes.errors import DriftbayesError, DriftbayesWarning
 
 _COMMANDS = (
     *(compare, scan, check, sensitivity, predict, score),
-    *(simulate, turbulence, diagnose, info, formats, models, reproduce),
+    *(simulate, turbulence, diagnose, info, convert, formats, models, reproduce),
 )
 
 
