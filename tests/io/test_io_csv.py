@@ -46,6 +46,11 @@ def test_whole_numbers_beyond_64_bits_stay_text(csv):
     assert csv(HEADER + f"{2**63},0,1\n").ids.tolist() == [str(2**63)]
 
 
+def test_an_id_of_thousands_of_digits_is_refused_as_too_long(csv):
+    with pytest.raises(DriftbayesError, match=r"line|characters|table"):
+        csv(HEADER + "9" * 5000 + ",0,1\n")
+
+
 def test_an_id_named_like_a_missing_value_is_an_id(csv):
     assert csv(HEADER + "NA,0,1\nnan,0,1\n").ids.tolist() == ["NA", "nan"]
 

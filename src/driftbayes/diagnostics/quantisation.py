@@ -16,6 +16,8 @@ from driftbayes.typing import FloatArray
 _EARTH = 6371e3
 # Enough rows to find a step, few enough for any file.
 _MOST_ROWS = 100_000
+# Of larger numbers no difference or square need be finite.
+_LARGEST = 1e150
 _FEWEST_ROWS, _FEWEST_VALUES = 20, 4
 
 
@@ -80,7 +82,10 @@ def grid_step(values: FloatArray) -> float | None:
     distinct = np.unique(values[np.isfinite(values)])
     if len(values) < _FEWEST_ROWS or len(distinct) < _FEWEST_VALUES:
         return None
-    slack = 8 * np.spacing(np.abs(distinct).max())
+    largest = np.abs(distinct).max()
+    if not largest < _LARGEST:
+        return None
+    slack = 8 * np.spacing(largest)
     gaps = np.sort(np.diff(distinct))
     gaps = gaps[gaps > slack]
     if len(gaps) == 0:
@@ -111,7 +116,7 @@ def _common(one: float, other: float, slack: float) -> float:
 
 def _single_precision(values: FloatArray) -> float | None:
     largest = np.abs(values).max(initial=0.0)
-    if len(values) < _FEWEST_ROWS or not 0 < largest < 1e38:
+    if len(values) < _FEWEST_ROWS or not 0 < largest < np.finfo(np.float32).max:
         return None
     single = values.astype(np.float32)
     return float(np.spacing(np.float32(largest))) if (single == values).all() else None

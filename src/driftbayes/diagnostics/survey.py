@@ -104,9 +104,12 @@ def _step_rms(trajectories: Trajectories, interval: float | None) -> float | Non
         return None
     same = np.diff(trajectories.trajectory_index) == 0
     close = same & (np.abs(np.diff(trajectories.times) - interval) <= 0.5 * interval)
-    steps = np.diff(trajectories.positions, axis=0)[close]
-    steps = steps[np.isfinite(steps).all(axis=1)]
-    return float(np.sqrt(np.mean(steps**2))) if len(steps) else None
+    # Positions near the largest number there is have no differences.
+    with np.errstate(over="ignore", invalid="ignore"):
+        steps = np.diff(trajectories.positions, axis=0)[close]
+        steps = steps[np.isfinite(steps).all(axis=1)]
+        rms = float(np.sqrt(np.mean(steps**2))) if len(steps) else np.nan
+    return rms if np.isfinite(rms) else None
 
 
 def _taus(

@@ -73,8 +73,7 @@ def read_long(
     sd = None
     if "sd" in found:
         axes = [table[f"sd:{i}"] for i in range(len(found["sd"]))]
-        sd = np.sqrt(np.mean(np.square(axes), axis=0))
-        sd[np.any(np.less(axes, 0), axis=0)] = np.nan
+        sd = axes[0] if len(axes) == 1 else _root_mean_square(axes)
     return assemble(
         contents,
         options,
@@ -150,6 +149,9 @@ def _from_csv(
         checks[key] = (cells.is_date, "an ISO date") if is_date else (cells.is_number, "a number")
     try:
         columns = csv_text.read_columns(contents.path, names, texts, layout)
+        if not any(map(len, columns.values())):
+            msg = f"{contents.path.name!r} has a header but no rows; expected one per observation"
+            raise DriftbayesError(msg)
         return {
             key: column
             if key.partition(":")[0] in (schema.ID, schema.TIME)
@@ -252,10 +254,18 @@ def assemble(
 
 def without_flat_z(coordinates: Sequence[FloatArray], notes: list[str]) -> list[FloatArray]:
     """Coordinates without the third, if it is the same everywhere: images have no depth."""
-    if len(coordinates) == 3 and not (np.ptp(coordinates[2]) > 0) and len(coordinates[2]):
+    if len(coordinates) == 3 and (coordinates[2] == coordinates[2][:1]).all():
         notes.append("z is the same everywhere and is left out")
         return list(coordinates[:2])
     return list(coordinates)
+
+
+def _root_mean_square(axes: Sequence[FloatArray]) -> FloatArray:
+    """The error of a position from those of its axes; not known if one of them is not."""
+    with np.errstate(over="ignore"):
+        sd = np.sqrt(np.mean(np.square(axes), axis=0))
+    sd[np.any(np.less(axes, 0), axis=0)] = np.nan
+    return np.asarray(sd)
 
 
 def _times(contents: Contents, column: Any) -> tuple[FloatArray, bool]:
