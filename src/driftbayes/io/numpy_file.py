@@ -24,7 +24,7 @@ _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 def names(path: Path) -> tuple[str, ...]:
-    """Names of the arrays in a file.
+    """Names of the arrays in a file; none in an archive of other things.
 
     Args:
         path: A .npy or .npz file.
@@ -36,6 +36,9 @@ def names(path: Path) -> tuple[str, ...]:
         with zipfile.ZipFile(path) as archive:
             members = archive.namelist()
     except Exception as error:
+        # Spreadsheets and documents are archives too.
+        if path.suffix.lower() != ".npz":
+            return ()
         raise DriftbayesError(_damaged(path, error)) from error
     if len(members) > _MOST_ARRAYS:
         msg = f"{path.name!r} has {len(members):,} members; expected a few arrays"
