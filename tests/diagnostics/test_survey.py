@@ -47,13 +47,13 @@ def test_a_grid_of_times_that_few_fixes_are_on_is_not_suggested():
 
 
 def test_dates_are_given_where_the_file_had_dates():
-    epoch = {"epoch": "1970-01-01T00:00:00Z"}
-    found = survey(walk([0, 1.5], time_unit="d", provenance=epoch))
+    origin = {"time_origin": "1970-01-01T00:00:00"}
+    found = survey(walk([0, 1.5], time_unit="d", provenance=origin))
     assert found.dates == ("1970-01-01 00:00:00", "1970-01-02 12:00:00")
     assert survey(walk([0, 1.5], time_unit="d")).dates is None
-    for broken in ({"epoch": "yesterday"}, {"epoch": 7}):
+    for broken in ({"time_origin": "yesterday"}, {"time_origin": 7}):
         assert survey(walk([0, 1.5], time_unit="d", provenance=broken)).dates is None
-    assert survey(walk([0, 1e300], time_unit="d", provenance=epoch)).dates is None
+    assert survey(walk([0, 1e300], time_unit="d", provenance=origin)).dates is None
 
 
 @given(

@@ -207,7 +207,9 @@ def _rows(trajectories: "Trajectories", found: "Survey", facts: dict[str, Any]) 
     ]
     rows += [["note", note] for note in facts["notes"]]
     rows += [["warning", warning] for warning in facts["warnings"]]
-    others = {k: v for k, v in facts["provenance"].items() if k not in ("notes", "plane", "epoch")}
+    others = {
+        k: v for k, v in facts["provenance"].items() if k not in ("notes", "plane", "time_origin")
+    }
     rows.append(["provenance", ", ".join(f"{key}: {value}" for key, value in others.items())])
     rows.append(["fingerprint", facts["data_fingerprint"]])
     if facts["suggested_command"] is not None:

@@ -16,8 +16,10 @@ from driftbayes.cli import (
     compare,
     convert,
     diagnose,
+    export,
     formats,
     info,
+    map,
     models,
     predict,
     reproduce,
@@ -31,7 +33,7 @@ from driftbayes.errors import DriftbayesError, DriftbayesWarning
 
 _COMMANDS = (
     *(compare, scan, check, sensitivity, predict, score),
-    *(simulate, turbulence, diagnose, info, convert, formats, models, reproduce),
+    *(map, simulate, turbulence, diagnose, export, info, convert, formats, models, reproduce),
 )
 
 

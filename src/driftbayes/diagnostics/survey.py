@@ -127,16 +127,18 @@ def _taus(
 
 def _dates(trajectories: Trajectories) -> tuple[str, str] | None:
     """First and last time as dates, if the file had dates."""
-    epoch = trajectories.provenance.get("epoch")
-    if epoch is None:
+    origin = trajectories.provenance.get("time_origin")
+    if origin is None:
         return None
     try:
-        start = datetime.fromisoformat(str(epoch))
+        start = datetime.fromisoformat(str(origin))
+        # One without a zone is UTC, wherever this runs.
+        start = start.replace(tzinfo=start.tzinfo or UTC)
         factor = time_factor(trajectories.time_unit)[0]
         ends = (float(trajectories.times.min()), float(trajectories.times.max()))
-        dates = [start.astimezone(UTC) + timedelta(seconds=time * factor) for time in ends]
-    # A year that the calendar does not have, or an epoch that is none.
+        dates = [start + timedelta(seconds=time * factor) for time in ends]
+    # A year that the calendar does not have, or an origin that is none.
     except (ValueError, OverflowError, DriftbayesError):
         return None
-    first, last = (date.strftime("%Y-%m-%d %H:%M:%S") for date in dates)
+    first, last = (date.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S") for date in dates)
     return first, last

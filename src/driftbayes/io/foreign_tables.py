@@ -16,7 +16,7 @@ from driftbayes.io.datasets import foreign_provenance
 from driftbayes.io.packages import require
 from driftbayes.io.paths import begin_with_name, reason
 from driftbayes.io.reading import ReadOptions
-from driftbayes.io.tables import EPOCH, parquet_columns, separated_by
+from driftbayes.io.tables import TIME_ORIGIN, parquet_columns, separated_by
 from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray, StrArray
 from driftbayes.units import length_factor, time_factor
@@ -85,7 +85,7 @@ def read_long(
         native=Native(native.length, "s") if dates else native,
         notes=notes,
         unlinked=unlinked,
-        epoch=EPOCH if dates else None,
+        time_origin=TIME_ORIGIN if dates else None,
     )
 
 
@@ -194,7 +194,7 @@ def assemble(
     native: Native | None = None,
     notes: Sequence[str] = (),
     unlinked: Sequence[str] = (),
-    epoch: str | None = None,
+    time_origin: str | None = None,
 ) -> Trajectories:
     """Trajectories from columns, sorted by time within each, in the units that the user asks for.
 
@@ -211,7 +211,7 @@ def assemble(
         native: In what the program counts; by default pixels and frames.
         notes: What was assumed.
         unlinked: Ids that stand for none.
-        epoch: What times that were dates count from.
+        time_origin: What times that were dates count from.
     """
     native = native or Native()
     notes = list(notes)
@@ -249,7 +249,9 @@ def assemble(
         )
         trajectories = _in_units(trajectories, options, native, notes)
     told = foreign_provenance(contents, reader, notes, options.columns)
-    return replace(trajectories, provenance=told | ({"epoch": epoch} if epoch else {}))
+    return replace(
+        trajectories, provenance=told | ({"time_origin": time_origin} if time_origin else {})
+    )
 
 
 def without_flat_z(coordinates: Sequence[FloatArray], notes: list[str]) -> list[FloatArray]:

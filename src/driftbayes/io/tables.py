@@ -1,7 +1,7 @@
 """Long tables, one row per observation: CSV and Parquet."""
 
 __all__ = [
-    "EPOCH",
+    "TIME_ORIGIN",
     "parquet_columns",
     "read_csv",
     "read_parquet",
@@ -28,8 +28,8 @@ from driftbayes.storage.atomic import PathLike, atomic_path
 from driftbayes.trajectories import Trajectories
 from driftbayes.typing import StrArray
 
-# What times that were dates count from, kept as `epoch` in the provenance.
-EPOCH = "1970-01-01T00:00:00Z"
+# What times that were dates count from, kept as `time_origin` in the provenance.
+TIME_ORIGIN = "1970-01-01T00:00:00"
 _METADATA_KEY = b"driftbayes"
 _NUMBER = (cells.is_number, "a number")
 _DATE = (cells.is_date, "an ISO date like 2024-05-17T12:00:00Z")
@@ -250,9 +250,7 @@ def _assemble(
         order = np.argsort(codes, kind="stable")
         positions, times = positions[order], times[order]
         sd = None if sd is None else sd[order]
-    told = provenance.extended(stored or {}, path, reader, columns)
-    if dates:
-        told["epoch"] = EPOCH
+    origin = {"time_origin": TIME_ORIGIN} if dates else {}
     with begin_with_name(path):
         return Trajectories(
             positions=positions,
@@ -262,7 +260,7 @@ def _assemble(
             position_sd=sd,
             length_unit=length_unit or "",
             time_unit="s" if dates else time_unit or "",
-            provenance=told,
+            provenance={**provenance.extended(stored or {}, path, reader, columns), **origin},
         )
 
 

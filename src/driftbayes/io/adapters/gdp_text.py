@@ -16,7 +16,7 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.io.contents import Contents
 from driftbayes.io.foreign_tables import Native, assemble, read_columns
 from driftbayes.io.reading import Format, ReadOptions
-from driftbayes.io.tables import EPOCH
+from driftbayes.io.tables import TIME_ORIGIN
 from driftbayes.sphere import on_plane
 from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray
@@ -68,7 +68,7 @@ def _read(contents: Contents, options: ReadOptions) -> Trajectories:
         coordinates=[np.where(gone, np.nan, axis) for axis in degrees],
         native=Native("degrees", "s"),
         notes=_NOTES,
-        epoch=EPOCH,
+        time_origin=TIME_ORIGIN,
     )
     return on_plane(found, frame=options.frame)
 
