@@ -114,6 +114,15 @@ def test_dates_degrees_and_digits(ask, tmp_path):
     assert ask("info", tmp_path / "d.csv", "--json").json["warnings"] == []
 
 
+def test_a_domain_that_may_be_periodic_is_pointed_out(ask, tmp_path):
+    rows = [f"a,{i},{(0.03 * i) % 1:.6f}" for i in range(120)]
+    (tmp_path / "p.csv").write_text("id,time,x\n" + "\n".join(rows) + "\n")
+    found = ask("info", tmp_path / "p.csv", "--json").json
+    assert found["jumps"] == {"x": 3}
+    assert any("pass --period" in warning for warning in found["warnings"])
+    assert ask("info", tmp_path / "p.csv", "--period", "1", "--json").json["jumps"] == {}
+
+
 def test_irregular_times_are_to_be_used_one_by_one(ask, tmp_path):
     (tmp_path / "odd.csv").write_text("id,time,x\na,0,1\na,1,2\na,2.7,2\nb,0,1\n")
     found = ask("info", tmp_path / "odd.csv", "--json").json

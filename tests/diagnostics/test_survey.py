@@ -56,6 +56,14 @@ def test_dates_are_given_where_the_file_had_dates():
     assert survey(walk([0, 1e300], time_unit="d", provenance=origin)).dates is None
 
 
+def test_a_periodic_domain_shows():
+    x = np.linspace(0, 3.5, 200)
+    wrapped = Trajectories.from_arrays(np.stack([x % 1, np.sin(9 * x)], axis=-1)[None], dt=1.0)
+    assert survey(wrapped).jumps == {"x": 3}
+    assert survey(wrapped.unwrap([1.0, None])).jumps == {}
+    assert survey(walk(np.arange(200))).jumps == {}
+
+
 @given(
     positions=hnp.arrays(
         np.float64,

@@ -119,6 +119,7 @@ def _sampling(trajectories: "Trajectories", found: "Survey") -> dict[str, Any]:
         "frame": plane.get("frame") if isinstance(plane, dict) else None,
         "lonlat_min": seen.min(axis=0).tolist() if seen is not None and has_degrees else None,
         "lonlat_max": seen.max(axis=0).tolist() if seen is not None and has_degrees else None,
+        "jumps": found.jumps,
         "quantisation": [vars(one) for one in found.quantisation],
         "needs_tau_all": found.interval is not None and found.tau_low is None,
         "suggested_taus": _taus(found),
@@ -182,6 +183,12 @@ def _warnings(trajectories: "Trajectories", found: "Survey") -> list[str]:
         warnings.append(
             f"positions are written in steps that amount to a noise of {found.noise:.3g}{unit}, "
             f"{part:.0%} of a typical displacement; {remedy}"
+        )
+    for axis, n_jumps in found.jumps.items():
+        jumps = "1 step jumps" if n_jumps == 1 else f"{n_jumps:,} steps jump"
+        warnings.append(
+            f"{jumps} by more than half of the range of {axis}: if the domain is periodic, pass "
+            "--period; if not, look for wrong fixes"
         )
     if _has_short(trajectories):
         warnings.append("some trajectories have fewer than two positions; pass --drop-short")

@@ -9,7 +9,7 @@ import numpy as np
 
 from driftbayes.diagnostics.quantisation import Quantisation, quantisation
 from driftbayes.errors import DriftbayesError
-from driftbayes.trajectories import Trajectories
+from driftbayes.trajectories import AXES, Trajectories
 from driftbayes.units import time_factor
 
 # Intervals that differ by less than this share of the typical one are alike: the first of these
@@ -18,6 +18,7 @@ _ALIKE = (1e-3, 1e-2, 0.1)
 # Half of the trajectories keep this many steps at the longest sampling time that is suggested.
 _STEPS_LEFT = 5
 _MOST_TAUS = 12
+_FEWEST_STEPS = 20
 # With fewer intervals alike than this, most fixes fall between the sampling times.
 _FEWEST_ALIKE = 0.5
 
@@ -38,6 +39,8 @@ class Survey:
         tau_high: The longest.
         n_taus: How many between the two.
         dates: First and last time, if times are dates.
+        jumps: Steps of more than half of its range along each axis, where others are far shorter:
+            what a periodic domain leaves.
     """
 
     interval: float | None
@@ -50,6 +53,7 @@ class Survey:
     tau_high: float | None
     n_taus: int
     dates: tuple[str, str] | None
+    jumps: dict[str, int]
 
     @property
     def noise(self) -> float:
@@ -77,6 +81,7 @@ def survey(trajectories: Trajectories) -> Survey:
         tau_high=high,
         n_taus=count,
         dates=_dates(trajectories),
+        jumps=_jumps(trajectories),
     )
 
 
@@ -110,6 +115,24 @@ def _step_rms(trajectories: Trajectories, interval: float | None) -> float | Non
         steps = steps[np.isfinite(steps).all(axis=1)]
         rms = float(np.sqrt(np.mean(steps**2))) if len(steps) else np.nan
     return rms if np.isfinite(rms) else None
+
+
+def _jumps(trajectories: Trajectories) -> dict[str, int]:
+    if trajectories.lonlat is not None or "unwrapped" in trajectories.provenance:
+        return {}
+    rows = np.flatnonzero(trajectories.observed)
+    same = np.diff(trajectories.trajectory_index[rows]) == 0
+    found = {}
+    for name, values in zip(AXES, trajectories.positions[rows].T, strict=False):
+        with np.errstate(over="ignore", invalid="ignore"):
+            steps = np.abs(np.diff(values))[same]
+            width = np.ptp(values) if len(values) else 0.0
+        if len(steps) < _FEWEST_STEPS or not 0 < width < np.inf:
+            continue
+        n_jumps = int(np.sum(steps > 0.5 * width))
+        if n_jumps and np.quantile(steps, 0.95) < 0.1 * width:
+            found[name] = n_jumps
+    return found
 
 
 def _taus(

@@ -155,6 +155,10 @@ def _grid(
     if times is None:
         times = np.arange(axes[0].shape[1], dtype=np.float64)
         notes.append("there is no array of times: they are numbers of frames")
+    if options.length_unit is None and options.pixel_size is None:
+        notes.append("the file does not say its unit of length; --length-unit names it")
+    if "time" in names and options.time_unit is None:
+        notes.append("the file does not say its unit of time; --time-unit names it")
     unit = options.time_unit or ("frame" if "time" not in names else "")
     ids = np.arange(len(axes[0]))
     if "id" in names:
