@@ -233,10 +233,11 @@ FILES = {
         (),
         "'tracks.csv' line 3 has 3 cells where the header has 4; complete or remove the line",
     ),
-    "semicolons": (
-        GOOD.replace(",", ";"),
+    "decimal commas": (
+        HEAD.replace(",", ";") + "a;0;1,5;1\na;1;2;1\n",
         (),
-        "'tracks.csv' is separated by semicolons, expected commas; save it with commas",
+        "'tracks.csv' line 2: column 'x' holds '1,5', expected a number; correct the cell, or "
+        "empty it if the value is missing",
     ),
 }
 

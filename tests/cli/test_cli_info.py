@@ -1,5 +1,7 @@
 """`driftbayes info`: what a file holds."""
 
+import shlex
+
 import numpy as np
 from desk import langevin_positions, langevin_tracks
 
@@ -33,14 +35,101 @@ def test_json_holds_the_facts(ask, tracks_csv):
     assert found["position_max"] == langevin_tracks().positions.max(axis=0).tolist()
 
 
-def test_people_get_the_same_as_a_table(ask, tracks_csv):
+def told(answer):
+    """The rows of the table, by their first words."""
+    lines = (line.strip() for line in answer.out.splitlines())
+    pairs = (line.split("  ", 1) for line in lines if "  " in line)
+    return {label: text.strip() for label, text in pairs}
+
+
+def test_people_get_the_same_in_words(ask, tracks_csv):
     answer = ask("info", tracks_csv, "--time-unit", "h", "--length-unit", "km")
     assert answer.code == 0
-    rows = dict(line.split(None, 1) for line in answer.out.splitlines() if len(line.split()) > 1)
-    assert rows["n_trajectories"].strip() == "60"
-    assert rows["recording_interval"].strip() == "0.1"
-    assert rows["time_unit"].strip() == "h"
-    assert rows["length_unit"].strip() == "km"
+    rows = told(answer)
+    assert rows["format"].startswith("table (CSV or Parquet")
+    assert rows["recognised by"] == "its content (csv: id, time, x, y)"
+    assert rows["trajectories"] == "60"
+    assert rows["points"] == "660; 11 to 11 in a trajectory, half of them have 11 or more"
+    assert rows["span"] == "0 to 1 h"
+    assert rows["interval"].startswith("0.1 h")
+    assert rows["gaps"] == "none"
+    assert rows["units"] == "length km, time h"
+    assert rows["measurement errors"] == "none in the file"
+    assert rows["digits"] == "enough"
+    assert rows["try"].startswith("driftbayes scan ")
+    assert rows["try"].endswith("--length-unit km --time-unit h --taus 0.1,0.2")
+
+
+def test_the_suggested_command_runs(ask, tracks_csv):
+    words = shlex.split(ask("info", tracks_csv, "--json").json["suggested_command"])
+    assert words[0] == "driftbayes"
+    answer = ask(*words[1:], "--prior", "kappa=exponential:1", "--models", "brownian")
+    assert answer.code == 0, answer.err
+
+
+def test_the_format_and_how_it_was_known(ask, tmp_path):
+    (tmp_path / "t.csv").write_text("particle,frame,x,y\n1,0,1,1\n1,1,2,2\n1,3,3,1\n")
+    found = ask("info", tmp_path / "t.csv", "--json").json
+    assert found["format"] == "trackpy"
+    assert found["recognised_by"] == "its content (csv: particle, frame, x, y)"
+    assert (found["length_unit"], found["time_unit"]) == ("px", "frame")
+    assert (found["n_gaps"], found["longest_gap"]) == (1, 2.0)
+    assert any("pixels" in note for note in found["notes"])
+    found = ask("info", tmp_path / "t.csv", "--format", "trackpy", "--json").json
+    assert found["recognised_by"] == "--format"
+
+
+def drifter(n, decimals):
+    """A random walk in degrees, one fix per hour, as dates."""
+    rng = np.random.default_rng(1)
+    steps = rng.normal(scale=1e-4, size=(n, 2)).cumsum(axis=0)
+    dates = np.datetime64("2020-02-28T00:00:00") + np.arange(n) * np.timedelta64(3600, "s")
+    rows = [
+        f"a,{d},{10 + x:.{decimals}f},{54 + y:.{decimals}f}"
+        for d, (x, y) in zip(dates, steps, strict=True)
+    ]
+    return "id,time,lon,lat\n" + "\n".join(rows) + "\n"
+
+
+def test_dates_degrees_and_digits(ask, tmp_path):
+    (tmp_path / "d.csv").write_text(drifter(200, 4))
+    found = ask("info", tmp_path / "d.csv", "--json").json
+    assert found["date_min"] == "2020-02-28 00:00:00"
+    assert found["date_max"] == "2020-03-07 07:00:00"
+    assert (found["coordinates"], found["frame"]) == ("degrees", "local")
+    longitude, latitude = found["quantisation"]
+    assert abs(latitude["step"] - 1e-4) < 1e-12
+    # One degree of latitude is 111.2 km on a sphere; the noise is the step over root 12.
+    assert abs(latitude["noise"] - 11.12 / 12**0.5) < 0.01
+    assert abs(longitude["length"] / latitude["length"] - np.cos(np.radians(54))) < 1e-3
+    assert "--noise 3.21" in found["suggested_command"]
+    assert any("noise of 3.21 m" in warning for warning in found["warnings"])
+    words = told(ask("info", tmp_path / "d.csv"))
+    assert words["span"] == "2020-02-28 00:00:00 to 2020-03-07 07:00:00 UTC"
+    assert "east and north (--frame local)" in words["coordinates"]
+    in_km = ask("info", tmp_path / "d.csv", "--units", "km,d", "--json").json
+    assert in_km["date_max"] == found["date_max"]
+    assert abs(in_km["quantisation"][1]["noise"] - latitude["noise"] / 1000) < 1e-9
+    (tmp_path / "d.csv").write_text(drifter(200, 12))
+    assert ask("info", tmp_path / "d.csv", "--json").json["warnings"] == []
+
+
+def test_a_domain_that_may_be_periodic_is_pointed_out(ask, tmp_path):
+    rows = [f"a,{i},{(0.03 * i) % 1:.6f}" for i in range(120)]
+    (tmp_path / "p.csv").write_text("id,time,x\n" + "\n".join(rows) + "\n")
+    found = ask("info", tmp_path / "p.csv", "--json").json
+    assert found["jumps"] == {"x": 3}
+    assert any("pass --period" in warning for warning in found["warnings"])
+    assert ask("info", tmp_path / "p.csv", "--period", "1", "--json").json["jumps"] == {}
+
+
+def test_irregular_times_are_to_be_used_one_by_one(ask, tmp_path):
+    (tmp_path / "odd.csv").write_text("id,time,x\na,0,1\na,1,2\na,2.7,2\nb,0,1\n")
+    found = ask("info", tmp_path / "odd.csv", "--json").json
+    assert found["needs_tau_all"] is True
+    assert found["suggested_taus"] is None
+    assert found["suggested_command"].endswith("--drop-short --tau all")
+    assert "fewer than two positions" in found["warnings"][0]
 
 
 def test_gaps_and_missing_fixes_are_counted(ask, tmp_path):

@@ -46,6 +46,11 @@ def test_whole_numbers_beyond_64_bits_stay_text(csv):
     assert csv(HEADER + f"{2**63},0,1\n").ids.tolist() == [str(2**63)]
 
 
+def test_an_id_of_thousands_of_digits_is_refused_as_too_long(csv):
+    with pytest.raises(DriftbayesError, match=r"line|characters|table"):
+        csv(HEADER + "9" * 5000 + ",0,1\n")
+
+
 def test_an_id_named_like_a_missing_value_is_an_id(csv):
     assert csv(HEADER + "NA,0,1\nnan,0,1\n").ids.tolist() == ["NA", "nan"]
 
@@ -256,11 +261,33 @@ def test_a_line_that_was_cut_short_is_not_a_missing_fix(csv, row, count):
         csv(HEADER + f"1,0,1\n{row}\n")
 
 
-def test_semicolons_and_tabs_are_recognised(csv):
-    with pytest.raises(DriftbayesError, match=r"is separated by semicolons, expected commas"):
-        csv("id;time;x\n1;0;1\n")
-    with pytest.raises(DriftbayesError, match=r"is separated by tabs, expected commas"):
-        csv("id\ttime\tx\n1\t0\t1\n")
+@pytest.mark.parametrize(("separator", "called"), [(";", "semicolons"), ("\t", "tabs")])
+def test_semicolons_and_tabs_are_recognised_and_noted(csv, separator, called):
+    text = "id,time,x\n1,0,1\n1,1,2\n"
+    read = csv(text.replace(",", separator))
+    assert read.fingerprint == csv(text).fingerprint
+    assert read.provenance["notes"] == [f"cells are separated by {called}"]
+
+
+def test_commas_in_names_do_not_hide_tabs(csv):
+    read = csv("id\ttime\tx\tspeed, mm/s\n1\t0\t1\t2\n1\t1\t2\t3\n")
+    assert_array_equal(read.positions[:, 0], [1, 2])
+
+
+def test_a_bad_cell_between_semicolons_is_found(csv):
+    with pytest.raises(DriftbayesError, match=r"line 3: column 'x' holds '0,5', expected a number"):
+        csv("id;time;x\n1;0;1\n1;1;0,5\n")
+
+
+def test_comments_before_the_header_are_passed_over(csv):
+    read = csv("# made by hand\n\n# twice\nid,time,x\n1,0,1\n1,1,2\n")
+    assert_array_equal(read.positions[:, 0], [1, 2])
+    with pytest.raises(DriftbayesError, match=r"line 5: column 'x' holds 'bad'"):
+        csv("# made by hand\n\n# twice\nid,time,x\n1,0,bad\n")
+
+
+def test_a_header_that_numpy_wrote_as_a_comment_is_a_header(csv):
+    assert_array_equal(csv("# id,time,x\n1,0,1\n1,1,2\n").positions[:, 0], [1, 2])
 
 
 @pytest.mark.parametrize("data", [b"\x89PNG\r\n\x1a\n\0\0", "id,time,x\n1,0,1\n".encode("utf-16")])

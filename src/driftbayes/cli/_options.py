@@ -63,6 +63,12 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--length-unit", help="unit of the positions, to be printed with results")
     group.add_argument("--time-unit", help="unit of the times, to be printed with results")
     group.add_argument(
+        "--units",
+        metavar="LENGTH,TIME",
+        help="convert positions and times to these, as in km,d; --period, --noise and --tau are "
+        "then in them; an empty one stays as it is",
+    )
+    group.add_argument(
         "--period",
         metavar="L[,L...]",
         help="the domain is periodic with this length, one for all axes or one each ('-': not)",
@@ -161,6 +167,8 @@ def read(args: argparse.Namespace) -> "Trajectories":
         pixel_size=_quantity(args.pixel_size, "--pixel-size"),
         frame_interval=_quantity(args.frame_interval, "--frame-interval"),
     )
+    if args.units is not None:
+        trajectories = _converted(trajectories, args.units)
     if args.drop_short:
         trajectories = trajectories.drop_short()
     if args.period is not None:
@@ -176,6 +184,40 @@ def read(args: argparse.Namespace) -> "Trajectories":
             provenance={**trajectories.provenance, "noise": args.noise},
         )
     return trajectories
+
+
+def _converted(trajectories: "Trajectories", text: str) -> "Trajectories":
+    """The same trajectories in the units of `--units`, which is recorded."""
+    from dataclasses import replace
+
+    from driftbayes.units import length_factor, time_factor
+
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) != 2:
+        msg = f"--units must be a unit of length and one of time, for example km,d, got {text!r}"
+        raise DriftbayesError(msg)
+    factors: dict[str, tuple[float, str]] = {}
+    old = {"length": trajectories.length_unit, "time": trajectories.time_unit}
+    finders = {"length": length_factor, "time": time_factor}
+    advice = {"px": "--pixel-size", "frame": "--frame-interval"}
+    for (what, unit), wanted in zip(old.items(), parts, strict=True):
+        if wanted in ("", unit):
+            continue
+        # The wanted one first: a slip in it is the nearer one.
+        finders[what](wanted)
+        if not unit or unit in advice:
+            has = f"is {unit!r}" if unit else "is not in the file"
+            msg = (
+                f"--units needs a unit of {what} to convert from, and it {has}; pass "
+                f"{advice.get(unit, f'--{what}-unit')}"
+            )
+            raise DriftbayesError(msg)
+        factors[what] = finders[what](unit, wanted)
+    if not factors:
+        return trajectories
+    converted = trajectories.in_units(length=factors.get("length"), time=factors.get("time"))
+    changes = {what: [old[what], name] for what, (_, name) in factors.items()}
+    return replace(converted, provenance={**trajectories.provenance, "units": changes})
 
 
 def _quantity(text: str | None, option: str) -> tuple[float, str] | None:

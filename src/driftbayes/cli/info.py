@@ -1,10 +1,20 @@
-"""What a file of trajectories holds."""
+"""What a file of trajectories holds, and what to do with it."""
 
 __all__ = ["add_parser", "run"]
 
 import argparse
+import shlex
+from typing import TYPE_CHECKING, Any
 
 from driftbayes.cli import _console, _options
+
+if TYPE_CHECKING:
+    from driftbayes.diagnostics.survey import Survey
+    from driftbayes.trajectories import Trajectories
+
+# An error of rounding below this part of a typical step is not worth a word; above the other it
+# changes what is inferred at the shortest sampling times.
+_FINE, _COARSE = 1e-3, 0.05
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -17,22 +27,47 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """Read and describe."""
-    import numpy as np
+    from driftbayes.diagnostics.survey import survey
 
     trajectories = _options.read(args)
+    found = survey(trajectories)
+    warnings = _warnings(trajectories, found)
+    facts = {
+        **_facts(args, trajectories),
+        **_format(args),
+        **_sampling(trajectories, found),
+        "notes": list(trajectories.provenance.get("notes", [])),
+        "warnings": warnings,
+        "suggested_command": _command(args, trajectories, found),
+    }
+    if args.json:
+        _console.print_json(facts)
+        return 0
+    rows = _rows(trajectories, found, facts)
+    _console.print_table(f"{args.file.name}", ["", ""], rows, left=2)
+    if trajectories.recording_interval is None and len(trajectories.intervals):
+        print(trajectories.irregular_message())
+    return 0
+
+
+def _facts(args: argparse.Namespace, trajectories: "Trajectories") -> dict[str, Any]:
+    import numpy as np
+
     observed = trajectories.positions[trajectories.observed]
     counts = np.add.reduceat(trajectories.observed, trajectories.starts[:-1])
     dt = trajectories.recording_interval
     intervals = trajectories.intervals
-    gaps = None if dt is None else int(np.sum(intervals > 1.5 * dt))
-    facts = {
+    sd = trajectories.position_sd
+    known = None if sd is None else sd[trajectories.observed]
+    return {
         "file": args.file.name,
         "n_trajectories": trajectories.n_trajectories,
         "n_points": int(trajectories.observed.sum()),
         "n_missing": int((~trajectories.observed).sum()),
-        "n_gaps_in_time": gaps,
+        "n_gaps_in_time": None if dt is None else int(np.sum(intervals > 1.5 * dt)),
         "n_dim": trajectories.n_dim,
         "shortest": int(counts.min()),
+        "median_length": float(np.median(counts)),
         "longest": int(counts.max()),
         "recording_interval": dt,
         "interval_min": float(intervals.min()) if len(intervals) else None,
@@ -43,25 +78,233 @@ def run(args: argparse.Namespace) -> int:
         "position_max": observed.max(axis=0).tolist() if len(observed) else None,
         "length_unit": trajectories.length_unit or None,
         "time_unit": trajectories.time_unit or None,
-        "has_measurement_error": trajectories.position_sd is not None,
+        "has_measurement_error": sd is not None,
+        "measurement_error_median": (
+            float(np.median(known)) if known is not None and len(known) else None
+        ),
         "data_fingerprint": trajectories.fingerprint,
         "provenance": dict(trajectories.provenance),
     }
-    if args.json:
-        _console.print_json(facts)
-        return 0
-    rows = [[name, _text(value)] for name, value in facts.items()]
-    _console.print_table(f"{args.file.name}", ["", ""], rows, left=2)
-    if dt is None and len(intervals):
-        print(trajectories.irregular_message())
-    return 0
 
 
-def _text(value: object) -> str:
-    if value is None:
+def _format(args: argparse.Namespace) -> dict[str, Any]:
+    from driftbayes.io.contents import contents_of
+    from driftbayes.io.formats import choose
+
+    contents = contents_of(args.file)
+    chosen = choose(contents, args.format)
+    if args.format is not None:
+        how = "--format"
+    else:
+        shown = ", ".join(name[:40] for name in contents.names[:8])
+        more = ", ..." if len(contents.names) > 8 else ""
+        how = f"its content ({contents.container}: {shown}{more})" if shown else "its content"
+    return {"format": chosen.name, "format_summary": chosen.summary, "recognised_by": how}
+
+
+def _sampling(trajectories: "Trajectories", found: "Survey") -> dict[str, Any]:
+    plane = trajectories.provenance.get("plane", {})
+    lonlat = trajectories.lonlat
+    seen = None if lonlat is None else lonlat[trajectories.observed]
+    has_degrees = seen is not None and len(seen) > 0
+    return {
+        "date_min": None if found.dates is None else found.dates[0],
+        "date_max": None if found.dates is None else found.dates[1],
+        "interval_typical": found.interval,
+        "interval_typical_share": found.share,
+        "n_gaps": found.n_gaps,
+        "longest_gap": found.longest_gap,
+        "step_rms": found.step_rms,
+        "coordinates": "plane" if lonlat is None else "degrees",
+        "frame": plane.get("frame") if isinstance(plane, dict) else None,
+        "lonlat_min": seen.min(axis=0).tolist() if seen is not None and has_degrees else None,
+        "lonlat_max": seen.max(axis=0).tolist() if seen is not None and has_degrees else None,
+        "jumps": found.jumps,
+        "quantisation": [vars(one) for one in found.quantisation],
+        "needs_tau_all": found.interval is not None and found.tau_low is None,
+        "suggested_taus": _taus(found),
+    }
+
+
+def _taus(found: "Survey") -> str | None:
+    if found.tau_low is None or found.tau_high is None:
+        return None
+    if found.n_taus < 4:
+        return ",".join(f"{found.tau_low * (i + 1):.6g}" for i in range(found.n_taus))
+    return f"{found.tau_low:.6g}:{found.tau_high:.4g}:{found.n_taus}log"
+
+
+def _command(args: argparse.Namespace, trajectories: "Trajectories", found: "Survey") -> str | None:
+    if found.interval is None:
+        return None
+    words = ["driftbayes", "compare" if found.tau_low is None else "scan", str(args.file)]
+    options = ("format", "columns", "coordinates", "pixel_size", "frame_interval", "length_unit")
+    for name in (*options, "time_unit", "units", "period", "noise"):
+        value = getattr(args, name)
+        if value is not None:
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    if args.frame != "auto":
+        words += ["--frame", args.frame]
+    if args.drop_short or _has_short(trajectories):
+        words.append("--drop-short")
+    if trajectories.position_sd is None and _is_coarse(found):
+        words += ["--noise", f"{found.noise:.3g}"]
+    words += ["--tau", "all"] if found.tau_low is None else ["--taus", str(_taus(found))]
+    return shlex.join(words)
+
+
+def _has_short(trajectories: "Trajectories") -> bool:
+    import numpy as np
+
+    counts = np.add.reduceat(trajectories.observed, trajectories.starts[:-1])
+    return bool((counts < 2).any())
+
+
+def _is_coarse(found: "Survey") -> bool:
+    return found.step_rms is not None and found.noise > _COARSE * found.step_rms
+
+
+def _warnings(trajectories: "Trajectories", found: "Survey") -> list[str]:
+    notes = trajectories.provenance.get("notes", [])
+    warnings = [
+        "these are smoothed positions: at short sampling times smoother models win because of it; "
+        "trust the verdict at sampling times longer than the smoothing"
+        for note in notes
+        if "smoothed" in str(note).lower()
+    ][:1]
+    unit = f" {trajectories.length_unit}" if trajectories.length_unit else ""
+    if _is_coarse(found) and found.step_rms:
+        part = found.noise / found.step_rms
+        remedy = (
+            f"pass --noise {found.noise:.3g}, or use longer sampling times"
+            if trajectories.position_sd is None
+            else "use longer sampling times if it is not in the measurement errors"
+        )
+        warnings.append(
+            f"positions are written in steps that amount to a noise of {found.noise:.3g}{unit}, "
+            f"{part:.0%} of a typical displacement; {remedy}"
+        )
+    for axis, n_jumps in found.jumps.items():
+        jumps = "1 step jumps" if n_jumps == 1 else f"{n_jumps:,} steps jump"
+        warnings.append(
+            f"{jumps} by more than half of the range of {axis}: if the domain is periodic, pass "
+            "--period; if not, look for wrong fixes"
+        )
+    if _has_short(trajectories):
+        warnings.append("some trajectories have fewer than two positions; pass --drop-short")
+    return warnings
+
+
+def _rows(trajectories: "Trajectories", found: "Survey", facts: dict[str, Any]) -> list[list[str]]:
+    length, time = (
+        f" {unit}" if unit else "" for unit in (trajectories.length_unit, trajectories.time_unit)
+    )
+    rows = [
+        ["format", f"{facts['format']} ({facts['format_summary']})"],
+        ["recognised by", facts["recognised_by"]],
+        ["trajectories", f"{facts['n_trajectories']:,}"],
+        ["points", _points(facts)],
+        ["span", _span(facts, time)],
+        ["interval", _interval(trajectories, found, time)],
+        ["gaps", _gaps(found, time)],
+        ["coordinates", _coordinates(facts, length)],
+        ["units", f"length {facts['length_unit'] or '-'}, time {facts['time_unit'] or '-'}"],
+        ["measurement errors", _errors(facts, length)],
+        ["digits", _digits(found, length)],
+    ]
+    rows += [["note", note] for note in facts["notes"]]
+    rows += [["warning", warning] for warning in facts["warnings"]]
+    others = {
+        k: v for k, v in facts["provenance"].items() if k not in ("notes", "plane", "time_origin")
+    }
+    rows.append(["provenance", ", ".join(f"{key}: {value}" for key, value in others.items())])
+    rows.append(["fingerprint", facts["data_fingerprint"]])
+    if facts["suggested_command"] is not None:
+        if facts["needs_tau_all"]:
+            what = "use every fix at its own interval: a scan needs regular times"
+        else:
+            what = f"scan over sampling times {facts['suggested_taus']}{time}"
+        rows += [["suggested", what], ["try", facts["suggested_command"]]]
+    return rows
+
+
+def _points(facts: dict[str, Any]) -> str:
+    missing = f", {facts['n_missing']:,} missing fixes" if facts["n_missing"] else ""
+    return (
+        f"{facts['n_points']:,}{missing}; {facts['shortest']:,} to {facts['longest']:,} in a "
+        f"trajectory, half of them have {facts['median_length']:,.0f} or more"
+    )
+
+
+def _span(facts: dict[str, Any], time: str) -> str:
+    if facts["date_min"] is not None:
+        return f"{facts['date_min']} to {facts['date_max']} UTC"
+    return f"{facts['time_min']:.10g} to {facts['time_max']:.10g}{time}"
+
+
+def _interval(trajectories: "Trajectories", found: "Survey", time: str) -> str:
+    if found.interval is None or found.share is None:
         return "-"
-    if isinstance(value, float):
-        return f"{value:.10g}"
-    if isinstance(value, list):
-        return ", ".join(f"{v:.6g}" for v in value)
-    return str(value)
+    low, high = trajectories.intervals.min(), trajectories.intervals.max()
+    text = f"{found.interval:.10g}{time}"
+    # Rounding is no irregularity.
+    if high - low > 1e-6 * found.interval:
+        text += (
+            f", or nearly, in {found.share:.1%} of all cases; from {low:.6g} to {high:.6g}{time}"
+        )
+    dt = trajectories.recording_interval
+    if dt is None:
+        return f"{text}; irregular"
+    regular = "regular" if dt == found.interval else f"all are multiples of {dt:.10g}{time}"
+    return f"{text}; {regular}"
+
+
+def _gaps(found: "Survey", time: str) -> str:
+    if found.n_gaps is None:
+        return "-"
+    if not found.n_gaps:
+        return "none"
+    return (
+        f"{found.n_gaps:,} intervals longer than 1.5 times the typical one, up to "
+        f"{found.longest_gap:.6g}{time}"
+    )
+
+
+def _coordinates(facts: dict[str, Any], length: str) -> str:
+    if facts["coordinates"] == "degrees" and facts["lonlat_min"] is not None:
+        (west, south), (east, north) = facts["lonlat_min"], facts["lonlat_max"]
+        frames = {"local": "east and north", "transported": "axes carried along each path"}
+        frame = frames.get(facts["frame"], facts["frame"])
+        return (
+            f"longitude {west:.6g} to {east:.6g}, latitude {south:.6g} to {north:.6g}, laid on a "
+            f"plane along {frame} (--frame {facts['frame']})"
+        )
+    if facts["position_min"] is None:
+        return f"plane, {facts['n_dim']}D"
+    ranges = ", ".join(
+        f"{axis} {low:.6g} to {high:.6g}"
+        for axis, low, high in zip(
+            "xyz", facts["position_min"], facts["position_max"], strict=False
+        )
+    )
+    return f"plane, {facts['n_dim']}D: {ranges}{length}"
+
+
+def _errors(facts: dict[str, Any], length: str) -> str:
+    if facts["measurement_error_median"] is None:
+        return "none in the file"
+    return f"given for each position, median {facts['measurement_error_median']:.4g}{length}"
+
+
+def _digits(found: "Survey", length: str) -> str:
+    rms = found.step_rms or 0.0
+    shown = [one for one in found.quantisation if one.noise > _FINE * rms]
+    if not shown:
+        return "enough"
+    return "; ".join(
+        f"{one.axis} in steps of {one.step:.4g} {one.unit}".rstrip()
+        + (" (single precision)" if one.single else "")
+        + f": noise {one.noise:.3g}{length}"
+        + (f", {one.noise / rms:.1%} of a typical displacement" if rms else "")
+        for one in shown
+    )

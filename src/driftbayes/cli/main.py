@@ -14,6 +14,7 @@ from driftbayes._version import __version__
 from driftbayes.cli import (
     check,
     compare,
+    convert,
     diagnose,
     export,
     formats,
@@ -33,7 +34,8 @@ from driftbayes.errors import DriftbayesError, DriftbayesWarning
 
 _COMMANDS = (
     *(compare, scan, check, sensitivity, predict, score),
-    *(map, simulate, turbulence, diagnose, export, report, info, formats, models, reproduce),
+    *(map, simulate, turbulence, diagnose, export, report),
+    *(info, convert, formats, models, reproduce),
 )
 
 

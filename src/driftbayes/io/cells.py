@@ -26,6 +26,7 @@ from driftbayes.typing import FloatArray, IntArray, StrArray
 
 # What R, pandas, Excel and C print for a missing number.
 MISSING = ("", "NA", "N/A", "NaN", "nan", "-nan", "NAN", "null", "NULL", "None")
+_MOST_DIGITS = 20
 _WHOLE = re.compile(r"0|-?[1-9][0-9]*")
 _DATE = re.compile(
     r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(\s?UTC|Z|[+-]\d\d(:?\d\d)?)?)?", re.ASCII
@@ -257,7 +258,8 @@ def _whole(column: Any) -> Any:
 
 def _as_integers(values: list[str]) -> list[Any]:
     # "007" is text: as a number it would come back as 7.
-    if not all(_WHOLE.fullmatch(value) for value in values):
+    # Python itself refuses to read numbers of thousands of digits.
+    if not all(len(value) <= _MOST_DIGITS and _WHOLE.fullmatch(value) for value in values):
         return list(values)
     integers = [int(value) for value in values]
     fits = all(-(2**63) <= integer < 2**63 for integer in integers)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.io import csv_text, nc_file, zarr_file
+from driftbayes.io import csv_text, nc_file, numpy_file, xml_text, zarr_file
 from driftbayes.io.packages import require
 from driftbayes.io.paths import existing_file, reason
 from driftbayes.storage.atomic import PathLike
@@ -29,6 +29,7 @@ class Contents:
         variable_attributes: Attributes of each column or variable.
         types: Type of each column of a Parquet file, as Arrow writes it.
         first_row: Cells under the header, for tables of text.
+        layout: Of a table of text.
     """
 
     path: Path
@@ -39,6 +40,7 @@ class Contents:
     variable_attributes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
     first_row: tuple[str, ...] = ()
+    layout: csv_text.Layout | None = None
 
     def has(self, *names: str) -> bool:
         """Whether all these columns or variables are there."""
@@ -61,18 +63,20 @@ def contents_of(path: PathLike) -> Contents:
         return _of_parquet(file)
     if head.startswith((b"\x89HDF\r\n\x1a\n", b"CDF")):
         return _of_netcdf(file)
-    if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"<?xml", b"<Track")):
-        return Contents(file, "xml")
-    if head.startswith(b"PK\x03\x04"):
-        return Contents(file, "npz")
+    if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"<?xml", b"<!DOCTYPE", b"<Track")):
+        root, attributes = xml_text.root(file)
+        return Contents(file, "xml", (root,), attributes)
+    if head.startswith((b"PK\x03\x04", b"\x93NUMPY")):
+        return Contents(file, "npz", numpy_file.names(file))
     # HDF5 allows a block of another's before its own; nothing we read has one.
     if file.suffix.lower() in (".nc", ".nc4", ".cdf"):
         return _of_netcdf(file)
     if file.suffix.lower() in (".parquet", ".pq"):
         return _of_parquet(file)
-    header, first = csv_text.peek(file)
-    names = tuple(name.strip() for name in header)
-    return Contents(file, "csv", names, first_row=tuple(cell.strip() for cell in first))
+    layout = csv_text.layout(file)
+    names = tuple(name.strip() for name in layout.header)
+    first = tuple(cell.strip() for cell in layout.rows[0])
+    return Contents(file, "csv", names, first_row=first, layout=layout)
 
 
 def _of_directory(folder: Path) -> Contents:

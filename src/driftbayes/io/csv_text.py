@@ -1,20 +1,50 @@
-"""CSV as text: its header, and the line on which something is wrong."""
+"""CSV as text: how it is laid out, its header, and the line on which something is wrong."""
 
-__all__ = ["first_problem", "peek", "read_columns"]
+__all__ = ["Layout", "first_problem", "layout", "peek", "read_columns"]
 
 import csv
 import gzip
 import io
+import itertools
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.io.cells import MISSING, is_missing, parse_numbers
+from driftbayes.io.cells import MISSING, is_missing, is_number, parse_numbers
 from driftbayes.io.paths import reason
 from driftbayes.io.schema import ID, TIME
+
+SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", " ": "spaces"}
+_COMMENT = "#"
+# Enough for the header rows that programs write, and no more than a glance.
+_MOST_ROWS, _MOST_COMMENTS = 4, 200
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a table of text is laid out.
+
+    Args:
+        separator: Between cells; a space stands for any number of them.
+        header: Names of the columns, with the spaces around them.
+        rows: The first few rows under the header.
+        comments: The lines before the header that begin with #, without it.
+        n_before: Number of lines before the header.
+        own_header: Whether the header is a line of the table, not of the comments, nor made up.
+        n_skipped: Rows under the header that hold no data.
+    """
+
+    separator: str = ","
+    header: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    comments: tuple[str, ...] = ()
+    n_before: int = 0
+    own_header: bool = True
+    n_skipped: int = 0
 
 
 def peek(path: Path) -> tuple[list[str], list[str]]:
@@ -23,27 +53,63 @@ def peek(path: Path) -> tuple[list[str], list[str]]:
     Args:
         path: A CSV file, compressed if its name ends in .gz.
     """
-    with _lines(path) as lines:
-        records = (record for _, record in lines)
-        header, first = next(records, []), next(records, [])
-    if not header:
+    found = layout(path)
+    return list(found.header), list(found.rows[0])
+
+
+def layout(path: Path) -> Layout:
+    """How a table is laid out: comments, separator, header, first rows.
+
+    Args:
+        path: A CSV file, compressed if its name ends in .gz.
+    """
+    comments: list[str] = []
+    n_before = 0
+    with _text(path) as text:
+        for line in itertools.islice(text, _MOST_COMMENTS):
+            if line.startswith(_COMMENT):
+                comments.append(line.removeprefix(_COMMENT).rstrip("\r\n"))
+            elif line.strip():
+                break
+            n_before += 1
+    if not comments:
+        # Arrow passes over blank lines by itself.
+        n_before = 0
+    separator, records = ",", _head(path, ",", n_before)
+    header = records[0] if records else []
+    # Commas, unless another separator cuts header and first row into equally many cells.
+    if len(header) < 2 or (len(records) > 1 and len(records[1]) != len(header)):
+        for other in ("\t", ";"):
+            if header and other in header[0]:
+                cut = _head(path, other, n_before)
+                fits = len(cut) > 1 and len(cut[1]) == len(cut[0])
+                if len(cut[0]) > 1 and (fits or len(header) < 2):
+                    separator, records = other, cut
+                    break
+    if not records:
         msg = f"{path.name!r} is empty; expected a header like id,time,x,y and rows"
         raise DriftbayesError(msg)
-    for separator, called in ((";", "semicolons"), ("\t", "tabs")):
-        if len(header) == 1 and separator in header[0]:
-            msg = f"{path.name!r} is separated by {called}, expected commas; save it with commas"
-            raise DriftbayesError(msg)
+    own_header = True
+    if comments and all(is_number(cell) for cell in records[0]):
+        # NumPy's savetxt writes the header as a comment.
+        names = next(csv.reader([comments[-1]], delimiter=separator), [])
+        if len(names) == len(records[0]):
+            own_header, records = False, [names, *records]
+    header = records[0]
     # Undecodable bytes were replaced by U+FFFD.
     if any(char == "\ufffd" or not char.isprintable() for name in header for char in name.strip()):
         msg = f"{path.name!r} is not a table in plain text; save it as comma-separated UTF-8"
         raise DriftbayesError(msg)
-    if not first:
+    if len(records) < 2:
         msg = f"{path.name!r} has a header but no rows; expected one row per observation"
         raise DriftbayesError(msg)
-    return header, first
+    rows = tuple(tuple(record) for record in records[1:])
+    return Layout(separator, tuple(header), rows, tuple(comments), n_before, own_header)
 
 
-def read_columns(file: Path, in_file: Mapping[str, str], text: set[str]) -> dict[str, Any]:
+def read_columns(
+    file: Path, in_file: Mapping[str, str], text: set[str], layout: Layout | None = None
+) -> dict[str, Any]:
     """The columns as Arrow arrays, numbers except for those in `text`.
 
     Arrow, not pandas: it reads every float to its last bit in all versions, and a line that was
@@ -53,9 +119,16 @@ def read_columns(file: Path, in_file: Mapping[str, str], text: set[str]) -> dict
         file: A CSV file.
         in_file: Name in the file of each canonical column, with the spaces around it.
         text: The canonical columns to leave as text.
+        layout: Of the file, if it is not commas with the header on top.
     """
     import pyarrow as pa
     import pyarrow.csv as pacsv
+
+    plain = layout or Layout()
+    names = None if plain.own_header else list(plain.header)
+    rows = pacsv.ReadOptions(
+        skip_rows=plain.n_before, column_names=names, skip_rows_after_names=plain.n_skipped
+    )
 
     def read(kinds: Mapping[str, Any]) -> dict[str, Any]:
         options = pacsv.ConvertOptions(
@@ -64,9 +137,9 @@ def read_columns(file: Path, in_file: Mapping[str, str], text: set[str]) -> dict
             null_values=list(MISSING),
             strings_can_be_null=False,
         )
-        layout = pacsv.ParseOptions(newlines_in_values=True)
-        with _open_stream(file) as stream:
-            table = pacsv.read_csv(stream, parse_options=layout, convert_options=options)
+        parse = pacsv.ParseOptions(newlines_in_values=True, delimiter=plain.separator)
+        with _open_stream(file, squeezed=plain.separator == " ") as stream:
+            table = pacsv.read_csv(stream, rows, parse, options)
         return {canonical: table[name] for canonical, name in in_file.items()}
 
     try:
@@ -83,6 +156,7 @@ def first_problem(
     path: Path,
     found: Mapping[str, str],
     checks: Mapping[str, tuple[Callable[[str], bool], str]],
+    layout: Layout | None = None,
 ) -> str | None:
     """A sentence about the first line that cannot be used, or None if there is none.
 
@@ -93,12 +167,14 @@ def first_problem(
         path: A CSV file.
         found: Name in the file of each canonical column, without the spaces around it.
         checks: For each canonical column, what a number in it must pass and what that is called.
+        layout: Of the file, if it is not commas with the header on top.
     """
-    with _lines(path) as lines:
-        _, header = next(lines)
-        names = [name.strip() for name in header]
+    plain = layout or Layout()
+    with _lines(path, plain.separator, plain.n_before) as lines:
+        header = next(lines)[1] if plain.own_header else list(plain.header)
+        names = [name.strip() for name in (plain.header or header)]
         cells = {canonical: names.index(name) for canonical, name in found.items()}
-        for line, record in lines:
+        for line, record in itertools.islice(lines, plain.n_skipped, None):
             if len(record) != len(header):
                 n_cells = "1 cell" if len(record) == 1 else f"{len(record)} cells"
                 return (
@@ -128,10 +204,18 @@ def _wrong(canonical: str, text: str, accepts: Callable[[str], bool], expected: 
     return f"holds {text[:40]!r}, expected {expected}; correct the cell{blank}"
 
 
-def _open_stream(path: Path) -> Any:
-    """The file as an Arrow stream, decompressed if its name ends in .gz."""
+def _open_stream(path: Path, *, squeezed: bool = False) -> Any:
+    """The file as an Arrow stream, decompressed if its name ends in .gz.
+
+    Args:
+        path: A CSV file.
+        squeezed: Whether to make one space of many.
+    """
     import pyarrow as pa
 
+    if squeezed:
+        with _raw(path) as raw:
+            return pa.BufferReader(b"\n".join(b" ".join(line.split()) for line in raw))
     return pa.input_stream(str(path), compression="gzip" if _is_gzip(path) else None)
 
 
@@ -139,13 +223,15 @@ def _is_gzip(path: Path) -> bool:
     return path.name.lower().endswith(".gz")
 
 
+def _raw(path: Path) -> Any:
+    return gzip.open(path, "rb") if _is_gzip(path) else path.open("rb")
+
+
 @contextmanager
-def _lines(path: Path) -> Iterator[Iterator[tuple[int, list[str]]]]:
-    """Records that are not blank, each with the number of the line it starts on."""
+def _text(path: Path) -> Iterator[io.TextIOWrapper]:
     try:
-        with gzip.open(path, "rb") if _is_gzip(path) else path.open("rb") as raw:
-            text = io.TextIOWrapper(raw, encoding="utf-8-sig", errors="replace", newline="")
-            yield _numbered(csv.reader(text))
+        with _raw(path) as raw:
+            yield io.TextIOWrapper(raw, encoding="utf-8-sig", errors="replace", newline="")
     except csv.Error as error:
         msg = f"{path.name!r} is not a comma-separated table: {reason(error)}"
         raise DriftbayesError(msg) from error
@@ -154,10 +240,27 @@ def _lines(path: Path) -> Iterator[Iterator[tuple[int, list[str]]]]:
         raise DriftbayesError(msg) from error
 
 
-def _numbered(reader: Any) -> Iterator[tuple[int, list[str]]]:
+def _head(path: Path, separator: str, n_before: int) -> list[list[str]]:
+    with _lines(path, separator, n_before) as lines:
+        return [record for _, record in itertools.islice(lines, 1 + _MOST_ROWS)]
+
+
+@contextmanager
+def _lines(
+    path: Path, separator: str = ",", n_before: int = 0
+) -> Iterator[Iterator[tuple[int, list[str]]]]:
+    """Records that are not blank, each with the number of the line it starts on."""
+    with _text(path) as text:
+        below: Iterable[str] = itertools.islice(text, n_before, None)
+        if separator == " ":
+            below = (" ".join(line.split()) for line in below)
+        yield _numbered(csv.reader(below, delimiter=separator), n_before)
+
+
+def _numbered(reader: Any, n_before: int) -> Iterator[tuple[int, list[str]]]:
     line = 1
     for record in reader:
         if record:
-            yield line, record
+            yield n_before + line, record
         # A quoted cell may hold line breaks: the next record starts after its last line.
         line = reader.line_num + 1

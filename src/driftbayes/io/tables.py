@@ -1,6 +1,15 @@
 """Long tables, one row per observation: CSV and Parquet."""
 
-__all__ = ["lonlat_of", "read_csv", "read_parquet", "write_csv", "write_parquet"]
+__all__ = [
+    "TIME_ORIGIN",
+    "lonlat_of",
+    "parquet_columns",
+    "read_csv",
+    "read_parquet",
+    "separated_by",
+    "write_csv",
+    "write_parquet",
+]
 
 import gzip
 import json
@@ -20,6 +29,8 @@ from driftbayes.storage.atomic import PathLike, atomic_path
 from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, StrArray
 
+# What times that were dates count from, kept as `time_origin` in the provenance.
+TIME_ORIGIN = "1970-01-01T00:00:00"
 _METADATA_KEY = b"driftbayes"
 _NUMBER = (cells.is_number, "a number")
 _DATE = (cells.is_date, "an ISO date like 2024-05-17T12:00:00Z")
@@ -46,7 +57,8 @@ def read_csv(
     import pyarrow as pa
 
     file = existing_file(path)
-    header, first = csv_text.peek(file)
+    layout = csv_text.layout(file)
+    header, first = layout.header, layout.rows[0]
     names = [name.strip() for name in header]
     found = schema.file_names(names, columns, source=file.name)
     found |= schema.extras_in(names, found, columns)
@@ -60,17 +72,23 @@ def read_csv(
     text = {schema.ID, schema.TIME} if dates else {schema.ID}
     try:
         return _assemble(
-            csv_text.read_columns(file, in_file, text),
+            csv_text.read_columns(file, in_file, text, layout),
             path=file,
             reader="csv",
             columns=columns,
             length_unit=length_unit,
             time_unit=time_unit,
+            stored={} if layout.separator == "," else {"notes": [separated_by(layout)]},
         )
     except (pa.ArrowException, OSError, cells.BadCellError) as error:
-        problem = csv_text.first_problem(file, found, checks)
+        problem = csv_text.first_problem(file, found, checks, layout)
         msg = problem or f"{file.name!r} cannot be read as a table: {reason(error)}"
         raise DriftbayesError(msg) from error
+
+
+def separated_by(layout: csv_text.Layout) -> str:
+    """A note on a separator that is not the comma."""
+    return f"cells are separated by {csv_text.SEPARATORS[layout.separator]}"
 
 
 def read_parquet(
@@ -88,7 +106,6 @@ def read_parquet(
     # Anything at all can come out of a damaged file, and all of it is the file's fault.
     try:
         with pq.ParquetFile(file) as parquet:
-            n_rows = parquet.metadata.num_rows
             names = parquet.schema_arrow.names
             stored = (parquet.schema_arrow.metadata or {}).get(_METADATA_KEY)
     except Exception as error:
@@ -96,22 +113,7 @@ def read_parquet(
     found = schema.file_names(names, columns, source=file.name)
     found |= schema.extras_in(names, found, columns)
     header = {} if stored is None else _read_metadata(stored, file.name)
-    n_bytes = file.stat().st_size
-    if not is_plausible(8 * n_rows * len(found), n_bytes, compressed=True):
-        msg = (
-            f"{file.name!r} is declared to have {n_rows:,} rows in {n_bytes:,} bytes; the file is "
-            "damaged"
-        )
-        raise DriftbayesError(msg)
-    try:
-        with pq.ParquetFile(file) as parquet:
-            table = parquet.read(columns=list(found.values()))
-            table.validate(full=True)
-    except Exception as error:
-        raise DriftbayesError(_damaged(file, error)) from error
-    if table.num_rows == 0:
-        msg = f"{file.name!r} has columns but no rows; expected one row per observation"
-        raise DriftbayesError(msg)
+    table = parquet_columns(file, list(found.values()))
     try:
         return _assemble(
             {canonical: table[name] for canonical, name in found.items()},
@@ -126,6 +128,39 @@ def read_parquet(
         row = "" if error.row is None else f" row {error.row + 1}"
         msg = f"{file.name!r}{row}: column {found[error.column]!r} {error.what}"
         raise DriftbayesError(msg) from error
+
+
+def parquet_columns(file: Path, names: list[str]) -> Any:
+    """Some columns of a Parquet file as an Arrow table, its size checked before it is read.
+
+    Args:
+        file: A Parquet file.
+        names: Of the columns, which are there, each once.
+    """
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(file) as parquet:
+            n_rows = parquet.metadata.num_rows
+    except Exception as error:
+        raise DriftbayesError(_damaged(file, error)) from error
+    n_bytes = file.stat().st_size
+    if not is_plausible(8 * n_rows * len(names), n_bytes, compressed=True):
+        msg = (
+            f"{file.name!r} is declared to have {n_rows:,} rows in {n_bytes:,} bytes; the file is "
+            "damaged"
+        )
+        raise DriftbayesError(msg)
+    try:
+        with pq.ParquetFile(file) as parquet:
+            table = parquet.read(columns=names)
+            table.validate(full=True)
+    except Exception as error:
+        raise DriftbayesError(_damaged(file, error)) from error
+    if table.num_rows == 0:
+        msg = f"{file.name!r} has columns but no rows; expected one row per observation"
+        raise DriftbayesError(msg)
+    return table
 
 
 def write_csv(trajectories: Trajectories, path: PathLike) -> None:
@@ -215,7 +250,7 @@ def _assemble(
         # decrease there are reported and not repaired.
         order = np.argsort(codes, kind="stable")
         times, values = times[order], {name: array[order] for name, array in values.items()}
-    origin = {"time_origin": "1970-01-01T00:00:00"} if dates else {}
+    origin = {"time_origin": TIME_ORIGIN} if dates else {}
     with begin_with_name(path):
         return Trajectories(
             positions=np.column_stack([values[axis] for axis in schema.coordinates_in(values)]),

@@ -1,0 +1,44 @@
+"""Write trajectories of any known format as CSV, Parquet or NetCDF."""
+
+__all__ = ["add_parser", "run"]
+
+import argparse
+from pathlib import Path
+
+from driftbayes.cli import _console, _options
+from driftbayes.errors import DriftbayesError
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the parser."""
+    parser = subparsers.add_parser("convert", help=__doc__, description=__doc__, allow_abbrev=False)
+    _options.add_reading(parser)
+    parser.add_argument(
+        "output", type=Path, metavar="OUT", help="its name ends in .csv, .csv.gz, .parquet or .nc"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace OUT if it is there")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, write, say so."""
+    from driftbayes.io import write_trajectories
+
+    if args.output.exists():
+        if args.file.exists() and args.output.samefile(args.file):
+            msg = f"{args.output.name!r} is the file to be read; write to another"
+            raise DriftbayesError(msg)
+        if not args.overwrite:
+            msg = f"{args.output.name!r} is there already; pass --overwrite to replace it"
+            raise DriftbayesError(msg)
+    trajectories = _options.read(args)
+    write_trajectories(trajectories, args.output)
+    for note in trajectories.provenance.get("notes", []):
+        _console.note(note)
+    length, time = trajectories.length_unit, trajectories.time_unit
+    units = f"lengths in {length or 'no known unit'}, times in {time or 'no known unit'}"
+    print(f"wrote {args.output}: {trajectories!r}, {units}")
+    if args.output.name.lower().endswith((".csv", ".csv.gz")) and (length or time):
+        told = [f"--length-unit {length}"] * bool(length) + [f"--time-unit {time}"] * bool(time)
+        _console.note(f"CSV holds no units: read it with {' '.join(told)}, or write Parquet")
+    return 0

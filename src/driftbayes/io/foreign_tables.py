@@ -1,0 +1,370 @@
+"""Tables that other programs write, rows in any order, to trajectories."""
+
+__all__ = ["Native", "assemble", "column_names", "read_columns", "read_long", "without_flat_z"]
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.io import cells, csv_text, schema
+from driftbayes.io.contents import Contents
+from driftbayes.io.datasets import foreign_provenance
+from driftbayes.io.packages import require
+from driftbayes.io.paths import begin_with_name, reason
+from driftbayes.io.reading import ReadOptions
+from driftbayes.io.tables import TIME_ORIGIN, parquet_columns, separated_by
+from driftbayes.trajectories import Trajectories
+from driftbayes.typing import FloatArray, IntArray, StrArray
+from driftbayes.units import length_factor, time_factor
+
+PIXEL, FRAME = "px", "frame"
+# What programs write where a spot belongs to no track.
+_UNLINKED = ("", "nan", "NaN", "None", "null")
+
+
+@dataclass(frozen=True)
+class Native:
+    """In what a program counts: empty if it does not say."""
+
+    length: str = PIXEL
+    time: str = FRAME
+
+
+def read_long(
+    contents: Contents,
+    options: ReadOptions,
+    *,
+    reader: str,
+    names: Mapping[str, str | tuple[str, ...]],
+    native: Native | None = None,
+    layout: csv_text.Layout | None = None,
+    notes: Sequence[str] = (),
+    unlinked: Sequence[str] = (),
+) -> Trajectories:
+    """Trajectories from a table with one row for each observation.
+
+    Args:
+        contents: Of the file, CSV or Parquet.
+        options: What the user said; columns named there replace those of the program.
+        reader: Name of the format.
+        names: Name in the file of each canonical column; several for `id` are one together, several
+            for `sd` are those of the axes.
+        native: In what the program counts; by default pixels and frames.
+        layout: Of a table of text, if not as found.
+        notes: What was assumed.
+        unlinked: Ids that stand for none.
+    """
+    native = native or Native()
+    told = options.columns or {}
+    if "time" in told:
+        native = replace(native, time="")
+    if "x" in told:
+        native = replace(native, length="")
+    merged: dict[str, str | tuple[str, ...] | None] = {**names, **told}
+    found = column_names(contents, merged, layout)
+    flat = {f"{c}:{i}": name for c, several in found.items() for i, name in enumerate(several)}
+    table = read_columns(contents, flat, layout=layout)
+    times, dates = _times(contents, table["time:0"])
+    coordinates = [table[f"{axis}:0"] for axis in schema.COORDINATES if axis in found]
+    sd = None
+    if "sd" in found:
+        axes = [table[f"sd:{i}"] for i in range(len(found["sd"]))]
+        sd = axes[0] if len(axes) == 1 else _root_mean_square(axes)
+    return assemble(
+        contents,
+        options,
+        reader=reader,
+        ids=[table[f"id:{i}"] for i in range(len(found["id"]))],
+        times=times,
+        coordinates=coordinates,
+        sd=sd,
+        native=Native(native.length, "s") if dates else native,
+        notes=notes,
+        unlinked=unlinked,
+        time_origin=TIME_ORIGIN if dates else None,
+    )
+
+
+def column_names(
+    contents: Contents,
+    names: Mapping[str, str | tuple[str, ...] | None],
+    layout: csv_text.Layout | None = None,
+) -> dict[str, tuple[str, ...]]:
+    """The columns that are there for each canonical one; missing and doubled ones are refused."""
+    present = _unique(layout.header if layout else contents.names)
+    single = {
+        c: several[0] if isinstance(several, tuple) else several for c, several in names.items()
+    }
+    found = schema.file_names(present, single, source=contents.path.name)
+    result = {}
+    for canonical, name in found.items():
+        several = names.get(canonical)
+        result[canonical] = several if isinstance(several, tuple) else (name,)
+    return result
+
+
+def read_columns(
+    contents: Contents, names: Mapping[str, str], *, layout: csv_text.Layout | None = None
+) -> dict[str, Any]:
+    """Columns of a table: those of ids and times as Arrow arrays, the others as numbers.
+
+    Args:
+        contents: Of the file, CSV or Parquet.
+        names: Name in the file of each column; the keys begin with that of the canonical one.
+        layout: Of a table of text, if not as found.
+    """
+    require("tables", "pyarrow")
+    if contents.container == "parquet":
+        return _from_parquet(contents, names)
+    if contents.container != "csv":
+        msg = (
+            f"{contents.path.name!r} is a {contents.container} file, expected a table, CSV or "
+            "Parquet; choose another format with --format"
+        )
+        raise DriftbayesError(msg)
+    return _from_csv(contents, names, layout or contents.layout or csv_text.Layout())
+
+
+def _from_csv(
+    contents: Contents, names: Mapping[str, str], layout: csv_text.Layout
+) -> dict[str, Any]:
+    import pyarrow as pa
+
+    unique = _unique(layout.header)
+    if layout.own_header:
+        # A column may come twice, as frame does in trackpy's tables: the first is taken.
+        layout = replace(layout, header=unique, own_header=False, n_skipped=layout.n_skipped + 1)
+    texts, checks = set(), {}
+    for key, name in names.items():
+        canonical = key.partition(":")[0]
+        first = [row[unique.index(name)] for row in layout.rows if unique.index(name) < len(row)]
+        row = min(max(layout.n_skipped - 1, 0), len(first) - 1)
+        is_date = canonical == schema.TIME and bool(first) and cells.is_date(first[row])
+        if canonical == schema.ID or is_date:
+            texts.add(key)
+        checks[key] = (cells.is_date, "an ISO date") if is_date else (cells.is_number, "a number")
+    try:
+        columns = csv_text.read_columns(contents.path, names, texts, layout)
+        if not any(map(len, columns.values())):
+            msg = f"{contents.path.name!r} has a header but no rows; expected one per observation"
+            raise DriftbayesError(msg)
+        return {
+            key: column
+            if key.partition(":")[0] in (schema.ID, schema.TIME)
+            else cells.numbers(column)
+            for key, column in columns.items()
+        }
+    except (pa.ArrowException, OSError, cells.BadCellError) as error:
+        shown = {key: name for key, name in names.items() if not key.startswith(schema.ID)}
+        problem = csv_text.first_problem(contents.path, shown, checks, layout)
+        msg = problem or f"{contents.path.name!r} cannot be read as a table: {reason(error)}"
+        raise DriftbayesError(msg) from error
+
+
+def _from_parquet(contents: Contents, names: Mapping[str, str]) -> dict[str, Any]:
+    for name in names.values():
+        if contents.names.count(name) > 1:
+            msg = f"{contents.path.name!r} has more than one column {name!r}; rename one of them"
+            raise DriftbayesError(msg)
+    table = parquet_columns(contents.path, list(dict.fromkeys(names.values())))
+    columns = {}
+    for key, name in names.items():
+        kept = key.partition(":")[0] in (schema.ID, schema.TIME)
+        try:
+            columns[key] = table[name] if kept else cells.numbers(table[name])
+        except cells.BadCellError as error:
+            msg = f"{contents.path.name!r}: column {name!r} {error.what}"
+            raise DriftbayesError(msg) from error
+    return columns
+
+
+def assemble(
+    contents: Contents,
+    options: ReadOptions,
+    *,
+    reader: str,
+    ids: Sequence[Any],
+    times: FloatArray,
+    coordinates: Sequence[FloatArray],
+    sd: FloatArray | None = None,
+    native: Native | None = None,
+    notes: Sequence[str] = (),
+    unlinked: Sequence[str] = (),
+    time_origin: str | None = None,
+) -> Trajectories:
+    """Trajectories from columns, sorted by time within each, in the units that the user asks for.
+
+    Rows without an id are left out, and a note says how many.
+
+    Args:
+        contents: Of the file.
+        options: What the user said.
+        reader: Name of the format.
+        ids: One or more Arrow arrays, together the id.
+        times: Of the rows.
+        coordinates: One array for each axis.
+        sd: Standard deviation of the error of each position; NaN where it is not known.
+        native: In what the program counts; by default pixels and frames.
+        notes: What was assumed.
+        unlinked: Ids that stand for none.
+        time_origin: What times that were dates count from.
+    """
+    native = native or Native()
+    notes = list(notes)
+    if contents.layout is not None and contents.layout.separator != ",":
+        notes.append(separated_by(contents.layout))
+    with begin_with_name(contents.path):
+        try:
+            codes, names, keep = _encode(ids, unlinked, text=contents.container == "csv")
+        except cells.BadCellError as error:
+            msg = f"the column of ids {error.what}"
+            raise DriftbayesError(msg) from error
+        if not keep.all():
+            n_left = int((~keep).sum())
+            notes.append(f"{n_left:,} of {len(keep):,} rows belong to no track and are left out")
+        positions, times = np.column_stack(coordinates)[keep], times[keep]
+        sd = None if sd is None else sd[keep]
+        if ((np.diff(codes) < 0) | (np.diff(codes) == 0) & (np.diff(times) < 0)).any():
+            order = np.lexsort((times, codes))
+            # By trajectory is how the array is laid out; by time is worth a word.
+            gathered = np.argsort(codes, kind="stable")
+            if not np.array_equal(order, gathered):
+                notes.append("rows were not in order of time within a trajectory, and were sorted")
+            positions, times = positions[order], times[order]
+            sd = None if sd is None else sd[order]
+        if sd is not None:
+            sd = _known(sd, ~np.isnan(positions[:, 0]), notes)
+        trajectories = Trajectories(
+            positions=positions,
+            times=times,
+            row_sizes=np.bincount(codes, minlength=len(names)),
+            ids=names,
+            position_sd=sd,
+            length_unit=options.length_unit or native.length,
+            time_unit=options.time_unit or native.time,
+        )
+        trajectories = _in_units(trajectories, options, native, notes)
+    told = foreign_provenance(contents, reader, notes, options.columns)
+    return replace(
+        trajectories, provenance=told | ({"time_origin": time_origin} if time_origin else {})
+    )
+
+
+def without_flat_z(coordinates: Sequence[FloatArray], notes: list[str]) -> list[FloatArray]:
+    """Coordinates without the third, if it is the same everywhere: images have no depth."""
+    if len(coordinates) == 3 and (coordinates[2] == coordinates[2][:1]).all():
+        notes.append("z is the same everywhere and is left out")
+        return list(coordinates[:2])
+    return list(coordinates)
+
+
+def _root_mean_square(axes: Sequence[FloatArray]) -> FloatArray:
+    """The error of a position from those of its axes; not known if one of them is not."""
+    with np.errstate(over="ignore"):
+        sd = np.sqrt(np.mean(np.square(axes), axis=0))
+    sd[np.any(np.less(axes, 0), axis=0)] = np.nan
+    return np.asarray(sd)
+
+
+def _times(contents: Contents, column: Any) -> tuple[FloatArray, bool]:
+    try:
+        return cells.times(column)
+    except cells.BadCellError as error:
+        row = "" if error.row is None else f" row {error.row + 1}"
+        msg = f"{contents.path.name!r}{row}: the column of times {error.what}"
+        raise DriftbayesError(msg) from error
+
+
+def _encode(
+    columns: Sequence[Any], unlinked: Sequence[str], *, text: bool
+) -> tuple[IntArray, StrArray, np.ndarray]:
+    """Number of the trajectory of each row kept, the ids, and which rows are kept."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    none = pa.array([*_UNLINKED, *unlinked])
+    keep = np.ones(len(columns[0]), dtype=bool)
+    plain = []
+    for column in columns:
+        if text:
+            # pandas writes 7.0 as soon as one id of the column is missing.
+            trimmed = pc.utf8_trim_whitespace(column)
+            column = pc.replace_substring_regex(trimmed, r"^(-?\d+)\.0+$", r"\1")
+            keep &= ~np.asarray(pc.is_in(column, value_set=none), dtype=bool)
+        else:
+            keep &= ~np.asarray(pc.is_null(column, nan_is_null=True), dtype=bool)
+        plain.append(column)
+    if not keep.any():
+        msg = "no row belongs to a track: every id is empty; link the positions to tracks first"
+        raise DriftbayesError(msg)
+    rows = pa.array(keep)
+    encoded = [cells.encode_ids(column.filter(rows), text_holds_integers=text) for column in plain]
+    if len(encoded) == 1:
+        return *encoded[0], keep
+    codes = encoded[0][0]
+    for more, names in encoded[1:]:
+        codes = codes * len(names) + more
+    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    # In order of first appearance, as all tables are read.
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    rows_of = np.sort(first)
+    joined = ["/".join(str(names[c[row]]) for c, names in encoded) for row in rows_of]
+    return rank[inverse], cells.id_array(joined), keep
+
+
+def _known(sd: FloatArray, observed: np.ndarray, notes: list[str]) -> FloatArray | None:
+    """Errors of positions with the unknown ones replaced, and a note."""
+    wrong = observed & ~(np.isfinite(sd) & (sd >= 0))
+    if not wrong.any():
+        return sd
+    if wrong.sum() == observed.sum():
+        notes.append("no measurement error is a number of 0 or more; they are ignored")
+        return None
+    median = float(np.median(sd[observed & ~wrong]))
+    notes.append(
+        f"{int(wrong.sum()):,} of {int(observed.sum()):,} measurement errors are missing or "
+        f"negative, and were set to the median of the others, {median:.4g} as the file counts; "
+        "--columns sd= ignores them all"
+    )
+    return np.where(wrong, median, sd)
+
+
+def _in_units(
+    trajectories: Trajectories, options: ReadOptions, native: Native, notes: list[str]
+) -> Trajectories:
+    if options.pixel_size is not None:
+        if native.length not in (PIXEL, ""):
+            msg = f"positions are in {native.length}, not in pixels; leave out --pixel-size"
+            raise DriftbayesError(msg)
+        size, unit = options.pixel_size
+        trajectories = trajectories.in_units(length=(size, length_factor(unit, unit)[1]))
+    if options.frame_interval is not None:
+        if native.time not in (FRAME, ""):
+            msg = f"times are in {native.time}, not in frames; leave out --frame-interval"
+            raise DriftbayesError(msg)
+        size, unit = options.frame_interval
+        trajectories = trajectories.in_units(time=(size, time_factor(unit, unit)[1]))
+    if trajectories.length_unit == PIXEL:
+        notes.append("positions are in pixels; --pixel-size, as in 0.16um, makes them lengths")
+    if trajectories.time_unit == FRAME:
+        notes.append("times are in frames; --frame-interval, as in 7.48ms, makes them times")
+    if not trajectories.length_unit:
+        notes.append("the file does not say its unit of length; --length-unit names it")
+    if not trajectories.time_unit:
+        notes.append("the file does not say its unit of time; --time-unit names it")
+    return trajectories
+
+
+def _unique(names: Sequence[str]) -> tuple[str, ...]:
+    """Names without spaces around them, second and later ones of a kind with a number."""
+    seen: Counter[str] = Counter()
+    result = []
+    for name in (name.strip() for name in names):
+        seen[name] += 1
+        result.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
+    return tuple(result)

@@ -1,0 +1,119 @@
+"""Arrays in .npy and .npz files; what a header claims is checked before room is made for it."""
+
+__all__ = ["array", "names"]
+
+import math
+import warnings
+import zipfile
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.io.limits import is_plausible
+from driftbayes.io.paths import reason
+
+# The name of the only array of a .npy file.
+ONLY = "array"
+_MAGIC = b"\x93NUMPY"
+_SUFFIX = ".npy"
+_MOST_ARRAYS = 1000
+# What NumPy writes; other methods can make far more of one byte.
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+
+
+def names(path: Path) -> tuple[str, ...]:
+    """Names of the arrays in a file; none in an archive of other things.
+
+    Args:
+        path: A .npy or .npz file.
+    """
+    if _is_single(path):
+        return (ONLY,)
+    # Anything at all can come out of a damaged file, and all of it is the file's fault.
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.namelist()
+    except Exception as error:
+        # Spreadsheets and documents are archives too.
+        if path.suffix.lower() != ".npz":
+            return ()
+        raise DriftbayesError(_damaged(path, error)) from error
+    if len(members) > _MOST_ARRAYS:
+        msg = f"{path.name!r} has {len(members):,} members; expected a few arrays"
+        raise DriftbayesError(msg)
+    return tuple(name.removesuffix(_SUFFIX) for name in members if name.endswith(_SUFFIX))
+
+
+def array(path: Path, name: str) -> np.ndarray:
+    """One array of numbers or text, never of objects: nothing is unpickled.
+
+    Args:
+        path: A .npy or .npz file.
+        name: Of the array.
+    """
+    n_bytes = path.stat().st_size
+    try:
+        if _is_single(path):
+            with path.open("rb") as stream:
+                return _read(stream, path, name, n_bytes, compressed=False)
+        with zipfile.ZipFile(path) as archive:
+            member = archive.getinfo(name + _SUFFIX)
+            if member.compress_type not in _METHODS:
+                msg = f"{path.name!r} is compressed as NumPy never does; write it with np.savez"
+                raise DriftbayesError(msg)
+            with archive.open(member) as stream:
+                deflated = member.compress_type == zipfile.ZIP_DEFLATED
+                return _read(stream, path, name, n_bytes, compressed=deflated)
+    except DriftbayesError:
+        raise
+    except Exception as error:
+        raise DriftbayesError(_damaged(path, error)) from error
+
+
+def _read(stream: IO[bytes], path: Path, name: str, stored: int, *, compressed: bool) -> np.ndarray:
+    with warnings.catch_warnings():
+        # Headers written by Python 2 are read, with a warning that helps nobody.
+        warnings.simplefilter("ignore")
+        version = np.lib.format.read_magic(stream)
+        read_header: Any = (
+            np.lib.format.read_array_header_1_0
+            if version == (1, 0)
+            else np.lib.format.read_array_header_2_0
+        )
+        shape, fortran, dtype = read_header(stream)
+    if dtype.hasobject or dtype.kind not in "iufbSUmM":
+        msg = (
+            f"{path.name!r}: array {name[:40]!r} holds {str(dtype)[:40]}, expected numbers; "
+            "objects are pickles, which can run code and are not read"
+        )
+        raise DriftbayesError(msg)
+    if not all(isinstance(n, int) and 0 <= n < 2**62 for n in shape):
+        msg = f"{path.name!r}: array {name[:40]!r} has an impossible shape; the file is damaged"
+        raise DriftbayesError(msg)
+    declared = math.prod(shape) * dtype.itemsize
+    if not is_plausible(declared, stored, compressed=compressed) or dtype.itemsize == 0:
+        msg = (
+            f"{path.name!r}: array {name[:40]!r} is declared to have {declared:,} bytes, but the "
+            f"file has {stored:,}; it is damaged"
+        )
+        raise DriftbayesError(msg)
+    data = stream.read(declared)
+    if len(data) < declared:
+        msg = f"{path.name!r}: array {name[:40]!r} is cut short; write the file anew"
+        raise DriftbayesError(msg)
+    flat = np.frombuffer(data, dtype=dtype)
+    return flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)
+
+
+def _is_single(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(len(_MAGIC)) == _MAGIC
+
+
+def _damaged(path: Path, error: Exception) -> str:
+    return (
+        f"{path.name!r} cannot be read as NumPy arrays ({reason(error)}); it may be damaged, cut "
+        "short or of another format"
+    )

@@ -1,0 +1,87 @@
+"""XML as a stream of elements: no tree is kept, and nothing in it is expanded or fetched."""
+
+__all__ = ["Visit", "root", "visit"]
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from xml.parsers import expat
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.io.paths import reason
+
+# What to do at the start of an element: the names of those around it and its own, its attributes.
+Visit = Callable[[tuple[str, ...], Mapping[str, str]], None]
+
+_BLOCK = 2**18
+# Trajectories take six levels; a file with more than this means harm.
+_DEEPEST = 64
+
+
+class _Enough(Exception):
+    pass
+
+
+def root(path: Path) -> tuple[str, dict[str, str]]:
+    """Name and attributes of the outermost element.
+
+    Args:
+        path: An XML file.
+    """
+    found: list[tuple[str, dict[str, str]]] = []
+
+    def see(names: tuple[str, ...], attributes: Mapping[str, str]) -> None:
+        found.append((names[0], dict(attributes)))
+        raise _Enough
+
+    visit(path, see)
+    return found[0]
+
+
+def visit(path: Path, see: Visit) -> None:
+    """Go through all elements in the order in which they start.
+
+    A document type declaration is refused: it is where entities are defined, by which a small file
+    grows without bound or reads others, and no program that writes trajectories writes one.
+
+    Args:
+        path: An XML file.
+        see: Called for each element.
+    """
+    names: list[str] = []
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        names.append(name)
+        if len(names) > _DEEPEST:
+            msg = f"{path.name!r} has elements {len(names)} deep; expected tracks, not a pit"
+            raise DriftbayesError(msg)
+        see(tuple(names), attributes)
+
+    def end(_: str) -> None:
+        names.pop()
+
+    def refuse(*_: object) -> None:
+        msg = (
+            f"{path.name!r} has a document type declaration (DOCTYPE), which may define entities "
+            "and is not read; remove it"
+        )
+        raise DriftbayesError(msg)
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.StartDoctypeDeclHandler = refuse
+    parser.EntityDeclHandler = refuse
+    isfinal = True
+    try:
+        with path.open("rb") as stream:
+            while block := stream.read(_BLOCK):
+                parser.Parse(block)
+            parser.Parse(b"", isfinal)
+    except _Enough:
+        return
+    # ValueError and LookupError: an encoding that Python does not know, or that is none.
+    except (expat.ExpatError, ValueError, LookupError, OSError) as error:
+        msg = (
+            f"{path.name!r} cannot be read as XML ({reason(error)}); it may be damaged or cut short"
+        )
+        raise DriftbayesError(msg) from error
