@@ -24,6 +24,10 @@ FRAMES: tuple[Frame, ...] = get_args(Frame)
 _SEMI_MAJOR, _FLATTENING = 6378137.0, 1 / 298.257223563
 # Beyond this latitude, in degrees, east and north turn too much along a path.
 _POLAR = 80.0
+# Smallest part of a position, in metres, a power of two.
+_GRAIN = 2.0**-20
+# And of an angle, in radians.
+_TURN_GRAIN = 2.0**-40
 # A longer step, in metres, is no longer local.
 _LONG_STEP = 5e5
 
@@ -79,11 +83,13 @@ def on_plane(
     if frame == "transported":
         steps = _transported(steps, turns, same)
     positions = np.full(trajectories.positions.shape, np.nan)
-    total = np.concatenate([[[0.0, 0.0]], np.cumsum(steps, axis=0)])
+    # In whole numbers of micrometres: their sums are exact, so that a trajectory is the same to the
+    # last bit whatever others stand before it in the file.
+    whole = np.round(steps / _GRAIN).astype(np.int64)
+    total = np.concatenate([[[0, 0]], np.cumsum(whole, axis=0)])
     firsts = np.flatnonzero(np.concatenate([[True], ~same]))
-    # From the first fix of each trajectory, not of the file: digits are not lost to the others.
     total -= np.repeat(total[firsts], np.diff(np.append(firsts, len(rows))), axis=0)
-    positions[rows] = total
+    positions[rows] = total * _GRAIN
     return replace(
         trajectories,
         positions=positions,
@@ -153,11 +159,11 @@ def _bearing(direction: FloatArray, up: FloatArray) -> FloatArray:
 
 def _transported(steps: FloatArray, turns: FloatArray, same: np.ndarray) -> FloatArray:
     """Steps along axes that are carried along the path: bearings less all turns before."""
-    after = np.cumsum(np.where(same, turns, 0.0))
-    before = np.concatenate([[0.0], after])
+    whole = np.round(np.where(same, turns, 0.0) / _TURN_GRAIN).astype(np.int64)
+    before = np.concatenate([[0], np.cumsum(whole)])
     firsts = np.flatnonzero(np.concatenate([[True], ~same]))
     own = np.repeat(before[firsts], np.diff(np.append(firsts, len(same) + 1)))
-    angle = (before - own)[:-1]
+    angle = (before - own)[:-1] * _TURN_GRAIN
     cos, sin = np.cos(angle), np.sin(angle)
     x, y = steps.T
     return np.stack([x * cos - y * sin, x * sin + y * cos], axis=-1)
