@@ -27,6 +27,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     _options.add_data(parser)
     _options.add_inference(parser)
     parser.add_argument("-o", "--output", type=Path, metavar="FILE.nc", help="write NetCDF here")
+    parser.add_argument("--figure", type=Path, metavar="FILE.png", help="draw it here, PNG or PDF")
     _options.add_json(parser)
     parser.set_defaults(run=run)
 
@@ -81,6 +82,13 @@ def run(args: argparse.Namespace) -> int:
     if args.output is not None:
         write_scan(result.to_dataset(), args.output)
         _console.note(f"wrote {args.output}")
+    if args.figure is not None:
+        from driftbayes.io import atomic_path
+        from driftbayes.plots.overview import plot_scan
+
+        with atomic_path(args.figure) as temporary:
+            plot_scan(result.to_dataset()).savefig(temporary)
+        _console.note(f"wrote {args.figure}")
     if args.json:
         _console.print_json(result.to_json())
     else:

@@ -8,12 +8,13 @@ __all__ = [
     "MORE_COLOURS",
     "RC",
     "axis_label",
+    "colours_of",
     "journal_axes",
     "journal_style",
 ]
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,16 @@ RC: dict[Any, Any] = {
     "pdf.fonttype": 42,
     "svg.fonttype": "none",
 }
+
+
+def colours_of(names: Sequence[str]) -> dict[str, str]:
+    """A colour for each model of a figure: its own, or the next of the others in order."""
+    others = [name for name in names if name not in COLOURS]
+    # Where neither plain model is shown, their colours are free, and are the clearest.
+    free = [colour for name, colour in COLOURS.items() if name not in names]
+    palette = [*free, *MORE_COLOURS, GUIDE, INK]
+    cycle = {name: palette[i % len(palette)] for i, name in enumerate(others)}
+    return {name: COLOURS.get(name) or cycle[name] for name in names}
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import numpy as np
 
 from driftbayes._version import __version__
 from driftbayes.errors import DriftbayesError
-from driftbayes.plots.style import COLOURS, MORE_COLOURS
+from driftbayes.plots.style import INK, colours_of
 from driftbayes.report import content
 from driftbayes.report.svg import Panel
 from driftbayes.simulators import export, recommend
@@ -125,9 +125,11 @@ def _names(scan: "xr.Dataset") -> list[str]:
 
 
 def _colour_of(scan: "xr.Dataset") -> dict[str, str]:
-    others = [name for name in _names(scan) if name not in COLOURS]
-    cycle = {name: MORE_COLOURS[i % len(MORE_COLOURS)] for i, name in enumerate(others)}
-    return {name: COLOURS.get(name, cycle.get(name, "#767676")) for name in _names(scan)}
+    # The page may be dark: what is drawn in ink there must be the ink of the page.
+    return {
+        name: "var(--ink)" if colour == INK else colour
+        for name, colour in colours_of(_names(scan)).items()
+    }
 
 
 def _colours(scan: "xr.Dataset") -> str:
