@@ -1,6 +1,6 @@
 """Displacements at one sampling time tau: the data that a model is judged by."""
 
-__all__ = ["Displacements", "displacements", "snap_taus"]
+__all__ = ["Displacements", "displacements", "run_starts", "snap_taus"]
 
 import hashlib
 from collections.abc import Iterable
@@ -169,31 +169,7 @@ def displacements(
             "keep" spans it by one longer step, exactly, for the state-space engine. A gap is
             never filled in.
     """
-    trajectories.check_usable()
-    if n_tau is not None and (n_tau != int(n_tau) or n_tau < 1):
-        msg = f"n_tau must be a whole number of steps, 1 or more, got {n_tau}"
-        raise DriftbayesError(msg)
-    for name, value, known in (("windows", windows, Windows), ("gaps", gaps, Gaps)):
-        if value not in get_args(known):
-            msg = f"{name} must be {' or '.join(map(repr, get_args(known)))}, got {value!r}"
-            raise DriftbayesError(msg)
-    rows, index, actual_tau = _sampled_rows(trajectories, tau)
-    same = np.diff(trajectories.trajectory_index[rows]) == 0
-    joined = same if (index is None or gaps == "keep") else same & (np.diff(index) == 1)
-    firsts, n_steps = _runs(joined)
-    if n_tau is not None:
-        firsts, n_steps = _cut_windows(
-            firsts, n_steps, int(n_tau), windows, trajectories.trajectory_index[rows]
-        )
-    if len(firsts) == 0:
-        longest = int(_runs(joined)[1].max(initial=0))
-        wanted = 1 if n_tau is None else n_tau
-        at = "" if actual_tau is None else f" at tau = {actual_tau:g}"
-        msg = (
-            f"no trajectory has {wanted} successive steps{at}, the longest has {longest}; "
-            "use a smaller tau or n_tau"
-        )
-        raise DriftbayesError(msg)
+    rows, index, actual_tau, firsts, n_steps = _cut(trajectories, tau, n_tau, windows, gaps)
     step_rows = np.repeat(firsts, n_steps) + _ragged_arange(n_steps)
     dx = trajectories.positions[rows[step_rows + 1]] - trajectories.positions[rows[step_rows]]
     if index is None:
@@ -220,6 +196,19 @@ def displacements(
     )
 
 
+def run_starts(
+    trajectories: Trajectories,
+    tau: float | None = None,
+    *,
+    n_tau: int | None = None,
+    windows: Windows = "first",
+    gaps: Gaps = "split",
+) -> FloatArray:
+    """Time at which each run of `displacements`, called with the same arguments, begins."""
+    rows, _, _, firsts, _ = _cut(trajectories, tau, n_tau, windows, gaps)
+    return np.asarray(trajectories.times[rows[firsts]])
+
+
 def snap_taus(trajectories: Trajectories, taus: Iterable[float]) -> FloatArray:
     """The distinct multiples of the recording interval nearest to the requested sampling times.
 
@@ -237,6 +226,42 @@ def snap_taus(trajectories: Trajectories, taus: Iterable[float]) -> FloatArray:
     # Geometric midpoint: on a logarithmic axis 1.45 is nearer to 2 than to 1.
     strides = np.where(ratio > np.sqrt(below * (below + 1)), below + 1, below)
     return np.asarray(np.unique(strides.astype(np.int64)) * dt, dtype=np.float64)
+
+
+def _cut(
+    trajectories: Trajectories,
+    tau: float | None,
+    n_tau: int | None,
+    windows: Windows,
+    gaps: Gaps,
+) -> tuple[IntArray, IntArray | None, float | None, IntArray, IntArray]:
+    """Sampled rows, their grid numbers, the actual tau; first sample and steps of each run."""
+    trajectories.check_usable()
+    if n_tau is not None and (n_tau != int(n_tau) or n_tau < 1):
+        msg = f"n_tau must be a whole number of steps, 1 or more, got {n_tau}"
+        raise DriftbayesError(msg)
+    for name, value, known in (("windows", windows, Windows), ("gaps", gaps, Gaps)):
+        if value not in get_args(known):
+            msg = f"{name} must be {' or '.join(map(repr, get_args(known)))}, got {value!r}"
+            raise DriftbayesError(msg)
+    rows, index, actual_tau = _sampled_rows(trajectories, tau)
+    same = np.diff(trajectories.trajectory_index[rows]) == 0
+    joined = same if (index is None or gaps == "keep") else same & (np.diff(index) == 1)
+    firsts, n_steps = _runs(joined)
+    if n_tau is not None:
+        firsts, n_steps = _cut_windows(
+            firsts, n_steps, int(n_tau), windows, trajectories.trajectory_index[rows]
+        )
+    if len(firsts) == 0:
+        longest = int(_runs(joined)[1].max(initial=0))
+        wanted = 1 if n_tau is None else n_tau
+        at = "" if actual_tau is None else f" at tau = {actual_tau:g}"
+        msg = (
+            f"no trajectory has {wanted} successive steps{at}, the longest has {longest}; "
+            "use a smaller tau or n_tau"
+        )
+        raise DriftbayesError(msg)
+    return rows, index, actual_tau, firsts, n_steps
 
 
 def _sampled_rows(
