@@ -14,11 +14,13 @@ from driftbayes._version import __version__
 from driftbayes.cli import (
     check,
     compare,
+    dependence,
     diagnose,
     formats,
     info,
     models,
     predict,
+    qc,
     reproduce,
     scan,
     score,
@@ -29,8 +31,8 @@ from driftbayes.cli import (
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
 
 _COMMANDS = (
-    *(compare, scan, check, sensitivity, predict, score),
-    *(simulate, turbulence, diagnose, info, formats, models, reproduce),
+    *(compare, scan, check, dependence, sensitivity, predict, score),
+    *(simulate, turbulence, diagnose, info, qc, formats, models, reproduce),
 )
 
 
