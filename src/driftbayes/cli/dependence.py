@@ -104,14 +104,12 @@ def tell(
         pairs: Comparisons at one or a few tau, with the displacements they were made of.
         hypotheses: That were compared.
     """
-    from driftbayes.comparison import dependence, thinned_log_bayes_factor
-    from driftbayes.comparison.dependence import QUICK_PARTICLES, QUICK_STEPS
+    from driftbayes.comparison import thinned_log_bayes_factor
+    from driftbayes.comparison.dependence import glance
 
     worst = None
     for comparison, data in pairs:
-        found = dependence(
-            trajectories, data.tau, max_particles=QUICK_PARTICLES, max_steps=QUICK_STEPS
-        )
+        found = glance(trajectories, data.tau)
         if found.is_serious and (worst is None or found.inflation > worst[0].inflation):
             worst = found, comparison, data
     if worst is None:

@@ -32,11 +32,11 @@ been independent, is that of a mean over pairs of $\hat\rho^2$, each of standard
 $\sqrt 2\, b$.
 
 Positions are taken at common times; where a particle has no fix there, between its two nearest,
-if these are no more than tau apart. A mean displacement common to all particles and times is a
-steady flow, not dependence, and is taken out.
+if these are no more than tau apart (twice tau if times are irregular). A mean displacement common
+to all particles and times is a steady flow, not dependence, and is taken out.
 """
 
-__all__ = ["Aligned", "Dependence", "aligned", "dependence"]
+__all__ = ["Aligned", "Dependence", "aligned", "dependence", "glance"]
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -47,8 +47,8 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray
 
-# Particles and steps that a quick look is made of; its cost does not grow beyond them.
-QUICK_PARTICLES, QUICK_STEPS = 100, 512
+# Particles and fixes that a quick look is made of; its cost does not grow beyond them.
+_QUICK_PARTICLES, _QUICK_FIXES = 100, 60_000
 # A dependence is told if it stands out of the noise by so many standard errors.
 _SIGMAS = 4.0
 # Particles are in one cluster if their correlation exceeds this, and the noise by far.
@@ -208,6 +208,12 @@ def dependence(
     )
 
 
+def glance(trajectories: Trajectories, tau: float) -> Dependence:
+    """A quick `dependence`, some tens of milliseconds however many particles there are."""
+    n = min(trajectories.n_trajectories, _QUICK_PARTICLES)
+    return dependence(trajectories, tau, max_particles=n, max_steps=_QUICK_FIXES // n)
+
+
 def aligned(
     trajectories: Trajectories, tau: float, *, max_particles: int = 2000, max_steps: int = 20000
 ) -> Aligned:
@@ -228,6 +234,8 @@ def aligned(
         start += tau * int(np.clip(middle - max_steps // 2, 0, n_steps - max_steps))
         n_steps = max_steps
     grid = start + tau * np.arange(n_steps + 1)
+    # Uneven intervals of about tau are no gaps, or half of the steps would seem to be missing.
+    longest = tau if trajectories.recording_interval is not None else 2 * tau
     positions = np.full((len(chosen), n_steps + 1, trajectories.n_dim), np.nan)
     for i, number in enumerate(chosen):
         rows = slice(trajectories.starts[number], trajectories.starts[number + 1])
@@ -238,7 +246,7 @@ def aligned(
             share = ((grid[low:high] - times[here]) / (times[here + 1] - times[here]))[:, None]
             # A stamp that strays a little from the grid is on it.
             share = np.where(np.abs(share - share.round()) < 1e-3, share.round(), share)
-            near = times[here + 1] - times[here] <= tau * (1 + 1e-6)
+            near = times[here + 1] - times[here] <= longest * (1 + 1e-6)
             value = x[here] + share * (x[here + 1] - x[here])
             on_fix = (share[:, 0] == 0) | (share[:, 0] == 1)
             positions[i, low:high] = np.where((near | on_fix)[:, None], value, np.nan)
