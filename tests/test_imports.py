@@ -18,7 +18,7 @@ FLOORS = [
     {"inference"},
     {"comparison"},
     {"checks"},
-    {"io", "plots", "reproduce", "report"},
+    {"io", "plots", "reproduce", "report", "simulators"},
     {"cli"},
 ]
 FLOOR = {name: floor for floor, names in enumerate(FLOORS) for name in names}

@@ -445,6 +445,7 @@ def scaling_priors(u_rms: float, timescale: float) -> dict[str, AbstractPrior]:
         "reference": Fixed(timescale),
         "sigma": Exponential(mean=0.1 * u_rms * timescale),
         "flow": Fixed(u_rms),
+        "gradient": Fixed(1 / timescale),
         "scatter": Exponential(mean=0.5),
         "tail": Uniform(low=0.0, high=0.5),
         **{f"h{i}": Normal(mean=0.0, sd=1.0) for i in range(1, 6)},

@@ -1,6 +1,6 @@
 """Displacements at one sampling time tau: the data that a model is judged by."""
 
-__all__ = ["Displacements", "displacements", "run_starts", "snap_taus"]
+__all__ = ["Displacements", "displacements", "snap_taus"]
 
 import hashlib
 from collections.abc import Iterable
@@ -36,6 +36,8 @@ class Displacements:
         length_unit: Name of the unit of `dx`, empty if unknown.
         time_unit: Name of the unit of `tau`, empty if unknown.
         n_unused: Trajectories that gave no run of the requested length.
+        start: Position at which each run begins, if known: for a flow that depends on it.
+        start_row: Observation of the trajectories at which each run begins, if it was cut from any.
     """
 
     dx: FloatArray
@@ -47,9 +49,17 @@ class Displacements:
     length_unit: str = ""
     time_unit: str = ""
     n_unused: int = 0
+    start: FloatArray | None = None
+    start_row: IntArray | None = None
 
     def __post_init__(self) -> None:
         """Refuse data from which nothing can be inferred."""
+        if self.start is not None and len(self.start) != len(self.row_sizes):
+            msg = (
+                f"start holds {len(self.start)} positions, expected {len(self.row_sizes)}, "
+                "one per run"
+            )
+            raise DriftbayesError(msg)
         if self.dx.size == 0:
             msg = "there are no displacements at this tau; use a smaller tau or longer trajectories"
             raise DriftbayesError(msg)
@@ -62,9 +72,18 @@ class Displacements:
 
     @classmethod
     def from_array(
-        cls, dx: ArrayLike, tau: float, *, length_unit: str = "", time_unit: str = ""
+        cls,
+        dx: ArrayLike,
+        tau: float,
+        *,
+        length_unit: str = "",
+        time_unit: str = "",
+        start: ArrayLike | None = None,
     ) -> "Displacements":
-        """Displacements from a (particle, step, dim) array of steps, all of duration `tau`."""
+        """Displacements from a (particle, step, dim) array of steps, all of duration `tau`.
+
+        Where the particles started, (particle, dim), matters to a flow that depends on position.
+        """
         array = np.asarray(dx, dtype=np.float64)
         if array.ndim != 3:
             msg = (
@@ -79,6 +98,15 @@ class Displacements:
             msg = "dx holds NaN or infinity; cut the trajectories at gaps with displacements()"
             raise DriftbayesError(msg)
         n_particles, n_steps, n_dim = array.shape
+        begin = None if start is None else np.array(start, dtype=np.float64)
+        if begin is not None and (
+            begin.shape != (n_particles, n_dim) or not np.isfinite(begin).all()
+        ):
+            msg = (
+                f"start must hold finite numbers of shape {(n_particles, n_dim)}, one position per "
+                f"particle, got shape {begin.shape}"
+            )
+            raise DriftbayesError(msg)
         return cls(
             # A copy: the caller may go on writing into the array.
             dx=np.array(array.reshape(-1, n_dim), order="C"),
@@ -88,6 +116,7 @@ class Displacements:
             tau=float(tau),
             length_unit=length_unit,
             time_unit=time_unit,
+            start=begin,
         )
 
     @property
@@ -119,7 +148,10 @@ class Displacements:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A short hash of the steps, their durations, tau and the units."""
+        """A short hash of the steps, their durations, tau and the units.
+
+        Where runs begin is not part of it: models are judged by steps, given that.
+        """
         digest = hashlib.sha256()
         # Regular intervals are told by tau alone.
         interval = None if self.is_regular else self.interval
@@ -127,6 +159,27 @@ class Displacements:
             digest.update(b"none" if array is None else np.ascontiguousarray(array).data)
         digest.update(f"{self.tau!r}|{self.n_dim}|{self.length_unit}|{self.time_unit}".encode())
         return digest.hexdigest()[:16]
+
+    @cached_property
+    def origin(self) -> FloatArray:
+        """Position at which each step begins."""
+        if self.start is None:
+            msg = (
+                "it is not known where these steps begin; make them from trajectories with "
+                "displacements(), or pass start= to Displacements.from_array"
+            )
+            raise DriftbayesError(msg)
+        begin = np.repeat(self.start, self.row_sizes, axis=0)
+        # Run by run: a sum over all of them would lose digits.
+        for first, n_steps in zip(_offsets(self.row_sizes), self.row_sizes, strict=True):
+            run = slice(first + 1, first + n_steps)
+            begin[run] += np.cumsum(self.dx[first : first + n_steps - 1], axis=0)
+        return begin
+
+    @cached_property
+    def centre(self) -> FloatArray:
+        """Mean of the positions at which steps begin."""
+        return np.asarray(self.origin.mean(axis=0))
 
     def as_array(self) -> FloatArray:
         """The steps as one (run, step, dim) array; the runs must have equal length."""
@@ -169,73 +222,6 @@ def displacements(
             "keep" spans it by one longer step, exactly, for the state-space engine. A gap is
             never filled in.
     """
-    rows, index, actual_tau, firsts, n_steps = _cut(trajectories, tau, n_tau, windows, gaps)
-    step_rows = np.repeat(firsts, n_steps) + _ragged_arange(n_steps)
-    dx = trajectories.positions[rows[step_rows + 1]] - trajectories.positions[rows[step_rows]]
-    if index is None:
-        interval = trajectories.times[rows[step_rows + 1]] - trajectories.times[rows[step_rows]]
-        used_tau = float(interval.mean())
-    else:
-        used_tau = float(actual_tau or 0.0)
-        interval = (index[step_rows + 1] - index[step_rows]) * used_tau
-    sd = None
-    if trajectories.position_sd is not None:
-        ends = np.repeat(firsts, n_steps + 1) + _ragged_arange(n_steps + 1)
-        sd = trajectories.position_sd[rows[ends]]
-    trajectory = trajectories.trajectory_index[rows[firsts]]
-    return Displacements(
-        dx=dx,
-        interval=interval,
-        row_sizes=n_steps,
-        trajectory=trajectory,
-        tau=used_tau,
-        position_sd=sd,
-        length_unit=trajectories.length_unit,
-        time_unit=trajectories.time_unit,
-        n_unused=trajectories.n_trajectories - len(np.unique(trajectory)),
-    )
-
-
-def run_starts(
-    trajectories: Trajectories,
-    tau: float | None = None,
-    *,
-    n_tau: int | None = None,
-    windows: Windows = "first",
-    gaps: Gaps = "split",
-) -> FloatArray:
-    """Time at which each run of `displacements`, called with the same arguments, begins."""
-    rows, _, _, firsts, _ = _cut(trajectories, tau, n_tau, windows, gaps)
-    return np.asarray(trajectories.times[rows[firsts]])
-
-
-def snap_taus(trajectories: Trajectories, taus: Iterable[float]) -> FloatArray:
-    """The distinct multiples of the recording interval nearest to the requested sampling times.
-
-    Nearest on a logarithmic scale, at least one interval; the result is sorted.
-    """
-    dt = trajectories.recording_interval
-    if dt is None:
-        raise DriftbayesError(trajectories.irregular_message())
-    requested = np.asarray(list(taus), dtype=np.float64)
-    if requested.size == 0 or not (np.isfinite(requested).all() and (requested > 0).all()):
-        msg = f"sampling times must be positive numbers, got {requested.tolist()}"
-        raise DriftbayesError(msg)
-    ratio = np.maximum(requested / dt, 1.0)
-    below = np.floor(ratio + GRID_TOLERANCE)
-    # Geometric midpoint: on a logarithmic axis 1.45 is nearer to 2 than to 1.
-    strides = np.where(ratio > np.sqrt(below * (below + 1)), below + 1, below)
-    return np.asarray(np.unique(strides.astype(np.int64)) * dt, dtype=np.float64)
-
-
-def _cut(
-    trajectories: Trajectories,
-    tau: float | None,
-    n_tau: int | None,
-    windows: Windows,
-    gaps: Gaps,
-) -> tuple[IntArray, IntArray | None, float | None, IntArray, IntArray]:
-    """Sampled rows, their grid numbers, the actual tau; first sample and steps of each run."""
     trajectories.check_usable()
     if n_tau is not None and (n_tau != int(n_tau) or n_tau < 1):
         msg = f"n_tau must be a whole number of steps, 1 or more, got {n_tau}"
@@ -261,7 +247,51 @@ def _cut(
             "use a smaller tau or n_tau"
         )
         raise DriftbayesError(msg)
-    return rows, index, actual_tau, firsts, n_steps
+    step_rows = np.repeat(firsts, n_steps) + _ragged_arange(n_steps)
+    dx = trajectories.positions[rows[step_rows + 1]] - trajectories.positions[rows[step_rows]]
+    if index is None:
+        interval = trajectories.times[rows[step_rows + 1]] - trajectories.times[rows[step_rows]]
+        used_tau = float(interval.mean())
+    else:
+        used_tau = float(actual_tau or 0.0)
+        interval = (index[step_rows + 1] - index[step_rows]) * used_tau
+    sd = None
+    if trajectories.position_sd is not None:
+        ends = np.repeat(firsts, n_steps + 1) + _ragged_arange(n_steps + 1)
+        sd = trajectories.position_sd[rows[ends]]
+    trajectory = trajectories.trajectory_index[rows[firsts]]
+    return Displacements(
+        dx=dx,
+        interval=interval,
+        row_sizes=n_steps,
+        trajectory=trajectory,
+        tau=used_tau,
+        position_sd=sd,
+        length_unit=trajectories.length_unit,
+        time_unit=trajectories.time_unit,
+        n_unused=trajectories.n_trajectories - len(np.unique(trajectory)),
+        start=trajectories.positions[rows[firsts]],
+        start_row=rows[firsts],
+    )
+
+
+def snap_taus(trajectories: Trajectories, taus: Iterable[float]) -> FloatArray:
+    """The distinct multiples of the recording interval nearest to the requested sampling times.
+
+    Nearest on a logarithmic scale, at least one interval; the result is sorted.
+    """
+    dt = trajectories.recording_interval
+    if dt is None:
+        raise DriftbayesError(trajectories.irregular_message())
+    requested = np.asarray(list(taus), dtype=np.float64)
+    if requested.size == 0 or not (np.isfinite(requested).all() and (requested > 0).all()):
+        msg = f"sampling times must be positive numbers, got {requested.tolist()}"
+        raise DriftbayesError(msg)
+    ratio = np.maximum(requested / dt, 1.0)
+    below = np.floor(ratio + GRID_TOLERANCE)
+    # Geometric midpoint: on a logarithmic axis 1.45 is nearer to 2 than to 1.
+    strides = np.where(ratio > np.sqrt(below * (below + 1)), below + 1, below)
+    return np.asarray(np.unique(strides.astype(np.int64)) * dt, dtype=np.float64)
 
 
 def _sampled_rows(
@@ -314,6 +344,11 @@ def _cut_windows(
         _, keep = np.unique(trajectory[starts], return_index=True)
         starts = starts[keep]
     return starts, np.full(len(starts), n_tau, dtype=np.int64)
+
+
+def _offsets(sizes: IntArray) -> IntArray:
+    """Place of the first element of each part."""
+    return np.cumsum(sizes) - sizes
 
 
 def _ragged_arange(sizes: IntArray) -> IntArray:

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from touchstone import LANGEVIN, gappy_data, langevin_data
 
-from driftbayes.checks.innovations import Engine, Layout, Whitener, coloured
+from driftbayes.checks.innovations import Engine, Layout, Whitener, carried, coloured, drift
 from driftbayes.checks.replicas import Replicator
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis, PosteriorDraws, evidence
@@ -127,6 +127,44 @@ def test_the_flow_of_replicas_is_the_one_observed():
     flows = [replicate(r).sum(axis=(0, 1)) / data.interval.sum() for r in range(50)]
     own = carried.dx.sum(axis=0) / data.interval.sum()
     assert_allclose(np.mean(flows, axis=0), own, atol=4 * np.std(flows) / np.sqrt(50) + 0.02)
+
+
+@pytest.mark.parametrize("case", ["ragged", "irregular"])
+@pytest.mark.parametrize("name", ["mean", "linear"])
+def test_taking_the_flow_away_undoes_carrying(case, name):
+    layout = Layout(CASES[case]())
+    rng = np.random.default_rng(3)
+    flow = rng.normal(size={"mean": 2, "linear": 6}[name])
+    kicks = rng.standard_normal((layout.n_runs, layout.n_steps, 2)) * layout.valid[..., None]
+    dx = carried(layout, kicks, flow) * layout.valid[..., None]
+    white = (dx - drift(layout, dx, flow)) * layout.valid[..., None]
+    assert_allclose(white, kicks, atol=1e-10)
+    # A batch of data sets is as many data sets.
+    assert_allclose(drift(layout, dx[None], flow) - drift(layout, dx, flow), 0.0, atol=1e-12)
+
+
+def test_the_gradient_of_replicas_is_the_one_observed():
+    data = gappy_data("keep")
+    data = replace(data, start=3 * np.random.default_rng(1).normal(size=data.start.shape))
+    flow = np.array([3.0, -0.1, 0.3, -2.0, -0.2, 0.1])
+    layout = Layout(data)
+    dx = carried(layout, layout.pad(data.dx), flow)[layout.valid]
+    layout = Layout(replace(data, dx=dx))
+    hypothesis = Hypothesis(
+        model_named("brownian+linear", MODELS), kappa=UNIT, flow=UNIT, gradient=UNIT
+    )
+
+    def fitted(dx):
+        whole = replace(data, dx=dx)
+        regressors = np.column_stack([np.ones(len(dx)), whole.origin - whole.centre])
+        return np.linalg.lstsq(regressors * data.interval[:, None], dx)[0].T.ravel()
+
+    replicate = Replicator(made_draws(hypothesis, [1.0, 5.0, 1.0], 50), layout, 1)
+    found = np.array([fitted(replicate(r)[layout.valid]) for r in range(50)])
+    error = found.std(axis=0) / np.sqrt(50)
+    # Gradients, whose meaning does not move with the centre of each replica.
+    for place in (1, 2, 4, 5):
+        assert abs(found[:, place].mean() - fitted(dx)[place]) < 4 * error[place] + 0.02
 
 
 def test_a_model_without_state_space_is_refused_for_irregular_times():

@@ -456,6 +456,10 @@ OPTIONS_AT_WORK = {
     "langevin+anisotropic": {"h1": 0.6, "h2": -0.4},
     "langevin+mean": {"flow": 0.5},
     "langevin+anisotropic+mean": {"h1": 0.6, "h2": -0.4, "flow": 0.5},
+    "langevin+linear": {"flow": 0.5, "gradient": 0.1},
+    "langevin+noise+linear": {"sigma": 0.5, "flow": 0.5, "gradient": 0.1},
+    "oscillating+rotating": {"gamma": 0.8, "omega": 1.5, "k": 1.3},
+    "oscillating+noise+rotating": {"gamma": 0.8, "omega": 1.5, "k": 1.3, "sigma": 0.5},
     "langevin+scatter": {"scatter": 0.6},
     "langevin+student": {"tail": 0.15},
     "langevin+noise+student": {"tail": 0.15, "sigma": 0.5},
@@ -467,17 +471,18 @@ OPTIONS_AT_WORK = {
 @pytest.mark.slow
 def test_score_of_simulated_steps_has_mean_zero(name):
     family = model_named(name, MODELS)
-    base = PLAIN[name.replace("*", "+").partition("+")[0]]
+    base = PLAIN.get(name.replace("*", "+").partition("+")[0], {})
     theta = {n: jnp.asarray(v) for n, v in {**base, **OPTIONS_AT_WORK[name]}.items()}
     # A mean flow is drawn once for each data set: many small ones.
-    n_sets, n_particles = (200, 20) if "mean" in name else (30, 400)
+    n_sets, n_particles = (200, 20) if "flow" in theta else (30, 400)
     slope = eqx.filter_jit(jax.grad(lambda t, data: family(**t).log_density(data)))
     size = {"n_particles": n_particles, "n_steps": 4, "n_dim": 2, "tau": TAU}
     simulate = eqx.filter_jit(lambda key: family(**theta).simulate(key, **size))
     scores = []
     for seed in range(n_sets):
         x = np.asarray(simulate(jax.random.key(seed)))
-        data = prepare(Displacements.from_array(np.diff(x, axis=1), TAU), family.needs())
+        found = Displacements.from_array(np.diff(x, axis=1), TAU, start=x[:, 0])
+        data = prepare(found, family.needs())
         found = slope(theta, data)
         scores.append([float(found[n]) for n in theta])
     scores = np.array(scores)
@@ -497,6 +502,9 @@ def test_score_of_simulated_steps_has_mean_zero(name):
         ("langevin+noise+noise", "'noise' stands twice in"),
         ("langevin+scatter+student", "'scatter' and 'student' cannot be combined"),
         ("langevin+mean+scatter", "'mean' and 'scatter' cannot be combined"),
+        ("langevin+linear+mean", "'mean' and 'linear' cannot be combined"),
+        ("langevin+linear+student", "'linear' and 'student' cannot be combined"),
+        ("brownian+linear*2", "with noise or blur at most"),
         ("langevin+anisotropic+student", "'anisotropic' and 'student' cannot be combined"),
         ("langevin+anisotropic+noise", "alike on all axes cannot be combined with a tensor"),
         ("langevin+student+blur", "'student' needs a model with a state-space form"),
@@ -532,7 +540,9 @@ def test_errors_of_positions_are_refused_by_scatter():
         named("langevin+scatter", scatter=0.5, **LANGEVIN).log_likelihood(data)
 
 
-@pytest.mark.parametrize("name", ["langevin+scatter", "langevin*2", "langevin+mean"])
+@pytest.mark.parametrize(
+    "name", ["langevin+scatter", "langevin*2", "langevin+mean", "langevin+linear"]
+)
 def test_what_the_dense_engine_does_not_know_is_refused(name):
     model = named(name, **LANGEVIN, **OPTIONS_AT_WORK[name])
     with pytest.raises(DriftbayesError, match="the dense engine does not know"):

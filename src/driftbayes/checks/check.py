@@ -289,7 +289,7 @@ def _mode(hypothesis: Hypothesis, record: Evidence) -> FloatArray:
 class _Fit:
     """Where a fit to a data set would end, to first order: ∂ ln p(D | θ) at the data's mode.
 
-    Of a mean flow, which is integrated out, the mean velocity says so.
+    Of a mean flow, which is integrated out, the mean velocity says so, or a least-squares fit.
     """
 
     def __init__(self, hypothesis: Hypothesis, mode: FloatArray, layout: Layout) -> None:
@@ -309,7 +309,14 @@ class _Fit:
         slope = np.asarray(_slope(self._hypothesis, data, self._z))
         if not self._has_flow:
             return slope
-        return np.concatenate([slope, steps.sum(axis=0) / self._layout.data.interval.sum()])
+        interval = self._layout.data.interval
+        mean = steps.sum(axis=0) / interval.sum()
+        if not self._hypothesis.model.needs_positions:
+            return np.concatenate([slope, mean])
+        moved = replace(self._layout.data, dx=steps)
+        regressors = np.column_stack([np.ones(len(steps)), moved.origin - moved.centre])
+        found, *_ = np.linalg.lstsq(regressors * interval[:, None], steps)
+        return np.concatenate([slope, found.ravel()])
 
 
 @eqx.filter_jit

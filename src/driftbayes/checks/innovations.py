@@ -4,7 +4,7 @@ Both directions are exact, and each undoes the other. Regular runs take the Durb
 filters; long or irregular ones, and positions with errors, take the Kalman filter.
 """
 
-__all__ = ["Engine", "Layout", "Whitener", "coloured", "plain_part"]
+__all__ = ["Engine", "Layout", "Whitener", "carried", "coloured", "drift", "plain_part"]
 
 from typing import Any
 
@@ -161,6 +161,41 @@ def _whitened(
     return found, variance[: engine.n_runs, : engine.n_steps]
 
 
+def drift(layout: Layout, dx: FloatArray, flow: FloatArray) -> FloatArray:
+    """What a mean flow adds to steps (..., run, step, dim), zero where a run has ended.
+
+    Args:
+        layout: Shape of the data.
+        dx: The steps, which tell where each of them begins.
+        flow: U, or (U_1, A_11, A_12, ..., U_2, A_21, ...) of a flow that is linear in space.
+    """
+    n_dim = layout.n_dim
+    table = flow.reshape(n_dim, -1)
+    steady = layout.interval[..., None] * table[:, 0]
+    if table.shape[1] == 1 or layout.data.start is None:
+        return steady
+    # From the first position of each run, counted from the centre of the data.
+    start = (layout.data.start - layout.data.centre)[:, None]
+    begin = start + np.cumsum(dx, axis=-2) - dx
+    return np.asarray(steady + layout.interval[..., None] * (begin @ table[:, 1:].T))
+
+
+def carried(layout: Layout, dx: FloatArray, flow: FloatArray) -> FloatArray:
+    """Steps (run, step, dim) of particles that a mean flow carries; subtracting `drift` undoes it.
+
+    What the flow adds to a step depends on the steps before it.
+    """
+    table = flow.reshape(layout.n_dim, -1)
+    if table.shape[1] == 1 or layout.data.start is None:
+        return dx + drift(layout, dx, flow)
+    here, whole = layout.data.start - layout.data.centre, np.zeros_like(dx)
+    for step in range(layout.n_steps):
+        velocity = table[:, 0] + here @ table[:, 1:].T
+        whole[:, step] = dx[:, step] + layout.interval[:, step, None] * velocity
+        here = here + whole[:, step] * layout.valid[:, step, None]
+    return whole
+
+
 class Whitener:
     """Innovations of data sets of one layout, under one model with its parameters.
 
@@ -172,7 +207,7 @@ class Whitener:
         hypothesis: Model family and prior.
         theta: Its parameters.
         layout: Shape of the data.
-        flow: Mean flow, if the model has one.
+        flow: Mean flow, if the model has one, as `drift` takes it.
     """
 
     def __init__(
@@ -185,7 +220,7 @@ class Whitener:
         model: Any = hypothesis.at(jnp.asarray(theta))
         self._layout = layout
         self._engine = Engine.of(hypothesis.model, layout)
-        self._drift = None if flow is None else layout.interval[..., None] * flow
+        self._flow = flow
         self._inverse_root: FloatArray | None = None
         if model.kind == "channels":
             shaped = model.base if hasattr(model, "flow") else model
@@ -198,8 +233,8 @@ class Whitener:
         """Innovations (set, run, step, dim) of many data sets, zero where a run has ended."""
         valid = self._layout.valid[..., None]
         n_sets, n_dim = len(dx), self._layout.n_dim
-        if self._drift is not None:
-            dx = dx - self._drift
+        if self._flow is not None:
+            dx = dx - drift(self._layout, dx, self._flow)
         # To the filters other data sets are further axes: their covariances are the same.
         axes = np.moveaxis(dx, 0, -2).reshape(self._layout.n_runs, self._layout.n_steps, -1)
         found, fits = [], []

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from driftbayes.checks.innovations import Engine, Layout, coloured, plain_part
+from driftbayes.checks.innovations import Engine, Layout, carried, coloured, plain_part
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Batch, Hypothesis, PosteriorDraws
 from driftbayes.models import AbstractModel
@@ -87,7 +87,7 @@ class Replicator:
         if self._flows is not None:
             mean, covariance = (part[number] for part in self._flows)
             flow = rng.multivariate_normal(mean, covariance)
-            dx = dx + layout.interval[..., None] * flow
+            dx = carried(layout, dx, flow)
         return dx * layout.valid[..., None]
 
 
@@ -95,6 +95,8 @@ def mean_flows(
     hypothesis: Hypothesis, theta: FloatArray, layout: Layout
 ) -> tuple[FloatArray, FloatArray] | None:
     """Posterior means and covariances of the mean flow at each θ; None if there is none.
+
+    Of a flow that is linear in space, those of all its coefficients.
 
     From the prior the flow of a replica would be nothing like the one observed.
     """
@@ -108,7 +110,7 @@ def mean_flows(
 @eqx.filter_jit
 def _flows(
     hypothesis: Hypothesis, data: Any, theta: Float[Array, "draw parameter"]
-) -> tuple[Float[Array, "draw dim"], Float[Array, "draw dim dim"]]:
+) -> tuple[Float[Array, "draw coefficient"], Float[Array, "draw coefficient coefficient"]]:
     def one(at: Array) -> tuple[Array, Array]:
         model: Any = hypothesis.at(at)
         return model.mean_flow(data)

@@ -16,8 +16,10 @@ from driftbayes.cli import (
     compare,
     dependence,
     diagnose,
+    export,
     formats,
     info,
+    map,
     models,
     predict,
     qc,
@@ -32,7 +34,7 @@ from driftbayes.errors import DriftbayesError, DriftbayesWarning
 
 _COMMANDS = (
     *(compare, scan, check, dependence, sensitivity, predict, score),
-    *(simulate, turbulence, diagnose, info, qc, formats, models, reproduce),
+    *(map, simulate, turbulence, diagnose, export, info, qc, formats, models, reproduce),
 )
 
 

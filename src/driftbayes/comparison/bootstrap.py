@@ -24,7 +24,7 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Batch, Evidence, Hypothesis, Method, evidence_batch
 from driftbayes.likelihood import SecondMoments, second_moments
 from driftbayes.likelihood.moments import diagonal_sums, sliding_moment, window_products
-from driftbayes.sampling import Displacements, displacements, run_starts
+from driftbayes.sampling import Displacements, displacements
 from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray
 
@@ -151,7 +151,7 @@ def bootstrap(
             units = "time"
     rng = np.random.Generator(np.random.Philox(seed))
     if units == "time":
-        starts = run_starts(trajectories, tau)
+        starts = trajectories.times[data.start_row]
         labels, n_blocks, length, steps = _time_units(data, starts, found, block_steps)
         weights = _circular(rng, n_replicates, labels.max() + 1, length)
     else:

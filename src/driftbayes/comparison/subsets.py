@@ -25,6 +25,8 @@ def subset(data: Displacements, keep: np.ndarray) -> Displacements:
         row_sizes=data.row_sizes[keep],
         trajectory=data.trajectory[keep],
         position_sd=None if sd is None else sd[np.repeat(keep, data.row_sizes + 1)],
+        start=None if data.start is None else data.start[keep],
+        start_row=None if data.start_row is None else data.start_row[keep],
     )
 
 

@@ -216,6 +216,7 @@ def _assemble(
         order = np.argsort(codes, kind="stable")
         positions, times = positions[order], times[order]
         sd = None if sd is None else sd[order]
+    origin = {"time_origin": "1970-01-01T00:00:00"} if dates else {}
     with begin_with_name(path):
         return Trajectories(
             positions=positions,
@@ -225,7 +226,7 @@ def _assemble(
             position_sd=sd,
             length_unit=length_unit or "",
             time_unit="s" if dates else time_unit or "",
-            provenance=provenance.extended(stored or {}, path, reader, columns),
+            provenance={**provenance.extended(stored or {}, path, reader, columns), **origin},
         )
 
 

@@ -23,13 +23,16 @@ from driftbayes.likelihood.kalman import PaddedSteps, Transition, kalman_innovat
 from driftbayes.likelihood.moments import AnyArray, diagonal_sums, window_products
 from driftbayes.likelihood.toeplitz import durbin_levinson
 from driftbayes.sampling import Displacements
+from driftbayes.typing import FloatArray
 
 
 class ChannelMoments(eqx.Module):
-    r"""Second moments of regular displacements, axis against axis, and of the step's duration.
+    r"""Second moments of regular displacements, axis against axis, and of what carries them.
 
-    The channels are the axes of space and, last, the duration of the step, by which a mean flow is
-    multiplied. As `SecondMoments`, with one form for each pair of channels and no sum over axes.
+    The channels are the axes of space, the duration Δt of the step, by which a mean flow is
+    multiplied, and for a flow that is linear in space $(x_j - c_j)\Delta t$, with x the position at
+    which the step begins. As `SecondMoments`, with one form for each pair of channels and no sum
+    over axes.
 
     Args:
         forms: T of each group and pair of channels.
@@ -37,6 +40,7 @@ class ChannelMoments(eqx.Module):
         paired: 1 where the second filter counts, 0 where it is left out.
         predicted: How many steps are predicted from 0, 1, 2, ... earlier ones.
         tau: Sampling time.
+        centre: c, one number per axis; zero where positions are no channels.
     """
 
     forms: Float[AnyArray, "*batch group channel channel step step"]
@@ -44,16 +48,19 @@ class ChannelMoments(eqx.Module):
     paired: Float[AnyArray, "*batch group"]
     predicted: Float[AnyArray, "*batch step"]
     tau: Float[AnyArray, "*batch"]
+    centre: Float[AnyArray, "*batch dim"]
 
 
 class ChannelSteps(eqx.Module):
-    """The same for irregular times: steps with their duration as one more column.
+    """The same for irregular times: steps with the other channels as further columns.
 
     Args:
-        steps: Padded steps, the duration in the last column of `dx`.
+        steps: Padded steps, one column of `dx` per channel.
+        centre: As above.
     """
 
     steps: PaddedSteps
+    centre: Float[Array, " dim"]
 
     @property
     def tau(self) -> Float[Array, ""]:
@@ -67,12 +74,29 @@ class ChannelTerms(eqx.Module):
     Args:
         n: Number of steps.
         log_det: Log-determinant of the covariance of one axis.
-        products: R, channel by channel, the duration last.
+        products: R, channel by channel, the axes first.
+        n_dim: Number of axes.
     """
 
     n: Scalar
     log_det: Scalar
     products: Float[Array, "channel channel"]
+    n_dim: int = eqx.field(static=True)
+
+    @property
+    def axes(self) -> Float[Array, "dim dim"]:
+        """Products of the axes."""
+        return self.products[: self.n_dim, : self.n_dim]
+
+    @property
+    def seen(self) -> Float[Array, "dim regressor"]:
+        """Products of the axes with the duration and its kin."""
+        return self.products[: self.n_dim, self.n_dim :]
+
+    @property
+    def weights(self) -> Float[Array, "regressor regressor"]:
+        """Products of the duration and its kin."""
+        return self.products[self.n_dim :, self.n_dim :]
 
 
 def channel_moments_terms(
@@ -91,6 +115,7 @@ def channel_moments_terms(
         n=jnp.sum(data.predicted),
         log_det=jnp.sum(data.predicted * jnp.log(filters.variances)),
         products=0.5 * (products + products.T),
+        n_dim=data.centre.shape[-1],
     )
 
 
@@ -108,15 +133,22 @@ def channel_steps_terms(
         n=jnp.sum(steps.valid),
         log_det=jnp.sum(steps.valid * jnp.log(variance)),
         products=jnp.einsum("rs,rsa,rsb->ab", weight, innovation, innovation),
+        n_dim=len(data.centre),
     )
 
 
-def channel_moments(data: Displacements, memory: int) -> ChannelMoments:
-    """One pass over regular displacements; see `second_moments`."""
-    whole = _with_duration(data)
+def channel_moments(data: Displacements, memory: int, *, positions: bool = False) -> ChannelMoments:
+    """One pass over regular displacements; see `second_moments`.
+
+    Args:
+        data: Displacements at one tau.
+        memory: Longest window.
+        positions: Whether positions are channels too.
+    """
+    whole = _with_regressors(data, positions=positions)
     size = min(int(data.row_sizes.max()), memory)
     starts = np.concatenate([[0], np.cumsum(data.row_sizes)[:-1]])
-    n_channels = data.n_dim + 1
+    n_channels = whole.n_dim
     capped = np.minimum(data.row_sizes, size)
     groups: list[tuple[np.ndarray, int, float]] = []
     predicted = np.zeros(size)
@@ -151,13 +183,24 @@ def channel_moments(data: Displacements, memory: int) -> ChannelMoments:
         paired=np.array(paired),
         predicted=predicted,
         tau=np.array(data.tau),
+        centre=_centre(data, positions=positions),
     )
 
 
-def channel_steps(data: Displacements) -> ChannelSteps:
-    """Padded steps with their duration."""
-    return ChannelSteps(PaddedSteps.from_displacements(_with_duration(data)))
+def channel_steps(data: Displacements, *, positions: bool = False) -> ChannelSteps:
+    """Padded steps with their duration, and where they begin."""
+    return ChannelSteps(
+        PaddedSteps.from_displacements(_with_regressors(data, positions=positions)),
+        jnp.asarray(_centre(data, positions=positions)),
+    )
 
 
-def _with_duration(data: Displacements) -> Displacements:
-    return replace(data, dx=np.column_stack([data.dx, data.interval]))
+def _centre(data: Displacements, *, positions: bool) -> FloatArray:
+    return data.centre if positions else np.zeros(data.n_dim)
+
+
+def _with_regressors(data: Displacements, *, positions: bool) -> Displacements:
+    columns = [data.dx, data.interval]
+    if positions:
+        columns.append((data.origin - data.centre) * data.interval[:, None])
+    return replace(data, dx=np.column_stack(columns))

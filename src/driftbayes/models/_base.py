@@ -91,6 +91,8 @@ class AbstractModel(eqx.Module):
     kind: ClassVar[Kind] = "summed"
     # Whether all of the covariance is scaled, so that errors of known size have no place in it.
     exact_positions: ClassVar[bool] = False
+    # Whether it matters where a step begins.
+    needs_positions: ClassVar[bool] = False
 
     @abstractmethod
     def increment_autocovariance(
@@ -146,8 +148,8 @@ class AbstractModel(eqx.Module):
             return trajectory_terms(self, data, noise_variance)
         if isinstance(data, ChannelMoments | ChannelSteps):
             terms = self.channel_terms(data)
-            axes = terms.products[:-1, :-1]
-            return GaussianTerms(len(axes) * terms.n, len(axes) * terms.log_det, jnp.trace(axes))
+            n_dim = terms.n_dim
+            return GaussianTerms(n_dim * terms.n, n_dim * terms.log_det, jnp.trace(terms.axes))
         if isinstance(data, Displacements):
             return dense_terms(self.mean_square_displacement, data, noise_variance)
         if not self.has_state_space:
@@ -213,7 +215,14 @@ class AbstractModel(eqx.Module):
     @classmethod
     def needs(cls) -> Needs:
         """What the model needs of the data."""
-        return Needs(cls.name, cls.kind, cls.has_state_space, cls.memory, cls.exact_positions)
+        return Needs(
+            cls.name,
+            cls.kind,
+            cls.has_state_space,
+            cls.memory,
+            cls.exact_positions,
+            cls.needs_positions,
+        )
 
     def _autocovariance(self, data: SecondMoments | ChannelMoments) -> Float[Array, " step"]:
         return self.first_autocovariances(data.forms.shape[-1], jnp.asarray(data.tau))

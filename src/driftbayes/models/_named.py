@@ -10,8 +10,10 @@ from driftbayes.models.options import (
     mixture_of,
     with_anisotropy,
     with_blur,
+    with_linear_flow,
     with_mean_flow,
     with_noise,
+    with_rotation,
     with_scatter,
     with_student,
 )
@@ -24,15 +26,19 @@ OPTIONS: dict[str, str] = {
     "noise": "every fix has an independent error",
     "anisotropic": "a diffusivity tensor, in two or three dimensions",
     "mean": "a mean flow shared by all particles, integrated out",
+    "linear": "a mean flow linear in space, shared by all particles, integrated out",
+    "rotating": "of oscillating velocities in a plane, one sense of rotation for all particles",
     "scatter": "every trajectory has its own diffusivity (superstatistics)",
     "student": "innovations with heavy tails",
 }
-# Those that change what is summed, of which a model can have but one, save for these two.
-_DATA_OPTIONS = ("anisotropic", "mean", "scatter", "student")
+# Those that change what is summed, of which a model can have but one, save for a tensor and a flow.
+_DATA_OPTIONS = ("anisotropic", "mean", "linear", "rotating", "scatter", "student")
 _MAKERS: dict[str, Callable[[Family], Family]] = {
     "blur": with_blur,
     "noise": with_noise,
     "mean": with_mean_flow,
+    "linear": with_linear_flow,
+    "rotating": with_rotation,
     "scatter": with_scatter,
     "student": with_student,
 }
@@ -78,7 +84,7 @@ def _check(text: str, base: Family, options: list[str]) -> None:
         msg = f"option {repeated[0]!r} stands twice in {text!r}; write it once"
         raise DriftbayesError(msg)
     chosen = [option for option in _DATA_OPTIONS if option in options]
-    if len(chosen) > 1 and set(chosen) != {"anisotropic", "mean"}:
+    if len(chosen) > 1 and set(chosen) not in ({"anisotropic", "mean"}, {"anisotropic", "linear"}):
         msg = f"{chosen[0]!r} and {chosen[1]!r} cannot be combined in {text!r}; choose one"
         raise DriftbayesError(msg)
     if "anisotropic" in options and "noise" in options:
@@ -86,6 +92,9 @@ def _check(text: str, base: Family, options: list[str]) -> None:
         raise DriftbayesError(msg)
     if "student" in options and ("blur" in options or not base.has_state_space):
         msg = f"'student' needs a model with a state-space form, which {text!r} has not"
+        raise DriftbayesError(msg)
+    if "rotating" in options and ("blur" in options or base.name != "oscillating"):
+        msg = f"'rotating' is for the model 'oscillating', with noise at most, not for {text!r}"
         raise DriftbayesError(msg)
     if "scatter" in options and "noise" in options:
         msg = f"'scatter' scales all of the covariance, noise included, in {text!r}; choose one"

@@ -44,6 +44,7 @@ class Needs(NamedTuple):
         has_state_space: Whether the state-space engine can take the model.
         memory: From how many steps the next is predicted in a long run; None for many.
         exact_positions: Whether positions must be free of errors.
+        positions: Whether the model must know where steps begin.
     """
 
     model: str = "the model"
@@ -51,6 +52,7 @@ class Needs(NamedTuple):
     has_state_space: bool = True
     memory: int | None = MEMORY
     exact_positions: bool = False
+    positions: bool = False
 
 
 PLAIN = Needs()
@@ -63,11 +65,13 @@ class Preparation(NamedTuple):
         kind: How far to sum.
         engine: For which engine.
         memory: Longest window of the statistics engine.
+        positions: Whether with the positions at which steps begin.
     """
 
     kind: Kind
     engine: Engine
     memory: int
+    positions: bool = False
 
 
 def preparation(
@@ -105,6 +109,12 @@ def preparation(
             "it must not scale; leave the errors out, or choose another option"
         )
         raise DriftbayesError(msg)
+    if needs.positions and data.start is None:
+        msg = (
+            f"{needs.model} must know where steps begin, which these displacements do not tell; "
+            "make them from trajectories, or pass start= to Displacements.from_array"
+        )
+        raise DriftbayesError(msg)
     longest = int(data.row_sizes.max())
     # Noise or long memory: what the steps before the window would add is not negligible.
     memory = LONG_MEMORY if needs.memory is None else needs.memory
@@ -113,7 +123,7 @@ def preparation(
     elif engine == "auto":
         too_long = longest > memory > MEMORY and needs.has_state_space
         engine = "kalman" if too_long else "moments"
-    return Preparation(kind, engine, min(longest, memory))
+    return Preparation(kind, engine, min(longest, memory), needs.positions)
 
 
 def prepare(
@@ -129,14 +139,16 @@ def prepare(
             'jax.config.update("jax_enable_x64", True) first, or set JAX_ENABLE_X64=1'
         )
         raise DriftbayesError(msg)
-    kind, chosen, memory = preparation(data, needs, engine)
+    kind, chosen, memory, positions = preparation(data, needs, engine)
     if isinstance(data, ReducedDisplacements):
         return data.second_moments()
     if chosen == "dense":
         return data
     by_moments = chosen == "moments"
     if kind == "channels":
-        return channel_moments(data, memory) if by_moments else channel_steps(data)
+        if by_moments:
+            return channel_moments(data, memory, positions=positions)
+        return channel_steps(data, positions=positions)
     if kind == "trajectories":
         return trajectory_pieces(data, memory=memory if by_moments else None)
     return second_moments(data, memory) if by_moments else PaddedSteps.from_displacements(data)

@@ -84,7 +84,7 @@ def with_anisotropy(model: type[AbstractModel], n_dim: int) -> type[AbstractMode
                 msg = f"{self.name} needs displacements by axis; prepare them for it"
                 raise DriftbayesError(msg)
             terms = self.channel_terms(data)
-            return flow_terms(terms, self.inverse_shape(len(terms.products) - 1), 0.0)
+            return flow_terms(terms, self.inverse_shape(terms.n_dim), jnp.zeros(1))
 
         def inverse_shape(self, n_dim: int) -> Float[Array, "dim dim"]:
             if n_dim != len(basis[0]):

@@ -1,12 +1,13 @@
 """A mean flow that all particles share, integrated out."""
 
-__all__ = ["flow_terms", "with_mean_flow"]
+__all__ = ["flow_posterior", "flow_terms", "with_mean_flow"]
 
 from functools import cache
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
@@ -18,31 +19,51 @@ from driftbayes.models.options._base import AbstractOption
 
 
 def flow_terms(
-    terms: ChannelTerms, inverse: Float[Array, "dim dim"], flow_variance: ScalarLike
+    terms: ChannelTerms, inverse: Float[Array, "dim dim"], spreads: Float[Array, " regressor"]
 ) -> GaussianTerms:
-    r"""Gaussian terms with a mean flow $U \sim N(0, V)$ per axis integrated out.
+    r"""Gaussian terms with a flow integrated out that is linear in unknown coefficients.
 
-    With $C^{-1}$ the inverse of the axes' covariance, G the whitened square of the durations and q
-    their whitened product with the displacements,
+    $$\Delta x_i = \sum_p B_{ip} r_p + \Delta X_i, \qquad B_{ip} \sim N(0, s_p^2)$$
 
-    $$\ln\det \to \ln\det + \ln\det(1 + V G C^{-1}), \qquad
-      Q \to Q - V q^T C^{-1} (1 + V G C^{-1})^{-1} C^{-1} q$$
+    With $C^{-1}$ the inverse of the axes' covariance, G the whitened products of the regressors, q
+    their whitened products with the displacements, $K = C^{-1} \otimes G$ and D the diagonal matrix
+    of the spreads s,
+
+    $$\ln\det \to \ln\det + \ln\det(1 + D K D), \qquad
+      Q \to Q - b^T (1 + D K D)^{-1} b, \quad b = D \operatorname{vec}(C^{-1} q)$$
 
     Args:
         terms: Cross-products of whitened channels.
         inverse: $C^{-1}$, of unit determinant.
-        flow_variance: V.
+        spreads: s, zero for a regressor that is left out.
     """
-    n_dim = len(inverse)
-    axes, q, g = terms.products[:-1, :-1], terms.products[:-1, -1], terms.products[-1, -1]
-    seen = inverse @ q
-    posterior = jnp.eye(n_dim) + flow_variance * g * inverse
-    gain = flow_variance * seen @ jnp.linalg.solve(posterior, seen)
+    factor, _, seen = _scaled(terms, inverse, spreads)
+    white = solve_triangular(factor, seen, lower=True)
     return GaussianTerms(
-        n=n_dim * terms.n,
-        log_det=n_dim * terms.log_det + jnp.linalg.slogdet(posterior)[1],
-        quadratic=jnp.trace(inverse @ axes) - gain,
+        n=terms.n_dim * terms.n,
+        log_det=terms.n_dim * terms.log_det + 2 * jnp.sum(jnp.log(jnp.diag(factor))),
+        quadratic=jnp.trace(inverse @ terms.axes) - white @ white,
     )
+
+
+def flow_posterior(
+    terms: ChannelTerms, inverse: Float[Array, "dim dim"], spreads: Float[Array, " regressor"]
+) -> tuple[Float[Array, " coefficient"], Float[Array, "coefficient coefficient"]]:
+    """Posterior mean and covariance of B, axis after axis; the arguments are `flow_terms`'s."""
+    factor, scale, seen = _scaled(terms, inverse, spreads)
+    covariance = scale[:, None] * cho_solve((factor, True), jnp.diag(scale))
+    return scale * cho_solve((factor, True), seen), 0.5 * (covariance + covariance.T)
+
+
+def _scaled(
+    terms: ChannelTerms, inverse: Array, spreads: Array
+) -> tuple[Float[Array, "row row"], Float[Array, " row"], Float[Array, " row"]]:
+    """Cholesky factor of 1 + DKD, D, and b."""
+    scale = jnp.tile(spreads, terms.n_dim)
+    seen = scale * (inverse @ terms.seen[:, : len(spreads)]).reshape(-1)
+    weights = terms.weights[: len(spreads), : len(spreads)]
+    inner = scale[:, None] * jnp.kron(inverse, weights) * scale[None, :]
+    return jnp.linalg.cholesky(jnp.eye(len(scale)) + inner), scale, seen
 
 
 @cache
@@ -82,18 +103,17 @@ def with_mean_flow(model: type[AbstractModel]) -> type[AbstractModel]:
                 msg = f"{self.name} needs displacements by axis; prepare them for it"
                 raise DriftbayesError(msg)
             terms = self.channel_terms(data)
-            inverse = self.base.inverse_shape(len(terms.products) - 1)
-            return flow_terms(terms, inverse, self.flow**2)
+            return flow_terms(terms, self.base.inverse_shape(terms.n_dim), self._spreads())
 
         def mean_flow(
             self, data: ChannelMoments | ChannelSteps
         ) -> tuple[Float[Array, " dim"], Float[Array, "dim dim"]]:
             """Posterior mean and covariance of the flow, given the other parameters."""
-            products = self.channel_terms(data).products
-            inverse = self.base.inverse_shape(len(products) - 1)
-            precision = jnp.eye(len(inverse)) / self.flow**2 + products[-1, -1] * inverse
-            covariance = jnp.linalg.inv(precision)
-            return covariance @ inverse @ products[:-1, -1], covariance
+            terms = self.channel_terms(data)
+            return flow_posterior(terms, self.base.inverse_shape(terms.n_dim), self._spreads())
+
+        def _spreads(self) -> Float[Array, " regressor"]:
+            return jnp.asarray(self.flow)[None]
 
         def derived(self, data: Data) -> dict[str, Scalar]:
             """The components of the flow, and their standard deviations."""

@@ -1,0 +1,56 @@
+"""The numbers of a scan as Parcels, OpenDrift or any other simulator takes them."""
+
+__all__ = ["add_parser", "run"]
+
+import argparse
+from pathlib import Path
+
+from driftbayes.cli import _console
+
+# Known here so that --help need not import them; a test compares them.
+SIMULATORS = ("parcels", "parcels3", "opendrift", "json")
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the parser."""
+    parser = subparsers.add_parser("export", help=__doc__, description=__doc__, allow_abbrev=False)
+    parser.add_argument("scan", type=Path, help="result of `driftbayes scan -o FILE.nc`")
+    parser.add_argument(
+        "--for",
+        dest="simulator",
+        choices=SIMULATORS,
+        required=True,
+        help="parcels is version 4, parcels3 version 3",
+    )
+    parser.add_argument("--model", help="to use (default: the most probable consistent one)")
+    parser.add_argument(
+        "--tau", type=float, help="time scale of the simulation, in the unit of the scan"
+    )
+    parser.add_argument("--length-unit", help="of the scan, if it does not say")
+    parser.add_argument("--time-unit", help="of the scan, if it does not say")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="(default: stdout)")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, choose, print."""
+    from driftbayes.io import atomic_path, read_scan
+    from driftbayes.simulators import export, recommend
+
+    recommendation = recommend(
+        read_scan(args.scan),
+        model=args.model,
+        tau=args.tau,
+        length_unit=args.length_unit,
+        time_unit=args.time_unit,
+    )
+    text = export(recommendation, args.simulator)
+    for note in recommendation.notes:
+        _console.note(note)
+    if args.output is None:
+        print(text, end="")
+        return 0
+    with atomic_path(args.output) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    _console.note(f"wrote {args.output}")
+    return 0

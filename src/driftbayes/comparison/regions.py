@@ -1,0 +1,268 @@
+"""Maps: the comparison in every cell of a grid, at every sampling time, and in every season."""
+
+__all__ = ["SEASONS", "map_regions"]
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from driftbayes._version import __version__
+from driftbayes.comparison.bayes import Comparison
+from driftbayes.comparison.scan import scan_displacements
+from driftbayes.errors import DriftbayesError, Status
+from driftbayes.inference import Hypothesis, Method
+from driftbayes.models import MODELS, model_named
+from driftbayes.sampling import Displacements, displacements, snap_taus
+from driftbayes.trajectories import Trajectories
+from driftbayes.typing import FloatArray, IntArray
+
+Progress = Callable[[str, int, int], None]
+
+# By the month, January first.
+SEASONS = ("DJF", "MAM", "JJA", "SON")
+_SEASON_OF_MONTH = np.array([0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 0])
+# More cells than this are a slip of the unit.
+_MOST_CELLS = 200_000
+
+
+def map_regions(
+    trajectories: Trajectories,
+    hypotheses: Sequence[Hypothesis],
+    *,
+    cell: float,
+    taus: Iterable[float],
+    n_tau: int = 10,
+    seasons: bool = False,
+    min_windows: int = 20,
+    method: Method = "auto",
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> xr.Dataset:
+    """Compare hypotheses in every cell of a grid.
+
+    Trajectories are cut into windows of `n_tau` steps, all of them; a window belongs to the cell
+    and the season in which it starts. Cells are of longitude and latitude in degrees where the
+    trajectories were laid on a plane from these, of x and y otherwise.
+
+    Args:
+        trajectories: Where the particles were.
+        hypotheses: Model families with their priors, the same everywhere.
+        cell: Side of a cell, in degrees or in the unit of positions.
+        taus: Sampling times, snapped to multiples of the recording interval.
+        n_tau: Steps of a window.
+        seasons: Whether to keep the four seasons apart; times must have a known origin.
+        min_windows: Cells with fewer windows are left empty.
+        method: Of the evidence.
+        seed: Of a method that samples.
+        progress: Called with a stage, how many are done, and of how many.
+    """
+    if not (np.isfinite(cell) and cell > 0):
+        msg = f"the side of a cell must be positive, got {cell}"
+        raise DriftbayesError(msg)
+    if min_windows < 1:
+        msg = f"min_windows must be 1 or more, got {min_windows}"
+        raise DriftbayesError(msg)
+    if trajectories.n_dim != 2:
+        msg = f"a map needs two dimensions, got {trajectories.n_dim}"
+        raise DriftbayesError(msg)
+    place = trajectories.positions if trajectories.lonlat is None else trajectories.lonlat
+    is_lonlat = trajectories.lonlat is not None
+    edges = _edges(place, cell, is_lonlat=is_lonlat)
+    labels = list(SEASONS) if seasons else ["all"]
+    season = _season(trajectories) if seasons else np.zeros(len(place), dtype=np.int64)
+    actual = snap_taus(trajectories, taus)
+    found: dict[tuple[int, int, int, int], Comparison] = {}
+    counts = np.zeros((2, len(actual), len(labels), len(edges[1]) - 1, len(edges[0]) - 1))
+    for i, tau in enumerate(actual):
+        data = displacements(trajectories, float(tau), n_tau=n_tau, windows="all")
+        rows = np.asarray(data.start_row)
+        column = _number(place[rows, 0], edges[0], turn=360.0 if is_lonlat else None)
+        row = _number(place[rows, 1], edges[1])
+        keys, parts = _parts(data, np.stack([season[rows], row, column], axis=-1))
+        for key, part in zip(keys, parts, strict=True):
+            counts[(0, i, *key)] = len(part.row_sizes)
+            counts[(1, i, *key)] = part.n_particles
+        kept = [n for n, part in enumerate(parts) if len(part.row_sizes) >= min_windows]
+        if kept:
+            result = scan_displacements(
+                [parts[n] for n in kept], hypotheses, method=method, seed=seed
+            )
+            for n, comparison in zip(kept, result.comparisons, strict=True):
+                found[(i, *keys[n])] = comparison
+        if progress is not None:
+            progress("maps", i + 1, len(actual))
+    if not found:
+        msg = (
+            f"no cell holds {min_windows} windows of {n_tau} steps, the fullest has "
+            f"{int(counts[0].max())}; use larger cells, fewer steps or a smaller --min-windows"
+        )
+        raise DriftbayesError(msg)
+    dataset = _dataset(found, counts, hypotheses, trajectories)
+    dataset = dataset.assign_coords(
+        tau=("tau", actual, {"long_name": "sampling time", "time_unit": trajectories.time_unit}),
+        season=("season", labels, {"long_name": "season in which a window starts"}),
+        **_axes(edges, trajectories, is_lonlat=is_lonlat),
+    )
+    options = {"cell": cell, "n_tau": n_tau, "min_windows": min_windows, "seed": seed}
+    return dataset.assign_attrs(
+        Conventions="CF-1.11",
+        driftbayes_version=__version__,
+        convention="Var(dx_i) = 2 kappa tau per axis; ln is natural",
+        method=method,
+        length_unit=trajectories.length_unit,
+        time_unit=trajectories.time_unit,
+        data_fingerprint=trajectories.fingerprint,
+        provenance=json.dumps(dict(trajectories.provenance), default=str),
+        priors=json.dumps({h.name: h.describe() for h in hypotheses}),
+        options=json.dumps(options),
+    )
+
+
+def _edges(place: FloatArray, cell: float, *, is_lonlat: bool) -> tuple[FloatArray, FloatArray]:
+    """Edges of the cells along x and y, at multiples of the side."""
+    low, high = np.nanmin(place, axis=0), np.nanmax(place, axis=0)
+    if is_lonlat and high[0] - low[0] > 360 - cell:
+        # All around the earth, or over the dateline: one turn, from -180.
+        low[0], high[0] = -180.0, 180.0 - 1e-9 * cell
+    first = np.floor(low / cell)
+    number = (np.floor(high / cell) - first + 1).astype(np.int64)
+    if number.prod() > _MOST_CELLS:
+        msg = (
+            f"cells of side {cell:g} would be {number.prod():,}, more than {_MOST_CELLS:,}; "
+            "use larger ones, and check their unit"
+        )
+        raise DriftbayesError(msg)
+    x, y = (
+        (start + np.arange(count + 1)) * cell for start, count in zip(first, number, strict=True)
+    )
+    return x, y
+
+
+def _number(values: FloatArray, edges: FloatArray, turn: float | None = None) -> IntArray:
+    """Number of the cell that each value lies in; longitudes come round after a turn."""
+    if turn is not None:
+        values = (values - edges[0]) % turn + edges[0]
+    found = np.searchsorted(edges, values, side="right") - 1
+    return np.asarray(np.clip(found, 0, len(edges) - 2))
+
+
+def _season(trajectories: Trajectories) -> IntArray:
+    """Number of the season of each observation."""
+    origin = trajectories.provenance.get("time_origin")
+    if origin is None or trajectories.time_unit != "s":
+        msg = (
+            "the seasons need times with a known origin in seconds, as dates have; "
+            f"these are in {trajectories.time_unit or 'an unknown unit'} since "
+            f"{origin or 'an unknown date'}"
+        )
+        raise DriftbayesError(msg)
+    seconds = np.datetime64(str(origin), "s") + trajectories.times.astype("timedelta64[s]")
+    month = seconds.astype("datetime64[M]").astype(np.int64) % 12
+    return np.asarray(_SEASON_OF_MONTH[month])
+
+
+def _parts(
+    data: Displacements, cells: IntArray
+) -> tuple[list[tuple[int, int, int]], list[Displacements]]:
+    """The windows of each cell that has any, and which cell it is."""
+    unique, inverse = np.unique(cells, axis=0, return_inverse=True)
+    order = np.argsort(inverse.ravel(), kind="stable")
+    ends = np.cumsum(np.bincount(inverse.ravel()))
+    n_steps = data.n_steps
+    steps = (order[:, None] * n_steps + np.arange(n_steps)).ravel()
+    dx, interval = data.dx[steps], data.interval[steps]
+    sd = data.position_sd
+    if sd is not None:
+        sd = sd.reshape(-1, n_steps + 1)[order]
+    keys, parts = [], []
+    for number, end in enumerate(ends):
+        runs = slice(ends[number - 1] if number else 0, end)
+        inside = slice(runs.start * n_steps, end * n_steps)
+        if not np.any(dx[inside]):
+            # Nothing moved here: no diffusivity can be inferred.
+            continue
+        keys.append(tuple(int(i) for i in unique[number]))
+        parts.append(
+            replace(
+                data,
+                dx=dx[inside],
+                interval=interval[inside],
+                row_sizes=data.row_sizes[order[runs]],
+                trajectory=data.trajectory[order[runs]],
+                position_sd=None if sd is None else sd[runs].ravel(),
+                start=None if data.start is None else data.start[order[runs]],
+                start_row=None if data.start_row is None else data.start_row[order[runs]],
+            )
+        )
+    return keys, parts  # type: ignore[return-value]
+
+
+def _dataset(
+    found: dict[tuple[int, int, int, int], Comparison],
+    counts: np.ndarray,
+    hypotheses: Sequence[Hypothesis],
+    trajectories: Trajectories,
+) -> xr.Dataset:
+    dims = ("tau", "season", "y", "x")
+    shape = counts.shape[1:]
+    variables: dict[str, Any] = {
+        "n_windows": (dims, counts[0].astype(np.int32), {"long_name": "windows that start here"}),
+        "n_particles": (dims, counts[1].astype(np.int32), {"long_name": "particles among them"}),
+    }
+
+    def grid(value: Callable[[Comparison], float]) -> FloatArray:
+        out = np.full(shape, np.nan)
+        for place, comparison in found.items():
+            out[place] = value(comparison)
+        return out
+
+    for hypothesis in hypotheses:
+        model = hypothesis.name
+        about = model_named(model, MODELS, trajectories.n_dim).parameters
+        plain = model.replace("+", "_").replace("*", "_")
+        for name in hypothesis.names:
+            unit = about[name].unit(trajectories.length_unit, trajectories.time_unit)
+            for what, long_name in (("mean", "posterior mean"), ("sd", "posterior sd")):
+                values = grid(
+                    lambda c, m=model, n=name, w=what: getattr(  # type: ignore[misc]
+                        c.evidences[m], f"posterior_{w}"
+                    )[n]
+                )
+                suffix = "" if what == "mean" else "_sd"
+                text = {"long_name": f"{long_name} of {name}, {model}", "units": unit}
+                variables[f"{plain}_{name}{suffix}"] = dims, values, text
+        ok = grid(lambda c, m=model: float(c.evidences[m].status is Status.OK))  # type: ignore[misc]
+        variables[f"{plain}_ok"] = dims, ok, {"long_name": f"evidence of {model} converged"}
+        chance = grid(lambda c, m=model: c.probabilities[m])  # type: ignore[misc]
+        text = {"long_name": f"probability of {model}", "units": "1"}
+        variables[f"{plain}_probability"] = dims, chance, text
+    for pair in next(iter(found.values())).log_bayes_factors:
+        plain = pair.replace(":", "_over_").replace("+", "_").replace("*", "_")
+        values = grid(lambda c, p=pair: c.log_bayes_factors[p])  # type: ignore[misc]
+        text = {"long_name": f"ln K, {pair.replace(':', ' over ')}", "units": "1"}
+        variables[f"log_k_{plain}"] = dims, values, text
+    return xr.Dataset(variables)
+
+
+def _axes(
+    edges: tuple[FloatArray, FloatArray], trajectories: Trajectories, *, is_lonlat: bool
+) -> dict[str, Any]:
+    middle = [0.5 * (e[1:] + e[:-1]) for e in edges]
+    bounds = [np.stack([e[:-1], e[1:]], axis=-1) for e in edges]
+    x: dict[str, str] = {"axis": "X", "bounds": "x_bounds"}
+    y: dict[str, str] = {"axis": "Y", "bounds": "y_bounds"}
+    if is_lonlat:
+        x |= {"standard_name": "longitude", "units": "degrees_east"}
+        y |= {"standard_name": "latitude", "units": "degrees_north"}
+    elif trajectories.length_unit:
+        x["units"] = y["units"] = trajectories.length_unit
+    return {
+        "x": ("x", middle[0], x),
+        "y": ("y", middle[1], y),
+        "x_bounds": (("x", "bound"), bounds[0]),
+        "y_bounds": (("y", "bound"), bounds[1]),
+    }

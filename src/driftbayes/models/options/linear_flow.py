@@ -1,0 +1,148 @@
+"""A mean flow that is linear in space, shared by all particles, integrated out."""
+
+__all__ = ["with_linear_flow"]
+
+from functools import cache
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.jax_typing import Key, Scalar, ScalarLike
+from driftbayes.likelihood import ChannelMoments, ChannelSteps, GaussianTerms
+from driftbayes.models._base import AbstractModel, Parameter, as_parameter
+from driftbayes.models._prepare import Data, Kind
+from driftbayes.models.options._base import AbstractOption
+from driftbayes.models.options.mean_flow import flow_posterior, flow_terms
+from driftbayes.typing import FloatArray
+
+
+@cache
+def with_linear_flow(model: type[AbstractModel]) -> type[AbstractModel]:
+    r"""The model carried by a flow with a constant gradient: strain, rotation, divergence.
+
+    $$\Delta x_n = \left[ U + A\,(x_n - c) \right] \Delta t_n + \Delta X_n, \qquad
+      U_i \sim N(0, V^2), \quad A_{ij} \sim N(0, G^2)$$
+
+    $x_n$ is the observed position at which the step begins, c the mean of all of these, ΔX the
+    step of the other model. U and A are integrated out analytically; equal priors of all $A_{ij}$
+    single out no direction of space. The density is that of the steps, given where runs begin.
+
+    What is approximate: the flow is taken where the step begins (Euler's scheme), which is right
+    for $|A| \Delta t \ll 1$. For a step so taken the density is exact, with memory and measurement
+    errors too: what $x_n$ adds to a step follows from the steps before it, so that the
+    determinant of the map from $\Delta X$ to $\Delta x$ is one. Of a particle with memory the flow
+    carries the position and leaves the velocity relative to it alone; of a fix with an error the
+    flow is taken at the fix, not at the particle. The centre c is taken from the data: the prior
+    says that velocities there are of size V.
+
+    Args:
+        model: The class of models.
+    """
+
+    class Strained(AbstractOption):
+        flow: ScalarLike
+        gradient: ScalarLike
+
+        name: ClassVar[str] = f"{model.name}+linear"
+        summary: ClassVar[str] = f"{model.summary}, carried by a flow linear in space"
+        parameters: ClassVar[dict[str, Parameter]] = {
+            **model.parameters,
+            "flow": Parameter("V", "prior standard deviation of each component of the flow", 1, -1),
+            "gradient": Parameter(
+                "G", "prior standard deviation of each component of the flow's gradient", 0, -1
+            ),
+        }
+        scale_parameter: ClassVar[str] = model.scale_parameter
+        limit: ClassVar[str] = f"{model.name}+mean, as gradient → 0"
+        has_state_space: ClassVar[bool] = model.has_state_space
+        memory: ClassVar[int | None] = model.memory
+        kind: ClassVar[Kind] = "channels"
+        exact_positions: ClassVar[bool] = model.exact_positions
+        needs_positions: ClassVar[bool] = True
+
+        def __init__(self, *, flow: ScalarLike, gradient: ScalarLike, **others: Any) -> None:
+            self.base = model(**others)
+            self.flow = as_parameter(flow)
+            self.gradient = as_parameter(gradient)
+
+        def terms(self, data: Data, noise_variance: ScalarLike = 0.0) -> GaussianTerms:
+            if not isinstance(data, ChannelMoments | ChannelSteps):
+                msg = f"{self.name} needs displacements by axis; prepare them for it"
+                raise DriftbayesError(msg)
+            terms = self.channel_terms(data)
+            inverse = self.base.inverse_shape(terms.n_dim)
+            return flow_terms(terms, inverse, self._spreads(terms.n_dim))
+
+        def mean_flow(
+            self, data: ChannelMoments | ChannelSteps
+        ) -> tuple[Float[Array, " coefficient"], Float[Array, "coefficient coefficient"]]:
+            """Posterior mean and covariance of (U_1, A_11, A_12, ..., U_2, A_21, ...)."""
+            terms = self.channel_terms(data)
+            inverse = self.base.inverse_shape(terms.n_dim)
+            return flow_posterior(terms, inverse, self._spreads(terms.n_dim))
+
+        def derived(self, data: Data) -> dict[str, Scalar]:
+            """The flow at the centre, its gradients with standard deviations, and the centre."""
+            if not isinstance(data, ChannelMoments | ChannelSteps):
+                return self.base.derived(data)
+            mean, covariance = self.mean_flow(data)
+            centre = jnp.asarray(data.centre)
+            found = _gradients(len(centre))
+            values = {name: jnp.vdot(row, mean) for name, row in found.items()}
+            errors = {f"{name}_sd": jnp.sqrt(row @ covariance @ row) for name, row in found.items()}
+            own = {f"centre_{i + 1}": centre[i] for i in range(len(centre))}
+            return {**self.base.derived(data), **values, **errors, **own}
+
+        def changed(
+            self, key: Key, positions: Float[Array, "particle position dim"], tau: ScalarLike
+        ) -> Float[Array, "particle position dim"]:
+            n_dim = positions.shape[-1]
+            key_flow, key_gradient = jax.random.split(key)
+            flow = self.flow * jax.random.normal(key_flow, (n_dim,))
+            gradient = self.gradient * jax.random.normal(key_gradient, (n_dim, n_dim))
+            return _carried(positions, flow, gradient, as_parameter(tau))
+
+        def _spreads(self, n_dim: int) -> Float[Array, " regressor"]:
+            gradient = jnp.full(n_dim, self.gradient)
+            return jnp.concatenate([jnp.asarray(self.flow)[None], gradient])
+
+    return Strained
+
+
+def _gradients(n_dim: int) -> dict[str, FloatArray]:
+    """What is said of a flow, each a linear function of (U_1, A_11, A_12, ..., U_2, A_21, ...)."""
+    units = np.eye(n_dim * (1 + n_dim)).reshape(n_dim, 1 + n_dim, -1)
+    u, a = units[:, 0], units[:, 1:]
+    found = {f"flow_{i + 1}": u[i] for i in range(n_dim)}
+    found["divergence"] = np.einsum("iic->c", a)
+    if n_dim == 2:
+        found["vorticity"] = a[1, 0] - a[0, 1]
+        found["strain_normal"] = a[0, 0] - a[1, 1]
+        found["strain_shear"] = a[0, 1] + a[1, 0]
+    if n_dim == 3:
+        found |= {f"gradient_{i + 1}{j + 1}": a[i, j] for i in range(3) for j in range(3)}
+    return found
+
+
+# Compiled once per shape: left to itself, JAX compiles a loop anew at every call.
+@eqx.filter_jit
+def _carried(
+    positions: Float[Array, "particle position dim"],
+    flow: Float[Array, " dim"],
+    gradient: Float[Array, "dim dim"],
+    tau: Scalar,
+) -> Float[Array, "particle position dim"]:
+    """Positions whose steps are those given and, each from where it begins, those of the flow."""
+
+    def step(x: Array, dx: Array) -> tuple[Array, Array]:
+        x = x + dx + tau * (flow[None, :] + x @ gradient.T)
+        return x, x
+
+    first = positions[:, 0]
+    _, found = jax.lax.scan(step, first, jnp.moveaxis(jnp.diff(positions, axis=1), 1, 0))
+    return jnp.concatenate([first[:, None], jnp.moveaxis(found, 0, 1)], axis=1)

@@ -1,0 +1,77 @@
+"""One variable of a map, as cells of colour."""
+
+__all__ = ["plot_map"]
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.plots.style import journal_axes, journal_style
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+
+
+def plot_map(
+    dataset: "xr.Dataset",
+    variable: str,
+    ax: "Axes | None" = None,
+    *,
+    tau: int = 0,
+    season: int = 0,
+) -> "Axes":
+    """A map; ln K around zero in two colours, what is positive on a logarithmic scale.
+
+    Args:
+        dataset: A map.
+        variable: One of its variables.
+        ax: Where to draw.
+        tau: Number of the sampling time.
+        season: Number of the season.
+    """
+    from matplotlib.colors import LogNorm, Normalize, SymLogNorm
+
+    if variable not in dataset:
+        known = ", ".join(str(name) for name in dataset.data_vars)
+        msg = f"the map has no variable {variable!r}; it has {known}"
+        raise DriftbayesError(msg)
+    chosen = dataset[variable].isel(tau=tau, season=season)
+    values = np.asarray(chosen.values, dtype=np.float64)
+    there = values[np.isfinite(values)]
+    norm: Normalize
+    if variable.startswith("log_k"):
+        most = max(float(np.abs(there).max(initial=1.0)), 1.0)
+        norm, colours = SymLogNorm(1.0, vmin=-most, vmax=most), "PuOr"
+    elif variable.endswith(("probability", "_ok")):
+        norm, colours = Normalize(0, 1), "viridis"
+    elif there.size and there.min() > 0 and there.max() > 3 * there.min():
+        norm, colours = LogNorm(there.min(), there.max()), "viridis"
+    else:
+        norm, colours = Normalize(), "viridis"
+    with journal_style():
+        ax = journal_axes(ax)
+        x, y = (
+            np.append(dataset[f"{a}_bounds"].values[:, 0], dataset[f"{a}_bounds"].values[-1, 1])
+            for a in ("x", "y")
+        )
+        mesh = ax.pcolormesh(x, y, np.ma.masked_invalid(values), norm=norm, cmap=colours)
+        unit = chosen.attrs.get("units", "1")
+        label = chosen.attrs.get("long_name", variable) + ("" if unit == "1" else f" ({unit})")
+        figure = ax.get_figure()
+        if figure is not None:
+            figure.colorbar(mesh, ax=ax, label=label)
+        is_lonlat = dataset["x"].attrs.get("standard_name") == "longitude"
+        unit = dataset["x"].attrs.get("units", "")
+        ends = f" ({unit})" if unit and not is_lonlat else ""
+        ax.set_xlabel("longitude" if is_lonlat else f"x{ends}")
+        ax.set_ylabel("latitude" if is_lonlat else f"y{ends}")
+        if is_lonlat:
+            ax.set_aspect(1 / np.cos(np.radians(np.clip(np.mean(y), -80, 80))))
+        else:
+            ax.set_aspect("equal")
+        time = f"τ = {float(dataset['tau'].values[tau]):g} {dataset.attrs.get('time_unit', '')}"
+        name = str(dataset["season"].values[season])
+        ax.set_title(time.strip() + ("" if name == "all" else f", {name}"))
+    return ax

@@ -1,0 +1,31 @@
+"""Numbers for simulators: what a scan found, as Parcels or OpenDrift takes it."""
+
+__all__ = ["SIMULATORS", "Recommendation", "export", "recommend"]
+
+from collections.abc import Callable
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.simulators.opendrift import opendrift_text
+from driftbayes.simulators.parcels import parcels3_text, parcels_text
+from driftbayes.simulators.plain import json_text
+from driftbayes.simulators.recommend import Recommendation, recommend
+
+SIMULATORS: dict[str, Callable[[Recommendation], str]] = {
+    "parcels": parcels_text,
+    "parcels3": parcels3_text,
+    "opendrift": opendrift_text,
+    "json": json_text,
+}
+
+
+def export(recommendation: Recommendation, simulator: str) -> str:
+    """The recommendation as text for a simulator.
+
+    Args:
+        recommendation: The numbers.
+        simulator: A name of `SIMULATORS`.
+    """
+    if simulator not in SIMULATORS:
+        msg = f"unknown simulator {simulator!r}; known are {', '.join(SIMULATORS)}"
+        raise DriftbayesError(msg)
+    return SIMULATORS[simulator](recommendation)

@@ -1,0 +1,150 @@
+r"""Parcels: a constant diffusivity, or a kernel for velocities with memory.
+
+The kernel draws the velocity and the displacement at the end of a step from their exact joint
+distribution given the velocity at its beginning, so that the step may be of any length:
+
+$$U' = U e^{-x} + \sigma\sqrt{1 - e^{-2x}}\,\xi, \qquad x = \gamma\,\Delta t, \quad
+  \sigma^2 = \gamma k,$$
+$$\mathrm{E}[\Delta X] = U \frac{1 - e^{-x}}{\gamma}, \qquad
+  \mathrm{Cov}(\Delta X, U') = \frac{\sigma^2}{\gamma} (1 - e^{-x})^2, \qquad
+  \mathrm{Var}(\Delta X) = \frac{\sigma^2}{\gamma^2} (2x - 3 + 4 e^{-x} - e^{-2x}).$$
+"""
+
+__all__ = ["parcels3_text", "parcels_text"]
+
+from driftbayes.simulators.header import header
+from driftbayes.simulators.recommend import Recommendation
+
+_BROWNIAN = """
+# Add it to your fieldset, and the kernel DiffusionUniformKh of Parcels to your kernels.
+fieldset.add_constant_field("Kh_zonal", {kappa:.6g}{mesh})  # m2/s
+fieldset.add_constant_field("Kh_meridional", {kappa:.6g}{mesh})
+"""
+
+_LANGEVIN = '''
+import numpy as np
+from parcels import Particle, Variable
+
+GAMMA = {gamma:.6g}  # 1/s, one over the velocity time
+K = {k:.6g}  # m2/s, long-time diffusivity per axis
+SIGMA = np.sqrt(GAMMA * K)  # m/s, of each component of the velocity
+
+LangevinParticle = Particle.add_variable(
+    [Variable("u_eddy", initial=0.0), Variable("v_eddy", initial=0.0)]
+)
+
+
+def start_velocities(n_particles, seed=None):
+    """Velocities for ParticleSet(..., pclass=LangevinParticle, **start_velocities(n))."""
+    rng = np.random.default_rng(seed)
+    return {{name: rng.normal(0.0, SIGMA, n_particles) for name in ("u_eddy", "v_eddy")}}
+
+
+def LangevinVelocity(particles, fieldset):
+    """Add it after your advection kernel, and a context on your fieldset:
+
+    fieldset.add_context("langevin_deg2m", 1.0)  # flat mesh: positions are metres
+    fieldset.add_context("langevin_deg2m", 1852 * 60)  # spherical mesh: degrees
+    """
+    x = GAMMA * np.fabs(particles.dt)
+    decay = np.exp(-x)
+    spread = SIGMA * np.sqrt(-np.expm1(-2 * x))
+    together = SIGMA**2 / GAMMA * (1 - decay) ** 2 / spread
+    total = (SIGMA / GAMMA) ** 2 * (2 * x - 3 + 4 * decay - decay**2)
+    alone = np.sqrt(np.maximum(total - together**2, 0.0))
+    degree = fieldset.langevin_deg2m
+    # On a sphere, a metre along a parallel is more degrees the nearer the pole.
+    parallel = np.where(degree > 1, np.cos(np.radians(particles.y)), 1.0)
+    shape = np.shape(particles.dt)
+    first_u, first_v = np.random.normal(0, 1, shape), np.random.normal(0, 1, shape)
+    second_u, second_v = np.random.normal(0, 1, shape), np.random.normal(0, 1, shape)
+    step_u = particles.u_eddy * (1 - decay) / GAMMA + together * first_u + alone * second_u
+    step_v = particles.v_eddy * (1 - decay) / GAMMA + together * first_v + alone * second_v
+    particles.dx += step_u / degree / parallel
+    particles.dy += step_v / degree
+    particles.u_eddy = particles.u_eddy * decay + spread * first_u
+    particles.v_eddy = particles.v_eddy * decay + spread * first_v
+'''
+
+_LANGEVIN_3 = '''
+import math
+
+import numpy as np
+import parcels
+from parcels import ParcelsRandom, Variable
+
+GAMMA = {gamma:.6g}  # 1/s, one over the velocity time
+K = {k:.6g}  # m2/s, long-time diffusivity per axis
+SIGMA = math.sqrt(GAMMA * K)  # m/s, of each component of the velocity
+
+LangevinParticle = parcels.JITParticle.add_variables(
+    [Variable("u_eddy", dtype=np.float32), Variable("v_eddy", dtype=np.float32)]
+)
+
+
+def start_velocities(n_particles, seed=None):
+    """Velocities for ParticleSet(..., pclass=LangevinParticle, **start_velocities(n))."""
+    rng = np.random.default_rng(seed)
+    return {{name: rng.normal(0.0, SIGMA, n_particles) for name in ("u_eddy", "v_eddy")}}
+
+
+def prepare(fieldset, spherical):
+    """Constants that the kernel needs; call it once."""
+    fieldset.add_constant("langevin_gamma", GAMMA)
+    fieldset.add_constant("langevin_sigma", SIGMA)
+    fieldset.add_constant("langevin_deg2m", 1852 * 60.0 if spherical else 1.0)
+    fieldset.add_constant("langevin_curved", 1.0 if spherical else 0.0)
+
+
+def LangevinVelocity(particle, fieldset, time):
+    """Add it after your advection kernel."""
+    x = fieldset.langevin_gamma * math.fabs(particle.dt)
+    decay = math.exp(-x)
+    spread = fieldset.langevin_sigma * math.sqrt(1 - decay * decay)
+    together = (
+        fieldset.langevin_sigma**2 / fieldset.langevin_gamma * (1 - decay) * (1 - decay) / spread
+    )
+    total = (fieldset.langevin_sigma / fieldset.langevin_gamma) ** 2 * (
+        2 * x - 3 + 4 * decay - decay * decay
+    )
+    alone = math.sqrt(math.fabs(total - together * together))
+    parallel = 1.0
+    if fieldset.langevin_curved > 0.5:
+        parallel = math.cos(particle.lat * math.pi / 180)
+    first_u = ParcelsRandom.normalvariate(0, 1)
+    second_u = ParcelsRandom.normalvariate(0, 1)
+    first_v = ParcelsRandom.normalvariate(0, 1)
+    second_v = ParcelsRandom.normalvariate(0, 1)
+    step_u = particle.u_eddy * (1 - decay) / fieldset.langevin_gamma + together * first_u
+    step_v = particle.v_eddy * (1 - decay) / fieldset.langevin_gamma + together * first_v
+    particle_dlon += (step_u + alone * second_u) / fieldset.langevin_deg2m / parallel  # noqa: F821
+    particle_dlat += (step_v + alone * second_v) / fieldset.langevin_deg2m  # noqa: F821
+    particle.u_eddy = particle.u_eddy * decay + spread * first_u
+    particle.v_eddy = particle.v_eddy * decay + spread * first_v
+'''
+
+
+def parcels_text(recommendation: Recommendation) -> str:
+    """Lines for Parcels 4: fields for a diffusivity, or a kernel with memory."""
+    return _text(recommendation, _LANGEVIN, "")
+
+
+def parcels3_text(recommendation: Recommendation) -> str:
+    """Lines for Parcels 3, likewise."""
+    return _text(recommendation, _LANGEVIN_3, ', mesh="flat"')
+
+
+def _text(recommendation: Recommendation, langevin: str, mesh: str) -> str:
+    text = header(recommendation)
+    diffusivity = recommendation.diffusivity
+    if recommendation.is_langevin:
+        gamma = recommendation.parameters["gamma"]
+        return text + langevin.format(gamma=gamma.value, k=diffusivity.value)
+    if recommendation.model.partition("+")[0] != "brownian":
+        text += (
+            f"# note: only the long-time diffusivity of {recommendation.model} is exported, and "
+            "not its memory\n"
+        )
+    if mesh:
+        text += '# note: on a spherical mesh write mesh="spherical" below\n'
+    return text + _BROWNIAN.format(kappa=diffusivity.value, mesh=mesh)
