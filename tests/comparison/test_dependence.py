@@ -160,6 +160,16 @@ def test_of_many_particles_some_are_looked_at():
     assert_allclose(some.n_effective, every.n_effective, rtol=0.15)
 
 
+def test_one_particle_or_none_at_the_same_time_is_no_matter():
+    assert dependence(tracks(steps(1, 20)), 1.0).n_effective == 1
+    apart = Trajectories.from_arrays(
+        steps(2, 2), times=[np.array([0.0, 1.0]), np.array([50.0, 51.0])]
+    )
+    # No step fits between two fixes.
+    found = dependence(apart, 7.0)
+    assert (found.n_effective, found.is_serious) == (2, False)
+
+
 def test_a_sampling_time_longer_than_the_record_is_refused():
     with pytest.raises(DriftbayesError, match="longer than the record"):
         dependence(tracks(steps(2, 5)), 7.0)

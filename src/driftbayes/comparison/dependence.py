@@ -49,6 +49,8 @@ from driftbayes.typing import FloatArray, IntArray
 
 # Particles and fixes that a quick look is made of; its cost does not grow beyond them.
 _QUICK_PARTICLES, _QUICK_FIXES = 100, 60_000
+# A thorough one takes no more memory than some hundred megabytes.
+_MOST_FIXES = 4_000_000
 # A dependence is told if it stands out of the noise by so many standard errors.
 _SIGMAS = 4.0
 # Particles are in one cluster if their correlation exceeds this, and the noise by far.
@@ -187,7 +189,7 @@ def dependence(
     mean = float(np.sum(pairs * rho)) / total if total else 0.0
     mean_noise = float(np.sum(pairs * noise)) / total if total else 1.0
     # How many others are there at the same time as one particle, scaled up to all of them.
-    others = total / float(np.sum(np.diagonal(common)))
+    others = total / max(float(np.sum(np.diagonal(common))), 1.0)
     others *= (trajectories.n_trajectories - 1) / max(n_used - 1, 1)
     spread = np.sqrt(2.0) * mean_noise / np.sqrt(max(n_pairs, 1.0)) * total / max(weight, 1e-9)
     return Dependence(
@@ -229,6 +231,7 @@ def aligned(
     if n_steps < 1:
         msg = f"tau = {tau:g} is longer than the record of {end - start:g}; use a smaller tau"
         raise DriftbayesError(msg)
+    max_steps = min(max_steps, max(_MOST_FIXES // len(chosen), 1))
     if n_steps > max_steps:
         middle = (np.median(trajectories.times) - start) / tau
         start += tau * int(np.clip(middle - max_steps // 2, 0, n_steps - max_steps))
