@@ -91,6 +91,15 @@ def test_planted_spikes_are_found_exactly(seed, places, size):
     assert_array_equal(mended.positions, expected)
 
 
+def test_a_few_fast_particles_among_slow_ones_are_no_spikes():
+    tracks = clean(40, gamma_tau=100.0)
+    factor = np.where(tracks.trajectory_index < 4, 100.0, 1.0)[:, None]
+    mixed = replace(tracks, positions=tracks.positions * factor)
+    assert quality.inspect(mixed).is_clean
+    bad = planted(mixed, [350, 1050], [1e4, 0.0])
+    assert_array_equal(quality.inspect(bad)["spikes"].rows, mask(tracks, [350, 1050]))
+
+
 def test_two_spikes_around_a_good_fix_leave_it():
     tracks = clean()
     bad = planted(tracks, [50, 52, 54], [500.0, 0.0])

@@ -20,7 +20,6 @@ from driftbayes.quality.amounts import in_units_of
 from driftbayes.quality.finding import AbstractCheck, Finding, successive, with_unit
 from driftbayes.sphere import on_plane
 from driftbayes.trajectories import Trajectories
-from driftbayes.typing import FloatArray
 
 # Of Gaussian steps a leg of eight medians is 5.4 standard deviations in 1D and 9.4 in 2D, and a
 # spike takes two of them.
@@ -97,17 +96,23 @@ def _worst(
     same = np.diff(owner) == 0
     length = np.linalg.norm(np.diff(x, axis=0), axis=1)
     took = np.where(same, np.diff(trajectories.times[rows]), 1.0)
-    if limit is None:
-        fast = np.ones(len(length), dtype=bool)
-        for measure in (length / took, length / np.sqrt(took)):
-            fast &= measure > multiple * _usual(measure, owner[1:], same, trajectories)
-    else:
-        fast = length / took > limit
-    fast &= same
-    inner = fast[:-1] & fast[1:]
+    measures = [length / took] if limit is not None else [length / took, length / np.sqrt(took)]
+    fast = same.copy()
+    for measure in measures:
+        moving = same & (measure > 0)
+        usual = float(np.median(measure[moving])) if moving.any() else 0.0
+        fast &= measure > (multiple * usual if limit is None else limit)
     chord = np.linalg.norm(x[2:] - x[:-2], axis=1)
-    inner &= chord < np.minimum(length[:-1], length[1:])
+    inner = fast[:-1] & fast[1:] & (chord < np.minimum(length[:-1], length[1:]))
     candidates = np.concatenate([[False], inner, [False]])
+    if limit is None:
+        # The medians of trajectories only where they matter: sorting them all takes time.
+        for number in np.unique(owner[candidates]).tolist():
+            low, high = np.searchsorted(owner, [number, number + 1])
+            for measure in measures:
+                own = measure[low : high - 1]
+                large = own > multiple * np.median(own[own > 0])
+                candidates[low + 1 : high - 1] &= large[:-1] & large[1:]
     if not candidates.any():
         return candidates
     # How far from the median of the fixes around it: of 0, 9, 0, 9, 0 the nines are wrong.
@@ -118,19 +123,3 @@ def _worst(
         far[i] = np.linalg.norm(x[i] - np.median(x[near], axis=0))
     before, after = np.append(0.0, far[:-1]), np.append(far[1:], 0.0)
     return candidates & (far >= before) & (far > after)
-
-
-def _usual(
-    measure: FloatArray, owner: np.ndarray, same: np.ndarray, trajectories: Trajectories
-) -> FloatArray:
-    """For each leg the median of its trajectory or of all, the larger; legs of no length aside."""
-    moving = same & (measure > 0)
-    if not moving.any():
-        return np.zeros(len(measure))
-    usual = np.full(trajectories.n_trajectories, np.median(measure[moving]))
-    order = np.lexsort((measure[moving], owner[moving]))
-    values, who = measure[moving][order], owner[moving][order]
-    which, first, count = np.unique(who, return_index=True, return_counts=True)
-    own = (values[first + (count - 1) // 2] + values[first + count // 2]) / 2
-    usual[which] = np.maximum(usual[which], own)
-    return np.asarray(usual[owner])
