@@ -1,6 +1,6 @@
 """Units of length and time: their names in files, and what they are in metres and seconds."""
 
-__all__ = ["length_factor", "parse_quantity", "time_factor"]
+__all__ = ["length_factor", "parse_quantity", "readable_time", "time_factor"]
 
 import re
 
@@ -63,6 +63,15 @@ def parse_quantity(text: str, option: str) -> tuple[float, str]:
         msg = f"{option} must be a positive number and its unit, for example 0.16um, got {text!r}"
         raise DriftbayesError(msg)
     return value, match[2]
+
+
+def readable_time(value: float, unit: str) -> str:
+    """A time in words, seconds as hours or days where there are many."""
+    if unit == "s":
+        for size, name in ((86400.0, "d"), (3600.0, "h")):
+            if value >= 2 * size:
+                return f"{value / size:.4g} {name}"
+    return f"{value:.4g} {unit}".rstrip()
 
 
 def _factor(

@@ -8,6 +8,7 @@ import numpy as np
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.plots.style import journal_axes, journal_style
+from driftbayes.units import readable_time
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -58,7 +59,8 @@ def plot_map(
         )
         mesh = ax.pcolormesh(x, y, np.ma.masked_invalid(values), norm=norm, cmap=colours)
         unit = chosen.attrs.get("units", "1")
-        label = chosen.attrs.get("long_name", variable) + ("" if unit == "1" else f" ({unit})")
+        label = str(chosen.attrs.get("long_name", variable)).replace(", ", "\n")
+        label += "" if unit == "1" else f" ({unit})"
         figure = ax.get_figure()
         if figure is not None:
             figure.colorbar(mesh, ax=ax, label=label)
@@ -71,7 +73,12 @@ def plot_map(
             ax.set_aspect(1 / np.cos(np.radians(np.clip(np.mean(y), -80, 80))))
         else:
             ax.set_aspect("equal")
-        time = f"τ = {float(dataset['tau'].values[tau]):g} {dataset.attrs.get('time_unit', '')}"
+        # No more of the plane than there is to see.
+        rows, columns = (np.flatnonzero(np.isfinite(values).any(axis=a)) for a in (1, 0))
+        if len(rows):
+            ax.set_xlim(x[columns[0]], x[columns[-1] + 1])
+            ax.set_ylim(y[rows[0]], y[rows[-1] + 1])
+        time = readable_time(float(dataset["tau"].values[tau]), dataset.attrs.get("time_unit", ""))
         name = str(dataset["season"].values[season])
-        ax.set_title(time.strip() + ("" if name == "all" else f", {name}"))
+        ax.set_title(f"τ = {time}" + ("" if name == "all" else f", {name}"))
     return ax

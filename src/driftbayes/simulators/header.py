@@ -5,6 +5,7 @@ __all__ = ["header"]
 import math
 
 from driftbayes.simulators.recommend import CONVENTION, Recommendation
+from driftbayes.units import readable_time
 
 
 def header(recommendation: Recommendation) -> str:
@@ -18,13 +19,11 @@ def header(recommendation: Recommendation) -> str:
             text += f", {e.low:.4g} to {e.high:.4g} over the range of validity"
         lines.append(text)
     lines.append(f"convention: {CONVENTION}")
+    low, high, here = (readable_time(t, "s") for t in (one.tau_min, one.tau_max, one.tau))
     if math.isnan(one.tau_min):
-        lines.append(f"taken at a sampling time of {_time(one.tau)}, and at no other")
+        lines.append(f"taken at a sampling time of {here}, and at no other")
     else:
-        lines.append(
-            f"holds at sampling times from {_time(one.tau_min)} to {_time(one.tau_max)}; "
-            f"taken at {_time(one.tau)}"
-        )
+        lines.append(f"holds at sampling times from {low} to {high}; taken at {here}")
     lines.append(f"probability of the model there, among those compared: {one.probability:.4g}")
     lines += [f"note: {note}" for note in one.notes]
     lines.append(
@@ -32,10 +31,3 @@ def header(recommendation: Recommendation) -> str:
         f"fingerprint {one.origin.get('data_fingerprint', 'unknown')}"
     )
     return "".join(f"# {line}\n" for line in lines)
-
-
-def _time(seconds: float) -> str:
-    for size, unit in ((86400.0, "d"), (3600.0, "h")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.4g} {unit}"
-    return f"{seconds:.4g} s"

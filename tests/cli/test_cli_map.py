@@ -1,0 +1,87 @@
+"""`driftbayes map` and `driftbayes export`: what a person gets."""
+
+import numpy as np
+import pytest
+
+from driftbayes import Trajectories
+from driftbayes.io import read_dataset, write_trajectories
+
+DEGREE = 111_000.0
+
+
+@pytest.fixture(scope="module")
+def drifters_csv(tmp_path_factory):
+    """Brownian drifters of 500 m²/s near the equator, hourly for two days, with dates."""
+    rng = np.random.default_rng(0)
+    steps = rng.normal(0, np.sqrt(2 * 500 * 3600), (40, 48, 2))
+    start = rng.uniform(0, 10, (40, 1, 2))
+    lonlat = np.concatenate([start, start + np.cumsum(steps, axis=1) / DEGREE], axis=1)
+    path = tmp_path_factory.mktemp("map") / "drifters.csv"
+    with path.open("w") as stream:
+        stream.write("id,time,lon,lat\n")
+        for i, track in enumerate(lonlat):
+            for n, (lon, lat) in enumerate(track):
+                stamp = np.datetime64("2020-06-29T00:00:00") + np.timedelta64(n, "h")
+                stream.write(f"{i},{stamp}Z,{lon:.12f},{lat:.12f}\n")
+    return path
+
+
+def test_a_map_is_written_drawn_and_told(ask, drifters_csv, tmp_path):
+    answer = ask(
+        *("map", drifters_csv, "--cell", "5deg", "--tau", "3600", "--n-tau", "8", "--seasons"),
+        *("--min-windows", "10", "--models", "brownian", "--u-rms", "0.5", "--timescale", "3600"),
+        *("-o", tmp_path / "map.nc", "--figure", tmp_path / "map.png"),
+    )
+    assert answer.code == 0
+    found = read_dataset(tmp_path / "map.nc", kind="map")
+    assert list(found["season"].values) == ["DJF", "MAM", "JJA", "SON"]
+    kappa = found["brownian_kappa"].sel(season="JJA").values
+    error = found["brownian_kappa_sd"].sel(season="JJA").values
+    there = np.isfinite(kappa)
+    assert there.sum() >= 4
+    assert (np.abs(kappa - 500)[there] < 5 * error[there]).all()
+    assert found["n_windows"].sum() == 40 * 6
+    assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
+    assert "brownian_kappa " in answer.out
+    assert "m²/s" in answer.out
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        ("50km", "cells are of longitude and latitude; write 5deg"),
+        ("five", "--cell must be a positive number and its unit"),
+        ("-5deg", "--cell must be a positive number and its unit"),
+    ],
+)
+def test_a_cell_of_the_wrong_unit_is_refused(ask, drifters_csv, tmp_path, cell, message):
+    answer = ask("map", drifters_csv, f"--cell={cell}", "--tau", "3600", "-o", tmp_path / "map.nc")
+    assert answer.code == 2
+    assert message in answer.err
+    assert not (tmp_path / "map.nc").exists()
+
+
+def test_a_plane_has_no_degrees(ask, tmp_path):
+    x = np.cumsum(np.ones((3, 20, 2)), axis=1)
+    write_trajectories(Trajectories.from_arrays(x, dt=1.0), tmp_path / "a.csv")
+    answer = ask("map", tmp_path / "a.csv", "--cell", "5deg", "--tau", "1", "-o", tmp_path / "m.nc")
+    assert answer.code == 2
+    assert "positions are on a plane; give a length" in answer.err
+
+
+def test_a_scan_goes_to_a_simulator(ask, drifters_csv, tmp_path):
+    scanned = ask(
+        *("scan", drifters_csv, "--taus", "3600,7200,10800,14400", "--models", "brownian"),
+        *("--u-rms", "0.5", "--timescale", "3600", "-o", tmp_path / "scan.nc"),
+    )
+    assert scanned.code == 0
+    answer = ask("export", tmp_path / "scan.nc", "--for", "json")
+    kappa = answer.json["parameters"]["kappa"]
+    assert abs(kappa["value"] - 500) < 5 * kappa["sd"]
+    assert answer.json["tau_max_s"] == 14400
+    written = ask("export", tmp_path / "scan.nc", "--for", "parcels", "-o", tmp_path / "kernel.py")
+    assert written.out == ""
+    assert 'add_constant_field("Kh_zonal"' in (tmp_path / "kernel.py").read_text()
+    refused = ask("export", drifters_csv, "--for", "json")
+    assert refused.code == 2
+    assert "results are NetCDF files" in refused.err
