@@ -11,7 +11,7 @@ ROOT = Path(driftbayes.__file__).parent
 FLOORS = [
     {"errors", "typing", "jax_typing", "units", "_version"},
     {"storage"},
-    {"trajectories", "sampling", "sphere"},
+    {"trajectories", "sampling", "sphere", "quality"},
     {"likelihood"},
     {"models"},
     {"priors"},

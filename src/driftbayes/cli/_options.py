@@ -10,6 +10,7 @@ __all__ = [
     "model_prior",
     "parse_taus",
     "read",
+    "read_unchecked",
     "setup",
 ]
 
@@ -82,6 +83,12 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         metavar="SD",
         help="standard deviation of the measurement error of every position",
     )
+    group.add_argument(
+        "--qc",
+        metavar="CHECK[=LIMIT],...",
+        help="mend what checks find, for example spikes=3m/s,stuck=6h,drogued,min-points=20, or "
+        "default; otherwise findings are told and nothing is changed, see `driftbayes qc`",
+    )
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
@@ -149,7 +156,23 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def read(args: argparse.Namespace) -> "Trajectories":
-    """The trajectories that the reading options ask for."""
+    """The trajectories that the reading options ask for, mended if --qc says so."""
+    from driftbayes import quality
+    from driftbayes.cli import _console
+
+    trajectories = read_unchecked(args)
+    if args.qc is None:
+        for note in quality.inspect(trajectories).notes:
+            _console.note(f"note: {note}")
+        return trajectories
+    mended = quality.apply(trajectories, args.qc)
+    for done in quality.applied(mended):
+        _console.note(f"qc: {done}")
+    return mended
+
+
+def read_unchecked(args: argparse.Namespace) -> "Trajectories":
+    """The trajectories as they are in the file."""
     from dataclasses import replace
 
     import numpy as np

@@ -7,6 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 from driftbayes.cli import _console, _options
+from driftbayes.cli.dependence import tell
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
@@ -62,8 +63,13 @@ def run(args: argparse.Namespace) -> int:
         prior_probabilities=prior_probabilities,
         sensitivity=several and (setup.from_data or args.sensitivity),
     )
+    together = tell(trajectories, [(result, data)], setup.hypotheses)
     if args.json:
-        _console.print_json({**result.to_json(), "priors_from_data": setup.from_data})
+        quality = {k: v for k, v in trajectories.provenance.items() if k == "quality"}
+        found = {**result.to_json(), "priors_from_data": setup.from_data, **quality}
+        if together is not None:
+            found["dependence"] = together
+        _console.print_json(found)
     else:
         print_comparison(result)
     return 0

@@ -15,6 +15,7 @@ from driftbayes.cli import (
     check,
     compare,
     convert,
+    dependence,
     diagnose,
     export,
     formats,
@@ -22,6 +23,7 @@ from driftbayes.cli import (
     map,
     models,
     predict,
+    qc,
     report,
     reproduce,
     scan,
@@ -33,9 +35,9 @@ from driftbayes.cli import (
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
 
 _COMMANDS = (
-    *(compare, scan, check, sensitivity, predict, score),
+    *(compare, scan, check, dependence, sensitivity, predict, score),
     *(map, simulate, turbulence, diagnose, export, report),
-    *(info, convert, formats, models, reproduce),
+    *(info, qc, convert, formats, models, reproduce),
 )
 
 

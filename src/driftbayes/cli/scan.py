@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from driftbayes.cli import _console, _options
+from driftbayes.cli.dependence import tell
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
     prepare_jax()
     from driftbayes.comparison import scan
     from driftbayes.io import write_scan
+    from driftbayes.sampling import displacements
 
     setup = _options.setup(args, trajectories)
     _console.note(setup.note)
@@ -79,6 +81,11 @@ def run(args: argparse.Namespace) -> int:
     if result.skipped:
         last = list(result.skipped.items())[-1]
         _console.note(f"{len(result.skipped)} values of tau were left out: {last[1]}")
+    some = {0, len(result.comparisons) // 2, len(result.comparisons) - 1}
+    chosen = [result.comparisons[i] for i in sorted(some)]
+    cut = {"n_tau": args.n_tau, "windows": args.windows, "gaps": args.gaps}
+    pairs = [(c, displacements(trajectories, c.tau, **cut)) for c in chosen]
+    tell(trajectories, pairs, setup.hypotheses)
     if args.output is not None:
         write_scan(result.to_dataset(), args.output)
         _console.note(f"wrote {args.output}")

@@ -7,7 +7,9 @@ from driftbayes.comparison.bayes import (
     model_probabilities,
     strength,
 )
+from driftbayes.comparison.bootstrap import Bootstrap, bootstrap, thinned_log_bayes_factor
 from driftbayes.comparison.consistency import ConsistentRange, consistent_range
+from driftbayes.comparison.dependence import Dependence, dependence
 from driftbayes.comparison.forecast import ParticleForecast, ensemble, predict_particles
 from driftbayes.comparison.hypotheses import Setup, make_hypotheses
 from driftbayes.comparison.predict import Prediction, predict
@@ -16,16 +18,20 @@ from driftbayes.comparison.scan import Scan, scan, scan_displacements
 from driftbayes.comparison.scores import TrajectoryScores, held_out, leave_one_out, prequential
 
 __all__ = [
+    "Bootstrap",
     "Comparison",
     "ConsistentRange",
+    "Dependence",
     "ParticleForecast",
     "Prediction",
     "PriorSensitivity",
     "Scan",
     "Setup",
     "TrajectoryScores",
+    "bootstrap",
     "compare",
     "consistent_range",
+    "dependence",
     "ensemble",
     "held_out",
     "leave_one_out",
@@ -39,4 +45,5 @@ __all__ = [
     "scan",
     "scan_displacements",
     "strength",
+    "thinned_log_bayes_factor",
 ]

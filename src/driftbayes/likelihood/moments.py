@@ -6,6 +6,7 @@ __all__ = [
     "diagonal_sums",
     "moments_terms",
     "second_moments",
+    "sliding_moment",
     "stack_moments",
     "window_products",
 ]
@@ -113,7 +114,7 @@ def second_moments(data: Displacements, memory: int = MEMORY) -> SecondMoments:
     if long.any():
         form = np.zeros((size, size))
         for start, n_steps in zip(starts[long], data.row_sizes[long], strict=True):
-            form += _sliding_moment(data.dx[start + 1 : start + n_steps], size)
+            form += sliding_moment(data.dx[start + 1 : start + n_steps], size)
         forms.append(form[::-1, ::-1])
         orders.append(size - 1)
         paired.append(0.0)
@@ -172,7 +173,7 @@ def window_products(dx: FloatArray, starts: np.ndarray, length: int) -> FloatArr
     return total
 
 
-def _sliding_moment(dx: FloatArray, size: int) -> FloatArray:
+def sliding_moment(dx: FloatArray, size: int) -> FloatArray:
     """Sum of x xᵀ over all windows of `size` successive steps of one run, and over axes.
 
     The first row by `size` scalar products; the others follow along the diagonals, since

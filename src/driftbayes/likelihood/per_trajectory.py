@@ -29,9 +29,9 @@ from driftbayes.likelihood.kalman import PaddedSteps, kalman_innovations, kalman
 from driftbayes.likelihood.moments import (
     MEMORY,
     SecondMoments,
-    _sliding_moment,
     diagonal_sums,
     moments_terms,
+    sliding_moment,
 )
 from driftbayes.likelihood.terms import GaussianTerms
 from driftbayes.sampling import Displacements
@@ -225,7 +225,7 @@ def _block_moments(
         forms, predicted = np.zeros((len(long), size, size)), np.zeros((len(long), size))
         for i, run in enumerate(long):
             steps = data.dx[starts[run] + 1 : starts[run] + row_sizes[run]]
-            forms[i] = _sliding_moment(steps, size)[::-1, ::-1]
+            forms[i] = sliding_moment(steps, size)[::-1, ::-1]
         predicted[:, -1] = (row_sizes[long] - size) * data.n_dim
         groups.append((owners[long], forms, predicted, size - 1, 0.0))
     piece_owners = np.concatenate([group[0] for group in groups])

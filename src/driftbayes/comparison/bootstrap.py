@@ -1,0 +1,337 @@
+r"""How far ln K would move with other particles, or at other times: the bootstrap.
+
+Evidence counts particles as independent. If they are not, its own error bars are too narrow, and
+the honest spread is found by drawing again, with replacement, units that are independent:
+particles, clusters of particles that move together, or, where all move together, blocks of time
+across all particles (circular blocks, several correlation times long). Second moments add
+up over units, so that a replicate is a weighted sum of matrices and all replicates are one batch
+of evidences. The steps that a block begins with are still predicted from those before it: the
+blocks add up to the whole exactly.
+"""
+
+__all__ = ["Bootstrap", "bootstrap", "thinned_log_bayes_factor", "unit_moments"]
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import equinox as eqx
+import numpy as np
+
+from driftbayes.comparison.bayes import Comparison, check_names
+from driftbayes.comparison.dependence import Dependence, dependence
+from driftbayes.errors import DriftbayesError
+from driftbayes.inference import Batch, Evidence, Hypothesis, Method, evidence_batch
+from driftbayes.likelihood import SecondMoments, second_moments
+from driftbayes.likelihood.moments import diagonal_sums, sliding_moment, window_products
+from driftbayes.sampling import Displacements, displacements
+from driftbayes.trajectories import Trajectories
+from driftbayes.typing import FloatArray, IntArray
+
+Units = Literal["auto", "particles", "clusters", "time"]
+# Fewer units than this tell nothing of their spread.
+_FEWEST = 8
+# More are merged: the spread over groups of independent units is that over the units.
+_MOST = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Bootstrap:
+    """Replicates of ln K.
+
+    Args:
+        log_bayes_factor: ln K of the data, the second hypothesis against the first.
+        scaled: The same, scaled to the effective number of particles.
+        replicates: ln K of each replicate.
+        pair: Names of the two, "langevin:brownian".
+        units: What was drawn: "particles", "clusters" or "time".
+        n_units: How many of them there are.
+        block_steps: Length of a block of time in steps, if time was drawn.
+        dependence: How much the particles move together.
+        seed: Of the draws.
+    """
+
+    log_bayes_factor: float
+    scaled: float
+    replicates: FloatArray
+    pair: str
+    units: str
+    n_units: int
+    block_steps: int | None
+    dependence: Dependence
+    seed: int
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The central 95 % of the replicates."""
+        low, high = np.percentile(self.replicates, [2.5, 97.5])
+        return float(low), float(high)
+
+    @property
+    def same_sign(self) -> float:
+        """Share of the replicates that favour the same model as the data."""
+        return float(np.mean(np.sign(self.replicates) == np.sign(self.log_bayes_factor)))
+
+    @property
+    def sentence(self) -> str:
+        """The interval in words."""
+        low, high = self.interval
+        what = f"{self.n_units} {self.units}"
+        if self.units == "time":
+            what = f"{self.n_units} blocks of {self.block_steps} steps"
+        return (
+            f"ln K({self.pair}) = {self.log_bayes_factor:.4g}; 95 % of {len(self.replicates)} "
+            f"replicates over {what} lie in {low:.4g} … {high:.4g}, and {self.same_sign:.1%} "
+            f"keep its sign; scaled to the effective number of particles it is {self.scaled:.4g}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers and text."""
+        return {
+            "pair": self.pair,
+            "log_bayes_factor": self.log_bayes_factor,
+            "scaled_log_bayes_factor": self.scaled,
+            "interval": list(self.interval),
+            "sd": float(self.replicates.std(ddof=1)),
+            "same_sign": self.same_sign,
+            "n_replicates": len(self.replicates),
+            "units": self.units,
+            "n_units": self.n_units,
+            "block_steps": self.block_steps,
+            "seed": self.seed,
+            "sentence": self.sentence,
+        }
+
+
+def bootstrap(
+    trajectories: Trajectories,
+    hypotheses: Sequence[Hypothesis],
+    tau: float,
+    *,
+    n_replicates: int = 200,
+    units: Units = "auto",
+    block_steps: int | None = None,
+    method: Method = "auto",
+    seed: int = 0,
+) -> Bootstrap:
+    """Replicates of ln K of the second hypothesis against the first.
+
+    Args:
+        trajectories: Where the particles were.
+        hypotheses: Two, for which second moments are enough.
+        tau: Sampling time, a multiple of the recording interval.
+        n_replicates: How many.
+        units: What to draw. "auto": particles if they are independent, clusters of those
+            that move together if there are eight or more, and otherwise blocks of time.
+        block_steps: Length of a block of time in steps; by default from the correlation time.
+        method: Of the evidence.
+        seed: Of the draws.
+    """
+    check_names(hypotheses)
+    if len(hypotheses) != 2 or n_replicates < 2 or units not in get_args(Units):
+        msg = (
+            "expected two hypotheses, two or more replicates and units among "
+            f"{', '.join(get_args(Units))}, got {len(hypotheses)}, {n_replicates} and {units!r}"
+        )
+        raise DriftbayesError(msg)
+    found = dependence(trajectories, tau)
+    data = displacements(trajectories, tau)
+    if any(not isinstance(Batch.of(data, model=h.model).data, SecondMoments) for h in hypotheses):
+        msg = (
+            "the bootstrap needs exact positions at regular times and models that second moments "
+            f"are enough for, got {', '.join(h.name for h in hypotheses)}; leave --noise and "
+            "options of models out, or --bootstrap"
+        )
+        raise DriftbayesError(msg)
+    if units == "auto":
+        independent = not found.inflation - 1 > 4 * found.inflation_err
+        units = "particles" if independent else "clusters"
+        looked_at_all = found.n_sampled == found.n_particles
+        if not independent and (found.n_clusters < _FEWEST or not looked_at_all):
+            units = "time"
+    rng = np.random.Generator(np.random.Philox(seed))
+    if units == "time":
+        starts = trajectories.times[data.start_row]
+        labels, n_blocks, length, steps = _time_units(data, starts, found, block_steps)
+        weights = _circular(rng, n_replicates, labels.max() + 1, length)
+    else:
+        labels, n_blocks = _particle_units(data, found, units)
+        steps = None
+        weights = rng.multinomial(n_blocks, np.full(n_blocks, 1 / n_blocks), size=n_replicates)
+    if n_blocks < _FEWEST:
+        msg = (
+            f"only {n_blocks} units ({units}) to draw from, where {_FEWEST} are needed for a "
+            "spread; use longer records or more particles"
+        )
+        raise DriftbayesError(msg)
+    # The first is the data themselves, the second what the same statistics of fewer would be.
+    thin = found.n_effective / found.n_particles
+    fixed = np.array([[1.0], [thin]]) * np.ones(weights.shape[1])
+    drawn = np.concatenate([fixed, weights.astype(np.float64)])
+    logs = []
+    for hypothesis in hypotheses:
+        memory = np.shape(Batch.of(data, model=hypothesis.model).data.forms)[-1]  # type: ignore[union-attr]
+        own = unit_moments(data, labels, memory)
+        batch = _batch(own, drawn, data)
+        records = evidence_batch([hypothesis], batch, method=method, seed=seed)
+        logs.append(np.array([record.log_evidence for record in records]))
+    log_k = logs[1] - logs[0]
+    return Bootstrap(
+        log_bayes_factor=float(log_k[0]),
+        scaled=float(log_k[1]),
+        replicates=log_k[2:],
+        pair=f"{hypotheses[1].name}:{hypotheses[0].name}",
+        units=units,
+        n_units=n_blocks,
+        block_steps=steps,
+        dependence=found,
+        seed=seed,
+    )
+
+
+def unit_moments(data: Displacements, labels: IntArray, memory: int) -> SecondMoments:
+    """Second moments of each unit, with a leading axis; they add up to those of all.
+
+    Args:
+        data: Regular displacements.
+        labels: Unit of each step, 0, 1, ...; the first steps of a run, as many as are predicted
+            together, go with its first.
+        memory: Longest window of steps.
+    """
+    whole = second_moments(data, memory)
+    keys = list(zip(whole.orders.tolist(), whole.paired.tolist(), strict=True))
+    n_units, size = int(labels.max()) + 1, whole.forms.shape[-1]
+    forms = np.zeros((n_units, len(keys), size, size))
+    predicted = np.zeros((n_units, size))
+    starts = np.concatenate([[0], np.cumsum(data.row_sizes)[:-1]])
+    capped = np.minimum(data.row_sizes, size)
+    heads = labels[starts]
+    for length in np.unique(capped).tolist():
+        group = keys.index((length - 1, 1.0))
+        for unit in np.unique(heads[capped == length]).tolist():
+            members = starts[(capped == length) & (heads == unit)]
+            moment = np.einsum("iaja->ij", window_products(data.dx, members, length))
+            forms[unit, group, :length, :length] += diagonal_sums(moment)
+            predicted[unit, :length] += len(members) * data.n_dim
+    for start, n_steps in zip(starts.tolist(), data.row_sizes.tolist(), strict=True):
+        if n_steps <= size:
+            continue
+        group = keys.index((size - 1, 0.0))
+        later = labels[start + size : start + n_steps]
+        edges = np.flatnonzero(np.diff(later)) + 1
+        for low, high in zip([0, *edges.tolist()], [*edges.tolist(), len(later)], strict=True):
+            # All windows that end at the steps low ... high - 1 of the later ones.
+            moment = sliding_moment(data.dx[start + low + 1 : start + size + high], size)
+            forms[later[low], group] += moment[::-1, ::-1]
+            predicted[later[low], -1] += (high - low) * data.n_dim
+    return SecondMoments(
+        forms=forms,
+        orders=np.tile(whole.orders, (n_units, 1)),
+        paired=np.tile(whole.paired, (n_units, 1)),
+        predicted=predicted,
+        tau=np.full(n_units, data.tau),
+    )
+
+
+def thinned_log_bayes_factor(
+    comparison: Comparison,
+    hypotheses: Sequence[Hypothesis],
+    data: Displacements,
+    factor: float,
+    method: Method = "auto",
+) -> dict[str, float]:
+    r"""Ln K of every pair if the same statistics came from `factor` times fewer particles.
+
+    From thinned second moments where these are enough. Otherwise by Laplace's rule from the
+    comparison: log-likelihoods are divided by the factor, and the posterior of p parameters is
+    $f^{p/2}$ times wider, $\ln Z' = \ln L / f + \ln \mathrm{Occam} + (p/2) \ln f$.
+
+    Args:
+        comparison: Of the data as they are.
+        hypotheses: Of that comparison.
+        data: Displacements at one tau.
+        factor: By how much, 1 or more.
+        method: Of the evidence.
+    """
+    logs = {}
+    for hypothesis in hypotheses:
+        record = comparison.evidences[hypothesis.name]
+        batch = Batch.of(data, model=hypothesis.model)
+        if isinstance(batch.data, SecondMoments) and not batch.is_stacked:
+            scaled = eqx.tree_at(
+                lambda m: (m.forms, m.predicted),
+                batch.data,
+                (batch.data.forms / factor, batch.data.predicted / factor),
+            )
+            thin = Batch(scaled, batch.taus, batch.fingerprints)
+            logs[hypothesis.name] = evidence_batch([hypothesis], thin, method=method)[
+                0
+            ].log_evidence
+        else:
+            logs[hypothesis.name] = thinned_by_rule(record, factor)
+    names = [hypothesis.name for hypothesis in hypotheses]
+    return {
+        f"{b}:{a}": float(logs[b] - logs[a]) for i, a in enumerate(names) for b in names[i + 1 :]
+    }
+
+
+def thinned_by_rule(record: Evidence, factor: float) -> float:
+    """Ln Z of `factor` times fewer particles by Laplace's rule; see the former."""
+    wider = 0.5 * len(record.map) * float(np.log(factor))
+    return record.log_likelihood_at_map / factor + min(record.log_occam_factor + wider, 0.0)
+
+
+def _batch(own: SecondMoments, weights: FloatArray, data: Displacements) -> Batch:
+    n = len(weights)
+    moments = SecondMoments(
+        forms=np.tensordot(weights, np.asarray(own.forms), axes=1),
+        orders=np.tile(own.orders[0], (n, 1)),
+        paired=np.tile(own.paired[0], (n, 1)),
+        predicted=weights @ np.asarray(own.predicted),
+        tau=np.full(n, data.tau),
+    )
+    names = tuple(f"{data.fingerprint}*{i}" for i in range(n))
+    return Batch(moments, (data.tau,) * n, names, is_stacked=True)
+
+
+def _particle_units(data: Displacements, found: Dependence, units: str) -> tuple[IntArray, int]:
+    """Unit of each step: its particle, or the cluster of its particle."""
+    owner = data.trajectory
+    if units == "clusters":
+        cluster = np.arange(found.n_particles) + len(found.clusters)
+        cluster[found.particles] = found.clusters
+        owner = cluster[owner]
+    _, labels = np.unique(owner, return_inverse=True)
+    labels = labels % _MOST
+    return np.repeat(labels, data.row_sizes), int(labels.max()) + 1
+
+
+def _time_units(
+    data: Displacements, starts: FloatArray, found: Dependence, block_steps: int | None
+) -> tuple[IntArray, int, int, int]:
+    """Unit of each step in time, number of blocks, units and steps in a block."""
+    first = np.round((starts - starts.min()) / data.tau).astype(np.int64)
+    within = np.arange(len(data.dx)) - np.repeat(
+        np.cumsum(data.row_sizes) - data.row_sizes, data.row_sizes
+    )
+    step = np.repeat(first, data.row_sizes) + within
+    n_steps = int(step.max()) + 1
+    if block_steps is None:
+        scale = max(found.correlation_steps, 1.0)
+        # Longer than the correlation time by the cube root of how often the record holds it.
+        block_steps = int(np.ceil(scale * (n_steps / scale) ** (1 / 3)))
+    fine = max(1, -(-n_steps // _MOST))
+    length = max(1, round(block_steps / fine))
+    _, labels = np.unique(step // fine, return_inverse=True)
+    return labels, (int(labels.max()) + 1) // length, length, length * fine
+
+
+def _circular(rng: np.random.Generator, n_replicates: int, n_units: int, length: int) -> IntArray:
+    """How often each unit is drawn, in circular blocks of `length` units, `n_units` in all."""
+    n_blocks = -(-n_units // length)
+    firsts = rng.integers(0, n_units, size=(n_replicates, n_blocks))
+    drawn = (firsts[..., None] + np.arange(length)) % n_units
+    drawn = drawn.reshape(n_replicates, -1)[:, :n_units]
+    weights = np.zeros((n_replicates, n_units), dtype=np.int64)
+    np.add.at(weights, (np.arange(n_replicates)[:, None], drawn), 1)
+    return weights

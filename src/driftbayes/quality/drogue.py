@@ -1,0 +1,38 @@
+"""Drogue loss: from then on a drifter goes with the wind as well."""
+
+__all__ = ["Drogue"]
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.quality.finding import AbstractCheck, Finding
+from driftbayes.trajectories import Trajectories
+
+
+@dataclass(frozen=True)
+class Drogue(AbstractCheck):
+    """Observations from the loss of the drogue on, by the flag "drogued"."""
+
+    name: ClassVar[str] = "drogued"
+
+    def find(self, trajectories: Trajectories) -> Finding:
+        lost = np.zeros(len(trajectories.times), dtype=bool)
+        flag = trajectories.flags.get("drogued")
+        if flag is not None:
+            gone = np.cumsum(flag == 0)
+            before = np.concatenate([[0], gone])[trajectories.starts[:-1]]
+            lost = gone > np.repeat(before, trajectories.row_sizes)
+        sentence = "{who}: after the loss of the drogue"
+        if flag is None:
+            sentence = "unknown: the data have no flag 'drogued'"
+        return self._found(trajectories, lost, sentence, has_flag=flag is not None)
+
+    def mend(self, trajectories: Trajectories, finding: Finding) -> Trajectories:
+        """Trajectories end where the drogue is lost."""
+        if finding.rows.all():
+            msg = "no trajectory has a drogue at any time; nothing is left: leave out 'drogued'"
+            raise DriftbayesError(msg)
+        return trajectories.select(~finding.rows)

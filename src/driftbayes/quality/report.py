@@ -1,0 +1,232 @@
+"""Looking at trajectories, and mending them if asked to."""
+
+__all__ = ["CHECKS", "DEFAULT", "QualityReport", "applied", "apply", "inspect", "parse_checks"]
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.quality.amounts import parse_amount
+from driftbayes.quality.drogue import Drogue
+from driftbayes.quality.finding import AbstractCheck, Finding
+from driftbayes.quality.gaps import Gaps
+from driftbayes.quality.repeats import Repeats
+from driftbayes.quality.short import Short
+from driftbayes.quality.spikes import Spikes
+from driftbayes.quality.stuck import Stuck
+from driftbayes.trajectories import Trajectories
+
+# In the order in which they are applied: what is cut off need not be mended, an instrument that
+# sent one wrong position for hours is stuck and then a spike, and pieces are counted last.
+CHECKS: tuple[type[AbstractCheck], ...] = (Drogue, Stuck, Spikes, Repeats, Gaps, Short)
+# What `--qc default` applies: neither repeated positions, which may be slow steps in few digits,
+# nor gaps, which harm nobody.
+DEFAULT: tuple[AbstractCheck, ...] = (Drogue(), Stuck(), Spikes(), Short())
+# Mending one thing may lay open another: again until nothing is found.
+_ROUNDS = 50
+
+_BLANKED = "{fixes} of {tracks} made missing"
+_DONE = {
+    "drogued": "{fixes} of {tracks} cut off",
+    "stuck": _BLANKED,
+    "spikes": _BLANKED,
+    "repeated": _BLANKED,
+    "gaps": "{tracks} split, before {fixes}",
+    "min-points": "{tracks} left out, {fixes}",
+}
+
+_Checks = str | Iterable[str | AbstractCheck]
+
+
+@dataclass(frozen=True, eq=False)
+class QualityReport:
+    """What all checks found in the same trajectories.
+
+    Args:
+        findings: One per check, empty ones too.
+        n_observations: Observations looked at, missing ones not counted.
+        n_trajectories: Trajectories looked at.
+    """
+
+    findings: tuple[Finding, ...]
+    n_observations: int
+    n_trajectories: int
+
+    def __getitem__(self, name: str) -> Finding:
+        """The finding of a check, by its name."""
+        for finding in self.findings:
+            if finding.name == name:
+                return finding
+        msg = f"no check {name!r}; there are {', '.join(f.name for f in self.findings)}"
+        raise DriftbayesError(msg)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether no check found anything."""
+        return not any(finding.n_observations for finding in self.findings)
+
+    @property
+    def notes(self) -> list[str]:
+        """A line for each finding that a person should be told, with what to do."""
+        return [
+            f"{f.sentence}; look with `driftbayes qc`, or pass --qc {_advice(f)}"
+            for f in self.findings
+            if f.is_notable
+        ]
+
+    def apply(self, trajectories: Trajectories, checks: _Checks = DEFAULT) -> Trajectories:
+        """The trajectories mended by some checks, with what was done in the provenance.
+
+        Args:
+            trajectories: Where the particles were; the checks look at them anew.
+            checks: Which, as in `--qc`, or as objects.
+        """
+        return apply(trajectories, checks)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers and text."""
+        return {
+            "n_observations": self.n_observations,
+            "n_trajectories": self.n_trajectories,
+            "findings": [finding.to_json() for finding in self.findings],
+        }
+
+    def __repr__(self) -> str:
+        """The findings, or that there are none."""
+        found = [f.sentence for f in self.findings if f.n_observations]
+        return f"<QualityReport: {'; '.join(found) or 'nothing found'}>"
+
+
+def inspect(trajectories: Trajectories, checks: _Checks = ()) -> QualityReport:
+    """Look at trajectories with every check; nothing is changed.
+
+    Args:
+        trajectories: Where the particles were.
+        checks: Limits of some checks, as in `--qc`; the others have theirs by default.
+    """
+    own = {check.name: check for check in parse_checks(checks)}
+    findings = [own.get(kind.name, kind()).find(trajectories) for kind in CHECKS]
+    return QualityReport(
+        tuple(findings), int(trajectories.observed.sum()), trajectories.n_trajectories
+    )
+
+
+def apply(trajectories: Trajectories, checks: _Checks = DEFAULT) -> Trajectories:
+    """The trajectories mended by some checks; see `QualityReport.apply`."""
+    chosen = parse_checks(checks)
+    for check in chosen:
+        if isinstance(check, Drogue) and "drogued" not in trajectories.flags and _named(checks):
+            msg = "the data have no flag 'drogued', so that no loss can be seen; leave it out"
+            raise DriftbayesError(msg)
+    totals = {check.name: 0 for check in chosen}
+    touched: dict[str, set[str]] = {check.name: set() for check in chosen}
+    limits: dict[str, dict[str, Any]] = {}
+    result = trajectories
+    for _ in range(_ROUNDS):
+        changed = False
+        for check in chosen:
+            finding = check.find(result)
+            limits.setdefault(check.name, finding.limits)
+            if finding.n_observations:
+                changed = True
+                totals[check.name] += finding.n_observations
+                owners = np.unique(result.trajectory_index[finding.rows])
+                touched[check.name] |= set(result.ids[owners].astype(str).tolist())
+                result = check.mend(result, finding)
+        if not changed:
+            break
+    done = [
+        {
+            "check": name,
+            "n_observations": n,
+            "n_trajectories": len(touched[name]),
+            **limits[name],
+        }
+        for name, n in totals.items()
+    ]
+    provenance = {k: v for k, v in result.provenance.items() if k != "dropped_short"}
+    if "dropped_short" in trajectories.provenance:
+        provenance["dropped_short"] = trajectories.provenance["dropped_short"]
+    before = list(trajectories.provenance.get("quality", []))
+    return replace(result, provenance={**provenance, "quality": before + done})
+
+
+def applied(trajectories: Trajectories) -> list[str]:
+    """What checks have done to trajectories, a line each."""
+    lines = []
+    for done in trajectories.provenance.get("quality", []):
+        n, m, name = done["n_observations"], done["n_trajectories"], done["check"]
+        fixes = "1 fix" if n == 1 else f"{n} fixes"
+        tracks = "1 trajectory" if m == 1 else f"{m} trajectories"
+        lines.append(f"{name}: {_DONE[name].format(fixes=fixes, tracks=tracks)}")
+    return lines
+
+
+def parse_checks(checks: _Checks) -> tuple[AbstractCheck, ...]:
+    """Checks from `spikes=3m/s,stuck=6h:50m,drogued,min-points=20,gaps=2d,repeated` or `default`.
+
+    They come in the order in which they are applied, whatever the order they were named in.
+
+    Args:
+        checks: Text, or several, or checks already.
+    """
+    items = checks.split(",") if isinstance(checks, str) else list(checks)
+    found: dict[str, AbstractCheck] = {}
+    for item in items:
+        if isinstance(item, AbstractCheck):
+            found[item.name] = item
+            continue
+        name, _, value = item.strip().partition("=")
+        if name == "default" and not value:
+            found = {**{check.name: check for check in DEFAULT}, **found}
+        elif name:
+            found[name] = _check(name, value)
+    order = [kind.name for kind in CHECKS]
+    return tuple(sorted(found.values(), key=lambda check: order.index(check.name)))
+
+
+def _check(name: str, value: str) -> AbstractCheck:
+    if name == "spikes":
+        if value.endswith("x"):
+            return Spikes(multiple=parse_amount(value[:-1], "spikes")[0])
+        return Spikes(speed=parse_amount(value, "spikes") if value else None)
+    if name == "stuck":
+        time, _, radius = value.partition(":")
+        return Stuck(
+            parse_amount(time, "stuck") if time else None,
+            parse_amount(radius, "stuck") if radius else None,
+        )
+    if name == "gaps":
+        return Gaps(parse_amount(value, "gaps") if value else None)
+    if name == "min-points":
+        number = parse_amount(value or "2", "min-points")
+        if number[1] or number[0] != int(number[0]):
+            msg = f"min-points must be a whole number, got {value!r}"
+            raise DriftbayesError(msg)
+        return Short(int(number[0]))
+    plain: dict[str, type[AbstractCheck]] = {"drogued": Drogue, "repeated": Repeats}
+    if name not in plain:
+        known = ", ".join(["default", *(kind.name for kind in CHECKS)])
+        msg = f"there is no check {name!r}; known are {known}"
+        raise DriftbayesError(msg)
+    if value:
+        msg = f"{name} takes no value, got {value!r}"
+        raise DriftbayesError(msg)
+    return plain[name]()
+
+
+def _named(checks: _Checks) -> bool:
+    """Whether the loss of drogues was asked for by name, not with all the defaults."""
+    items: Sequence[Any] = checks.split(",") if isinstance(checks, str) else tuple(checks)
+    return items != DEFAULT and any(
+        isinstance(item, Drogue) or (isinstance(item, str) and item.strip() == "drogued")
+        for item in items
+    )
+
+
+def _advice(finding: Finding) -> str:
+    limit = finding.limits.get("min_points")
+    return finding.name if limit is None else f"{finding.name}={limit}"
