@@ -28,7 +28,7 @@ def test_people_get_the_effective_number(ask, together_csv):
 def test_json_with_replicates(ask, together_csv):
     answer = ask(
         *("dependence", together_csv, "--tau", "0.5", *PRIORS),
-        *("--bootstrap", "12", "--units", "particles", "--seed", "3", "--json"),
+        *("--bootstrap", "12", "--draw", "particles", "--seed", "3", "--json"),
     )
     assert answer.code == 0
     found = answer.json

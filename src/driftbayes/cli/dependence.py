@@ -30,7 +30,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="also draw N replicates of ln K, over particles, clusters of them or blocks of time",
     )
     parser.add_argument(
-        "--units",
+        "--draw",
         choices=("auto", "particles", "clusters", "time"),
         default="auto",
         help="what the bootstrap draws (default: auto)",
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
             setup.hypotheses,
             args.tau,
             n_replicates=args.bootstrap,
-            units=args.units,
+            units=args.draw,
             method=args.method,
             seed=args.seed,
         )
