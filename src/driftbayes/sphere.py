@@ -79,11 +79,7 @@ def on_plane(
     if frame == "transported":
         steps = _transported(steps, turns, same)
     positions = np.full(trajectories.positions.shape, np.nan)
-    total = np.concatenate([[[0.0, 0.0]], np.cumsum(steps, axis=0)])
-    firsts = np.flatnonzero(np.concatenate([[True], ~same]))
-    # From the first fix of each trajectory, not of the file: digits are not lost to the others.
-    total -= np.repeat(total[firsts], np.diff(np.append(firsts, len(rows))), axis=0)
-    positions[rows] = total
+    positions[rows] = _summed(steps, same)
     return replace(
         trajectories,
         positions=positions,
@@ -153,14 +149,22 @@ def _bearing(direction: FloatArray, up: FloatArray) -> FloatArray:
 
 def _transported(steps: FloatArray, turns: FloatArray, same: np.ndarray) -> FloatArray:
     """Steps along axes that are carried along the path: bearings less all turns before."""
-    after = np.cumsum(np.where(same, turns, 0.0))
-    before = np.concatenate([[0.0], after])
-    firsts = np.flatnonzero(np.concatenate([[True], ~same]))
-    own = np.repeat(before[firsts], np.diff(np.append(firsts, len(same) + 1)))
-    angle = (before - own)[:-1]
+    angle = _summed(turns, same)[:-1]
     cos, sin = np.cos(angle), np.sin(angle)
     x, y = steps.T
     return np.stack([x * cos - y * sin, x * sin + y * cos], axis=-1)
+
+
+def _summed(steps: FloatArray, same: np.ndarray) -> FloatArray:
+    """Sums of all steps before, from the first fix of each trajectory.
+
+    Each trajectory by itself, so that its last digits do not depend on which others are there.
+    """
+    total = np.zeros((len(steps) + 1, *steps.shape[1:]))
+    ends = np.append(np.flatnonzero(~same), len(steps))
+    for first, end in zip(np.concatenate([[0], ends[:-1] + 1]), ends, strict=True):
+        np.cumsum(steps[first:end], axis=0, out=total[first + 1 : end + 1])
+    return total
 
 
 def _dot(a: FloatArray, b: FloatArray) -> FloatArray:
