@@ -195,3 +195,14 @@ def test_what_is_not_on_the_sphere_is_refused(path, message):
 def test_long_steps_are_warned_of():
     with pytest.warns(DriftbayesWarning, match="a step of 1113 km"):
         on_plane(tracks([(0, 0), (10, 0)]))
+
+
+@pytest.mark.parametrize("frame", ["local", "transported"])
+def test_a_trajectory_does_not_depend_on_the_others_in_the_file(frame):
+    rng = np.random.default_rng(5)
+    degrees = [np.cumsum(rng.normal(0, 0.1, (n, 2)), axis=0) + [170.0, 60.0] for n in (7, 30, 2)]
+    together = on_plane(Trajectories.from_arrays(degrees, dt=1.0), frame=frame)
+    for i, track in enumerate(degrees):
+        alone = on_plane(Trajectories.from_arrays([track], dt=1.0), frame=frame)
+        rows = slice(together.starts[i], together.starts[i + 1])
+        assert (together.positions[rows] == alone.positions).all()

@@ -28,7 +28,7 @@ _MASK = (1 << _BITS) - 1
 # Products of digits, at most 2^40 each, that a double adds up exactly.
 _ROWS = 1 << 13
 # Of whole matrix products, those that 64 bits hold.
-_PRODUCTS = 16
+_PRODUCTS = 8
 # Steps that are taken at a time, so that they stay in the cache.
 _CHUNK = 1 << 16
 # Exponents are rounded up to multiples of this: fewer sums to keep, for two bits on average.
@@ -61,6 +61,7 @@ class ExactMoments:
     n_later: int = 0
     n_steps: int = 0
     longest: int = 0
+    _pending: "dict[int, _Products]" = field(default_factory=dict, repr=False)
 
     def add(self, dx: FloatArray, row_sizes: IntArray) -> None:
         """Add runs.
@@ -107,7 +108,9 @@ class ExactMoments:
         if mine != (other.memory, other.n_dim, other.by_channel):
             msg = "only moments of the same memory, dimensions and channels can be merged"
             raise DriftbayesError(msg)
-        for key, planes in other.sums.items():
+        self.settle()
+        other.settle()
+        for key, planes in list(other.sums.items()):
             self._keep(key, planes)
         self.runs.update(other.runs)
         self.n_later += other.n_later
@@ -144,10 +147,12 @@ class ExactMoments:
     @property
     def moves(self) -> bool:
         """Whether any step differs from zero."""
+        self.settle()
         last = self.n_dim if self.by_channel else 1
         return any(bool(planes[:, :last, :last].any()) for planes in self.sums.values())
 
     def _groups(self) -> tuple[FloatArray, IntArray, FloatArray, FloatArray]:
+        self.settle()
         size = min(self.longest, self.memory)
         n_channels = self.n_dim + 1 if self.by_channel else 1
         groups = sorted({key[:2] for key in self.sums}, key=lambda group: (not group[1], group[0]))
@@ -233,50 +238,80 @@ class ExactMoments:
     def _add_sliding(
         self, digits: FloatArray, starts: IntArray, sizes: IntArray, exponent: int
     ) -> None:
-        """Add all windows of as many steps as the memory is long.
-
-        Their sum along a diagonal is that of all pairs a lag apart, less the pairs that begin
-        before the first window's element or after the last one's.
-        """
+        """Add all windows of as many steps as the memory is long, as products to be settled."""
         size, width = self.memory, digits.shape[1]
-        key = (size, False, exponent)
-        for g0, g1 in _lagged(digits, starts, sizes, size):
-            shape = (size, width, size, width)
-            g0, g1 = g0.reshape(shape), g1.reshape(shape)
-            moment = np.zeros(shape, dtype=np.int64)
-            for lag in range(size):
-                pairs = np.trace(g0, offset=lag, axis1=0, axis2=2)
-                if lag:
-                    pairs = pairs + np.trace(g1, offset=lag - size, axis1=0, axis2=2)
-                _set_diagonal(moment, lag, np.broadcast_to(pairs, (size - lag, width, width)))
-            self._keep(key, _planes(moment))
-        if size == 1:
-            return
+        pending = self._pending.get(exponent)
+        if pending is None:
+            pending = self._pending[exponent] = _Products.empty(size, width)
         ends = np.arange(size - 1)
         for low in range(0, len(starts), _ROWS):
             some, n = starts[low : low + _ROWS, None], sizes[low : low + _ROWS, None]
-            shape = (size - 1, width, size - 1, width)
-            head = _gram(digits[some + ends].reshape(len(some), -1)).reshape(shape)
-            tail = _gram(digits[some + n - (size - 1) + ends].reshape(len(some), -1)).reshape(shape)
-            moment = np.zeros((size, width, size, width), dtype=np.int64)
-            for lag in range(size):
-                surplus = np.zeros((size - lag, width, width), dtype=np.int64)
-                if lag < size - 1:
-                    before = np.moveaxis(np.diagonal(head, lag, axis1=0, axis2=2), -1, 0)
-                    after = np.moveaxis(np.diagonal(tail, lag, axis1=0, axis2=2), -1, 0)
-                    surplus[1:] += np.cumsum(before, axis=0)
-                    surplus[:-1] += np.cumsum(after[::-1], axis=0)[::-1]
-                _set_diagonal(moment, lag, -surplus)
-            self._keep(key, _planes(moment))
+            pending.head += _gram(digits[some + ends].reshape(len(some), -1))
+            pending.tail += _gram(digits[some + n - (size - 1) + ends].reshape(len(some), -1))
+        for g0, g1, n_rows in _lagged(digits, starts, sizes, size):
+            if pending.n_rows + n_rows > _ROWS * _PRODUCTS:
+                self._settle(exponent)
+                pending = self._pending[exponent] = _Products.empty(size, width)
+            pending.within += g0
+            pending.across += g1
+            pending.n_rows += n_rows
+
+    def settle(self) -> None:
+        """Turn products that were put off into moments; to be called before sums are looked at."""
+        for exponent in list(self._pending):
+            self._settle(exponent)
+
+    def _settle(self, exponent: int) -> None:
+        """From products of rows to moments of windows.
+
+        A moment is the sum over all pairs a lag apart, less the pairs that begin before the first
+        window's element or after the last one's.
+        """
+        size, pending = self.memory, self._pending.pop(exponent)
+        width = len(pending.within) // size
+        within = pending.within.reshape(size, width, size, width)
+        across = pending.across.reshape(size, width, size, width)
+        shape = (size - 1, width, size - 1, width)
+        head, tail = pending.head.reshape(shape), pending.tail.reshape(shape)
+        moment = np.zeros((size, width, size, width), dtype=np.int64)
+        for lag in range(size):
+            pairs = np.trace(within, offset=lag, axis1=0, axis2=2)
+            if lag:
+                pairs = pairs + np.trace(across, offset=lag - size, axis1=0, axis2=2)
+            values = np.repeat(pairs[None], size - lag, axis=0)
+            if lag < size - 1:
+                before = np.diagonal(head, lag, axis1=0, axis2=2).transpose(2, 0, 1)
+                after = np.diagonal(tail, lag, axis1=0, axis2=2).transpose(2, 0, 1)
+                values[1:] -= np.cumsum(before, axis=0)
+                values[:-1] -= np.cumsum(after[::-1], axis=0)[::-1]
+            _set_diagonal(moment, lag, values)
+        self._keep((size, False, exponent), _planes(moment))
 
     def _keep(self, key: Key, planes: IntArray) -> None:
         found = self.sums.get(key)
         self.sums[key] = _carried(planes if found is None else found + planes)
 
 
+@dataclass
+class _Products:
+    """Products of digits of long runs: within rows, from row to row, at both ends of the runs."""
+
+    within: IntArray
+    across: IntArray
+    head: IntArray
+    tail: IntArray
+    n_rows: int = 0
+
+    @classmethod
+    def empty(cls, size: int, width: int) -> "_Products":
+        n, ends = size * width, (size - 1) * width
+        within, across, head, tail = (np.zeros((k, k), dtype=np.int64) for k in (n, n, ends, ends))
+        return cls(within, across, head, tail)
+
+
 def _lagged(
     digits: FloatArray, starts: IntArray, sizes: IntArray, size: int
-) -> Iterator[tuple[IntArray, IntArray]]:
+) -> Iterator[tuple[IntArray, IntArray, int]]:
     """Products within rows of `size` steps, and of each row with the next; runs padded with zeros.
 
     Every run is followed by a row of zeros at least, so that no run meets another.
@@ -307,7 +342,7 @@ def _lagged(
                 some, following = rows[i : i + _ROWS], rows[i + 1 : i + 1 + _ROWS]
                 g0 += _gram(some)
                 g1 += (some[: len(following)].T @ following).astype(np.int64)
-            yield g0, g1
+            yield g0, g1, min(_ROWS * _PRODUCTS, len(rows) - turn)
         low = high
 
 

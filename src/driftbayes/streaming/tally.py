@@ -269,6 +269,8 @@ def tally_of(trajectories: Trajectories, recipe: Recipe) -> Tally:
             dx, row_sizes = _broken_runs(broken, stride, recipe, sums)
             for moments in sums.moments:
                 moments.add(dx, row_sizes)
+        for moments in sums.moments:
+            moments.settle()
     return tally
 
 

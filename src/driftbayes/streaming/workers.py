@@ -82,7 +82,8 @@ class Workers:
                     n_workers=min(self.processes or 1, len(items)),
                     threads_per_worker=1,
                     processes=True,
-                    dashboard_address=None,
+                    # Any port that is free: the usual one may be taken by another run.
+                    dashboard_address=":0",
                     # Blocks bound what a worker needs; it is not to be paused or killed for more.
                     memory_limit=0,
                     silence_logs=50,
@@ -159,8 +160,8 @@ def _by_tasks(
     """As a tree of tasks; the scheduler does again what was lost with a worker."""
     from distributed import as_completed
 
-    level = client.map(function, items, pure=False, key="block")
-    leaves = as_completed(level)
+    level = client.map(function, items, pure=False)
+    leaves = as_completed(level, loop=client.loop)
     top = list(level)
     while len(top) > 1:
         groups = [top[i : i + _BRANCHES] for i in range(0, len(top), _BRANCHES)]
