@@ -200,7 +200,9 @@ def test_long_steps_are_warned_of():
 @pytest.mark.parametrize("frame", ["local", "transported"])
 def test_a_trajectory_does_not_depend_on_the_others_in_the_file(frame):
     rng = np.random.default_rng(5)
-    degrees = [np.cumsum(rng.normal(0, 0.1, (n, 2)), axis=0) + [170.0, 60.0] for n in (7, 30, 2)]
+    degrees = [
+        np.array([170.0, 60.0]) + np.cumsum(rng.normal(0, 0.1, (n, 2)), axis=0) for n in (7, 30, 2)
+    ]
     together = on_plane(Trajectories.from_arrays(degrees, dt=1.0), frame=frame)
     for i, track in enumerate(degrees):
         alone = on_plane(Trajectories.from_arrays([track], dt=1.0), frame=frame)
