@@ -24,6 +24,10 @@ FRAMES: tuple[Frame, ...] = get_args(Frame)
 _SEMI_MAJOR, _FLATTENING = 6378137.0, 1 / 298.257223563
 # Beyond this latitude, in degrees, east and north turn too much along a path.
 _POLAR = 80.0
+# Smallest part of a position, in metres, a power of two.
+_GRAIN = 2.0**-20
+# And of an angle, in radians.
+_TURN_GRAIN = 2.0**-40
 # A longer step, in metres, is no longer local.
 _LONG_STEP = 5e5
 
@@ -79,7 +83,13 @@ def on_plane(
     if frame == "transported":
         steps = _transported(steps, turns, same)
     positions = np.full(trajectories.positions.shape, np.nan)
-    positions[rows] = _summed(steps, same)
+    # In whole numbers of micrometres: their sums are exact, so that a trajectory is the same to the
+    # last bit whatever others stand before it in the file.
+    whole = np.round(steps / _GRAIN).astype(np.int64)
+    total = np.concatenate([[[0, 0]], np.cumsum(whole, axis=0)])
+    firsts = np.flatnonzero(np.concatenate([[True], ~same]))
+    total -= np.repeat(total[firsts], np.diff(np.append(firsts, len(rows))), axis=0)
+    positions[rows] = total * _GRAIN
     return replace(
         trajectories,
         positions=positions,
@@ -149,22 +159,14 @@ def _bearing(direction: FloatArray, up: FloatArray) -> FloatArray:
 
 def _transported(steps: FloatArray, turns: FloatArray, same: np.ndarray) -> FloatArray:
     """Steps along axes that are carried along the path: bearings less all turns before."""
-    angle = _summed(turns, same)[:-1]
+    whole = np.round(np.where(same, turns, 0.0) / _TURN_GRAIN).astype(np.int64)
+    before = np.concatenate([[0], np.cumsum(whole)])
+    firsts = np.flatnonzero(np.concatenate([[True], ~same]))
+    own = np.repeat(before[firsts], np.diff(np.append(firsts, len(same) + 1)))
+    angle = (before - own)[:-1] * _TURN_GRAIN
     cos, sin = np.cos(angle), np.sin(angle)
     x, y = steps.T
     return np.stack([x * cos - y * sin, x * sin + y * cos], axis=-1)
-
-
-def _summed(steps: FloatArray, same: np.ndarray) -> FloatArray:
-    """Sums of all steps before, from the first fix of each trajectory.
-
-    Each trajectory by itself, so that its last digits do not depend on which others are there.
-    """
-    total = np.zeros((len(steps) + 1, *steps.shape[1:]))
-    ends = np.append(np.flatnonzero(~same), len(steps))
-    for first, end in zip(np.concatenate([[0], ends[:-1] + 1]), ends, strict=True):
-        np.cumsum(steps[first:end], axis=0, out=total[first + 1 : end + 1])
-    return total
 
 
 def _dot(a: FloatArray, b: FloatArray) -> FloatArray:
