@@ -13,6 +13,7 @@ from commands import commands  # noqa: E402
 from evidence import evidence_methods  # noqa: E402
 from langevin import langevin_experiment, turbulence_size  # noqa: E402
 from passes import long_trajectories, statistics_pass  # noqa: E402
+from throughput import throughput  # noqa: E402
 from turbulence import flow_steps  # noqa: E402
 
 
@@ -30,6 +31,7 @@ def main() -> None:
         "turbulence_size": turbulence_size(),
         "statistics_pass": statistics_pass(),
         "long_trajectories": long_trajectories(),
+        "throughput": throughput(),
         "flow_steps": flow_steps(),
         "evidence_methods": evidence_methods(),
     }

@@ -19,7 +19,7 @@ FLOORS = [
     {"comparison"},
     {"checks"},
     {"io", "plots", "reproduce", "simulators"},
-    {"report"},
+    {"report", "streaming"},
     {"cli"},
 ]
 FLOOR = {name: floor for floor, names in enumerate(FLOORS) for name in names}

@@ -222,38 +222,17 @@ def displacements(
             "keep" spans it by one longer step, exactly, for the state-space engine. A gap is
             never filled in.
     """
-    trajectories.check_usable()
-    if n_tau is not None and (n_tau != int(n_tau) or n_tau < 1):
-        msg = f"n_tau must be a whole number of steps, 1 or more, got {n_tau}"
-        raise DriftbayesError(msg)
-    for name, value, known in (("windows", windows, Windows), ("gaps", gaps, Gaps)):
-        if value not in get_args(known):
-            msg = f"{name} must be {' or '.join(map(repr, get_args(known)))}, got {value!r}"
-            raise DriftbayesError(msg)
-    rows, index, actual_tau = _sampled_rows(trajectories, tau)
-    same = np.diff(trajectories.trajectory_index[rows]) == 0
-    joined = same if (index is None or gaps == "keep") else same & (np.diff(index) == 1)
-    firsts, n_steps = _runs(joined)
-    if n_tau is not None:
-        firsts, n_steps = _cut_windows(
-            firsts, n_steps, int(n_tau), windows, trajectories.trajectory_index[rows]
-        )
+    runs = sampled_runs(trajectories, tau, n_tau=n_tau, windows=windows, gaps=gaps)
+    rows, index, firsts, n_steps = runs.rows, runs.index, runs.firsts, runs.n_steps
     if len(firsts) == 0:
-        longest = int(_runs(joined)[1].max(initial=0))
-        wanted = 1 if n_tau is None else n_tau
-        at = "" if actual_tau is None else f" at tau = {actual_tau:g}"
-        msg = (
-            f"no trajectory has {wanted} successive steps{at}, the longest has {longest}; "
-            "use a smaller tau or n_tau"
-        )
-        raise DriftbayesError(msg)
+        raise DriftbayesError(too_short(runs.longest, n_tau, runs.tau))
     step_rows = np.repeat(firsts, n_steps) + _ragged_arange(n_steps)
     dx = trajectories.positions[rows[step_rows + 1]] - trajectories.positions[rows[step_rows]]
     if index is None:
         interval = trajectories.times[rows[step_rows + 1]] - trajectories.times[rows[step_rows]]
         used_tau = float(interval.mean())
     else:
-        used_tau = float(actual_tau or 0.0)
+        used_tau = float(runs.tau or 0.0)
         interval = (index[step_rows + 1] - index[step_rows]) * used_tau
     sd = None
     if trajectories.position_sd is not None:
@@ -272,6 +251,71 @@ def displacements(
         n_unused=trajectories.n_trajectories - len(np.unique(trajectory)),
         start=trajectories.positions[rows[firsts]],
         start_row=rows[firsts],
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Which rows of trajectories make up the runs at one tau.
+
+    Args:
+        rows: Rows that fall on the grid of tau.
+        index: Number of each on that grid; None if every fix counts at its own interval.
+        firsts: Place in `rows` at which each run starts.
+        n_steps: Number of steps of each run.
+        longest: Number of steps of the longest run before any were cut to `n_tau`.
+        tau: Sampling time, from the time stamps.
+    """
+
+    rows: IntArray
+    index: IntArray | None
+    firsts: IntArray
+    n_steps: IntArray
+    longest: int
+    tau: float | None
+
+
+def sampled_runs(
+    trajectories: Trajectories,
+    tau: float | None,
+    *,
+    n_tau: int | None = None,
+    windows: Windows = "first",
+    gaps: Gaps = "split",
+) -> Runs:
+    """The runs at a sampling time, if there are any; arguments as for `displacements`."""
+    trajectories.check_usable()
+    check_cutting(n_tau, windows, gaps)
+    rows, index, actual_tau = _sampled_rows(trajectories, tau)
+    same = np.diff(trajectories.trajectory_index[rows]) == 0
+    joined = same if (index is None or gaps == "keep") else same & (np.diff(index) == 1)
+    firsts, n_steps = _runs(joined)
+    longest = int(n_steps.max(initial=0))
+    if n_tau is not None:
+        firsts, n_steps = _cut_windows(
+            firsts, n_steps, int(n_tau), windows, trajectories.trajectory_index[rows]
+        )
+    return Runs(rows, index, firsts, n_steps, longest, actual_tau)
+
+
+def check_cutting(n_tau: int | None, windows: Windows, gaps: Gaps) -> None:
+    """Refuse options of `displacements` that it does not know."""
+    if n_tau is not None and (n_tau != int(n_tau) or n_tau < 1):
+        msg = f"n_tau must be a whole number of steps, 1 or more, got {n_tau}"
+        raise DriftbayesError(msg)
+    for name, value, known in (("windows", windows, Windows), ("gaps", gaps, Gaps)):
+        if value not in get_args(known):
+            msg = f"{name} must be {' or '.join(map(repr, get_args(known)))}, got {value!r}"
+            raise DriftbayesError(msg)
+
+
+def too_short(longest: int, n_tau: int | None, tau: float | None) -> str:
+    """Why there is no run at all."""
+    wanted = 1 if n_tau is None else n_tau
+    at = "" if tau is None else f" at tau = {tau:g}"
+    return (
+        f"no trajectory has {wanted} successive steps{at}, the longest has {longest}; "
+        "use a smaller tau or n_tau"
     )
 
 

@@ -287,6 +287,28 @@ class Trajectories:
             changed |= {"times": self.times * time[0], "time_unit": time[1]}
         return replace(self, **changed)
 
+    def on_interval(self, dt: float) -> "Trajectories":
+        """The same trajectories, known to be recorded every `dt`: a part of a file that is.
+
+        By themselves they might have no two fixes one interval apart, or round it otherwise.
+
+        Args:
+            dt: The recording interval, at which their times must be.
+        """
+        elapsed = self._elapsed()
+        off = np.abs(elapsed - np.round(elapsed / dt) * dt).max()
+        if off > GRID_TOLERANCE * dt + 4 * np.spacing(np.abs(self.times).max()):
+            unit = f" {self.time_unit}" if self.time_unit else ""
+            msg = (
+                f"the times are not regular: one is {off:g}{unit} away from all multiples of the "
+                f"recording interval {dt:g}{unit} that the first trajectories have; resample them, "
+                "or use a part of the data"
+            )
+            raise DriftbayesError(msg)
+        same = replace(self)
+        same.__dict__["recording_interval"] = float(dt)
+        return same
+
     def check_usable(self) -> None:
         """Refuse trajectories in which some particle cannot have moved."""
         counts = np.add.reduceat(self.observed, self.starts[:-1])

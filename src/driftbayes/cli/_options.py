@@ -5,19 +5,22 @@ __all__ = [
     "add_inference",
     "add_json",
     "add_reading",
+    "after_reading",
     "check_output",
     "check_seed",
     "model_prior",
     "parse_taus",
     "read",
     "read_unchecked",
+    "reading",
+    "say_priors",
     "setup",
 ]
 
 import argparse
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from driftbayes.errors import DriftbayesError
 
@@ -173,38 +176,51 @@ def read(args: argparse.Namespace) -> "Trajectories":
 
 def read_unchecked(args: argparse.Namespace) -> "Trajectories":
     """The trajectories as they are in the file."""
+    from driftbayes.io import read_trajectories
+
+    trajectories = read_trajectories(args.file, format=args.format, **reading(args))
+    return after_reading(trajectories, args.units, args.drop_short, args.period, args.noise)
+
+
+def reading(args: argparse.Namespace) -> dict[str, Any]:
+    """What the user says about how to read a file, by the names of `ReadOptions`."""
+    return {
+        "columns": _parse_columns(args.columns),
+        "length_unit": args.length_unit,
+        "time_unit": args.time_unit,
+        "coordinates": args.coordinates,
+        "frame": args.frame,
+        "pixel_size": _quantity(args.pixel_size, "--pixel-size"),
+        "frame_interval": _quantity(args.frame_interval, "--frame-interval"),
+    }
+
+
+def after_reading(
+    trajectories: "Trajectories",
+    units: str | None,
+    drop_short: bool,  # noqa: FBT001
+    period: str | None,
+    noise: float | None,
+) -> "Trajectories":
+    """What the reading options ask for beyond reading; of a part of a file, or of the whole."""
     from dataclasses import replace
 
     import numpy as np
 
-    from driftbayes.io import read_trajectories
-
-    trajectories = read_trajectories(
-        args.file,
-        columns=_parse_columns(args.columns),
-        format=args.format,
-        length_unit=args.length_unit,
-        time_unit=args.time_unit,
-        coordinates=args.coordinates,
-        frame=args.frame,
-        pixel_size=_quantity(args.pixel_size, "--pixel-size"),
-        frame_interval=_quantity(args.frame_interval, "--frame-interval"),
-    )
-    if args.units is not None:
-        trajectories = _converted(trajectories, args.units)
-    if args.drop_short:
+    if units is not None:
+        trajectories = _converted(trajectories, units)
+    if drop_short:
         trajectories = trajectories.drop_short()
-    if args.period is not None:
-        trajectories = trajectories.unwrap(_parse_period(args.period, trajectories.n_dim))
-    if args.noise is not None:
-        if not (np.isfinite(args.noise) and args.noise > 0):
-            msg = f"--noise must be a positive number, got {args.noise}"
+    if period is not None:
+        trajectories = trajectories.unwrap(_parse_period(period, trajectories.n_dim))
+    if noise is not None:
+        if not (np.isfinite(noise) and noise > 0):
+            msg = f"--noise must be a positive number, got {noise}"
             raise DriftbayesError(msg)
-        noise = np.full(len(trajectories.times), args.noise)
         trajectories = replace(
             trajectories,
-            position_sd=noise,
-            provenance={**trajectories.provenance, "noise": args.noise},
+            position_sd=np.full(len(trajectories.times), noise),
+            provenance={**trajectories.provenance, "noise": noise},
         )
     return trajectories
 
@@ -274,6 +290,15 @@ def setup(args: argparse.Namespace, trajectories: "Trajectories") -> "Setup":
         u_rms=args.u_rms,
         timescale=args.timescale,
     )
+
+
+def say_priors(setup: "Setup") -> None:
+    """Where the priors of a scan come from, on stderr."""
+    from driftbayes.cli import _console
+
+    _console.note(setup.note)
+    if setup.from_data and len(setup.hypotheses) > 1:
+        _console.note("`driftbayes compare` at one tau shows how ln K moves with the priors")
 
 
 def model_prior(args: argparse.Namespace) -> list[float] | None:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from driftbayes.cli import _console, _options
+from driftbayes.cli import _console, _options, _streaming
 from driftbayes.cli.dependence import tell
 from driftbayes.errors import DriftbayesError
 
@@ -30,16 +30,51 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("-o", "--output", type=Path, metavar="FILE.nc", help="write NetCDF here")
     parser.add_argument("--figure", type=Path, metavar="FILE.png", help="draw it here, PNG or PDF")
     _options.add_json(parser)
+    _streaming.add_streaming(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Read, scan, write, print."""
-    from driftbayes.cli._jax import prepare_jax
+    from driftbayes.io import atomic_path, write_scan
 
     taus = _options.parse_taus(args.taus)
     prior_probabilities = _options.model_prior(args)
     _options.check_output(args.output)
+    if _streaming.is_asked_for(args):
+        result, interval = _streaming.run(args, taus, prior_probabilities)
+    else:
+        result, interval = _in_memory(args, taus, prior_probabilities)
+    n_found = len(result.comparisons) + len(result.skipped)
+    if n_found < len(taus):
+        _console.note(
+            f"{len(taus)} requested values of tau fall on {n_found} multiples of the recording "
+            f"interval {interval:g}"
+        )
+    if result.skipped:
+        last = list(result.skipped.items())[-1]
+        _console.note(f"{len(result.skipped)} values of tau were left out: {last[1]}")
+    if args.output is not None:
+        write_scan(result.to_dataset(), args.output)
+        _console.note(f"wrote {args.output}")
+    if args.figure is not None:
+        from driftbayes.plots.overview import plot_scan
+
+        with atomic_path(args.figure) as temporary:
+            plot_scan(result.to_dataset()).savefig(temporary)
+        _console.note(f"wrote {args.figure}")
+    if args.json:
+        _console.print_json(result.to_json())
+    else:
+        print_scan(result)
+    return 0
+
+
+def _in_memory(
+    args: argparse.Namespace, taus: list[float], prior_probabilities: list[float] | None
+) -> "tuple[Scan, float | None]":
+    from driftbayes.cli._jax import prepare_jax
+
     trajectories = _options.read(args)
     intervals = trajectories.intervals
     if trajectories.recording_interval is None and len(intervals):
@@ -51,13 +86,10 @@ def run(args: argparse.Namespace) -> int:
         raise DriftbayesError(msg)
     prepare_jax()
     from driftbayes.comparison import scan
-    from driftbayes.io import write_scan
     from driftbayes.sampling import displacements
 
     setup = _options.setup(args, trajectories)
-    _console.note(setup.note)
-    if setup.from_data and len(setup.hypotheses) > 1:
-        _console.note("`driftbayes compare` at one tau shows how ln K moves with the priors")
+    _options.say_priors(setup)
     with _console.progress_bar() as progress:
         result = scan(
             trajectories,
@@ -72,35 +104,12 @@ def run(args: argparse.Namespace) -> int:
             prior_probabilities=prior_probabilities,
             progress=progress,
         )
-    n_found = len(result.comparisons) + len(result.skipped)
-    if n_found < len(taus):
-        _console.note(
-            f"{len(taus)} requested values of tau fall on {n_found} multiples of the recording "
-            f"interval {trajectories.recording_interval:g}"
-        )
-    if result.skipped:
-        last = list(result.skipped.items())[-1]
-        _console.note(f"{len(result.skipped)} values of tau were left out: {last[1]}")
     some = {0, len(result.comparisons) // 2, len(result.comparisons) - 1}
     chosen = [result.comparisons[i] for i in sorted(some)]
     cut = {"n_tau": args.n_tau, "windows": args.windows, "gaps": args.gaps}
     pairs = [(c, displacements(trajectories, c.tau, **cut)) for c in chosen]
     tell(trajectories, pairs, setup.hypotheses)
-    if args.output is not None:
-        write_scan(result.to_dataset(), args.output)
-        _console.note(f"wrote {args.output}")
-    if args.figure is not None:
-        from driftbayes.io import atomic_path
-        from driftbayes.plots.overview import plot_scan
-
-        with atomic_path(args.figure) as temporary:
-            plot_scan(result.to_dataset()).savefig(temporary)
-        _console.note(f"wrote {args.figure}")
-    if args.json:
-        _console.print_json(result.to_json())
-    else:
-        print_scan(result)
-    return 0
+    return result, trajectories.recording_interval
 
 
 def print_scan(result: "Scan") -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Batch, Evidence, Hypothesis, Method, evidence_batch
 from driftbayes.inference.laplace import Coords
-from driftbayes.likelihood import ReducedDisplacements
+from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.sampling import Displacements
 
 # Kass and Raftery (1995): 2 ln K of 2, 6 and 10.
@@ -201,7 +201,7 @@ class Comparison:
 
 def compare(
     hypotheses: Sequence[Hypothesis],
-    data: Displacements | ReducedDisplacements,
+    data: Displacements | ReducedDisplacements | SummedDisplacements,
     *,
     method: Method = "auto",
     coords: Coords = "natural",
@@ -257,7 +257,7 @@ def compare(
 
 def comparison_of(
     evidences: Sequence[Evidence],
-    data: Displacements | ReducedDisplacements,
+    data: Displacements | ReducedDisplacements | SummedDisplacements,
     prior_probabilities: Sequence[float] | None = None,
     sensitivity: tuple[Mapping[str, Any], ...] = (),
 ) -> Comparison:

@@ -14,7 +14,7 @@ from driftbayes.comparison.sensitivity import parameter_groups
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Batch, Hypothesis, Method, evidence_batch
 from driftbayes.inference.laplace import Coords
-from driftbayes.likelihood import ReducedDisplacements
+from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray
 
@@ -68,7 +68,7 @@ class PriorSensitivity:
 
 def prior_sensitivity(
     hypotheses: Sequence[Hypothesis],
-    data: Displacements | ReducedDisplacements,
+    data: Displacements | ReducedDisplacements | SummedDisplacements,
     *,
     factors: Sequence[float] | FloatArray = FACTORS,
     method: Method = "auto",

@@ -31,7 +31,12 @@ from driftbayes.inference import (
     evidence_batch,
 )
 from driftbayes.inference.laplace import Coords
-from driftbayes.likelihood import ChannelMoments, ReducedDisplacements, SecondMoments
+from driftbayes.likelihood import (
+    ChannelMoments,
+    ReducedDisplacements,
+    SecondMoments,
+    SummedDisplacements,
+)
 from driftbayes.sampling import Displacements, Gaps, Windows, displacements, snap_taus
 from driftbayes.trajectories import Trajectories
 
@@ -197,7 +202,7 @@ def scan(
 
 
 def scan_displacements(
-    many: Sequence[Displacements | ReducedDisplacements],
+    many: Sequence[Displacements | ReducedDisplacements | SummedDisplacements],
     hypotheses: Sequence[Hypothesis],
     *,
     method: Method = "auto",

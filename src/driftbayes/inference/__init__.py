@@ -11,7 +11,7 @@ from driftbayes.inference.exact import exact, exact_batch, is_integrable
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.laplace import Coords, laplace, laplace_batch
 from driftbayes.inference.sampled import SAMPLERS, sampled_batch
-from driftbayes.likelihood import ReducedDisplacements
+from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.sampling import Displacements
 
 __all__ = [
@@ -37,7 +37,7 @@ METHODS: tuple[Method, ...] = get_args(Method)
 
 def evidence(
     hypothesis: Hypothesis,
-    data: Displacements | ReducedDisplacements | Batch,
+    data: Displacements | ReducedDisplacements | SummedDisplacements | Batch,
     *,
     method: Method = "auto",
     coords: Coords = "natural",
@@ -59,7 +59,7 @@ def evidence(
 
 def evidence_batch(
     hypotheses: Sequence[Hypothesis],
-    data: Displacements | ReducedDisplacements | Batch,
+    data: Displacements | ReducedDisplacements | SummedDisplacements | Batch,
     *,
     method: Method = "auto",
     coords: Coords = "natural",

@@ -16,7 +16,12 @@ import numpy as np
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference.hypothesis import Hypothesis
-from driftbayes.likelihood import ChannelMoments, ReducedDisplacements, SecondMoments
+from driftbayes.likelihood import (
+    ChannelMoments,
+    ReducedDisplacements,
+    SecondMoments,
+    SummedDisplacements,
+)
 from driftbayes.likelihood.moments import stack_moments
 from driftbayes.models import AbstractModel, Data, Needs, Preparation, preparation, prepare
 from driftbayes.sampling import Displacements
@@ -46,7 +51,7 @@ class Batch:
     @classmethod
     def of(
         cls,
-        data: Displacements | ReducedDisplacements,
+        data: Displacements | ReducedDisplacements | SummedDisplacements,
         engine: Any = "auto",
         model: type[AbstractModel] | None = None,
     ) -> "Batch":
@@ -94,9 +99,9 @@ class Batch:
 
 
 # Forgotten with the displacements they were made from.
-_PREPARED: WeakKeyDictionary[Displacements | ReducedDisplacements, dict[Preparation, Batch]] = (
-    WeakKeyDictionary()
-)
+_PREPARED: WeakKeyDictionary[
+    Displacements | ReducedDisplacements | SummedDisplacements, dict[Preparation, Batch]
+] = WeakKeyDictionary()
 
 
 def run_batch(

@@ -10,6 +10,7 @@ from driftbayes.likelihood.channels import (
     channel_steps_terms,
 )
 from driftbayes.likelihood.dense import dense_steps_terms, dense_terms
+from driftbayes.likelihood.exact_moments import ExactMoments
 from driftbayes.likelihood.generate import kalman_displacements, toeplitz_displacements
 from driftbayes.likelihood.kalman import PaddedSteps, kalman_innovations, kalman_terms
 from driftbayes.likelihood.moments import MEMORY, SecondMoments, moments_terms, second_moments
@@ -19,6 +20,7 @@ from driftbayes.likelihood.per_trajectory import (
     trajectory_terms,
 )
 from driftbayes.likelihood.reduced import ReducedDisplacements
+from driftbayes.likelihood.summed import SummedDisplacements
 from driftbayes.likelihood.terms import GaussianTerms
 from driftbayes.likelihood.toeplitz import durbin_levinson
 
@@ -27,10 +29,12 @@ __all__ = [
     "ChannelMoments",
     "ChannelSteps",
     "ChannelTerms",
+    "ExactMoments",
     "GaussianTerms",
     "PaddedSteps",
     "ReducedDisplacements",
     "SecondMoments",
+    "SummedDisplacements",
     "TrajectoryPieces",
     "channel_moments",
     "channel_moments_terms",

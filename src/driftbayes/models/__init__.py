@@ -2,7 +2,14 @@
 
 from driftbayes.models._base import AbstractModel, Parameter
 from driftbayes.models._named import OPTIONS, model_named
-from driftbayes.models._prepare import Data, Needs, Preparation, preparation, prepare
+from driftbayes.models._prepare import (
+    Data,
+    Needs,
+    Preparation,
+    check_summable,
+    preparation,
+    prepare,
+)
 from driftbayes.models.brownian import Brownian
 from driftbayes.models.confined import ConfinedLangevin
 from driftbayes.models.fractional import FractionalBrownian
@@ -30,6 +37,7 @@ __all__ = [
     "Preparation",
     "SecondOrderLangevin",
     "TwoScaleLangevin",
+    "check_summable",
     "model_named",
     "preparation",
     "prepare",

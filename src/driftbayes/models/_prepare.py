@@ -1,6 +1,15 @@
 """What an engine needs to know of the data, computed once: the way from displacements to it."""
 
-__all__ = ["Data", "Engine", "Kind", "Needs", "Preparation", "preparation", "prepare"]
+__all__ = [
+    "Data",
+    "Engine",
+    "Kind",
+    "Needs",
+    "Preparation",
+    "check_summable",
+    "preparation",
+    "prepare",
+]
 
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -15,6 +24,7 @@ from driftbayes.likelihood import (
     PaddedSteps,
     ReducedDisplacements,
     SecondMoments,
+    SummedDisplacements,
     TrajectoryPieces,
     channel_moments,
     channel_steps,
@@ -75,7 +85,9 @@ class Preparation(NamedTuple):
 
 
 def preparation(
-    data: Displacements | ReducedDisplacements, needs: Needs = PLAIN, engine: Engine = "auto"
+    data: Displacements | ReducedDisplacements | SummedDisplacements,
+    needs: Needs = PLAIN,
+    engine: Engine = "auto",
 ) -> Preparation:
     """How `prepare` would prepare the data for a model.
 
@@ -97,6 +109,8 @@ def preparation(
             )
             raise DriftbayesError(msg)
         return Preparation(kind, "moments", data.n_steps)
+    if isinstance(data, SummedDisplacements):
+        return _of_summed(data, needs, engine)
     if engine not in ("auto", "moments", "kalman", "dense"):
         msg = f"engine must be 'auto', 'moments', 'kalman' or 'dense', got {engine!r}"
         raise DriftbayesError(msg)
@@ -126,8 +140,39 @@ def preparation(
     return Preparation(kind, engine, min(longest, memory), needs.positions)
 
 
+def check_summable(needs: Needs) -> int:
+    """The longest window to sum moments with for a model; refuse one that needs more than these.
+
+    Args:
+        needs: What the model needs.
+    """
+    if needs.kind not in ("summed", "channels"):
+        each = "trajectory" if needs.kind == "trajectories" else "step"
+        msg = (
+            f"{needs.model} judges each {each} by itself, and cannot take data of which only sums "
+            "are kept; give it a part of the data that fits in memory, or choose another option"
+        )
+        raise DriftbayesError(msg)
+    return LONG_MEMORY if needs.memory is None else needs.memory
+
+
+def _of_summed(data: SummedDisplacements, needs: Needs, engine: Engine) -> Preparation:
+    if engine not in ("auto", "moments"):
+        msg = f"of summed displacements only the second moments are left, not for {engine!r}"
+        raise DriftbayesError(msg)
+    memory = check_summable(needs)
+    if engine == "auto" and data.n_steps > memory > MEMORY and needs.has_state_space:
+        msg = (
+            f"{needs.model} needs the steps themselves in runs of more than {memory}, and these "
+            f"have up to {data.n_steps}; pass --n-tau {memory} or less (in Python: n_tau), or give "
+            "it a part of the data that fits in memory"
+        )
+        raise DriftbayesError(msg)
+    return Preparation(needs.kind, "moments", memory)
+
+
 def prepare(
-    data: Displacements | ReducedDisplacements,
+    data: Displacements | ReducedDisplacements | SummedDisplacements,
     needs: Needs = PLAIN,
     *,
     engine: Engine = "auto",
@@ -142,6 +187,8 @@ def prepare(
     kind, chosen, memory, positions = preparation(data, needs, engine)
     if isinstance(data, ReducedDisplacements):
         return data.second_moments()
+    if isinstance(data, SummedDisplacements):
+        return data.moments(kind, memory)
     if chosen == "dense":
         return data
     by_moments = chosen == "moments"

@@ -1,0 +1,495 @@
+"""A file in blocks of whole trajectories, each of which can be read by itself, by any process.
+
+Where trajectories lie one after the other, a block is a stretch of the file. In a table whose rows
+are mixed, as Parcels 4 writes them time after time, one pass deals them out by a hash of their id
+to as many temporary tables. Every block is read by its file's own format: no second parser.
+"""
+
+__all__ = ["Block", "Plan", "estimated_points", "plan_blocks", "read_block"]
+
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.io import nc_file
+from driftbayes.io.contents import Contents, contents_of
+from driftbayes.io.datasets import open_dataset
+from driftbayes.io.formats import choose, format_named, read_as
+from driftbayes.io.packages import require
+from driftbayes.io.paths import reason
+from driftbayes.io.reading import ReadOptions
+from driftbayes.storage.atomic import PathLike
+from driftbayes.trajectories import Trajectories
+from driftbayes.typing import IntArray
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+BLOCK_POINTS = 1 << 21
+# What is read first, to see what the data are like.
+_PILOT_POINTS = 1 << 17
+# Rows that are dealt out at a time, and into how many files at the most.
+_BATCH_ROWS = 1 << 19
+_MOST_PARTS = 512
+# A row group is read whole: beyond so many blocks it would not be a small part of memory.
+_MOST_BLOCKS_IN_GROUP = 4
+_COUNTS = ("rowsize", "rowSize", "row_size", "count")
+_IDS = ("id", "particle_id", "particle", "trajectory", "track_id", "ID", "traj", "drifter_id")
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some trajectories of a file.
+
+    Args:
+        path: The file.
+        format: Name of its format.
+        options: How to read it.
+        n_points: Number of observations, or of places for them.
+        slices: For a dataset, from where to where along each dimension.
+        rows: For a Parquet table, the first row and one past the last.
+    """
+
+    path: Path
+    format: str
+    options: ReadOptions
+    n_points: int
+    slices: Mapping[str, tuple[int, int]] | None = None
+    rows: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All blocks of a file.
+
+    Args:
+        blocks: Together all trajectories, each once.
+        pilot: A few trajectories, to see what the data are like.
+        n_points: Number of observations in all, or of places for them.
+    """
+
+    blocks: tuple[Block, ...]
+    pilot: Block
+    n_points: int
+
+
+def estimated_points(contents: Contents) -> int:
+    """About how many observations a file has, without reading it.
+
+    Args:
+        contents: What is in it.
+    """
+    if contents.container == "parquet":
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(contents.path) as parquet:
+            return int(parquet.metadata.num_rows)
+    if contents.container in ("netcdf", "zarr"):
+        with open_dataset(contents) as dataset:
+            return max((int(variable.size) for variable in dataset.variables.values()), default=0)
+    if contents.container == "csv":
+        # Of id, time, x and y in text; a compressed file is a third as long.
+        n_bytes = contents.path.stat().st_size
+        return n_bytes // (12 if contents.path.suffix == ".gz" else 36)
+    return 0
+
+
+@contextmanager
+def plan_blocks(
+    path: PathLike,
+    options: ReadOptions | None = None,
+    *,
+    format: str | None = None,
+    block_points: int = BLOCK_POINTS,
+    scratch: PathLike | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Iterator[Plan]:
+    """Blocks of a file; temporary files are there as long as the context is.
+
+    Args:
+        path: The file or store.
+        options: How to read it.
+        format: Name of its format, where it is not to be found from the content.
+        block_points: Observations in a block, unless a trajectory alone has more.
+        scratch: Directory for temporary files, by default the system's; all workers must see it.
+        progress: Called with a stage, how many are done, and of how many.
+    """
+    if block_points < 1:
+        msg = f"a block needs 1 observation or more, got {block_points}"
+        raise DriftbayesError(msg)
+    options = options or ReadOptions()
+    contents = contents_of(path)
+    chosen = choose(contents, format)
+    # Workers may have another working directory.
+    whole = Block(contents.path.resolve(), chosen.name, options, estimated_points(contents))
+    with ExitStack() as stack:
+        if contents.container in ("netcdf", "zarr"):
+            blocks = _of_dataset(whole, contents, block_points)
+            pilot = _of_dataset(whole, contents, min(block_points, _PILOT_POINTS))[0]
+        elif contents.container == "parquet":
+            stretches = _stretches(whole, contents, block_points)
+            if stretches is None:
+                folder = stack.enter_context(_scratch(scratch))
+                blocks = _dealt(whole, contents, block_points, folder, progress)
+                pilot = blocks[0]
+            else:
+                blocks = _of_rows(whole, stretches, block_points)
+                pilot = _of_rows(whole, stretches, min(block_points, _PILOT_POINTS))[0]
+        elif contents.container == "csv" and chosen.name == "table":
+            folder = stack.enter_context(_scratch(scratch))
+            blocks = _dealt(whole, contents, block_points, folder, progress)
+            pilot = blocks[0]
+        else:
+            blocks, pilot = [whole], whole
+        n_points = whole.n_points or sum(block.n_points for block in blocks)
+        if contents.container == "csv":
+            n_points = sum(block.n_points for block in blocks)
+        yield Plan(tuple(blocks), pilot, n_points)
+
+
+def read_block(block: Block) -> Trajectories:
+    """The trajectories of a block.
+
+    Args:
+        block: One of a plan's.
+    """
+    contents = contents_of(block.path)
+    chosen = format_named(block.format)
+    if block.slices is not None:
+        with open_dataset(contents) as dataset:
+            part = dataset.isel({dim: slice(*ends) for dim, ends in block.slices.items()})
+            part.encoding = dataset.encoding
+            if chosen.read is None and chosen.convert is not None:
+                return chosen.convert(part, contents, block.options)
+            part = part.load()
+        return _by_way_of_a_file(block, lambda file: nc_file.save(part, file))
+    if block.rows is not None:
+        table = _rows(block.path, *block.rows)
+        return _by_way_of_a_file(block, lambda file: _write_plainly(table, file))
+    return read_as(chosen, contents, block.options)
+
+
+def _by_way_of_a_file(block: Block, write: Callable[[Path], None]) -> Trajectories:
+    """For formats that read files: the block as a file of the same name."""
+    with tempfile.TemporaryDirectory(prefix="driftbayes-") as folder:
+        file = Path(folder) / block.path.name
+        write(file)
+        return read_as(format_named(block.format), contents_of(file), block.options)
+
+
+@contextmanager
+def _scratch(scratch: PathLike | None) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="driftbayes-", dir=scratch) as folder:
+        yield Path(folder)
+
+
+def _of_dataset(whole: Block, contents: Contents, block_points: int) -> list[Block]:
+    with open_dataset(contents) as dataset:
+        count = _count_variable(dataset)
+        if count is not None:
+            name, observations = count
+            (dim,) = dataset[name].dims
+            sizes = dataset[name].to_numpy().astype(np.int64)
+            if (sizes < 0).any() or sizes.sum() != dataset.sizes[observations]:
+                # The format's own reader says what is wrong.
+                return [whole]
+            ends = np.cumsum(sizes)
+            return [
+                _sliced(
+                    whole,
+                    {
+                        str(dim): (low, high),
+                        observations: (int(ends[low] - sizes[low]), int(ends[high - 1])),
+                    },
+                    int(sizes[low:high].sum()),
+                )
+                for low, high in _cuts(sizes, block_points)
+            ]
+        grid = _grid_dims(dataset)
+        if grid is None:
+            return [whole]
+        trajectory, other = grid
+        n, length = dataset.sizes[trajectory], dataset.sizes[other]
+        step = max(block_points // max(length, 1), 1)
+        chunk = max(_chunk_along(dataset, trajectory), 1)
+        # A chunk is read whole: blocks that end where chunks do read each once.
+        if step > chunk:
+            step -= step % chunk
+        return [
+            _sliced(
+                whole, {trajectory: (low, min(low + step, n))}, (min(low + step, n) - low) * length
+            )
+            for low in range(0, n, step)
+        ]
+
+
+def _sliced(whole: Block, slices: Mapping[str, tuple[int, int]], n_points: int) -> Block:
+    return Block(whole.path, whole.format, whole.options, n_points, slices=dict(slices))
+
+
+def _count_variable(dataset: "xr.Dataset") -> tuple[str, str] | None:
+    """The variable with the number of observations of each trajectory, and their dimension."""
+    for name, variable in dataset.variables.items():
+        observations = variable.attrs.get("sample_dimension")
+        if observations in dataset.sizes and variable.ndim == 1:
+            return str(name), str(observations)
+    for name in _COUNTS:
+        if name in dataset.variables and dataset[name].ndim == 1:
+            (own,) = dataset[name].dims
+            total = int(dataset[name].to_numpy().sum())
+            for dim, size in dataset.sizes.items():
+                if dim != own and size == total:
+                    return name, str(dim)
+    return None
+
+
+def _grid_dims(dataset: "xr.Dataset") -> tuple[str, str] | None:
+    """The dimensions of trajectories and of observations, where variables have both."""
+    pairs: dict[tuple[str, ...], int] = {}
+    for variable in dataset.variables.values():
+        if variable.ndim == 2 and variable.dtype.kind in "iuf":
+            dims = tuple(map(str, variable.dims))
+            pairs[dims] = pairs.get(dims, 0) + 1
+    if not pairs:
+        return None
+    first, second = max(pairs, key=pairs.__getitem__)
+    return (second, first) if first in ("time", "obs") else (first, second)
+
+
+def _chunk_along(dataset: "xr.Dataset", dim: str) -> int:
+    chunks = [
+        variable.encoding["chunks"][variable.dims.index(dim)]
+        for variable in dataset.variables.values()
+        if variable.ndim == 2 and dim in variable.dims and variable.encoding.get("chunks")
+    ]
+    return max(chunks, default=1)
+
+
+def _cuts(sizes: IntArray, block_points: int) -> list[tuple[int, int]]:
+    """Stretches of trajectories of at most so many points, each of one trajectory at least."""
+    ends = np.cumsum(sizes)
+    cuts, low = [], 0
+    while low < len(sizes):
+        done = ends[low] - sizes[low]
+        high = max(int(np.searchsorted(ends, done + block_points, side="right")), low + 1)
+        cuts.append((low, high))
+        low = high
+    return cuts
+
+
+def _stretches(whole: Block, contents: Contents, block_points: int) -> IntArray | None:
+    """Rows of each trajectory, if each has its rows in one stretch that can be read by itself."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    name = _id_column(contents, whole.options)
+    with pq.ParquetFile(whole.path) as parquet:
+        groups = [
+            parquet.metadata.row_group(i).num_rows for i in range(parquet.metadata.num_row_groups)
+        ]
+        if max(groups, default=0) > _MOST_BLOCKS_IN_GROUP * max(block_points, BLOCK_POINTS):
+            return None
+        ids, counts = [], []
+        try:
+            for batch in parquet.iter_batches(_BATCH_ROWS, columns=[name]):
+                column = batch.column(0)
+                if pa.types.is_dictionary(column.type):
+                    column = column.cast(column.type.value_type)
+                ends = pc.run_end_encode(column)
+                ids.append(pa.chunked_array([ends.values]))
+                counts.append(np.diff(np.asarray(ends.run_ends), prepend=0).astype(np.int64))
+                if len(ends.values) > 0.5 * len(column) > 8:
+                    # Nearly every row has another id than the one before.
+                    return None
+        except pa.ArrowException as error:
+            msg = f"{whole.path.name!r} cannot be read as Parquet ({reason(error)})"
+            raise DriftbayesError(msg) from error
+    if not ids:
+        return None
+    values = pa.concat_arrays([chunk for one in ids for chunk in one.chunks])
+    sizes = np.concatenate(counts)
+    # A trajectory may go on in the next batch.
+    new = np.ones(len(values), dtype=bool)
+    new[1:] = np.asarray(pc.fill_null(pc.not_equal(values[1:], values[:-1]), True))  # noqa: FBT003
+    sizes = np.add.reduceat(sizes, np.flatnonzero(new))
+    if pc.count_distinct(values, mode="all").as_py() != len(sizes):
+        return None
+    return np.asarray(sizes)
+
+
+def _of_rows(whole: Block, sizes: IntArray, block_points: int) -> list[Block]:
+    ends = np.cumsum(sizes)
+    blocks = []
+    for low, high in _cuts(sizes, block_points):
+        first, last = int(ends[low] - sizes[low]), int(ends[high - 1])
+        blocks.append(
+            Block(whole.path, whole.format, whole.options, last - first, rows=(first, last))
+        )
+    return blocks
+
+
+def _rows(path: Path, first: int, last: int) -> Any:
+    """Some rows of a Parquet file."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as parquet:
+        n = [parquet.metadata.row_group(i).num_rows for i in range(parquet.metadata.num_row_groups)]
+        ends = np.cumsum(n)
+        low = int(np.searchsorted(ends, first, side="right"))
+        high = int(np.searchsorted(ends, last, side="left"))
+        table = parquet.read_row_groups(list(range(low, high + 1)), use_threads=False)
+        return table.slice(first - int(ends[low] - n[low]), last - first)
+
+
+def _write_plainly(table: Any, file: Path) -> None:
+    """As it is read back at once: not compressed."""
+    import pyarrow.parquet as pq
+
+    pq.write_table(table, file, compression="none", use_dictionary=False, write_statistics=False)
+
+
+def _id_column(contents: Contents, options: ReadOptions) -> str:
+    told = (options.columns or {}).get("id")
+    for name in (told,) if told else _IDS:
+        if name in contents.names:
+            return str(name)
+    msg = (
+        f"{contents.path.name!r} has no column of ids that is known by its name; say which with "
+        "--columns id=NAME"
+    )
+    raise DriftbayesError(msg)
+
+
+def _dealt(
+    whole: Block,
+    contents: Contents,
+    block_points: int,
+    folder: Path,
+    progress: Callable[[str, int, int], None] | None,
+) -> list[Block]:
+    """Rows dealt out by their ids to temporary tables, in the order of the file."""
+    require("tables", "pyarrow")
+    import pyarrow as pa
+
+    n_parts = min(max(-(-whole.n_points // block_points), 1), _MOST_PARTS)
+    column = _id_column(contents, whole.options)
+    is_csv = contents.container == "csv"
+    batches = _csv_batches(contents) if is_csv else _parquet_batches(whole.path)
+    counts = np.zeros(n_parts, dtype=np.int64)
+    done = 0
+    try:
+        with ExitStack() as stack:
+            deals: dict[int, Callable[[Any], None]] = {}
+            for batch in batches:
+                names = [name.strip() for name in batch.schema.names]
+                part = _hashes(batch.column(names.index(column))) % np.uint64(n_parts)
+                order = np.argsort(part, kind="stable")
+                sorted_batch = batch.take(pa.array(order)) if n_parts > 1 else batch
+                edges = np.searchsorted(part[order], np.arange(n_parts + 1))
+                for i in np.flatnonzero(np.diff(edges)):
+                    rows = sorted_batch.slice(int(edges[i]), int(edges[i + 1] - edges[i]))
+                    if i not in deals:
+                        inside = folder / str(i)
+                        inside.mkdir()
+                        # The name that messages will have is that of the user's file.
+                        file = inside / whole.path.name.removesuffix(".gz")
+                        writer = _csv_writer if is_csv else _parquet_writer
+                        deals[int(i)] = stack.enter_context(writer(file, batch.schema))
+                    deals[int(i)](rows)
+                    counts[i] += rows.num_rows
+                done += batch.num_rows
+                if progress is not None:
+                    progress("dealing out rows", done, max(whole.n_points, done))
+    except (pa.ArrowException, OSError) as error:
+        msg = f"{whole.path.name!r} cannot be dealt out into blocks: {reason(error)}"
+        raise DriftbayesError(msg) from error
+    return [
+        Block(
+            folder / str(i) / whole.path.name.removesuffix(".gz"),
+            whole.format,
+            whole.options,
+            int(counts[i]),
+        )
+        for i in np.flatnonzero(counts)
+    ]
+
+
+def _parquet_batches(path: Path) -> Iterator[Any]:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as parquet:
+        yield from parquet.iter_batches(_BATCH_ROWS, use_threads=False)
+
+
+def _csv_batches(contents: Contents) -> Iterator[Any]:
+    """Rows of a CSV file, every cell as the text that it is."""
+    import pyarrow as pa
+    import pyarrow.csv as pacsv
+
+    compression = "gzip" if contents.path.name.lower().endswith(".gz") else None
+    with pa.input_stream(str(contents.path), compression=compression) as stream:
+        header = pacsv.open_csv(
+            pa.input_stream(str(contents.path), compression=compression),
+            read_options=pacsv.ReadOptions(block_size=1 << 20),
+        )
+        names = header.schema.names
+        header.close()
+        yield from pacsv.open_csv(
+            stream,
+            read_options=pacsv.ReadOptions(block_size=1 << 24),
+            parse_options=pacsv.ParseOptions(newlines_in_values=True),
+            convert_options=pacsv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+            ),
+        )
+
+
+@contextmanager
+def _parquet_writer(file: Path, schema: Any) -> Iterator[Callable[[Any], None]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with pq.ParquetWriter(
+        file, schema, compression="lz4", use_dictionary=False, write_statistics=False
+    ) as writer:
+        yield lambda rows: writer.write_table(pa.Table.from_batches([rows]))
+
+
+@contextmanager
+def _csv_writer(file: Path, schema: Any) -> Iterator[Callable[[Any], None]]:
+    import pyarrow.csv as pacsv
+
+    with file.open("wb") as stream:
+        quoted = ['"' + name.replace('"', '""') + '"' for name in schema.names]
+        stream.write((",".join(quoted) + "\n").encode())
+        options = pacsv.WriteOptions(include_header=False, quoting_style="needed")
+        yield lambda rows: pacsv.write_csv(rows, stream, options)
+
+
+def _hashes(column: Any) -> Any:
+    """A hash of each id, the same in every process and batch."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_integer(column.type) and not column.null_count:
+        # The last step of splitmix64: neighbours go to different places.
+        x = np.asarray(column).astype(np.uint64)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return x ^ (x >> np.uint64(31))
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    encoded = pc.utf8_trim_whitespace(
+        pc.fill_null(column.cast(pa.string()), "")
+    ).dictionary_encode()
+    table: Sequence[str] = encoded.dictionary.to_pylist()
+    hashes = np.array([zlib.crc32(value.encode()) for value in table], dtype=np.uint64)
+    return hashes[np.asarray(encoded.indices)]

@@ -1,0 +1,186 @@
+"""From a file to a scan by way of sums, in memory that does not grow with the file."""
+
+__all__ = ["check_streamable", "scan_tally", "tally_file"]
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from driftbayes.comparison import Scan, scan_displacements
+from driftbayes.errors import DriftbayesError
+from driftbayes.inference import Hypothesis, Method
+from driftbayes.inference.laplace import Coords
+from driftbayes.io.blocks import BLOCK_POINTS, Block, plan_blocks, read_block
+from driftbayes.io.reading import ReadOptions
+from driftbayes.models import AbstractModel, check_summable
+from driftbayes.sampling import Gaps, Windows, check_cutting, snap_taus
+from driftbayes.storage import PathLike
+from driftbayes.streaming.tally import Recipe, Tally, tally_of
+from driftbayes.streaming.workers import Progress, Workers
+from driftbayes.trajectories import Trajectories
+
+Prepare = Callable[[Trajectories], Trajectories]
+# Scales of the data are taken from about so many positions.
+_SAMPLED_POINTS = 1 << 20
+
+
+def check_streamable(
+    models: Iterable[type[AbstractModel]], gaps: Gaps = "split"
+) -> tuple[tuple[int, bool], ...]:
+    """What moments models need; refuse a model or an option that needs more than moments.
+
+    Args:
+        models: Classes of models.
+        gaps: What a missing fix does; see `displacements`.
+    """
+    if gaps != "split":
+        msg = (
+            "gaps that are kept as longer steps need the steps themselves, of which only sums are "
+            "kept; use --gaps split, or a part of the data that fits in memory"
+        )
+        raise DriftbayesError(msg)
+    found: dict[int, bool] = {}
+    for model in models:
+        needs = model.needs()
+        memory = check_summable(needs)
+        found[memory] = found.get(memory, False) or needs.kind == "channels"
+    return tuple(sorted(found.items()))
+
+
+def tally_file(
+    path: PathLike,
+    models: Callable[[int], Iterable[type[AbstractModel]]],
+    taus: Iterable[float],
+    options: ReadOptions | None = None,
+    *,
+    format: str | None = None,
+    n_tau: int | None = None,
+    windows: Windows = "first",
+    gaps: Gaps = "split",
+    prepare: Prepare | None = None,
+    sampled: bool = True,
+    block_points: int = BLOCK_POINTS,
+    workers: Workers | None = None,
+    scratch: PathLike | None = None,
+    progress: Progress | None = None,
+) -> tuple[Tally, Mapping[str, Any]]:
+    """Sums over all trajectories of a file, and where the data come from.
+
+    Args:
+        path: The file.
+        models: From the number of dimensions to the models that the sums are for.
+        taus: Requested sampling times; the nearest multiples of the recording interval are used.
+        options: How to read the file.
+        format: Name of its format, where it is not to be found from the content.
+        n_tau: Steps per run; see `displacements`.
+        windows: Which windows of `n_tau` steps to use.
+        gaps: What a missing fix does; only "split" can be streamed.
+        prepare: What to do with the trajectories of each block before they are summed.
+        sampled: Whether to keep a sample, from which to take scales.
+        block_points: Observations that are in memory at a time, for each worker.
+        workers: Who does it; by default threads.
+        scratch: Directory for temporary files.
+        progress: Called with a stage, how many are done, and of how many.
+    """
+    check_cutting(n_tau, windows, gaps)
+    with plan_blocks(
+        path,
+        options,
+        format=format,
+        block_points=block_points,
+        scratch=scratch,
+        progress=progress,
+    ) as plan:
+        pilot = _read(plan.pilot, prepare)
+        memories = check_streamable(models(pilot.n_dim), gaps)
+        actual, dt = snap_taus(pilot, taus), pilot.recording_interval
+        assert dt is not None
+        share = min(_SAMPLED_POINTS / max(plan.n_points, 1), 1.0)
+        recipe = Recipe(
+            strides=tuple(map(int, np.rint(actual / dt))),
+            dt=dt,
+            memories=memories,
+            n_tau=n_tau,
+            windows=windows,
+            sampled=share if sampled else 0.0,
+        )
+        provenance = pilot.provenance
+        del pilot
+        function = partial(_tally_block, prepare=prepare, recipe=recipe)
+        tally = (workers or Workers()).reduce(function, plan.blocks, Tally.merge, progress)
+    return tally, provenance
+
+
+def scan_tally(
+    tally: Tally,
+    hypotheses: Sequence[Hypothesis],
+    *,
+    provenance: Mapping[str, Any] | None = None,
+    method: Method = "auto",
+    coords: Coords = "natural",
+    prior_probabilities: Sequence[float] | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Scan:
+    """Compare hypotheses along tau on the sums over a file.
+
+    Args:
+        tally: The sums.
+        hypotheses: Model families with their priors, the same at every tau.
+        provenance: Where the data come from.
+        method: Of the evidence; see `scan`.
+        coords: Coordinates of Laplace's method.
+        prior_probabilities: Probabilities of the models before the data.
+        seed: Of a method that samples.
+        progress: Called with a stage, how many are done, and of how many.
+    """
+    many, skipped = tally.displacements()
+    if not many:
+        raise DriftbayesError(next(iter(skipped.values())))
+    result = scan_displacements(
+        many,
+        hypotheses,
+        method=method,
+        coords=coords,
+        prior_probabilities=prior_probabilities,
+        seed=seed,
+        progress=progress,
+    )
+    prior = None if prior_probabilities is None else [float(p) for p in prior_probabilities]
+    options = {
+        "n_tau": tally.recipe.n_tau,
+        "seed": seed,
+        "windows": tally.recipe.windows,
+        "gaps": "split",
+        "prior_probabilities": prior,
+    }
+    attributes = {
+        "data_fingerprint": tally.fingerprint,
+        "provenance": json.dumps(dict(provenance or {}), default=str),
+        "options": json.dumps(options),
+    }
+    return replace(result, skipped=skipped, attributes=attributes)
+
+
+def _tally_block(block: Block, *, prepare: Prepare | None, recipe: Recipe) -> Tally:
+    return tally_of(_read(block, prepare), recipe)
+
+
+def _read(block: Block, prepare: Prepare | None) -> Trajectories:
+    found = read_block(block)
+    plane = found.provenance.get("plane")
+    if (
+        block.options.frame == "auto"
+        and isinstance(plane, Mapping)
+        and plane.get("frame") == "transported"
+    ):
+        msg = (
+            "some fixes lie beyond 80 degrees of latitude, and a file that is read in blocks needs "
+            "one frame for all: pass --frame transported, or --frame local"
+        )
+        raise DriftbayesError(msg)
+    return found if prepare is None else prepare(found)

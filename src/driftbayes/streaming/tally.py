@@ -1,0 +1,346 @@
+"""What a scan needs of some trajectories, as sums: a few kilobytes for each sampling time."""
+
+__all__ = ["Recipe", "Sample", "Tally", "tally_of"]
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.likelihood import ExactMoments, SummedDisplacements
+from driftbayes.sampling import Windows, sampled_runs, too_short
+from driftbayes.trajectories import Trajectories
+from driftbayes.typing import FloatArray, IntArray
+
+# Steps that are made at a time, so that memory does not grow with the block.
+_CHUNK = 1 << 18
+# Positions of one trajectory that a sample takes at the most.
+_LONGEST_SAMPLE = 1 << 18
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What to sum.
+
+    Args:
+        strides: Sampling times in recording intervals.
+        dt: Recording interval, to a fraction of a thousandth.
+        memories: Longest window of each kind of moments, and whether axes are kept apart.
+        n_tau: Steps per run; see `displacements`.
+        windows: Which windows of `n_tau` steps to use.
+        sampled: Which fraction of the trajectories to keep, for scales of the data.
+    """
+
+    strides: tuple[int, ...]
+    dt: float
+    memories: tuple[tuple[int, bool], ...]
+    n_tau: int | None = None
+    windows: Windows = "first"
+    sampled: float = 0.0
+
+
+@dataclass
+class AtStride:
+    """Sums at one sampling time."""
+
+    moments: list[ExactMoments]
+    n_particles: int = 0
+    longest: int = 0
+
+
+@dataclass
+class ExactSum:
+    """A sum of floats without rounding: by exponent, the sum of the mantissas."""
+
+    bins: dict[int, int] = field(default_factory=dict)
+
+    def add(self, values: FloatArray) -> None:
+        """Add numbers, all finite."""
+        mantissa, exponent = np.frexp(values)
+        whole = np.ldexp(mantissa, 53).astype(np.int64)
+        for one in np.unique(exponent):
+            some = whole[exponent == one]
+            total = (int((some >> 26).sum()) << 26) + int((some & ((1 << 26) - 1)).sum())
+            self.bins[int(one)] = self.bins.get(int(one), 0) + total
+
+    def merge(self, other: "ExactSum") -> None:
+        """Add another sum."""
+        for exponent, total in other.bins.items():
+            self.bins[exponent] = self.bins.get(exponent, 0) + total
+
+    @property
+    def value(self) -> Fraction:
+        """The sum."""
+        return sum(
+            (total * Fraction(2) ** (exponent - 53) for exponent, total in self.bins.items()),
+            Fraction(0),
+        )
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Some trajectories, chosen by a hash of what is in them.
+
+    Args:
+        digests: Hash of each, by which they are sorted in the end.
+        row_sizes: Number of positions of each.
+        positions: Positions, trajectory after trajectory.
+        times: Their times.
+    """
+
+    digests: Sequence[bytes]
+    row_sizes: IntArray
+    positions: FloatArray
+    times: FloatArray
+
+
+@dataclass
+class Tally:
+    """Sums over trajectories; two tallies of the same recipe can be merged, in any order.
+
+    Args:
+        recipe: What was summed.
+        n_dim: Number of spatial dimensions.
+        length_unit: Name of the unit of positions.
+        time_unit: Name of the unit of times.
+        at: Sums at each sampling time.
+        n_trajectories: Number of trajectories.
+        n_points: Number of observations.
+        digest: Sum of the hashes of the trajectories.
+        products: Sum of elapsed times, each multiplied by its number of recording intervals.
+        squares: Sum of the squares of these numbers.
+        samples: Trajectories that were kept.
+        spare: The trajectory of the least hash, for want of others.
+    """
+
+    recipe: Recipe
+    n_dim: int
+    length_unit: str
+    time_unit: str
+    at: list[AtStride]
+    n_trajectories: int = 0
+    n_points: int = 0
+    digest: int = 0
+    products: ExactSum = field(default_factory=ExactSum)
+    squares: ExactSum = field(default_factory=ExactSum)
+    samples: list[Sample] = field(default_factory=list)
+    spare: Sample | None = None
+
+    def merge(self, other: "Tally") -> "Tally":
+        """Add the sums over other trajectories."""
+        mine = (self.n_dim, self.length_unit, self.time_unit)
+        theirs = (other.n_dim, other.length_unit, other.time_unit)
+        if self.recipe != other.recipe or mine != theirs:
+            msg = f"parts of the data differ in dimensions or units: {mine} and {theirs}"
+            raise DriftbayesError(msg)
+        for here, there in zip(self.at, other.at, strict=True):
+            for a, b in zip(here.moments, there.moments, strict=True):
+                a.merge(b)
+            here.n_particles += there.n_particles
+            here.longest = max(here.longest, there.longest)
+        self.n_trajectories += other.n_trajectories
+        self.n_points += other.n_points
+        self.digest += other.digest
+        self.products.merge(other.products)
+        self.squares.merge(other.squares)
+        self.samples += other.samples
+        spares = [one for one in (self.spare, other.spare) if one is not None]
+        self.spare = min(spares, key=lambda one: one.digests[0], default=None)
+        return self
+
+    @property
+    def recording_interval(self) -> float:
+        """The interval that fits all times best, as `Trajectories.recording_interval` has it."""
+        return float(self.products.value / self.squares.value)
+
+    @property
+    def fingerprint(self) -> str:
+        """A short hash of positions, times and units, whatever the order of the trajectories."""
+        return _hash(f"{self.digest}|{self.n_dim}|{self.length_unit}|{self.time_unit}")
+
+    def displacements(self) -> tuple[list[SummedDisplacements], dict[float, str]]:
+        """For each sampling time what models ask for, or the reason why there is nothing."""
+        many, skipped = [], {}
+        recipe, dt = self.recipe, self.recording_interval
+        cut = f"{recipe.n_tau}|{recipe.windows}"
+        for stride, at in zip(recipe.strides, self.at, strict=True):
+            tau, first = stride * dt, at.moments[0]
+            if first.n_steps == 0:
+                skipped[tau] = too_short(at.longest, recipe.n_tau, tau)
+                continue
+            if not first.moves:
+                skipped[tau] = (
+                    f"all {first.n_steps} displacements are zero: no diffusivity can be inferred; "
+                    "check the columns and the number of digits in the file"
+                )
+                continue
+            apart = [one for one in at.moments if one.by_channel]
+            summed = SummedDisplacements(
+                summed={one.memory: one.second_moments(tau) for one in at.moments},
+                channels={one.memory: one.channel_moments(tau) for one in apart},
+                n_dim=self.n_dim,
+                n_particles=at.n_particles,
+                n_steps=first.longest,
+                n_displacements=first.n_steps * self.n_dim,
+                tau=tau,
+                fingerprint=_hash(f"{self.fingerprint}|{stride}|{tau!r}|{cut}"),
+                n_unused=self.n_trajectories - at.n_particles,
+                length_unit=self.length_unit,
+                time_unit=self.time_unit,
+            )
+            many.append(summed)
+        return many, skipped
+
+    def sample(self) -> Trajectories:
+        """The trajectories that were kept, in an order that does not depend on that of the file."""
+        spare = [] if self.spare is None else [self.spare]
+        samples = self.samples or spare
+        if not samples:
+            msg = "no trajectories were kept; ask for some in the recipe"
+            raise DriftbayesError(msg)
+        digests = [digest for one in samples for digest in one.digests]
+        sizes = np.concatenate([one.row_sizes for one in samples])
+        positions = np.concatenate([one.positions for one in samples])
+        times = np.concatenate([one.times for one in samples])
+        order = sorted(range(len(digests)), key=digests.__getitem__)
+        starts = np.cumsum(sizes) - sizes
+        rows = np.concatenate([np.arange(starts[i], starts[i] + sizes[i]) for i in order])
+        kept = Trajectories(
+            positions=positions[rows],
+            times=times[rows],
+            row_sizes=sizes[order],
+            ids=np.arange(len(order)),
+            length_unit=self.length_unit,
+            time_unit=self.time_unit,
+        )
+        return kept.on_interval(self.recording_interval)
+
+
+def tally_of(trajectories: Trajectories, recipe: Recipe) -> Tally:
+    """Sum what a scan needs over trajectories.
+
+    Args:
+        trajectories: Some or all of the data, trajectories whole.
+        recipe: What to sum.
+    """
+    if trajectories.position_sd is not None:
+        msg = (
+            "positions with measurement errors need the steps themselves, of which only sums are "
+            "kept; leave the errors out (--columns sd=), or use a part of the data that fits in "
+            "memory"
+        )
+        raise DriftbayesError(msg)
+    trajectories.check_usable()
+    tracks = trajectories.on_interval(recipe.dt)
+    n_dim, grid = tracks.n_dim, tracks.grid_index
+    at = [
+        AtStride([ExactMoments(memory, n_dim, apart) for memory, apart in recipe.memories])
+        for _ in recipe.strides
+    ]
+    tally = Tally(recipe, n_dim, tracks.length_unit, tracks.time_unit, at)
+    tally.n_trajectories, tally.n_points = tracks.n_trajectories, len(tracks.times)
+    starts = tracks.starts[:-1]
+    elapsed = tracks.times - np.repeat(tracks.times[starts], tracks.row_sizes)
+    tally.products.add(np.add.reduceat(elapsed * grid, starts))
+    tally.squares.add(np.add.reduceat(grid.astype(np.float64) ** 2, starts))
+    digests = _digests(tracks)
+    tally.digest = sum(int.from_bytes(digest, "little") for digest in digests)
+    if recipe.sampled > 0:
+        leading = np.frombuffer(b"".join(digests), dtype=">u8")[::4]
+        chosen = np.flatnonzero(leading < recipe.sampled * 2.0**64)
+        if len(chosen):
+            tally.samples.append(_sample(tracks, digests, chosen))
+        tally.spare = _sample(tracks, digests, np.array([np.argmin(leading)]))
+    # Without a gap, the rows at a stride are known without a look at them.
+    whole = np.logical_and.reduceat(tracks.observed, starts)
+    whole &= grid[tracks.starts[1:] - 1] == tracks.row_sizes - 1
+    broken = None if whole.all() else tracks.select(~whole[tracks.trajectory_index])
+    if broken is not None:
+        broken = broken.on_interval(recipe.dt)
+    for stride, sums in zip(recipe.strides, at, strict=True):
+        for dx, row_sizes in _whole_runs(tracks, whole, stride, recipe, sums):
+            for moments in sums.moments:
+                moments.add(dx, row_sizes)
+        if broken is not None:
+            dx, row_sizes = _broken_runs(broken, stride, recipe, sums)
+            for moments in sums.moments:
+                moments.add(dx, row_sizes)
+        for moments in sums.moments:
+            moments.settle()
+    return tally
+
+
+def _whole_runs(
+    tracks: Trajectories, whole: np.ndarray, stride: int, recipe: Recipe, sums: AtStride
+) -> Iterator[tuple[FloatArray, IntArray]]:
+    """Steps of trajectories without a gap, some at a time, and how many each run has."""
+    n_steps = (tracks.row_sizes - 1) // stride
+    sums.longest = max(sums.longest, int(n_steps[whole].max(initial=0)))
+    used = np.flatnonzero(whole & (n_steps >= (recipe.n_tau or 1)))
+    sums.n_particles += len(used)
+    n_steps, starts = n_steps[used], tracks.starts[:-1][used]
+    if recipe.n_tau is not None and recipe.windows == "first":
+        n_steps = np.full(len(used), recipe.n_tau)
+    elif recipe.n_tau is not None:
+        n_steps -= n_steps % recipe.n_tau
+    ends = np.cumsum(n_steps)
+    low = 0
+    while low < len(used):
+        done = ends[low - 1] if low else 0
+        high = max(int(np.searchsorted(ends, done + _CHUNK, side="right")), low + 1)
+        n, first = n_steps[low:high], starts[low:high]
+        rows = np.concatenate([[0], np.cumsum(n + 1)[:-1]])
+        index = np.repeat(first - stride * rows, n + 1)
+        index += stride * np.arange(len(index))
+        x = tracks.positions[index]
+        inside = np.ones(len(index) - 1, dtype=bool)
+        inside[rows[1:] - 1] = False
+        dx = (x[1:] - x[:-1])[inside]
+        if recipe.n_tau is not None:
+            n = np.full(len(dx) // recipe.n_tau, recipe.n_tau)
+        yield dx, n
+        low = high
+
+
+def _broken_runs(
+    tracks: Trajectories, stride: int, recipe: Recipe, sums: AtStride
+) -> tuple[FloatArray, IntArray]:
+    """Steps of trajectories with gaps, and how many each run has."""
+    tau = stride * recipe.dt
+    runs = sampled_runs(tracks, tau, n_tau=recipe.n_tau, windows=recipe.windows)
+    sums.longest = max(sums.longest, runs.longest)
+    sums.n_particles += len(np.unique(tracks.trajectory_index[runs.rows[runs.firsts]]))
+    first = np.cumsum(runs.n_steps) - runs.n_steps
+    places = np.repeat(runs.firsts - first, runs.n_steps) + np.arange(int(runs.n_steps.sum()))
+    x = tracks.positions
+    return x[runs.rows[places + 1]] - x[runs.rows[places]], runs.n_steps
+
+
+def _digests(tracks: Trajectories) -> list[bytes]:
+    """A hash of the positions and times of each trajectory."""
+    # Every NaN alike: files and processors differ in the bits of theirs.
+    positions = tracks.positions
+    if not tracks.observed.all():
+        positions = np.where(np.isnan(positions), np.nan, positions)
+    found = []
+    for first, last in pairwise(tracks.starts.tolist()):
+        digest = hashlib.sha256(positions[first:last].data)
+        digest.update(tracks.times[first:last].data)
+        found.append(digest.digest())
+    return found
+
+
+def _sample(tracks: Trajectories, digests: Sequence[bytes], chosen: IntArray) -> Sample:
+    sizes = np.minimum(tracks.row_sizes[chosen], _LONGEST_SAMPLE)
+    rows = np.concatenate(
+        [np.arange(first, first + n) for first, n in zip(tracks.starts[chosen], sizes, strict=True)]
+    )
+    return Sample([digests[i] for i in chosen], sizes, tracks.positions[rows], tracks.times[rows])
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

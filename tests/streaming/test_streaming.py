@@ -1,0 +1,248 @@
+"""A scan by way of sums is the scan, whatever the file, the blocks and the workers."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from belt import LENGTHS, ragged_tracks, table_of, write_parcels_zarr, write_time_major
+from numpy.testing import assert_allclose, assert_array_equal
+
+import driftbayes.io.formats as known_formats
+from driftbayes.comparison import make_hypotheses, scan
+from driftbayes.errors import DriftbayesError
+from driftbayes.io import read_trajectories, write_trajectories
+from driftbayes.io.blocks import plan_blocks, read_block
+from driftbayes.io.netcdf import from_dataset, to_dataset
+from driftbayes.io.reading import Format
+from driftbayes.models import MODELS, model_named, preparation, prepare
+from driftbayes.sampling import displacements
+from driftbayes.streaming import Recipe, Workers, scan_tally, tally_file, tally_of
+
+TAUS = (0.1, 0.2, 0.3, 0.7, 2.0, 5.0)
+TRACKS = ragged_tracks()
+RAGGED_ZARR = Format(
+    "ragged",
+    "as clouddrift has it",
+    lambda contents: contents.container == "zarr" and contents.has("rowsize"),
+    convert=lambda dataset, contents, _: from_dataset(dataset, contents.path),
+)
+
+
+def models(*names):
+    return lambda n_dim: [model_named(name, MODELS, n_dim) for name in names]
+
+
+PLAIN = models("brownian", "langevin")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("belt")
+    for name in ("tracks.nc", "tracks.csv", "tracks.csv.gz"):
+        write_trajectories(TRACKS, folder / name)
+    pq.write_table(table_of(TRACKS), folder / "sorted.parquet", row_group_size=300)
+    write_time_major(TRACKS, folder / "parcels.parquet")
+    write_parcels_zarr(TRACKS, folder / "parcels.zarr")
+    mixed = np.random.default_rng(1).permutation(len(TRACKS.ids))
+    order = np.concatenate([np.flatnonzero(TRACKS.trajectory_index == i) for i in mixed])
+    # Neighbours take turns, so that no trajectory lies in one stretch.
+    order = np.concatenate([order[0::2], order[1::2]])
+    order = order[np.argsort(TRACKS.times[order], kind="stable")]
+    text = table_of(TRACKS, order=order).to_pandas()
+    text["id"] = "drifter " + text["id"].astype(str)
+    text.to_csv(folder / "mixed.csv", index=False)
+    foreign = to_dataset(TRACKS)
+    foreign.attrs = {}
+    foreign.to_zarr(folder / "ragged.zarr", consolidated=False)
+    return folder
+
+
+@pytest.fixture
+def _knows_ragged_zarr(monkeypatch):
+    formats = (RAGGED_ZARR, *known_formats.FORMATS)
+    monkeypatch.setattr(known_formats, "FORMATS", formats)
+
+
+NAMES = (
+    *("tracks.nc", "tracks.csv", "tracks.csv.gz", "mixed.csv", "sorted.parquet"),
+    *("parcels.parquet", "parcels.zarr", "ragged.zarr"),
+)
+
+
+@pytest.mark.usefixtures("_knows_ragged_zarr")
+@pytest.mark.parametrize("block_points", [150, 700, 10**6])
+@pytest.mark.parametrize("name", NAMES)
+def test_blocks_hold_every_trajectory_once_and_whole(files, name, block_points):
+    found = []
+    with plan_blocks(files / name, block_points=block_points) as plan:
+        for block in plan.blocks:
+            part = read_block(block)
+            for i in range(part.n_trajectories):
+                rows = slice(part.starts[i], part.starts[i + 1])
+                found.append((part.times[rows], part.positions[rows]))
+        assert len(plan.blocks) > 1 or block_points == 10**6
+        assert read_block(plan.pilot).n_trajectories >= 1
+        temporary = [b.path for b in plan.blocks if b.path.parent != files.resolve()]
+    assert not any(path.exists() for path in temporary)
+    expected = read_trajectories(files / name)
+    assert len(found) == expected.n_trajectories
+    wanted = [
+        (expected.times[a:b], expected.positions[a:b])
+        for a, b in zip(expected.starts[:-1], expected.starts[1:], strict=True)
+    ]
+    key = lambda one: (one[0][0], len(one[0]), np.nansum(one[1]))  # noqa: E731
+    for (t, x), (times, positions) in zip(
+        sorted(found, key=key), sorted(wanted, key=key), strict=True
+    ):
+        assert_array_equal(t, times)
+        assert_array_equal(x, positions)
+
+
+@pytest.fixture(scope="module")
+def ordinary():
+    hypotheses = make_hypotheses(["brownian", "langevin"], TRACKS).hypotheses
+    return scan(TRACKS, hypotheses, TAUS)
+
+
+@pytest.mark.usefixtures("_knows_ragged_zarr")
+@pytest.mark.parametrize("name", NAMES)
+def test_the_scan_is_that_of_the_whole_file(files, name, ordinary):
+    options = {"block_points": 500, "workers": Workers(threads=2)}
+    tally, _ = tally_file(files / name, PLAIN, TAUS, **options)
+    hypotheses = make_hypotheses(["brownian", "langevin"], tally.sample()).hypotheses
+    streamed = scan_tally(tally, hypotheses)
+    assert tally.n_trajectories == TRACKS.n_trajectories
+    for found, expected in zip(streamed.comparisons, ordinary.comparisons, strict=True):
+        for field in ("n_particles", "n_steps", "n_displacements", "n_dim"):
+            assert getattr(found, field) == getattr(expected, field)
+        assert_allclose(found.tau, expected.tau, rtol=1e-14)
+        for model, evidence in expected.evidences.items():
+            got = found.evidences[model].log_evidence
+            assert_allclose(got, evidence.log_evidence, rtol=1e-9)
+
+
+@pytest.mark.usefixtures("_knows_ragged_zarr")
+@pytest.mark.parametrize("name", NAMES)
+def test_sums_are_the_same_to_the_last_bit_for_all_blocks_and_threads(files, name):
+    def sums(block_points, threads):
+        tally, _ = tally_file(
+            files / name,
+            models("langevin", "langevin+mean"),
+            TAUS,
+            block_points=block_points,
+            workers=Workers(threads=threads),
+        )
+        many, _ = tally.displacements()
+        prior = make_hypotheses(["langevin"], tally.sample()).note
+        leaves = [leaf for one in many for leaf in (one.channels[32].forms, one.summed[32].forms)]
+        return leaves, [(one.fingerprint, one.tau) for one in many], prior
+
+    whole = sums(10**6, 1)
+    for block_points, threads in ((150, 2), (700, 1)):
+        found = sums(block_points, threads)
+        assert found[1:] == whole[1:]
+        for a, b in zip(found[0], whole[0], strict=True):
+            assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    "cut", [{}, {"n_tau": 3}, {"n_tau": 3, "windows": "all"}, {"n_tau": 40, "windows": "all"}]
+)
+@pytest.mark.parametrize("name", ["langevin+mean", "langevin", "fractional"])
+def test_models_find_the_moments_that_displacements_would_give(files, name, cut):
+    taus = (0.1, 0.4, 5.0)
+    needs = model_named(name, MODELS, 2).needs()
+    tally, _ = tally_file(
+        files / "tracks.nc", models(name), taus, sampled=False, block_points=500, **cut
+    )
+    many, skipped = tally.displacements()
+    assert len(many) + len(skipped) == 3
+    for data in many:
+        found = prepare(data, needs)
+        expected = prepare(displacements(TRACKS, data.tau, **cut), needs)
+        assert type(found) is type(expected)
+        for field in ("orders", "paired", "predicted"):
+            assert_array_equal(getattr(found, field), getattr(expected, field))
+        scale = np.abs(expected.forms).max()
+        assert_allclose(found.forms, expected.forms, rtol=1e-10, atol=1e-12 * scale)
+    for tau, why in skipped.items():
+        with pytest.raises(DriftbayesError, match=re.escape(why)):
+            displacements(TRACKS, tau, **cut)
+
+
+def recipe(**changes):
+    return replace(Recipe((1, 3), 0.1, ((32, False),)), **changes)
+
+
+def test_what_needs_the_steps_themselves_is_refused(files):
+    noisy = replace(TRACKS, position_sd=np.ones(len(TRACKS.times)))
+    with pytest.raises(DriftbayesError, match="measurement errors need the steps themselves"):
+        tally_of(noisy, recipe())
+    with pytest.raises(DriftbayesError, match="use --gaps split"):
+        tally_file(files / "tracks.nc", PLAIN, TAUS, gaps="keep")
+    with pytest.raises(DriftbayesError, match="judges each trajectory by itself"):
+        tally_file(files / "tracks.nc", models("langevin+scatter"), TAUS)
+
+
+def test_runs_beyond_the_longest_memory_are_refused(files):
+    name = "langevin+noise"
+    tally, _ = tally_file(files / "tracks.nc", models(name), (0.1,), sampled=False)
+    (data,), _ = tally.displacements()
+    assert 32 < data.n_steps < max(LENGTHS)
+    preparation(data, model_named(name, MODELS, 2).needs())
+    longer = replace(data, n_steps=300)
+    with pytest.raises(DriftbayesError, match="pass --n-tau 256 or less"):
+        preparation(longer, model_named(name, MODELS, 2).needs())
+
+
+def test_times_off_the_grid_of_the_first_trajectories_are_refused():
+    times = TRACKS.times.copy()
+    times[-1] += 0.04
+    with pytest.raises(DriftbayesError, match=r"the times are not regular: one is 0\.04 s away"):
+        tally_of(replace(TRACKS, times=times), recipe())
+
+
+def test_a_sample_of_a_large_file_does_not_depend_on_its_blocks():
+    tracks = ragged_tracks(n_copies=40)
+    part = recipe(sampled=0.2)
+    whole = tally_of(tracks, part)
+    half = tracks.trajectory_index < 100
+    merged = tally_of(tracks.select(~half), part).merge(tally_of(tracks.select(half), part))
+    assert whole.fingerprint == merged.fingerprint
+    assert whole.sample().fingerprint == merged.sample().fingerprint
+    assert 0.1 < len(whole.sample().row_sizes) / tracks.n_trajectories < 0.3
+    few = recipe(sampled=1e-9)
+    assert tally_of(tracks, few).sample().n_trajectories == 1
+
+
+def test_a_trajectory_that_never_moves_counts():
+    still = np.where(TRACKS.trajectory_index[:, None] == 3, 0.0, TRACKS.positions)
+    tracks = replace(TRACKS, positions=still)
+    hypotheses = make_hypotheses(["brownian"], TRACKS).hypotheses
+    expected = scan(tracks, hypotheses, (0.1,))
+    found = scan_tally(tally_of(tracks, recipe(strides=(1,))), hypotheses)
+    for a, b in zip(found.comparisons, expected.comparisons, strict=True):
+        assert a.n_displacements == b.n_displacements
+        assert_allclose(
+            a.evidences["brownian"].log_evidence, b.evidences["brownian"].log_evidence, rtol=1e-9
+        )
+
+
+def test_a_column_of_ids_that_is_not_known_by_name_must_be_told(tmp_path):
+    path = tmp_path / "odd.parquet"
+    pq.write_table(pa.table({"who": [1, 2], "time": [0.0, 0.0], "x": [0.0, 1.0]}), path)
+    with (
+        pytest.raises(DriftbayesError, match="say which with --columns id=NAME"),
+        plan_blocks(path),
+    ):
+        pass
+
+
+def test_workers_are_a_number_or_a_cluster():
+    with pytest.raises(DriftbayesError, match="not both"):
+        Workers(processes=2, cluster="tcp://127.0.0.1:1")
+    with pytest.raises(DriftbayesError, match="expected 1 worker or more, got 0"):
+        Workers(processes=0)
