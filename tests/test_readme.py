@@ -52,7 +52,7 @@ def test_the_commands_run(tmp_path, monkeypatch):
     ]
     # The paper's turbulence experiment has tests of its own, and takes most of a minute.
     commands.remove(["reproduce", "turbulence", "-o", "turbulence"])
-    assert len(commands) == 6
+    assert len(commands) == 8
     # The simulator mixes real and complex numbers, which the tests forbid elsewhere.
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         for command in commands:

@@ -11,7 +11,10 @@ from driftbayes.cli.dependence import tell
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
-    from driftbayes.comparison import Scan
+    from driftbayes.comparison import Comparison, Scan
+
+# Of more models, a table of all parameters and pairs is too wide to read.
+_FEW_MODELS = 3
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -114,27 +117,66 @@ def _in_memory(
 
 def print_scan(result: "Scan") -> None:
     """The scan as a table and one sentence per model, on stdout."""
-    names = [(model, name) for model in result.models for name in result.consistency[model]]
-    pairs = list(result.comparisons[0].log_bayes_factors)
-    rows = []
-    for comparison in result.comparisons:
-        row = [f"{comparison.tau:.4g}", f"{comparison.n_displacements}"]
-        for model, name in names:
-            e = comparison.evidences[model]
-            found = result.consistency[model][name]
-            inside = found is not None and found.tau_min <= comparison.tau <= found.tau_max
-            mark = "·" if inside else " "
-            row.append(f"{e.posterior_mean[name]:.4g} ± {e.posterior_sd[name]:.1g} {mark}")
-        row += [f"{comparison.log_bayes_factors[pair]:.2f}" for pair in pairs]
-        row.append(f"{comparison.probabilities[comparison.best]:.3f} {comparison.best}")
-        doubts = [e.hypothesis for e in comparison.evidences.values() if e.warnings]
-        row.append(f"see warnings: {', '.join(doubts)}" if doubts else "")
-        rows.append(row)
     first = result.comparisons[0]
     unit = f" ({first.time_unit})" if first.time_unit else ""
-    columns = [f"tau{unit}", "data", *(f"{m}.{n}" for m, n in names)]
-    columns += [f"ln K({pair})" for pair in pairs] + ["probability", "doubts"]
+    few = len(result.models) <= _FEW_MODELS
+    columns, cells = (_every_parameter if few else _of_the_best)(result)
+    rows = []
+    for comparison, middle in zip(result.comparisons, cells, strict=True):
+        best = comparison.best
+        doubts = [e.hypothesis for e in comparison.evidences.values() if e.warnings]
+        rows.append(
+            [
+                f"{comparison.tau:.4g}",
+                f"{comparison.n_displacements}",
+                *middle,
+                f"{comparison.probabilities[best]:.3f} {best}",
+                f"see warnings: {', '.join(doubts)}" if doubts else "",
+            ]
+        )
+    columns = [f"tau{unit}", "data", *columns, "probability", "doubts"]
     title = f"posterior mean ± sd; · inside the consistent range; {first.method}"
     _console.print_table(title, columns, rows, left=0)
     for sentence in result.sentences.values():
         print(sentence)
+
+
+def _every_parameter(result: "Scan") -> tuple[list[str], list[list[str]]]:
+    """All parameters and pairs of models, for a few models."""
+    names = [(model, name) for model in result.models for name in result.consistency[model]]
+    pairs = list(result.comparisons[0].log_bayes_factors)
+    rows = [
+        [
+            *(_value(result, comparison, model, name) for model, name in names),
+            *(f"{comparison.log_bayes_factors[pair]:.2f}" for pair in pairs),
+        ]
+        for comparison in result.comparisons
+    ]
+    return [*(f"{m}.{n}" for m, n in names), *(f"ln K({pair})" for pair in pairs)], rows
+
+
+def _of_the_best(result: "Scan") -> tuple[list[str], list[list[str]]]:
+    """Ln K of each of many models against the first, and the parameters of the best."""
+    reference = result.models[0]
+    rows = []
+    for comparison in result.comparisons:
+        base = comparison.evidences[reference].log_evidence
+        best = comparison.best
+        parameters = ", ".join(
+            f"{name} = {_value(result, comparison, best, name).rstrip()}"
+            for name in result.consistency[best]
+        )
+        gains = [
+            f"{comparison.evidences[model].log_evidence - base:.2f}" for model in result.models[1:]
+        ]
+        rows.append([*gains, parameters])
+    columns = [f"ln K({model}:{reference})" for model in result.models[1:]]
+    return [*columns, "parameters of the best"], rows
+
+
+def _value(result: "Scan", comparison: "Comparison", model: str, name: str) -> str:
+    e = comparison.evidences[model]
+    found = result.consistency[model][name]
+    inside = found is not None and found.tau_min <= comparison.tau <= found.tau_max
+    mark = "·" if inside else " "
+    return f"{e.posterior_mean[name]:.4g} ± {e.posterior_sd[name]:.1g} {mark}"

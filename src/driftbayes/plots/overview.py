@@ -49,6 +49,9 @@ def plot_scan(dataset: "xr.Dataset") -> "Figure":
                 ax.plot(tau, evidence[i] - evidence[0], "o-", color=colours[name], label=name)
             ax.axhline(0, color=GUIDE, lw=0.6)
             ax.set_yscale("symlog", linthresh=1.0)
+            gains = (evidence[1:] - evidence[0])[np.isfinite(evidence[1:] - evidence[0])]
+            # No empty half of an axis where all gains have one sign.
+            ax.set_ylim(min(2 * gains.min(initial=0), -1), max(2 * gains.max(initial=0), 1))
             ax.set_ylabel(f"ln K against {names[0]}")
             ax = axes[len(drawn) + 1]
             for i, name in enumerate(names):
