@@ -55,12 +55,12 @@ def verdict(scan: "xr.Dataset") -> list[str]:
                 f"{readable_time(taus[last], unit)}"
             )
             sure = _sure(float(chances.min()), float(chances.max()))
-            sentences.append(f"{names[best[first]].capitalize()} is the best {where}: {sure}.")
+            sentences.append(f"{_named(names[best[first]])} is the best {where}: {sure}.")
     consistency = json.loads(scan.attrs.get("consistency", "{}"))
     for name in dict.fromkeys(names[i] for i in best):
         sentence = consistency.get(name, {}).get("sentence")
         if sentence:
-            sentences.append(f"{sentence[0].upper()}{sentence[1:]}.")
+            sentences.append(f"{_named(name)}{sentence.removeprefix(name)}.")
     doubts = [
         f"{name} at {int(bad.sum())} of {len(taus)} sampling times"
         for name, bad in zip(names, scan["status"].values != "ok", strict=True)
@@ -75,12 +75,18 @@ def verdict(scan: "xr.Dataset") -> list[str]:
     return sentences
 
 
+def _named(model: str) -> str:
+    """A model at the beginning of a sentence."""
+    return model[0].upper() + model[1:].replace("_", "-")
+
+
 def _sure(low: float, high: float) -> str:
     if low > 0.99:
         return "its probability among those compared is above 0.99"
+    chance = f"{low:.2g}" if f"{low:.2g}" == f"{high:.2g}" else f"{low:.2g} to {high:.2g}"
     if high < 0.75:
-        return f"but not decided, with a probability of {low:.2g} to {high:.2g}"
-    return f"its probability among those compared is {low:.2g} to {high:.2g}"
+        return f"but this is not decided, with a probability of {chance}"
+    return f"its probability among those compared is {chance}"
 
 
 def panels(scan: "xr.Dataset") -> list[Panel]:
