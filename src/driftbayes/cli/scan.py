@@ -1,6 +1,6 @@
 """How the verdict between models changes with the sampling time tau."""
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_parser", "run", "scan_in_memory"]
 
 import argparse
 from pathlib import Path
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     if _streaming.is_asked_for(args):
         result, interval = _streaming.run(args, taus, prior_probabilities)
     else:
-        result, interval = _in_memory(args, taus, prior_probabilities)
+        result, interval = scan_in_memory(args, taus, prior_probabilities)
     n_found = len(result.comparisons) + len(result.skipped)
     if n_found < len(taus):
         _console.note(
@@ -73,9 +73,16 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _in_memory(
-    args: argparse.Namespace, taus: list[float], prior_probabilities: list[float] | None
+def scan_in_memory(
+    args: argparse.Namespace, taus: list[float] | None, prior_probabilities: list[float] | None
 ) -> "tuple[Scan, float | None]":
+    """The scan that the options ask for, and the recording interval.
+
+    Args:
+        args: With the options of reading, data and inference.
+        taus: Sampling times; None takes those that suit the trajectories.
+        prior_probabilities: Of the models.
+    """
     from driftbayes.cli._jax import prepare_jax
 
     trajectories = _options.read(args)
@@ -89,8 +96,15 @@ def _in_memory(
         raise DriftbayesError(msg)
     prepare_jax()
     from driftbayes.comparison import scan
+    from driftbayes.diagnostics.survey import survey
     from driftbayes.sampling import displacements
 
+    if taus is None:
+        found = survey(trajectories)
+        if found.tau_low is None or found.tau_high is None:
+            msg = "there is too little to choose sampling times from; give them with --taus"
+            raise DriftbayesError(msg)
+        taus = _options.parse_taus(f"{found.tau_low!r}:{found.tau_high!r}:{found.n_taus}log")
     setup = _options.setup(args, trajectories)
     _options.say_priors(setup)
     with _console.progress_bar() as progress:
