@@ -133,7 +133,7 @@ def plan_blocks(
         if contents.container in ("netcdf", "zarr"):
             blocks = _of_dataset(whole, contents, block_points)
             pilot = _of_dataset(whole, contents, min(block_points, _PILOT_POINTS))[0]
-        elif contents.container == "parquet":
+        elif contents.container == "parquet" and not _is_nested(contents):
             stretches = _stretches(whole, contents, block_points)
             if stretches is None:
                 folder = stack.enter_context(_scratch(scratch))
@@ -165,7 +165,9 @@ def read_block(block: Block) -> Trajectories:
     if block.slices is not None:
         with open_dataset(contents) as dataset:
             part = dataset.isel({dim: slice(*ends) for dim, ends in block.slices.items()})
-            part.encoding = dataset.encoding
+            # The first slice is along trajectories: those without ids go by their number.
+            first = next(iter(block.slices.values()))[0]
+            part.encoding = {**dataset.encoding, "first_trajectory": first}
             if chosen.read is None and chosen.convert is not None:
                 return chosen.convert(part, contents, block.options)
             part = part.load()
@@ -188,6 +190,13 @@ def _by_way_of_a_file(block: Block, write: Callable[[Path], None]) -> Trajectori
 def _scratch(scratch: PathLike | None) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="driftbayes-", dir=scratch) as folder:
         yield Path(folder)
+
+
+def _is_nested(contents: Contents) -> bool:
+    """Whether a row holds a whole trajectory and not an observation."""
+    return any(
+        kind.startswith(("struct", "list", "large_list")) for kind in contents.types.values()
+    )
 
 
 def _of_dataset(whole: Block, contents: Contents, block_points: int) -> list[Block]:
