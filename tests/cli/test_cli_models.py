@@ -27,3 +27,13 @@ def test_people_get_a_table_and_a_line_per_model(ask):
         for about in model.parameters.values():
             assert about.meaning in answer.out
     assert "Var(Δx_i) = 2κτ per axis" in answer.out
+
+
+def test_the_paper_and_the_software_are_cited(ask):
+    from driftbayes import __version__
+
+    answer = ask("cite")
+    assert answer.code == 0
+    assert "@article{brolly2022bayesian," in answer.out
+    assert f"version = {{{__version__}}}" in answer.out
+    assert answer.out.count("{") == answer.out.count("}")

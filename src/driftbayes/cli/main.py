@@ -13,6 +13,7 @@ from typing import TextIO
 from driftbayes._version import __version__
 from driftbayes.cli import (
     check,
+    cite,
     compare,
     convert,
     dependence,
@@ -37,7 +38,7 @@ from driftbayes.errors import DriftbayesError, DriftbayesWarning
 _COMMANDS = (
     *(compare, scan, check, dependence, sensitivity, predict, score),
     *(map, simulate, turbulence, diagnose, export, report),
-    *(info, qc, convert, formats, models, reproduce),
+    *(info, qc, convert, formats, models, reproduce, cite),
 )
 
 

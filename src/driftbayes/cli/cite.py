@@ -1,0 +1,32 @@
+"""How to cite the method and this software."""
+
+__all__ = ["add_parser", "run"]
+
+import argparse
+
+from driftbayes._version import __version__
+
+_BIBTEX = """@article{{brolly2022bayesian,
+  author  = {{Brolly, M. T. and Maddison, J. R. and Teckentrup, A. L. and Vanneste, J.}},
+  title   = {{Bayesian comparison of stochastic models of dispersion}},
+  journal = {{Journal of Fluid Mechanics}},
+  year    = {{2022}}
+}}
+@software{{driftbayes,
+  author  = {{{{The driftbayes developers}}}},
+  title   = {{driftbayes}},
+  version = {{{version}}}
+}}"""
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the parser."""
+    parser = subparsers.add_parser("cite", help=__doc__, description=__doc__, allow_abbrev=False)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print BibTeX."""
+    del args
+    print(_BIBTEX.format(version=__version__))
+    return 0
