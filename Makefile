@@ -29,8 +29,9 @@ demo: setup
 	@echo "The paper's figures are demo/figure1.png, demo/figure2.png and demo/paper/figure3.png to figure9.png; a small flow of our own, demo/turbulence.gif."
 	@echo "The report to read first: demo/report.html"
 
+# In as many processes as there are cores, a file in one of them: fixtures are made once.
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-slow: setup
 	$(BIN)/python -m pytest -m slow
