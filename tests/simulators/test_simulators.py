@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 import types
 
 import jax.numpy as jnp
@@ -118,7 +119,7 @@ def test_the_kernel_for_parcels_moves_particles_as_the_model_does(dt, degree, mo
     fake = types.ModuleType("parcels")
     fake.Variable = lambda *args, **kwargs: None
     fake.Particle = types.SimpleNamespace(add_variable=lambda variables: None)
-    monkeypatch.setitem(__import__("sys").modules, "parcels", fake)
+    monkeypatch.setitem(sys.modules, "parcels", fake)
     scope = {}
     exec(exported("langevin", "parcels", gamma=gamma, k=k), scope)
     n, lat = 20000, 60.0

@@ -1,6 +1,6 @@
 """Scan: the comparison as a function of the sampling time tau."""
 
-__all__ = ["Scan", "scan", "scan_displacements"]
+__all__ = ["Scan", "scan", "scan_displacements", "what_repeats_it"]
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -183,22 +183,39 @@ def scan(
         seed=seed,
         progress=progress,
     )
-    attributes = {
-        "data_fingerprint": trajectories.fingerprint,
-        "provenance": json.dumps(dict(trajectories.provenance), default=str),
-        "options": json.dumps(
-            {
-                "n_tau": n_tau,
-                "seed": seed,
-                "windows": windows,
-                "gaps": gaps,
-                "prior_probabilities": None
-                if prior_probabilities is None
-                else [float(p) for p in prior_probabilities],
-            }
-        ),
-    }
+    attributes = what_repeats_it(
+        trajectories.fingerprint,
+        trajectories.provenance,
+        n_tau=n_tau,
+        seed=seed,
+        windows=windows,
+        gaps=gaps,
+        prior_probabilities=prior_probabilities,
+    )
     return Scan(result.comparisons, skipped, attributes)
+
+
+def what_repeats_it(
+    fingerprint: str,
+    provenance: Mapping[str, Any],
+    *,
+    prior_probabilities: Sequence[float] | None,
+    **options: Any,
+) -> dict[str, str]:
+    """Attributes of a scan from which it can be repeated.
+
+    Args:
+        fingerprint: Of the data.
+        provenance: Where they come from.
+        prior_probabilities: Of the models.
+        **options: How the data were cut, and the seed.
+    """
+    prior = None if prior_probabilities is None else [float(p) for p in prior_probabilities]
+    return {
+        "data_fingerprint": fingerprint,
+        "provenance": json.dumps(dict(provenance), default=str),
+        "options": json.dumps({**options, "prior_probabilities": prior}),
+    }
 
 
 def scan_displacements(

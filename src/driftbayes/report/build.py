@@ -236,7 +236,7 @@ def _simulator(scan: "xr.Dataset") -> str:
 
 
 def _data(scan: "xr.Dataset") -> str:
-    origin = content._json(scan.attrs.get("provenance"))
+    origin = content.parsed(scan.attrs.get("provenance"))
     unit = str(scan.attrs.get("time_unit", ""))
     rows = [
         ("source", _source(scan)),
@@ -268,7 +268,7 @@ def _provenance(scan: "xr.Dataset", numbers: str) -> str:
         if numbers
         else ""
     )
-    priors = json.dumps(content._json(scan.attrs.get("priors")), indent=1, ensure_ascii=False)
+    priors = json.dumps(content.parsed(scan.attrs.get("priors")), indent=1, ensure_ascii=False)
     return (
         f"<p>driftbayes {escape(str(scan.attrs.get('driftbayes_version', '')))} made the scan, "
         f"{__version__} this page. The scan again:</p>"
@@ -291,7 +291,7 @@ def _subtitle(scan: "xr.Dataset") -> str:
 
 
 def _source(scan: "xr.Dataset") -> str:
-    return str(content._json(scan.attrs.get("provenance")).get("source") or "an unknown source")
+    return str(content.parsed(scan.attrs.get("provenance")).get("source") or "an unknown source")
 
 
 def _numbers(scan: "xr.Dataset", panels: list[Panel]) -> dict[str, Any]:

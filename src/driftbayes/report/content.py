@@ -1,6 +1,6 @@
 """What a report says: sentences, tables and panels, all from the dataset of a scan."""
 
-__all__ = ["Table", "every_number", "panels", "repeat_command", "table_at", "verdict"]
+__all__ = ["Table", "every_number", "panels", "parsed", "repeat_command", "table_at", "verdict"]
 
 import json
 import shlex
@@ -262,8 +262,8 @@ def _record(tau: float, model: str, parameter: str, field: str, value: float) ->
 
 def repeat_command(scan: "xr.Dataset") -> str:
     """The command that repeats the scan, from what its file stores."""
-    options = _json(scan.attrs.get("options"))
-    source = _json(scan.attrs.get("provenance")).get("source") or "FILE"
+    options = parsed(scan.attrs.get("options"))
+    source = parsed(scan.attrs.get("provenance")).get("source") or "FILE"
     words = [
         "driftbayes",
         "scan",
@@ -272,9 +272,12 @@ def repeat_command(scan: "xr.Dataset") -> str:
         ",".join(f"{t:.10g}" for t in _taus(scan)),
     ]
     words += ["--models", ",".join(_models(scan))]
-    priors = _json(scan.attrs.get("priors"))
+    priors = parsed(scan.attrs.get("priors"))
     for name, prior in {n: p for table in priors.values() for n, p in table.items()}.items():
         words += ["--prior", f"{name}={prior}"]
+    method = str(scan.attrs.get("method", "exact"))
+    if method in ("laplace", "laplace_is", "bridge", "smc", "nested"):
+        words += ["--method", method]
     if options.get("n_tau") is not None:
         words += ["--n-tau", str(options["n_tau"]), "--windows", str(options.get("windows"))]
     if options.get("gaps", "split") != "split":
@@ -286,7 +289,8 @@ def repeat_command(scan: "xr.Dataset") -> str:
     return shlex.join(words)
 
 
-def _json(text: object) -> dict[str, Any]:
+def parsed(text: object) -> dict[str, Any]:
+    """An attribute of a scan that is a JSON object; empty if it is none."""
     try:
         found = json.loads(str(text))
     except ValueError:

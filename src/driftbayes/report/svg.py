@@ -91,7 +91,7 @@ class Panel:
     def _group(self, scale: Scale, *, hidden: bool) -> str:
         values = np.concatenate([_finite(curve) for curve in self.curves] + [list(self.reference)])
         low, high = _limits(values, scale)
-        to_y = _mapping(low, high, scale, HEIGHT - _BOTTOM, _TOP)
+        to_y = _Map(low, high, scale, HEIGHT - _BOTTOM, _TOP)
         parts = [self._frame(), self._x_ticks(), _y_ticks(low, high, scale, to_y)]
         for value in self.reference:
             y = to_y(np.array([value]))[0]
@@ -122,7 +122,7 @@ class Panel:
         low, high = float(self.x[0]), float(self.x[-1])
         if low == high:
             low, high = low / 1.5, high * 1.5
-        return _mapping(low, high, "log", _LEFT, WIDTH - _RIGHT)(values)
+        return _Map(low, high, "log", _LEFT, WIDTH - _RIGHT)(values)
 
     def _x_ticks(self) -> str:
         low, high = float(self.x[0]), float(self.x[-1])
@@ -192,9 +192,6 @@ class _Map:
             # Even within ±1 nat, where nothing is decided, logarithmic beyond.
             return np.asarray(np.sign(values) * np.log10(1 + np.abs(values)))
         return np.asarray(values, dtype=np.float64)
-
-
-_mapping = _Map
 
 
 def _limits(values: FloatArray, scale: Scale) -> tuple[float, float]:

@@ -2,7 +2,6 @@
 
 __all__ = ["check_streamable", "scan_tally", "tally_file"]
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from driftbayes.comparison import Scan, scan_displacements
+from driftbayes.comparison.scan import what_repeats_it
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis, Method
 from driftbayes.inference.laplace import Coords
@@ -150,19 +150,15 @@ def scan_tally(
         seed=seed,
         progress=progress,
     )
-    prior = None if prior_probabilities is None else [float(p) for p in prior_probabilities]
-    options = {
-        "n_tau": tally.recipe.n_tau,
-        "seed": seed,
-        "windows": tally.recipe.windows,
-        "gaps": "split",
-        "prior_probabilities": prior,
-    }
-    attributes = {
-        "data_fingerprint": tally.fingerprint,
-        "provenance": json.dumps(dict(provenance or {}), default=str),
-        "options": json.dumps(options),
-    }
+    attributes = what_repeats_it(
+        tally.fingerprint,
+        provenance or {},
+        n_tau=tally.recipe.n_tau,
+        seed=seed,
+        windows=tally.recipe.windows,
+        gaps="split",
+        prior_probabilities=prior_probabilities,
+    )
     return replace(result, skipped=skipped, attributes=attributes)
 
 
