@@ -69,8 +69,8 @@ class AbstractPrior(eqx.Module):
         """The same belief about `factor` times θ, for example θ counted in smaller units."""
 
     @abstractmethod
-    def describe(self) -> str:
-        """The text that `parse_prior` turns back into this prior."""
+    def describe(self, digits: int | None = None) -> str:
+        """The text that `parse_prior` turns back into this prior; shorter with fewer `digits`."""
 
     def sample(self, key: Key, shape: tuple[int, ...] = ()) -> Float[Array, "..."]:
         """Independent draws."""
@@ -123,8 +123,8 @@ class Exponential(AbstractPrior):
     def rescaled(self, factor: ScalarLike) -> "Exponential":
         return Exponential(mean=self.scale * factor)
 
-    def describe(self) -> str:
-        return f"exponential:{float(self.scale):.6g}"
+    def describe(self, digits: int | None = None) -> str:
+        return f"exponential:{_text(self.scale, digits)}"
 
 
 class Gamma(AbstractPrior):
@@ -175,8 +175,8 @@ class Gamma(AbstractPrior):
     def rescaled(self, factor: ScalarLike) -> "Gamma":
         return Gamma(shape=self.shape, mean=self.mean() * factor)
 
-    def describe(self) -> str:
-        return f"gamma:{float(self.shape):.6g}:{float(self.mean()):.6g}"
+    def describe(self, digits: int | None = None) -> str:
+        return f"gamma:{_text(self.shape, digits)}:{_text(self.mean(), digits)}"
 
 
 class LogNormal(AbstractPrior):
@@ -218,8 +218,8 @@ class LogNormal(AbstractPrior):
     def rescaled(self, factor: ScalarLike) -> "LogNormal":
         return LogNormal(median=self.median * factor, sigma=self.sigma)
 
-    def describe(self) -> str:
-        return f"lognormal:{float(self.median):.6g}:{float(self.sigma):.6g}"
+    def describe(self, digits: int | None = None) -> str:
+        return f"lognormal:{_text(self.median, digits)}:{_text(self.sigma, digits)}"
 
 
 class Uniform(AbstractPrior):
@@ -279,8 +279,8 @@ class Uniform(AbstractPrior):
     def rescaled(self, factor: ScalarLike) -> "Uniform":
         return Uniform(low=self.low * factor, high=self.high * factor)
 
-    def describe(self) -> str:
-        return f"uniform:{float(self.low):.6g}:{float(self.high):.6g}"
+    def describe(self, digits: int | None = None) -> str:
+        return f"uniform:{_text(self.low, digits)}:{_text(self.high, digits)}"
 
     def from_unconstrained(self, z: Scalar) -> Scalar:
         return self.low + (self.high - self.low) * jax.nn.sigmoid(z)
@@ -331,8 +331,8 @@ class Normal(AbstractPrior):
     def rescaled(self, factor: ScalarLike) -> "Normal":
         return Normal(mean=self.center * factor, sd=self.sd * factor)
 
-    def describe(self) -> str:
-        return f"normal:{float(self.center):.6g}:{float(self.sd):.6g}"
+    def describe(self, digits: int | None = None) -> str:
+        return f"normal:{_text(self.center, digits)}:{_text(self.sd, digits)}"
 
     def from_unconstrained(self, z: Scalar) -> Scalar:
         return z
@@ -380,8 +380,8 @@ class Fixed(AbstractPrior):
     def rescaled(self, factor: ScalarLike) -> "Fixed":
         return Fixed(self.value * factor)
 
-    def describe(self) -> str:
-        return f"fixed:{float(self.value):.6g}"
+    def describe(self, digits: int | None = None) -> str:
+        return f"fixed:{_text(self.value, digits)}"
 
 
 _FAMILIES: dict[str, tuple[type[AbstractPrior], tuple[str, ...]]] = {
@@ -450,6 +450,13 @@ def scaling_priors(u_rms: float, timescale: float) -> dict[str, AbstractPrior]:
         "tail": Uniform(low=0.0, high=0.5),
         **{f"h{i}": Normal(mean=0.0, sd=1.0) for i in range(1, 6)},
     }
+
+
+def _text(value: Array, digits: int | None) -> str:
+    number = float(value)
+    short = f"{number:.{digits or 6}g}"
+    # A file that stores a prior must give it back to the last bit.
+    return short if digits is not None or float(short) == number else repr(number)
 
 
 def _as_numbers(texts: Sequence[str]) -> list[float] | None:

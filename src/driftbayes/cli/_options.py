@@ -8,16 +8,20 @@ __all__ = [
     "after_reading",
     "check_output",
     "check_seed",
+    "given_reading",
     "model_prior",
     "parse_taus",
     "read",
     "read_unchecked",
     "reading",
+    "reading_value",
+    "recorded",
     "say_priors",
     "setup",
 ]
 
 import argparse
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +32,11 @@ if TYPE_CHECKING:
     from driftbayes.comparison import Setup
     from driftbayes.trajectories import Trajectories
 
+# What `add_reading` asks for beside the file, in the order in which a command line is written.
+READING = (
+    *("format", "columns", "coordinates", "frame", "pixel_size", "frame_interval"),
+    *("length_unit", "time_unit", "units", "period", "drop_short", "noise", "qc"),
+)
 # Known here so that --help need not import the methods; a test compares them.
 METHODS = ("auto", "quadrature", "laplace", "laplace_is", "bridge", "smc", "nested")
 
@@ -174,12 +183,41 @@ def read(args: argparse.Namespace) -> "Trajectories":
     return mended
 
 
+def given_reading(args: argparse.Namespace) -> dict[str, str]:
+    """The options of reading that were given, as they would be written again."""
+    given = {name: getattr(args, name) for name in READING}
+    usual = {"frame": "auto", "drop_short": False}
+    return {
+        name: "" if value is True else str(value)
+        for name, value in given.items()
+        if value != usual.get(name)
+    }
+
+
+def reading_value(name: str, text: str) -> "str | float | bool":
+    """An option of reading from what `given_reading` wrote."""
+    if name == "drop_short":
+        return True
+    return float(text) if name == "noise" else text
+
+
+def recorded(provenance: Mapping[str, Any], args: argparse.Namespace) -> dict[str, Any]:
+    """The provenance with the options of reading in it, from which data can be read again."""
+    # A file that was converted may remember how its own source was read.
+    others = {name: value for name, value in provenance.items() if name != "reading"}
+    given = given_reading(args)
+    return {**others, "reading": given} if given else others
+
+
 def read_unchecked(args: argparse.Namespace) -> "Trajectories":
     """The trajectories as they are in the file."""
+    from dataclasses import replace
+
     from driftbayes.io import read_trajectories
 
     trajectories = read_trajectories(args.file, format=args.format, **reading(args))
-    return after_reading(trajectories, args.units, args.drop_short, args.period, args.noise)
+    made = after_reading(trajectories, args.units, args.drop_short, args.period, args.noise)
+    return replace(made, provenance=recorded(made.provenance, args))
 
 
 def reading(args: argparse.Namespace) -> dict[str, Any]:

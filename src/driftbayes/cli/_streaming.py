@@ -118,7 +118,7 @@ def run(
         result = scan_tally(
             tally,
             setup.hypotheses,
-            provenance=provenance,
+            provenance=_options.recorded(provenance, args),
             method=args.method,
             coords=args.coords,
             prior_probabilities=prior_probabilities,

@@ -3,6 +3,7 @@
 __all__ = ["add_parser", "run"]
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from driftbayes.cli import _console, _options
@@ -32,6 +33,11 @@ def run(args: argparse.Namespace) -> int:
             msg = f"{args.output.name!r} is there already; pass --overwrite to replace it"
             raise DriftbayesError(msg)
     trajectories = _options.read(args)
+    # How the source was read is not how this file is to be read.
+    known = dict(trajectories.provenance)
+    if "reading" in known:
+        known["converted_with"] = known.pop("reading")
+        trajectories = replace(trajectories, provenance=known)
     write_trajectories(trajectories, args.output)
     for note in trajectories.provenance.get("notes", []):
         _console.note(note)

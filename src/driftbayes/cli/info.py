@@ -138,15 +138,11 @@ def _command(args: argparse.Namespace, trajectories: "Trajectories", found: "Sur
     if found.interval is None:
         return None
     words = ["driftbayes", "compare" if found.tau_low is None else "scan", str(args.file)]
-    options = ("format", "columns", "coordinates", "pixel_size", "frame_interval", "length_unit")
-    for name in (*options, "time_unit", "units", "period", "noise"):
-        value = getattr(args, name)
-        if value is not None:
-            words += [f"--{name.replace('_', '-')}", str(value)]
-    if args.frame != "auto":
-        words += ["--frame", args.frame]
-    if args.drop_short or _has_short(trajectories):
-        words.append("--drop-short")
+    given = _options.given_reading(args)
+    if _has_short(trajectories):
+        given["drop_short"] = ""
+    for name, value in given.items():
+        words += [f"--{name.replace('_', '-')}", *([value] if value else [])]
     if trajectories.position_sd is None and _is_coarse(found):
         words += ["--noise", f"{found.noise:.3g}"]
     words += ["--tau", "all"] if found.tau_low is None else ["--taus", str(_taus(found))]

@@ -12,6 +12,7 @@ from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
     from driftbayes.comparison import Comparison, Scan
+    from driftbayes.trajectories import Trajectories
 
 # Of more models, a table of all parameters and pairs is too wide to read.
 _FEW_MODELS = 3
@@ -47,7 +48,8 @@ def run(args: argparse.Namespace) -> int:
     if _streaming.is_asked_for(args):
         result, interval = _streaming.run(args, taus, prior_probabilities)
     else:
-        result, interval = scan_in_memory(args, taus, prior_probabilities)
+        result, trajectories = scan_in_memory(args, taus, prior_probabilities)
+        interval = trajectories.recording_interval
     n_found = len(result.comparisons) + len(result.skipped)
     if n_found < len(taus):
         _console.note(
@@ -75,8 +77,8 @@ def run(args: argparse.Namespace) -> int:
 
 def scan_in_memory(
     args: argparse.Namespace, taus: list[float] | None, prior_probabilities: list[float] | None
-) -> "tuple[Scan, float | None]":
-    """The scan that the options ask for, and the recording interval.
+) -> "tuple[Scan, Trajectories]":
+    """The scan that the options ask for, and what was scanned.
 
     Args:
         args: With the options of reading, data and inference.
@@ -126,7 +128,7 @@ def scan_in_memory(
     cut = {"n_tau": args.n_tau, "windows": args.windows, "gaps": args.gaps}
     pairs = [(c, displacements(trajectories, c.tau, **cut)) for c in chosen]
     tell(trajectories, pairs, setup.hypotheses)
-    return result, trajectories.recording_interval
+    return result, trajectories
 
 
 def print_scan(result: "Scan") -> None:

@@ -96,7 +96,7 @@ def make_hypotheses(
             )
             raise DriftbayesError(msg)
         given = {**{name: table[plain[name]] for name in missing}, **given}
-    text = ", ".join(f"{name} ~ {given[name].describe()}" for name in dict.fromkeys(needed))
+    text = ", ".join(f"{name} ~ {given[name].describe(6)}" for name in dict.fromkeys(needed))
     note = f"priors {source}: {text}"
     if from_data:
         note += "; no scale was given, so the data are used twice"

@@ -190,6 +190,7 @@ def scan(
         seed=seed,
         windows=windows,
         gaps=gaps,
+        coords=coords,
         prior_probabilities=prior_probabilities,
     )
     return Scan(result.comparisons, skipped, attributes)
