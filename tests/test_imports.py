@@ -9,7 +9,7 @@ import driftbayes
 
 ROOT = Path(driftbayes.__file__).parent
 FLOORS = [
-    {"errors", "typing", "jax_typing", "units", "_version"},
+    {"errors", "typing", "jax_typing", "suggest", "representation", "units", "_version"},
     {"storage"},
     {"trajectories", "sampling", "sphere", "quality"},
     {"likelihood"},

@@ -25,6 +25,7 @@ from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
+from driftbayes.suggest import did_you_mean
 
 
 def _number(value: ScalarLike) -> Array:
@@ -176,7 +177,9 @@ class Gamma(AbstractPrior):
         return Gamma(shape=self.shape, mean=self.mean() * factor)
 
     def describe(self) -> str:
-        return f"gamma:{float(self.shape):.6g}:{float(self.mean()):.6g}"
+        # Not by `mean`: a text should not have to wait for the compiler.
+        mean = float(self.shape) * float(self.scale)
+        return f"gamma:{float(self.shape):.6g}:{mean:.6g}"
 
 
 class LogNormal(AbstractPrior):
@@ -401,7 +404,8 @@ def parse_prior(text: str) -> AbstractPrior:
         ":".join((name, *(f.upper() for f in fields))) for name, (_, fields) in _FAMILIES.items()
     )
     if family not in _FAMILIES:
-        msg = f"unknown prior {family!r} in {text!r}; known are {known}"
+        near = did_you_mean(family, _FAMILIES)
+        msg = f"unknown prior {family!r} in {text!r}; known are {known}{near}"
         raise DriftbayesError(msg)
     make, fields = _FAMILIES[family]
     values = _as_numbers(numbers)

@@ -357,7 +357,8 @@ class Trajectories:
             )
             raise DriftbayesError(msg)
         if self.ids.shape != self.row_sizes.shape:
-            msg = f"there are {self.ids.size} ids for {len(self.row_sizes)} trajectories"
+            n_ids, n_tracks = self.ids.size, len(self.row_sizes)
+            msg = f"there are {n_ids} ids for {n_tracks} trajectories; give each its own"
             raise DriftbayesError(msg)
         names, counts = np.unique(self.ids.astype(str), return_counts=True)
         if counts.max() > 1:
@@ -402,7 +403,10 @@ class Trajectories:
             raise DriftbayesError(msg)
         if not np.isfinite(self.times).all():
             row = int(np.flatnonzero(~np.isfinite(self.times))[0])
-            msg = f"trajectory {self._id_of(row)!r} has a time that is not a number (row {row})"
+            msg = (
+                f"trajectory {self._id_of(row)!r} has a time that is not a number (row {row}); "
+                "correct it"
+            )
             raise DriftbayesError(msg)
         steps = np.diff(self.times)
         bad = np.flatnonzero((steps <= 0) & (np.diff(self.trajectory_index) == 0))

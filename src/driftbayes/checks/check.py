@@ -206,7 +206,10 @@ def check_fit(
     """
     check_names(hypotheses)
     if not isinstance(data, Displacements):
-        msg = f"replicas are compared with displacements themselves, got {type(data).__name__}"
+        msg = (
+            f"replicas are compared with displacements themselves, got {type(data).__name__}; "
+            "pass those"
+        )
         raise DriftbayesError(msg)
     if n_replicas != int(n_replicas) or n_replicas < _FEWEST:
         msg = (

@@ -283,7 +283,7 @@ def check_names(hypotheses: Sequence[Hypothesis]) -> None:
     """Refuse an empty list, and two hypotheses that results could not tell apart."""
     names = [hypothesis.name for hypothesis in hypotheses]
     if not names or len(set(names)) != len(names):
-        msg = f"expected one or more hypotheses of different models, got {names}"
+        msg = f"expected one or more hypotheses of different models, got {names}; name each once"
         raise DriftbayesError(msg)
 
 

@@ -12,6 +12,7 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Scalar
 from driftbayes.models import AbstractModel, Data
 from driftbayes.priors import AbstractPrior, Fixed
+from driftbayes.suggest import did_you_mean
 
 
 class Hypothesis(eqx.Module):
@@ -37,7 +38,8 @@ class Hypothesis(eqx.Module):
             complaint = f"no prior for {', '.join(missing)}" if missing else ""
             complaint += ", and " if missing and extra else ""
             complaint += f"a prior for {', '.join(extra)}, which it does not have" if extra else ""
-            msg = f"{model.name} has parameters {', '.join(wanted)}; got {complaint}"
+            near = did_you_mean(extra[0], wanted) if extra else ""
+            msg = f"{model.name} has parameters {', '.join(wanted)}; got {complaint}{near}"
             raise DriftbayesError(msg)
         if all(isinstance(priors[name], Fixed) for name in wanted):
             msg = f"all parameters of {model.name} are fixed: nothing is left to infer; free one"

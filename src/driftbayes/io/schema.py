@@ -29,6 +29,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from driftbayes.errors import DriftbayesError
+from driftbayes.suggest import did_you_mean, nearest
 
 SCHEMA_VERSION = 1
 
@@ -166,10 +167,12 @@ def _check_mapping(wanted: Mapping[str, str], left_out: Collection[str]) -> None
     for canonical in (*wanted, *sorted(left_out)):
         if canonical not in (_NAMES if canonical in wanted else (*_NAMES, *LONLAT)):
             name = wanted.get(canonical)
-            turned = f"; did you mean {{{name!r}: {canonical!r}}}?" if name in _NAMES else ""
+            near = did_you_mean(canonical, _NAMES)
+            if name in _NAMES:
+                near = f"; did you mean {{{name!r}: {canonical!r}}}?"
             msg = (
                 f"columns has the key {canonical!r}, expected one of {', '.join(_NAMES)} mapped to "
-                f"a name in the file{turned}"
+                f"a name in the file{near}"
             )
             raise DriftbayesError(msg)
     for canonical in _REQUIRED:
@@ -193,6 +196,8 @@ def _missing(canonical: str, name: str, free: Sequence[str], source: str, noun: 
     more = f" and {len(others) - _MOST_NAMES_SHOWN} more" if len(others) > _MOST_NAMES_SHOWN else ""
     start = f"{source!r} has no {noun} {name!r}{wanted_as}; it has {shown}{more}: "
     likely = [other for other in others if _may_be(other.lower(), canonical)]
+    if not likely and wanted_as:
+        likely = [near for near in [nearest(name, others)] if near is not None]
     if not likely:
         return f"{start}say which with columns={{{canonical!r}: ...}} (--columns {canonical}=...)"
     hint = likely[0][:40]

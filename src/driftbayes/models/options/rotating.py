@@ -116,7 +116,7 @@ def with_rotation(model: type[AbstractModel]) -> type[AbstractModel]:
         ) -> Float[Array, "particle position dim"]:
             """Exact positions from a stationary start at the origin; the sense is drawn too."""
             if n_dim != 2:
-                msg = f"{self.name} needs two dimensions, got {n_dim}"
+                msg = f"{self.name} needs two dimensions, got {n_dim}; leave out +rotating"
                 raise DriftbayesError(msg)
             keys = jax.random.split(key, 4)
             propagate, noise = self.complex_transition(as_parameter(tau))
