@@ -21,6 +21,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         description=f"{__doc__} The file is what `driftbayes scan -o FILE.nc` wrote, or "
         "trajectories, which are scanned first.",
         allow_abbrev=False,
+        examples=(
+            "driftbayes report tracks.csv -o report.html",
+            "driftbayes report scan.nc -o report.html --title 'Tracers, March'",
+        ),
     )
     _options.add_reading(parser)
     parser.add_argument(
