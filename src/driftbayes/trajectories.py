@@ -7,13 +7,20 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from driftbayes.data_cards import trajectories_card, trajectories_line
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
+from driftbayes.labelled import from_dataframe, to_dataframe, to_dataset
+from driftbayes.representation import html_of, line_of, text_of
 from driftbayes.typing import FloatArray, IntArray, StrArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
 
 # Time stamps may stray from a regular grid by this fraction of the recording interval: wide enough
 # for stamps printed with few digits, narrow enough that a variance moves by 0.1 % at the most.
@@ -107,6 +114,26 @@ class Trajectories:
             ids=np.arange(len(tracks)) if ids is None else np.asarray(ids),
             **attributes,
         )
+
+    @classmethod
+    def from_dataframe(
+        cls,
+        frame: "pd.DataFrame",
+        *,
+        columns: Mapping[str, str] | None = None,
+        length_unit: str | None = None,
+        time_unit: str | None = None,
+    ) -> "Trajectories":
+        """Trajectories from a pandas table; arguments as for `driftbayes.labelled`."""
+        return from_dataframe(frame, columns=columns, length_unit=length_unit, time_unit=time_unit)
+
+    def to_dataframe(self) -> "pd.DataFrame":
+        """A pandas table, one row per observation; units and fingerprint in its `attrs`."""
+        return to_dataframe(self)
+
+    def to_dataset(self) -> "xr.Dataset":
+        """An xarray Dataset, trajectories one after the other; units in its attributes."""
+        return to_dataset(self)
 
     @property
     def n_trajectories(self) -> int:
@@ -438,14 +465,14 @@ class Trajectories:
 
     def __repr__(self) -> str:
         """One line: how many, how often, in which units."""
-        dt = self.recording_interval
-        every = "irregular times" if dt is None else f"every {dt:g} {self.time_unit}".rstrip()
-        missing = int((~self.observed).sum())
-        gaps = f", {missing} missing" if missing else ""
-        return (
-            f"<Trajectories: {self.n_trajectories} in {self.n_dim}D, {len(self.times)} points, "
-            f"{every}{gaps}>"
-        )
+        return line_of(trajectories_line, self)
+
+    def __str__(self) -> str:
+        """Some lines: sizes, times, ranges."""
+        return text_of(trajectories_card, self)
+
+    def _repr_html_(self) -> str:
+        return html_of(trajectories_card, self)
 
 
 def _read_only(array: ArrayLike, dtype: type) -> NDArray[Any]:

@@ -9,9 +9,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
+from driftbayes.inference.cards import hypothesis_card, hypothesis_line
 from driftbayes.jax_typing import Scalar
 from driftbayes.models import AbstractModel, Data
 from driftbayes.priors import AbstractPrior, Fixed
+from driftbayes.representation import html_of, line_of, text_of
 from driftbayes.suggest import did_you_mean
 
 
@@ -142,3 +144,14 @@ class Hypothesis(eqx.Module):
     def describe(self) -> dict[str, str]:
         """The priors as text, for records and tables."""
         return {name: prior.describe() for name, prior in self.priors.items()}
+
+    def __repr__(self) -> str:
+        """One line: the model and its priors."""
+        return line_of(hypothesis_line, self)
+
+    def __str__(self) -> str:
+        """Some lines: each parameter, its unit and its prior."""
+        return text_of(hypothesis_card, self)
+
+    def _repr_html_(self) -> str:
+        return html_of(hypothesis_card, self)
