@@ -2,6 +2,7 @@
 
 __all__ = ["comparison_dataframe", "comparison_dataset", "comparison_datatree", "scan_dataframe"]
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 from driftbayes._version import __version__
@@ -80,7 +81,8 @@ def scan_dataframe(one: "Scan") -> "pd.DataFrame":
             inside = found is not None and found.tau_min <= row["tau"] <= found.tau_max
             rows.append({**row, "consistent": inside})
     frame = pd.DataFrame(rows)
-    frame.attrs = {**_attributes(one.comparisons[0]), **one.attributes}
+    stored: dict[Hashable, Any] = {name: value for name, value in one.attributes.items()}
+    frame.attrs = {**_attributes(one.comparisons[0]), **stored}
     return frame
 
 
@@ -97,7 +99,7 @@ def _rows(one: "Comparison") -> list[dict[str, Any]]:
     return rows
 
 
-def _attributes(one: "Comparison") -> dict[str, Any]:
+def _attributes(one: "Comparison") -> dict[Hashable, Any]:
     return {
         "units": {"tau": one.time_unit, **UNITS},
         "length_unit": one.length_unit,

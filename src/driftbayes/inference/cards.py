@@ -56,7 +56,7 @@ def parameter_rows(
         units: Of its parameters.
         prefix: To stand before their names.
     """
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for name in one.map:
         quantiles = np.asarray(one.posterior_quantiles[name])
         rows.append(

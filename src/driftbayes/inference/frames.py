@@ -2,7 +2,7 @@
 
 __all__ = ["UNITS", "evidence_dataframe", "evidence_dataset", "evidence_datatree", "rows_of"]
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -127,10 +127,9 @@ def evidence_datatree(one: "Evidence", quantiles: tuple[float, ...]) -> "xr.Data
     return xr.DataTree.from_dict(groups, name=one.hypothesis)
 
 
-def _attributes(one: "Evidence") -> dict[str, Any]:
+def _attributes(one: "Evidence") -> dict[Hashable, Any]:
     """Text and numbers only, so that a file can hold them."""
-    sampled = {} if one.seed is None else {"seed": one.seed}
-    return {
+    found: dict[Hashable, Any] = {
         "hypothesis": one.hypothesis,
         "method": one.method,
         "coords": one.coords,
@@ -139,8 +138,10 @@ def _attributes(one: "Evidence") -> dict[str, Any]:
         "tau": one.tau,
         "data_fingerprint": one.data_fingerprint,
         "driftbayes_version": __version__,
-        **sampled,
         # Where ArviZ looks for the same.
         "inference_library": "driftbayes",
         "inference_library_version": __version__,
     }
+    if one.seed is not None:
+        found["seed"] = one.seed
+    return found
