@@ -94,12 +94,19 @@ def test_columns_by_other_names():
         ({"Easting": [0]}, {"columns": {"x": "easting"}}, "did you mean 'Easting'"),
         ({"id": [0], "time": [0.0], "x": ["a"]}, {}, "column 'x' holds .* expected numbers"),
         ({"id": [None], "time": [0.0], "x": [1.0]}, {}, "'id' is empty in some rows"),
+        ({"id": [], "time": [], "x": []}, {}, "there are no trajectories"),
         ({"id": [0, 0], "time": [1, 0], "x": [1, 2]}, {}, "decreasing times"),
     ],
 )
 def test_a_table_that_cannot_be_understood(frame, options, message):
     with pytest.raises(DriftbayesError, match=message):
         Trajectories.from_dataframe(pd.DataFrame(frame), **options)
+
+
+def test_two_columns_of_one_name_are_not_two_axes():
+    frame = pd.DataFrame([[0, 0, 1, 2]], columns=["id", "time", "x", "x"])
+    with pytest.raises(DriftbayesError, match="more than one column 'x'; rename one"):
+        Trajectories.from_dataframe(frame)
 
 
 def test_a_dataset_says_its_units_and_can_be_read_back(tmp_path):

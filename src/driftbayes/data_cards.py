@@ -107,7 +107,8 @@ def _times(one: "Trajectories") -> str:
     if one.provenance.get("time_origin") == _EPOCH and one.time_unit == "s":
         dates = (np.datetime64(round(value), "s").item().isoformat() for value in (low, high))
         return " to ".join(dates)
-    return f"{low:.6g} to {amount(high, one.time_unit, 6)}"
+    last = amount(high, one.time_unit, 6)
+    return last if low == high else f"{low:.6g} to {last}"
 
 
 def _counts(sizes: np.ndarray) -> str:

@@ -213,7 +213,12 @@ def _found(frame: "pd.DataFrame", columns: Mapping[str, str]) -> dict[str, str]:
             shown = ", ".join(map(repr, present[:8]))
             msg = f"the table has no column {canonical!r}; it has {shown}: pass columns={{...}}"
             raise DriftbayesError(msg)
-    return {**found, **{name: name for name in free if name.startswith(FLAG)}}
+    found |= {name: name for name in present if name in free and name.startswith(FLAG)}
+    for name in found.values():
+        if present.count(name) > 1:
+            msg = f"the table has more than one column {name!r}; rename one of them"
+            raise DriftbayesError(msg)
+    return found
 
 
 def _times(column: "pd.Series[Any]", name: str) -> tuple[FloatArray, str | None]:
