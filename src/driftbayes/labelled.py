@@ -203,8 +203,10 @@ def _found(frame: "pd.DataFrame", columns: Mapping[str, str]) -> dict[str, str]:
             msg = f"columns has the key {canonical!r}, expected one of {', '.join(known)}{near}"
             raise DriftbayesError(msg)
         if name not in present:
-            near = did_you_mean(name, present)
-            msg = f"the table has no column {name!r} (wanted as {canonical!r}){near}"
+            near, shown = did_you_mean(name, present), ", ".join(map(repr, present[:8]))
+            msg = (
+                f"the table has no column {name!r} (wanted as {canonical!r}); it has {shown}{near}"
+            )
             raise DriftbayesError(msg)
     free = {name for name in present if name not in columns.values()}
     found = {name: columns.get(name, name) for name in known if name in columns or name in free}

@@ -127,6 +127,21 @@ def test_without_arguments_the_commands_are_shown_in_groups(ask):
         assert sum(line.startswith(f"  {command} ") for line in answer.out.splitlines()) == 1
 
 
+@pytest.mark.parametrize("arguments", [(), ("cite",), ("-q", "cite"), ("compare", "--help")])
+def test_overview_and_cite_wait_for_no_library(arguments, process):
+    code = (
+        "import sys\n"
+        "from driftbayes.cli.main import main\n"
+        "try:\n    main(sys.argv[1:])\n"
+        "except SystemExit:\n    pass\n"
+        "heavy = ('jax', 'numpy', 'pandas', 'xarray', 'rich', 'pyarrow', 'importlib.metadata')\n"
+        "print(*(name for name in heavy if name in sys.modules), file=sys.stderr)\n"
+    )
+    answer = process(*arguments, python=("-c", code))
+    assert (answer.code, answer.err.strip()) == (0, "")
+    assert answer.out
+
+
 def test_main_commands_have_examples():
     with_examples = {parser.prog for parser in parsers() if parser.examples}
     main_ones = ("compare", "scan", "check", "report", "info", "map", "export", "simulate")

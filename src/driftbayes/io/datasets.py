@@ -159,7 +159,8 @@ def identifiers(dataset: "xr.Dataset", name: str, source: str) -> StrArray:
     if name in dataset.encoding.get("damaged", {}):
         raise DriftbayesError(dataset.encoding["damaged"][name])
     if name not in dataset.variables:
-        msg = f"{source!r} has no variable {name!r}"
+        near = did_you_mean(name, map(str, dataset.variables))
+        msg = f"{source!r} has no variable {name!r}; name another with --columns{near}"
         raise DriftbayesError(msg)
     ids = netcdf.ids_of(dataset, name, source)
     return np.char.strip(ids) if ids.dtype.kind == "U" else ids

@@ -102,7 +102,10 @@ def _check(text: str, base: Family, options: list[str]) -> None:
         )
         raise DriftbayesError(msg)
     if "rotating" in options and ("blur" in options or base.name != "oscillating"):
-        msg = f"'rotating' is for the model 'oscillating', with noise at most, not for {text!r}"
+        msg = (
+            f"'rotating' is for the model 'oscillating', with noise at most, not for {text!r}; "
+            "leave it out"
+        )
         raise DriftbayesError(msg)
     if "scatter" in options and "noise" in options:
         msg = f"'scatter' scales all of the covariance, noise included, in {text!r}; choose one"

@@ -88,7 +88,10 @@ def with_anisotropy(model: type[AbstractModel], n_dim: int) -> type[AbstractMode
 
         def inverse_shape(self, n_dim: int) -> Float[Array, "dim dim"]:
             if n_dim != len(basis[0]):
-                msg = f"{self.name} is for {len(basis[0])} dimensions, the data have {n_dim}"
+                msg = (
+                    f"{self.name} is for {len(basis[0])} dimensions, the data have {n_dim}; "
+                    "name the model anew for them"
+                )
                 raise DriftbayesError(msg)
             return self._power(-1.0)
 

@@ -71,7 +71,10 @@ def with_rotation(model: type[AbstractModel]) -> type[AbstractModel]:
                 msg = f"{self.name} needs displacements by axis; prepare them for it"
                 raise DriftbayesError(msg)
             if data.centre.shape[-1] != 2:
-                msg = f"{self.name} needs two dimensions, the data have {data.centre.shape[-1]}"
+                msg = (
+                    f"{self.name} needs two dimensions, the data have {data.centre.shape[-1]}; "
+                    "leave out +rotating"
+                )
                 raise DriftbayesError(msg)
             if isinstance(data, ChannelMoments):
                 n_lags, tau = data.forms.shape[-1], jnp.asarray(data.tau)
