@@ -241,7 +241,7 @@ def test_numbers_that_are_not():
 def test_positions_that_are_all_missing():
     lost = Trajectories.from_arrays(np.full((1, 3, 2), np.nan), dt=1.0)
     assert repr(lost) == "<Trajectories: 1 in 2D, 3 points, every 1, 3 missing>"
-    assert "  missing      3 (1 of all)\n" in str(lost)
+    assert "  missing      3 (100 %)\n" in str(lost)
     assert "  x            unknown: all are missing\n" in str(lost)
 
 

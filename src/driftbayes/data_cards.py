@@ -34,7 +34,7 @@ def trajectories_card(one: "Trajectories") -> Card:
     facts = [("recorded", _recorded(one)), ("times", _times(one))]
     facts.append(("points each", _counts(one.row_sizes)))
     if missing:
-        facts.append(("missing", f"{missing:,} ({missing / n:.2g} of all)"))
+        facts.append(("missing", f"{missing:,} ({100 * missing / n:.3g} %)"))
     for axis, values in zip(_AXES, one.positions.T, strict=False):
         facts.append((axis, _range(values, one.length_unit)))
     if one.lonlat is not None:

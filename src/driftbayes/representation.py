@@ -16,7 +16,7 @@ T = TypeVar("T")
 _LONGEST = 160
 _COLUMNS = 96
 # No colours of our own: text and lines take that of the page, which may be light or dark.
-_BOX = "font:14px/1.5 system-ui,sans-serif;color:inherit;background:none;max-width:64em"
+_BOX = "font:14px/1.5 system-ui,sans-serif;color:inherit;max-width:64em;overflow-x:auto"
 _CELL = "padding:.1em .8em .1em 0;border:0;background:none;color:inherit;vertical-align:top;"
 _HEAD = _CELL + "font-weight:600;border-bottom:1px solid currentColor;"
 _DOUBT = "margin:.3em 0;padding-left:.6em;border-left:3px solid currentColor"
@@ -158,7 +158,7 @@ def _html(card: Card) -> str:
     if card.facts:
         rows = "".join(
             f'<tr style="background:none"><th scope="row" style="{_CELL}text-align:left;'
-            f'font-weight:normal;opacity:.75">{_safe(name)}</th>'
+            f'font-weight:normal;white-space:nowrap;opacity:.75">{_safe(name)}</th>'
             f'<td style="{_CELL}text-align:left">{_safe(value)}</td></tr>'
             for name, value in card.facts
         )
