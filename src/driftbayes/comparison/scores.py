@@ -166,7 +166,7 @@ def leave_one_out(
     """
     numbers = np.unique(data.trajectory)
     if len(numbers) < 2:
-        msg = "leaving one trajectory out needs two or more, got 1; give it more of them"
+        msg = "leaving one trajectory out needs two or more, got 1"
         raise DriftbayesError(msg)
     sets = partial(without_each, data, numbers)
     options = {"method": method, "coords": coords, "seed": seed}
