@@ -25,6 +25,7 @@ from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
+from driftbayes.suggest import did_you_mean
 
 
 def _number(value: ScalarLike) -> Array:
@@ -176,7 +177,9 @@ class Gamma(AbstractPrior):
         return Gamma(shape=self.shape, mean=self.mean() * factor)
 
     def describe(self, digits: int | None = None) -> str:
-        return f"gamma:{_text(self.shape, digits)}:{_text(self.mean(), digits)}"
+        # Not by `mean`: a text should not have to wait for the compiler.
+        mean = np.float64(self.shape) * np.float64(self.scale)
+        return f"gamma:{_text(self.shape, digits)}:{_text(mean, digits)}"
 
 
 class LogNormal(AbstractPrior):
@@ -401,7 +404,8 @@ def parse_prior(text: str) -> AbstractPrior:
         ":".join((name, *(f.upper() for f in fields))) for name, (_, fields) in _FAMILIES.items()
     )
     if family not in _FAMILIES:
-        msg = f"unknown prior {family!r} in {text!r}; known are {known}"
+        near = did_you_mean(family, _FAMILIES)
+        msg = f"unknown prior {family!r} in {text!r}; known are {known}{near}"
         raise DriftbayesError(msg)
     make, fields = _FAMILIES[family]
     values = _as_numbers(numbers)
@@ -452,7 +456,7 @@ def scaling_priors(u_rms: float, timescale: float) -> dict[str, AbstractPrior]:
     }
 
 
-def _text(value: Array, digits: int | None) -> str:
+def _text(value: Array | np.float64, digits: int | None) -> str:
     number = float(value)
     short = f"{number:.{digits or 6}g}"
     # A file that stores a prior must give it back to the last bit.

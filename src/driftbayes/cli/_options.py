@@ -17,6 +17,7 @@ __all__ = [
     "reading_value",
     "recorded",
     "say_priors",
+    "say_where_priors_move",
     "setup",
 ]
 
@@ -26,6 +27,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from driftbayes.cli import _console
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
@@ -170,12 +172,11 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 def read(args: argparse.Namespace) -> "Trajectories":
     """The trajectories that the reading options ask for, mended if --qc says so."""
     from driftbayes import quality
-    from driftbayes.cli import _console
 
     trajectories = read_unchecked(args)
     if args.qc is None:
         for note in quality.inspect(trajectories).notes:
-            _console.note(f"note: {note}")
+            _console.doubt(f"note: {note}")
         return trajectories
     mended = quality.apply(trajectories, args.qc)
     for done in quality.applied(mended):
@@ -215,8 +216,10 @@ def read_unchecked(args: argparse.Namespace) -> "Trajectories":
 
     from driftbayes.io import read_trajectories
 
-    trajectories = read_trajectories(args.file, format=args.format, **reading(args))
-    made = after_reading(trajectories, args.units, args.drop_short, args.period, args.noise)
+    with _console.timed(f"reading {args.file}"):
+        trajectories = read_trajectories(args.file, format=args.format, **reading(args))
+        made = after_reading(trajectories, args.units, args.drop_short, args.period, args.noise)
+    _console.detail(f"{made!r}, read as {made.provenance.get('reader', 'it is')}")
     return replace(made, provenance=recorded(made.provenance, args))
 
 
@@ -331,10 +334,12 @@ def setup(args: argparse.Namespace, trajectories: "Trajectories") -> "Setup":
 
 
 def say_priors(setup: "Setup") -> None:
-    """Where the priors of a scan come from, on stderr."""
-    from driftbayes.cli import _console
+    """Where the priors come from, on stderr; quiet or not, if they come from the data."""
+    (_console.doubt if setup.from_data else _console.note)(setup.note)
 
-    _console.note(setup.note)
+
+def say_where_priors_move(setup: "Setup") -> None:
+    """How a scan's reader learns what priors from the data do to the verdict, on stderr."""
     if setup.from_data and len(setup.hypotheses) > 1:
         _console.note("`driftbayes compare` at one tau shows how ln K moves with the priors")
 

@@ -114,6 +114,7 @@ def run(
         )
     setup = _options.setup(args, tally.sample())
     _options.say_priors(setup)
+    _options.say_where_priors_move(setup)
     with _console.progress_bar() as progress:
         result = scan_tally(
             tally,

@@ -12,7 +12,16 @@ from driftbayes.errors import DriftbayesError
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to the parser."""
-    parser = subparsers.add_parser("convert", help=__doc__, description=__doc__, allow_abbrev=False)
+    parser = subparsers.add_parser(
+        "convert",
+        help=__doc__,
+        description=__doc__,
+        allow_abbrev=False,
+        examples=(
+            "driftbayes convert tracks.xml tracks.parquet",
+            "driftbayes convert drifters.nc clean.csv --qc default --units km,d",
+        ),
+    )
     _options.add_reading(parser)
     parser.add_argument(
         "output", type=Path, metavar="OUT", help="its name ends in .csv, .csv.gz, .parquet or .nc"

@@ -19,7 +19,17 @@ _FINE, _COARSE = 1e-3, 0.05
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to the parser."""
-    parser = subparsers.add_parser("info", help=__doc__, description=__doc__, allow_abbrev=False)
+    parser = subparsers.add_parser(
+        "info",
+        help=__doc__,
+        description=__doc__,
+        allow_abbrev=False,
+        examples=(
+            "driftbayes info tracks.csv",
+            "driftbayes info tracks.csv --columns id=particle,time=t --length-unit km",
+            "driftbayes info spots.csv --format trackpy --pixel-size 0.16um --frame-interval 50ms",
+        ),
+    )
     _options.add_reading(parser)
     _options.add_json(parser)
     parser.set_defaults(run=run)

@@ -25,6 +25,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "trajectories, which are scanned first. With trajectories the report also holds quality, "
         "posteriors, goodness of fit and prior sensitivity.",
         allow_abbrev=False,
+        examples=(
+            "driftbayes report tracks.csv -o report.html",
+            "driftbayes report scan.nc -o report.html --title 'Tracers, March'",
+        ),
     )
     _options.add_reading(parser)
     parser.add_argument(

@@ -10,6 +10,7 @@ import numpy as np
 from driftbayes.errors import DriftbayesError
 from driftbayes.plots.scan import colour_of
 from driftbayes.plots.style import COLUMN, GUIDE, INK, journal_axes, journal_style
+from driftbayes.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,7 +70,8 @@ def drawn_quantity(check: "ModelCheck", name: str) -> Drawn:
     """
     known = {quantity.name: quantity for quantity in check.quantities}
     if name not in known:
-        msg = f"there is no quantity {name!r} in this check; there are {', '.join(known)}"
+        near = did_you_mean(name, known)
+        msg = f"there is no quantity {name!r} in this check; there are {', '.join(known)}{near}"
         raise DriftbayesError(msg)
     quantity, one = known[name], check.deviations[name]
     observed, band, fitted = one.observed, np.asarray(one.band), np.asarray(one.fitted_band)
