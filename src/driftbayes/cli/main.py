@@ -18,6 +18,7 @@ from driftbayes.cli import (
     convert,
     dependence,
     diagnose,
+    explore,
     export,
     formats,
     info,
@@ -37,7 +38,7 @@ from driftbayes.errors import DriftbayesError, DriftbayesWarning
 
 _COMMANDS = (
     *(compare, scan, check, dependence, sensitivity, predict, score),
-    *(map, simulate, turbulence, diagnose, export, report),
+    *(map, simulate, turbulence, diagnose, export, report, explore),
     *(info, qc, convert, formats, models, reproduce, cite),
 )
 
