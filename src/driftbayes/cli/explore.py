@@ -74,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
         if args.file is not None:
             explorer.open_file(args.file, _given(args))
         _end_like_ctrl_c()
+        explorer.warm_up()
         serve(explorer, host=args.host, port=args.port, on_ready=lambda url: _ready(url, args))
     except KeyboardInterrupt:
         # Ctrl-C is how it ends, so it is no failure.

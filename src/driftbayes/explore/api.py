@@ -71,6 +71,21 @@ class Explorer:
         self._first = answer["data"]
         return answer
 
+    def warm_up(self) -> None:
+        """Compile in the background what the first question will most likely need."""
+
+        def run() -> None:
+            sliders = simulation.sliders()[str(simulation.START["model"])]
+            theta = {one["name"]: one["value"] for one in sliders}
+            with self.bench.when_idle():
+                data = simulation.simulate({**simulation.START, "theta": theta})
+            with self.bench.when_idle():
+                setup = Question(("brownian", "langevin")).setup(data.trajectories)
+                found = compare_at(setup.hypotheses, data.displacements(data.taus[0]))
+                fits_panel(data, setup.hypotheses, found)
+
+        threading.Thread(target=run, name="warm-up", daemon=True).start()
+
     def start(self) -> dict[str, Any]:
         """What the page needs to build itself."""
         from driftbayes.io import FORMATS

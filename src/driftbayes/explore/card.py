@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from driftbayes import quality
+from driftbayes.diagnostics import data_scales
+from driftbayes.errors import DriftbayesError
 from driftbayes.explore.dataset import DataSet
 from driftbayes.explore.drawing import draw_trajectories
 from driftbayes.units import readable_time
@@ -31,9 +33,19 @@ def card(number: str, data: DataSet) -> dict[str, Any]:
         "taus": data.taus,
         "tau_texts": [readable_time(tau, unit) for tau in data.taus],
         "irregular": "" if data.taus else _why_no_taus(data),
+        "scales": _scales(data),
         "units": {"length": trajectories.length_unit, "time": unit},
         "drawing": draw_trajectories(trajectories),
     }
+
+
+def _scales(data: DataSet) -> dict[str, float] | None:
+    """What priors take from the data if nothing is given."""
+    try:
+        found = data_scales(data.trajectories)
+    except DriftbayesError:
+        return None
+    return {"u_rms": found.u_rms, "timescale": found.timescale}
 
 
 def _rows(data: DataSet) -> list[tuple[str, str]]:

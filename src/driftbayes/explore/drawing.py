@@ -16,7 +16,7 @@ from driftbayes.report.svg import Curve, Panel
 from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray
 
-_MOST_TRACKS, _MOST_POINTS = 60, 240
+_MOST_TRACKS, _MOST_POINTS = 40, 160
 _WIDTH, _HEIGHT = 460, 360
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 14, 12, 42
 # Models are evaluated at as many lags as there can be sampling times, so that each operation is

@@ -1,6 +1,6 @@
 """Trajectories from a model, as the sliders have it."""
 
-__all__ = ["CHOICES", "START", "simulate"]
+__all__ = ["CHOICES", "START", "simulate", "sliders"]
 
 import math
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ from driftbayes.trajectories import Trajectories
 
 # A few sizes only: a program is compiled for each.
 CHOICES: dict[str, tuple[float, ...]] = {
-    "particles": (3, 10, 30, 100, 300),
-    "steps": (20, 50, 100, 200, 400),
+    "particles": (3, 10, 30, 100),
+    "steps": (50, 100, 200, 400),
     "interval": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0),
 }
 # Where the sliders begin, and between which values they go. Rates are in units of 1/time, with a
@@ -34,7 +34,7 @@ _AROUND: dict[str, tuple[float, float, float]] = {
     "ratio": (0.1, 0.01, 0.9),
     "share": (0.5, 0.05, 0.95),
 }
-START = {"model": "langevin", "particles": 100, "steps": 200, "interval": 0.1, "seed": 0}
+START = {"model": "langevin", "particles": 10, "steps": 100, "interval": 1.0, "seed": 0}
 NAME = "simulated.csv"
 
 

@@ -3,16 +3,22 @@
 import { ask, later, newest } from "./ask.js";
 import { attempt, byId, element, figure, fill, fixed, list, moveCursor, number, sentence } from "./build.js";
 
+// Of nats behind the best, on the logarithmic lower bar.
+const DECADES = 5;
+
 function bars(answer) {
   const have = new Map(Array.from(byId("bars").children, (item) => [item.dataset.model, item]));
   byId("bars").replaceChildren(...answer.models.map((model) => {
     // The bar that is there already moves to its new length.
     const item = have.get(model.name) || element("li", { "data-model": model.name },
       element("div", { class: "name" }, element("span", {}, model.name), element("span", { class: "value" })),
-      element("div", { class: "track", "aria-hidden": "true" }, element("div", { class: "fill" })));
+      element("div", { class: "track", "aria-hidden": "true" }, element("div", { class: "fill" })),
+      element("div", { class: "track behind", "aria-hidden": "true" }, element("div", { class: "fill" })));
     item.style.setProperty("--colour", answer.colours[model.name]);
-    item.querySelector(".value").textContent = number(model.probability, 3);
+    const best = model.behind === 0 ? "the best" : `ln K ${fixed(model.behind, 1)}`;
+    item.querySelector(".value").textContent = `${number(model.probability, 3)} · ${best}`;
     item.querySelector(".fill").style.width = `${100 * (model.probability || 0)}%`;
+    item.querySelector(".behind .fill").style.width = `${100 * Math.min(Math.log10(1 - (model.behind || 0)) / DECADES, 1)}%`;
     return item;
   }));
 }
@@ -107,6 +113,8 @@ export function beginComparison(start, { question, onChange }) {
     tau.value = before === null ? 0 : places.reduce((best, i) => (away(found.taus[i]) < away(found.taus[best]) ? i : best), 0);
     byId("u-rms-unit").textContent = found.units.length ? `(${found.units.length}/${found.units.time || "time"})` : "";
     byId("timescale-unit").textContent = found.units.time ? `(${found.units.time})` : "";
+    byId("u-rms").placeholder = found.scales ? number(found.scales.u_rms) : "";
+    byId("timescale").placeholder = found.scales ? number(found.scales.timescale) : "";
     showTau();
     go();
   };

@@ -9,6 +9,10 @@ import { beginSimulation } from "./simulate.js";
 
 let card = null;
 
+// On a narrow screen the answer would otherwise stand far below the choices.
+const isWide = matchMedia("(min-width: 960px)").matches;
+for (const part of document.querySelectorAll("details.part")) { part.open = isWide; }
+
 // Models and priors as they are chosen now.
 function question() {
   const chosen = Array.from(document.querySelectorAll("#models input:checked"), (box) => box.value);
