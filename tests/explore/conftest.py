@@ -2,18 +2,16 @@
 
 import shutil
 import threading
-from functools import cache
 
 import numpy as np
 import pytest
-from desk_explore import CHOSEN, Client
+from desk_explore import Client
 
 from driftbayes import Trajectories
 from driftbayes.cli.explore import _read
-from driftbayes.comparison import make_hypotheses, scan
 from driftbayes.explore.api import Explorer
 from driftbayes.explore.server import Server
-from driftbayes.io import read_trajectories, write_trajectories
+from driftbayes.io import write_trajectories
 from driftbayes.testing import reference
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -57,21 +55,8 @@ def tracks_csv(tmp_path_factory):
     dx = reference.simulate_langevin(rng, 30, 60, 2, 0.5, 1.0, 1.0)
     x = np.concatenate([np.zeros((30, 1, 2)), np.cumsum(dx, axis=1)], axis=1)
     path = tmp_path_factory.mktemp("explore") / "tracks.csv"
-    tracks = Trajectories.from_arrays(x, dt=0.5, length_unit="km", time_unit="h")
-    write_trajectories(tracks, path)
+    write_trajectories(Trajectories.from_arrays(x, dt=0.5), path)
     return path
-
-
-@pytest.fixture(scope="session")
-def library_scan(tracks_csv):
-    """The scan of these tracks as `driftbayes.scan` has it; computed once."""
-
-    @cache
-    def of(taus):
-        setup = make_hypotheses(CHOSEN["models"], u_rms=1.4, timescale=1.0)
-        return scan(read_trajectories(tracks_csv), setup.hypotheses, taus).to_dataset()
-
-    return lambda taus: of(tuple(taus))
 
 
 @pytest.fixture(scope="session")

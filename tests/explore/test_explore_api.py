@@ -274,9 +274,7 @@ def finished(client, number, seconds=300):
     raise AssertionError("the scan did not end")
 
 
-def test_a_scan_equals_the_librarys_and_can_be_taken_home(
-    client, tracks_csv, tmp_path, library_scan
-):
+def test_a_scan_can_be_taken_home(client, tracks_csv, tmp_path, regular):
     _, card = client.upload({"tracks.csv": tracks_csv.read_bytes()})
     _, begun = client.ask("scan", {"data": card["data"], **CHOSEN})
     state = finished(client, begun["scan"])
@@ -287,10 +285,15 @@ def test_a_scan_equals_the_librarys_and_can_be_taken_home(
     assert status == 200
     (tmp_path / "scan.nc").write_bytes(data)
     ours = db.read_scan(tmp_path / "scan.nc")
-    theirs = library_scan(card["taus"])
-    assert_allclose(ours["log_evidence"], theirs["log_evidence"], rtol=1e-10)
-    assert_allclose(ours["posterior_mean"], theirs["posterior_mean"], rtol=1e-6)
-    assert ours.attrs["data_fingerprint"] == theirs.attrs["data_fingerprint"]
+    assert_allclose(ours["tau"], card["taus"])
+    assert ours.attrs["data_fingerprint"] == regular.fingerprint
+    # At the ends; that all of it is the library's is tested where a browser looks at it.
+    hypotheses = make_hypotheses(CHOSEN["models"], u_rms=1.4, timescale=1.0).hypotheses
+    for place in (0, -1):
+        expected = db.compare(hypotheses, db.displacements(regular, card["taus"][place]))
+        for name, e in expected.evidences.items():
+            found = ours["log_evidence"].sel(model=name).values[place]
+            assert_allclose(found, e.log_evidence, rtol=1e-10)
     report = client.raw("/api/download", body.replace(b"scan.nc", b"report.html"), **token)[1]
     assert b"How the particles of tracks.csv disperse" in report
     assert state["commands"] == [

@@ -8,6 +8,8 @@ import shlex
 import signal
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -73,9 +75,9 @@ def run(args: argparse.Namespace) -> int:
     try:
         if args.file is not None:
             explorer.open_file(args.file, _given(args))
-        _end_like_ctrl_c()
         explorer.warm_up()
-        serve(explorer, host=args.host, port=args.port, on_ready=lambda url: _ready(url, args))
+        with _ended_politely():
+            serve(explorer, host=args.host, port=args.port, on_ready=lambda url: _ready(url, args))
     except KeyboardInterrupt:
         # Ctrl-C is how it ends, so it is no failure.
         _console.note("ended")
@@ -99,10 +101,14 @@ def _ready(url: str, args: argparse.Namespace) -> None:
         threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
 
 
-def _end_like_ctrl_c() -> None:
-    """Let whoever ends the process politely leave no uploads behind."""
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _interrupt)
+@contextmanager
+def _ended_politely() -> Iterator[None]:
+    """Let whoever ends the process, and not only Ctrl-C, leave no uploads behind."""
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _interrupt(*_: Any) -> NoReturn:

@@ -93,7 +93,9 @@ def serve(
             thread.start()
             try:
                 on_ready(server.url)
-                thread.join()
+                # Bit by bit: not every system interrupts a long wait.
+                while thread.is_alive():
+                    thread.join(0.5)
             finally:
                 server.shutdown()
     finally:
