@@ -139,6 +139,13 @@ def test_a_scan_fills_the_panels_and_equals_the_librarys(page, tracks_csv, tmp_p
     # In the drawing, too: ln K falls as the dots do.
     heights = [float(dot.get_attribute("cy")) for dot in drawn.all()]
     assert np.all(np.sign(np.diff(heights)) == -np.sign(np.diff(theirs["log_bayes_factor"][0])))
+    # The slider moves the line in all of them to its sampling time.
+    page.locator("#tau").fill("2")
+    places = page.eval_on_selector_all(
+        "#scan-panels .cursor", "all => all.map(one => Number(one.getAttribute('x1')))"
+    )
+    third = page.locator('#scan-panels g.scale:visible .dot[data-i="2"]').first
+    assert_allclose(places, float(third.get_attribute("cx")), atol=0.06)
     assert "driftbayes scan tracks.csv --taus" in page.locator("#scan-command").inner_text()
     # Another question: what is shown no longer answers it.
     page.locator("#u-rms").fill("2")

@@ -54,7 +54,7 @@ function show(answer) {
   byId("answer").hidden = false;
 }
 
-export function beginComparison(start, { question, onChange }) {
+export function beginComparison(start, { question, onChange, onTau }) {
   const tau = byId("tau");
   let card = null;
 
@@ -91,6 +91,7 @@ export function beginComparison(start, { question, onChange }) {
     const text = card.taus.length ? card.tau_texts[Number(tau.value)] : "all fixes";
     byId("tau-text").textContent = text;
     tau.setAttribute("aria-valuetext", text);
+    if (card.taus.length) { onTau(card.taus[Number(tau.value)]); }
   }
 
   const go = () => { if (card) { push({ data: card.data, tau: Number(tau.value), ...question() }); } };

@@ -24,8 +24,8 @@ function question() {
 const start = await attempt("page-error", () => ask("start"));
 if (start) {
   const current = () => card;
-  const forget = beginScan({ current, question });
-  const judge = beginComparison(start, { question, onChange: () => forget(card) });
+  const { forget, follow } = beginScan({ current, question });
+  const judge = beginComparison(start, { question, onChange: () => forget(card), onTau: follow });
   const onCard = (found) => {
     card = found;
     showCard(found);

@@ -1,9 +1,15 @@
 // The scan over sampling times: begun, watched while it fills, cancelled, taken home.
 
 import { ask, Sentence } from "./ask.js";
-import { attempt, byId, element, figure, sentence, swatch } from "./build.js";
+import { attempt, byId, element, figure, moveCursor, sentence, swatch } from "./build.js";
 
 const PAUSE = 250;
+
+// The line at the sampling time that is looked at, once that is there.
+function mark(answer, tau) {
+  const place = answer.taus.findIndex((one) => Math.abs(one - tau) < 1e-6 * tau);
+  answer.panels.forEach((panel, i) => { moveCursor(byId("scan-panels").children[i], place < 0 ? -10 : panel.x[place]); });
+}
 
 function show(answer) {
   byId("scan-answer").hidden = false;
@@ -14,7 +20,6 @@ function show(answer) {
     element("li", { class: "note" }, "Median and central 68 %; heavier where a parameter is consistent in τ."),
   );
   byId("scan-panels").replaceChildren(...answer.panels.map((panel) => figure(panel, answer.colours)));
-  for (const cursor of byId("scan-panels").querySelectorAll(".cursor")) { cursor.remove(); }
   byId("scan-command").textContent = answer.commands.join("\n");
 }
 
@@ -37,13 +42,15 @@ function save(blob, name) {
 
 export function beginScan({ current, question }) {
   let scan = null;
+  let shown = null;
+  let tau = 0;
 
   async function watch(number) {
     let have = -1;
     while (scan === number) {
       const answer = await ask("scan-state", { scan: number, have });
       if (scan !== number) { return; }
-      if (answer.panels) { show(answer); have = answer.done; }
+      if (answer.panels) { shown = answer; show(answer); mark(answer, tau); have = answer.done; }
       state(answer);
       if (answer.state !== "running") {
         if (answer.error) { throw new Sentence(answer.error); }
@@ -69,9 +76,10 @@ export function beginScan({ current, question }) {
   }
 
   // Other data or another question: what is shown no longer answers it.
-  return function forget(card) {
+  function forget(card) {
     if (scan && !byId("scan-cancel").hidden) { ask("cancel", { scan }).catch(() => {}); }
     scan = null;
+    shown = null;
     byId("scan").hidden = !card || !card.taus.length;
     byId("scan-answer").hidden = true;
     byId("scan-cancel").hidden = true;
@@ -79,5 +87,12 @@ export function beginScan({ current, question }) {
     byId("scan-start").disabled = false;
     byId("scan-state").textContent = "";
     byId("scan-error").hidden = true;
-  };
+  }
+
+  function follow(now) {
+    tau = now;
+    if (shown) { mark(shown, tau); }
+  }
+
+  return { forget, follow };
 }

@@ -34,9 +34,8 @@ export function beginSimulation(start, { onCard, isLive }) {
   function slider(name, label, about, places, toValue, toPlace) {
     const shown = element("output", { for: `slide-${name}` });
     const input = element("input", { type: "range", id: `slide-${name}`, min: 0, max: places, step: 1 });
-    const unit = about.unit && about.unit !== "1" ? ` ${about.unit}` : "";
     function show() {
-      shown.textContent = `${kept[name]}${unit}`;
+      shown.textContent = String(kept[name]);
       input.setAttribute("aria-valuetext", shown.textContent);
     }
     kept[name] ??= about.value;
@@ -51,7 +50,8 @@ export function beginSimulation(start, { onCard, isLive }) {
     // Three digits, so that the command that repeats it is short and exact.
     const toValue = (place) => Number((isLog ? low * (high / low) ** (place / STEPS) : low + (high - low) * place / STEPS).toPrecision(3));
     const toPlace = (value) => Math.round(STEPS * (isLog ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low)));
-    return slider(about.name, `${about.symbol}, ${about.name}`, about, STEPS, toValue, toPlace);
+    const name = about.symbol === about.name ? about.name : `${about.symbol}, ${about.name}`;
+    return slider(about.name, about.unit === "1" ? name : `${name} (${about.unit})`, about, STEPS, toValue, toPlace);
   }
 
   function ofChoice(name, label, choices) {
