@@ -4,7 +4,8 @@ Run as
 
     python tools/make_screenshots.py docs/figures
 
-It needs chromium. With --every, each width is shot in light and dark as well, to be looked at.
+It needs chromium. With --every, the page and its report are shot in three widths, in light and
+dark, to be looked at.
 """
 
 import argparse
@@ -40,17 +41,12 @@ def main(target: Path, *, every: bool) -> None:
         )
         page = _explored(browser, server.url, 1280, "light")
         page.screenshot(path=target / "explore.png", clip=_box(1280, 1560), full_page=True)
-        with tempfile.TemporaryDirectory() as folder, page.expect_download() as waiting:
-            page.locator("#get-report").click()
-            report = Path(folder) / "report.html"
-            waiting.value.save_as(report)
-            other = browser.new_page(viewport={"width": 1100, "height": 900})
-            other.goto(report.as_uri())
-            other.screenshot(path=target / "report.png", clip=_box(1100, 1240), full_page=True)
         for width in WIDTHS if every else ():
             for scheme in ("light", "dark"):
                 page = _explored(browser, server.url, width, scheme)
                 page.screenshot(path=target / f"explore-{width}-{scheme}.png", full_page=True)
+                report = _report(page)
+                report.screenshot(path=target / f"report-{width}-{scheme}.png", full_page=True)
         browser.close()
     server.shutdown()
     server.server_close()
@@ -72,6 +68,18 @@ def _explored(browser: Any, url: str, width: int, scheme: str) -> Any:
     expect(page.locator("#scan-state")).to_contain_text("done", timeout=120_000)
     page.evaluate("scrollTo(0, 0)")
     return page
+
+
+def _report(page: Any) -> Any:
+    """The report of the scan on the page, opened beside it."""
+    with page.expect_download() as waiting:
+        page.locator("#get-report").click()
+    other = page.context.new_page()
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "report.html"
+        waiting.value.save_as(file)
+        other.goto(file.as_uri())
+    return other
 
 
 def _box(width: int, height: int) -> dict[str, int]:

@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+
 from driftbayes.diagnostics.survey import Survey, survey
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import read_trajectories
 from driftbayes.sampling import Displacements, displacements, snap_taus
 from driftbayes.trajectories import Trajectories
+from driftbayes.typing import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,13 +83,24 @@ class DataSet:
     @cached_property
     def taus(self) -> list[float]:
         """Sampling times that suit them; none if every fix is better used at its own interval."""
-        import numpy as np
-
         low, high = self.survey.tau_low, self.survey.tau_high
         if low is None or high is None:
             return []
         wanted = np.geomspace(low, high, self.survey.n_taus)
         return [float(tau) for tau in snap_taus(self.trajectories, wanted)]
+
+    @cached_property
+    def spread(self) -> FloatArray:
+        """Mean square displacement per axis over twice the time, at each of these."""
+        return np.array([self._spread(tau) for tau in self.taus])
+
+    def _spread(self, tau: float) -> float:
+        try:
+            dx = self.displacements(tau).dx
+        except DriftbayesError:
+            # Runs between gaps may all be shorter than this.
+            return float("nan")
+        return float(np.mean(dx**2) / (2 * tau))
 
     def displacements(self, tau: float | None) -> Displacements:
         """Displacements at a sampling time, cut once: what engines make of them is kept with them.

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from driftbayes.comparison import Comparison
-from driftbayes.errors import DriftbayesError
 from driftbayes.explore.dataset import DataSet
 from driftbayes.inference import Hypothesis
 from driftbayes.report.svg import Curve, Panel
@@ -156,8 +155,7 @@ def fits_panel(
     if len(data.taus) < 2:
         return None
     taus = np.array(data.taus)
-    measured = np.array([_spread(data, tau) for tau in data.taus])
-    curves = [Curve("data", "data", measured)]
+    curves = [Curve("data", "data", data.spread)]
     for hypothesis in hypotheses:
         theta = found.evidences[hypothesis.name].map
         curves.append(Curve(hypothesis.name, hypothesis.name, _of_model(hypothesis, theta, taus)))
@@ -174,15 +172,6 @@ def fits_panel(
         "parameters found at the chosen sampling time",
     )
     return panel.svg(), {"x": panel.x_places(), "title": panel.title}
-
-
-def _spread(data: DataSet, tau: float) -> float:
-    try:
-        dx = data.displacements(tau).dx
-    except DriftbayesError:
-        # Runs between gaps may all be shorter than this.
-        return float("nan")
-    return float(np.mean(dx**2) / (2 * tau))
 
 
 def _of_model(hypothesis: Hypothesis, theta: Any, taus: FloatArray) -> FloatArray:

@@ -25,7 +25,7 @@ from driftbayes.trajectories import Trajectories
 
 # Sizes that statistics are filled up to with nothing: a program is compiled for each size, and a
 # slider must not wait for a compiler at every move.
-_STEPS = (32, 64, 128, 256)
+_STEPS = (32, 128, 256)
 _GROUPS = (2, 8, 33, 257)
 
 

@@ -72,7 +72,7 @@ export function beginComparison(start, { question, onChange, onTau }) {
     byId("comparison").setAttribute("aria-busy", "true");
     // Said only if one has to wait: it is not read out at every move.
     const patience = setTimeout(() => {
-      byId("status").textContent = "Computing … The first time a model is used it is compiled, which takes some seconds.";
+      byId("status").textContent = "Computing … The first time a model is used it is compiled: some seconds, with three parameters or more up to minutes.";
     }, 400);
     const answer = await attempt("compare-error", () => ask("compare", wish));
     clearTimeout(patience);
