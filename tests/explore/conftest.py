@@ -35,7 +35,7 @@ def start_server():
         server.server_close()
         server.explorer.close()
         thread.join()
-        assert not server.explorer.folder.exists()
+        assert not server.explorer.shelf.folder.exists()
 
 
 @pytest.fixture(scope="session")

@@ -153,7 +153,7 @@ def test_too_much_is_refused_before_it_is_sent(start_server):
         "5 GB were sent and 1 kB are allowed; start with --max-upload SIZE, or name the file: "
         "driftbayes explore FILE"
     )
-    assert list(server.explorer.folder.iterdir()) == []
+    assert list(server.explorer.shelf.folder.iterdir()) == []
 
 
 def test_a_body_of_unknown_length_is_refused(client):
@@ -236,7 +236,7 @@ def test_a_wrong_body_is_refused_in_a_sentence(tmp_path, body, message):
 
 
 def test_what_was_sent_lies_where_only_its_owner_looks(server):
-    assert stat.S_IMODE(server.explorer.folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(server.explorer.shelf.folder.stat().st_mode) == 0o700
 
 
 def test_a_file_that_cannot_be_read_leaves_nothing_behind(start_server):
@@ -244,4 +244,4 @@ def test_a_file_that_cannot_be_read_leaves_nothing_behind(start_server):
     status, answer = Client(server).upload({"tracks.csv": b"not,a,track\n1,2,3\n"})
     assert status == 200
     assert answer["error"].startswith("'tracks.csv'")
-    assert list(server.explorer.folder.iterdir()) == []
+    assert list(server.explorer.shelf.folder.iterdir()) == []

@@ -4,12 +4,9 @@ __all__ = ["Explorer", "Stale"]
 
 import io
 import math
-import secrets
 import shutil
-import tempfile
 import threading
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,10 +21,8 @@ from driftbayes.explore.dataset import DataSet, Read, read_plainly
 from driftbayes.explore.drawing import fits_panel
 from driftbayes.explore.judge import Question, compare_at, shown
 from driftbayes.explore.scans import ScanJob
+from driftbayes.explore.shelf import Shelf
 from driftbayes.explore.uploads import check_size, receive
-
-# Kept for pages that are open; the oldest go first.
-_MOST_DATA, _MOST_SCANS = 6, 6
 
 
 class Stale(Exception):
@@ -46,18 +41,12 @@ class Explorer:
         self.max_upload = max_upload
         self.bench = Bench()
         self._read = read
+        self.shelf = Shelf()
         self._lanes = Lanes()
-        self._lock = threading.Lock()
-        self._data: OrderedDict[str, DataSet] = OrderedDict()
-        self._scans: OrderedDict[str, ScanJob] = OrderedDict()
-        self._first: str | None = None
-        self.folder = Path(tempfile.mkdtemp(prefix="driftbayes-"))
 
     def close(self) -> None:
         """Stop the scans, and remove everything that was uploaded."""
-        for job in list(self._scans.values()):
-            job.cancel()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.shelf.close()
 
     def open_file(self, path: Path, options: str = "", name: str | None = None) -> dict[str, Any]:
         """Read a file of the user's own, which the page then begins with.
@@ -68,7 +57,7 @@ class Explorer:
             name: As commands are to name it.
         """
         answer = self._open(path, options, name or str(path))
-        self._first = answer["data"]
+        self.shelf.begin_with(answer["data"])
         return answer
 
     def warm_up(self) -> None:
@@ -91,8 +80,7 @@ class Explorer:
         from driftbayes.io import FORMATS
         from driftbayes.models import MODELS, OPTIONS
 
-        with self._lock:
-            first = self._data.get(self._first or "")
+        first = self.shelf.first
         return {
             "version": __version__,
             "max_upload": self.max_upload,
@@ -102,7 +90,7 @@ class Explorer:
             "sliders": simulation.sliders(),
             "choices": simulation.CHOICES,
             "begin": simulation.START,
-            "first": None if first is None else card(str(self._first), first),
+            "first": None if first is None else card(*first),
         }
 
     def upload(self, stream: io.BufferedIOBase, length: int, options: str) -> dict[str, Any]:
@@ -114,8 +102,7 @@ class Explorer:
             options: Of reading.
         """
         check_size(length, self.max_upload)
-        folder = self.folder / secrets.token_hex(8)
-        folder.mkdir(mode=0o700)
+        folder = self.shelf.new_folder()
         try:
             path = receive(stream, length, folder)
             return self._open(path, options, path.name)
@@ -129,7 +116,7 @@ class Explorer:
         Args:
             wish: `data` and `options`.
         """
-        data = self._data_of(wish)
+        data = self.shelf.data(wish.get("data"))
         if data.path is None:
             msg = "these data were simulated, and not read from a file; drop a file first"
             raise DriftbayesError(msg)
@@ -139,7 +126,7 @@ class Explorer:
         """Trajectories from a model; see `driftbayes.explore.simulate`."""
         with self._turn("simulate", wish):
             made = simulation.simulate(wish)
-            return card(self._keep(made), made)
+            return card(self.shelf.keep(made, str(wish.get("page") or "nobody")), made)
 
     def compare(self, wish: Mapping[str, Any]) -> dict[str, Any]:
         """The verdict at one sampling time.
@@ -147,7 +134,7 @@ class Explorer:
         Args:
             wish: `data`, `models`, `u_rms`, `timescale` and `tau`, the place of the sampling time.
         """
-        data, question = self._data_of(wish), _question(wish)
+        data, question = self.shelf.data(wish.get("data")), _question(wish)
         place = wish.get("tau", 0)
         if data.taus and (not isinstance(place, int) or not 0 <= place < len(data.taus)):
             msg = f"tau must be the place of a sampling time, 0 to {len(data.taus) - 1}"
@@ -171,12 +158,8 @@ class Explorer:
         Args:
             wish: `data`, `models`, `u_rms`, `timescale`.
         """
-        job = ScanJob(self._data_of(wish), _question(wish), self.bench)
-        number = secrets.token_hex(6)
-        with self._lock:
-            self._scans[number] = job
-            while len(self._scans) > _MOST_SCANS:
-                self._scans.popitem(last=False)[1].cancel()
+        job = ScanJob(self.shelf.data(wish.get("data")), _question(wish), self.bench)
+        number = self.shelf.keep_scan(job)
         job.start()
         return {"scan": number, **job.shown()}
 
@@ -187,7 +170,7 @@ class Explorer:
             wish: `scan`, and `have`, the sampling times that the page shows already.
         """
         have = wish.get("have", -1)
-        return self._scan_of(wish).shown(have if isinstance(have, int) else -1)
+        return self.shelf.scan(wish.get("scan")).shown(have if isinstance(have, int) else -1)
 
     def cancel(self, wish: Mapping[str, Any]) -> dict[str, Any]:
         """Stop a scan; what is done stays.
@@ -195,7 +178,7 @@ class Explorer:
         Args:
             wish: `scan`.
         """
-        job = self._scan_of(wish)
+        job = self.shelf.scan(wish.get("scan"))
         job.cancel()
         return job.shown()
 
@@ -208,13 +191,13 @@ class Explorer:
         from driftbayes.io import write_scan
         from driftbayes.report import build_report
 
-        dataset = self._scan_of(wish).dataset()
+        dataset = self.shelf.scan(wish.get("scan")).dataset()
         if wish.get("file") == "report.html":
             return build_report(dataset).html.encode(), "text/html; charset=utf-8"
         if wish.get("file") != "scan.nc":
             msg = f"expected report.html or scan.nc, got {wish.get('file')!r}"
             raise DriftbayesError(msg)
-        path = self.folder / f"{secrets.token_hex(8)}.nc"
+        path = self.shelf.new_file(".nc")
         try:
             write_scan(dataset, path)
             return path.read_bytes(), "application/x-netcdf"
@@ -239,44 +222,9 @@ class Explorer:
             warnings.simplefilter("always", DriftbayesWarning)
             reading = self._read(path, options)
             data = DataSet(reading, name, path=path)
-            answer = card(self._keep(data), data)
+            answer = card(self.shelf.keep(data), data)
         notes = [str(w.message) for w in said if issubclass(w.category, DriftbayesWarning)]
         return {**answer, "notes": [*answer["notes"], *notes]}
-
-    def _keep(self, data: DataSet) -> str:
-        number = secrets.token_hex(6)
-        with self._lock:
-            self._data[number] = data
-            while len(self._data) > _MOST_DATA:
-                _, old = self._data.popitem(last=False)
-                self._forget(old, self._data.values())
-        return number
-
-    def _forget(self, old: DataSet, others: Any) -> None:
-        """Remove the file of a data set, if it is ours and no other was read from it."""
-        path = old.path
-        if path is None or self.folder not in path.parents:
-            return
-        if not any(other.path == path for other in others):
-            shutil.rmtree(path.parent, ignore_errors=True)
-
-    def _data_of(self, wish: Mapping[str, Any]) -> DataSet:
-        with self._lock:
-            found = self._data.get(str(wish.get("data")))
-            if found is not None:
-                self._data.move_to_end(str(wish.get("data")))
-        if found is None:
-            msg = "these data are no longer kept; drop the file again, or simulate again"
-            raise DriftbayesError(msg)
-        return found
-
-    def _scan_of(self, wish: Mapping[str, Any]) -> ScanJob:
-        with self._lock:
-            found = self._scans.get(str(wish.get("scan")))
-        if found is None:
-            msg = "this scan is no longer kept; start it again"
-            raise DriftbayesError(msg)
-        return found
 
     @contextmanager
     def _turn(self, kind: str, wish: Mapping[str, Any]) -> Iterator[None]:

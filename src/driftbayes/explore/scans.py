@@ -6,7 +6,6 @@ import shlex
 import sys
 import threading
 import traceback
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from driftbayes.comparison import Comparison, Scan
@@ -29,20 +28,13 @@ class ScanJob:
         data: The trajectories.
         question: Models and priors.
         bench: Where it may compute when nobody else does.
-        on_end: Called when it is over.
     """
 
-    def __init__(
-        self,
-        data: DataSet,
-        question: Question,
-        bench: Bench,
-        on_end: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, data: DataSet, question: Question, bench: Bench) -> None:
         if not data.taus:
             msg = "a scan over sampling times needs regular times, and these are not"
             raise DriftbayesError(msg)
-        self.data, self.question, self._bench, self._on_end = data, question, bench, on_end
+        self.data, self.question, self._bench = data, question, bench
         self.setup = question.setup(data.trajectories)
         self.state, self.error = "running", ""
         self._found: list[Comparison] = []
@@ -154,8 +146,6 @@ class ScanJob:
             traceback.print_exc(file=sys.stderr)
             self.state = "failed"
             self.error = "internal error; what happened is in the terminal"
-        finally:
-            self._on_end()
 
     def _add(self, tau: float) -> None:
         try:
