@@ -20,6 +20,7 @@ FLOORS = [
     {"checks"},
     {"io", "plots", "reproduce", "simulators"},
     {"report", "streaming"},
+    {"explore"},
     {"cli"},
 ]
 FLOOR = {name: floor for floor, names in enumerate(FLOORS) for name in names}

@@ -43,11 +43,12 @@ READING = (
 METHODS = ("auto", "quadrature", "laplace", "laplace_is", "bridge", "smc", "nested")
 
 
-def add_reading(parser: argparse.ArgumentParser) -> None:
+def add_reading(parser: argparse.ArgumentParser, *, needs_file: bool = True) -> None:
     """The file, and how to read it."""
     parser.add_argument(
         "file",
         type=Path,
+        nargs=None if needs_file else "?",
         help="trajectories: any of `driftbayes formats`, found by content",
     )
     group = parser.add_argument_group("reading")

@@ -26,6 +26,7 @@ from driftbayes.cli import (
     convert,
     dependence,
     diagnose,
+    explore,
     export,
     formats,
     info,
@@ -47,7 +48,7 @@ from driftbayes.errors import DriftbayesError, DriftbayesWarning
 # In the groups and the order in which they are shown; the name of a module is that of its command.
 _COMMANDS: dict[str, tuple[ModuleType, ...]] = {
     "look at data": (info, qc, diagnose, dependence, convert, formats),
-    "compare models": (compare, scan, check, sensitivity, score, map, models),
+    "compare models": (compare, scan, check, sensitivity, score, map, models, explore),
     "use the result": (report, predict, export),
     "make data": (simulate, turbulence),
     "reproduce, cite, set up": (reproduce, cite, completion),
