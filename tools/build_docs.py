@@ -6,6 +6,7 @@ instead whether the addresses outside of it answer, for which a network is neede
 """
 
 import argparse
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -13,8 +14,12 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
+# Nothing is computed: autodoc only imports, and must not look for other devices.
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
 from docsite.links import broken_links, loaded_from_elsewhere
 from driftbayes import __version__
+from driftbayes.errors import DriftbayesError
 from driftbayes.storage.atomic import atomic_folder
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,11 +43,12 @@ SETTINGS: dict[str, Any] = {
         ("py:.*", r".*\b_\w.*"),  # private
         ("py:.*", r"driftbayes\.(streaming\.workers\.(Item|Result)|testing\.strategies\.Model)"),
     ],
-    "smartquotes": False,
+    # Two hyphens are a dash; quotation marks stay as they are.
+    "smartquotes_action": "D",
     "highlight_language": "text",
     "myst_enable_extensions": ["dollarmath", "colon_fence"],
     "myst_heading_anchors": 4,
-    "autodoc_default_options": {"members": True, "no-value": True},
+    "autodoc_default_options": {"members": True},
     "autodoc_member_order": "bysource",
     "autodoc_typehints_format": "short",
     "toc_object_entries_show_parents": "hide",
@@ -65,33 +71,39 @@ def main(arguments: list[str] | None = None) -> int:
     """Build into the folder that is asked for; it is replaced only by a site without faults."""
     parser = argparse.ArgumentParser(description="Build the documentation site.")
     parser.add_argument("--out", type=Path, default=ROOT / "site", help="folder to write")
+    parser.add_argument("--source", type=Path, default=DOCS, help="folder of the pages")
     parser.add_argument("--external", action="store_true", help="check addresses outside the site")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as scratch:
         if options.external:
-            return sphinx("linkcheck", Path(scratch) / "out", Path(scratch) / "doctrees")
-        with atomic_folder(options.out, may_replace=is_site) as folder:
-            faults = build(folder, Path(scratch))
-            if faults:
-                print(*faults, sep="\n", file=sys.stderr)
-                # Leaves the folder that was there as it was.
-                raise SystemExit(f"the site was not written: {len(faults)} faults")
+            doctrees = Path(scratch) / "doctrees"
+            return sphinx("linkcheck", options.source, Path(scratch) / "out", doctrees)
+        try:
+            with atomic_folder(options.out, may_replace=is_site) as folder:
+                build(options.source, folder, Path(scratch))
+        except DriftbayesError as error:
+            print(f"build_docs: {error}", file=sys.stderr)
+            return 2
     print(f"the site begins at {options.out / 'index.html'}")
     return 0
 
 
-def build(folder: Path, scratch: Path) -> list[str]:
-    """Build into an empty folder; the faults, if any, each in one line."""
-    if sphinx("html", folder, scratch):
-        return ["warnings of Sphinx, above"]
-    elsewhere = [f"{line}: fetched from the network" for line in loaded_from_elsewhere(folder)]
-    return broken_links(folder, ROOT) + elsewhere
+def build(source: Path, folder: Path, scratch: Path) -> None:
+    """Build into a folder that is not there yet; an error if there is any fault in the site."""
+    if sphinx("html", source, folder, scratch):
+        msg = "the site was not written: mend what Sphinx warned of above"
+        raise DriftbayesError(msg)
+    faults = [f"{line}: fetched from the network" for line in loaded_from_elsewhere(folder)]
+    faults += broken_links(folder, source.parent)
+    if faults:
+        msg = "the site was not written: mend " + "; ".join(faults)
+        raise DriftbayesError(msg)
 
 
-def sphinx(builder: str, folder: Path, doctrees: Path) -> int:
+def sphinx(builder: str, source: Path, folder: Path, doctrees: Path) -> int:
     """Run one builder of Sphinx; not zero if it warned of anything."""
     app = Sphinx(
-        srcdir=DOCS,
+        srcdir=source,
         confdir=None,
         outdir=folder,
         doctreedir=doctrees,

@@ -2,6 +2,7 @@
 
 __all__ = ["setup"]
 
+from importlib import import_module
 from typing import Any
 
 from sphinx.application import Sphinx
@@ -29,14 +30,19 @@ def setup(app: Sphinx) -> dict[str, bool]:
     return {"parallel_read_safe": False, "parallel_write_safe": True}
 
 
+# A value that takes more characters is not shown.
+_LONG = 60
+
+
 def _describe_constants(app: Sphinx) -> None:
     """Let autodoc see constants, which it would leave out because a comment is no docstring."""
     for module in public_modules():
         analyzer = ModuleAnalyzer.for_module(module)
         analyzer.analyze()
         for name in constants(module):
-            comment = comment_of(f"{module}.{name}")
-            analyzer.attr_docs["", name] = [*comment, ""]
+            value = getattr(import_module(module), name)
+            hidden = [":meta hide-value:"] if len(repr(value)) > _LONG else []
+            analyzer.attr_docs["", name] = [*comment_of(f"{module}.{name}"), "", *hidden, ""]
 
 
 def _convert(app: Sphinx, what: str, name: str, value: object, options: Any, lines: Any) -> None:

@@ -3,6 +3,7 @@
 __all__ = ["CommandLine", "anchor_of", "parsers"]
 
 import argparse
+import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 
@@ -12,6 +13,7 @@ from sphinx.util.docutils import SphinxDirective
 from driftbayes.cli.main import build_parser
 
 _WIDTH = 84
+_CODE = re.compile(r"(`[^`]+`|--[a-z][\w-]*)")
 
 
 @cache
@@ -47,7 +49,7 @@ class CommandLine(SphinxDirective):
         section += nodes.title(name, "", nodes.literal(name, name))
         section += nodes.paragraph("", "", *_text(parser.description or ""))
         usage = _formatter(parser)
-        usage.add_usage(parser.usage, parser._actions, parser._mutually_exclusive_groups)
+        usage.add_usage(parser.usage, parser._actions, parser._mutually_exclusive_groups, "")
         block = nodes.literal_block(text=usage.format_help().strip(), language="text")
         section += block
         for group in parser._action_groups:
@@ -92,10 +94,12 @@ def _pair(terms: Sequence[object], text: str) -> nodes.definition_list_item:
 
 
 def _text(text: str) -> list[nodes.Node]:
-    """A sentence, begun with a capital, with what stands in backticks as code."""
+    """A sentence, begun with a capital, with options and what stands in backticks as code."""
     text = " ".join(text.split())
-    parts = (text[:1].upper() + text[1:]).split("`")
-    return [nodes.literal("", p) if n % 2 else nodes.Text(p) for n, p in enumerate(parts)]
+    parts = _CODE.split(text[:1].upper() + text[1:])
+    return [
+        nodes.literal("", p.strip("`")) if n % 2 else nodes.Text(p) for n, p in enumerate(parts)
+    ]
 
 
 def _formatter(parser: argparse.ArgumentParser) -> argparse.HelpFormatter:

@@ -57,6 +57,8 @@ def broken_links(site: Path, root: Path) -> list[str]:
             if reason := _broken(path, link, pages):
                 found.append(f"{path.relative_to(site)}: {link}: {reason}")
     for file in ("README.md", *PAGES):
+        if not (root / file).exists():
+            continue
         for link in _markdown_links((root / file).read_text(encoding="utf-8")):
             if urlsplit(link).scheme:
                 continue

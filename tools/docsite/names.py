@@ -101,7 +101,7 @@ def _home(name: str) -> Any:
         for base in owner.__mro__:
             if end in vars(base) or end in getattr(base, "__annotations__", {}):
                 return (base.__module__, base.__qualname__, end)
-    if isinstance(getattr(value, "__qualname__", None), str):
+    if isinstance(value, type | FunctionType):
         return (value.__module__, value.__qualname__)
     return (end, id(value))
 

@@ -31,8 +31,9 @@ class PublicNames(SphinxDirective):
 
 def _summary(name: str, value: object) -> str:
     """The first paragraph of the docstring, or the comment above a constant."""
-    if isinstance(value, str | dict):
-        home = "driftbayes._version" if name == "__version__" else "driftbayes.models"
-        return " ".join(comment_of(f"{home}.{name}"))
+    if isinstance(value, str):
+        return "The version, as text."
+    if isinstance(value, dict):
+        return " ".join(comment_of(f"driftbayes.models.{name}"))
     first, *_ = (inspect.getdoc(value) or "").split("\n\n")
     return " ".join(first.split())
