@@ -62,7 +62,8 @@ SETTINGS: dict[str, Any] = {
     "html_copy_source": False,
     "html_show_sourcelink": False,
     "html_show_sphinx": False,
-    "html_use_index": True,
+    # Else the search page fetches every page that it found, which a browser refuses for files.
+    "html_show_search_summary": False,
     "linkcheck_timeout": 20,
 }
 

@@ -51,6 +51,11 @@ def test_single_upright_letters_say_that_they_are_upright():
     assert "<mi>X</mi>" in mathml(r"\mathrm{d}X", "inline")
 
 
+def test_formulas_are_spaced_as_tex_does():
+    assert "<mi>cos</mi><mspace width='0.167em'/><mi" in mathml(r"\cos x", "inline")
+    assert "<mspace" not in mathml(r"\cos(x)", "inline")
+
+
 def test_a_name_is_found_by_where_it_is_written_and_by_where_it_is_listed():
     names = Names(
         [

@@ -194,6 +194,8 @@ def test_pages_fit_three_widths_in_a_browser_that_fetches_nothing(site):
                     assert page.evaluate(wide) <= width, (name, width)
                     colour = "getComputedStyle(document.body).backgroundColor"
                     backgrounds.add(page.evaluate(colour))
+            page.goto(f"{(site / 'search.html').as_uri()}?q=Langevin")
+            page.get_by_role("link", name="driftbayes.models.Langevin").first.wait_for()
             (background,) = backgrounds
             brightness = sum(map(int, re.findall(r"\d+", background)[:3]))
             assert brightness < 150 if scheme == "dark" else brightness > 600

@@ -23,13 +23,19 @@ _BEFORE = (
 )
 # Browsers know little of MathML's alphabets: a single letter is upright only if it says so itself.
 # Letters come as such, but those of \mathrm as numbers; TeX has capital Greek letters upright.
+# Spaces as TeX sets them: none around a slash, a thin one after a named function.
 _AFTER = (
     (
-        re.compile(r"<mi>(&#x000[4-7][0-9A-F];|&#x003(?:9|A)[0-9A-F];)</mi>"),
+        re.compile(r"<mi>(&#x000[4-7][0-9A-F];|&#x003[9A][0-9A-F];)</mi>"),
         r"<mi mathvariant='normal'>\1</mi>",
     ),
     (re.compile(r"<mo>(&#x0221E;)</mo>"), r"<mi>\1</mi>"),
     (re.compile(r"<mi>(&#x027E[89];)</mi>"), r"<mo stretchy='false'>\1</mo>"),
+    (re.compile(r"<mo>(&#x0002F;)</mo>"), r"<mo lspace='0' rspace='0'>\1</mo>"),
+    (
+        re.compile(r"(<mi>(?:ln|log|exp|cos|sin)</mi>)(?=<m[in]|<msu)"),
+        r"\1<mspace width='0.167em'/>",
+    ),
 )
 
 
