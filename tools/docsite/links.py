@@ -4,6 +4,7 @@ __all__ = ["broken_links", "from_the_root", "loaded_from_elsewhere"]
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -43,6 +44,11 @@ class _Page(HTMLParser):
             self.loads += targets
 
 
+@cache
+def _pages(site: Path) -> dict[Path, _Page]:
+    return {path: _Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
+
+
 def broken_links(site: Path, root: Path) -> list[str]:
     """Links within the site, and from the Markdown files of the root into docs/, that lead nowhere.
 
@@ -50,7 +56,8 @@ def broken_links(site: Path, root: Path) -> list[str]:
         site: The folder that was built.
         root: Of the repository.
     """
-    pages = {path: _Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
+    site = site.resolve()
+    pages = _pages(site)
     found = []
     for path, page in pages.items():
         for link in page.links:
@@ -96,8 +103,8 @@ def _markdown_links(text: str) -> Iterator[str]:
 def loaded_from_elsewhere(site: Path) -> list[str]:
     """What a page or a style sheet would fetch from the network."""
     found = []
-    for path in site.rglob("*.html"):
-        for link in _Page(path.read_text(encoding="utf-8")).loads:
+    for path, page in _pages(site).items():
+        for link in page.loads:
             if urlsplit(link).netloc:
                 found.append(f"{path.relative_to(site)}: {link}")
     for path in site.rglob("*.css"):
