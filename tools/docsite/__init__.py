@@ -12,6 +12,7 @@ from docsite import links, mathml
 from docsite.commands import CommandLine
 from docsite.docstrings import to_rst
 from docsite.names import comment_of, constants, public_modules
+from docsite.parts import OtherModules
 from docsite.public import PublicNames
 from docsite.references import Links
 
@@ -21,6 +22,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     mathml.add_renderer(app)
     app.add_directive("command-line", CommandLine)
     app.add_directive("public-names", PublicNames)
+    app.add_directive("other-modules", OtherModules)
     app.connect("autodoc-process-docstring", _convert)
     app.connect("autodoc-process-signature", _shorten)
     app.connect("autodoc-skip-member", _skip)

@@ -58,8 +58,9 @@ class CommandLine(SphinxDirective):
                 title = _GROUPS.get(group.title or "", group.title or "")
                 section += nodes.rubric("", title.capitalize())
                 section += nodes.definition_list("", *(_item(parser, a) for a in shown))
-        if parser.epilog:
-            section += nodes.paragraph("", "", *_text(parser.epilog))
+        if examples := getattr(parser, "examples", ()):
+            section += nodes.rubric("", "Examples")
+            section += nodes.literal_block(text="\n".join(examples), language="sh")
         return section
 
 
