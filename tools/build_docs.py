@@ -41,7 +41,6 @@ SETTINGS: dict[str, Any] = {
     "nitpick_ignore_regex": [
         ("py:.*", r"(?!driftbayes\b).*"),
         ("py:.*", r".*\b_\w.*"),  # private
-        ("py:.*", r"driftbayes\.(streaming\.workers\.(Item|Result)|testing\.strategies\.Model)"),
     ],
     # Two hyphens are a dash; quotation marks stay as they are.
     "smartquotes_action": "D",

@@ -4,7 +4,7 @@ import driftbayes
 from docsite.docstrings import to_rst
 from docsite.links import broken_links, loaded_from_elsewhere
 from docsite.mathml import mathml
-from docsite.names import Entry, Names, comment_of
+from docsite.names import Entry, Names, assignment_of
 
 
 def rst(text):
@@ -77,7 +77,8 @@ def test_a_name_is_found_by_where_it_is_written_and_by_where_it_is_listed():
 
 def test_a_constant_is_described_by_the_comment_above_it():
     assert driftbayes.MODELS
-    assert "from simple to complex" in comment_of("driftbayes.models.MODELS")[0]
+    assert "from simple to complex" in assignment_of("driftbayes.models.MODELS").comment[0]
+    assert assignment_of("driftbayes.jax_typing.Scalar").value == "Float[Array, '']"
 
 
 def test_links_within_a_site_and_from_the_readme_are_followed(tmp_path):

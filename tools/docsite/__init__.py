@@ -3,7 +3,7 @@
 __all__ = ["setup"]
 
 from importlib import import_module
-from typing import Any
+from typing import Any, get_origin
 
 from sphinx.application import Sphinx
 from sphinx.pycode import ModuleAnalyzer
@@ -11,7 +11,7 @@ from sphinx.pycode import ModuleAnalyzer
 from docsite import links, mathml
 from docsite.commands import CommandLine
 from docsite.docstrings import to_rst
-from docsite.names import comment_of, constants, public_modules
+from docsite.names import assignment_of, constants, public_modules
 from docsite.parts import OtherModules
 from docsite.public import PublicNames
 from docsite.references import Links
@@ -43,11 +43,19 @@ def _describe_constants(app: Sphinx) -> None:
         analyzer.analyze()
         for name in constants(module):
             value = getattr(import_module(module), name)
-            hidden = [":meta hide-value:"] if len(repr(value)) > _LONG else []
-            analyzer.attr_docs["", name] = [*comment_of(f"{module}.{name}"), "", *hidden, ""]
+            made = assignment_of(f"{module}.{name}")
+            lines = [*made.comment, ""]
+            if get_origin(value) is not None:
+                lines += [f"Alias of `{made.value}`.", ""]
+            if get_origin(value) is not None or len(repr(value)) > _LONG:
+                lines += [":meta hide-value:", ""]
+            analyzer.attr_docs["", name] = lines
 
 
 def _convert(app: Sphinx, what: str, name: str, value: object, options: Any, lines: Any) -> None:
+    if lines and lines[0].startswith("alias of"):
+        # As the source has it, not as the classes that are made of it are called.
+        lines[:] = [f"Alias of `{assignment_of(name).value}`."]
     lines[:] = to_rst(list(lines))
 
 

@@ -1,6 +1,14 @@
 """The public names of the package, and where the reference describes them."""
 
-__all__ = ["Entry", "Names", "comment_of", "constants", "public_modules"]
+__all__ = [
+    "Assignment",
+    "Entry",
+    "Names",
+    "assignment_of",
+    "constants",
+    "is_type_variable",
+    "public_modules",
+]
 
 import ast
 import importlib
@@ -9,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from functools import cache
 from types import FunctionType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import driftbayes
 
@@ -113,6 +121,12 @@ def resolve(name: str) -> tuple[Any, Any] | None:
     return _follow(importlib.import_module(first), tuple(rest))
 
 
+def is_type_variable(name: str) -> bool:
+    """Whether a full name is that of a type variable, of which there is nothing to describe."""
+    found = resolve(name) if name.startswith("driftbayes.") else None
+    return found is not None and isinstance(found[1], TypeVar)
+
+
 def _follow(holder: Any, path: tuple[str, ...]) -> tuple[Any, Any] | None:
     """The object at the end of a path of names, with the last but one."""
     if not path:
@@ -142,9 +156,16 @@ def _module(name: str) -> ModuleType | None:
         return None
 
 
+class Assignment(NamedTuple):
+    """How a name gets its value in the source: the comment above, and the expression."""
+
+    comment: tuple[str, ...]
+    value: str
+
+
 @cache
-def comment_of(name: str) -> tuple[str, ...]:
-    """The lines of comment above a constant, which are all the description that it has.
+def assignment_of(name: str) -> Assignment:
+    """Where a constant or an alias is made; such comments are all the description that it has.
 
     Args:
         name: Full name, such as `driftbayes.models.MODELS`.
@@ -157,10 +178,13 @@ def comment_of(name: str) -> tuple[str, ...]:
         with open(place, encoding="utf-8") as stream:
             text = stream.read()
         for node in ast.parse(text).body:
-            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", 0)]
+            if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+                continue
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             if any(isinstance(target, ast.Name) and target.id == end for target in targets):
-                return _above(text.splitlines(), node.lineno - 1)
-    return ()
+                comment = _above(text.splitlines(), node.lineno - 1)
+                return Assignment(comment, ast.unparse(node.value))
+    return Assignment((), "")
 
 
 def _below(module: str) -> list[str]:

@@ -26,4 +26,5 @@ class OtherModules(SphinxDirective):
         # That of the package is the table of contents itself.
         others = [name for name in public_modules()[1:] if name not in named]
         listed = [name for name in others if getattr(import_module(name), "__all__", [])]
-        return self.parse_text_to_nodes("\n\n".join(f".. automodule:: {name}" for name in listed))
+        text = "\n\n".join(f".. rubric:: ``{name}``\n\n.. automodule:: {name}" for name in listed)
+        return self.parse_text_to_nodes(text)

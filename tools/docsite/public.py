@@ -9,7 +9,7 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 import driftbayes
-from docsite.names import comment_of
+from docsite.names import assignment_of
 
 
 class PublicNames(SphinxDirective):
@@ -34,6 +34,6 @@ def _summary(name: str, value: object) -> str:
     if isinstance(value, str):
         return "The version, as text."
     if isinstance(value, dict):
-        return " ".join(comment_of(f"driftbayes.models.{name}"))
+        return " ".join(assignment_of(f"driftbayes.models.{name}").comment)
     first, *_ = (inspect.getdoc(value) or "").split("\n\n")
     return " ".join(first.split())

@@ -18,7 +18,7 @@ from sphinx.util import logging
 from sphinx.util.nodes import make_refnode
 
 from docsite.commands import anchor_of, parsers
-from docsite.names import Entry, Names
+from docsite.names import Entry, Names, is_type_variable
 
 _LOG = logging.getLogger(__name__)
 EQUATIONS = "equations"
@@ -61,10 +61,12 @@ class Links:
 
     def resolve_annotation(
         self, app: Sphinx, env: BuildEnvironment, node: pending_xref, content: nodes.TextElement
-    ) -> nodes.reference | None:
+    ) -> nodes.Node | None:
         """Names in signatures, which say where a thing is defined, not where it is described."""
         if node.get("refdomain") != "py":
             return None
+        if is_type_variable(node["reftarget"]):
+            return content
         entry = self.names.find(node["reftarget"], module=node.get("py:module") or "")
         return entry and self.link(node["refdoc"], entry, content)
 
