@@ -5,6 +5,8 @@ __all__ = ["setup"]
 from importlib import import_module
 from typing import Any, get_origin
 
+from docutils import nodes
+from sphinx.addnodes import desc
 from sphinx.application import Sphinx
 from sphinx.pycode import ModuleAnalyzer
 
@@ -27,6 +29,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("autodoc-process-signature", _shorten)
     app.connect("autodoc-skip-member", _skip)
     app.connect("builder-inited", _describe_constants)
+    app.connect("doctree-read", _name_aliases)
     app.connect("include-read", links.from_the_root)
     Links(app)
     return {"parallel_read_safe": False, "parallel_write_safe": True}
@@ -53,10 +56,21 @@ def _describe_constants(app: Sphinx) -> None:
 
 
 def _convert(app: Sphinx, what: str, name: str, value: object, options: Any, lines: Any) -> None:
-    if lines and lines[0].startswith("alias of"):
-        # As the source has it, not as the classes that are made of it are called.
-        lines[:] = [f"Alias of `{assignment_of(name).value}`."]
     lines[:] = to_rst(list(lines))
+
+
+def _name_aliases(app: Sphinx, doctree: nodes.document) -> None:
+    """Say what an alias stands for as the source does, not by the classes that come of it."""
+    for described in doctree.findall(desc):
+        signature, content = described[0], described[-1]
+        for paragraph in list(content.findall(nodes.paragraph)):
+            if not paragraph.astext().startswith("alias of "):
+                continue
+            name = f"{signature.get('module')}.{signature.get('fullname')}"
+            expression = nodes.literal("", assignment_of(name).value)
+            parts = [nodes.Text("Alias of "), expression, nodes.Text(".")]
+            is_said = "Alias of" in content.astext()
+            paragraph.replace_self([] if is_said else nodes.paragraph("", "", *parts))
 
 
 def _shorten(

@@ -29,6 +29,9 @@ _NAME = re.compile(r"([A-Za-z_][\w.]*\w)(\(.*\))?", re.DOTALL)
 _TELLING = re.compile(r"driftbayes\.|.*[a-z]_[a-z]|.*[a-z]\.[a-z_]|[A-Z][a-z]+", re.DOTALL)
 
 
+_NOT_LINKED = nodes.reference | nodes.title | nodes.rubric | desc_signature
+
+
 class Links:
     """The links of one build.
 
@@ -73,7 +76,7 @@ class Links:
     def link_code(self, app: Sphinx, doctree: nodes.document, page: str) -> None:
         """Make links of the pieces of code that are the name of something."""
         for literal in list(doctree.findall(nodes.literal)):
-            if isinstance(literal.parent, nodes.reference | nodes.title | desc_signature):
+            if isinstance(literal.parent, _NOT_LINKED):
                 continue
             if entry := self.target(literal):
                 literal.replace_self(self.link(page, entry, literal))
