@@ -9,6 +9,7 @@ import time
 import warnings
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 import xarray as xr
@@ -184,6 +185,12 @@ def test_a_run_without_particles_or_snapshots_is_a_run(tmp_path):
     assert (folder / "diagnostics.nc").exists()
     with pytest.raises(DriftbayesError, match="is a directory, expected a file"):
         read_trajectories(folder)
+
+
+def test_single_precision_is_refused_in_one_sentence(tmp_path):
+    with jax.enable_x64(False), pytest.raises(DriftbayesError, match="needs JAX in double"):
+        run(RunConfig.preset("tiny"), tmp_path / "flow")
+    assert not (tmp_path / "flow").exists()
 
 
 def test_an_occupied_directory_is_refused_and_left_alone(unbroken, tmp_path):

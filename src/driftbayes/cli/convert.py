@@ -1,4 +1,4 @@
-"""Write trajectories of any known format as CSV, Parquet or NetCDF."""
+"""Write trajectories of any known format as CSV, Parquet, NetCDF or Zarr."""
 
 __all__ = ["add_parser", "run"]
 

@@ -270,8 +270,9 @@ def _gaps(found: "Survey", time: str) -> str:
         return "-"
     if not found.n_gaps:
         return "none"
+    intervals = "interval" if found.n_gaps == 1 else "intervals"
     return (
-        f"{found.n_gaps:,} intervals longer than 1.5 times the typical one, up to "
+        f"{found.n_gaps:,} {intervals} longer than 1.5 times the typical one, up to "
         f"{found.longest_gap:.6g}{time}"
     )
 
