@@ -113,7 +113,7 @@ def test_trajectories_are_read_as_they_are(unbroken):
     assert np.abs(central - u[:, 1:-1]).max() < 0.05 * np.abs(u).max()
 
 
-@pytest.mark.parametrize("moment", [0.2, 0.7])
+@pytest.mark.parametrize("moment", [pytest.param(0.2, marks=pytest.mark.slow), 0.7])
 def test_killed_and_resumed_it_is_the_same_bit_for_bit(unbroken, command, tmp_path, moment):
     folder = tmp_path / "killed"
     process = command("run", *FLAGS, "-o", folder)
@@ -131,6 +131,7 @@ def test_killed_and_resumed_it_is_the_same_bit_for_bit(unbroken, command, tmp_pa
     assert contents(folder) == contents(unbroken)
 
 
+@pytest.mark.slow
 def test_so_it_is_with_splines_in_single_precision(tmp_path):
     config = SMALL.changed(interpolation="cubic", precision="single")
 
