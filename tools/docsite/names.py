@@ -74,21 +74,25 @@ class Names:
             if home := _home(entry.name):
                 self._by_home.setdefault(home, entry)
             parts = entry.name.split(".")
-            for n in (1, 2):
+            # A member of a class needs the name of the class: `u_rms` is many things.
+            for n in (2,) if _is_member(entry.name) else (1, 2):
                 self._by_end[".".join(parts[-n:])].append(entry)
 
-    def find(self, target: str, *, module: str = "", owner: str = "") -> Entry | None:
+    def find(
+        self, target: str, *, module: str = "", owner: str = "", anywhere: bool = True
+    ) -> Entry | None:
         """The entry of a name as it stands in a text, or None.
 
         Args:
             target: A full name, or the end of one.
             module: Where it is said: names of this module come first.
             owner: The class within that module whose members come before them.
+            anywhere: Whether a name that ends so will do, if there is only one.
         """
         for name in (f"{module}.{owner}.{target}", f"{module}.{target}", target):
             if entry := self._by_name.get(name) or self._by_home.get(_home(name)):
                 return entry
-        ends = self._by_end.get(target, [])
+        ends = self._by_end.get(target, []) if anywhere else []
         return ends[0] if len(ends) == 1 else None
 
 
@@ -119,6 +123,11 @@ def resolve(name: str) -> tuple[Any, Any] | None:
     """The object of a full name, with what holds it."""
     first, *rest = name.split(".")
     return _follow(importlib.import_module(first), tuple(rest))
+
+
+def _is_member(name: str) -> bool:
+    found = resolve(name)
+    return found is not None and isinstance(found[0], type)
 
 
 def is_type_variable(name: str) -> bool:
