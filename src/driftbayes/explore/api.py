@@ -1,0 +1,253 @@
+"""What the page can ask for; every answer is plain numbers and text."""
+
+__all__ = ["Explorer", "Stale"]
+
+import io
+import math
+import shutil
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from driftbayes._version import __version__
+from driftbayes.errors import DriftbayesError, DriftbayesWarning
+from driftbayes.explore import simulate as simulation
+from driftbayes.explore.bench import Bench, Lanes
+from driftbayes.explore.card import card
+from driftbayes.explore.dataset import DataSet, Read, read_plainly
+from driftbayes.explore.drawing import fits_panel
+from driftbayes.explore.judge import Question, compare_at, shown
+from driftbayes.explore.scans import ScanJob
+from driftbayes.explore.shelf import Shelf
+from driftbayes.explore.uploads import check_size, receive
+
+
+class Stale(Exception):
+    """A newer request of the same kind has come: nobody waits for this one."""
+
+
+class Explorer:
+    """Data sets, comparisons and scans of one session.
+
+    Args:
+        max_upload: Largest body of a request with files, in bytes.
+        read: How files are read.
+    """
+
+    def __init__(self, *, max_upload: int = 200 * 10**6, read: Read = read_plainly) -> None:
+        self.max_upload = max_upload
+        self.bench = Bench()
+        self._read = read
+        self.shelf = Shelf()
+        self._lanes = Lanes()
+
+    def close(self) -> None:
+        """Stop the scans, and remove everything that was uploaded."""
+        self.shelf.close()
+
+    def open_file(self, path: Path, options: str = "", name: str | None = None) -> dict[str, Any]:
+        """Read a file of the user's own, which the page then begins with.
+
+        Args:
+            path: The file.
+            options: Of reading, as the command line has them.
+            name: As commands are to name it.
+        """
+        answer = self._open(path, options, name or str(path))
+        self.shelf.begin_with(answer["data"])
+        return answer
+
+    def warm_up(self) -> None:
+        """Compile in the background what the first question will most likely need."""
+
+        def run() -> None:
+            sliders = simulation.sliders()[str(simulation.START["model"])]
+            theta = {one["name"]: one["value"] for one in sliders}
+            with self.bench.when_idle():
+                data = simulation.simulate({**simulation.START, "theta": theta})
+            with self.bench.when_idle():
+                setup = Question(("brownian", "langevin")).setup(data.trajectories)
+                found = compare_at(setup.hypotheses, data.displacements(data.taus[0]))
+                fits_panel(data, setup.hypotheses, found)
+
+        threading.Thread(target=run, name="warm-up", daemon=True).start()
+
+    def start(self) -> dict[str, Any]:
+        """What the page needs to build itself."""
+        from driftbayes.io import FORMATS
+        from driftbayes.models import MODELS, OPTIONS
+
+        first = self.shelf.first
+        return {
+            "version": __version__,
+            "max_upload": self.max_upload,
+            "formats": [{"name": one.name, "summary": one.summary} for one in FORMATS],
+            "models": [{"name": n, "summary": m.summary} for n, m in MODELS.items()],
+            "options": OPTIONS,
+            "sliders": simulation.sliders(),
+            "choices": simulation.CHOICES,
+            "begin": simulation.START,
+            "first": None if first is None else card(*first),
+        }
+
+    def upload(self, stream: io.BufferedIOBase, length: int, options: str) -> dict[str, Any]:
+        """Keep what the page sends, and read it.
+
+        Args:
+            stream: The body of the request.
+            length: Its length.
+            options: Of reading.
+        """
+        check_size(length, self.max_upload)
+        folder = self.shelf.new_folder()
+        try:
+            path = receive(stream, length, folder)
+            return self._open(path, options, path.name)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+    def reread(self, wish: Mapping[str, Any]) -> dict[str, Any]:
+        """The same file, with other options of reading.
+
+        Args:
+            wish: `data` and `options`.
+        """
+        data = self.shelf.data(wish.get("data"))
+        if data.path is None:
+            msg = "these data were simulated, and not read from a file; drop a file first"
+            raise DriftbayesError(msg)
+        return self._open(data.path, str(wish.get("options", "")), data.name)
+
+    def simulate(self, wish: Mapping[str, Any]) -> dict[str, Any]:
+        """Trajectories from a model; see `driftbayes.explore.simulate`."""
+        with self._turn("simulate", wish):
+            made = simulation.simulate(wish)
+            return card(self.shelf.keep(made, str(wish.get("page") or "nobody")), made)
+
+    def compare(self, wish: Mapping[str, Any]) -> dict[str, Any]:
+        """The verdict at one sampling time.
+
+        Args:
+            wish: `data`, `models`, `u_rms`, `timescale` and `tau`, the place of the sampling time.
+        """
+        data, question = self.shelf.data(wish.get("data")), _question(wish)
+        place = wish.get("tau", 0)
+        if data.taus and (not isinstance(place, int) or not 0 <= place < len(data.taus)):
+            msg = f"tau must be the place of a sampling time, 0 to {len(data.taus) - 1}"
+            raise DriftbayesError(msg)
+        with self._turn("compare", wish):
+            setup = question.setup(data.trajectories)
+            cut = data.displacements(data.taus[place] if data.taus else None)
+            found = compare_at(setup.hypotheses, cut)
+            fits = fits_panel(data, setup.hypotheses, found)
+            return {
+                **shown(data, question, setup, found),
+                "tau": found.tau,
+                "place": place if data.taus else None,
+                "data": wish.get("data"),
+                "fits": None if fits is None else {"svg": fits[0], **fits[1]},
+            }
+
+    def scan(self, wish: Mapping[str, Any]) -> dict[str, Any]:
+        """Begin a scan over all sampling times that suit the data.
+
+        Args:
+            wish: `data`, `models`, `u_rms`, `timescale`.
+        """
+        job = ScanJob(self.shelf.data(wish.get("data")), _question(wish), self.bench)
+        number = self.shelf.keep_scan(job)
+        job.start()
+        return {"scan": number, **job.shown()}
+
+    def scan_state(self, wish: Mapping[str, Any]) -> dict[str, Any]:
+        """How far a scan is.
+
+        Args:
+            wish: `scan`, and `have`, the sampling times that the page shows already.
+        """
+        have = wish.get("have", -1)
+        return self.shelf.scan(wish.get("scan")).shown(have if isinstance(have, int) else -1)
+
+    def cancel(self, wish: Mapping[str, Any]) -> dict[str, Any]:
+        """Stop a scan; what is done stays.
+
+        Args:
+            wish: `scan`.
+        """
+        job = self.shelf.scan(wish.get("scan"))
+        job.cancel()
+        return job.shown()
+
+    def download(self, wish: Mapping[str, Any]) -> tuple[bytes, str]:
+        """A file made of a scan, and its media type.
+
+        Args:
+            wish: `scan`, and `file`, "report.html" or "scan.nc".
+        """
+        from driftbayes.io import write_scan
+        from driftbayes.report import build_report
+
+        dataset = self.shelf.scan(wish.get("scan")).dataset()
+        if wish.get("file") == "report.html":
+            return build_report(dataset).html.encode(), "text/html; charset=utf-8"
+        if wish.get("file") != "scan.nc":
+            msg = f"expected report.html or scan.nc, got {wish.get('file')!r}"
+            raise DriftbayesError(msg)
+        path = self.shelf.new_file(".nc")
+        try:
+            write_scan(dataset, path)
+            return path.read_bytes(), "application/x-netcdf"
+        finally:
+            path.unlink(missing_ok=True)
+
+    @property
+    def asks(self) -> dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]]:
+        """What can be asked with a JSON body, by name."""
+        return {
+            "start": lambda _: self.start(),
+            "reread": self.reread,
+            "simulate": self.simulate,
+            "compare": self.compare,
+            "scan": self.scan,
+            "scan-state": self.scan_state,
+            "cancel": self.cancel,
+        }
+
+    def _open(self, path: Path, options: str, name: str) -> dict[str, Any]:
+        with self.bench.at_once(), warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", DriftbayesWarning)
+            reading = self._read(path, options)
+            data = DataSet(reading, name, path=path)
+            answer = card(self.shelf.keep(data), data)
+        notes = [str(w.message) for w in said if issubclass(w.category, DriftbayesWarning)]
+        return {**answer, "notes": [*answer["notes"], *notes]}
+
+    @contextmanager
+    def _turn(self, kind: str, wish: Mapping[str, Any]) -> Iterator[None]:
+        """The bench, unless a newer request of the same page and kind has come meanwhile."""
+        lane = f"{wish.get('page', '')}/{kind}"
+        number = self._lanes.enter(lane)
+        with self.bench.at_once():
+            if not self._lanes.is_newest(lane, number):
+                raise Stale
+            yield
+
+
+def _question(wish: Mapping[str, Any]) -> Question:
+    models = wish.get("models")
+    if not isinstance(models, list) or not all(isinstance(name, str) for name in models):
+        msg = f"models must be a list of names, got {models!r}"
+        raise DriftbayesError(msg)
+    numbers = {}
+    for name in ("u_rms", "timescale"):
+        value = wish.get(name)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if value is not None and not (is_number and math.isfinite(value)):
+            msg = f"{name} must be a number, got {value!r}"
+            raise DriftbayesError(msg)
+        numbers[name] = None if value is None else float(value)
+    return Question(tuple(models), **numbers)

@@ -1,0 +1,189 @@
+"""The verdict at one sampling time, by programs that serve every sampling time and data set."""
+
+__all__ = ["Question", "compare_at", "shown"]
+
+import math
+import shlex
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from driftbayes.comparison import Comparison, Setup, make_hypotheses
+from driftbayes.comparison.bayes import comparison_of
+from driftbayes.comparison.dependence import glance
+from driftbayes.errors import DriftbayesError
+from driftbayes.explore.dataset import DataSet
+from driftbayes.inference import Batch, Evidence, Hypothesis, evidence_batch
+from driftbayes.likelihood import SecondMoments
+from driftbayes.models import MODELS, model_named
+from driftbayes.plots.style import INK, colours_of
+from driftbayes.sampling import Displacements
+from driftbayes.trajectories import Trajectories
+
+# Sizes that statistics are filled up to with nothing: a program is compiled for each size, and a
+# slider must not wait for a compiler at every move.
+_STEPS = (32, 128, 256)
+_GROUPS = (2, 8, 33, 257)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What the page asks of a data set.
+
+    Args:
+        models: Their names, with options.
+        u_rms: Root mean square speed for the priors; None takes it from the data.
+        timescale: Time scale for the priors; None likewise.
+    """
+
+    models: tuple[str, ...]
+    u_rms: float | None = None
+    timescale: float | None = None
+
+    def setup(self, trajectories: Trajectories) -> Setup:
+        """The hypotheses for these trajectories."""
+        return make_hypotheses(
+            self.models, trajectories, u_rms=self.u_rms, timescale=self.timescale
+        )
+
+    @property
+    def words(self) -> list[str]:
+        """The same as options of a command."""
+        words = ["--models", ",".join(self.models)]
+        if self.u_rms is not None and self.timescale is not None:
+            words += ["--u-rms", repr(self.u_rms), "--timescale", repr(self.timescale)]
+        return words
+
+
+def compare_at(hypotheses: tuple[Hypothesis, ...], data: Displacements) -> Comparison:
+    """What `driftbayes.compare` finds, without compiling anew for every number of steps.
+
+    Args:
+        hypotheses: Model families with their priors.
+        data: Displacements at one sampling time.
+    """
+    # Each before the work: a model that cannot take these data says so at once.
+    batches = [_filled(Batch.of(data, model=h.model)) for h in hypotheses]
+
+    def judge(hypothesis: Hypothesis, batch: Batch) -> Evidence:
+        with jax.enable_x64(True):  # noqa: FBT003
+            return evidence_batch([hypothesis], batch)[0]
+
+    # In threads, as the first time most of it is compiling.
+    with ThreadPoolExecutor() as pool:
+        records = list(pool.map(judge, hypotheses, batches))
+    return comparison_of(records, data)
+
+
+def _filled(batch: Batch) -> Batch:
+    """The same statistics with empty groups and steps up to one of a few sizes."""
+    data = batch.data
+    if not isinstance(data, SecondMoments):
+        return batch
+    groups, steps = data.forms.shape[0], data.forms.shape[-1]
+    n, size = _next(groups, _GROUPS), _next(steps, _STEPS)
+    empty = SecondMoments(
+        forms=np.zeros((n, size, size)),
+        orders=np.zeros(n, dtype=np.asarray(data.orders).dtype),
+        paired=np.zeros(n),
+        predicted=np.zeros(size),
+        tau=np.zeros(()),
+    )
+    return Batch.stack([batch, Batch(empty, batch.taus, batch.fingerprints)])[0]
+
+
+def _next(number: int, sizes: tuple[int, ...]) -> int:
+    return next((size for size in sizes if size >= number), number)
+
+
+def shown(data: DataSet, question: Question, setup: Setup, found: Comparison) -> dict[str, Any]:
+    """A comparison for the page: numbers, tables and sentences.
+
+    Args:
+        data: The trajectories.
+        question: What was asked.
+        setup: The hypotheses.
+        found: The answer.
+    """
+    best = max(e.log_evidence for e in found.evidences.values())
+    models, parameters, warnings = [], [], []
+    for name, e in found.evidences.items():
+        probability = found.probabilities[name]
+        models.append(
+            {
+                "name": name,
+                "log_evidence": _finite(e.log_evidence),
+                "log_evidence_err": _finite(e.log_evidence_err),
+                "behind": _finite(e.log_evidence - best),
+                "probability": _finite(probability),
+                "log_occam": _finite(e.log_occam_factor),
+                "status": e.status.value,
+            }
+        )
+        about_all = model_named(name, MODELS, found.n_dim).parameters
+        for parameter in e.map:
+            about = about_all[parameter]
+            low, high = e.posterior_quantiles[parameter][[0, -1]]
+            parameters.append(
+                {
+                    "model": name,
+                    "name": parameter,
+                    "symbol": about.symbol,
+                    "meaning": about.meaning,
+                    "unit": about.unit(found.length_unit, found.time_unit),
+                    "mean": _finite(e.posterior_mean[parameter]),
+                    "sd": _finite(e.posterior_sd[parameter]),
+                    "low": _finite(low),
+                    "high": _finite(high),
+                    "prior": e.priors[parameter],
+                }
+            )
+        warnings += [f"{name}: {warning}" for warning in e.warnings]
+    return {
+        "verdict": found.verdict,
+        "n_displacements": found.n_displacements,
+        "n_particles": found.n_particles,
+        "method": found.method,
+        "models": models,
+        "parameters": parameters,
+        "log_bayes_factors": {k: _finite(v) for k, v in found.log_bayes_factors.items()},
+        "warnings": [*_together(data, found.tau), *warnings],
+        "priors": setup.note,
+        "colours": colours(list(found.evidences)),
+        "commands": commands(data, question, found.tau),
+    }
+
+
+def colours(names: list[str]) -> dict[str, str]:
+    """The colour of each model; that of the page's ink where it is ink."""
+    return {n: "var(--ink)" if c == INK else c for n, c in colours_of(names).items()}
+
+
+def commands(data: DataSet, question: Question, tau: float) -> list[str]:
+    """What to type for the same comparison.
+
+    Args:
+        data: The trajectories.
+        question: What was asked.
+        tau: Sampling time.
+    """
+    at = "all" if not data.taus else f"{tau:.10g}"
+    lines = [shlex.join(data.made_by)] if data.made_by else []
+    return [*lines, shlex.join([*data.words("compare"), "--tau", at, *question.words])]
+
+
+def _together(data: DataSet, tau: float) -> list[str]:
+    """A sentence if particles move together, so that the evidence claims too much."""
+    try:
+        found = glance(data.trajectories, tau)
+    except DriftbayesError:
+        # One particle, or none at the same time: there is nothing to move together with.
+        return []
+    return [f"{found.sentence} (see `driftbayes dependence`)"] if found.is_serious else []
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

@@ -1,0 +1,142 @@
+"""Files that a page sends: one body, a line that lists them and then their bytes."""
+
+__all__ = ["check_size", "parse_size", "receive", "safe_name"]
+
+import io
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from driftbayes.errors import DriftbayesError
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+_MOST_FILES = 50_000
+_LONGEST_LIST = 8 * 10**6
+_LONGEST_NAME = 120
+_DEEPEST = 12
+_BLOCK = 1 << 20
+# Names that a system keeps for its devices, whatever their ending.
+_DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.I)
+
+
+def parse_size(text: str) -> int:
+    """A number of bytes from `200MB`, `1.5GB` or `1000`.
+
+    Args:
+        text: As the user wrote it.
+    """
+    match = _SIZE.fullmatch(text)
+    size = float(match[1]) * _UNITS.get(match[2].upper(), 0) if match else 0
+    if size < 1:
+        msg = f"--max-upload must be a size such as 200MB or 1GB, got {text!r}"
+        raise DriftbayesError(msg)
+    return int(size)
+
+
+def check_size(size: int, most: int) -> None:
+    """Refuse what is larger than allowed, before any of it is read.
+
+    Args:
+        size: Bytes that would come.
+        most: Bytes that may.
+    """
+    if size > most:
+        msg = (
+            f"{_readable(size)} were sent and {_readable(most)} are allowed; start with "
+            "--max-upload SIZE, or name the file: driftbayes explore FILE"
+        )
+        raise DriftbayesError(msg)
+
+
+def safe_name(text: str) -> str:
+    """A name that is nothing but a name: no place, no device, nothing hidden in it.
+
+    Args:
+        text: As the browser has it.
+    """
+    base = text.replace("\\", "/").rpartition("/")[2]
+    kept = "".join(c if c.isalnum() or c in " ._-+=()[]@,#~" else "_" for c in base).strip(" ")
+    if not kept.strip("."):
+        msg = f"expected the name of a file, got {text!r}; give it another name"
+        raise DriftbayesError(msg)
+    if _DEVICES.fullmatch(kept):
+        kept = f"_{kept}"
+    # The end says what it is.
+    return kept if len(kept) <= _LONGEST_NAME else kept[-_LONGEST_NAME:].lstrip(" .")
+
+
+def receive(stream: io.BufferedIOBase, length: int, folder: Path) -> Path:
+    """Write what a page sends into a folder; the file, or the folder of several, is returned.
+
+    Args:
+        stream: The body of the request.
+        length: Its length, already allowed.
+        folder: An empty folder of ours.
+    """
+    line = stream.readline(min(length, _LONGEST_LIST))
+    files = _listed(line)
+    if len(line) + sum(size for _, size in files) != length:
+        msg = "the list of files and their bytes do not fit together; send them again"
+        raise DriftbayesError(msg)
+    for path, size in files:
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # Not through a name that is there: two names may have become one.
+        try:
+            with target.open("xb") as file:
+                _copy(stream, file, size)
+        except (FileExistsError, IsADirectoryError) as error:
+            msg = f"two files would both be called {path.name!r}; give one another name"
+            raise DriftbayesError(msg) from error
+    return folder / files[0][0].parts[0]
+
+
+def _listed(line: bytes) -> list[tuple[PurePosixPath, int]]:
+    try:
+        manifest: Any = json.loads(line)
+        pairs = [(str(one["path"]), one["size"]) for one in manifest["files"]]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pairs = []
+    if not 0 < len(pairs) <= _MOST_FILES:
+        msg = f"expected a list of 1 to {_MOST_FILES:,} files before their bytes, got another body"
+        raise DriftbayesError(msg)
+    found = []
+    for text, size in pairs:
+        if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+            msg = f"expected the size of {text!r} in bytes, got {size!r}"
+            raise DriftbayesError(msg)
+        found.append((_inside(text.split("/")), size))
+    tops = {path.parts[0] for path, _ in found}
+    if len(tops) > 1:
+        msg = f"expected one file or one folder, got {len(tops)}; drop one at a time"
+        raise DriftbayesError(msg)
+    return found
+
+
+def _inside(parts: Sequence[str]) -> PurePosixPath:
+    named = [part for part in parts if part]
+    if not 0 < len(named) <= _DEEPEST:
+        msg = f"expected a path of 1 to {_DEEPEST} names, got {len(named)}; send a flatter folder"
+        raise DriftbayesError(msg)
+    return PurePosixPath(*(safe_name(part) for part in named))
+
+
+def _copy(stream: io.BufferedIOBase, file: io.BufferedIOBase, size: int) -> None:
+    left = size
+    while left:
+        block = stream.read(min(left, _BLOCK))
+        if not block:
+            msg = "the connection ended before the whole file had come; send it again"
+            raise DriftbayesError(msg)
+        file.write(block)
+        left -= len(block)
+
+
+def _readable(size: int) -> str:
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size >= factor:
+            return f"{size / factor:.4g} {unit}"
+    return f"{size} bytes"

@@ -1,0 +1,123 @@
+"""`driftbayes explore`: a page that is served until Ctrl-C."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from driftbayes.cli.explore import _given
+from driftbayes.cli.main import build_parser
+
+
+@contextmanager
+def exploring(*arguments, cwd, **variables):
+    """A process that serves; ended at the end, if the test has not done so."""
+    environment = {
+        **os.environ,
+        **{"DRIFTBAYES_CACHE": "off", "TMPDIR": str(cwd), "PYTHONUNBUFFERED": "1"},
+        **variables,
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "driftbayes", "explore", "--no-browser", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        cwd=cwd,
+        env=environment,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def try_out(ask, monkeypatch, tmp_path):
+    """Run the command in this process; nothing is compiled for a server that never starts."""
+    monkeypatch.setattr("driftbayes.explore.api.Explorer.warm_up", lambda self: None)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return lambda *arguments: ask("explore", "--no-browser", *arguments)
+
+
+def asked(url, what, wish):
+    base, _, token = url.partition("#")
+    request = urllib.request.Request(f"{base}api/{what}", json.dumps(wish).encode())
+    request.add_header("X-Driftbayes-Token", token)
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.load(answer)
+
+
+@pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGTERM])
+def test_it_serves_a_file_until_it_is_ended_and_leaves_nothing(tracks_csv, tmp_path, way):
+    arguments = (tracks_csv, "--length-unit", "km")
+    with exploring(*arguments, cwd=tmp_path) as process:
+        url = process.stdout.readline().strip()
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/#[\w-]{32}", url)
+        first = asked(url, "start", {})["first"]
+        assert first["name"] == str(tracks_csv)
+        assert first["units"]["length"] == "km"
+        assert len([p for p in tmp_path.iterdir() if p.name.startswith("driftbayes-")]) == 1
+        # It is compiling just now, which must not hold it up.
+        process.send_signal(way)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (0, "")
+    assert err == "open this address in a browser; Ctrl-C ends it\nended\n"
+    assert list(tmp_path.iterdir()) == []
+    assert tracks_csv.exists()
+
+
+def test_a_port_that_is_taken_is_told(try_out, tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        answer = try_out("--port", port)
+    assert (answer.code, answer.out) == (2, "")
+    assert re.fullmatch(
+        rf"driftbayes: cannot listen at 127.0.0.1, port {port}: .+; choose another with --port, or "
+        r"leave it out for a free one\n",
+        answer.err,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--port", "70000"), "--port must be a whole number from 0 to 65535, got 70000"),
+        (("--max-upload", "much"), "--max-upload must be a size such as 200MB or 1GB, got 'much'"),
+        (("no-such.csv",), "there is no file 'no-such.csv'; check its name and its directory"),
+    ],
+)
+def test_a_slip_is_told_in_a_line(try_out, arguments, message, tmp_path):
+    answer = try_out(*arguments)
+    assert (answer.code, answer.out, answer.err) == (2, "", f"driftbayes: {message}\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_host_is_warned_of(try_out, monkeypatch):
+    def serve(explorer, *, host, port, on_ready):
+        on_ready(f"http://{host}:1/#token")
+
+    monkeypatch.setattr("driftbayes.explore.server.serve", serve)
+    answer = try_out("--host", "0.0.0.0")
+    assert (answer.code, answer.out) == (0, "http://0.0.0.0:1/#token\n")
+    assert answer.err.startswith("warning: at 0.0.0.0 whoever is on the network")
+    quiet = try_out()
+    assert "warning" not in quiet.err
+
+
+def test_the_options_of_reading_come_back_as_they_were_given():
+    given = ["--columns", "x=east y", "--drop-short", "--noise", "0.5", "--frame", "local"]
+    args = build_parser().parse_args(["explore", "t.csv", *given])
+    assert args.file == Path("t.csv")
+    assert _given(args) == "--columns 'x=east y' --frame local --drop-short --noise 0.5"
+    assert _given(build_parser().parse_args(["explore"])) == ""

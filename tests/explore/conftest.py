@@ -1,0 +1,70 @@
+"""A server in this process, where programs are compiled already, and a browser to look at it."""
+
+import shutil
+import threading
+
+import numpy as np
+import pytest
+from desk_explore import Client
+
+from driftbayes import Trajectories
+from driftbayes.cli.explore import _read
+from driftbayes.explore.api import Explorer
+from driftbayes.explore.server import Server
+from driftbayes.io import write_trajectories
+from driftbayes.testing import reference
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@pytest.fixture(scope="session")
+def start_server():
+    """Start a server; all are stopped at the end."""
+    running = []
+
+    def start(**options):
+        server = Server(Explorer(read=_read, **options))
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        running.append((server, thread))
+        return server
+
+    yield start
+    for server, thread in running:
+        server.shutdown()
+        server.server_close()
+        server.explorer.close()
+        thread.join()
+        assert not server.explorer.shelf.folder.exists()
+
+
+@pytest.fixture(scope="session")
+def server(start_server):
+    return start_server()
+
+
+@pytest.fixture
+def client(server):
+    return Client(server)
+
+
+@pytest.fixture(scope="session")
+def tracks_csv(tmp_path_factory):
+    """Langevin trajectories with gamma = k = 1; long enough for several sampling times."""
+    rng = np.random.default_rng(0)
+    dx = reference.simulate_langevin(rng, 30, 60, 2, 0.5, 1.0, 1.0)
+    x = np.concatenate([np.zeros((30, 1, 2)), np.cumsum(dx, axis=1)], axis=1)
+    path = tmp_path_factory.mktemp("explore") / "tracks.csv"
+    write_trajectories(Trajectories.from_arrays(x, dt=0.5), path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def browser():
+    if CHROMIUM is None:
+        pytest.skip("needs chromium (Debian: apt-get install chromium)")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as running:
+        opened = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
