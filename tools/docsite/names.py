@@ -21,6 +21,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import driftbayes
 
+# Rooms that are run, by a command, and not imported.
+_PROGRAMS = {"cli", "explore"}
+
 
 class Entry(NamedTuple):
     """Where something is described: its name there, the page and the anchor."""
@@ -39,7 +42,7 @@ def public_modules() -> list[str]:
     found = ["driftbayes"]
     for module in pkgutil.walk_packages(driftbayes.__path__, "driftbayes."):
         *parents, last = module.name.split(".")
-        if last.startswith("_") or "cli" in [*parents, last]:
+        if last.startswith("_") or _PROGRAMS & {*parents, last}:
             continue
         parent = ".".join(parents)
         is_listed = parent in found and (parent == "driftbayes" or not _listed(parent))
