@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: setup demo test test-slow lint bench golden clean
+.PHONY: setup demo test test-slow lint docs docs-links bench golden clean
 
 setup: $(STAMP)
 
@@ -41,6 +41,14 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Strict: a warning, a broken link or anything fetched from the network is an error.
+docs: setup
+	$(BIN)/python tools/build_docs.py
+
+# Whether addresses outside the site answer; needs a network.
+docs-links: setup
+	$(BIN)/python tools/build_docs.py --external
+
 bench: setup
 	$(BIN)/python -m pip install --quiet --group bench
 	$(BIN)/python benchmarks/run.py
@@ -49,4 +57,4 @@ golden: setup
 	$(BIN)/python tools/make_golden.py
 
 clean:
-	rm -rf $(VENV) demo bench-results .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo site bench-results .pytest_cache .mypy_cache .ruff_cache .hypothesis

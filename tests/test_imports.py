@@ -9,9 +9,9 @@ import driftbayes
 
 ROOT = Path(driftbayes.__file__).parent
 FLOORS = [
-    {"errors", "typing", "jax_typing", "units", "_version"},
+    {"errors", "typing", "jax_typing", "suggest", "representation", "units", "_version"},
     {"storage"},
-    {"trajectories", "sampling", "sphere", "quality"},
+    {"trajectories", "sampling", "data_cards", "labelled", "sphere", "quality"},
     {"likelihood"},
     {"models"},
     {"priors"},

@@ -3,6 +3,7 @@
 Names are imported when first used, so that `import driftbayes` costs nothing.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +72,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         msg = f"module 'driftbayes' has no attribute {name!r}"
-        raise AttributeError(msg)
+        # With these Python itself says which name may have been meant.
+        raise AttributeError(msg, name=name, obj=sys.modules[__name__])
     value = getattr(import_module(f"driftbayes.{_HOME_OF[name]}"), name)
     globals()[name] = value
     return value

@@ -25,6 +25,7 @@ from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
+from driftbayes.suggest import did_you_mean
 
 
 def _number(value: ScalarLike) -> Array:
@@ -69,8 +70,8 @@ class AbstractPrior(eqx.Module):
         """The same belief about `factor` times θ, for example θ counted in smaller units."""
 
     @abstractmethod
-    def describe(self) -> str:
-        """The text that `parse_prior` turns back into this prior."""
+    def describe(self, digits: int | None = None) -> str:
+        """The text that `parse_prior` turns back into this prior; shorter with fewer `digits`."""
 
     def sample(self, key: Key, shape: tuple[int, ...] = ()) -> Float[Array, "..."]:
         """Independent draws."""
@@ -123,8 +124,8 @@ class Exponential(AbstractPrior):
     def rescaled(self, factor: ScalarLike) -> "Exponential":
         return Exponential(mean=self.scale * factor)
 
-    def describe(self) -> str:
-        return f"exponential:{float(self.scale):.6g}"
+    def describe(self, digits: int | None = None) -> str:
+        return f"exponential:{_text(self.scale, digits)}"
 
 
 class Gamma(AbstractPrior):
@@ -175,8 +176,10 @@ class Gamma(AbstractPrior):
     def rescaled(self, factor: ScalarLike) -> "Gamma":
         return Gamma(shape=self.shape, mean=self.mean() * factor)
 
-    def describe(self) -> str:
-        return f"gamma:{float(self.shape):.6g}:{float(self.mean()):.6g}"
+    def describe(self, digits: int | None = None) -> str:
+        # Not by `mean`: a text should not have to wait for the compiler.
+        mean = np.float64(self.shape) * np.float64(self.scale)
+        return f"gamma:{_text(self.shape, digits)}:{_text(mean, digits)}"
 
 
 class LogNormal(AbstractPrior):
@@ -218,8 +221,8 @@ class LogNormal(AbstractPrior):
     def rescaled(self, factor: ScalarLike) -> "LogNormal":
         return LogNormal(median=self.median * factor, sigma=self.sigma)
 
-    def describe(self) -> str:
-        return f"lognormal:{float(self.median):.6g}:{float(self.sigma):.6g}"
+    def describe(self, digits: int | None = None) -> str:
+        return f"lognormal:{_text(self.median, digits)}:{_text(self.sigma, digits)}"
 
 
 class Uniform(AbstractPrior):
@@ -279,8 +282,8 @@ class Uniform(AbstractPrior):
     def rescaled(self, factor: ScalarLike) -> "Uniform":
         return Uniform(low=self.low * factor, high=self.high * factor)
 
-    def describe(self) -> str:
-        return f"uniform:{float(self.low):.6g}:{float(self.high):.6g}"
+    def describe(self, digits: int | None = None) -> str:
+        return f"uniform:{_text(self.low, digits)}:{_text(self.high, digits)}"
 
     def from_unconstrained(self, z: Scalar) -> Scalar:
         return self.low + (self.high - self.low) * jax.nn.sigmoid(z)
@@ -331,8 +334,8 @@ class Normal(AbstractPrior):
     def rescaled(self, factor: ScalarLike) -> "Normal":
         return Normal(mean=self.center * factor, sd=self.sd * factor)
 
-    def describe(self) -> str:
-        return f"normal:{float(self.center):.6g}:{float(self.sd):.6g}"
+    def describe(self, digits: int | None = None) -> str:
+        return f"normal:{_text(self.center, digits)}:{_text(self.sd, digits)}"
 
     def from_unconstrained(self, z: Scalar) -> Scalar:
         return z
@@ -380,8 +383,8 @@ class Fixed(AbstractPrior):
     def rescaled(self, factor: ScalarLike) -> "Fixed":
         return Fixed(self.value * factor)
 
-    def describe(self) -> str:
-        return f"fixed:{float(self.value):.6g}"
+    def describe(self, digits: int | None = None) -> str:
+        return f"fixed:{_text(self.value, digits)}"
 
 
 _FAMILIES: dict[str, tuple[type[AbstractPrior], tuple[str, ...]]] = {
@@ -401,7 +404,8 @@ def parse_prior(text: str) -> AbstractPrior:
         ":".join((name, *(f.upper() for f in fields))) for name, (_, fields) in _FAMILIES.items()
     )
     if family not in _FAMILIES:
-        msg = f"unknown prior {family!r} in {text!r}; known are {known}"
+        near = did_you_mean(family, _FAMILIES)
+        msg = f"unknown prior {family!r} in {text!r}; known are {known}{near}"
         raise DriftbayesError(msg)
     make, fields = _FAMILIES[family]
     values = _as_numbers(numbers)
@@ -450,6 +454,13 @@ def scaling_priors(u_rms: float, timescale: float) -> dict[str, AbstractPrior]:
         "tail": Uniform(low=0.0, high=0.5),
         **{f"h{i}": Normal(mean=0.0, sd=1.0) for i in range(1, 6)},
     }
+
+
+def _text(value: Array | np.float64, digits: int | None) -> str:
+    number = float(value)
+    short = f"{number:.{digits or 6}g}"
+    # A file that stores a prior must give it back to the last bit.
+    return short if digits is not None or float(short) == number else repr(number)
 
 
 def _as_numbers(texts: Sequence[str]) -> list[float] | None:

@@ -11,7 +11,9 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from driftbayes.data_cards import displacements_card, displacements_line
 from driftbayes.errors import DriftbayesError
+from driftbayes.representation import html_of, line_of, text_of
 from driftbayes.trajectories import GRID_TOLERANCE, Trajectories
 from driftbayes.typing import FloatArray, IntArray
 
@@ -127,7 +129,7 @@ class Displacements:
     @cached_property
     def n_particles(self) -> int:
         """Number of trajectories that gave at least one step."""
-        return len(np.unique(self.trajectory))
+        return _n_distinct(self.trajectory)
 
     @property
     def n_steps(self) -> int:
@@ -193,10 +195,14 @@ class Displacements:
 
     def __repr__(self) -> str:
         """One line: how many, how long, at which tau."""
-        return (
-            f"<Displacements: tau = {self.tau:g} {self.time_unit}".rstrip()
-            + f", {self.n_particles} particles, up to {self.n_steps} steps, {self.n_dim}D>"
-        )
+        return line_of(displacements_line, self)
+
+    def __str__(self) -> str:
+        """Some lines: sizes, intervals, the size of a step."""
+        return text_of(displacements_card, self)
+
+    def _repr_html_(self) -> str:
+        return html_of(displacements_card, self)
 
 
 def displacements(
@@ -248,7 +254,7 @@ def displacements(
         position_sd=sd,
         length_unit=trajectories.length_unit,
         time_unit=trajectories.time_unit,
-        n_unused=trajectories.n_trajectories - len(np.unique(trajectory)),
+        n_unused=trajectories.n_trajectories - _n_distinct(trajectory),
         start=trajectories.positions[rows[firsts]],
         start_row=rows[firsts],
     )
@@ -388,6 +394,14 @@ def _cut_windows(
         _, keep = np.unique(trajectory[starts], return_index=True)
         starts = starts[keep]
     return starts, np.full(len(starts), n_tau, dtype=np.int64)
+
+
+def _n_distinct(numbers: IntArray) -> int:
+    """How many different numbers there are; they are nearly always in order already."""
+    steps = np.diff(numbers)
+    if (steps < 0).any():
+        return len(np.unique(numbers))
+    return int(np.count_nonzero(steps)) + (len(numbers) > 0)
 
 
 def _offsets(sizes: IntArray) -> IntArray:

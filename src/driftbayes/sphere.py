@@ -51,7 +51,10 @@ def on_plane(
         radius: Of a sphere, in metres, for models whose earth is one; None for WGS 84.
     """
     if trajectories.n_dim != 2:
-        msg = f"longitude and latitude are two coordinates, got {trajectories.n_dim}"
+        msg = (
+            f"longitude and latitude are two coordinates, got {trajectories.n_dim}; "
+            "leave out the rest"
+        )
         raise DriftbayesError(msg)
     if frame not in FRAMES:
         msg = f"frame must be {', '.join(map(repr, FRAMES))}, got {frame!r}"

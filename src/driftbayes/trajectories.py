@@ -7,13 +7,20 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from driftbayes.data_cards import trajectories_card, trajectories_line
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
+from driftbayes.labelled import from_dataframe, to_dataframe, to_dataset
+from driftbayes.representation import html_of, line_of, text_of
 from driftbayes.typing import FloatArray, IntArray, StrArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
 
 # Time stamps may stray from a regular grid by this fraction of the recording interval: wide enough
 # for stamps printed with few digits, narrow enough that a variance moves by 0.1 % at the most.
@@ -107,6 +114,26 @@ class Trajectories:
             ids=np.arange(len(tracks)) if ids is None else np.asarray(ids),
             **attributes,
         )
+
+    @classmethod
+    def from_dataframe(
+        cls,
+        frame: "pd.DataFrame",
+        *,
+        columns: Mapping[str, str] | None = None,
+        length_unit: str | None = None,
+        time_unit: str | None = None,
+    ) -> "Trajectories":
+        """Trajectories from a pandas table; arguments as for `driftbayes.labelled`."""
+        return from_dataframe(frame, columns=columns, length_unit=length_unit, time_unit=time_unit)
+
+    def to_dataframe(self) -> "pd.DataFrame":
+        """A pandas table, one row per observation; units and fingerprint in its `attrs`."""
+        return to_dataframe(self)
+
+    def to_dataset(self) -> "xr.Dataset":
+        """An xarray Dataset, trajectories one after the other; units in its attributes."""
+        return to_dataset(self)
 
     @property
     def n_trajectories(self) -> int:
@@ -357,7 +384,8 @@ class Trajectories:
             )
             raise DriftbayesError(msg)
         if self.ids.shape != self.row_sizes.shape:
-            msg = f"there are {self.ids.size} ids for {len(self.row_sizes)} trajectories"
+            n_ids, n_tracks = self.ids.size, len(self.row_sizes)
+            msg = f"there are {n_ids} ids for {n_tracks} trajectories; give each its own"
             raise DriftbayesError(msg)
         names, counts = np.unique(self.ids.astype(str), return_counts=True)
         if counts.max() > 1:
@@ -402,7 +430,10 @@ class Trajectories:
             raise DriftbayesError(msg)
         if not np.isfinite(self.times).all():
             row = int(np.flatnonzero(~np.isfinite(self.times))[0])
-            msg = f"trajectory {self._id_of(row)!r} has a time that is not a number (row {row})"
+            msg = (
+                f"trajectory {self._id_of(row)!r} has a time that is not a number (row {row}); "
+                "correct it"
+            )
             raise DriftbayesError(msg)
         steps = np.diff(self.times)
         bad = np.flatnonzero((steps <= 0) & (np.diff(self.trajectory_index) == 0))
@@ -434,14 +465,14 @@ class Trajectories:
 
     def __repr__(self) -> str:
         """One line: how many, how often, in which units."""
-        dt = self.recording_interval
-        every = "irregular times" if dt is None else f"every {dt:g} {self.time_unit}".rstrip()
-        missing = int((~self.observed).sum())
-        gaps = f", {missing} missing" if missing else ""
-        return (
-            f"<Trajectories: {self.n_trajectories} in {self.n_dim}D, {len(self.times)} points, "
-            f"{every}{gaps}>"
-        )
+        return line_of(trajectories_line, self)
+
+    def __str__(self) -> str:
+        """Some lines: sizes, times, ranges."""
+        return text_of(trajectories_card, self)
+
+    def _repr_html_(self) -> str:
+        return html_of(trajectories_card, self)
 
 
 def _read_only(array: ArrayLike, dtype: type) -> NDArray[Any]:

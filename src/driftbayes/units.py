@@ -12,6 +12,7 @@ __all__ = [
 import re
 
 from driftbayes.errors import DriftbayesError
+from driftbayes.suggest import did_you_mean
 
 # Each with the spellings that files and people use; the first is the one that is printed.
 _LENGTHS = {
@@ -108,5 +109,6 @@ def _find(unit: str, table: dict[tuple[str, ...], float], what: str) -> tuple[st
         if unit in names or unit.lower() in names[1:]:
             return names
     known = ", ".join(names[0] for names in table)
-    msg = f"{unit!r} is not a known unit of {what}; use one of {known}"
+    near = did_you_mean(unit, (name for names in table for name in names))
+    msg = f"{unit!r} is not a known unit of {what}; use one of {known}{near}"
     raise DriftbayesError(msg)

@@ -366,7 +366,6 @@ def test_simulate_knows_where_it_cannot_write(name, message, ask, tmp_path, monk
 @pytest.mark.parametrize(
     "arguments",
     [
-        (),
         ("guess",),
         ("compare",),
         ("compare", "tracks.csv"),

@@ -9,14 +9,36 @@ def test_a_scan_becomes_a_page(ask, tracks_csv, tmp_path):
     ask("scan", tracks_csv, "--taus", "0.1,0.2,0.4", *PRIORS, "-o", tmp_path / "scan.nc")
     answer = ask("report", tmp_path / "scan.nc", "-o", tmp_path / "r.html", "--title", "Mine")
     assert answer.code == 0
-    assert answer.err.splitlines() == [
-        f"wrote {tmp_path / name}" for name in ("r.html", "r.csv", "r.json")
-    ]
+    note, *written = answer.err.splitlines()
+    assert note.startswith("a scan alone: pass --data")
+    assert written == [f"wrote {tmp_path / name}" for name in ("r.html", "r.csv", "r.json")]
     assert "<h1>Mine</h1>" in (tmp_path / "r.html").read_text()
 
 
+def test_the_data_of_a_scan_are_read_as_they_were_and_examined(ask, tracks_csv, tmp_path):
+    units = ("--length-unit", "m", "--time-unit", "s", "--units", "km,")
+    scan = tmp_path / "scan.nc"
+    ask("scan", tracks_csv, "--taus", "0.4,0.8", *PRIORS, *units, "-o", scan)
+    page = tmp_path / "r.html"
+    examined = ("report", scan, "-o", page, "--replicas", "0", "--data")
+    assert ask(*examined, tracks_csv).code == 0
+    text = page.read_text()
+    assert "--length-unit m --time-unit s --units km, " in text
+    assert "Posteriors" in text
+    assert "How much is the prior" in text
+    answer = ask(*examined, tracks_csv, "--units", "cm,")
+    assert answer.code == 2
+    assert "these trajectories are not those of the scan" in answer.err
+    answer = ask(*examined, tracks_csv, "--brief")
+    assert answer.code == 2
+    assert "--brief leaves out all that --data is for" in answer.err
+    answer = ask("report", tracks_csv, "-o", page, "--data", tracks_csv)
+    assert answer.code == 2
+    assert "--data goes with a scan" in answer.err
+
+
 def test_trajectories_are_scanned_first_at_times_that_suit_them(ask, tracks_csv, tmp_path):
-    answer = ask("report", tracks_csv, *PRIORS, "-o", tmp_path / "r.html")
+    answer = ask("report", tracks_csv, *PRIORS, "-o", tmp_path / "r.html", "--brief")
     assert answer.code == 0
     page = (tmp_path / "r.html").read_text()
     assert "How the particles of tracks.csv disperse" in page

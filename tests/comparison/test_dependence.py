@@ -214,6 +214,7 @@ def test_units_add_up_to_the_whole(kind):
 # ln K
 
 
+@pytest.mark.slow
 def test_the_bootstrap_starts_from_the_comparison_and_draws_blocks_of_time_if_all_move_together():
     data = tracks(common_motion(0.9, n_particles=10, n_steps=200))
     found = bootstrap(data, BOTH, 1.0, n_replicates=24)

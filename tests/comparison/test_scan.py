@@ -318,6 +318,7 @@ def test_the_dataset_says_how_it_was_made(result, tracks):
         "seed": 0,
         "windows": "first",
         "gaps": "split",
+        "coords": "natural",
         "prior_probabilities": None,
     }
     assert "2 kappa tau" in attributes["convention"]

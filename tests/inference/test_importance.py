@@ -45,6 +45,7 @@ def test_a_constant_likelihood_has_evidence_one():
     assert abs(estimate.log_evidence) < SIGMA * estimate.log_evidence_err
 
 
+@pytest.mark.slow
 def test_errors_are_honest_over_seeds():
     """z-scores of 60 seeds: mean 0 ± 0.13, standard deviation 1 ± 0.09."""
     target = GaussianTarget.make(4)

@@ -269,6 +269,7 @@ def carried(base, n_particles, n_steps, tau, substeps=1, seed=0, **theta):
 
 
 @pytest.mark.parametrize("name", ["brownian", pytest.param("langevin", marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_strain_rotation_and_flow_are_recovered_within_their_errors(name):
     theta = {"brownian": {"kappa": 0.05}, "langevin": {"gamma": 1.0, "k": 0.05}}[name]
     data = displacements(carried(name, 100, 20, 0.1, substeps=4, **theta), 0.1)

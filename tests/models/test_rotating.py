@@ -158,6 +158,7 @@ def test_turning_and_mirroring_the_plane_change_nothing():
         assert_allclose(model.log_likelihood(turned), model.log_likelihood(data), rtol=RTOL)
 
 
+@pytest.mark.slow
 def test_sense_of_simulated_particles_is_found():
     model = named("oscillating+rotating", **THETA)
     independent = named("oscillating", **THETA)

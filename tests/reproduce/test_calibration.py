@@ -68,6 +68,7 @@ def test_samplers_are_calibrated(method, n):
     assert _is_calibrated(result)
 
 
+@pytest.mark.slow
 def test_exact_posteriors_are_calibrated_and_no_data_set_counts_twice():
     result = run_calibration(30, seed=3)
     assert len(result.probability) == 60

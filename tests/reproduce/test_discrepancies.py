@@ -322,12 +322,14 @@ def test_white_noise_in_the_velocity_makes_both_schemes_of_first_order():
         assert abs(np.var(error) / variance - 1) < SIGMA * np.sqrt(2 / n_walks)
 
 
+@pytest.mark.slow
 def test_in_a_smooth_flow_the_orders_are_one_and_four(scheme):
     _, free = scheme.papers_order
     assert_allclose(free, 1.0, atol=0.05)
     assert_allclose(scheme.ours_order[1], 4.0, atol=0.15)
 
 
+@pytest.mark.slow
 def test_particles_released_a_third_of_a_step_later_go_the_same_way(scheme):
     assert_allclose(scheme.residual_order[1], 2.0, atol=0.1)
     assert_allclose(scheme.slope[1], 1.0, atol=0.005)
@@ -335,6 +337,7 @@ def test_particles_released_a_third_of_a_step_later_go_the_same_way(scheme):
     assert_allclose(scheme.shifted[1], scheme.papers[1], rtol=0.01)
 
 
+@pytest.mark.slow
 def test_in_a_forced_flow_both_schemes_are_of_first_order(scheme):
     assert_allclose(scheme.papers_order[0].mean(), 1.0, atol=0.1)
     assert_allclose(scheme.ours_order[0].mean(), 1.0, atol=0.3)
@@ -345,11 +348,13 @@ def test_in_a_forced_flow_both_schemes_are_of_first_order(scheme):
     assert np.all(scheme.ours[0] < 5 * scheme.ours_noise)
 
 
+@pytest.mark.slow
 def test_the_step_is_the_papers_in_units_of_the_turnover_time(scheme):
     assert_allclose(1 / scheme.h_over_turnover[0], measured_flow().turnover_time / 2.5e-4)
     assert_allclose(scheme.h, scheme.h[0] * np.array([1, 2, 4, 8]))
 
 
+@pytest.mark.slow
 def test_the_mean_square_displacement_is_not_changed(scheme):
     change, error = scheme.msd_change, scheme.msd_change_error
     assert np.all(np.abs(change) < SIGMA * error)
@@ -435,6 +440,7 @@ def test_the_bayes_factor_hardly_changes(labels):
 # Files
 
 
+@pytest.mark.slow
 def test_numbers_and_figure_are_written(result, tmp_path):
     directory = tmp_path / "new" / "place"
     paths = write_discrepancies(result, directory)
@@ -452,6 +458,7 @@ def test_numbers_and_figure_are_written(result, tmp_path):
     assert paths[2].read_bytes().startswith(b"%PDF-1.")
 
 
+@pytest.mark.slow
 def test_the_figure_shows_what_was_found(result):
     above, middle, below = discrepancies_figure(result).axes
     line = next(line for line in above.lines if "closed form" in str(line.get_label()))
@@ -463,6 +470,7 @@ def test_the_figure_shows_what_was_found(result):
     assert any(np.array_equal(line.get_ydata(), result.labels.ratio - 1) for line in below.lines)
 
 
+@pytest.mark.slow
 def test_a_file_in_the_way_is_named(result, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(DriftbayesError, match="is a file, expected a directory to write to"):

@@ -35,6 +35,7 @@ def found():
     return run_recovery(4, 0, groups=[SMALL])
 
 
+@pytest.mark.slow
 def test_the_model_that_made_the_data_is_found(found):
     (result,) = found.results
     assert result.names == ("brownian", "langevin", "confined_brownian")
@@ -44,12 +45,14 @@ def test_the_model_that_made_the_data_is_found(found):
     assert all(truth != candidate for truth, _, candidate in result.doubtful)
 
 
+@pytest.mark.slow
 def test_true_parameters_lie_within_their_intervals_as_often_as_they_should(found):
     for nominal, (inside, n, error) in zip((0.68, 0.95), found.coverage().values(), strict=True):
         assert n == 4 * 5
         assert abs(inside / n - nominal) < 4 * error
 
 
+@pytest.mark.slow
 def test_files_hold_the_numbers(found, tmp_path):
     numbers, picture, document = write_recovery(found, tmp_path)
     content = json.loads(numbers.read_text())
@@ -58,6 +61,7 @@ def test_files_hold_the_numbers(found, tmp_path):
     assert document.read_bytes().startswith(b"%PDF")
 
 
+@pytest.mark.slow
 def test_same_seed_gives_the_same_numbers_and_another_does_not(found):
     one = Group("small", {"brownian": {"kappa": 1.0}}, n_particles=200, n_steps=10)
     first, again, other = (run_recovery(1, s, groups=[one]) for s in (0, 0, 1))
@@ -65,6 +69,7 @@ def test_same_seed_gives_the_same_numbers_and_another_does_not(found):
     assert first.results[0].log_evidence != other.results[0].log_evidence
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_goes_on_with_what_it_kept(found, tmp_path, monkeypatch):
     first = run_recovery(4, 0, groups=[SMALL], directory=tmp_path)
     assert first.to_json() == found.to_json()

@@ -14,6 +14,8 @@ from driftbayes.reproduce.turbulence.experiment import PUBLISHED
 from driftbayes.reproduce.turbulence.figures import all_figures
 from driftbayes.reproduce.turbulence.figures_beyond import branches_figure, paired_ratio
 
+pytestmark = pytest.mark.slow
+
 NAMES = [*(f"figure{i}" for i in range(3, 10)), "flow", "effective", "branches"]
 TURNOVER = PUBLISHED.eddy_turnover_time
 

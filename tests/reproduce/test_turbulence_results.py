@@ -304,6 +304,7 @@ def test_the_command_writes_everything_and_prints_the_table(
     assert len(rows) == 1 + 4 * 100
 
 
+@pytest.mark.slow
 def test_simulating_anew_takes_the_place_of_the_packaged_results(
     tmp_path, capsys, monkeypatch, analysis, packaged
 ):

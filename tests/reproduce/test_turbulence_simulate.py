@@ -71,6 +71,7 @@ def results(folder):
     return write_results(simulate(folder, TINY), folder / "results")
 
 
+@pytest.mark.slow
 def test_nothing_is_run_twice(folder):
     before = {path: path.stat().st_mtime_ns for path in folder.glob("summaries/*.nc")}
     assert {path.stem for path in before} == {"a", "b", "branches"}
@@ -79,6 +80,7 @@ def test_nothing_is_run_twice(folder):
 
 
 @pytest.mark.parametrize("windows", ["first", "all"])
+@pytest.mark.slow
 def test_results_give_the_evidence_of_the_trajectories(folder, results, windows):
     """The packaged route against the one that a user would take, fingerprints included."""
     trajectories = read_trajectories(folder / "runs" / "a")
@@ -95,6 +97,7 @@ def test_results_give_the_evidence_of_the_trajectories(folder, results, windows)
             assert ours.data_fingerprint == theirs.data_fingerprint
 
 
+@pytest.mark.slow
 def test_windows_and_groups_have_their_own_estimates(results):
     for dataset in results.realisations.values():
         owners = dataset["window_tau_index"].values
@@ -110,6 +113,7 @@ def test_windows_and_groups_have_their_own_estimates(results):
         assert_allclose(first, by_hand[[0, 3]], atol=0.01)
 
 
+@pytest.mark.slow
 def test_branches_part_only_where_they_differ(results):
     branches = results.branches
     assert list(branches["branch"].values) == ["bilinear", "quintic"]
@@ -121,6 +125,7 @@ def test_branches_part_only_where_they_differ(results):
     assert 0 < separation[1, 1] < separation[1, -1]
 
 
+@pytest.mark.slow
 def test_one_realisation_has_no_spread(results):
     alone = replace(results, realisations={"a": results.realisations["a"]})
     with pytest.raises(DriftbayesError, match="two of them or more, got 1"):

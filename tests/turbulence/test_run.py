@@ -9,6 +9,7 @@ import time
 import warnings
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 import xarray as xr
@@ -112,7 +113,7 @@ def test_trajectories_are_read_as_they_are(unbroken):
     assert np.abs(central - u[:, 1:-1]).max() < 0.05 * np.abs(u).max()
 
 
-@pytest.mark.parametrize("moment", [0.2, 0.7])
+@pytest.mark.parametrize("moment", [pytest.param(0.2, marks=pytest.mark.slow), 0.7])
 def test_killed_and_resumed_it_is_the_same_bit_for_bit(unbroken, command, tmp_path, moment):
     folder = tmp_path / "killed"
     process = command("run", *FLAGS, "-o", folder)
@@ -130,6 +131,7 @@ def test_killed_and_resumed_it_is_the_same_bit_for_bit(unbroken, command, tmp_pa
     assert contents(folder) == contents(unbroken)
 
 
+@pytest.mark.slow
 def test_so_it_is_with_splines_in_single_precision(tmp_path):
     config = SMALL.changed(interpolation="cubic", precision="single")
 
@@ -184,6 +186,12 @@ def test_a_run_without_particles_or_snapshots_is_a_run(tmp_path):
     assert (folder / "diagnostics.nc").exists()
     with pytest.raises(DriftbayesError, match="is a directory, expected a file"):
         read_trajectories(folder)
+
+
+def test_single_precision_is_refused_in_one_sentence(tmp_path):
+    with jax.enable_x64(False), pytest.raises(DriftbayesError, match="needs JAX in double"):
+        run(RunConfig.preset("tiny"), tmp_path / "flow")
+    assert not (tmp_path / "flow").exists()
 
 
 def test_an_occupied_directory_is_refused_and_left_alone(unbroken, tmp_path):

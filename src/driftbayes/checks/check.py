@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array
 
 from driftbayes.checks.calibrate import Deviation, deviations, overall
+from driftbayes.checks.cards import fit_check_card, fit_check_line
 from driftbayes.checks.innovations import Layout, Whitener
 from driftbayes.checks.replicas import Replicator, check_replicable, mean_flows
 from driftbayes.checks.statistics import Quantity, quantities, statistics
@@ -22,6 +23,7 @@ from driftbayes.inference import Batch, Evidence, Hypothesis, Method, posterior_
 from driftbayes.inference.laplace import Coords
 from driftbayes.likelihood import PaddedSteps
 from driftbayes.models import prepare
+from driftbayes.representation import html_of, line_of, text_of
 from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray
 
@@ -172,7 +174,14 @@ class FitCheck:
 
     def __repr__(self) -> str:
         """The verdict."""
-        return f"<FitCheck: {self.verdict}>"
+        return line_of(fit_check_line, self)
+
+    def __str__(self) -> str:
+        """Some lines: the verdict, and a p-value for each quantity."""
+        return text_of(fit_check_card, self)
+
+    def _repr_html_(self) -> str:
+        return html_of(fit_check_card, self)
 
 
 def check_fit(
@@ -206,7 +215,10 @@ def check_fit(
     """
     check_names(hypotheses)
     if not isinstance(data, Displacements):
-        msg = f"replicas are compared with displacements themselves, got {type(data).__name__}"
+        msg = (
+            f"replicas are compared with displacements themselves, got {type(data).__name__}; "
+            "pass those"
+        )
         raise DriftbayesError(msg)
     if n_replicas != int(n_replicas) or n_replicas < _FEWEST:
         msg = (

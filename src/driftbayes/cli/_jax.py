@@ -1,6 +1,6 @@
 """Double precision, and a cache of compiled programs that nobody else can write to."""
 
-__all__ = ["prepare_jax"]
+__all__ = ["prepare_jax", "say_compiled"]
 
 import hashlib
 import os
@@ -8,7 +8,13 @@ import platform
 import stat
 from pathlib import Path
 
+from driftbayes.cli import _console
+
 _VARIABLE = "DRIFTBAYES_CACHE"
+# The names under which JAX reports what its compiler did.
+_COMPILED = "/jax/core/compile/backend_compile_duration"
+_FROM_CACHE = "/jax/compilation_cache/cache_hits"
+_WORTH_A_LINE = 0.1
 
 
 def prepare_jax() -> None:
@@ -19,12 +25,61 @@ def prepare_jax() -> None:
     """
     import jax
 
+    _listen()
     jax.config.update("jax_enable_x64", True)  # noqa: FBT003
     directory = _cache_directory()
     if directory is not None:
         jax.config.update("jax_compilation_cache_dir", str(directory))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    if _console.is_verbose():
+        device = jax.devices()[0]
+        _console.detail(f"computing on {device.platform} ({device.device_kind})")
+        _console.detail(f"compiled programs are kept in {directory or 'memory only'}")
+
+
+def say_compiled() -> None:
+    """How much of the time went into compiling, if --verbose."""
+    if _Compiled.count:
+        _console.detail(
+            f"compiled {_Compiled.count} programs in {_Compiled.seconds:.2f} s, "
+            f"{_Compiled.from_cache} of them read from the cache"
+        )
+
+
+class _Compiled:
+    """What JAX says of its compiler, in this command."""
+
+    listening = False
+    count = from_cache = 0
+    seconds = 0.0
+
+
+def _listen() -> None:
+    """Count what is compiled, from now on."""
+    import jax
+
+    _Compiled.count = _Compiled.from_cache = 0
+    _Compiled.seconds = 0.0
+    # Once in a process: JAX keeps its listeners.
+    if not _Compiled.listening and _console.is_verbose():
+        _Compiled.listening = True
+        jax.monitoring.register_event_duration_secs_listener(_heard_duration)
+        jax.monitoring.register_event_listener(_heard)
+
+
+def _heard_duration(event: str, duration_secs: float, **kwargs: str | int) -> None:
+    if event != _COMPILED:
+        return
+    _Compiled.count += 1
+    _Compiled.seconds += duration_secs
+    if duration_secs > _WORTH_A_LINE:
+        program = kwargs.get("fun_name", "a program")
+        _console.detail(f"compiled {program} in {duration_secs:.2f} s")
+
+
+def _heard(event: str, **_: str | int) -> None:
+    _Compiled.from_cache += event == _FROM_CACHE
 
 
 def _cache_directory() -> Path | None:

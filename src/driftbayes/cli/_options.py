@@ -8,26 +8,37 @@ __all__ = [
     "after_reading",
     "check_output",
     "check_seed",
+    "given_reading",
     "model_prior",
     "parse_taus",
     "read",
     "read_unchecked",
     "reading",
+    "reading_value",
+    "recorded",
     "say_priors",
+    "say_where_priors_move",
     "setup",
 ]
 
 import argparse
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from driftbayes.cli import _console
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
     from driftbayes.comparison import Setup
     from driftbayes.trajectories import Trajectories
 
+# What `add_reading` asks for beside the file, in the order in which a command line is written.
+READING = (
+    *("format", "columns", "coordinates", "frame", "pixel_size", "frame_interval"),
+    *("length_unit", "time_unit", "units", "period", "drop_short", "noise", "qc"),
+)
 # Known here so that --help need not import the methods; a test compares them.
 METHODS = ("auto", "quadrature", "laplace", "laplace_is", "bridge", "smc", "nested")
 
@@ -162,12 +173,11 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 def read(args: argparse.Namespace) -> "Trajectories":
     """The trajectories that the reading options ask for, mended if --qc says so."""
     from driftbayes import quality
-    from driftbayes.cli import _console
 
     trajectories = read_unchecked(args)
     if args.qc is None:
         for note in quality.inspect(trajectories).notes:
-            _console.note(f"note: {note}")
+            _console.doubt(f"note: {note}")
         return trajectories
     mended = quality.apply(trajectories, args.qc)
     for done in quality.applied(mended):
@@ -175,12 +185,43 @@ def read(args: argparse.Namespace) -> "Trajectories":
     return mended
 
 
+def given_reading(args: argparse.Namespace) -> dict[str, str]:
+    """The options of reading that were given, as they would be written again."""
+    given = {name: getattr(args, name) for name in READING}
+    usual = {"frame": "auto", "drop_short": False}
+    return {
+        name: "" if value is True else str(value)
+        for name, value in given.items()
+        if value != usual.get(name)
+    }
+
+
+def reading_value(name: str, text: str) -> "str | float | bool":
+    """An option of reading from what `given_reading` wrote."""
+    if name == "drop_short":
+        return True
+    return float(text) if name == "noise" else text
+
+
+def recorded(provenance: Mapping[str, Any], args: argparse.Namespace) -> dict[str, Any]:
+    """The provenance with the options of reading in it, from which data can be read again."""
+    # A file that was converted may remember how its own source was read.
+    others = {name: value for name, value in provenance.items() if name != "reading"}
+    given = given_reading(args)
+    return {**others, "reading": given} if given else others
+
+
 def read_unchecked(args: argparse.Namespace) -> "Trajectories":
     """The trajectories as they are in the file."""
+    from dataclasses import replace
+
     from driftbayes.io import read_trajectories
 
-    trajectories = read_trajectories(args.file, format=args.format, **reading(args))
-    return after_reading(trajectories, args.units, args.drop_short, args.period, args.noise)
+    with _console.timed(f"reading {args.file}"):
+        trajectories = read_trajectories(args.file, format=args.format, **reading(args))
+        made = after_reading(trajectories, args.units, args.drop_short, args.period, args.noise)
+    _console.detail(f"{made!r}, read as {made.provenance.get('reader', 'it is')}")
+    return replace(made, provenance=recorded(made.provenance, args))
 
 
 def reading(args: argparse.Namespace) -> dict[str, Any]:
@@ -294,10 +335,12 @@ def setup(args: argparse.Namespace, trajectories: "Trajectories") -> "Setup":
 
 
 def say_priors(setup: "Setup") -> None:
-    """Where the priors of a scan come from, on stderr."""
-    from driftbayes.cli import _console
+    """Where the priors come from, on stderr; quiet or not, if they come from the data."""
+    (_console.doubt if setup.from_data else _console.note)(setup.note)
 
-    _console.note(setup.note)
+
+def say_where_priors_move(setup: "Setup") -> None:
+    """How a scan's reader learns what priors from the data do to the verdict, on stderr."""
     if setup.from_data and len(setup.hypotheses) > 1:
         _console.note("`driftbayes compare` at one tau shows how ln K moves with the priors")
 

@@ -114,11 +114,12 @@ def run(
         )
     setup = _options.setup(args, tally.sample())
     _options.say_priors(setup)
+    _options.say_where_priors_move(setup)
     with _console.progress_bar() as progress:
         result = scan_tally(
             tally,
             setup.hypotheses,
-            provenance=provenance,
+            provenance=_options.recorded(provenance, args),
             method=args.method,
             coords=args.coords,
             prior_probabilities=prior_probabilities,

@@ -19,7 +19,16 @@ _FORMATS = (".png", ".pdf", ".svg")
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to the parser."""
-    parser = subparsers.add_parser("check", help=__doc__, description=__doc__, allow_abbrev=False)
+    parser = subparsers.add_parser(
+        "check",
+        help=__doc__,
+        description=__doc__,
+        allow_abbrev=False,
+        examples=(
+            "driftbayes check tracks.csv --tau 0.5",
+            "driftbayes check tracks.csv --tau 0.5 --models langevin --replicas 2000 -o check.pdf",
+        ),
+    )
     _options.add_reading(parser)
     parser.add_argument(
         "--tau",
@@ -57,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
 
     data = displacements(trajectories, tau, n_tau=args.n_tau, windows=args.windows, gaps=args.gaps)
     setup = _options.setup(args, trajectories)
-    _console.note(setup.note)
+    _options.say_priors(setup)
     with _console.progress_bar() as progress:
         result = check_fit(
             setup.hypotheses,

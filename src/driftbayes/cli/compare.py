@@ -16,7 +16,17 @@ if TYPE_CHECKING:
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to the parser."""
-    parser = subparsers.add_parser("compare", help=__doc__, description=__doc__, allow_abbrev=False)
+    parser = subparsers.add_parser(
+        "compare",
+        help=__doc__,
+        description=__doc__,
+        allow_abbrev=False,
+        examples=(
+            "driftbayes compare tracks.csv --tau 0.5",
+            "driftbayes compare tracks.csv --tau 0.5 --u-rms 1.4 --timescale 1 --json",
+            "driftbayes compare drifters.nc --tau all --models langevin,langevin+noise",
+        ),
+    )
     _options.add_reading(parser)
     parser.add_argument(
         "--tau",
@@ -50,20 +60,23 @@ def run(args: argparse.Namespace) -> int:
     if data.n_unused:
         what = "1 trajectory is" if data.n_unused == 1 else f"{data.n_unused} trajectories are"
         _console.note(f"{what} too short for this tau and not used")
-    _console.note(setup.note)
+    _options.say_priors(setup)
     several = len(setup.hypotheses) > 1
     if setup.from_data and several:
         _console.note("the result shows how ln K moves with the scales of the priors")
-    result = compare(
-        setup.hypotheses,
-        data,
-        method=args.method,
-        seed=args.seed,
-        coords=args.coords,
-        prior_probabilities=prior_probabilities,
-        sensitivity=several and (setup.from_data or args.sensitivity),
-    )
-    together = tell(trajectories, [(result, data)], setup.hypotheses)
+    _console.detail(f"cut into {data!r}")
+    with _console.timed(f"evidence of {', '.join(h.name for h in setup.hypotheses)}"):
+        result = compare(
+            setup.hypotheses,
+            data,
+            method=args.method,
+            seed=args.seed,
+            coords=args.coords,
+            prior_probabilities=prior_probabilities,
+            sensitivity=several and (setup.from_data or args.sensitivity),
+        )
+    with _console.timed("whether particles move together"):
+        together = tell(trajectories, [(result, data)], setup.hypotheses)
     if args.json:
         quality = {k: v for k, v in trajectories.provenance.items() if k == "quality"}
         found = {**result.to_json(), "priors_from_data": setup.from_data, **quality}

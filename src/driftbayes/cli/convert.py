@@ -1,8 +1,9 @@
-"""Write trajectories of any known format as CSV, Parquet or NetCDF."""
+"""Write trajectories of any known format as CSV, Parquet, NetCDF or Zarr."""
 
 __all__ = ["add_parser", "run"]
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from driftbayes.cli import _console, _options
@@ -11,7 +12,16 @@ from driftbayes.errors import DriftbayesError
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to the parser."""
-    parser = subparsers.add_parser("convert", help=__doc__, description=__doc__, allow_abbrev=False)
+    parser = subparsers.add_parser(
+        "convert",
+        help=__doc__,
+        description=__doc__,
+        allow_abbrev=False,
+        examples=(
+            "driftbayes convert tracks.xml tracks.parquet",
+            "driftbayes convert drifters.nc clean.csv --qc default --units km,d",
+        ),
+    )
     _options.add_reading(parser)
     parser.add_argument(
         "output", type=Path, metavar="OUT", help="its name ends in .csv, .csv.gz, .parquet or .nc"
@@ -32,6 +42,11 @@ def run(args: argparse.Namespace) -> int:
             msg = f"{args.output.name!r} is there already; pass --overwrite to replace it"
             raise DriftbayesError(msg)
     trajectories = _options.read(args)
+    # How the source was read is not how this file is to be read.
+    known = dict(trajectories.provenance)
+    if "reading" in known:
+        known["converted_with"] = known.pop("reading")
+        trajectories = replace(trajectories, provenance=known)
     write_trajectories(trajectories, args.output)
     for note in trajectories.provenance.get("notes", []):
         _console.note(note)

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to the parser."""
     parser = subparsers.add_parser(
-        "dependence", help=__doc__, description=__doc__, allow_abbrev=False
+        "dependence",
+        help=__doc__,
+        description=__doc__,
+        allow_abbrev=False,
+        examples=("driftbayes dependence tracks.csv --tau 0.5 --bootstrap 200",),
     )
     _options.add_reading(parser)
     parser.add_argument("--tau", type=float, required=True, help="sampling time")
@@ -58,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
             msg = f"--bootstrap compares two models, got {', '.join(names)}: pass --models A,B"
             raise DriftbayesError(msg)
         setup = _options.setup(args, trajectories)
-        _console.note(setup.note)
+        _options.say_priors(setup)
         replicates = bootstrap(
             trajectories,
             setup.hypotheses,
@@ -125,5 +129,5 @@ def tell(
             f"{scaled[pair]:.3g}, not {comparison.log_bayes_factors[pair]:.4g}"
         )
     at = f"at tau = {found.tau:g} {found.time_unit}".rstrip()
-    _console.note(f"warning: {at} {found.sentence}{text} (see `driftbayes dependence`)")
+    _console.doubt(f"warning: {at} {found.sentence}{text} (see `driftbayes dependence`)")
     return {**found.to_json(), "scaled_log_bayes_factors": scaled}

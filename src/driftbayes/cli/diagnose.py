@@ -11,7 +11,11 @@ from driftbayes.cli import _console, _options
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to the parser."""
     parser = subparsers.add_parser(
-        "diagnose", help=__doc__, description=__doc__, allow_abbrev=False
+        "diagnose",
+        help=__doc__,
+        description=__doc__,
+        allow_abbrev=False,
+        examples=("driftbayes diagnose tracks.csv --max-lag 20 -o diagnostics.nc",),
     )
     _options.add_reading(parser)
     parser.add_argument("--lags", type=int, default=60, help="number of lags (default: 60)")

@@ -13,7 +13,16 @@ SIMULATORS = ("parcels", "parcels3", "opendrift", "json")
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to the parser."""
-    parser = subparsers.add_parser("export", help=__doc__, description=__doc__, allow_abbrev=False)
+    parser = subparsers.add_parser(
+        "export",
+        help=__doc__,
+        description=__doc__,
+        allow_abbrev=False,
+        examples=(
+            "driftbayes export scan.nc --for json --length-unit km --time-unit h",
+            "driftbayes export scan.nc --for parcels --model langevin --tau 3600 -o dispersion.py",
+        ),
+    )
     parser.add_argument("scan", type=Path, help="result of `driftbayes scan -o FILE.nc`")
     parser.add_argument(
         "--for",
@@ -46,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     )
     text = export(recommendation, args.simulator)
     for note in recommendation.notes:
-        _console.note(note)
+        _console.doubt(note)
     if args.output is None:
         print(text, end="")
         return 0

@@ -19,7 +19,17 @@ _FINE, _COARSE = 1e-3, 0.05
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to the parser."""
-    parser = subparsers.add_parser("info", help=__doc__, description=__doc__, allow_abbrev=False)
+    parser = subparsers.add_parser(
+        "info",
+        help=__doc__,
+        description=__doc__,
+        allow_abbrev=False,
+        examples=(
+            "driftbayes info tracks.csv",
+            "driftbayes info tracks.csv --columns id=particle,time=t --length-unit km",
+            "driftbayes info spots.csv --format trackpy --pixel-size 0.16um --frame-interval 50ms",
+        ),
+    )
     _options.add_reading(parser)
     _options.add_json(parser)
     parser.set_defaults(run=run)
@@ -138,15 +148,11 @@ def _command(args: argparse.Namespace, trajectories: "Trajectories", found: "Sur
     if found.interval is None:
         return None
     words = ["driftbayes", "compare" if found.tau_low is None else "scan", str(args.file)]
-    options = ("format", "columns", "coordinates", "pixel_size", "frame_interval", "length_unit")
-    for name in (*options, "time_unit", "units", "period", "noise"):
-        value = getattr(args, name)
-        if value is not None:
-            words += [f"--{name.replace('_', '-')}", str(value)]
-    if args.frame != "auto":
-        words += ["--frame", args.frame]
-    if args.drop_short or _has_short(trajectories):
-        words.append("--drop-short")
+    given = _options.given_reading(args)
+    if _has_short(trajectories):
+        given["drop_short"] = ""
+    for name, value in given.items():
+        words += [f"--{name.replace('_', '-')}", *([value] if value else [])]
     if trajectories.position_sd is None and _is_coarse(found):
         words += ["--noise", f"{found.noise:.3g}"]
     words += ["--tau", "all"] if found.tau_low is None else ["--taus", str(_taus(found))]
@@ -264,8 +270,9 @@ def _gaps(found: "Survey", time: str) -> str:
         return "-"
     if not found.n_gaps:
         return "none"
+    intervals = "interval" if found.n_gaps == 1 else "intervals"
     return (
-        f"{found.n_gaps:,} intervals longer than 1.5 times the typical one, up to "
+        f"{found.n_gaps:,} {intervals} longer than 1.5 times the typical one, up to "
         f"{found.longest_gap:.6g}{time}"
     )
 

@@ -5,16 +5,24 @@ __all__ = ["entry_point", "main"]
 import argparse
 import io
 import os
+import platform
 import sys
+import traceback
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
+from types import ModuleType
 from typing import TextIO
 
 from driftbayes._version import __version__
 from driftbayes.cli import (
+    _console,
+    _jax,
+    _overview,
     check,
     cite,
     compare,
+    completion,
     convert,
     dependence,
     diagnose,
@@ -34,42 +42,67 @@ from driftbayes.cli import (
     simulate,
     turbulence,
 )
+from driftbayes.cli._parser import Parser
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
 
-_COMMANDS = (
-    *(compare, scan, check, dependence, sensitivity, predict, score),
-    *(map, simulate, turbulence, diagnose, export, report, explore),
-    *(info, qc, convert, formats, models, reproduce, cite),
-)
+# In the groups and the order in which they are shown; the name of a module is that of its command.
+_COMMANDS: dict[str, tuple[ModuleType, ...]] = {
+    "look at data": (info, qc, diagnose, dependence, convert, formats),
+    "compare models": (compare, scan, check, sensitivity, score, map, models, explore),
+    "use the result": (report, predict, export),
+    "make data": (simulate, turbulence),
+    "reproduce, cite, set up": (reproduce, cite, completion),
+}
+# What a result may depend on, named with --verbose.
+_PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "equinox", "xarray")
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser with all subcommands."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="driftbayes",
+        usage="driftbayes COMMAND ...",
         allow_abbrev=False,
-        description=(
-            "Which stochastic model of dispersion explains particle trajectories, with which "
-            "parameters, at which time scale, and how sure we are."
-        ),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=_overview.text(_COMMANDS),
+        examples=_overview.FIRST_STEPS,
     )
+    parser.set_defaults(verbosity=0)
     parser.add_argument("--version", action="version", version=f"driftbayes {__version__}")
-    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for command in _COMMANDS:
-        command.add_parser(subparsers)
+    # The overview lists the commands in groups, which argparse cannot.
+    subparsers = parser.add_subparsers(
+        dest="command", metavar="COMMAND", required=True, help=argparse.SUPPRESS, prog="driftbayes"
+    )
+    for group in _COMMANDS.values():
+        for command in group:
+            command.add_parser(subparsers)
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is 0, or 2 for a user's slip."""
-    args = build_parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    parser = build_parser()
+    if not given:
+        parser.print_help()
+        return 0
+    args, unknown = parser.parse_known_args(given)
+    if unknown:
+        args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     warnings.showwarning = _show_warning
+    _console.set_verbosity(args.verbosity)
+    if _console.is_verbose():
+        _console.detail(_versions())
     try:
         code = int(args.run(args))
+        _jax.say_compiled()
+        _console.detail("done")
         # Here and not when Python ends, where a reader that left could no longer be forgiven.
         sys.stdout.flush()
         return code
     except DriftbayesError as error:
+        if _console.is_verbose():
+            traceback.print_exc()
         print(f"driftbayes: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -88,6 +121,18 @@ def entry_point() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     sys.exit(main())
+
+
+def _versions() -> str:
+    """What runs, in one line; read from what is installed, not imported."""
+    from importlib import metadata
+
+    found = []
+    for name in _PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            found.append(f"{name} {metadata.version(name)}")
+    python = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
+    return ", ".join([f"driftbayes {__version__}", python, *found])
 
 
 def _show_warning(

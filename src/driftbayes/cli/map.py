@@ -11,7 +11,16 @@ from driftbayes.errors import DriftbayesError
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to the parser."""
-    parser = subparsers.add_parser("map", help=__doc__, description=__doc__, allow_abbrev=False)
+    parser = subparsers.add_parser(
+        "map",
+        help=__doc__,
+        description=__doc__,
+        allow_abbrev=False,
+        examples=(
+            "driftbayes map drifters.nc --cell 5deg --tau 86400 -o map.nc --figure map.png",
+            "driftbayes map tracks.csv --cell 50 --tau 1,2 --min-windows 50 -o map.nc",
+        ),
+    )
     _options.add_reading(parser)
     parser.add_argument(
         "--cell",
@@ -55,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     from driftbayes.io import atomic_path, write_dataset
 
     setup = _options.setup(args, trajectories)
-    _console.note(setup.note)
+    _options.say_priors(setup)
     with _console.progress_bar() as progress:
         result = map_regions(
             trajectories,

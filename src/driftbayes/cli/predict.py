@@ -17,7 +17,16 @@ if TYPE_CHECKING:
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to the parser."""
-    parser = subparsers.add_parser("predict", help=__doc__, description=__doc__, allow_abbrev=False)
+    parser = subparsers.add_parser(
+        "predict",
+        help=__doc__,
+        description=__doc__,
+        allow_abbrev=False,
+        examples=(
+            "driftbayes predict tracks.csv --tau 0.5 --horizon 5,10",
+            "driftbayes predict tracks.csv --tau 0.5 --horizon 5 --members 50 -o futures.parquet",
+        ),
+    )
     _options.add_reading(parser)
     parser.add_argument(
         "--tau",
@@ -75,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 
     data = displacements(trajectories, tau, n_tau=args.n_tau, windows=args.windows, gaps=args.gaps)
     setup = _options.setup(args, trajectories)
-    _console.note(setup.note)
+    _options.say_priors(setup)
     draws = [
         posterior_draws(
             hypothesis,

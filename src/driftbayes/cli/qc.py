@@ -9,7 +9,16 @@ from driftbayes.cli import _console, _options
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to the parser."""
-    parser = subparsers.add_parser("qc", help=__doc__, description=__doc__, allow_abbrev=False)
+    parser = subparsers.add_parser(
+        "qc",
+        help=__doc__,
+        description=__doc__,
+        allow_abbrev=False,
+        examples=(
+            "driftbayes qc drifters.nc",
+            "driftbayes qc drifters.nc --qc spikes=3m/s,stuck=6h",
+        ),
+    )
     _options.add_reading(parser)
     _options.add_json(parser)
     parser.set_defaults(run=run)

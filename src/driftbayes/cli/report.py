@@ -12,6 +12,9 @@ from driftbayes.errors import DriftbayesError
 if TYPE_CHECKING:
     import xarray as xr
 
+    from driftbayes.report import Examination
+    from driftbayes.trajectories import Trajectories
+
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to the parser."""
@@ -19,8 +22,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "report",
         help=__doc__,
         description=f"{__doc__} The file is what `driftbayes scan -o FILE.nc` wrote, or "
-        "trajectories, which are scanned first.",
+        "trajectories, which are scanned first. With trajectories the report also holds quality, "
+        "posteriors, goodness of fit and prior sensitivity.",
         allow_abbrev=False,
+        examples=(
+            "driftbayes report tracks.csv -o report.html",
+            "driftbayes report scan.nc -o report.html --title 'Tracers, March'",
+        ),
     )
     _options.add_reading(parser)
     parser.add_argument(
@@ -32,32 +40,93 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         metavar="LOW:HIGH:COUNT[log]",
         help="sampling times, for trajectories (default: those that suit them)",
     )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="TRAJECTORIES",
+        help="with a scan: the file that it was made of; read with the options of the scan, unless "
+        "others are given",
+    )
+    parser.add_argument(
+        "--replicas",
+        type=int,
+        default=200,
+        metavar="N",
+        help="data sets drawn from each model for its goodness of fit; 0 for none (default: 200)",
+    )
+    parser.add_argument(
+        "--brief",
+        action="store_true",
+        help="only what the scan says; nothing is computed beyond it",
+    )
     _options.add_data(parser)
     _options.add_inference(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read or scan, build, write."""
+    """Read or scan, examine, build, write."""
     if args.output.suffix.lower() not in (".html", ".htm"):
         msg = f"a report is an HTML file: expected a name ending in .html, got {args.output.name!r}"
         raise DriftbayesError(msg)
-    dataset = _scanned(args)
+    if args.brief and args.data is not None:
+        msg = "--brief leaves out all that --data is for; pass one of the two"
+        raise DriftbayesError(msg)
+    dataset, trajectories = _scanned(args)
+    examination = None if trajectories is None else _examined(args, trajectories, dataset)
     from driftbayes.report import write_report
 
-    for path in write_report(dataset, args.output, title=args.title):
+    written = write_report(dataset, args.output, title=args.title, examination=examination)
+    for path in written:
         _console.note(f"wrote {path}")
     return 0
 
 
-def _scanned(args: argparse.Namespace) -> "xr.Dataset":
+def _scanned(args: argparse.Namespace) -> "tuple[xr.Dataset, Trajectories | None]":
+    """The scan, and the trajectories if there are any to examine."""
     from driftbayes.io import read_scan, schema
     from driftbayes.io.contents import contents_of
 
     if schema.KIND_ATTRIBUTE in contents_of(args.file).attributes:
-        return read_scan(args.file)
+        dataset = read_scan(args.file)
+        if args.data is None:
+            if not args.brief:
+                _console.note(
+                    "a scan alone: pass --data with the file that it was made of for quality, "
+                    "posteriors, goodness of fit and prior sensitivity"
+                )
+            return dataset, None
+        return dataset, _again(args, dataset)
+    if args.data is not None:
+        msg = f"--data goes with a scan, and {args.file.name!r} is none; leave --data out"
+        raise DriftbayesError(msg)
     from driftbayes.cli.scan import scan_in_memory
 
     taus = None if args.taus is None else _options.parse_taus(args.taus)
-    result, _ = scan_in_memory(args, taus, _options.model_prior(args))
-    return result.to_dataset()
+    result, trajectories = scan_in_memory(args, taus, _options.model_prior(args))
+    return result.to_dataset(), None if args.brief else trajectories
+
+
+def _again(args: argparse.Namespace, dataset: "xr.Dataset") -> "Trajectories":
+    """The trajectories of a scan, read as they were for it."""
+    from driftbayes.report.content import parsed
+
+    again = argparse.Namespace(**vars(args))
+    again.file = args.data
+    if not _options.given_reading(args):
+        stored = parsed(dataset.attrs.get("provenance")).get("reading", {})
+        for name, value in stored.items():
+            setattr(again, name, _options.reading_value(name, str(value)))
+    return _options.read(again)
+
+
+def _examined(
+    args: argparse.Namespace, trajectories: "Trajectories", dataset: "xr.Dataset"
+) -> "Examination":
+    from driftbayes.cli._jax import prepare_jax
+
+    prepare_jax()
+    from driftbayes.report import examine
+
+    with _console.progress_bar() as progress:
+        return examine(trajectories, dataset, n_replicas=args.replicas, progress=progress)

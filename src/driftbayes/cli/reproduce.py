@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to the parser."""
     parser = subparsers.add_parser(
-        "reproduce", help=__doc__, description=__doc__, allow_abbrev=False
+        "reproduce",
+        help=__doc__,
+        description=__doc__,
+        allow_abbrev=False,
+        examples=(
+            "driftbayes reproduce langevin -o langevin",
+            "driftbayes reproduce turbulence -o turbulence",
+        ),
     )
     experiments = parser.add_subparsers(dest="experiment", metavar="EXPERIMENT", required=True)
     langevin = experiments.add_parser(

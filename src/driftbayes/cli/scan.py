@@ -12,6 +12,7 @@ from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
     from driftbayes.comparison import Comparison, Scan
+    from driftbayes.trajectories import Trajectories
 
 # Of more models, a table of all parameters and pairs is too wide to read.
 _FEW_MODELS = 3
@@ -19,7 +20,17 @@ _FEW_MODELS = 3
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to the parser."""
-    parser = subparsers.add_parser("scan", help=__doc__, description=__doc__, allow_abbrev=False)
+    parser = subparsers.add_parser(
+        "scan",
+        help=__doc__,
+        description=__doc__,
+        allow_abbrev=False,
+        examples=(
+            "driftbayes scan tracks.csv --taus 0.1:20:20log -o scan.nc --figure scan.png",
+            "driftbayes scan tracks.csv --taus 1,2,5 --models brownian,langevin,matern",
+            "driftbayes scan large.parquet --taus 1:100:20log --workers 8 -o scan.nc",
+        ),
+    )
     _options.add_reading(parser)
     parser.add_argument(
         "--taus",
@@ -47,7 +58,8 @@ def run(args: argparse.Namespace) -> int:
     if _streaming.is_asked_for(args):
         result, interval = _streaming.run(args, taus, prior_probabilities)
     else:
-        result, interval = scan_in_memory(args, taus, prior_probabilities)
+        result, trajectories = scan_in_memory(args, taus, prior_probabilities)
+        interval = trajectories.recording_interval
     n_found = len(result.comparisons) + len(result.skipped)
     if n_found < len(taus):
         _console.note(
@@ -75,8 +87,8 @@ def run(args: argparse.Namespace) -> int:
 
 def scan_in_memory(
     args: argparse.Namespace, taus: list[float] | None, prior_probabilities: list[float] | None
-) -> "tuple[Scan, float | None]":
-    """The scan that the options ask for, and the recording interval.
+) -> "tuple[Scan, Trajectories]":
+    """The scan that the options ask for, and what was scanned.
 
     Args:
         args: With the options of reading, data and inference.
@@ -107,7 +119,12 @@ def scan_in_memory(
         taus = _options.parse_taus(f"{found.tau_low!r}:{found.tau_high!r}:{found.n_taus}log")
     setup = _options.setup(args, trajectories)
     _options.say_priors(setup)
-    with _console.progress_bar() as progress:
+    _options.say_where_priors_move(setup)
+    names = ", ".join(hypothesis.name for hypothesis in setup.hypotheses)
+    with (
+        _console.timed(f"scan of {len(taus)} requested tau with {names}"),
+        _console.progress_bar() as progress,
+    ):
         result = scan(
             trajectories,
             setup.hypotheses,
@@ -125,8 +142,9 @@ def scan_in_memory(
     chosen = [result.comparisons[i] for i in sorted(some)]
     cut = {"n_tau": args.n_tau, "windows": args.windows, "gaps": args.gaps}
     pairs = [(c, displacements(trajectories, c.tau, **cut)) for c in chosen]
-    tell(trajectories, pairs, setup.hypotheses)
-    return result, trajectories.recording_interval
+    with _console.timed("whether particles move together"):
+        tell(trajectories, pairs, setup.hypotheses)
+    return result, trajectories
 
 
 def print_scan(result: "Scan") -> None:

@@ -19,7 +19,16 @@ _REMARK = "scores tell how well unseen trajectories are predicted; they are not 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to the parser."""
-    parser = subparsers.add_parser("score", help=__doc__, description=__doc__, allow_abbrev=False)
+    parser = subparsers.add_parser(
+        "score",
+        help=__doc__,
+        description=__doc__,
+        allow_abbrev=False,
+        examples=(
+            "driftbayes score tracks.csv --tau 0.5",
+            "driftbayes score tracks.csv --tau 0.5 --held-out-taus 1,2 --folds 10",
+        ),
+    )
     _options.add_reading(parser)
     parser.add_argument(
         "--tau",
@@ -61,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     cut = {"n_tau": args.n_tau, "windows": args.windows, "gaps": args.gaps}
     data = displacements(trajectories, tau, **cut)
     setup = _options.setup(args, trajectories)
-    _console.note(setup.note)
+    _options.say_priors(setup)
     how = {"method": args.method, "coords": args.coords, "seed": args.seed}
     with _console.progress_bar() as progress:
         step = prequential(setup.hypotheses, data, **how, progress=progress)

@@ -12,7 +12,11 @@ from driftbayes.errors import DriftbayesError
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to the parser."""
     parser = subparsers.add_parser(
-        "sensitivity", help=__doc__, description=__doc__, allow_abbrev=False
+        "sensitivity",
+        help=__doc__,
+        description=__doc__,
+        allow_abbrev=False,
+        examples=("driftbayes sensitivity tracks.csv --tau 0.5 -o sensitivity.png",),
     )
     _options.add_reading(parser)
     _options.add_data(parser)
@@ -46,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         trajectories, args.tau, n_tau=args.n_tau, windows=args.windows, gaps=args.gaps
     )
     setup = _options.setup(args, trajectories)
-    _console.note(setup.note)
+    _options.say_priors(setup)
     result = prior_sensitivity(
         setup.hypotheses,
         data,

@@ -20,16 +20,29 @@ PARAMETERS = {
     "confined": ("gamma", "well", "k"),
     "two_scale": ("gamma", "ratio", "share", "k"),
 }
+_EXAMPLES = (
+    "langevin --gamma 1 --k 1 --particles 100 --steps 50 --tau 0.1 -o tracks.csv",
+    "brownian --kappa 0.5 --particles 20 --steps 200 --tau 1 --dim 3 --seed 7 -o tracks.nc",
+)
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to the parser."""
     parser = subparsers.add_parser(
-        "simulate", help=__doc__, description=__doc__, allow_abbrev=False
+        "simulate",
+        help=__doc__,
+        description=__doc__,
+        allow_abbrev=False,
+        examples=(f"driftbayes simulate {example}" for example in _EXAMPLES),
     )
     models = parser.add_subparsers(dest="model", metavar="MODEL", required=True)
     for model, parameters in PARAMETERS.items():
-        sub = models.add_parser(model, help=f"parameters {', '.join(parameters)}")
+        own = [example for example in _EXAMPLES if example.startswith(f"{model} ")]
+        sub = models.add_parser(
+            model,
+            help=f"parameters {', '.join(parameters)}",
+            examples=(f"driftbayes simulate {example}" for example in own),
+        )
         for name in parameters:
             sub.add_argument(f"--{name}", type=float, required=True)
         sub.add_argument("--particles", type=int, required=True)

@@ -47,7 +47,15 @@ _NUMBERS: dict[str, tuple[type, str]] = {
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the commands to the parser."""
     parser = subparsers.add_parser(
-        "turbulence", help=__doc__, description=__doc__, allow_abbrev=False
+        "turbulence",
+        help=__doc__,
+        description=__doc__,
+        allow_abbrev=False,
+        examples=(
+            "driftbayes turbulence run --preset tiny -o flow",
+            "driftbayes turbulence resume flow",
+            "driftbayes turbulence movie flow -o flow.gif",
+        ),
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     _add_run(actions)
@@ -203,8 +211,9 @@ def _read_positions(path: Path) -> Any:
 @contextmanager
 def _progress() -> Iterator[Callable[[int, int, Mapping[str, float]], None] | None]:
     """A bar with rate, time, energy, enstrophy and CFL; nothing where stderr is not a terminal."""
-    if not sys.stderr.isatty():
-        yield None
+    if not _console.shows_progress():
+        with _console.progress_bar() as lines:
+            yield (lambda done, total, row: lines(_state(row), done, total))
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -220,15 +229,18 @@ def _progress() -> Iterator[Callable[[int, int, Mapping[str, float]], None] | No
         task = bar.add_task("compiling", total=None, rate="")
 
         def show(done: int, total: int, row: Mapping[str, float]) -> None:
-            text = (
-                f"t {row['time']:.4g}  E {row['energy_mean']:.4f}  Z {row['enstrophy_mean']:.4g}  "
-                f"CFL {row['cfl']:.2f}"
-            )
             speed = bar.tasks[0].speed
             rate = f"{speed:,.0f} steps/s" if speed else ""
-            bar.update(task, description=text, completed=done, total=total, rate=rate)
+            bar.update(task, description=_state(row), completed=done, total=total, rate=rate)
 
         yield show
+
+
+def _state(row: Mapping[str, float]) -> str:
+    return (
+        f"t {row['time']:.4g}  E {row['energy_mean']:.4f}  Z {row['enstrophy_mean']:.4g}  "
+        f"CFL {row['cfl']:.2f}"
+    )
 
 
 def _report(directory: Path) -> None:

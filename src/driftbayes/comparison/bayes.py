@@ -6,16 +6,22 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
+from driftbayes.comparison.cards import comparison_card, comparison_line
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Batch, Evidence, Hypothesis, Method, evidence_batch
 from driftbayes.inference.laplace import Coords
 from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
+from driftbayes.representation import html_of, line_of, text_of
 from driftbayes.sampling import Displacements
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
 
 # Kass and Raftery (1995): 2 ln K of 2, 6 and 10.
 _SCALE = ((5.0, "very strongly"), (3.0, "strongly"), (1.0, "positively"))
@@ -194,9 +200,34 @@ class Comparison:
             ]
         return result
 
+    def to_dataframe(self) -> "pd.DataFrame":
+        """A pandas table, one row per model and parameter, with a column of units."""
+        from driftbayes.comparison.frames import comparison_dataframe
+
+        return comparison_dataframe(self)
+
+    def to_dataset(self) -> "xr.Dataset":
+        """An xarray Dataset along model, parameter and pair of models."""
+        from driftbayes.comparison.frames import comparison_dataset
+
+        return comparison_dataset(self)
+
+    def to_datatree(self) -> "xr.DataTree":
+        """A tree with the comparison, and for each model its evidence as ArviZ takes it."""
+        from driftbayes.comparison.frames import comparison_datatree
+
+        return comparison_datatree(self)
+
     def __repr__(self) -> str:
         """The verdict."""
-        return f"<Comparison: {self.verdict}>"
+        return line_of(comparison_line, self)
+
+    def __str__(self) -> str:
+        """Some lines: the verdict, the evidences, the posteriors."""
+        return text_of(comparison_card, self)
+
+    def _repr_html_(self) -> str:
+        return html_of(comparison_card, self)
 
 
 def compare(
@@ -283,7 +314,7 @@ def check_names(hypotheses: Sequence[Hypothesis]) -> None:
     """Refuse an empty list, and two hypotheses that results could not tell apart."""
     names = [hypothesis.name for hypothesis in hypotheses]
     if not names or len(set(names)) != len(names):
-        msg = f"expected one or more hypotheses of different models, got {names}"
+        msg = f"expected one or more hypotheses of different models, got {names}; name each once"
         raise DriftbayesError(msg)
 
 

@@ -10,6 +10,7 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
 from driftbayes.models import MODELS, AbstractModel, model_named
 from driftbayes.priors import AbstractPrior, scaling_priors
+from driftbayes.suggest import did_you_mean
 from driftbayes.trajectories import Trajectories
 
 
@@ -67,7 +68,7 @@ def make_hypotheses(
     if extra:
         msg = (
             f"there is no parameter {extra[0]!r} in {', '.join(names)}; "
-            f"they have {', '.join(dict.fromkeys(needed))}"
+            f"they have {', '.join(dict.fromkeys(needed))}{did_you_mean(extra[0], needed)}"
         )
         raise DriftbayesError(msg)
     missing = [name for name in dict.fromkeys(needed) if name not in given]
@@ -96,7 +97,7 @@ def make_hypotheses(
             )
             raise DriftbayesError(msg)
         given = {**{name: table[plain[name]] for name in missing}, **given}
-    text = ", ".join(f"{name} ~ {given[name].describe()}" for name in dict.fromkeys(needed))
+    text = ", ".join(f"{name} ~ {given[name].describe(6)}" for name in dict.fromkeys(needed))
     note = f"priors {source}: {text}"
     if from_data:
         note += "; no scale was given, so the data are used twice"

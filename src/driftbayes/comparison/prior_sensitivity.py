@@ -92,7 +92,7 @@ def prior_sensitivity(
     check_names(hypotheses)
     scale = np.asarray(factors, dtype=np.float64)
     if len(hypotheses) < 2:
-        msg = f"the sensitivity of ln K needs two models or more, got {len(hypotheses)}"
+        msg = f"the sensitivity of ln K needs two models or more, got {len(hypotheses)}; add one"
         raise DriftbayesError(msg)
     if scale.ndim != 1 or not scale.size or not (np.isfinite(scale) & (scale > 0)).all():
         msg = f"factors must be positive numbers, got {list(factors)}"

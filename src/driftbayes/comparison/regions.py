@@ -67,7 +67,7 @@ def map_regions(
         msg = f"min_windows must be 1 or more, got {min_windows}"
         raise DriftbayesError(msg)
     if trajectories.n_dim != 2:
-        msg = f"a map needs two dimensions, got {trajectories.n_dim}"
+        msg = f"a map needs two dimensions, got {trajectories.n_dim}; read only two with --columns"
         raise DriftbayesError(msg)
     place = trajectories.positions if trajectories.lonlat is None else trajectories.lonlat
     is_lonlat = trajectories.lonlat is not None
@@ -157,7 +157,7 @@ def _season(trajectories: Trajectories) -> IntArray:
         msg = (
             "the seasons need times with a known origin in seconds, as dates have; "
             f"these are in {trajectories.time_unit or 'an unknown unit'} since "
-            f"{origin or 'an unknown date'}"
+            f"{origin or 'an unknown date'}: leave out --seasons (in Python: seasons=False)"
         )
         raise DriftbayesError(msg)
     seconds = np.datetime64(str(origin), "s") + trajectories.times.astype("timedelta64[s]")

@@ -16,6 +16,7 @@ from driftbayes.comparison.bayes import (
     check_prior_probabilities,
     comparison_of,
 )
+from driftbayes.comparison.cards import scan_card, scan_line
 from driftbayes.comparison.consistency import (
     ConsistentRange,
     consistent_range,
@@ -37,10 +38,12 @@ from driftbayes.likelihood import (
     SecondMoments,
     SummedDisplacements,
 )
+from driftbayes.representation import html_of, line_of, text_of
 from driftbayes.sampling import Displacements, Gaps, Windows, displacements, snap_taus
 from driftbayes.trajectories import Trajectories
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
 
 Progress = Callable[[str, int, int], None]
@@ -121,13 +124,22 @@ class Scan:
 
         return scan_dataset(self)
 
+    def to_dataframe(self) -> "pd.DataFrame":
+        """A pandas table, one row per tau, model and parameter, with a column of units."""
+        from driftbayes.comparison.frames import scan_dataframe
+
+        return scan_dataframe(self)
+
     def __repr__(self) -> str:
         """How many tau, from where to where, for which models."""
-        taus = self.taus
-        return (
-            f"<Scan: {len(taus)} values of tau from {taus[0]:g} to {taus[-1]:g}, "
-            f"{', '.join(self.models)}>"
-        )
+        return line_of(scan_line, self)
+
+    def __str__(self) -> str:
+        """Some lines: the verdict along tau, and where parameters are consistent."""
+        return text_of(scan_card, self)
+
+    def _repr_html_(self) -> str:
+        return html_of(scan_card, self)
 
 
 def scan(
@@ -190,6 +202,7 @@ def scan(
         seed=seed,
         windows=windows,
         gaps=gaps,
+        coords=coords,
         prior_probabilities=prior_probabilities,
     )
     return Scan(result.comparisons, skipped, attributes)

@@ -54,7 +54,10 @@ def data_scales(trajectories: Trajectories) -> Scales:
     """
     dx, duration, run, index, dt = _steps(trajectories)
     if len(dx) == 0:
-        msg = "no trajectory has two positions, so nothing is known about how the particles move"
+        msg = (
+            "no trajectory has two positions, so nothing is known about how the particles move; "
+            "check the column of ids"
+        )
         raise DriftbayesError(msg)
     if not np.any(dx):
         msg = (

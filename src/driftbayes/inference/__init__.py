@@ -13,6 +13,7 @@ from driftbayes.inference.laplace import Coords, laplace, laplace_batch
 from driftbayes.inference.sampled import SAMPLERS, sampled_batch
 from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.sampling import Displacements
+from driftbayes.suggest import did_you_mean
 
 __all__ = [
     "METHODS",
@@ -68,7 +69,8 @@ def evidence_batch(
     """Evidences of one hypothesis for several data sets, or of several priors for one data set."""
     batch = data if isinstance(data, Batch) else Batch.of(data, model=hypotheses[0].model)
     if method not in METHODS:
-        msg = f"method must be one of {', '.join(METHODS)}, got {method!r}"
+        near = did_you_mean(str(method), METHODS)
+        msg = f"method must be one of {', '.join(METHODS)}, got {method!r}{near}"
         raise DriftbayesError(msg)
     if method == "auto":
         method = "quadrature" if is_integrable(hypotheses[0], batch) else "bridge"
@@ -77,7 +79,7 @@ def evidence_batch(
     # The seed is no option of a method that draws nothing, but a caller may pass it to all.
     unknown = sorted(set(options) - {"seed"})
     if unknown:
-        msg = f"method {method!r} has no option {unknown[0]!r}"
+        msg = f"method {method!r} has no option {unknown[0]!r}; leave it out"
         raise DriftbayesError(msg)
     if method == "laplace":
         return laplace_batch(hypotheses, batch, coords=coords)

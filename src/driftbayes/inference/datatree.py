@@ -91,7 +91,8 @@ def _check_data(draws: PosteriorDraws, data: object) -> None:
     if data.fingerprint != draws.evidence.data_fingerprint:
         msg = (
             "these are not the displacements that the draws are given: their fingerprint is "
-            f"{data.fingerprint}, that of the draws' data {draws.evidence.data_fingerprint}"
+            f"{data.fingerprint}, that of the draws' data {draws.evidence.data_fingerprint}; "
+            "pass those"
         )
         raise DriftbayesError(msg)
 

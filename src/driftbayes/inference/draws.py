@@ -4,7 +4,7 @@ __all__ = ["PosteriorDraws", "posterior_draws"]
 
 import zlib
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -18,7 +18,11 @@ from driftbayes.inference.evidence import Evidence
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.sampled import N_DRAWS, SAMPLERS, sampled_batch
 from driftbayes.models import AbstractModel, Data
+from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +58,12 @@ class PosteriorDraws:
     def log_prior(self) -> FloatArray:
         """Ln p(θ) of each draw."""
         return np.asarray(jax.vmap(self.hypothesis.log_prior)(jnp.asarray(self.theta)))
+
+    def to_datatree(self, data: Displacements | None = None, **options: Any) -> "xr.DataTree":
+        """A tree as ArviZ takes it; see `driftbayes.inference.datatree.to_datatree`."""
+        from driftbayes.inference.datatree import to_datatree
+
+        return to_datatree(self, data, **options)
 
 
 def posterior_draws(

@@ -4,12 +4,19 @@ __all__ = ["QUANTILES", "Evidence", "unidentified"]
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from driftbayes.errors import Status
+from driftbayes.inference.cards import evidence_card, evidence_line
+from driftbayes.inference.frames import evidence_dataframe, evidence_dataset, evidence_datatree
+from driftbayes.representation import html_of, line_of, text_of
 from driftbayes.typing import FloatArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
 
 # Median, and the central 68 and 95 per cent of the posterior.
 QUANTILES = (0.025, 0.16, 0.5, 0.84, 0.975)
@@ -124,17 +131,28 @@ class Evidence:
             "diagnostics": {name: _finite(value) for name, value in self.diagnostics.items()},
         }
 
+    def to_dataframe(self) -> "pd.DataFrame":
+        """A pandas table, one row per parameter; see `Comparison.to_dataframe` for units."""
+        return evidence_dataframe(self, QUANTILES)
+
+    def to_dataset(self) -> "xr.Dataset":
+        """An xarray Dataset along the parameters."""
+        return evidence_dataset(self, QUANTILES)
+
+    def to_datatree(self) -> "xr.DataTree":
+        """A tree as ArviZ takes it; draws only of a method that draws, else `posterior_draws`."""
+        return evidence_datatree(self, QUANTILES)
+
     def __repr__(self) -> str:
         """One line: the model, its evidence and its parameters."""
-        error = "" if np.isnan(self.log_evidence_err) else f" ± {self.log_evidence_err:.1g}"
-        parameters = ", ".join(
-            f"{name} = {self.posterior_mean[name]:.4g} ± {self.posterior_sd[name]:.2g}"
-            for name in self.map
-        )
-        return (
-            f"<Evidence: {self.hypothesis} ({self.method}), ln Z = {self.log_evidence:.4f}{error}, "
-            f"{parameters}, {self.status.value}>"
-        )
+        return line_of(evidence_line, self)
+
+    def __str__(self) -> str:
+        """Some lines: the evidence, what it is made of, the posterior."""
+        return text_of(evidence_card, self)
+
+    def _repr_html_(self) -> str:
+        return html_of(evidence_card, self)
 
 
 # A parameter counts as identified if the data at least halved the width of ln θ.

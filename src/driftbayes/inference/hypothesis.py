@@ -9,9 +9,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
+from driftbayes.inference.cards import hypothesis_card, hypothesis_line
 from driftbayes.jax_typing import Scalar
 from driftbayes.models import AbstractModel, Data
 from driftbayes.priors import AbstractPrior, Fixed
+from driftbayes.representation import html_of, line_of, text_of
+from driftbayes.suggest import did_you_mean
 
 
 class Hypothesis(eqx.Module):
@@ -37,7 +40,8 @@ class Hypothesis(eqx.Module):
             complaint = f"no prior for {', '.join(missing)}" if missing else ""
             complaint += ", and " if missing and extra else ""
             complaint += f"a prior for {', '.join(extra)}, which it does not have" if extra else ""
-            msg = f"{model.name} has parameters {', '.join(wanted)}; got {complaint}"
+            near = did_you_mean(extra[0], wanted) if extra else ""
+            msg = f"{model.name} has parameters {', '.join(wanted)}; got {complaint}{near}"
             raise DriftbayesError(msg)
         if all(isinstance(priors[name], Fixed) for name in wanted):
             msg = f"all parameters of {model.name} are fixed: nothing is left to infer; free one"
@@ -140,3 +144,14 @@ class Hypothesis(eqx.Module):
     def describe(self) -> dict[str, str]:
         """The priors as text, for records and tables."""
         return {name: prior.describe() for name, prior in self.priors.items()}
+
+    def __repr__(self) -> str:
+        """One line: the model and its priors."""
+        return line_of(hypothesis_line, self)
+
+    def __str__(self) -> str:
+        """Some lines: each parameter, its unit and its prior."""
+        return text_of(hypothesis_card, self)
+
+    def _repr_html_(self) -> str:
+        return html_of(hypothesis_card, self)

@@ -319,7 +319,10 @@ def _stretches(whole: Block, contents: Contents, block_points: int) -> IntArray 
                     # Nearly every row has another id than the one before.
                     return None
         except pa.ArrowException as error:
-            msg = f"{whole.path.name!r} cannot be read as Parquet ({reason(error)})"
+            msg = (
+                f"{whole.path.name!r} cannot be read as Parquet ({reason(error)}); "
+                "it may be damaged"
+            )
             raise DriftbayesError(msg) from error
     if not ids:
         return None
@@ -418,7 +421,7 @@ def _dealt(
                 if progress is not None:
                     progress("dealing out rows", done, max(whole.n_points, done))
     except (pa.ArrowException, OSError) as error:
-        msg = f"{whole.path.name!r} cannot be dealt out into blocks: {reason(error)}"
+        msg = f"{whole.path.name!r} cannot be dealt out into blocks: {reason(error)}; see --scratch"
         raise DriftbayesError(msg) from error
     return [
         Block(

@@ -233,7 +233,7 @@ def _text(path: Path) -> Iterator[io.TextIOWrapper]:
         with _raw(path) as raw:
             yield io.TextIOWrapper(raw, encoding="utf-8-sig", errors="replace", newline="")
     except csv.Error as error:
-        msg = f"{path.name!r} is not a comma-separated table: {reason(error)}"
+        msg = f"{path.name!r} is not a comma-separated table: {reason(error)}; save it as CSV"
         raise DriftbayesError(msg) from error
     except (OSError, EOFError, zlib.error) as error:
         msg = f"{path.name!r} cannot be read ({reason(error)}); it may be damaged or cut short"

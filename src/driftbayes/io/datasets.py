@@ -23,6 +23,7 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells, nc_file, netcdf, provenance, zarr_file
 from driftbayes.io.contents import Contents
 from driftbayes.io.paths import begin_with_name
+from driftbayes.suggest import did_you_mean
 from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray, StrArray
 from driftbayes.units import time_factor
@@ -59,7 +60,8 @@ def numbers(dataset: "xr.Dataset", name: str, source: str) -> FloatArray:
         raise DriftbayesError(dataset.encoding["damaged"][name])
     if name not in dataset.variables:
         there = ", ".join(repr(str(other)) for other in list(dataset.variables)[:8])
-        msg = f"{source!r} has no variable {name!r}; it has {there}"
+        near = did_you_mean(name, map(str, dataset.variables))
+        msg = f"{source!r} has no variable {name!r}; it has {there}{near}"
         raise DriftbayesError(msg)
     variable = dataset[name]
     if variable.dtype.kind not in "iufb":
@@ -157,7 +159,8 @@ def identifiers(dataset: "xr.Dataset", name: str, source: str) -> StrArray:
     if name in dataset.encoding.get("damaged", {}):
         raise DriftbayesError(dataset.encoding["damaged"][name])
     if name not in dataset.variables:
-        msg = f"{source!r} has no variable {name!r}"
+        near = did_you_mean(name, map(str, dataset.variables))
+        msg = f"{source!r} has no variable {name!r}; name another with --columns{near}"
         raise DriftbayesError(msg)
     ids = netcdf.ids_of(dataset, name, source)
     return np.char.strip(ids) if ids.dtype.kind == "U" else ids

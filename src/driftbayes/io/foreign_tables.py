@@ -161,7 +161,8 @@ def _from_csv(
     except (pa.ArrowException, OSError, cells.BadCellError) as error:
         shown = {key: name for key, name in names.items() if not key.startswith(schema.ID)}
         problem = csv_text.first_problem(contents.path, shown, checks, layout)
-        msg = problem or f"{contents.path.name!r} cannot be read as a table: {reason(error)}"
+        damaged = f"cannot be read as a table: {reason(error)}; it may be damaged or cut short"
+        msg = problem or f"{contents.path.name!r} {damaged}"
         raise DriftbayesError(msg) from error
 
 

@@ -19,6 +19,7 @@ from driftbayes.io.adapters.trackpy import ANDI, SASPT, TRACKPY
 from driftbayes.io.contents import Contents
 from driftbayes.io.datasets import open_dataset
 from driftbayes.io.reading import Format, ReadOptions
+from driftbayes.suggest import did_you_mean
 from driftbayes.trajectories import Trajectories
 
 # In the order in which they are tried: the particular before the general.
@@ -35,7 +36,8 @@ def format_named(name: str) -> Format:
     for one in FORMATS:
         if one.name == name:
             return one
-    msg = f"unknown format {name!r}; known are {', '.join(one.name for one in FORMATS)}"
+    names = [one.name for one in FORMATS]
+    msg = f"unknown format {name!r}; known are {', '.join(names)}{did_you_mean(name, names)}"
     raise DriftbayesError(msg)
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.io.contents import Contents
+from driftbayes.suggest import did_you_mean
 
 Kind = Literal["contiguous", "indexed", "long", "grid", "single"]
 
@@ -119,7 +120,7 @@ def _told(contents: Contents, columns: Mapping[str, str | None] | None) -> dict[
             there = ", ".join(repr(other[:40]) for other in contents.names[:8])
             msg = (
                 f"{contents.path.name!r} has no variable {name!r} (wanted as {role!r}); "
-                f"it has {there}"
+                f"it has {there}{did_you_mean(name, contents.names)}"
             )
             raise DriftbayesError(msg)
     return told

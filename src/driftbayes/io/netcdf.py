@@ -13,17 +13,13 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells, nc_file, provenance, schema
 from driftbayes.io.paths import begin_with_name
 from driftbayes.io.tables import lonlat_of
+from driftbayes.labelled import ragged_variables
 from driftbayes.storage.atomic import PathLike
 from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, StrArray
 
 if TYPE_CHECKING:
     import xarray as xr
-
-_LONLAT_ATTRIBUTES = {
-    "lon": {"units": "degrees_east", "standard_name": "longitude"},
-    "lat": {"units": "degrees_north", "standard_name": "latitude"},
-}
 
 
 def read_netcdf(
@@ -74,29 +70,15 @@ def to_dataset(trajectories: Trajectories) -> "xr.Dataset":
     """
     import xarray as xr
 
-    traj, obs = schema.TRAJECTORY_DIM, schema.OBS_DIM
-    length = {"units": trajectories.length_unit} if trajectories.length_unit else {}
-    time = {schema.TIME_UNIT_ATTRIBUTE: trajectories.time_unit} if trajectories.time_unit else {}
-    counts = {"long_name": "number of observations", "sample_dimension": obs}
-    variables: dict[str, Any] = {schema.COUNT: (traj, trajectories.row_sizes, counts)}
-    for axis, values in zip(schema.COORDINATES, trajectories.positions.T, strict=False):
-        variables[axis] = (obs, np.ascontiguousarray(values), {"axis": axis.upper(), **length})
-    if trajectories.position_sd is not None:
-        attributes = {"long_name": "standard deviation of the error of a position", **length}
-        variables[schema.POSITION_SD] = (obs, trajectories.position_sd, attributes)
-    if trajectories.lonlat is not None:
-        for axis, values in zip(schema.LONLAT, trajectories.lonlat.T, strict=True):
-            variables[axis] = (obs, np.ascontiguousarray(values), _LONLAT_ATTRIBUTES[axis])
-    for name, values in trajectories.flags.items():
-        attributes = {"long_name": f"{name}, as the source has it"}
-        variables[schema.flag_column(name)] = (obs, values, attributes)
-    ids = cells.id_values(trajectories.ids)
+    for name in trajectories.flags:
+        # Refused here if a file could not hold it.
+        schema.flag_column(name)
+    variables, coords = ragged_variables(trajectories)
+    traj, _, about = coords[schema.ID]
+    coords[schema.ID] = (traj, cells.id_values(trajectories.ids), about)
     return xr.Dataset(
         variables,
-        coords={
-            schema.ID: (traj, ids, {"cf_role": "trajectory_id"}),
-            schema.TIME: (obs, trajectories.times, {"axis": "T", **time}),
-        },
+        coords=coords,
         attrs={
             "Conventions": schema.CONVENTIONS,
             "featureType": schema.FEATURE_TYPE,

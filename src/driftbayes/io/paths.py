@@ -9,6 +9,7 @@ from pathlib import Path
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.storage.atomic import PathLike
+from driftbayes.suggest import nearest
 
 
 def existing_file(path: PathLike) -> Path:
@@ -19,18 +20,30 @@ def existing_file(path: PathLike) -> Path:
         with found.open("rb") as stream:
             empty = stream.read(1) == b""
     except IsADirectoryError as error:
-        msg = f"{name!r} is a directory, expected a file"
+        msg = f"{name!r} is a directory, expected a file; name one in it"
         raise DriftbayesError(msg) from error
     except FileNotFoundError as error:
-        msg = f"there is no file {name!r}; check its name and its directory"
+        msg = f"there is no file {name!r}; {_where_else(found)}"
         raise DriftbayesError(msg) from error
     except (OSError, ValueError) as error:
-        msg = f"{name!r} cannot be opened: {reason(error)}"
+        msg = f"{name!r} cannot be opened: {reason(error)}; check that you may read it"
         raise DriftbayesError(msg) from error
     if empty:
         msg = f"{found.name!r} is empty; expected data in it"
         raise DriftbayesError(msg)
     return found
+
+
+def _where_else(path: Path) -> str:
+    """What to do about a file that is not there: the one of nearly that name, if there is one."""
+    try:
+        there = sorted(entry.name for entry in os.scandir(path.parent))
+    except (OSError, ValueError):
+        there = []
+    near = nearest(path.name, there)
+    if near is None:
+        return "check its name and its directory"
+    return f"did you mean {str(path.with_name(near))!r}?"
 
 
 @contextmanager

@@ -29,27 +29,30 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from driftbayes.errors import DriftbayesError
+from driftbayes.labelled import (
+    COORDINATES,
+    COUNT,
+    FLAG,
+    ID,
+    LONLAT,
+    OBS_DIM,
+    POSITION_SD,
+    TIME,
+    TIME_UNIT_ATTRIBUTE,
+    TRAJECTORY_DIM,
+)
+from driftbayes.suggest import did_you_mean, nearest
 
 SCHEMA_VERSION = 1
 
-ID, TIME = "id", "time"
-COORDINATES = ("x", "y", "z")
-POSITION_SD = "sd"
-# Where positions on a plane were before they were laid on it.
-LONLAT = ("lon", "lat")
-_FLAG = "flag_"
 _REQUIRED = (ID, TIME, "x")
 _NAMES = (ID, TIME, *COORDINATES, POSITION_SD)
 
-TRAJECTORY_DIM, OBS_DIM = "traj", "obs"
-COUNT = "rowsize"
 CONVENTIONS, FEATURE_TYPE = "CF-1.11", "trajectory"
 SCHEMA_ATTRIBUTE = "driftbayes_schema"
 VERSION_ATTRIBUTE = "driftbayes_version"
 KIND_ATTRIBUTE = "driftbayes_kind"
 PROVENANCE_ATTRIBUTE = "provenance"
-# Not `units`: xarray would turn "hours" into timedeltas and "days since ..." into dates.
-TIME_UNIT_ATTRIBUTE = "time_unit"
 
 # What other programs call these, used only to suggest a mapping, never to guess one.
 _ALIASES = {
@@ -122,7 +125,7 @@ def extras_in(
     """
     taken = set(found.values())
     free = {name for name in present if name not in taken and list(present).count(name) == 1}
-    extras = {name: name for name in present if name in free and name.startswith(_FLAG)}
+    extras = {name: name for name in present if name in free and name.startswith(FLAG)}
     # `--columns lon=` leaves them out.
     if "y" in found and set(LONLAT) <= free and not set(LONLAT) & set(columns or {}):
         extras |= {axis: axis for axis in LONLAT}
@@ -131,7 +134,7 @@ def extras_in(
 
 def flags_in(columns: Iterable[str]) -> dict[str, str]:
     """The names of flags, and the columns that hold them."""
-    return {name.removeprefix(_FLAG): name for name in columns if name.startswith(_FLAG)}
+    return {name.removeprefix(FLAG): name for name in columns if name.startswith(FLAG)}
 
 
 def flag_column(name: str) -> str:
@@ -139,7 +142,7 @@ def flag_column(name: str) -> str:
     if not re.fullmatch(r"\w+", name):
         msg = f"a flag must be named with letters and digits only to be written, got {name!r}"
         raise DriftbayesError(msg)
-    return f"{_FLAG}{name}"
+    return f"{FLAG}{name}"
 
 
 def coordinates_in(found: Collection[str]) -> list[str]:
@@ -166,10 +169,12 @@ def _check_mapping(wanted: Mapping[str, str], left_out: Collection[str]) -> None
     for canonical in (*wanted, *sorted(left_out)):
         if canonical not in (_NAMES if canonical in wanted else (*_NAMES, *LONLAT)):
             name = wanted.get(canonical)
-            turned = f"; did you mean {{{name!r}: {canonical!r}}}?" if name in _NAMES else ""
+            near = did_you_mean(canonical, _NAMES)
+            if name in _NAMES:
+                near = f"; did you mean {{{name!r}: {canonical!r}}}?"
             msg = (
                 f"columns has the key {canonical!r}, expected one of {', '.join(_NAMES)} mapped to "
-                f"a name in the file{turned}"
+                f"a name in the file{near}"
             )
             raise DriftbayesError(msg)
     for canonical in _REQUIRED:
@@ -193,6 +198,8 @@ def _missing(canonical: str, name: str, free: Sequence[str], source: str, noun: 
     more = f" and {len(others) - _MOST_NAMES_SHOWN} more" if len(others) > _MOST_NAMES_SHOWN else ""
     start = f"{source!r} has no {noun} {name!r}{wanted_as}; it has {shown}{more}: "
     likely = [other for other in others if _may_be(other.lower(), canonical)]
+    if not likely and wanted_as:
+        likely = [near for near in [nearest(name, others)] if near is not None]
     if not likely:
         return f"{start}say which with columns={{{canonical!r}: ...}} (--columns {canonical}=...)"
     hint = likely[0][:40]

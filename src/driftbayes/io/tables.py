@@ -82,7 +82,8 @@ def read_csv(
         )
     except (pa.ArrowException, OSError, cells.BadCellError) as error:
         problem = csv_text.first_problem(file, found, checks, layout)
-        msg = problem or f"{file.name!r} cannot be read as a table: {reason(error)}"
+        damaged = f"cannot be read as a table: {reason(error)}; it may be damaged or cut short"
+        msg = problem or f"{file.name!r} {damaged}"
         raise DriftbayesError(msg) from error
 
 

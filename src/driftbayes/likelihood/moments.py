@@ -7,6 +7,7 @@ __all__ = [
     "moments_terms",
     "second_moments",
     "sliding_moment",
+    "sliding_moments",
     "stack_moments",
     "window_products",
 ]
@@ -19,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
+from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from driftbayes.errors import DriftbayesError
@@ -112,9 +114,7 @@ def second_moments(data: Displacements, memory: int = MEMORY) -> SecondMoments:
         predicted[:length] += len(members) * data.n_dim
     long = data.row_sizes > size
     if long.any():
-        form = np.zeros((size, size))
-        for start, n_steps in zip(starts[long], data.row_sizes[long], strict=True):
-            form += sliding_moment(data.dx[start + 1 : start + n_steps], size)
+        form = sliding_moments(data.dx, starts[long] + 1, data.row_sizes[long] - 1, size)
         forms.append(form[::-1, ::-1])
         orders.append(size - 1)
         paired.append(0.0)
@@ -174,20 +174,52 @@ def window_products(dx: FloatArray, starts: np.ndarray, length: int) -> FloatArr
 
 
 def sliding_moment(dx: FloatArray, size: int) -> FloatArray:
-    """Sum of x xᵀ over all windows of `size` successive steps of one run, and over axes.
+    """Sum of x xᵀ over all windows of `size` successive steps of one run, and over axes."""
+    return sliding_moments(dx, np.array([0]), np.array([len(dx)]), size)
+
+
+def sliding_moments(
+    dx: FloatArray, starts: np.ndarray, lengths: np.ndarray, size: int
+) -> FloatArray:
+    """Sum of x xᵀ over all windows of `size` successive steps of many runs, and over axes.
 
     The first row by `size` scalar products; the others follow along the diagonals, since
     shifting the window by one drops one product at the head and gains one at the tail.
+
+    Args:
+        dx: Steps of all runs, (step, dim).
+        starts: Where runs begin.
+        lengths: Their steps, `size` or more.
+        size: Steps of a window.
     """
-    n_windows = len(dx) - size + 1
+    n_windows = lengths - size + 1
+    first = _lagged_sums(dx, starts, n_windows, size)
+    if size == 1:
+        return first[:, None]
+    gained = _window_moment(dx, starts + n_windows, size - 1)
+    change = gained - _window_moment(dx, starts, size - 1)
     moment = np.empty((size, size))
-    head, tail = dx[: size - 1], dx[n_windows:]
-    first = [np.vdot(dx[:n_windows], dx[lag : lag + n_windows]) for lag in range(size)]
     for lag in range(size):
-        n_shifts = size - 1 - lag
-        lost = np.einsum("id,id->i", head[:n_shifts], head[lag : lag + n_shifts])
-        gained = np.einsum("id,id->i", tail[:n_shifts], tail[lag : lag + n_shifts])
-        diagonal = first[lag] + np.concatenate([[0.0], np.cumsum(gained - lost)])
-        index = np.arange(n_shifts + 1)
+        diagonal = first[lag] + np.concatenate([[0.0], np.cumsum(np.diagonal(change, lag))])
+        index = np.arange(size - lag)
         moment[index, index + lag] = moment[index + lag, index] = diagonal
     return moment
+
+
+def _lagged_sums(dx: FloatArray, starts: np.ndarray, counts: np.ndarray, size: int) -> FloatArray:
+    """Sum over runs of the product of their first `counts` steps with those a lag later."""
+    n_dim = dx.shape[1]
+    strides = np.unique(np.diff(starts))
+    if len(starts) > 1 and len(strides) == 1 and len(np.unique(counts)) == 1:
+        # Runs of one length that lie evenly are one table: no loop over thousands of them.
+        flat = np.ascontiguousarray(dx)[starts[0] :].reshape(-1)
+        n = int(counts[0]) * n_dim
+        shape, step = (len(starts), n + (size - 1) * n_dim), int(strides[0]) * n_dim
+        table = as_strided(flat, shape, (step * flat.itemsize, flat.itemsize), writeable=False)
+        shifted = [table[:, lag * n_dim : lag * n_dim + n] for lag in range(size)]
+        return np.array([np.einsum("ri,ri->", shifted[0], one) for one in shifted])
+    total = np.zeros(size)
+    for start, n in zip(starts, counts, strict=True):
+        run = dx[start : start + n + size - 1]
+        total += [np.vdot(run[:n], run[lag : lag + n]) for lag in range(size)]
+    return total

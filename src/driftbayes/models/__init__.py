@@ -43,7 +43,7 @@ __all__ = [
     "prepare",
 ]
 
-# From simple to complex.
+# Every model by its name, from simple to complex.
 MODELS: dict[str, type[AbstractModel]] = {
     model.name: model
     for model in (

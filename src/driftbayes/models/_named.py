@@ -17,6 +17,7 @@ from driftbayes.models.options import (
     with_scatter,
     with_student,
 )
+from driftbayes.suggest import did_you_mean
 
 Family = type[AbstractModel]
 
@@ -55,11 +56,13 @@ def model_named(text: str, models: Mapping[str, Family], n_dim: int = 2) -> Fami
     name, star, classes = text.partition("*")
     base, *options = name.split("+")
     if base not in models:
-        msg = f"unknown model {base!r}; known are {', '.join(models)}"
+        near = did_you_mean(base, models)
+        msg = f"unknown model {base!r}; known are {', '.join(models)}{near}"
         raise DriftbayesError(msg)
     unknown = [option for option in options if option not in OPTIONS]
     if unknown:
-        msg = f"unknown option {unknown[0]!r} in {text!r}; known are {', '.join(OPTIONS)}"
+        near = did_you_mean(unknown[0], OPTIONS)
+        msg = f"unknown option {unknown[0]!r} in {text!r}; known are {', '.join(OPTIONS)}{near}"
         raise DriftbayesError(msg)
     _check(text, models[base], options)
     model = models[base]
@@ -88,13 +91,21 @@ def _check(text: str, base: Family, options: list[str]) -> None:
         msg = f"{chosen[0]!r} and {chosen[1]!r} cannot be combined in {text!r}; choose one"
         raise DriftbayesError(msg)
     if "anisotropic" in options and "noise" in options:
-        msg = f"noise that is alike on all axes cannot be combined with a tensor in {text!r}"
+        msg = (
+            f"noise that is alike on all axes cannot be combined with a tensor in {text!r}; "
+            "leave one out"
+        )
         raise DriftbayesError(msg)
     if "student" in options and ("blur" in options or not base.has_state_space):
-        msg = f"'student' needs a model with a state-space form, which {text!r} has not"
+        msg = (
+            f"'student' needs a model with a state-space form, which {text!r} has not; leave it out"
+        )
         raise DriftbayesError(msg)
     if "rotating" in options and ("blur" in options or base.name != "oscillating"):
-        msg = f"'rotating' is for the model 'oscillating', with noise at most, not for {text!r}"
+        msg = (
+            f"'rotating' is for the model 'oscillating', with noise at most, not for {text!r}; "
+            "leave it out"
+        )
         raise DriftbayesError(msg)
     if "scatter" in options and "noise" in options:
         msg = f"'scatter' scales all of the covariance, noise included, in {text!r}; choose one"

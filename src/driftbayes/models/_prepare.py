@@ -100,7 +100,10 @@ def preparation(
     kind = needs.kind
     if isinstance(data, ReducedDisplacements):
         if engine not in ("auto", "moments"):
-            msg = f"of reduced displacements only the second moments are left, not for {engine!r}"
+            msg = (
+                f"of reduced displacements only the second moments are left, not for {engine!r}; "
+                "use engine='auto'"
+            )
             raise DriftbayesError(msg)
         if kind != "summed":
             msg = (
@@ -158,7 +161,10 @@ def check_summable(needs: Needs) -> int:
 
 def _of_summed(data: SummedDisplacements, needs: Needs, engine: Engine) -> Preparation:
     if engine not in ("auto", "moments"):
-        msg = f"of summed displacements only the second moments are left, not for {engine!r}"
+        msg = (
+            f"of summed displacements only the second moments are left, not for {engine!r}; "
+            "use engine='auto'"
+        )
         raise DriftbayesError(msg)
     memory = check_summable(needs)
     if engine == "auto" and data.n_steps > memory > MEMORY and needs.has_state_space:

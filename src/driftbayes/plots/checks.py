@@ -1,7 +1,8 @@
 """Figures of a check: data as points, what replicas do as bands."""
 
-__all__ = ["plot_check", "plot_quantity"]
+__all__ = ["Drawn", "drawn_quantity", "plot_check", "plot_quantity"]
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,12 +10,14 @@ import numpy as np
 from driftbayes.errors import DriftbayesError
 from driftbayes.plots.scan import colour_of
 from driftbayes.plots.style import COLUMN, GUIDE, INK, journal_axes, journal_style
+from driftbayes.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from driftbayes.checks import FitCheck, ModelCheck
+    from driftbayes.typing import FloatArray
 
 # Quantity: title, label of the upright axis.
 _TITLES = {
@@ -31,6 +34,71 @@ _TITLES = {
 _RELATIVE = ("msd", "distribution")
 
 
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """A quantity in the form in which it is drawn.
+
+    Args:
+        title: Of its panel.
+        label: Of the upright axis.
+        about: Of the other.
+        at: Where on that.
+        observed: The data's values.
+        band: Low, median and high of 95 % of the replicas.
+        fitted: The same of those that would have been fitted like the data.
+        is_curve: Whether the values belong together as a curve.
+        reference: Where the model would have it, if there is one such value.
+    """
+
+    title: str
+    label: str
+    about: str
+    at: "FloatArray"
+    observed: "FloatArray"
+    band: "FloatArray"
+    fitted: "FloatArray"
+    is_curve: bool
+    reference: float | None
+
+
+def drawn_quantity(check: "ModelCheck", name: str) -> Drawn:
+    """One quantity of data and replicas, over what makes differences visible.
+
+    Args:
+        check: The check of one model.
+        name: Name of the quantity.
+    """
+    known = {quantity.name: quantity for quantity in check.quantities}
+    if name not in known:
+        near = did_you_mean(name, known)
+        msg = f"there is no quantity {name!r} in this check; there are {', '.join(known)}{near}"
+        raise DriftbayesError(msg)
+    quantity, one = known[name], check.deviations[name]
+    observed, band, fitted = one.observed, np.asarray(one.band), np.asarray(one.fitted_band)
+    if name in _RELATIVE:
+        unit = np.where(band[1] == 0, 1.0, band[1])
+        observed, band, fitted = observed / unit, band / unit, fitted / unit
+    elif name == "autocovariance":
+        variance = check.deviations["msd"].band[1][0]
+        observed, band, fitted = observed / variance, band / variance, fitted / variance
+    elif name == "innovation_shape":
+        # Two numbers of different kinds: both in units of the band's half width.
+        half = np.maximum(0.5 * (fitted[2] - fitted[0]) / 1.96, np.finfo(float).tiny)
+        centre = fitted[1]
+        observed, band, fitted = ((v - centre) / half for v in (observed, band, fitted))
+    is_zero = name in ("autocovariance", "innovation_whiteness", "innovation_shape")
+    return Drawn(
+        *_TITLES[name],
+        quantity.about,
+        quantity.at,
+        observed,
+        band,
+        fitted,
+        is_curve=name not in ("innovation_shape", "innovation_particles"),
+        reference=0.0 if is_zero else 1.0 if name in _RELATIVE else None,
+    )
+
+
 def plot_quantity(check: "ModelCheck", name: str, ax: "Axes | None" = None) -> "Axes":
     """One quantity of the data, as points, among replicas of one model.
 
@@ -42,47 +110,29 @@ def plot_quantity(check: "ModelCheck", name: str, ax: "Axes | None" = None) -> "
         name: Name of the quantity.
         ax: Where to draw.
     """
-    known = {quantity.name: quantity for quantity in check.quantities}
-    if name not in known:
-        msg = f"there is no quantity {name!r} in this check; there are {', '.join(known)}"
-        raise DriftbayesError(msg)
+    one = drawn_quantity(check, name)
     with journal_style():
         ax = journal_axes(ax)
-        quantity, one = known[name], check.deviations[name]
-        observed, band, fitted, at = one.observed, one.band, one.fitted_band, quantity.at
-        if name in _RELATIVE:
-            unit = np.where(band[1] == 0, 1.0, band[1])
-            observed, band, fitted = observed / unit, band / unit, fitted / unit
-        elif name == "autocovariance":
-            variance = check.deviations["msd"].band[1][0]
-            observed, band, fitted = observed / variance, band / variance, fitted / variance
-        elif name == "innovation_shape":
-            # Two numbers of different kinds: both in units of the band's half width.
-            half = np.maximum(0.5 * (fitted[2] - fitted[0]) / 1.96, np.finfo(float).tiny)
-            centre = fitted[1]
-            observed, band, fitted = ((v - centre) / half for v in (observed, band, fitted))
+        observed, band, fitted, at = one.observed, one.band, one.fitted, one.at
         colour = colour_of(check.model)
-        is_curve = name not in ("innovation_shape", "innovation_particles")
-        if is_curve:
+        if one.is_curve:
             ax.fill_between(at, band[0], band[2], color=colour, alpha=0.18, lw=0)
             ax.fill_between(at, fitted[0], fitted[2], color=colour, alpha=0.4, lw=0)
             ax.plot(at, observed, color=INK, marker="o", ms=2.6, lw=0.6, zorder=3)
-            ax.set_xlabel(quantity.about)
+            ax.set_xlabel(one.about)
         else:
             places = np.arange(len(at))
             for bounds, alpha, width in ((band, 0.18, 14), (fitted, 0.4, 8)):
                 ax.vlines(places, bounds[0], bounds[2], color=colour, alpha=alpha, lw=width)
             ax.plot(places, observed, color=INK, marker="o", ms=2.6, ls="", zorder=3)
             ax.set_xlim(-0.6, len(at) - 0.4)
-            ax.set_xticks(places, quantity.about.split(", "))
-        if name in ("autocovariance", "innovation_whiteness", "innovation_shape"):
-            ax.axhline(0, color=GUIDE, lw=0.6, zorder=0)
-        if name in _RELATIVE:
-            ax.axhline(1, color=GUIDE, lw=0.6, zorder=0)
-        ax.set_ylabel(_TITLES[name][1])
-        failed = quantity in check.unexplained
+            ax.set_xticks(places, one.about.split(", "))
+        if one.reference is not None:
+            ax.axhline(one.reference, color=GUIDE, lw=0.6, zorder=0)
+        ax.set_ylabel(one.label)
+        failed = name in [quantity.name for quantity in check.unexplained]
         weight = "bold" if failed else "normal"
-        ax.set_title(f"{_TITLES[name][0]}\n{check.p_text(name)}", fontweight=weight)
+        ax.set_title(f"{one.title}\n{check.p_text(name)}", fontweight=weight)
     return ax
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.plots.style import journal_axes, journal_style
+from driftbayes.suggest import did_you_mean
 from driftbayes.units import readable_time
 
 if TYPE_CHECKING:
@@ -35,8 +36,9 @@ def plot_map(
     from matplotlib.colors import LogNorm, Normalize, SymLogNorm
 
     if variable not in dataset:
-        known = ", ".join(str(name) for name in dataset.data_vars)
-        msg = f"the map has no variable {variable!r}; it has {known}"
+        known = [str(name) for name in dataset.data_vars]
+        near = did_you_mean(variable, known)
+        msg = f"the map has no variable {variable!r}; it has {', '.join(known)}{near}"
         raise DriftbayesError(msg)
     chosen = dataset[variable].isel(tau=tau, season=season)
     values = np.asarray(chosen.values, dtype=np.float64)

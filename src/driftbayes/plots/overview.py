@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 # Name of the parameter, and what its panel is called.
 _PANELS = (("kappa", "k"), ("gamma",))
+# Over less than this ratio of the longest to the shortest tau, every label is written out.
+_SHORT = 30.0
 _TITLES = {"kappa": "diffusivity", "gamma": "inverse velocity time"}
 
 
@@ -64,10 +66,21 @@ def plot_scan(dataset: "xr.Dataset") -> "Figure":
             ax.set_visible(False)
         for ax in axes[:n_panels]:
             ax.set_xscale("log")
+            _label_few(ax, tau)
             ax.tick_params(labelbottom=True)
             ax.set_xlabel(f"sampling time τ ({unit})" if unit else "sampling time τ")
         axes[n_panels - 1].legend(fontsize=7)
     return figure
+
+
+def _label_few(ax: "Axes", tau: np.ndarray) -> None:
+    """Plain labels over about a decade, where powers of ten would run into each other."""
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
+
+    if tau.max() < _SHORT * tau.min():
+        ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.xaxis.set_major_formatter(FormatStrFormatter("%g"))
+        ax.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _band(dataset: "xr.Dataset", label: str, colours: dict[str, str], ax: "Axes") -> None:

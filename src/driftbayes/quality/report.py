@@ -17,6 +17,7 @@ from driftbayes.quality.repeats import Repeats
 from driftbayes.quality.short import Short
 from driftbayes.quality.spikes import Spikes
 from driftbayes.quality.stuck import Stuck
+from driftbayes.suggest import did_you_mean
 from driftbayes.trajectories import Trajectories
 
 # In the order in which they are applied: what is cut off need not be mended, an instrument that
@@ -209,11 +210,12 @@ def _check(name: str, value: str) -> AbstractCheck:
         return Short(int(number[0]))
     plain: dict[str, type[AbstractCheck]] = {"drogued": Drogue, "repeated": Repeats}
     if name not in plain:
-        known = ", ".join(["default", *(kind.name for kind in CHECKS)])
-        msg = f"there is no check {name!r}; known are {known}"
+        known = ["default", *(kind.name for kind in CHECKS)]
+        near = did_you_mean(name, known)
+        msg = f"there is no check {name!r}; known are {', '.join(known)}{near}"
         raise DriftbayesError(msg)
     if value:
-        msg = f"{name} takes no value, got {value!r}"
+        msg = f"{name} takes no value, got {value!r}; leave it out"
         raise DriftbayesError(msg)
     return plain[name]()
 

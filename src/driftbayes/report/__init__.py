@@ -1,5 +1,6 @@
 """Reports: one self-contained HTML file from a result."""
 
-__all__ = ["Report", "build_report", "write_report"]
+__all__ = ["Examination", "Report", "build_report", "examine", "write_report"]
 
 from driftbayes.report.build import Report, build_report, write_report
+from driftbayes.report.examination import Examination, examine

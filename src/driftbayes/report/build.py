@@ -5,20 +5,18 @@ __all__ = ["Report", "build_report", "write_report"]
 import csv
 import io
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from driftbayes._version import __version__
 from driftbayes.errors import DriftbayesError
-from driftbayes.plots.style import INK, colours_of
-from driftbayes.report import content
+from driftbayes.report import content, html, sections
+from driftbayes.report.examination import Examination, main_place
 from driftbayes.report.svg import Panel
-from driftbayes.simulators import export, recommend
 from driftbayes.storage import PathLike, atomic_path
 from driftbayes.units import readable_time
 
@@ -39,19 +37,26 @@ class Report:
     records: list[dict[str, Any]]
 
 
-def write_report(scan: "xr.Dataset", path: PathLike, *, title: str | None = None) -> list[Path]:
+def write_report(
+    scan: "xr.Dataset",
+    path: PathLike,
+    *,
+    title: str | None = None,
+    examination: Examination | None = None,
+) -> list[Path]:
     """Write the page, and beside it its numbers as CSV and JSON.
 
     Args:
         scan: Dataset of a scan.
         path: The HTML file.
         title: Of the page.
+        examination: What the trajectories add to it, from `examine`.
     """
     target = Path(path)
     if target.suffix.lower() not in (".html", ".htm"):
         msg = f"a report is an HTML file: expected a name ending in .html, got {target.name!r}"
         raise DriftbayesError(msg)
-    report = build_report(scan, title=title, numbers=target.stem)
+    report = build_report(scan, title=title, numbers=target.stem, examination=examination)
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, fieldnames=list(report.records[0]), lineterminator="\n")
     writer.writeheader()
@@ -67,234 +72,104 @@ def write_report(scan: "xr.Dataset", path: PathLike, *, title: str | None = None
     return list(texts)
 
 
-def build_report(scan: "xr.Dataset", *, title: str | None = None, numbers: str = "") -> Report:
+def build_report(
+    scan: "xr.Dataset",
+    *,
+    title: str | None = None,
+    numbers: str = "",
+    examination: Examination | None = None,
+) -> Report:
     """The page of a scan.
 
     Args:
         scan: Dataset of a scan.
         title: Of the page.
         numbers: Name, without its ending, of the files of numbers beside it.
+        examination: What the trajectories add to it, from `examine`.
     """
     panels = content.panels(scan)
-    n_taus = scan.sizes["tau"]
-    middle = n_taus // 2
-    source = _source(scan)
-    heading = title or f"How the particles of {source} disperse"
+    place = main_place(scan)
+    heading = title or f"How the particles of {sections.source(scan)} disperse"
+    sentences = content.verdict(scan)
+    more: list[Panel] = []
+    about_data, asides = sections.data(scan), ""
+    if examination is not None:
+        about_data, asides, more, added = _examined(scan, examination)
+        # What was checked takes the place of the advice to check it.
+        sentences = [*sentences[: -1 if examination.checks else None], *added]
     body = [
         f"<h1>{escape(heading)}</h1>",
-        f'<p class="subtitle">{escape(_subtitle(scan))}</p>',
-        _section("verdict", "The verdict", _verdict(scan)),
-        _controls(scan, middle),
-        _section("panels", "Against the sampling time", _legend(scan) + _figures(panels)),
-        _section("at", "At one sampling time", _tables_at(scan, middle)),
-        _section("simulator", "Numbers for a simulator", _simulator(scan)),
-        _section("data", "Data", _data(scan)),
-        _section("provenance", "Where this comes from", _provenance(scan, numbers)),
-        _section("methods", "Methods", _paragraphs(scan)),
+        f'<p class="subtitle">{escape(sections.subtitle(scan))}</p>',
+        html.section("verdict", "The verdict", sections.verdict(sentences)),
+        html.section("data", "Data and quality", about_data),
+        sections.controls(scan, place),
+        html.section(
+            "panels", "Against the sampling time", sections.legend(scan) + html.figures(panels)
+        ),
+        html.section("at", "At one sampling time", sections.at_one_tau(scan, place)),
+        asides,
+        html.section("simulator", "Numbers for a simulator", sections.simulator(scan)),
+        html.section("provenance", "Where this comes from", sections.provenance(scan, numbers)),
+        html.section("methods", "Methods", sections.methods(scan)),
     ]
-    html = _static("page.html").format(
+    page = html.static("page.html").format(
         title=escape(heading),
-        style=_static("report.css") + _colours(scan),
+        style=html.static("report.css") + sections.colours(scan),
         body="\n".join(body),
-        numbers=_embedded(_numbers(scan, panels)),
-        script=_static("report.js"),
+        numbers=html.embedded(_numbers(scan, [*panels, *more])),
+        script=html.static("report.js"),
     )
-    return Report(html, content.every_number(scan))
+    records = [*content.every_number(scan), *_of_panels(scan, place, more)]
+    return Report(page, records)
 
 
-def _static(name: str) -> str:
-    return resources.files("driftbayes.report").joinpath("static", name).read_text(encoding="utf-8")
+def _examined(scan: "xr.Dataset", found: Examination) -> tuple[str, str, list[Panel], list[str]]:
+    """Data and quality, the sections that follow the tables, their panels, and sentences."""
+    from driftbayes.report import examined
 
-
-def _embedded(value: Any) -> str:
-    # Nothing that a file brought along may end the script or begin another.
-    return json.dumps(value, allow_nan=False).replace("<", "\\u003c")
-
-
-def _section(name: str, title: str, inside: str) -> str:
-    return f'<section id="{name}">\n<h2>{escape(title)}</h2>\n{inside}\n</section>'
-
-
-def _verdict(scan: "xr.Dataset") -> str:
-    lines = "".join(f"<p>{escape(sentence)}</p>" for sentence in content.verdict(scan))
-    return f'<div class="verdict">{lines}</div>'
-
-
-def _names(scan: "xr.Dataset") -> list[str]:
-    return [str(name) for name in scan["model"].values]
-
-
-def _colour_of(scan: "xr.Dataset") -> dict[str, str]:
-    # The page may be dark: what is drawn in ink there must be the ink of the page.
-    return {
-        name: "var(--ink)" if colour == INK else colour
-        for name, colour in colours_of(_names(scan)).items()
-    }
-
-
-def _colours(scan: "xr.Dataset") -> str:
-    return "".join(
-        f'\n[data-model="{escape(name)}"] {{ --colour: {colour}; }}'
-        for name, colour in _colour_of(scan).items()
-    )
-
-
-def _legend(scan: "xr.Dataset") -> str:
-    items = "".join(
-        f'<li><span class="swatch" style="background:{colour}"></span> {escape(name)}</li>'
-        for name, colour in _colour_of(scan).items()
-    )
-    note = "Median and central 68 %; heavier where a parameter is consistent in τ."
-    return f'<ul class="legend">{items}<li class="note">{note}</li></ul>'
-
-
-def _controls(scan: "xr.Dataset", middle: int) -> str:
-    boxes = "".join(
-        f'<label><input type="checkbox" value="{escape(name)}" checked>'
-        f'<span class="swatch" style="background:{colour}"></span>{escape(name)}</label>'
-        for name, colour in _colour_of(scan).items()
-    )
-    most = scan.sizes["tau"] - 1
-    return (
-        '<div class="controls" role="group" aria-label="What is shown">'
-        f'<label for="tau">τ = <output id="tau-text"></output></label>'
-        f'<input type="range" id="tau" min="0" max="{most}" step="1" value="{middle}" '
-        f'aria-label="sampling time">{boxes}</div>'
-    )
-
-
-def _figures(panels: list[Panel]) -> str:
-    parts = []
-    for panel in panels:
-        scales = panel.drawn_scales
-        button = (
-            f'<button type="button" title="change the scale of y">{scales[0]}</button>'
-            if len(scales) > 1
-            else ""
-        )
-        parts.append(
-            f"<figure><h3>{escape(panel.title)}</h3>{button}{panel.svg()}"
-            '<div class="readout" aria-live="polite"></div></figure>'
-        )
-    return f'<div class="panels">{"".join(parts)}</div>'
-
-
-def _table(table: content.Table, name: str = "") -> str:
-    head = "".join(f'<th scope="col">{escape(column)}</th>' for column in table.columns)
-    rows = "".join(
-        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in table.rows
-    )
-    mark = f' id="{name}"' if name else ""
-    return (
-        f'<div class="scroll"><table{mark}><thead><tr>{head}</tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
-    )
-
-
-def _tables_at(scan: "xr.Dataset", middle: int) -> str:
-    models, parameters = content.table_at(scan, middle)
-    unit = str(scan.attrs.get("time_unit", ""))
-    every = []
-    for i, tau in enumerate(scan["tau"].values):
-        one, other = content.table_at(scan, i)
-        every.append(f"<h3>τ = {escape(readable_time(float(tau), unit))}</h3>")
-        every.append(_table(one) + _table(other))
-    here = escape(readable_time(float(scan["tau"].values[middle]), unit))
-    return (
-        f'<p class="note">At τ = {here} unless the slider is moved.</p>'
-        f"{_table(models, 'models-at')}{_table(parameters, 'parameters-at')}"
-        f"<details><summary>All {scan.sizes['tau']} sampling times</summary>"
-        f"{''.join(every)}</details>"
-    )
-
-
-def _simulator(scan: "xr.Dataset") -> str:
-    try:
-        recommendation = recommend(scan)
-    except DriftbayesError as error:
-        text = str(error)
-        return f"<p>{escape(text[0].upper() + text[1:])}.</p>"
-    rows = tuple(
-        (name, f"{e.value:.5g} ± {e.sd:.2g}", e.unit, f"{e.low:.4g} … {e.high:.4g}")
-        for name, e in recommendation.parameters.items()
-    )
-    columns = ("parameter", "value ± sd", "unit", "over the range")
-    low, high = (readable_time(t, "s") for t in (recommendation.tau_min, recommendation.tau_max))
-    text = (
-        f"<p>{escape(recommendation.model.capitalize())} motion holds at sampling times from {low} "
-        f"to {high}, with Var(Δx) = 2κt along each axis once it is diffusive.</p>"
-        + _table(content.Table(columns, rows))
-    )
-    try:
-        code = export(recommendation, "parcels")
-    except DriftbayesError as error:
-        return f"{text}<p>{escape(str(error))}.</p>"
-    return (
-        f"{text}<details><summary>For Parcels 4</summary><pre>{escape(code)}</pre></details>"
-        '<p class="note">`driftbayes export` writes it for other simulators too.</p>'
-    )
-
-
-def _data(scan: "xr.Dataset") -> str:
-    origin = content.parsed(scan.attrs.get("provenance"))
-    unit = str(scan.attrs.get("time_unit", ""))
-    rows = [
-        ("source", _source(scan)),
-        ("length unit", str(scan.attrs.get("length_unit") or "not given")),
-        ("time unit", unit or "not given"),
-        ("particles", _range(scan["n_particles"].values)),
-        ("displacements", _range(scan["n_displacements"].values)),
-        ("fingerprint", str(scan.attrs.get("data_fingerprint", ""))),
+    units = str(scan.attrs["length_unit"]), str(scan.attrs["time_unit"])
+    posterior = examined.posterior_panels(found, units)
+    fit, prior = examined.fit_panels(found), examined.prior_panels(found)
+    at = readable_time(float(scan["tau"].values[found.main]), units[1])
+    failed = [text for name, text in found.left_out.items() if name.startswith("the posterior")]
+    notes = "".join(f'<p class="note">Left out: {escape(text)}.</p>' for text in failed)
+    parts = [
+        html.section(
+            "posteriors",
+            "Posteriors",
+            f'<p class="note">At τ = {escape(at)}; priors dashed.</p>'
+            f"{html.figures(posterior)}{notes}",
+        ),
+        html.section("fit", "Goodness of fit", examined.fit(found, html.figures(fit))),
     ]
-    for key, value in origin.items():
-        if key not in ("source", "reader") and value not in (None, {}, []):
-            rows.append((key, value if isinstance(value, str) else json.dumps(value)))
-    lines = "".join(
-        f'<tr><td>{escape(str(name))}</td><td class="wide">{escape(str(value))}</td></tr>'
-        for name, value in rows
+    if scan.sizes["model"] > 1:
+        inside = examined.priors(found, html.figures(prior))
+        parts.append(html.section("priors", "How much is the prior's", inside))
+    about = examined.quality(found) + (
+        f"<details><summary>Where the data come from</summary>{sections.data(scan)}</details>"
     )
-    return f'<div class="scroll"><table><tbody>{lines}</tbody></table></div>'
+    return about, "\n".join(parts), [*posterior, *fit, *prior], examined.verdict(found)
 
 
-def _range(values: np.ndarray) -> str:
-    low, high = int(values.min()), int(values.max())
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}, depending on τ"
+def _of_panels(scan: "xr.Dataset", place: int, panels: Sequence[Panel]) -> list[dict[str, Any]]:
+    """Every value that is drawn at one sampling time, as records."""
+    tau = float(scan["tau"].values[place])
+    records = []
+    for panel in panels:
+        for curve in panel.curves:
+            values = {"": curve.y, " low": curve.low, " high": curve.high}
+            for end, array in values.items():
+                if array is None or not np.isfinite(array).any():
+                    continue
+                field = f"{panel.name}: {curve.label}{end}"
+                records += [
+                    content.record(tau, curve.group, "", field, float(value), at=float(x))
+                    for x, value in zip(panel.x, array, strict=True)
+                ]
+    return records
 
 
-def _provenance(scan: "xr.Dataset", numbers: str) -> str:
-    files = (
-        f'<p>Every number on this page: <a href="{escape(numbers)}.csv">{escape(numbers)}.csv</a>, '
-        f'<a href="{escape(numbers)}.json">{escape(numbers)}.json</a>.</p>'
-        if numbers
-        else ""
-    )
-    priors = json.dumps(content.parsed(scan.attrs.get("priors")), indent=1, ensure_ascii=False)
-    return (
-        f"<p>driftbayes {escape(str(scan.attrs.get('driftbayes_version', '')))} made the scan, "
-        f"{__version__} this page. The scan again:</p>"
-        f"<pre>{escape(content.repeat_command(scan))}</pre>{files}"
-        f"<details><summary>Priors</summary><pre>{escape(priors)}</pre></details>"
-    )
-
-
-def _paragraphs(scan: "xr.Dataset") -> str:
-    method = str(scan.attrs.get("method", ""))
-    texts = _static("methods.txt").strip().split("\n\n")
-    return "".join(f"<p>{escape(text.format(method=method))}</p>" for text in texts)
-
-
-def _subtitle(scan: "xr.Dataset") -> str:
-    unit = str(scan.attrs.get("time_unit", ""))
-    low, high = (readable_time(float(scan["tau"].values[i]), unit) for i in (0, -1))
-    n = scan.sizes["tau"]
-    return f"{', '.join(_names(scan))}; {n} sampling times from {low} to {high}"
-
-
-def _source(scan: "xr.Dataset") -> str:
-    return str(content.parsed(scan.attrs.get("provenance")).get("source") or "an unknown source")
-
-
-def _numbers(scan: "xr.Dataset", panels: list[Panel]) -> dict[str, Any]:
+def _numbers(scan: "xr.Dataset", panels: Sequence[Panel]) -> dict[str, Any]:
     unit = str(scan.attrs.get("time_unit", ""))
     tables = []
     for i in range(scan.sizes["tau"]):
@@ -302,19 +177,24 @@ def _numbers(scan: "xr.Dataset", panels: list[Panel]) -> dict[str, Any]:
         tables.append({"models": models.rows, "parameters": parameters.rows})
     return {
         "tau_text": [readable_time(float(tau), unit) for tau in scan["tau"].values],
-        "panels": {
-            panel.name: {
-                "x": panel.x_places(),
-                "curves": [
-                    {
-                        "label": curve.label,
-                        "group": curve.group,
-                        "y": [float(v) if np.isfinite(v) else None for v in curve.y],
-                    }
-                    for curve in panel.curves
-                ],
-            }
-            for panel in panels
-        },
+        "panels": {panel.name: _panel_numbers(panel) for panel in panels},
         "tables": tables,
     }
+
+
+def _panel_numbers(panel: Panel) -> dict[str, Any]:
+    about: dict[str, Any] = {
+        "x": panel.x_places(),
+        "curves": [
+            {
+                "label": curve.label,
+                "group": curve.group,
+                "y": [float(v) if np.isfinite(v) else None for v in curve.y],
+            }
+            for curve in panel.curves
+            if np.isfinite(curve.y).any()
+        ],
+    }
+    if not panel.along_tau:
+        about["at"] = [f"{x:.4g}" for x in panel.x]
+    return about

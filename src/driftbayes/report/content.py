@@ -1,6 +1,15 @@
 """What a report says: sentences, tables and panels, all from the dataset of a scan."""
 
-__all__ = ["Table", "every_number", "panels", "parsed", "repeat_command", "table_at", "verdict"]
+__all__ = [
+    "Table",
+    "every_number",
+    "panels",
+    "parsed",
+    "record",
+    "repeat_command",
+    "table_at",
+    "verdict",
+]
 
 import json
 import shlex
@@ -236,27 +245,39 @@ def every_number(scan: "xr.Dataset") -> list[dict[str, Any]]:
                 *("log_evidence", "log_evidence_err", "log_likelihood_at_map", "log_occam_factor"),
                 *("information_gain", "probability"),
             ):
-                records.append(_record(tau, name, "", field, float(one[field])))
+                records.append(record(tau, name, "", field, float(one[field])))
         for label in map(str, scan["parameter"].values):
             model, _, name = label.rpartition(".")
             one = at.sel(parameter=label)
             for field in ("map", "posterior_mean", "posterior_sd", "contraction"):
-                records.append(_record(tau, model, name, field, float(one[field])))
+                records.append(record(tau, model, name, field, float(one[field])))
             for q in scan["quantile"].values:
                 value = float(one["posterior_quantile"].sel(quantile=q))
-                records.append(_record(tau, model, name, f"quantile_{q:g}", value))
-            records.append(_record(tau, model, name, "consistent", float(one["consistent"])))
+                records.append(record(tau, model, name, f"quantile_{q:g}", value))
+            records.append(record(tau, model, name, "consistent", float(one["consistent"])))
     return records
 
 
-def _record(tau: float, model: str, parameter: str, field: str, value: float) -> dict[str, Any]:
-    shown = value if np.isfinite(value) else None
+def record(
+    tau: float, model: str, parameter: str, field: str, value: float, *, at: float | None = None
+) -> dict[str, Any]:
+    """One number, with what it is and where it belongs.
+
+    Args:
+        tau: Sampling time.
+        model: Name of the model; "data" for what is observed.
+        parameter: Name of the parameter, if it is of one.
+        field: What the number is.
+        value: The number; null if it is not finite.
+        at: Where along its panel, if that is not the sampling time.
+    """
     return {
         "tau": float(tau),
         "model": model,
         "parameter": parameter,
         "field": field,
-        "value": shown,
+        "at": at,
+        "value": value if np.isfinite(value) else None,
     }
 
 
@@ -271,6 +292,8 @@ def repeat_command(scan: "xr.Dataset") -> str:
         "--taus",
         ",".join(f"{t:.10g}" for t in _taus(scan)),
     ]
+    for name, value in parsed(scan.attrs.get("provenance")).get("reading", {}).items():
+        words += [f"--{name.replace('_', '-')}", *([value] if value else [])]
     words += ["--models", ",".join(_models(scan))]
     priors = parsed(scan.attrs.get("priors"))
     for name, prior in {n: p for table in priors.values() for n, p in table.items()}.items():
@@ -278,6 +301,8 @@ def repeat_command(scan: "xr.Dataset") -> str:
     method = str(scan.attrs.get("method", "exact"))
     if method in ("laplace", "laplace_is", "bridge", "smc", "nested"):
         words += ["--method", method]
+    if method == "laplace" and options.get("coords", "natural") != "natural":
+        words += ["--coords", str(options["coords"])]
     if options.get("n_tau") is not None:
         words += ["--n-tau", str(options["n_tau"]), "--windows", str(options.get("windows"))]
     if options.get("gaps", "split") != "split":

@@ -1,4 +1,4 @@
-"""Panels of a report as SVG: curves with bands against the sampling time."""
+"""Panels of a report as SVG: curves with bands, and points."""
 
 __all__ = ["Curve", "Panel"]
 
@@ -29,6 +29,7 @@ class Curve:
         low: Lower edge of its band, if it has one.
         high: Upper edge.
         strong: Where it is drawn with a heavier line.
+        kind: A line with dots, a line without them (plain or dashed), or points alone.
     """
 
     label: str
@@ -37,6 +38,7 @@ class Curve:
     low: FloatArray | None = None
     high: FloatArray | None = None
     strong: np.ndarray | None = None
+    kind: Literal["line", "plain", "dashed", "points"] = "line"
 
 
 @dataclass(frozen=True)
@@ -46,13 +48,15 @@ class Panel:
     Args:
         name: Of the panel, for its file of numbers and its place in the page.
         title: Above it.
-        x: Sampling times, increasing.
+        x: Where the curves have their values, increasing.
         x_label: Along x.
         y_label: Along y.
         curves: What to draw.
         scales: Of y, the first shown at first; "log" is left out where a value is not positive.
         reference: Values at which to draw a thin line across.
         description: The panel in words, for those who do not see it.
+        x_scale: Of x.
+        along_tau: Whether x is the sampling time, and the slider moves along it.
     """
 
     name: str
@@ -64,6 +68,8 @@ class Panel:
     scales: Sequence[Scale] = ("linear",)
     reference: Sequence[float] = field(default=())
     description: str = ""
+    x_scale: Literal["linear", "log"] = "log"
+    along_tau: bool = True
 
     @property
     def drawn_scales(self) -> list[Scale]:
@@ -121,13 +127,13 @@ class Panel:
     def _x(self, values: FloatArray) -> FloatArray:
         low, high = float(self.x[0]), float(self.x[-1])
         if low == high:
-            low, high = low / 1.5, high * 1.5
-        return _Map(low, high, "log", _LEFT, WIDTH - _RIGHT)(values)
+            low, high = (low / 1.5, high * 1.5) if self.x_scale == "log" else (low - 1, high + 1)
+        return _Map(low, high, self.x_scale, _LEFT, WIDTH - _RIGHT)(values)
 
     def _x_ticks(self) -> str:
         low, high = float(self.x[0]), float(self.x[-1])
         parts = []
-        for value in _log_ticks(low, high):
+        for value in _log_ticks(low, high) if self.x_scale == "log" else _even_ticks(low, high):
             x = self._x(np.array([value]))[0]
             parts.append(
                 f'<line class="tick" x1="{x:.1f}" x2="{x:.1f}" y1="{HEIGHT - _BOTTOM}" '
@@ -151,12 +157,14 @@ def _curve(curve: Curve, x: FloatArray, to_y: "_Map") -> str:
             back = _points(x[run][::-1], to_y(curve.high[run])[::-1])
             parts.append(f'<path class="band" d="M{there}L{back}Z"/>')
     y = to_y(curve.y)
-    for run in _runs(np.isfinite(curve.y)):
-        parts.append(f'<path class="line" d="M{_points(x[run], y[run])}"/>')
+    if curve.kind != "points":
+        name = "line dashed" if curve.kind == "dashed" else "line"
+        for run in _runs(np.isfinite(curve.y)):
+            parts.append(f'<path class="{name}" d="M{_points(x[run], y[run])}"/>')
     if curve.strong is not None:
         for run in _runs(np.isfinite(curve.y) & curve.strong):
             parts.append(f'<path class="line strong" d="M{_points(x[run], y[run])}"/>')
-    for i in np.flatnonzero(np.isfinite(curve.y)):
+    for i in np.flatnonzero(np.isfinite(curve.y) & (curve.kind in ("line", "points"))):
         parts.append(f'<circle class="dot" data-i="{i}" cx="{x[i]:.1f}" cy="{y[i]:.1f}" r="2"/>')
     return (
         f'<g class="curve" data-model="{escape(curve.group)}" '
@@ -232,6 +240,8 @@ def _y_ticks(low: float, high: float, scale: Scale, to_y: _Map) -> str:
 
 
 def _even_ticks(low: float, high: float) -> list[float]:
+    if not high > low:
+        return [low]
     raw = (high - low) / 5
     size = 10.0 ** math.floor(math.log10(raw))
     step = next(size * m for m in (1, 2, 5, 10) if size * m >= raw)

@@ -9,6 +9,7 @@ from driftbayes.simulators.opendrift import opendrift_text
 from driftbayes.simulators.parcels import parcels3_text, parcels_text
 from driftbayes.simulators.plain import json_text
 from driftbayes.simulators.recommend import Recommendation, recommend
+from driftbayes.suggest import did_you_mean
 
 SIMULATORS: dict[str, Callable[[Recommendation], str]] = {
     "parcels": parcels_text,
@@ -26,6 +27,7 @@ def export(recommendation: Recommendation, simulator: str) -> str:
         simulator: A name of `SIMULATORS`.
     """
     if simulator not in SIMULATORS:
-        msg = f"unknown simulator {simulator!r}; known are {', '.join(SIMULATORS)}"
+        near = did_you_mean(simulator, SIMULATORS)
+        msg = f"unknown simulator {simulator!r}; known are {', '.join(SIMULATORS)}{near}"
         raise DriftbayesError(msg)
     return SIMULATORS[simulator](recommendation)

@@ -10,6 +10,7 @@ import numpy as np
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.models import MODELS, model_named
+from driftbayes.suggest import did_you_mean
 from driftbayes.units import length_factor, time_factor
 
 if TYPE_CHECKING:
@@ -108,7 +109,8 @@ def recommend(
     """
     names = [str(name) for name in scan["model"].values]
     if model is not None and model not in names:
-        msg = f"the scan has no model {model!r}; it has {', '.join(names)}"
+        near = did_you_mean(model, names)
+        msg = f"the scan has no model {model!r}; it has {', '.join(names)}{near}"
         raise DriftbayesError(msg)
     candidates = names if model is None else [model]
     taus = np.asarray(scan["tau"].values, dtype=np.float64)

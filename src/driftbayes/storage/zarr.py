@@ -219,9 +219,9 @@ def _read_json(path: Path) -> dict[str, Any]:
         msg = f"{path.parent.name!r} has no {path.name}, expected a Zarr store of format 3"
         raise DriftbayesError(msg) from error
     except (OSError, ValueError) as error:
-        msg = f"{path.name} of {path.parent.name!r} cannot be read: {error}"
+        msg = f"{path.name} of {path.parent.name!r} cannot be read: {error}; it may be damaged"
         raise DriftbayesError(msg) from error
     if not isinstance(value, dict):
-        msg = f"{path.name} of {path.parent.name!r} does not hold a JSON object"
+        msg = f"{path.name} of {path.parent.name!r} does not hold a JSON object; it is damaged"
         raise DriftbayesError(msg)
     return value

@@ -157,6 +157,7 @@ def scan_tally(
         seed=seed,
         windows=tally.recipe.windows,
         gaps="split",
+        coords=coords,
         prior_probabilities=prior_probabilities,
     )
     return replace(result, skipped=skipped, attributes=attributes)

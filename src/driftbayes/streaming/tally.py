@@ -135,7 +135,10 @@ class Tally:
         mine = (self.n_dim, self.length_unit, self.time_unit)
         theirs = (other.n_dim, other.length_unit, other.time_unit)
         if self.recipe != other.recipe or mine != theirs:
-            msg = f"parts of the data differ in dimensions or units: {mine} and {theirs}"
+            msg = (
+                f"parts of the data differ in dimensions or units: {mine} and {theirs}; "
+                "make them alike"
+            )
             raise DriftbayesError(msg)
         for here, there in zip(self.at, other.at, strict=True):
             for a, b in zip(here.moments, there.moments, strict=True):

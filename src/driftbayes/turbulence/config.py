@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, get_args
 
 from driftbayes.errors import DriftbayesError
+from driftbayes.suggest import did_you_mean
 from driftbayes.turbulence.dissipation import Dissipation, Filter
 from driftbayes.turbulence.flow import Flow, Precision
 from driftbayes.turbulence.forcing import Forcing
@@ -132,7 +133,8 @@ class RunConfig:
             **changes: Fields that differ.
         """
         if name not in PRESETS:
-            msg = f"there is no preset {name!r}; choose one of {', '.join(PRESETS)}"
+            near = did_you_mean(name, PRESETS)
+            msg = f"there is no preset {name!r}; choose one of {', '.join(PRESETS)}{near}"
             raise DriftbayesError(msg)
         return cls(**{**PRESETS[name], **changes})
 

@@ -47,7 +47,7 @@ def read_config(directory: Path) -> tuple[RunConfig, dict[str, Any]]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         if isinstance(error, DriftbayesError):
             raise
-        msg = f"{CONFIG} in {str(directory)!r} cannot be read: {error}"
+        msg = f"{CONFIG} in {str(directory)!r} cannot be read: {error}; put it back as it was"
         raise DriftbayesError(msg) from error
 
 

@@ -90,8 +90,9 @@ def run(
     if folder.exists() and not _is_free(folder):
         msg = f"{str(folder)!r} exists and is not an empty directory; choose another name"
         raise DriftbayesError(msg)
-    seeds = _seeds(config, positions)
+    # The flow before the particles: it refuses single precision in one sentence.
     flow = config.flow()
+    seeds = _seeds(config, positions)
     zeta = _start(config, flow, start_from)
     beginning = _beginning(flow, config, zeta)
     _check_start(config, flow, beginning.state)

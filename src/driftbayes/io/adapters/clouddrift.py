@@ -17,6 +17,7 @@ from driftbayes.io.packages import require
 from driftbayes.io.paths import begin_with_name, reason
 from driftbayes.io.reading import Format, ReadOptions
 from driftbayes.sphere import on_plane
+from driftbayes.suggest import did_you_mean
 from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray
 
@@ -131,7 +132,9 @@ def _flat(record: Any, name: str, source: str) -> tuple[Any, IntArray]:
     import pyarrow.compute as pc
 
     if record.type.get_field_index(name) < 0:
-        msg = f"{source!r}: the record 'obs' has no field {name!r}"
+        there = [record.type.field(i).name for i in range(record.type.num_fields)]
+        near = did_you_mean(name, there)
+        msg = f"{source!r}: the record 'obs' has no field {name!r}; name one with --columns{near}"
         raise DriftbayesError(msg)
     lists = pc.struct_field(record, name)
     kind = lists.type

@@ -125,7 +125,10 @@ def _long(
     n_rows = len(coordinates[0])
     for name in ("time", "sd"):
         if (name in arrays and arrays[name].shape != (n_rows,)) or ids.shape != (n_rows,):
-            msg = f"{contents.path.name!r}: with an id for each row all arrays need one length"
+            msg = (
+                f"{contents.path.name!r}: with an id for each row all arrays need one length; "
+                "leave out id"
+            )
             raise DriftbayesError(msg)
     if "time" not in arrays:
         raise DriftbayesError(_missing(contents, "time"))
@@ -169,7 +172,10 @@ def _grid(
         ids = stored
     sd = arrays.get("sd")
     if sd is not None and sd.ndim not in (0, axes[0].ndim) and sd.shape != axes[0].shape:
-        msg = f"{contents.path.name!r}: errors have the shape {sd.shape}, not that of positions"
+        msg = (
+            f"{contents.path.name!r}: errors have the shape {sd.shape}, not that of positions; "
+            "leave them out with --columns sd="
+        )
         raise DriftbayesError(msg)
     with begin_with_name(contents.path):
         from driftbayes.io.adapters.plain import scaled

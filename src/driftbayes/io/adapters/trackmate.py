@@ -244,7 +244,7 @@ def _trajectories(
         if n_hidden:
             notes.append(f"{n_hidden:,} tracks were filtered out in TrackMate and are left out")
         if not shown.any():
-            msg = f"{source!r} has no track left: all were filtered out in TrackMate"
+            msg = f"{source!r} has no track left: all were filtered out in TrackMate; filter less"
             raise DriftbayesError(msg)
         pairs, tracks = pairs[shown], tracks[shown]
     backward = times[pairs[:, 0]] > times[pairs[:, 1]]

@@ -47,7 +47,7 @@ def with_anisotropy(model: type[AbstractModel], n_dim: int) -> type[AbstractMode
         n_dim: Number of spatial dimensions, 2 or 3.
     """
     if n_dim not in _BASES:
-        msg = f"anisotropy needs two or three dimensions, got {n_dim}"
+        msg = f"anisotropy needs two or three dimensions, got {n_dim}; leave it out"
         raise DriftbayesError(msg)
     basis = _BASES[n_dim]
     own = [f"h{i + 1}" for i in range(len(basis))]
@@ -88,7 +88,10 @@ def with_anisotropy(model: type[AbstractModel], n_dim: int) -> type[AbstractMode
 
         def inverse_shape(self, n_dim: int) -> Float[Array, "dim dim"]:
             if n_dim != len(basis[0]):
-                msg = f"{self.name} is for {len(basis[0])} dimensions, the data have {n_dim}"
+                msg = (
+                    f"{self.name} is for {len(basis[0])} dimensions, the data have {n_dim}; "
+                    "name the model anew for them"
+                )
                 raise DriftbayesError(msg)
             return self._power(-1.0)
 

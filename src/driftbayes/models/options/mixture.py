@@ -33,7 +33,7 @@ def mixture_of(model: type[AbstractModel], n_classes: int) -> type[AbstractModel
         n_classes: Number of classes, 2 or more.
     """
     if n_classes < 2:
-        msg = f"a mixture needs two classes or more, got {n_classes}"
+        msg = f"a mixture needs two classes or more, got {n_classes}; write *2, or leave it out"
         raise DriftbayesError(msg)
     scale = model.scale_parameter
     others = [name for name in model.parameters if name != scale]

@@ -71,7 +71,10 @@ def with_rotation(model: type[AbstractModel]) -> type[AbstractModel]:
                 msg = f"{self.name} needs displacements by axis; prepare them for it"
                 raise DriftbayesError(msg)
             if data.centre.shape[-1] != 2:
-                msg = f"{self.name} needs two dimensions, the data have {data.centre.shape[-1]}"
+                msg = (
+                    f"{self.name} needs two dimensions, the data have {data.centre.shape[-1]}; "
+                    "leave out +rotating"
+                )
                 raise DriftbayesError(msg)
             if isinstance(data, ChannelMoments):
                 n_lags, tau = data.forms.shape[-1], jnp.asarray(data.tau)
@@ -116,7 +119,7 @@ def with_rotation(model: type[AbstractModel]) -> type[AbstractModel]:
         ) -> Float[Array, "particle position dim"]:
             """Exact positions from a stationary start at the origin; the sense is drawn too."""
             if n_dim != 2:
-                msg = f"{self.name} needs two dimensions, got {n_dim}"
+                msg = f"{self.name} needs two dimensions, got {n_dim}; leave out +rotating"
                 raise DriftbayesError(msg)
             keys = jax.random.split(key, 4)
             propagate, noise = self.complex_transition(as_parameter(tau))

@@ -26,19 +26,28 @@
     }));
   }
 
+  function read(panel, about, index, before) {
+    const readout = panel.parentElement.querySelector(".readout");
+    readout.textContent = before + about.curves
+      .filter(function (curve) { return !hidden.has(curve.group); })
+      .map(function (curve) { return curve.label + ": " + number(curve.y[index]); })
+      .join(" · ");
+  }
+
+  function move(panel, about, index) {
+    const cursor = panel.querySelector(".cursor");
+    cursor.setAttribute("x1", about.x[index]);
+    cursor.setAttribute("x2", about.x[index]);
+  }
+
   function show(index) {
     shown.textContent = data.tau_text[index];
     slider.setAttribute("aria-valuetext", data.tau_text[index]);
     for (const panel of document.querySelectorAll("svg.panel")) {
       const about = data.panels[panel.dataset.panel];
-      const cursor = panel.querySelector(".cursor");
-      cursor.setAttribute("x1", about.x[index]);
-      cursor.setAttribute("x2", about.x[index]);
-      const readout = panel.parentElement.querySelector(".readout");
-      readout.textContent = about.curves
-        .filter(function (curve) { return !hidden.has(curve.group); })
-        .map(function (curve) { return curve.label + ": " + number(curve.y[index]); })
-        .join(" · ");
+      if (about.at) { continue; }
+      move(panel, about, index);
+      read(panel, about, index, "");
     }
     rows("models-at", data.tables[index].models);
     rows("parameters-at", data.tables[index].parameters);
@@ -55,6 +64,13 @@
       about.x.forEach(function (place, i) {
         if (Math.abs(place - x) < Math.abs(about.x[best] - x)) { best = i; }
       });
+      if (about.at) {
+        // Not along τ: the panel reads itself, and the slider stays.
+        panel.classList.add("pointed");
+        move(panel, about, best);
+        read(panel, about, best, about.at[best] + " → ");
+        return;
+      }
       slider.value = best;
       show(best);
     });

@@ -19,6 +19,7 @@ from driftbayes.reproduce.folder import make_folder, write_figure, write_json
 from driftbayes.reproduce.turbulence.analysis import data_sets
 from driftbayes.reproduce.turbulence.experiment import PUBLISHED
 from driftbayes.reproduce.turbulence.results import Results
+from driftbayes.suggest import did_you_mean
 from driftbayes.typing import FloatArray
 
 N_TAUS = 12
@@ -114,7 +115,9 @@ def run_ladder(
     """
     unknown = [name for name in models if name not in MODELS]
     if unknown or REFERENCE not in models:
-        wrong = f"got {unknown[0]!r}" if unknown else f"{REFERENCE} is not among them"
+        wrong = f"{REFERENCE} is not among them"
+        if unknown:
+            wrong = f"got {unknown[0]!r}{did_you_mean(unknown[0], MODELS)}"
         msg = f"models must be from {', '.join(MODELS)}, with {REFERENCE} among them; {wrong}"
         raise DriftbayesError(msg)
     priors = scaling_priors(PUBLISHED.u_rms, PUBLISHED.eddy_turnover_time)

@@ -1,0 +1,80 @@
+"""Whether what a page shows is what was printed."""
+
+import re
+
+_NUMBER = re.compile(r"(?<![\w.])[-−+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
+# Lines, or a part of one, that the page leaves out.
+_ELLIPSIS = "…"
+# Errors of quadrature below this are rounding, which no two machines share.
+_ROUNDING = 1e-9
+# Last digits may fall to the other side on another processor.
+_UNITS = 1.000001
+
+
+def difference(shown: str, printed: str) -> str | None:
+    """The first line shown that was not printed, in order; None if all were.
+
+    A line "…" stands for any number of lines, and "…" within a line for any text. Between
+    two of them every line counts. Words must be equal; numbers may differ by one in the last digit
+    that is shown. How wide the spaces are does not matter.
+    """
+    wanted, came = _lines(shown), _lines(printed)
+    position, free = 0, False
+    for line in wanted:
+        if line == _ELLIPSIS:
+            free = True
+            continue
+        last = len(came) if free else min(position + 1, len(came))
+        for index in range(position, last):
+            if _alike(line, came[index]):
+                position, free = index + 1, False
+                break
+        else:
+            return line
+    if not free and position < len(came):
+        return f"(nothing), but printed was: {came[position]}"
+    return None
+
+
+def _lines(text: str) -> list[str]:
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    return [line for line in lines if line]
+
+
+def _alike(shown: str, came: str) -> bool:
+    """Compare the words by a pattern, then the numbers by their values."""
+    pattern, position, numbers = "", 0, []
+    for match in _NUMBER.finditer(shown):
+        pattern += _literal(shown[position : match.start()]) + f"({_NUMBER.pattern})"
+        is_error = shown[: match.start()].endswith("± ")
+        numbers.append((match[0], is_error))
+        position = match.end()
+    pattern += _literal(shown[position:])
+    found = re.fullmatch(pattern, came)
+    if found is None:
+        return False
+    return all(
+        _close(text, value) or (is_error and max(_value(text), _value(value)) < _ROUNDING)
+        for (text, is_error), value in zip(numbers, found.groups(), strict=True)
+    )
+
+
+def _literal(text: str) -> str:
+    return ".*?".join(map(re.escape, text.split(_ELLIPSIS)))
+
+
+def _close(shown: str, came: str) -> bool:
+    """Equal, or one unit of the last digit shown apart."""
+    if shown == came:
+        return True
+    digits, _, power = shown.partition("e")
+    decimals = len(digits.partition(".")[2])
+    # A whole number that is not rounded is a count.
+    if decimals == 0 and not power:
+        return False
+    unit = 10.0 ** (int(power or 0) - decimals)
+    return abs(_value(shown) - _value(came)) <= _UNITS * unit
+
+
+def _value(text: str) -> float:
+    return float(text.replace(",", "").replace("−", "-"))

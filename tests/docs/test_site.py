@@ -1,0 +1,204 @@
+"""The documentation site, as `make docs` builds it: whole, and without a network."""
+
+import argparse
+import importlib
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from sphinx.util.inventory import InventoryFile
+
+import driftbayes
+from docsite.links import loaded_from_elsewhere
+from docsite.names import public_modules
+from driftbayes.cli.main import build_parser
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+TOOL = ROOT / "tools" / "build_docs.py"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+def build(*arguments):
+    """Run the tool in a process of its own, as a person does."""
+    command = [sys.executable, str(TOOL), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("docs") / "site"
+    done = build("--out", folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return folder
+
+
+@pytest.fixture(scope="module")
+def inventory(site):
+    """Every name that the reference describes."""
+    groups = InventoryFile.loads((site / "objects.inv").read_bytes(), uri="").data
+    return {name for group, names in groups.items() if group.startswith("py:") for name in names}
+
+
+class Links(HTMLParser):
+    """The links of a page with their text, and its anchors."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.open, self.links, self.anchors = [], [], set()
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag, attrs):
+        values = dict(attrs)
+        self.anchors |= {values["id"]} if "id" in values else set()
+        if tag == "a":
+            self.open.append([values.get("href", ""), ""])
+
+    def handle_data(self, data):
+        for link in self.open:
+            link[1] += data
+
+    def handle_endtag(self, tag):
+        if tag == "a":
+            self.links.append(tuple(self.open.pop()))
+
+
+def pages():
+    """The pages of docs/; the README of a folder is none, and a signpost says that it is one."""
+    for path in sorted(DOCS.rglob("*.md")):
+        if path.name != "README.md" and not path.read_text().startswith("---\norphan: true\n"):
+            yield path.relative_to(DOCS).with_suffix(".html").as_posix()
+
+
+def test_every_page_is_in_the_contents(site):
+    linked = {href for href, _ in Links(site / "index.html").links}
+    assert set(pages()) - linked - {"index.html"} == set()
+
+
+def test_every_name_of_the_package_leads_to_its_description(site):
+    index = Links(site / "api" / "index.html")
+    targets = {text: href for href, text in index.links}
+    for name in driftbayes.__all__:
+        file, anchor = targets[f"driftbayes.{name}"].split("#")
+        target = index if not file else Links(site / "api" / file)
+        assert anchor in target.anchors, name
+
+
+def test_every_public_name_of_every_public_module_is_described(inventory):
+    missing = [
+        f"{module}.{name}"
+        for module in public_modules()
+        if module != "driftbayes"
+        for name in getattr(importlib.import_module(module), "__all__", [])
+        if f"{module}.{name}" not in inventory
+    ]
+    assert missing == []
+
+
+def test_every_room_is_public_but_the_command_line():
+    folders = {path.parent.name for path in (ROOT / "src/driftbayes").glob("*/__init__.py")}
+    assert folders - {name.split(".")[1] for name in public_modules()[1:]} == {"cli"}
+
+
+def test_every_equation_leads_to_its_code_and_is_led_to_from_there(site):
+    page = Links(site / "equations.html")
+    text = (DOCS / "equations.md").read_text()
+    ids = {f"eq-{name}" for name in re.findall(r"^\| `\[eq:([\w-]+)\]` \|", text, re.MULTILINE)}
+    assert len(ids) >= 20
+    assert ids <= page.anchors
+    linked = {text for href, text in page.links if re.match(r"api/.*#driftbayes\.", href)}
+    assert set(re.findall(r"`(driftbayes\.[\w.]+)`", text)) == linked
+    cited = {
+        href.partition("#")[2]
+        for path in (site / "api").glob("*.html")
+        for href, _ in Links(path).links
+        if href.startswith("../equations.html#")
+    }
+    assert cited == ids
+
+
+def test_every_command_and_every_option_is_in_the_reference(site):
+    page = (site / "command-line.html").read_text()
+    anchors = Links(site / "command-line.html").anchors
+
+    def check(parser):
+        assert parser.prog == "driftbayes" or parser.prog.replace(" ", "-") in anchors
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for below in action.choices.values():
+                    check(below)
+            for option in action.option_strings:
+                assert option in ("-h", "--help", "--version") or option in page
+
+    check(build_parser())
+
+
+def test_nothing_is_loaded_from_elsewhere(site):
+    assert loaded_from_elsewhere(site) == []
+
+
+def test_formulas_are_mathml_and_none_is_left_as_tex(site):
+    page = (site / "equations.html").read_text()
+    assert page.count("<math ") > 30
+    main = re.sub(r"<code.*?</code>|<script.*?</script>", "", page, flags=re.DOTALL)
+    assert not re.search(r"\$|\\(?:mathrm|frac|gamma)", main)
+
+
+FAULTS = {
+    "[gone](gone.md)": "gone.md",
+    "[gone](#nowhere)": "nowhere",
+    "`driftbayes.gone`": "driftbayes.gone is not in the reference",
+    "`[eq:gone]`": "no equation [eq:gone]",
+    r"$\nosuchcommand{x}$": r"\nosuchcommand is not known",
+}
+
+
+def test_a_fault_stops_the_build_and_leaves_the_old_site(tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "index.md").write_text("# Start\n\n" + "\n\n".join(FAULTS))
+    (tmp_path / "docs" / "alone.md").write_text("# In no contents")
+    old = tmp_path / "site"
+    old.mkdir()
+    (old / "objects.inv").write_text("old")
+    done = build("--source", tmp_path / "docs", "--out", old)
+    assert done.returncode == 2
+    assert "the site was not written" in done.stderr
+    for complaint in [*FAULTS.values(), "isn't included in any toctree"]:
+        assert complaint in done.stderr
+    assert [path.name for path in old.iterdir()] == ["objects.inv"]
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium (Debian: apt-get install chromium)")
+def test_pages_fit_three_widths_in_a_browser_that_fetches_nothing(site):
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        seen = []
+        for scheme in ("light", "dark"):
+            context = browser.new_context(color_scheme=scheme)
+            page = context.new_page()
+            page.on("console", lambda message: seen.append(message.text))
+            page.on("pageerror", lambda error: seen.append(str(error)))
+            page.on("request", lambda request: seen.append(request.url))
+            backgrounds = set()
+            for name in ("index", "equations", "api/models", "command-line"):
+                for width in (390, 800, 1280):
+                    page.set_viewport_size({"width": width, "height": 900})
+                    page.goto((site / f"{name}.html").as_uri())
+                    wide = "document.documentElement.scrollWidth"
+                    assert page.evaluate(wide) <= width, (name, width)
+                    colour = "getComputedStyle(document.body).backgroundColor"
+                    backgrounds.add(page.evaluate(colour))
+            page.goto(f"{(site / 'search.html').as_uri()}?q=Langevin")
+            page.get_by_role("link", name="driftbayes.models.Langevin").first.wait_for()
+            (background,) = backgrounds
+            brightness = sum(map(int, re.findall(r"\d+", background)[:3]))
+            assert brightness < 150 if scheme == "dark" else brightness > 600
+            context.close()
+        browser.close()
+    assert [text for text in seen if not text.startswith("file:")] == []

@@ -1,0 +1,123 @@
+"""One of each thing that shows itself, made by hand: nothing is computed or compiled."""
+
+import numpy as np
+
+from driftbayes.checks import FitCheck
+from driftbayes.checks.calibrate import Deviation
+from driftbayes.checks.check import ModelCheck
+from driftbayes.checks.statistics import Quantity
+from driftbayes.comparison import Comparison, Scan
+from driftbayes.errors import Status
+from driftbayes.inference import QUANTILES, Evidence, Hypothesis
+from driftbayes.models import Langevin
+from driftbayes.priors import Exponential, Gamma
+from driftbayes.sampling import displacements
+from driftbayes.trajectories import Trajectories
+
+HOSTILE = "<script>alert('a')</script>\x1b[31m\n</table>&"
+PARAMETERS = {"brownian": ("kappa",), "langevin": ("gamma", "k")}
+
+
+def tracks(**changes):
+    x = np.array([[[0.0, 0.0], [1.0, 2.0], [3.0, 1.0]], [[0.0, 5.0], [-1.0, 4.0], [2.0, 2.5]]])
+    return Trajectories.from_arrays(
+        x, dt=0.5, **{"length_unit": "km", "time_unit": "d", "ids": ["a", "b"], **changes}
+    )
+
+
+def steps(**changes):
+    return displacements(tracks(**changes), 0.5)
+
+
+def hypothesis():
+    return Hypothesis(Langevin, gamma=Exponential(mean=2.0), k=Gamma(shape=2.0, mean=5.0))
+
+
+def evidence(name="langevin", parameters=None, value=1.0, **changes):
+    names = PARAMETERS[name] if parameters is None else parameters
+    width = 0.1 * value
+    record = {
+        "hypothesis": name,
+        "method": "exact",
+        "log_evidence": -10.0 if name == "langevin" else -14.0,
+        "log_evidence_err": 1e-9,
+        "log_likelihood_at_map": -7.0,
+        "map": dict.fromkeys(names, value),
+        "posterior_mean": dict.fromkeys(names, value),
+        "posterior_sd": dict.fromkeys(names, width),
+        "posterior_quantiles": {n: value + np.linspace(-0.2, 0.2, len(QUANTILES)) for n in names},
+        "posterior_cov": np.diag(np.full(len(names), width**2)),
+        "log_mean": dict.fromkeys(names, 0.0),
+        "log_sd": dict.fromkeys(names, 0.1),
+        "contraction": dict.fromkeys(names, 0.9),
+        "expected_log_likelihood": -8.0,
+        "status": Status.OK,
+        "tau": 0.5,
+        "data_fingerprint": "0123456789abcdef",
+        "priors": dict.fromkeys(names, "exponential:1"),
+    }
+    return Evidence(**{**record, **changes})
+
+
+def comparison(evidences=None, tau=0.5, **changes):
+    found = evidences or [evidence("brownian", tau=tau), evidence("langevin", tau=tau)]
+    share = 1.0 / (1.0 + np.exp(-4.0))
+    record = {
+        "evidences": {e.hypothesis: e for e in found},
+        "probabilities": {e.hypothesis: p for e, p in zip(found, [1 - share, share], strict=False)},
+        "tau": tau,
+        "n_particles": 2,
+        "n_steps": 2,
+        "n_dim": 2,
+        "n_displacements": 8,
+        "time_unit": "d",
+        "length_unit": "km",
+    }
+    return Comparison(**{**record, **changes})
+
+
+def scan(n_taus=3, **changes):
+    taus = 0.5 * np.arange(1, n_taus + 1)
+    attributes = {"data_fingerprint": "fedcba9876543210", "options": "{}"}
+    return Scan(
+        tuple(comparison(tau=float(tau)) for tau in taus), {9.0: "too long"}, attributes, **changes
+    )
+
+
+def fit_check():
+    band = np.ones((3, 2))
+    words = {"msd": "the mean square displacement", "kurtosis": "the kurtosis"}
+    chosen = tuple(Quantity(name, text, "lag", np.arange(2.0)) for name, text in words.items())
+    models = {}
+    for model, p_values in (("brownian", (1 / 101, 0.4)), ("langevin", (0.5, 0.7))):
+        compared = {
+            q.name: Deviation(np.ones(2), band, band, np.zeros(2), np.full(2, p), p, band[0])
+            for q, p in zip(chosen, p_values, strict=True)
+        }
+        models[model] = ModelCheck(model, chosen, compared, min(p_values), 100, 0, {})
+    return FitCheck(models, comparison())
+
+
+# What each of them says in one line.
+LINES = {
+    "Trajectories": (tracks, "<Trajectories: 2 in 2D, 6 points, every 0.5 d>"),
+    "Displacements": (
+        steps,
+        "<Displacements: tau = 0.5 d, 2 particles, up to 2 steps, 2D>",
+    ),
+    "Hypothesis": (hypothesis, "<Hypothesis: langevin, gamma ~ exponential:2, k ~ gamma:2:5>"),
+    "Evidence": (
+        evidence,
+        "<Evidence: langevin (exact), ln Z = -10.0000 ± 1e-09, gamma = 1 ± 0.1, k = 1 ± 0.1, ok>",
+    ),
+    "Comparison": (
+        comparison,
+        "<Comparison: langevin is strongly favoured over brownian at tau = 0.5 d (ln K = 4)>",
+    ),
+    "Scan": (scan, "<Scan: 3 values of tau from 0.5 to 1.5, brownian, langevin>"),
+    "FitCheck": (
+        fit_check,
+        "<FitCheck: langevin is the best of the set, and nothing checked contradicts it "
+        "(smallest of 2 p: 0.5); 100 replicas, seed 0>",
+    ),
+}

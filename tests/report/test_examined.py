@@ -1,0 +1,137 @@
+"""What the trajectories add to a report: the numbers of the functions that make them."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from driftbayes import DriftbayesError, Trajectories, check_fit, displacements
+from driftbayes.comparison import make_hypotheses, prior_sensitivity, scan
+from driftbayes.report import build_report, examine
+from driftbayes.report.examination import hypotheses_of, main_place
+
+REPLICAS = 100
+
+
+@pytest.fixture(scope="module")
+def tracks():
+    rng = np.random.default_rng(3)
+    x = np.cumsum(rng.normal(0, 1.0, (25, 41, 2)), axis=1)
+    return Trajectories.from_arrays(
+        x, dt=1.0, length_unit="km", time_unit="h", provenance={"source": "tracks.csv"}
+    )
+
+
+@pytest.fixture(scope="module")
+def hypotheses():
+    # Scales that six digits do not hold.
+    return make_hypotheses(["brownian", "langevin"], u_rms=np.sqrt(2), timescale=1 / 3).hypotheses
+
+
+@pytest.fixture(scope="module")
+def dataset(tracks, hypotheses):
+    # Windows of one size: what is compiled for one sampling time serves the others.
+    return scan(tracks, hypotheses, [1, 2, 4], n_tau=10).to_dataset()
+
+
+@pytest.fixture(scope="module")
+def found(tracks, dataset):
+    return examine(tracks, dataset, n_replicas=REPLICAS)
+
+
+@pytest.fixture(scope="module")
+def report(dataset, found):
+    return build_report(dataset, examination=found)
+
+
+def test_a_scan_gives_its_hypotheses_back_to_the_last_bit(dataset, hypotheses):
+    again = hypotheses_of(dataset, 2)
+    assert [one.name for one in again] == ["brownian", "langevin"]
+    for one, other in zip(again, hypotheses, strict=True):
+        for name, prior in one.priors.items():
+            assert float(prior.scale) == float(other.priors[name].scale)
+
+
+def test_the_page_shows_the_p_values_of_the_check(report, tracks, hypotheses):
+    expected = check_fit(hypotheses, displacements(tracks, 1.0, n_tau=10), n_replicas=REPLICAS)
+    table = re.search(r'<table id="p-values">.*?</table>', report.html, re.DOTALL).group()
+    rows = [re.findall(r"<td>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", table)]
+    shown = {row[0]: row[1:3] for row in rows if row}
+    for quantity in expected.models["brownian"].quantities:
+        values = [f"{expected.models[m].p_values[quantity.name]:.2g}" for m in expected.models]
+        assert shown[quantity.words.removeprefix("the ")] == values
+
+
+def test_the_page_shows_how_the_priors_move_the_verdict(report, found, tracks, hypotheses):
+    expected = prior_sensitivity(
+        hypotheses, displacements(tracks, 4.0, n_tau=10), factors=np.geomspace(1 / 16, 16, 9)
+    )
+    values = expected.log_bayes_factors["langevin:brownian"]
+    assert_allclose(found.sensitivity[2].log_bayes_factors["langevin:brownian"], values)
+    assert f"{values.min():.4g} … {values.max():.4g}" in report.html
+    drawn = [r for r in report.records if r["field"].startswith("prior_sensitivity_2")]
+    assert_allclose([r["value"] for r in drawn], values[0] - values[0, 4])
+    assert_allclose([r["at"] for r in drawn], np.geomspace(1 / 16, 16, 9))
+
+
+def test_posteriors_are_those_of_the_scan(found, dataset):
+    for draws in found.draws:
+        for i, name in enumerate(draws.names):
+            known = dataset.sel(parameter=f"{draws.hypothesis.name}.{name}").isel(tau=found.main)
+            sd = float(known["posterior_sd"])
+            # Resampled with replacement from 20 times as many: five of their standard errors.
+            assert abs(draws.theta[:, i].mean() - float(known["posterior_mean"])) < 5 * sd / 31
+
+
+def test_the_verdict_says_whether_the_best_model_explains_the_data(report):
+    words = re.search(r'<div class="verdict">.*?</div>', report.html).group()
+    assert "Whether brownian explains the data at all: at 1 h nothing checked contradicts" in words
+    assert "driftbayes check" not in words
+
+
+def test_every_curve_is_in_the_numbers(report):
+    embedded = re.search(r'id="numbers">(.*?)</script>', report.html, re.DOTALL).group(1)
+    panels = json.loads(embedded)["panels"]
+    fields = {record["field"].partition(":")[0] for record in report.records if record["at"]}
+    drawn = {name for name, about in panels.items() if "at" in about}
+    assert drawn == fields
+    assert {"posterior_langevin.k", "joint_langevin", "fit_msd", "prior_sensitivity_0"} <= drawn
+
+
+def test_quality_and_dependence_are_told(report):
+    for text in (
+        "25 in 2 dimensions",
+        "1,025",
+        "no sign that particles move together",
+        "no spikes",
+    ):
+        assert text in report.html
+
+
+def test_other_trajectories_are_refused(dataset, tracks):
+    other = Trajectories.from_arrays(np.zeros((3, 5, 2)).cumsum(axis=1) + 1.0, dt=1.0)
+    with pytest.raises(DriftbayesError, match="these trajectories are not those of the scan"):
+        examine(other, dataset)
+
+
+def test_what_cannot_be_done_is_told_and_costs_nothing_else(tracks, dataset, monkeypatch):
+    monkeypatch.setattr("driftbayes.report.examination._MOST_DISPLACEMENTS", 10)
+    monkeypatch.setattr("driftbayes.report.examination._DRAWS", 0)
+    found = examine(tracks, dataset)
+    html = build_report(dataset, examination=found).html
+    assert "Left out: 250 displacements are many to draw replicas of" in html
+    assert "n_draws must be a whole number, 1 or more, got 0" in html
+    assert "How much is the prior" in html
+    assert "`driftbayes check` answers" in html
+
+
+def test_the_main_sampling_time_is_the_shortest_at_which_the_best_model_is_consistent(dataset):
+    assert main_place(dataset) == 0
+    other = dataset.copy(deep=True)
+    other["consistent"][:, 0] = False
+    assert main_place(other) == 1
+    other["consistent"][:] = False
+    assert main_place(other) == 1
+    assert main_place(other.isel(tau=[0, 1])) == 1

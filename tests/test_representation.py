@@ -1,0 +1,372 @@
+"""What results say of themselves: in a line, in a terminal, in a notebook; whatever they hold."""
+
+import shutil
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import jax
+import numpy as np
+import pytest
+
+import gallery
+from driftbayes.comparison import Comparison, Scan
+from driftbayes.errors import Status
+from driftbayes.inference import Hypothesis
+from driftbayes.models import Langevin
+from driftbayes.priors import Exponential
+from driftbayes.representation import Card, Table, html_of, line_of, plus_minus, text_of
+from driftbayes.sampling import Displacements
+from driftbayes.trajectories import Trajectories
+
+KINDS = gallery.LINES
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+class Reader(HTMLParser):
+    """The tags, attributes and words of a page; tags must close in the order they were opened."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.words, self.open = set(), set(), "", []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words += f"{data}\n"
+
+
+# In one line
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_line(kind):
+    make, line = KINDS[kind]
+    assert repr(make()) == line
+
+
+# In a terminal
+
+
+def test_trajectories_in_a_terminal():
+    assert str(gallery.tracks(provenance={"source": "tracks.csv"})).splitlines() == [
+        "Trajectories: 2 in 2D, 6 points",
+        "  recorded     every 0.5 d",
+        "  times        0 to 1 d",
+        "  points each  3",
+        "  x            -1 to 3 km",
+        "  y            0 to 5 km",
+        "  from         tracks.csv",
+    ]
+
+
+def test_displacements_in_a_terminal():
+    assert str(gallery.steps()).splitlines() == [
+        "Displacements: tau = 0.5 d",
+        "  particles         2",
+        "  runs              2 of 2 steps",
+        "  steps             4 in 2D, 8 displacements",
+        "  root mean square  x 1.936, y 1.436 km",
+    ]
+
+
+def test_a_hypothesis_in_a_terminal():
+    lines = str(gallery.hypothesis()).splitlines()
+    assert lines[0].startswith("Hypothesis: langevin, ")
+    assert lines[2].split() == ["parameter", "unit", "prior", "meaning"]
+    assert lines[3].startswith("  gamma      γ  1/time        exponential:2  inverse")
+
+
+def test_an_evidence_in_a_terminal():
+    text = str(gallery.evidence(warnings=("the chain is short",), status=Status.NOT_FINITE))
+    assert text.splitlines()[:2] == [
+        "Evidence: langevin at tau = 0.5 (exact)",
+        "  ln Z              -10.0000 ± 1e-09",
+    ]
+    assert "  status            not_finite: the log-likelihood is not finite" in text
+    assert "  gamma      1/time           1    1 ± 0.1  0.8 … 1.2  exponential:1" in text
+    assert text.endswith("  warning: the chain is short")
+
+
+def test_a_comparison_in_a_terminal():
+    text = str(gallery.comparison())
+    assert text.startswith("Comparison: langevin is strongly favoured over brownian at tau = 0.5 d")
+    assert "  ln K(langevin:brownian)  4.0000 ± 1e-09\n" in text
+    assert "  langevin  -10.0000 ± 1e-09    -3.000        2.000  ok            0.982\n" in text
+    assert "  langevin.k      km²/d     1    1 ± 0.1  0.8 … 1.2  exponential:1" in text
+
+
+def test_a_scan_in_a_terminal():
+    text = str(gallery.scan())
+    assert "  left out     1 value of tau\n" in text
+    assert "  fingerprint  fedcba9876543210\n" in text
+    (row,) = (line for line in text.splitlines() if line.split()[:1] == ["1"])
+    assert row.split() == [
+        "1",
+        "8",
+        "langevin",
+        "gamma",
+        "=",
+        "1",
+        "±",
+        "0.1,",
+        "k",
+        "=",
+        "1",
+        "±",
+        "0.1",
+        "0.982",
+    ]
+    assert "  langevin is sampling-time consistent" in text
+
+
+def test_a_long_scan_shows_a_few_tau_with_both_ends():
+    text = str(gallery.scan(200))
+    assert 20 < len(text.splitlines()) < 40
+    assert "  0.5     8  " in text
+    assert "  100     8  " in text
+
+
+def test_a_check_in_a_terminal():
+    lines = str(gallery.fit_check()).splitlines()
+    assert "  p-value of                brownian  langevin" in lines
+    assert "  mean square displacement    < 0.01       0.5" in lines
+    assert lines[-1].startswith("  brownian: it does not explain the mean square displacement")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_columns_are_aligned(kind):
+    lines = str(KINDS[kind][0]()).splitlines()
+    assert all(line == line.rstrip() for line in lines)
+    assert max(map(len, lines)) < 130
+
+
+# In a notebook
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_notebook_gets_the_same_words_without_scripts_colours_or_links(kind):
+    thing = KINDS[kind][0]()
+    page = thing._repr_html_()
+    read = Reader(page)
+    # Sets of words: where lines break is the only other difference.
+    words = set(read.words.replace("⚠", "").replace(f"{kind}\n:", f"{kind}:").split())
+    assert words == set(str(thing).replace("warning:", "").split())
+    assert read.tags <= {
+        *("div", "strong", "table", "thead", "tbody", "tr", "th", "td", "p", "span"),
+    }
+    assert read.attributes <= {"class", "style", "scope", "aria-hidden"}
+    assert "#" not in page
+    assert "rgb" not in page
+    assert "url(" not in page
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium (Debian: apt-get install chromium)")
+def test_a_browser_shows_it_in_the_colours_of_the_page_and_runs_nothing():
+    playwright = pytest.importorskip("playwright.sync_api")
+    things = [KINDS[kind][0]() for kind in KINDS]
+    things.append(gallery.evidence(gallery.HOSTILE, ("k",), warnings=(gallery.HOSTILE,)))
+    body = "".join(thing._repr_html_() for thing in things)
+    seen = []
+    with playwright.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.on("dialog", lambda dialog: (seen.append(dialog.message), dialog.dismiss()))
+        page.on("request", lambda request: seen.append(request.url))
+        page.on("pageerror", lambda error: seen.append(str(error)))
+        for colour, ground in (("rgb(17, 17, 17)", "white"), ("rgb(238, 238, 238)", "black")):
+            page.set_content(f"<body style='color:{colour};background:{ground}'>{body}</body>")
+            colours = page.eval_on_selector_all(
+                ".driftbayes, .driftbayes td, .driftbayes th",
+                "all => [...new Set(all.map(one => getComputedStyle(one).color))]",
+            )
+            assert colours == [colour]
+            assert page.locator("script").count() == 0
+            assert page.locator(".driftbayes").count() == len(things)
+        browser.close()
+    assert seen == []
+
+
+# Whatever they hold
+
+
+def hostile_things():
+    name = gallery.HOSTILE
+    rough = gallery.evidence(name, ("k",), warnings=(name,))
+    yield gallery.tracks(provenance={"source": name}, length_unit=name, time_unit=name)
+    yield gallery.steps(length_unit=name, time_unit=name)
+    yield rough
+    yield gallery.comparison([rough], probabilities={name: 1.0}, time_unit=name)
+    yield Scan((gallery.comparison([rough], probabilities={name: 1.0}),))
+
+
+@pytest.mark.parametrize("thing", list(hostile_things()), ids=lambda thing: type(thing).__name__)
+def test_a_hostile_name_is_only_text(thing):
+    for text in (repr(thing), str(thing)):
+        assert "\x1b" not in text
+        assert "cannot be shown" not in text
+    assert "\n" not in repr(thing)
+    page = thing._repr_html_()
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(&#x27;a&#x27;)" in page
+    assert "script" not in Reader(page).tags
+
+
+def test_a_name_may_have_a_million_letters():
+    found = gallery.evidence("x" * 1_000_000, ("y" * 1_000_000,))
+    for text in (repr(found), str(found), found._repr_html_()):
+        assert len(text) < 10_000
+
+
+def test_numbers_that_are_not():
+    nan = float("nan")
+    lost = gallery.evidence(value=nan, log_evidence=nan, log_evidence_err=nan)
+    assert "ln Z              nan" in str(lost)
+    found = gallery.comparison([gallery.evidence("brownian"), lost])
+    found = replace(found, probabilities={"brownian": nan, "langevin": nan})
+    assert str(found).startswith("Comparison: no verdict at tau = 0.5 d: the evidence of langevin")
+    assert "width:0.00em" in found._repr_html_()
+    infinite = gallery.evidence(value=float("inf"), log_evidence=-float("inf"))
+    assert "-inf" in str(infinite)
+
+
+def test_positions_that_are_all_missing():
+    lost = Trajectories.from_arrays(np.full((1, 3, 2), np.nan), dt=1.0)
+    assert repr(lost) == "<Trajectories: 1 in 2D, 3 points, every 1, 3 missing>"
+    assert "  missing      3 (100 %)\n" in str(lost)
+    assert "  x            unknown: all are missing\n" in str(lost)
+
+
+def test_a_single_position_has_no_interval():
+    one = Trajectories.from_arrays(np.zeros((1, 1, 1)), dt=1.0)
+    assert repr(one) == "<Trajectories: 1 in 1D, 1 points, irregular times>"
+
+
+def test_times_that_were_dates_are_dates_again():
+    made = gallery.tracks(provenance={"time_origin": "1970-01-01T00:00:00"}, time_unit="s")
+    assert "  times        1970-01-01T00:00:00 to 1970-01-01T00:00:01\n" in str(made)
+
+
+def test_what_is_empty_or_half_made_still_says_what_it_is():
+    empty = gallery.comparison(evidences=None, probabilities={})
+    nothing = Comparison({}, {}, 1.0, 0, 0, 2, 0)
+    for thing in (empty, nothing):
+        assert repr(thing).startswith("<Comparison: ")
+        assert str(thing)
+        Reader(thing._repr_html_())
+    assert repr(Scan(())) == "<Scan: no sampling times>"
+    assert str(Scan(())) == "Scan: no sampling times"
+    half = object.__new__(Trajectories)
+    assert repr(half) == "<Trajectories: cannot be shown (AttributeError)>"
+    assert half._repr_html_() == "<pre>&lt;Trajectories: cannot be shown (AttributeError)&gt;</pre>"
+
+
+def test_a_hypothesis_that_jax_looks_at_still_says_what_it_is():
+    seen = []
+
+    @jax.jit
+    def trace(prior):
+        inside = Hypothesis(Langevin, gamma=prior, k=prior)
+        seen.extend([repr(inside), str(inside), inside._repr_html_()])
+        return prior.scale
+
+    trace(Exponential(mean=1.0))
+    assert seen[0].startswith("<Hypothesis: cannot be shown (")
+
+
+# Quickly, and without the compiler
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_compiled(kind):
+    thing = KINDS[kind][0]()
+    heard = []
+
+    def listen(event, duration_secs, **kwargs):
+        heard.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        repr(thing), str(thing), thing._repr_html_()
+        assert [event for event in heard if "compile" in event] == []
+        jax.jit(lambda x: x + heard.__len__())(1.0)
+        assert [event for event in heard if "compile" in event] != []
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+
+
+def test_many_points_are_not_all_gone_through():
+    n = 1_200_000
+    x = np.zeros((n, 2))
+    x[:, 0] = np.arange(n)
+    times = np.concatenate([np.arange(200_000) * 0.5, np.arange(n - 200_000) ** 0.5])
+    large = Trajectories(x, times, np.array([200_000, n - 200_000]), np.array(["a", "b"]))
+    assert "every 0.5 (the first 100,000 points)" in repr(large)
+    for name in ("recording_interval", "intervals", "fingerprint", "grid_index"):
+        assert name not in large.__dict__
+    # Once it is known it is told.
+    assert large.recording_interval is None
+    assert "irregular times" in repr(large)
+    assert "first" not in repr(large)
+
+
+def test_particles_are_counted_in_any_order():
+    dx = np.ones((6, 1))
+    numbers = np.array([3, 1, 3, 0, 0, 1])
+    made = Displacements(dx, np.ones(6), np.ones(6, dtype=np.int64), numbers, 1.0)
+    assert made.n_particles == 3
+    assert replace(made, trajectory=np.sort(numbers)).n_particles == 3
+
+
+# The parts
+
+
+def test_a_card_as_text_and_html():
+    table = Table(("a", "number"), (("κ", "1"), ("漢字", "-20")), "lr", (0.5, 2.0))
+    card = Card("Kind", "first", (("one", "1"),), ("Said so.",), (table,), ("Beware.",))
+    assert text_of(lambda _: card, 0).splitlines() == [
+        "Kind: first",
+        "  one  1",
+        "",
+        "  a     number",
+        "  κ          1",
+        "  漢字     -20",
+        "",
+        "  Said so.",
+        "",
+        "  warning: Beware.",
+    ]
+    page = html_of(lambda _: card, 0)
+    assert "width:3.00em" in page
+    assert "width:6.00em" in page
+
+
+def test_a_description_that_fails_is_no_error():
+    def fail(thing):
+        raise KeyError(thing)
+
+    assert text_of(fail, 1) == "<int: cannot be shown (KeyError)>"
+    assert line_of(fail, 1) == "<int: cannot be shown (KeyError)>"
+    assert html_of(fail, 1) == "<pre>&lt;int: cannot be shown (KeyError)&gt;</pre>"
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        (-10.0, 1e-9, "-10.0000 ± 1e-09"),
+        (-1234.5678, 3.21, "-1234.6 ± 3"),
+        (1.0, 0.0, "1.0000 ± 0"),
+        (1.0, float("nan"), "1.0000"),
+        (float("inf"), 1.0, "inf"),
+    ],
+)
+def test_an_error_bar_sets_the_digits(value, error, text):
+    assert plus_minus(value, error) == text

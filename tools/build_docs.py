@@ -1,0 +1,126 @@
+"""Build the documentation site: `python tools/build_docs.py`, or `make docs`.
+
+There is no conf.py: `pyproject.toml` is the only file of settings, and what Sphinx is told stands
+here. Every warning is an error, and every link within the site is followed. `--external` asks
+instead whether the addresses outside of it answer, for which a network is needed.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+
+# Nothing is computed: autodoc only imports, and must not look for other devices.
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+from docsite.links import broken_links, loaded_from_elsewhere
+from driftbayes import __version__
+from driftbayes.errors import DriftbayesError
+from driftbayes.storage.atomic import atomic_folder
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+STATIC = ROOT / "tools" / "docsite" / "static"
+
+SETTINGS: dict[str, Any] = {
+    "project": "driftbayes",
+    "author": "The driftbayes developers",
+    "copyright": "the driftbayes developers, MIT licence",
+    "version": __version__,
+    "release": __version__,
+    "extensions": ["myst_parser", "sphinx.ext.autodoc", "docsite"],
+    "source_suffix": {".md": "markdown"},
+    # The README of a folder is for those who look into the repository.
+    "exclude_patterns": ["**/README.md", "README.md"],
+    "nitpicky": True,
+    # Other packages are named in signatures, but their documentation is not here.
+    "nitpick_ignore_regex": [
+        ("py:.*", r"(?!driftbayes\b).*"),
+        ("py:.*", r".*\b_\w.*"),  # private
+    ],
+    # Two hyphens are a dash; quotation marks stay as they are.
+    "smartquotes_action": "D",
+    "highlight_language": "text",
+    "myst_enable_extensions": ["dollarmath", "colon_fence"],
+    "myst_heading_anchors": 4,
+    "autodoc_default_options": {"members": True},
+    "autodoc_member_order": "bysource",
+    "autodoc_typehints_format": "short",
+    "toc_object_entries_show_parents": "hide",
+    "python_use_unqualified_type_names": True,
+    "python_maximum_signature_line_length": 80,
+    "html_theme": "furo",
+    "html_title": "driftbayes",
+    "html_static_path": [str(STATIC)],
+    "html_css_files": ["site.css"],
+    "html_math_renderer": "mathml",
+    "html_copy_source": False,
+    "html_show_sourcelink": False,
+    "html_show_sphinx": False,
+    # Else the search page fetches every page that it found, which a browser refuses for files.
+    "html_show_search_summary": False,
+    "linkcheck_timeout": 20,
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Build into the folder that is asked for; it is replaced only by a site without faults."""
+    parser = argparse.ArgumentParser(description="Build the documentation site.")
+    parser.add_argument("--out", type=Path, default=ROOT / "site", help="folder to write")
+    parser.add_argument("--source", type=Path, default=DOCS, help="folder of the pages")
+    parser.add_argument("--external", action="store_true", help="check addresses outside the site")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as scratch:
+        if options.external:
+            doctrees = Path(scratch) / "doctrees"
+            return sphinx("linkcheck", options.source, Path(scratch) / "out", doctrees)
+        try:
+            with atomic_folder(options.out, may_replace=is_site) as folder:
+                build(options.source, folder, Path(scratch))
+        except DriftbayesError as error:
+            print(f"build_docs: {error}", file=sys.stderr)
+            return 2
+    print(f"the site begins at {options.out / 'index.html'}")
+    return 0
+
+
+def build(source: Path, folder: Path, scratch: Path) -> None:
+    """Build into a folder that is not there yet; an error if there is any fault in the site."""
+    if sphinx("html", source, folder, scratch):
+        msg = "the site was not written: mend what Sphinx warned of above"
+        raise DriftbayesError(msg)
+    faults = [f"{line}: fetched from the network" for line in loaded_from_elsewhere(folder)]
+    faults += broken_links(folder, source.parent)
+    if faults:
+        msg = "the site was not written: mend " + "; ".join(faults)
+        raise DriftbayesError(msg)
+
+
+def sphinx(builder: str, source: Path, folder: Path, doctrees: Path) -> int:
+    """Run one builder of Sphinx; not zero if it warned of anything."""
+    app = Sphinx(
+        srcdir=source,
+        confdir=None,
+        outdir=folder,
+        doctreedir=doctrees,
+        buildername=builder,
+        confoverrides=SETTINGS,
+        status=None,
+        warningiserror=True,
+        freshenv=True,
+    )
+    app.build()
+    return int(app.statuscode)
+
+
+def is_site(folder: Path) -> bool:
+    """Whether a folder is a site that this tool wrote."""
+    return (folder / "objects.inv").exists()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+"""The extension of Sphinx that the site is built with; its parts are one idea per file."""
+
+__all__ = ["setup"]
+
+from importlib import import_module
+from typing import Any, get_origin
+
+from docutils import nodes
+from sphinx.addnodes import desc
+from sphinx.application import Sphinx
+from sphinx.pycode import ModuleAnalyzer
+
+from docsite import links, mathml
+from docsite.commands import CommandLine
+from docsite.docstrings import to_rst
+from docsite.names import assignment_of, constants, public_modules
+from docsite.parts import OtherModules
+from docsite.public import PublicNames
+from docsite.references import Links
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Called by Sphinx when the extension is loaded."""
+    mathml.add_renderer(app)
+    app.add_directive("command-line", CommandLine)
+    app.add_directive("public-names", PublicNames)
+    app.add_directive("other-modules", OtherModules)
+    app.connect("autodoc-process-docstring", _convert)
+    app.connect("autodoc-process-signature", _shorten)
+    app.connect("autodoc-skip-member", _skip)
+    app.connect("builder-inited", _describe_constants)
+    app.connect("doctree-read", _name_aliases)
+    app.connect("include-read", links.from_the_root)
+    Links(app)
+    return {"parallel_read_safe": False, "parallel_write_safe": True}
+
+
+# A value that takes more characters is not shown.
+_LONG = 60
+
+
+def _describe_constants(app: Sphinx) -> None:
+    """Let autodoc see constants, which it would leave out because a comment is no docstring."""
+    for module in public_modules():
+        analyzer = ModuleAnalyzer.for_module(module)
+        analyzer.analyze()
+        for name in constants(module):
+            value = getattr(import_module(module), name)
+            made = assignment_of(f"{module}.{name}")
+            lines = [*made.comment, ""]
+            if get_origin(value) is not None:
+                lines += [f"Alias of `{made.value}`.", ""]
+            if get_origin(value) is not None or len(repr(value)) > _LONG:
+                lines += [":meta hide-value:", ""]
+            analyzer.attr_docs["", name] = lines
+
+
+def _convert(app: Sphinx, what: str, name: str, value: object, options: Any, lines: Any) -> None:
+    lines[:] = to_rst(list(lines))
+
+
+def _name_aliases(app: Sphinx, doctree: nodes.document) -> None:
+    """Say what an alias stands for as the source does, not by the classes that come of it."""
+    for described in doctree.findall(desc):
+        signature, content = described[0], described[-1]
+        for paragraph in list(content.findall(nodes.paragraph)):
+            if not paragraph.astext().startswith("alias of "):
+                continue
+            name = f"{signature.get('module')}.{signature.get('fullname')}"
+            expression = nodes.literal("", assignment_of(name).value)
+            parts = [nodes.Text("Alias of "), expression, nodes.Text(".")]
+            is_said = "Alias of" in content.astext()
+            paragraph.replace_self([] if is_said else nodes.paragraph("", "", *parts))
+
+
+def _shorten(
+    app: Sphinx, what: str, name: str, value: object, options: Any, *texts: str | None
+) -> tuple[str | None, ...]:
+    """Say `Array`, `Scalar` and `ScalarLike` as the source does."""
+    for long, short in _SHORTER.items():
+        texts = tuple(text and text.replace(long, short) for text in texts)
+    return texts
+
+
+_SHORTER = {
+    "jaxlib._jax.Array": "Array",
+    "Float[Array, ''] | float | int": "ScalarLike",
+    "Float[Array, '']": "Scalar",
+}
+
+
+def _skip(
+    app: Sphinx,
+    what: str,
+    name: str,
+    value: object,
+    skip: bool,  # noqa: FBT001 -- as Sphinx calls it
+    options: Any,
+) -> bool | None:
+    """Leave out the fields of a named tuple: the class says what they are."""
+    is_field = str(getattr(value, "__doc__", "")).startswith("Alias for field number")
+    return True if is_field else None
