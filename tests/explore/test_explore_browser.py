@@ -88,7 +88,7 @@ def value(text):
 
 
 def judged(path, tau):
-    setup = make_hypotheses(CHOSEN["models"], u_rms=1.4, timescale=1.0)
+    setup = make_hypotheses(CHOSEN["models"], u_rms=1.5, timescale=1.0)
     return db.compare(setup.hypotheses, db.displacements(db.read_trajectories(path), tau))
 
 
@@ -134,7 +134,7 @@ def test_a_scan_fills_the_panels_and_equals_the_librarys(page, tracks_csv, tmp_p
         page.locator("#get-scan").click()
     waiting.value.save_as(tmp_path / "scan.nc")
     ours = db.read_scan(tmp_path / "scan.nc")
-    setup = make_hypotheses(CHOSEN["models"], u_rms=1.4, timescale=1.0)
+    setup = make_hypotheses(CHOSEN["models"], u_rms=1.5, timescale=1.0)
     tracks = db.read_trajectories(tracks_csv)
     theirs = db.scan(tracks, setup.hypotheses, ours["tau"].values).to_dataset()
     assert_allclose(ours["log_evidence"], theirs["log_evidence"], rtol=1e-10)
