@@ -2,6 +2,7 @@
 
 __all__ = ["card"]
 
+import shlex
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ def card(number: str, data: DataSet) -> dict[str, Any]:
         "data": number,
         "name": data.name,
         "is_simulated": bool(data.made_by),
+        "reading": shlex.join(data.reading.words),
         "rows": _rows(data),
         "quality": _quality(data),
         "notes": [*map(str, trajectories.provenance.get("notes", [])), *data.reading.notes],

@@ -155,10 +155,11 @@ def fits_panel(
     if len(data.taus) < 2:
         return None
     taus = np.array(data.taus)
-    curves = [Curve("data", "data", data.spread)]
+    curves = [Curve("data", "data", data.spread, kind="points")]
     for hypothesis in hypotheses:
         theta = found.evidences[hypothesis.name].map
-        curves.append(Curve(hypothesis.name, hypothesis.name, _of_model(hypothesis, theta, taus)))
+        spread = _of_model(hypothesis, theta, taus)
+        curves.append(Curve(hypothesis.name, hypothesis.name, spread, kind="plain"))
     unit = data.trajectories.time_unit
     length = data.trajectories.length_unit or "length"
     panel = Panel(
