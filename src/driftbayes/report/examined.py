@@ -171,9 +171,9 @@ def fit(found: "Examination", panels: str) -> str:
     return (
         f"<p>At τ = {at}, drawing {n} replicas of the data from each model:</p>"
         f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
-        f'<p class="note">The data (points) among replicas of {escape(check.comparison.best)}: 95 % '
-        "of them in the light band, 95 % of those that would have been fitted like the data in the "
-        f"dark one.</p>{panels}"
+        f'<p class="note">The data (points) among replicas of {escape(check.comparison.best)}: '
+        "95 % of them in the light band, 95 % of those that would have been fitted like the data "
+        f"in the dark one.</p>{panels}"
         + html.table(Table(("p-value of", *check.models), tuple(rows)), "p-values")
         + '<p class="note">Small values speak against a model. `driftbayes check` does this at '
         "other sampling times.</p>"
