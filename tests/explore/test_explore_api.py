@@ -13,10 +13,10 @@ from numpy.testing import assert_allclose
 import driftbayes as db
 from driftbayes.comparison import make_hypotheses
 from driftbayes.explore import simulate
-from driftbayes.explore.drawing import draw_trajectories
 from driftbayes.explore.judge import compare_at
 from driftbayes.io import FORMATS, write_trajectories
 from driftbayes.models import MODELS
+from driftbayes.report.tracks import draw_trajectories
 
 IO = Path(__file__).parents[1] / "io"
 FOLDERS = {

@@ -11,7 +11,7 @@ from driftbayes import quality
 from driftbayes.diagnostics import data_scales
 from driftbayes.errors import DriftbayesError
 from driftbayes.explore.dataset import DataSet
-from driftbayes.explore.drawing import draw_trajectories
+from driftbayes.report.tracks import draw_trajectories
 from driftbayes.units import readable_time
 
 

@@ -13,6 +13,7 @@ from driftbayes.plots.checks import drawn_quantity
 from driftbayes.report import html
 from driftbayes.report.content import Table
 from driftbayes.report.svg import Curve, Panel
+from driftbayes.report.tracks import draw_trajectories
 from driftbayes.units import readable_time
 
 if TYPE_CHECKING:
@@ -78,7 +79,11 @@ def quality(found: "Examination") -> str:
         (f"together, at {readable_time(one.tau, one.time_unit)}", one.sentence)
         for one in found.dependence.values()
     ]
-    return html.facts(rows) + _told(found, "dependence")
+    picture = f"<figure>{draw_trajectories(tracks)}</figure>"
+    return (
+        f'<div class="beside"><div>{html.facts(rows)}{_told(found, "dependence")}</div>'
+        f"{picture}</div>"
+    )
 
 
 def posterior_panels(found: "Examination", units: tuple[str, str]) -> list[Panel]:
