@@ -97,6 +97,8 @@ class Follower:
         environment = {
             **os.environ,
             "PATH": os.pathsep.join(path),
+            # What a page writes to its reader's home is not to be written to ours.
+            "HOME": str(self.folder),
             "PYTHONPATH": str(ROOT / "src"),
             "DRIFTBAYES_CACHE": str(self.cache / "programs"),
         }

@@ -91,6 +91,7 @@ def run(args: argparse.Namespace) -> int:
 def print_comparison(result: "Comparison") -> None:
     """The comparison as tables and a sentence, on stdout."""
     from driftbayes.models import MODELS, model_named
+    from driftbayes.priors import parse_prior
 
     unit = f" {result.time_unit}" if result.time_unit else ""
     rows = []
@@ -125,7 +126,8 @@ def print_comparison(result: "Comparison") -> None:
                     f"{e.map[parameter]:.5g}",
                     f"{e.posterior_mean[parameter]:.5g} ± {e.posterior_sd[parameter]:.2g}",
                     f"{low:.4g} … {high:.4g}",
-                    e.priors[parameter],
+                    # Six digits, as the note above has them; the JSON has all.
+                    parse_prior(e.priors[parameter]).describe(6),
                 ]
             )
     columns = ["parameter", "unit", "MAP", "posterior mean ± sd", "95 %", "prior"]
