@@ -20,7 +20,7 @@ demo: setup
 	$(BIN)/driftbayes simulate langevin --gamma 1 --k 1 --particles 100 --steps 1000 --tau 0.1 --dim 2 --seed 1 -o demo/tracks.csv
 	$(BIN)/driftbayes compare demo/tracks.csv --tau 0.5
 	$(BIN)/driftbayes scan demo/tracks.csv --taus 0.1:20:20log -o demo/scan.nc --figure demo/scan.png
-	$(BIN)/driftbayes report demo/scan.nc -o demo/report.html
+	$(BIN)/driftbayes report demo/scan.nc --data demo/tracks.csv -o demo/report.html
 	rm -rf demo/turbulence
 	$(BIN)/driftbayes turbulence run --preset tiny -o demo/turbulence
 	$(BIN)/driftbayes turbulence movie demo/turbulence -o demo/turbulence.gif

@@ -13,6 +13,7 @@ from commands import commands  # noqa: E402
 from evidence import evidence_methods  # noqa: E402
 from langevin import langevin_experiment, turbulence_size  # noqa: E402
 from passes import long_trajectories, statistics_pass  # noqa: E402
+from report_page import report_page  # noqa: E402
 from throughput import throughput  # noqa: E402
 from turbulence import flow_steps  # noqa: E402
 
@@ -34,6 +35,7 @@ def main() -> None:
         "throughput": throughput(),
         "flow_steps": flow_steps(),
         "evidence_methods": evidence_methods(),
+        "report_page": report_page(),
     }
     text = json.dumps(result, indent=2)
     folder = Path("bench-results")

@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import shutil
 from pathlib import Path
 
 import jax
@@ -43,6 +44,19 @@ def _forget_compiled_programs():
     if mappings.exists() and len(mappings.read_bytes().splitlines()) > _MOST_MAPPINGS:
         jax.clear_caches()
         gc.collect()
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A real browser, one for all: two cannot be driven from one process."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("needs chromium (Debian: apt-get install chromium)")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as running:
+        opened = running.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield opened
+        opened.close()
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,7 @@
 """What the page on the prompt shows is what happens."""
 
 import re
-import shlex
 from pathlib import Path
-
-from driftbayes.cli.main import build_parser
 
 PAGE = (Path(__file__).parents[1] / "docs" / "prompt.md").read_text()
 
@@ -31,12 +28,3 @@ def test_every_conversion_on_the_page_exists():
     for name, *cells in rows:
         for method, cell in zip(("to_dataframe", "to_dataset", "to_datatree"), cells, strict=True):
             assert hasattr(getattr(driftbayes, name), method) == bool(cell.strip())
-
-
-def test_the_commands_on_the_page_can_be_understood():
-    (block,) = blocks("sh")
-    for line in block.splitlines():
-        words = shlex.split(line.replace("<(", "").replace(")", ""), comments=True)
-        words = words[words.index("driftbayes") + 1 :]
-        words = words[: words.index(">")] if ">" in words else words
-        assert build_parser().parse_known_args(words)[1] == []

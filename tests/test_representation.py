@@ -1,6 +1,5 @@
 """What results say of themselves: in a line, in a terminal, in a notebook; whatever they hold."""
 
-import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -19,7 +18,6 @@ from driftbayes.sampling import Displacements
 from driftbayes.trajectories import Trajectories
 
 KINDS = gallery.LINES
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 class Reader(HTMLParser):
@@ -169,29 +167,25 @@ def test_a_notebook_gets_the_same_words_without_scripts_colours_or_links(kind):
     assert "url(" not in page
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium (Debian: apt-get install chromium)")
-def test_a_browser_shows_it_in_the_colours_of_the_page_and_runs_nothing():
-    playwright = pytest.importorskip("playwright.sync_api")
+def test_a_browser_shows_it_in_the_colours_of_the_page_and_runs_nothing(browser):
     things = [KINDS[kind][0]() for kind in KINDS]
     things.append(gallery.evidence(gallery.HOSTILE, ("k",), warnings=(gallery.HOSTILE,)))
     body = "".join(thing._repr_html_() for thing in things)
     seen = []
-    with playwright.sync_playwright() as running:
-        browser = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page()
-        page.on("dialog", lambda dialog: (seen.append(dialog.message), dialog.dismiss()))
-        page.on("request", lambda request: seen.append(request.url))
-        page.on("pageerror", lambda error: seen.append(str(error)))
-        for colour, ground in (("rgb(17, 17, 17)", "white"), ("rgb(238, 238, 238)", "black")):
-            page.set_content(f"<body style='color:{colour};background:{ground}'>{body}</body>")
-            colours = page.eval_on_selector_all(
-                ".driftbayes, .driftbayes td, .driftbayes th",
-                "all => [...new Set(all.map(one => getComputedStyle(one).color))]",
-            )
-            assert colours == [colour]
-            assert page.locator("script").count() == 0
-            assert page.locator(".driftbayes").count() == len(things)
-        browser.close()
+    page = browser.new_page()
+    page.on("dialog", lambda dialog: (seen.append(dialog.message), dialog.dismiss()))
+    page.on("request", lambda request: seen.append(request.url))
+    page.on("pageerror", lambda error: seen.append(str(error)))
+    for colour, ground in (("rgb(17, 17, 17)", "white"), ("rgb(238, 238, 238)", "black")):
+        page.set_content(f"<body style='color:{colour};background:{ground}'>{body}</body>")
+        colours = page.eval_on_selector_all(
+            ".driftbayes, .driftbayes td, .driftbayes th",
+            "all => [...new Set(all.map(one => getComputedStyle(one).color))]",
+        )
+        assert colours == [colour]
+        assert page.locator("script").count() == 0
+        assert page.locator(".driftbayes").count() == len(things)
+    page.close()
     assert seen == []
 
 

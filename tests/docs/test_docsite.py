@@ -73,6 +73,10 @@ def test_a_name_is_found_by_where_it_is_written_and_by_where_it_is_listed():
     assert names.find("driftbayes.MODELS").anchor == "d"
     assert names.find("driftbayes.comparison.scan.gone") is None
     assert names.find("Gone") is None
+    assert names.find("Langevin.lvaf").anchor == "c"
+    assert names.find("lvaf") is None
+    assert names.find("scan").anchor == "a"
+    assert names.find("scan", anywhere=False) is None
 
 
 def test_a_constant_is_described_by_the_comment_above_it():

@@ -1,6 +1,5 @@
 """A server in this process, where programs are compiled already, and a browser to look at it."""
 
-import shutil
 import threading
 
 import numpy as np
@@ -13,8 +12,6 @@ from driftbayes.explore.api import Explorer
 from driftbayes.explore.server import Server
 from driftbayes.io import write_trajectories
 from driftbayes.testing import reference
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 @pytest.fixture(scope="session")
@@ -57,14 +54,3 @@ def tracks_csv(tmp_path_factory):
     path = tmp_path_factory.mktemp("explore") / "tracks.csv"
     write_trajectories(Trajectories.from_arrays(x, dt=0.5), path)
     return path
-
-
-@pytest.fixture(scope="session")
-def browser():
-    if CHROMIUM is None:
-        pytest.skip("needs chromium (Debian: apt-get install chromium)")
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as running:
-        opened = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()

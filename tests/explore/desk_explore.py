@@ -5,7 +5,7 @@ import urllib.error
 import urllib.request
 from urllib.parse import quote
 
-CHOSEN = {"models": ["brownian", "langevin"], "u_rms": 1.4, "timescale": 1.0}
+CHOSEN = {"models": ["brownian", "langevin"], "u_rms": 1.5, "timescale": 1.0}
 
 
 def packed(files):

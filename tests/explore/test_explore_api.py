@@ -13,10 +13,10 @@ from numpy.testing import assert_allclose
 import driftbayes as db
 from driftbayes.comparison import make_hypotheses
 from driftbayes.explore import simulate
-from driftbayes.explore.drawing import draw_trajectories
 from driftbayes.explore.judge import compare_at
 from driftbayes.io import FORMATS, write_trajectories
 from driftbayes.models import MODELS
+from driftbayes.report.tracks import draw_trajectories
 
 IO = Path(__file__).parents[1] / "io"
 FOLDERS = {
@@ -138,7 +138,7 @@ def regular(tracks_csv):
 
 @pytest.mark.parametrize("tau", [0.5, 6.0])
 def test_filled_up_statistics_change_no_number(regular, tau):
-    hypotheses = make_hypotheses(["brownian", "langevin"], u_rms=1.4, timescale=1.0).hypotheses
+    hypotheses = make_hypotheses(["brownian", "langevin"], u_rms=1.5, timescale=1.0).hypotheses
     data = db.displacements(regular, tau)
     ours, theirs = compare_at(hypotheses, data), db.compare(hypotheses, data)
     for name in ("brownian", "langevin"):
@@ -286,7 +286,7 @@ def test_a_scan_can_be_taken_home(client, tracks_csv, tmp_path, regular):
     assert_allclose(ours["tau"], card["taus"])
     assert ours.attrs["data_fingerprint"] == regular.fingerprint
     # At the ends; that all of it is the library's is tested where a browser looks at it.
-    hypotheses = make_hypotheses(CHOSEN["models"], u_rms=1.4, timescale=1.0).hypotheses
+    hypotheses = make_hypotheses(CHOSEN["models"], u_rms=1.5, timescale=1.0).hypotheses
     for place in (0, -1):
         expected = db.compare(hypotheses, db.displacements(regular, card["taus"][place]))
         for name, e in expected.evidences.items():
@@ -297,9 +297,19 @@ def test_a_scan_can_be_taken_home(client, tracks_csv, tmp_path, regular):
     assert state["commands"] == [
         "driftbayes scan tracks.csv --taus "
         + ",".join(f"{tau:.10g}" for tau in card["taus"])
-        + " --models brownian,langevin --prior kappa=exponential:1.96 --prior gamma=exponential:1"
-        " --prior k=exponential:1.96 -o scan.nc"
+        + " --models brownian,langevin --prior kappa=exponential:2.25 --prior gamma=exponential:1"
+        " --prior k=exponential:2.25 -o scan.nc"
     ]
+
+
+def test_the_command_of_a_scan_reads_the_file_as_it_was_read(client, tracks_csv):
+    options = "--length-unit km --qc default"
+    _, card = client.upload({"tracks.csv": tracks_csv.read_bytes()}, options)
+    _, begun = client.ask("scan", {"data": card["data"], **CHOSEN})
+    (line,) = finished(client, begun["scan"])["commands"]
+    assert line.startswith("driftbayes scan tracks.csv --taus 0.5,1,")
+    for option in ("--length-unit km", "--qc default"):
+        assert line.count(option) == 1
 
 
 def test_a_cancelled_scan_keeps_what_is_done(client, tracks_csv, monkeypatch):

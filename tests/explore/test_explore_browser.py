@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 
 import driftbayes as db
 from driftbayes.comparison import make_hypotheses
+from driftbayes.io import write_trajectories
 
 # A model is compiled the first time it is asked for, on a busy machine.
 PATIENCE = 120_000
@@ -58,6 +59,15 @@ def drop(page, name, text):
     page.dispatch_event("#drop", "drop", {"dataTransfer": held})
 
 
+def drag(page, path):
+    """What a person does with a mouse: a real file or folder, let go over the page."""
+    session = page.context.new_cdp_session(page)
+    data = {"items": [], "files": [str(path)], "dragOperationsMask": 1}
+    for kind in ("dragEnter", "dragOver", "drop"):
+        event = {"type": kind, "x": 200, "y": 250, "data": data}
+        session.send("Input.dispatchDragEvent", event)
+
+
 def wait_for(page, selector, pattern):
     from playwright.sync_api import expect
 
@@ -78,7 +88,7 @@ def value(text):
 
 
 def judged(path, tau):
-    setup = make_hypotheses(CHOSEN["models"], u_rms=1.4, timescale=1.0)
+    setup = make_hypotheses(CHOSEN["models"], u_rms=1.5, timescale=1.0)
     return db.compare(setup.hypotheses, db.displacements(db.read_trajectories(path), tau))
 
 
@@ -124,7 +134,7 @@ def test_a_scan_fills_the_panels_and_equals_the_librarys(page, tracks_csv, tmp_p
         page.locator("#get-scan").click()
     waiting.value.save_as(tmp_path / "scan.nc")
     ours = db.read_scan(tmp_path / "scan.nc")
-    setup = make_hypotheses(CHOSEN["models"], u_rms=1.4, timescale=1.0)
+    setup = make_hypotheses(CHOSEN["models"], u_rms=1.5, timescale=1.0)
     tracks = db.read_trajectories(tracks_csv)
     theirs = db.scan(tracks, setup.hypotheses, ours["tau"].values).to_dataset()
     assert_allclose(ours["log_evidence"], theirs["log_evidence"], rtol=1e-10)
@@ -221,14 +231,27 @@ def test_a_file_over_the_limit_is_refused_in_a_sentence(open_page, start_server)
     assert page.seen == []
 
 
-def test_a_folder_is_chosen(page, tmp_path, tracks_csv):
-    from driftbayes.io import write_trajectories
-
+@pytest.mark.parametrize("way", ["chosen", "dropped"])
+def test_a_folder_is_taken(page, tmp_path, tracks_csv, way):
     tracks = db.read_trajectories(tracks_csv)
     write_trajectories(tracks, tmp_path / "own.zarr")
-    page.locator("#folder").set_input_files(tmp_path / "own.zarr")
+    if way == "chosen":
+        page.locator("#folder").set_input_files(tmp_path / "own.zarr")
+    else:
+        drag(page, tmp_path / "own.zarr")
     wait_for(page, "#card-title", "own.zarr")
     assert tracks.fingerprint in page.locator("#card-rows").inner_text()
+
+
+def test_a_file_is_dragged_from_the_desktop_and_read_again_with_options(page, tracks_csv):
+    drag(page, tracks_csv)
+    wait_for(page, "#card-title", "tracks.csv")
+    page.locator("summary", has_text="How to read it").click()
+    page.locator("#reading-options").fill("--length-unit km --time-unit h")
+    page.get_by_role("button", name="Read again").click()
+    wait_for(page, "#tau-text", "0.5 h")
+    assert "length km, time h" in page.locator("#card-rows").inner_text()
+    wait_for(page, "#compare-command", "tracks.csv --length-unit km --time-unit h --tau 0.5")
 
 
 def test_without_the_token_it_says_where_to_look(open_page, browser, server):

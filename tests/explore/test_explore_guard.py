@@ -10,7 +10,9 @@ import pytest
 from desk_explore import Client, packed
 
 from driftbayes.errors import DriftbayesError
+from driftbayes.explore.api import Explorer
 from driftbayes.explore.guard import Guard
+from driftbayes.explore.server import Server
 from driftbayes.explore.uploads import parse_size, receive, safe_name
 
 # Host, Origin, Sec-Fetch-Site and token
@@ -57,8 +59,19 @@ def test_a_foreign_origin_is_refused(origin):
     assert message == "this server answers only its own page, not one of another site"
 
 
-def test_a_request_of_another_site_is_refused():
+def test_a_question_of_another_site_is_refused_but_a_link_to_the_page_is_not(client):
     assert asked(Guard("127.0.0.1", 8000), Sec_Fetch_Site="cross-site") is not None
+    assert client.raw("/", **{"Sec-Fetch-Site": "cross-site"})[0] == 200
+
+
+def test_it_can_be_bound_to_the_other_kind_of_address():
+    try:
+        server = Server(Explorer(), host="::1")
+    except DriftbayesError:
+        pytest.skip("this machine has no address ::1")
+    assert server.url.startswith(f"http://[::1]:{server.server_address[1]}/#")
+    server.server_close()
+    server.explorer.close()
 
 
 def test_the_token_is_needed_and_its_own():

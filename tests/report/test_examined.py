@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from driftbayes import DriftbayesError, Trajectories, check_fit, displacements
 from driftbayes.comparison import make_hypotheses, prior_sensitivity, scan
-from driftbayes.report import build_report, examine
+from driftbayes.report import build_report, examine, write_report
 from driftbayes.report.examination import hypotheses_of, main_place
 
 REPLICAS = 100
@@ -135,3 +135,30 @@ def test_the_main_sampling_time_is_the_shortest_at_which_the_best_model_is_consi
     other["consistent"][:] = False
     assert main_place(other) == 1
     assert main_place(other.isel(tau=[0, 1])) == 1
+
+
+def test_a_browser_reads_panels_that_are_not_along_tau_by_themselves(
+    browser, dataset, found, tmp_path
+):
+    write_report(dataset, tmp_path / "r.html", examination=found)
+    page = browser.new_page(viewport={"width": 1000, "height": 900})
+    seen = []
+    page.on("console", lambda message: seen.append(message.text))
+    page.on("pageerror", lambda error: seen.append(str(error)))
+    page.goto((tmp_path / "r.html").as_uri())
+    panel = page.locator('svg[data-panel="fit_msd"]')
+    panel.scroll_into_view_if_needed()
+    box = panel.bounding_box()
+    page.mouse.move(box["x"] + 0.95 * box["width"], box["y"] + 0.5 * box["height"])
+    readout = panel.locator("xpath=..").locator(".readout").inner_text()
+    one = found.check.models["brownian"].deviations["msd"]
+    shown = float(readout.partition("data: ")[2])
+    assert_allclose(shown, one.observed[-1] / one.band[1][-1], rtol=1e-3)
+    # The slider and what belongs to it stay.
+    assert page.locator("#tau").input_value() == "0"
+    page.locator("#tau").fill("2")
+    assert panel.locator("xpath=..").locator(".readout").inner_text() == readout
+    assert page.locator("svg.tracks").count() == 1
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1000
+    page.close()
+    assert seen == []

@@ -1,7 +1,6 @@
 """The report in a real browser: slider, panels, switches; nothing fetched, nothing complained."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
@@ -9,11 +8,6 @@ import pytest
 from driftbayes import Trajectories
 from driftbayes.comparison import make_hypotheses, scan
 from driftbayes.report import write_report
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="needs chromium (Debian: apt-get install chromium)"
-)
 
 
 @pytest.fixture(scope="module")
@@ -28,15 +22,6 @@ def report(tmp_path_factory):
     path = tmp_path_factory.mktemp("report") / "report.html"
     write_report(dataset, path)
     return path, dataset
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as running:
-        opened = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 @pytest.fixture

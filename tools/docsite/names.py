@@ -21,6 +21,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import driftbayes
 
+# Rooms that are run, by a command, and not imported.
+_PROGRAMS = {"cli", "explore"}
+
 
 class Entry(NamedTuple):
     """Where something is described: its name there, the page and the anchor."""
@@ -39,7 +42,7 @@ def public_modules() -> list[str]:
     found = ["driftbayes"]
     for module in pkgutil.walk_packages(driftbayes.__path__, "driftbayes."):
         *parents, last = module.name.split(".")
-        if last.startswith("_") or "cli" in [*parents, last]:
+        if last.startswith("_") or _PROGRAMS & {*parents, last}:
             continue
         parent = ".".join(parents)
         is_listed = parent in found and (parent == "driftbayes" or not _listed(parent))
@@ -74,21 +77,25 @@ class Names:
             if home := _home(entry.name):
                 self._by_home.setdefault(home, entry)
             parts = entry.name.split(".")
-            for n in (1, 2):
+            # A member of a class needs the name of the class: `u_rms` is many things.
+            for n in (2,) if _is_member(entry.name) else (1, 2):
                 self._by_end[".".join(parts[-n:])].append(entry)
 
-    def find(self, target: str, *, module: str = "", owner: str = "") -> Entry | None:
+    def find(
+        self, target: str, *, module: str = "", owner: str = "", anywhere: bool = True
+    ) -> Entry | None:
         """The entry of a name as it stands in a text, or None.
 
         Args:
             target: A full name, or the end of one.
             module: Where it is said: names of this module come first.
             owner: The class within that module whose members come before them.
+            anywhere: Whether a name that ends so will do, if there is only one.
         """
         for name in (f"{module}.{owner}.{target}", f"{module}.{target}", target):
             if entry := self._by_name.get(name) or self._by_home.get(_home(name)):
                 return entry
-        ends = self._by_end.get(target, [])
+        ends = self._by_end.get(target, []) if anywhere else []
         return ends[0] if len(ends) == 1 else None
 
 
@@ -119,6 +126,11 @@ def resolve(name: str) -> tuple[Any, Any] | None:
     """The object of a full name, with what holds it."""
     first, *rest = name.split(".")
     return _follow(importlib.import_module(first), tuple(rest))
+
+
+def _is_member(name: str) -> bool:
+    found = resolve(name)
+    return found is not None and isinstance(found[0], type)
 
 
 def is_type_variable(name: str) -> bool:

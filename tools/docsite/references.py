@@ -93,9 +93,10 @@ class Links:
             return Entry(text, COMMANDS, anchor_of(words)) if words[1:] else None
         match = _NAME.fullmatch(text)
         module, owner = _context(literal)
-        if match is None or not (module or _TELLING.match(match[1])):
+        if match is None:
             return None
-        entry = self.names.find(match[1], module=module, owner=owner)
+        is_telling = _TELLING.match(match[1]) is not None
+        entry = self.names.find(match[1], module=module, owner=owner, anywhere=is_telling)
         if entry is None and match[1].startswith("driftbayes."):
             _LOG.warning("%s is not in the reference", match[1], location=literal)
         return entry

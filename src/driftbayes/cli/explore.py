@@ -30,6 +30,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         description=f"{__doc__} It is served to this machine only, needs no network, and ends with "
         "Ctrl-C.",
         allow_abbrev=False,
+        examples=("driftbayes explore", "driftbayes explore tracks.csv --no-browser"),
     )
     _options.add_reading(parser, needs_file=False)
     group = parser.add_argument_group("page")
@@ -149,12 +150,7 @@ def _read(path: Path, text: str) -> "Reading":
 
 def _given(args: argparse.Namespace) -> str:
     """The options of reading that the command was given, as they would be written again."""
-    parser = argparse.ArgumentParser()
-    _options.add_reading(parser)
     words = []
-    for name, usual in vars(parser.parse_args(["-"])).items():
-        value = getattr(args, name)
-        if name != "file" and value != usual:
-            words.append(f"--{name.replace('_', '-')}")
-            words += [] if value is True else [str(value)]
+    for name, value in _options.given_reading(args).items():
+        words += [f"--{name.replace('_', '-')}", *([value] if value else [])]
     return shlex.join(words)

@@ -2,6 +2,7 @@
 
 __all__ = ["card"]
 
+import shlex
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from driftbayes import quality
 from driftbayes.diagnostics import data_scales
 from driftbayes.errors import DriftbayesError
 from driftbayes.explore.dataset import DataSet
-from driftbayes.explore.drawing import draw_trajectories
+from driftbayes.report.tracks import draw_trajectories
 from driftbayes.units import readable_time
 
 
@@ -27,6 +28,7 @@ def card(number: str, data: DataSet) -> dict[str, Any]:
         "data": number,
         "name": data.name,
         "is_simulated": bool(data.made_by),
+        "reading": shlex.join(data.reading.words),
         "rows": _rows(data),
         "quality": _quality(data),
         "notes": [*map(str, trajectories.provenance.get("notes", [])), *data.reading.notes],

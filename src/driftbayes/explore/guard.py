@@ -44,7 +44,8 @@ class Guard:
         origin = headers.get("Origin")
         if origin is not None and not self._is_own_origin(origin):
             return "this server answers only its own page, not one of another site"
-        if headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
+        # The page itself holds no secret, and may be opened from a link in another program.
+        if needs_token and headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
             return "this server answers only its own page, not one of another site"
         given = headers.get("X-Driftbayes-Token", "")
         # Bytes: text that is not ASCII cannot be compared in constant time.

@@ -109,6 +109,7 @@ def shown(data: DataSet, question: Question, setup: Setup, found: Comparison) ->
         found: The answer.
     """
     best = max(e.log_evidence for e in found.evidences.values())
+    own = {hypothesis.name: hypothesis for hypothesis in setup.hypotheses}
     models, parameters, warnings = [], [], []
     for name, e in found.evidences.items():
         probability = found.probabilities[name]
@@ -138,7 +139,8 @@ def shown(data: DataSet, question: Question, setup: Setup, found: Comparison) ->
                     "sd": _finite(e.posterior_sd[parameter]),
                     "low": _finite(low),
                     "high": _finite(high),
-                    "prior": e.priors[parameter],
+                    # To six digits, where the record has all of them.
+                    "prior": own[name].priors[parameter].describe(6),
                 }
             )
         warnings += [f"{name}: {warning}" for warning in e.warnings]

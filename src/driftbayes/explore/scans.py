@@ -126,8 +126,8 @@ class ScanJob:
 
     def _commands(self, dataset: "xr.Dataset") -> list[str]:
         words = shlex.split(content.repeat_command(dataset))
-        # The file as this page calls it, read as it was read here.
-        words[: words.index("--taus")] = self.data.words("scan")
+        # The file as this page calls it: of one that was named, with its directories.
+        words[2] = self.data.name
         lines = [shlex.join(self.data.made_by)] if self.data.made_by else []
         return [*lines, shlex.join([*words, "-o", "scan.nc"])]
 

@@ -3,6 +3,7 @@
 __all__ = ["Server", "serve"]
 
 import json
+import socket
 import sys
 import threading
 import traceback
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
+from socketserver import TCPServer
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -43,11 +45,11 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
     block_on_close = False
-    # Another's server on the same port must not be covered up.
-    allow_reuse_port = False
 
     def __init__(self, explorer: Explorer, host: str = "127.0.0.1", port: int = 0) -> None:
         self.explorer = explorer
+        if ":" in host:
+            self.address_family = socket.AF_INET6
         try:
             super().__init__((host, port), _Handler)
         except (OSError, OverflowError) as error:
@@ -59,10 +61,17 @@ class Server(ThreadingHTTPServer):
             raise DriftbayesError(msg) from error
         self.guard = Guard(host, self.server_address[1])
 
+    def server_bind(self) -> None:
+        """Bind, and do not ask the network for this machine's name, as Python's own would."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
+
     @property
     def url(self) -> str:
         """The address, with the secret where no server sees it."""
-        host = "127.0.0.1" if self.guard.host in ("0.0.0.0", "") else self.guard.host
+        own = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}
+        host = own.get(self.guard.host, self.guard.host)
+        host = f"[{host}]" if ":" in host else host
         return f"http://{host}:{self.guard.port}/#{self.guard.token}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:

@@ -96,7 +96,7 @@ def build_report(
     if examination is not None:
         about_data, asides, more, added = _examined(scan, examination)
         # What was checked takes the place of the advice to check it.
-        sentences = [*sentences[: -1 if examination.checks else None], *added]
+        sentences = [*sentences[: -1 if examination.check else None], *added]
     body = [
         f"<h1>{escape(heading)}</h1>",
         f'<p class="subtitle">{escape(sections.subtitle(scan))}</p>',

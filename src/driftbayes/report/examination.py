@@ -47,7 +47,7 @@ class Examination:
         quality: What looks wrong in them.
         main: Place in the scan of the sampling time of posteriors and figures.
         dependence: Whether particles move together, by place.
-        checks: Whether the models explain the data, by place.
+        check: Whether the models explain the data, at `main`.
         draws: From the posterior of each model, at `main`.
         sensitivity: What the priors do to ln K, by place.
         left_out: What could not be done, with the reason.
@@ -58,7 +58,7 @@ class Examination:
     quality: QualityReport
     main: int
     dependence: dict[int, Dependence] = field(default_factory=dict)
-    checks: dict[int, FitCheck] = field(default_factory=dict)
+    check: FitCheck | None = None
     draws: tuple[PosteriorDraws, ...] = ()
     sensitivity: dict[int, PriorSensitivity] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
@@ -73,8 +73,9 @@ def examine(
 ) -> Examination:
     """Look at the trajectories of a scan beyond it.
 
-    Goodness of fit, dependence and prior sensitivity are asked for at three sampling times, the
-    shortest, the longest and the main one or one between; posteriors are drawn at the main one.
+    Dependence and prior sensitivity are asked for at three sampling times, the shortest, the
+    longest and the main one or one between; goodness of fit and posteriors, which take longer, at
+    the main one.
 
     Args:
         trajectories: The same that the scan was made of.
@@ -95,34 +96,35 @@ def examine(
     last = scan.sizes["tau"] - 1
     places = sorted({0, last // 2 if main in (0, last) else main, last, main})
     left_out: dict[str, str] = {}
-    found: dict[str, dict[int, Any]] = {"dependence": {}, "checks": {}, "sensitivity": {}}
+    found: dict[str, dict[int, Any]] = {"dependence": {}, "sensitivity": {}, "check": {}}
     draws: list[PosteriorDraws] = []
     for i, place in enumerate(places):
         tau = float(scan["tau"].values[place])
         data = displacements(trajectories, tau, **options["cut"])
         jobs: dict[str, Callable[[], Any]] = {
             "dependence": partial(dependence, trajectories, tau, max_particles=_PARTICLES),
-            "checks": partial(_checked, hypotheses, data, n_replicas, options),
             "sensitivity": partial(
                 prior_sensitivity, hypotheses, data, factors=_FACTORS, **options["how"]
             ),
         }
-        if n_replicas == 0:
-            del jobs["checks"]
-        for j, (name, job) in enumerate(jobs.items()):
+        if place == main and n_replicas != 0:
+            jobs["check"] = partial(_checked, hypotheses, data, n_replicas, options)
+        for name, job in jobs.items():
             _attempt(name, job, place, found[name], left_out)
-            if progress is not None:
-                progress("examining", i * len(jobs) + j + 1, len(places) * len(jobs))
         if place == main:
             draws = _draws(hypotheses, data, options, left_out)
+        if progress is not None:
+            progress("examining", i + 1, len(places))
     return Examination(
         trajectories,
         survey(trajectories),
         inspect(trajectories),
         main,
+        dependence=found["dependence"],
+        check=found["check"].get(main),
         draws=tuple(draws),
+        sensitivity=found["sensitivity"],
         left_out=left_out,
-        **found,
     )
 
 

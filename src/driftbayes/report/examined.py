@@ -13,6 +13,7 @@ from driftbayes.plots.checks import drawn_quantity
 from driftbayes.report import html
 from driftbayes.report.content import Table
 from driftbayes.report.svg import Curve, Panel
+from driftbayes.report.tracks import draw_trajectories
 from driftbayes.units import readable_time
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ _BINS = 24
 def verdict(found: "Examination") -> list[str]:
     """What the examination adds to the answer in words."""
     sentences = []
-    check = found.checks.get(found.main)
+    check = found.check
     if check is not None:
         best = check.comparison.best
         at = readable_time(check.comparison.tau, check.comparison.time_unit)
@@ -78,7 +79,11 @@ def quality(found: "Examination") -> str:
         (f"together, at {readable_time(one.tau, one.time_unit)}", one.sentence)
         for one in found.dependence.values()
     ]
-    return html.facts(rows) + _told(found, "dependence")
+    picture = f"<figure>{draw_trajectories(tracks)}</figure>"
+    return (
+        f'<div class="beside"><div>{html.facts(rows)}{_told(found, "dependence")}</div>'
+        f"{picture}</div>"
+    )
 
 
 def posterior_panels(found: "Examination", units: tuple[str, str]) -> list[Panel]:
@@ -116,7 +121,7 @@ def posterior_panels(found: "Examination", units: tuple[str, str]) -> list[Panel
 
 def fit_panels(found: "Examination") -> list[Panel]:
     """The data among replicas of the best model, at the main sampling time."""
-    check = found.checks.get(found.main)
+    check = found.check
     if check is None:
         return []
     best = check.models[check.comparison.best]
@@ -153,43 +158,31 @@ def fit(found: "Examination", panels: str) -> str:
         found: The examination.
         panels: The figures.
     """
-    if not found.checks:
-        return _told(found, "checks") or "<p>Not asked for.</p>"
-    check = found.checks.get(found.main)
-    parts = []
-    if check is not None:
-        at = readable_time(check.comparison.tau, check.comparison.time_unit)
-        lines = [f"{name}: {one.verdict}." for name, one in check.models.items()]
-        parts.append(f"<p>At τ = {escape(at)}, drawing replicas of the data from each model:</p>")
-        parts.append(f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>")
-        parts.append(
-            f'<p class="note">The data (points) among replicas of {escape(check.comparison.best)}:'
-            " 95 % of them in the light band, 95 % of those that would have been fitted like the "
-            "data in the dark one.</p>"
-        )
-    parts.append(panels)
-    first = next(iter(found.checks.values()))
-    columns = ("p-value of", *(f"{_at(one)}, {name}" for one in found.checks.values()
-                               for name in one.models))  # fmt: skip
-    words = {q.name: q.words for one in found.checks.values() for m in one.models.values()
-             for q in m.quantities}  # fmt: skip
+    check = found.check
+    if check is None:
+        return _told(found, "check") or "<p>Not asked for.</p>"
+    at = escape(readable_time(check.comparison.tau, check.comparison.time_unit))
+    lines = [f"{name}: {one.verdict}." for name, one in check.models.items()]
+    quantities = next(iter(check.models.values())).quantities
     rows = [
         (
-            text.removeprefix("the "),
-            *(
-                f"{model.p_values[name]:.2g}" if name in model.p_values else "–"
-                for one in found.checks.values()
-                for model in one.models.values()
-            ),
+            q.words.removeprefix("the "),
+            *(f"{m.p_values[q.name]:.2g}" for m in check.models.values()),
         )
-        for name, text in words.items()
+        for q in quantities
     ]
-    everything = [f"{m.p_value:.2g}" for one in found.checks.values() for m in one.models.values()]
-    rows.append(("all of these", *everything))
-    n = next(iter(first.models.values())).n_replicas
-    parts.append(html.table(Table(columns, tuple(rows)), "p-values"))
-    parts.append(f'<p class="note">Small values speak against a model; {n} replicas of each.</p>')
-    return "".join(parts) + _told(found, "checks")
+    rows.append(("all of these", *(f"{m.p_value:.2g}" for m in check.models.values())))
+    n = next(iter(check.models.values())).n_replicas
+    return (
+        f"<p>At τ = {at}, drawing {n} replicas of the data from each model:</p>"
+        f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
+        f'<p class="note">The data (points) among replicas of {escape(check.comparison.best)}: '
+        "95 % of them in the light band, 95 % of those that would have been fitted like the data "
+        f"in the dark one.</p>{panels}"
+        + html.table(Table(("p-value of", *check.models), tuple(rows)), "p-values")
+        + '<p class="note">Small values speak against a model. `driftbayes check` does this at '
+        "other sampling times.</p>"
+    )
 
 
 def prior_panels(found: "Examination") -> list[Panel]:
@@ -289,10 +282,6 @@ def _label(draws: "PosteriorDraws", name: str, units: tuple[str, str]) -> str:
 def _hushed(curve: Curve) -> Curve:
     """The band without a line: medians of replicas are not data."""
     return Curve(curve.label, curve.group, np.full(len(curve.y), np.nan), curve.low, curve.high)
-
-
-def _at(check: Any) -> str:
-    return f"τ = {readable_time(check.comparison.tau, check.comparison.time_unit)}"
 
 
 def _told(found: "Examination", name: str) -> str:

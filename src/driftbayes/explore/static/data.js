@@ -26,6 +26,7 @@ export function showCard(card) {
   byId("hint").hidden = true;
   byId("card").hidden = false;
   byId("card-title").textContent = card.name;
+  if (!card.is_simulated) { byId("reading-options").value = card.reading; }
   fill(byId("card-rows"), card.rows);
   const doubts = card.quality.length ? card.quality : ["nothing looks wrong"];
   const words = element("td", {}, ...doubts.map((text) => element("div", {}, text)));
