@@ -16,7 +16,7 @@ def difference(shown: str, printed: str) -> str | None:
 
     A line "…" stands for any number of lines, and "…" within a line for any text. Between
     two of them every line counts. Words must be equal; numbers may differ by one in the last digit
-    that is shown. How wide the spaces are does not matter.
+    that is shown. How wide the spaces and how long the rules of tables are does not matter.
     """
     wanted, came = _lines(shown), _lines(printed)
     position, free = 0, False
@@ -37,7 +37,8 @@ def difference(shown: str, printed: str) -> str | None:
 
 
 def _lines(text: str) -> list[str]:
-    lines = (" ".join(line.split()) for line in text.splitlines())
+    # A rule is as long as its table is wide, which says nothing.
+    lines = (re.sub("─+", "─", " ".join(line.split())) for line in text.splitlines())
     return [line for line in lines if line]
 
 

@@ -190,6 +190,7 @@ def test_output_that_was_not_printed_is_refused(follow):
         ("k = 0.352 m²/s", "k = 0.354 m²/s", False),
         ("k = 0.352 m²/s", "k = 0.352 m/s", False),
         ("3 particles", "4 particles", False),
+        ("a  b\n────\n1  2", " a b\n ──\n 1 2", True),
         ("took … s", "took 3.1 s", True),
         ("one\n…\nfour", "one\ntwo\nthree\nfour", True),
         ("one\nfour", "one\ntwo\nfour", False),
