@@ -46,9 +46,13 @@ def _forget_compiled_programs():
         gc.collect()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
-    """A real browser, one for all: two cannot be driven from one process."""
+    """A real browser. One at a time, and no longer than it is needed.
+
+    Two cannot be driven from one process, and while one is, Zarr finds an event loop running in
+    its thread and refuses to read.
+    """
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         pytest.skip("needs chromium (Debian: apt-get install chromium)")

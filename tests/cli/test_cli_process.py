@@ -200,6 +200,7 @@ def test_commands_work_without_a_cache(process, tmp_path):
     assert answer.err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_full_cache_changes_no_digit_and_a_damaged_one_neither(process, tracks_csv, tmp_path):
     first = process("compare", tracks_csv, *COMPARE)
     again = process("compare", tracks_csv, *COMPARE)

@@ -330,6 +330,7 @@ def test_langevin_quantiles_are_those_of_the_marginal_density():
 
 
 @both
+@pytest.mark.slow
 def test_several_data_sets_at_once_give_the_evidences_of_each(name):
     many = [Batch.of(langevin_data(tau, seed=i)) for i, tau in enumerate((0.1, 1.0, 10.0))]
     together = exact_batch([HYPOTHESES[name]], Batch.stack(many))

@@ -78,7 +78,7 @@ def test_a_guide_may_be_off():
     check_gaussian(chains.z, chains.ess[:-1], MEAN, SD)
 
 
-@pytest.mark.parametrize("tau", [0.1, 10.0])
+@pytest.mark.parametrize("tau", [pytest.param(0.1, marks=pytest.mark.slow), 10.0])
 def test_parameters_of_langevin_data_are_those_of_quadrature(tau):
     batch = Batch.of(langevin_data(tau))
     guide, _ = eqx.filter_jit(guide_of)(LANGEVIN, batch.data)

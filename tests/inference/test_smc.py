@@ -241,6 +241,7 @@ def test_a_batch_is_its_members_one_by_one():
         check(estimate, target.log_evidence)
 
 
+@pytest.mark.slow
 def test_core_may_be_mapped_over_targets():
     # One of these takes a temperature, the other several: who is done must wait unchanged.
     targets = [GaussianTarget(jnp.full(1, 1.0), jnp.full(1, sd)) for sd in (30.0, 0.01)]

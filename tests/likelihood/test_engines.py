@@ -249,6 +249,7 @@ def test_gradients_of_all_engines_agree_with_each_other_and_with_differences(ste
     assert_allclose(slopes[2], slopes[0], rtol=1e-11)
 
 
+@pytest.mark.slow
 def test_forward_and_reverse_derivatives_agree(steps):
     for engine in ("moments", "kalman"):
         data = prepare(steps, engine=engine)

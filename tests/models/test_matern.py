@@ -149,7 +149,9 @@ def test_derivatives_of_all_covariances_at_once_are_finite(nu, x):
     assert all(np.isfinite(part).all() for part in slopes(jnp.asarray([x, nu])))
 
 
-@pytest.mark.parametrize("nu", [0.3, 23.9, 24.1, 200.0])
+@pytest.mark.parametrize(
+    "nu", [23.9, *(pytest.param(nu, marks=pytest.mark.slow) for nu in (0.3, 24.1, 200.0))]
+)
 def test_derivatives_of_all_covariances_are_those_of_single_lags(nu):
     def row(theta):
         model = MaternVelocity(gamma=theta[0], smoothness=theta[1], k=1.0)

@@ -176,6 +176,7 @@ def test_blurred_fractional_motion_is_that_of_mpmath(hurst):
 
 
 @pytest.mark.parametrize("name", ["langevin", "fractional"])
+@pytest.mark.slow
 def test_blur_has_finite_gradients(name):
     data = prepare(regular())
     slope = jax.grad(lambda t: named(f"{name}+blur", **t).log_density(data))
@@ -391,6 +392,7 @@ def test_without_tails_student_is_gaussian():
 # --- Mixture -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_mixture_of_three_classes_is_the_sum_over_all_classes():
     data = regular(n_particles=4)
     theta = {"kappa": 2.0, "ratio_2": 0.4, "share_2": 0.7, "ratio_3": 0.5, "share_3": 0.2}

@@ -61,7 +61,9 @@ def test_the_slider_moves_every_panel_and_the_tables(page, report):
 
 
 def test_pointing_at_a_panel_chooses_the_nearest_sampling_time(page):
-    box = page.locator("svg.panel").nth(1).bounding_box()
+    panel = page.locator("svg.panel").nth(1)
+    panel.scroll_into_view_if_needed()
+    box = panel.bounding_box()
     page.mouse.move(box["x"] + 0.97 * box["width"], box["y"] + 0.5 * box["height"])
     assert page.locator("#tau").input_value() == "3"
 

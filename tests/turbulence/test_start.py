@@ -32,6 +32,7 @@ def _decaying(grid):
     return Flow.make(grid, 2.5e-4, dissipation=Dissipation(hypofriction=1.0))
 
 
+@pytest.mark.slow
 def test_the_papers_field_decays_by_the_known_amount(papers):
     grid, zeta = papers
     end = evolved(_decaying(grid), zeta, 200).zeta
