@@ -82,6 +82,7 @@ def test_slow_quadrature_gives_the_same_brownian_evidence(tau):
 
 
 @both
+@pytest.mark.slow
 def test_integral_over_all_parameters_is_that_with_the_scale_in_closed_form(name):
     # An error of position too small to matter keeps the scale from being integrated out.
     data = langevin_data(1.0)

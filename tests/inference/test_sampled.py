@@ -109,6 +109,7 @@ def test_a_batch_along_tau_is_the_same_as_one_by_one():
         assert one.tau == d.tau
 
 
+@pytest.mark.slow
 def test_comparisons_and_scans_take_every_method(data):
     result = compare([BROWNIAN, LANGEVIN], data, method="laplace_is", seed=2)
     exact = compare([BROWNIAN, LANGEVIN], data)

@@ -67,6 +67,7 @@ def hessian(theta):
 
 
 @pytest.mark.parametrize("x", [1e-8, 1e-3, 1.0, 1e3, 1e8])
+@pytest.mark.slow
 def test_second_derivatives_are_finite_at_all_gamma_tau_and_smoothness(x):
     for nu in (0.1, 0.5, 2.0, 10.0):
         assert np.isfinite(hessian(jnp.asarray([x, nu, 1.3]))).all()

@@ -326,6 +326,7 @@ def test_data_prepared_once_give_the_same_likelihood(family):
 
 
 @families
+@pytest.mark.slow
 def test_long_regular_runs_lose_nothing_by_the_models_memory(family):
     model = example(family)
     size = {"n_particles": 2, "n_steps": 100, "n_dim": 2, "tau": TAU}
