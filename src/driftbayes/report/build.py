@@ -101,7 +101,7 @@ def build_report(
         f"<h1>{escape(heading)}</h1>",
         f'<p class="subtitle">{escape(sections.subtitle(scan))}</p>',
         html.section("verdict", "The verdict", sections.verdict(sentences)),
-        html.section("data", "Data and quality", about_data),
+        html.section("data", "Data" if examination is None else "Data and quality", about_data),
         sections.controls(scan, place),
         html.section(
             "panels", "Against the sampling time", sections.legend(scan) + html.figures(panels)
