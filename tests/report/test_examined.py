@@ -74,6 +74,8 @@ def test_the_page_shows_how_the_priors_move_the_verdict(report, found, tracks, h
     drawn = [r for r in report.records if r["field"].startswith("prior_sensitivity_2")]
     assert_allclose([r["value"] for r in drawn], values[0] - values[0, 4])
     assert_allclose([r["at"] for r in drawn], np.geomspace(1 / 16, 16, 9))
+    # Each at its own sampling time, not all at that of the posteriors.
+    assert {r["tau"] for r in drawn} == {4.0}
 
 
 def test_posteriors_are_those_of_the_scan(found, dataset):

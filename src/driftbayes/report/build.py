@@ -90,13 +90,13 @@ def build_report(
     panels = content.panels(scan)
     place = main_place(scan)
     heading = title or f"How the particles of {sections.source(scan)} disperse"
-    sentences = content.verdict(scan)
+    is_checked = examination is not None and examination.check is not None
+    sentences = content.verdict(scan, is_checked=is_checked)
     more: list[Panel] = []
     about_data, asides = sections.data(scan), ""
     if examination is not None:
         about_data, asides, more, added = _examined(scan, examination)
-        # What was checked takes the place of the advice to check it.
-        sentences = [*sentences[: -1 if examination.check else None], *added]
+        sentences += added
     body = [
         f"<h1>{escape(heading)}</h1>",
         f'<p class="subtitle">{escape(sections.subtitle(scan))}</p>',
@@ -119,7 +119,7 @@ def build_report(
         numbers=html.embedded(_numbers(scan, [*panels, *more])),
         script=html.static("report.js"),
     )
-    records = [*content.every_number(scan), *_of_panels(scan, place, more)]
+    records = [*content.every_number(scan), *_of_panels(more)]
     return Report(page, records)
 
 
@@ -128,9 +128,10 @@ def _examined(scan: "xr.Dataset", found: Examination) -> tuple[str, str, list[Pa
     from driftbayes.report import examined
 
     units = str(scan.attrs["length_unit"]), str(scan.attrs["time_unit"])
-    posterior = examined.posterior_panels(found, units)
+    tau = float(scan["tau"].values[found.main])
+    posterior = examined.posterior_panels(found, tau, units)
     fit, prior = examined.fit_panels(found), examined.prior_panels(found)
-    at = readable_time(float(scan["tau"].values[found.main]), units[1])
+    at = readable_time(tau, units[1])
     failed = [text for name, text in found.left_out.items() if name.startswith("the posterior")]
     notes = "".join(f'<p class="note">Left out: {escape(text)}.</p>' for text in failed)
     parts = [
@@ -151,11 +152,12 @@ def _examined(scan: "xr.Dataset", found: Examination) -> tuple[str, str, list[Pa
     return about, "\n".join(parts), [*posterior, *fit, *prior], examined.verdict(found)
 
 
-def _of_panels(scan: "xr.Dataset", place: int, panels: Sequence[Panel]) -> list[dict[str, Any]]:
+def _of_panels(panels: Sequence[Panel]) -> list[dict[str, Any]]:
     """Every value that is drawn at one sampling time, as records."""
-    tau = float(scan["tau"].values[place])
-    records = []
+    records: list[dict[str, Any]] = []
     for panel in panels:
+        if panel.at_tau is None:
+            continue
         for curve in panel.curves:
             values = {"": curve.y, " low": curve.low, " high": curve.high}
             for end, array in values.items():
@@ -163,7 +165,7 @@ def _of_panels(scan: "xr.Dataset", place: int, panels: Sequence[Panel]) -> list[
                     continue
                 field = f"{panel.name}: {curve.label}{end}"
                 records += [
-                    content.record(tau, curve.group, "", field, float(value), at=float(x))
+                    content.record(panel.at_tau, curve.group, "", field, float(value), at=float(x))
                     for x, value in zip(panel.x, array, strict=True)
                 ]
     return records
@@ -195,6 +197,6 @@ def _panel_numbers(panel: Panel) -> dict[str, Any]:
             if np.isfinite(curve.y).any()
         ],
     }
-    if not panel.along_tau:
+    if panel.at_tau is not None:
         about["at"] = [f"{x:.4g}" for x in panel.x]
     return about

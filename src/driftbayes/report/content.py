@@ -43,8 +43,13 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
-def verdict(scan: "xr.Dataset") -> list[str]:
-    """The answer in plain words: which model, at which times, how sure."""
+def verdict(scan: "xr.Dataset", *, is_checked: bool = False) -> list[str]:
+    """The answer in plain words: which model, at which times, how sure.
+
+    Args:
+        scan: Dataset of a scan.
+        is_checked: Whether goodness of fit was looked at, and need not be advised.
+    """
     taus, unit = _taus(scan), str(scan.attrs.get("time_unit", ""))
     names = _models(scan)
     probability = scan["probability"].values
@@ -77,6 +82,8 @@ def verdict(scan: "xr.Dataset") -> list[str]:
     ]
     if doubts:
         sentences.append(f"The evidence is in doubt for {', '.join(doubts)}: see the table.")
+    if is_checked:
+        return sentences
     sentences.append(
         "This is a comparison of these models only; whether the best of them explains the data at "
         "all is another question, which `driftbayes check` answers."

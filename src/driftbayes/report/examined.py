@@ -4,21 +4,19 @@ __all__ = ["fit", "fit_panels", "posterior_panels", "prior_panels", "priors", "q
 
 from collections.abc import Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from driftbayes.models import MODELS, model_named
 from driftbayes.plots.checks import drawn_quantity
 from driftbayes.report import html
 from driftbayes.report.content import Table
 from driftbayes.report.svg import Curve, Panel
 from driftbayes.report.tracks import draw_trajectories
+from driftbayes.typing import FloatArray
 from driftbayes.units import readable_time
 
 if TYPE_CHECKING:
-    import jax
-
     from driftbayes.inference import PosteriorDraws
     from driftbayes.report.examination import Examination
 
@@ -86,18 +84,19 @@ def quality(found: "Examination") -> str:
     )
 
 
-def posterior_panels(found: "Examination", units: tuple[str, str]) -> list[Panel]:
+def posterior_panels(found: "Examination", tau: float, units: tuple[str, str]) -> list[Panel]:
     """Density of each parameter, after and before the data, and two parameters together.
 
     Args:
         found: The examination.
+        tau: Its main sampling time.
         units: Of length and time.
     """
-    panels = []
-    for draws in found.draws:
-        model = model_named(draws.hypothesis.name, MODELS)
-        for i, name in enumerate(draws.names):
-            panels.append(_density(draws, i, model.parameters[name].unit(*units)))
+    panels = [
+        _density(draws, i, _label(draws, name, units), tau)
+        for draws in found.draws
+        for i, name in enumerate(draws.names)
+    ]
     for draws in found.draws:
         if len(draws.names) > 1:
             labels = [_label(draws, name, units) for name in draws.names[:2]]
@@ -113,7 +112,7 @@ def posterior_panels(found: "Examination", units: tuple[str, str]) -> list[Panel
                     [Curve(f"draws of {name}", name, draws.theta[order, 1], kind="points")],
                     description=f"{len(draws)} draws from the posterior of {name}",
                     x_scale="linear",
-                    along_tau=False,
+                    at_tau=tau,
                 )
             )
     return panels
@@ -130,8 +129,8 @@ def fit_panels(found: "Examination") -> list[Panel]:
         one = drawn_quantity(best, quantity.name)
         if not one.is_curve:
             continue
-        outer = Curve("95 % of replicas", best.model, one.band[1], one.band[0], one.band[2])
-        inner = Curve("at equal fit", best.model, one.fitted[1], one.fitted[0], one.fitted[2])
+        outer = _band("95 % of replicas", best.model, one.band)
+        inner = _band("at equal fit", best.model, one.fitted)
         is_lag = one.about.startswith("lag")
         panels.append(
             Panel(
@@ -140,12 +139,12 @@ def fit_panels(found: "Examination") -> list[Panel]:
                 one.at,
                 one.about,
                 one.label,
-                [_hushed(outer), _hushed(inner), Curve("data", DATA, one.observed)],
+                [outer, inner, Curve("data", DATA, one.observed)],
                 reference=() if one.reference is None else (one.reference,),
                 description=f"{quantity.words}: data as points among {best.n_replicas} replicas "
                 f"of {best.model}, {best.p_text(quantity.name)}",
                 x_scale="log" if is_lag else "linear",
-                along_tau=False,
+                at_tau=check.comparison.tau,
             )
         )
     return panels
@@ -209,7 +208,7 @@ def prior_panels(found: "Examination") -> list[Panel]:
                 (0.0,),
                 f"Change of ln K of each model against {reference} at a sampling time of {at}, the "
                 "scales of all priors multiplied by one factor",
-                along_tau=False,
+                at_tau=one.tau,
             )
         )
     return panels
@@ -242,18 +241,19 @@ def priors(found: "Examination", panels: str) -> str:
     )
 
 
-def _density(draws: "PosteriorDraws", i: int, unit: str) -> Panel:
+def _density(draws: "PosteriorDraws", i: int, label: str, tau: float) -> Panel:
+    import jax.numpy as jnp
+
     name, parameter = draws.hypothesis.name, draws.names[i]
-    values = draws.theta[:, i]
-    heights, edges = np.histogram(values, bins=_BINS, density=True)
+    heights, edges = np.histogram(draws.theta[:, i], bins=_BINS, density=True)
     centres = 0.5 * (edges[1:] + edges[:-1])
-    before = _prior_density(draws.hypothesis.priors[parameter], centres)
-    symbol = model_named(name, MODELS).parameters[parameter].symbol
+    prior = draws.hypothesis.priors[parameter]
+    before = np.exp(np.asarray(prior.log_density(jnp.asarray(centres))))
     return Panel(
         f"posterior_{name}.{parameter}",
         f"{name}.{parameter}",
         centres,
-        f"{symbol} ({unit})" if unit != "1" else symbol,
+        label,
         "probability density",
         [
             Curve("posterior", name, heights, np.zeros_like(heights), heights, kind="plain"),
@@ -262,26 +262,20 @@ def _density(draws: "PosteriorDraws", i: int, unit: str) -> Panel:
         reference=(0.0,),
         description=f"Posterior of {name}.{parameter} from {len(draws)} draws, prior dashed",
         x_scale="linear",
-        along_tau=False,
+        at_tau=tau,
     )
 
 
-def _prior_density(prior: Any, at: np.ndarray) -> np.ndarray:
-    import jax.numpy as jnp
-
-    found: jax.Array = jnp.exp(prior.log_density(jnp.asarray(at)))
-    return np.asarray(found)
-
-
 def _label(draws: "PosteriorDraws", name: str, units: tuple[str, str]) -> str:
-    about = model_named(draws.hypothesis.name, MODELS).parameters[name]
+    about = draws.hypothesis.model.parameters[name]
     unit = about.unit(*units)
     return f"{about.symbol} ({unit})" if unit != "1" else about.symbol
 
 
-def _hushed(curve: Curve) -> Curve:
-    """The band without a line: medians of replicas are not data."""
-    return Curve(curve.label, curve.group, np.full(len(curve.y), np.nan), curve.low, curve.high)
+def _band(label: str, model: str, edges: FloatArray) -> Curve:
+    """A band without a line: medians of replicas are not data."""
+    low, middle, high = edges
+    return Curve(label, model, np.full(len(middle), np.nan), low, high)
 
 
 def _told(found: "Examination", name: str) -> str:

@@ -56,7 +56,8 @@ class Panel:
         reference: Values at which to draw a thin line across.
         description: The panel in words, for those who do not see it.
         x_scale: Of x.
-        along_tau: Whether x is the sampling time, and the slider moves along it.
+        at_tau: The sampling time that it belongs to; None if x is the sampling time, and the slider
+            moves along it.
     """
 
     name: str
@@ -69,7 +70,7 @@ class Panel:
     reference: Sequence[float] = field(default=())
     description: str = ""
     x_scale: Literal["linear", "log"] = "log"
-    along_tau: bool = True
+    at_tau: float | None = None
 
     @property
     def drawn_scales(self) -> list[Scale]:
