@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from driftbayes.cli import _console, _options
+from driftbayes.cli import _console, _options, _reading
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def run(
 
     workers = Workers(processes=args.workers, cluster=args.cluster)
     prepare = partial(
-        _options.after_reading,
+        _reading.after_reading,
         units=args.units,
         drop_short=args.drop_short,
         period=args.period,
@@ -101,7 +101,7 @@ def run(
             args.file,
             partial(_models, args),
             taus,
-            ReadOptions(**_options.reading(args)),
+            ReadOptions(**_reading.reading(args)),
             format=args.format,
             n_tau=args.n_tau,
             windows=args.windows,
@@ -119,7 +119,7 @@ def run(
         result = scan_tally(
             tally,
             setup.hypotheses,
-            provenance=_options.recorded(provenance, args),
+            provenance=_reading.recorded(provenance, args),
             method=args.method,
             coords=args.coords,
             prior_probabilities=prior_probabilities,

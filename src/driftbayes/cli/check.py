@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from driftbayes.cli import _console, _options
+from driftbayes.cli import _console, _options, _reading
 from driftbayes.cli.predict import parse_tau
 from driftbayes.errors import DriftbayesError
 
@@ -29,7 +29,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
             "driftbayes check tracks.csv --tau 0.5 --models langevin --replicas 2000 -o check.pdf",
         ),
     )
-    _options.add_reading(parser)
+    _reading.add_reading(parser)
     parser.add_argument(
         "--tau",
         required=True,
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     _options.check_seed(args.seed)
     _check_figure(args.output)
     prior_probabilities = _options.model_prior(args)
-    trajectories = _options.read(args)
+    trajectories = _reading.read(args)
     prepare_jax()
     from driftbayes.checks import check_fit
     from driftbayes.sampling import displacements

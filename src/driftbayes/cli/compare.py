@@ -6,7 +6,7 @@ import argparse
 import math
 from typing import TYPE_CHECKING
 
-from driftbayes.cli import _console, _options
+from driftbayes.cli import _console, _options, _reading
 from driftbayes.cli.dependence import tell
 from driftbayes.errors import DriftbayesError
 
@@ -27,7 +27,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
             "driftbayes compare drifters.nc --tau all --models langevin,langevin+noise",
         ),
     )
-    _options.add_reading(parser)
+    _reading.add_reading(parser)
     parser.add_argument(
         "--tau",
         required=True,
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
     tau = _parse_tau(args.tau)
     prior_probabilities = _options.model_prior(args)
-    trajectories = _options.read(args)
+    trajectories = _reading.read(args)
     prepare_jax()
     from driftbayes.comparison import compare
     from driftbayes.sampling import displacements

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from driftbayes.cli import _console, _options
+from driftbayes.cli import _console, _reading
 from driftbayes.errors import DriftbayesError
 
 
@@ -22,7 +22,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
             "driftbayes convert drifters.nc clean.csv --qc default --units km,d",
         ),
     )
-    _options.add_reading(parser)
+    _reading.add_reading(parser)
     parser.add_argument(
         "output", type=Path, metavar="OUT", help="its name ends in .csv, .csv.gz, .parquet or .nc"
     )
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         if not args.overwrite:
             msg = f"{args.output.name!r} is there already; pass --overwrite to replace it"
             raise DriftbayesError(msg)
-    trajectories = _options.read(args)
+    trajectories = _reading.read(args)
     # How the source was read is not how this file is to be read.
     known = dict(trajectories.provenance)
     if "reading" in known:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from driftbayes.cli import _console, _options
+from driftbayes.cli import _console, _options, _reading
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         allow_abbrev=False,
         examples=("driftbayes dependence tracks.csv --tau 0.5 --bootstrap 200",),
     )
-    _options.add_reading(parser)
+    _reading.add_reading(parser)
     parser.add_argument("--tau", type=float, required=True, help="sampling time")
     parser.add_argument(
         "--bootstrap",
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     from driftbayes.cli._jax import prepare_jax
 
     _options.check_seed(args.seed)
-    trajectories = _options.read(args)
+    trajectories = _reading.read(args)
     prepare_jax()
     from driftbayes.comparison import bootstrap, dependence
 

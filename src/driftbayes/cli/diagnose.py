@@ -5,7 +5,7 @@ __all__ = ["add_parser", "run"]
 import argparse
 from pathlib import Path
 
-from driftbayes.cli import _console, _options
+from driftbayes.cli import _console, _options, _reading
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -17,7 +17,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         allow_abbrev=False,
         examples=("driftbayes diagnose tracks.csv --max-lag 20 -o diagnostics.nc",),
     )
-    _options.add_reading(parser)
+    _reading.add_reading(parser)
     parser.add_argument("--lags", type=int, default=60, help="number of lags (default: 60)")
     parser.add_argument(
         "--max-lag", type=float, help="longest lag (default: a quarter of the record)"
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     from driftbayes.io import write_dataset
 
     _options.check_output(args.output)
-    trajectories = _options.read(args)
+    trajectories = _reading.read(args)
     trajectories.check_usable()
     result = diagnose(trajectories, n_lags=args.lags, max_lag=args.max_lag, seed=args.seed)
     if args.output is not None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from driftbayes.cli import _console, _options
+from driftbayes.cli import _console, _reading
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         allow_abbrev=False,
         examples=("driftbayes explore", "driftbayes explore tracks.csv --no-browser"),
     )
-    _options.add_reading(parser, needs_file=False)
+    _reading.add_reading(parser, needs_file=False)
     group = parser.add_argument_group("page")
     group.add_argument("--port", type=int, default=0, help="of the page (default: a free one)")
     group.add_argument(
@@ -132,14 +132,14 @@ def _read(path: Path, text: str) -> "Reading":
     from driftbayes.io.formats import choose
 
     parser = _Options(prog="", add_help=False, allow_abbrev=False)
-    _options.add_reading(parser)
+    _reading.add_reading(parser)
     try:
         words = shlex.split(text)
     except ValueError as error:
         msg = f"options of reading: {str(error).lower()} in {text!r}"
         raise DriftbayesError(msg) from error
     args = parser.parse_args([*words, "--", str(path)])
-    trajectories = _options.read_unchecked(args)
+    trajectories = _reading.read_unchecked(args)
     notes: list[str] = []
     if args.qc is not None:
         trajectories = quality.apply(trajectories, args.qc)
@@ -151,6 +151,6 @@ def _read(path: Path, text: str) -> "Reading":
 def _given(args: argparse.Namespace) -> str:
     """The options of reading that the command was given, as they would be written again."""
     words = []
-    for name, value in _options.given_reading(args).items():
+    for name, value in _reading.given_reading(args).items():
         words += [f"--{name.replace('_', '-')}", *([value] if value else [])]
     return shlex.join(words)

@@ -6,7 +6,7 @@ import argparse
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from driftbayes.cli import _console, _options
+from driftbayes.cli import _console, _options, _reading
 
 if TYPE_CHECKING:
     from driftbayes.diagnostics.survey import Survey
@@ -30,7 +30,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
             "driftbayes info spots.csv --format trackpy --pixel-size 0.16um --frame-interval 50ms",
         ),
     )
-    _options.add_reading(parser)
+    _reading.add_reading(parser)
     _options.add_json(parser)
     parser.set_defaults(run=run)
 
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     """Read and describe."""
     from driftbayes.diagnostics.survey import survey
 
-    trajectories = _options.read(args)
+    trajectories = _reading.read(args)
     found = survey(trajectories)
     warnings = _warnings(trajectories, found)
     facts = {
@@ -148,7 +148,7 @@ def _command(args: argparse.Namespace, trajectories: "Trajectories", found: "Sur
     if found.interval is None:
         return None
     words = ["driftbayes", "compare" if found.tau_low is None else "scan", str(args.file)]
-    given = _options.given_reading(args)
+    given = _reading.given_reading(args)
     if _has_short(trajectories):
         given["drop_short"] = ""
     for name, value in given.items():

@@ -5,7 +5,7 @@ __all__ = ["add_parser", "run"]
 import argparse
 from pathlib import Path
 
-from driftbayes.cli import _console, _options
+from driftbayes.cli import _console, _options, _reading
 from driftbayes.errors import DriftbayesError
 
 
@@ -21,7 +21,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
             "driftbayes map tracks.csv --cell 50 --tau 1,2 --min-windows 50 -o map.nc",
         ),
     )
-    _options.add_reading(parser)
+    _reading.add_reading(parser)
     parser.add_argument(
         "--cell",
         required=True,
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
     taus = _options.parse_taus(args.tau)
     _options.check_output(args.output)
-    trajectories = _options.read(args)
+    trajectories = _reading.read(args)
     side = _side(args.cell, trajectories.lonlat is not None, trajectories.length_unit)
     prepare_jax()
     from driftbayes.comparison.regions import map_regions

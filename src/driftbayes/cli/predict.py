@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from driftbayes.cli import _console, _options
+from driftbayes.cli import _console, _options, _reading
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
             "driftbayes predict tracks.csv --tau 0.5 --horizon 5 --members 50 -o futures.parquet",
         ),
     )
-    _options.add_reading(parser)
+    _reading.add_reading(parser)
     parser.add_argument(
         "--tau",
         required=True,
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     _options.check_seed(args.seed)
     _check_writable(args.output)
     prior_probabilities = _options.model_prior(args)
-    trajectories = _options.read(args)
+    trajectories = _reading.read(args)
     prepare_jax()
     from driftbayes.comparison.bayes import model_probabilities
     from driftbayes.comparison.forecast import predict_particles

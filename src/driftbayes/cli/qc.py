@@ -4,7 +4,7 @@ __all__ = ["add_parser", "run"]
 
 import argparse
 
-from driftbayes.cli import _console, _options
+from driftbayes.cli import _console, _options, _reading
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -19,7 +19,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
             "driftbayes qc drifters.nc --qc spikes=3m/s,stuck=6h",
         ),
     )
-    _options.add_reading(parser)
+    _reading.add_reading(parser)
     _options.add_json(parser)
     parser.set_defaults(run=run)
 
@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     """Read, look, print; --qc sets limits here, and mends nothing."""
     from driftbayes import quality
 
-    trajectories = _options.read_unchecked(args)
+    trajectories = _reading.read_unchecked(args)
     report = quality.inspect(trajectories, args.qc or ())
     if args.json:
         _console.print_json({"file": args.file.name, **report.to_json()})

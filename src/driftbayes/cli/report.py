@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from driftbayes.cli import _console, _options
+from driftbayes.cli import _console, _options, _reading
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
             "driftbayes report scan.nc -o report.html --title 'Tracers, March'",
         ),
     )
-    _options.add_reading(parser)
+    _reading.add_reading(parser)
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="FILE.html", help="write here"
     )
@@ -113,11 +113,11 @@ def _again(args: argparse.Namespace, dataset: "xr.Dataset") -> "Trajectories":
 
     again = argparse.Namespace(**vars(args))
     again.file = args.data
-    if not _options.given_reading(args):
+    if not _reading.given_reading(args):
         stored = parsed(dataset.attrs.get("provenance")).get("reading", {})
         for name, value in stored.items():
-            setattr(again, name, _options.reading_value(name, str(value)))
-    return _options.read(again)
+            setattr(again, name, _reading.reading_value(name, str(value)))
+    return _reading.read(again)
 
 
 def _examined(

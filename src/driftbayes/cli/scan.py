@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from driftbayes.cli import _console, _options, _streaming
+from driftbayes.cli import _console, _options, _reading, _streaming
 from driftbayes.cli.dependence import tell
 from driftbayes.errors import DriftbayesError
 
@@ -31,7 +31,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
             "driftbayes scan large.parquet --taus 1:100:20log --workers 8 -o scan.nc",
         ),
     )
-    _options.add_reading(parser)
+    _reading.add_reading(parser)
     parser.add_argument(
         "--taus",
         required=True,
@@ -97,7 +97,7 @@ def scan_in_memory(
     """
     from driftbayes.cli._jax import prepare_jax
 
-    trajectories = _options.read(args)
+    trajectories = _reading.read(args)
     intervals = trajectories.intervals
     if trajectories.recording_interval is None and len(intervals):
         msg = (

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from driftbayes.cli import _console, _options
+from driftbayes.cli import _console, _options, _reading
 from driftbayes.cli.predict import parse_tau, parse_times
 from driftbayes.errors import DriftbayesError
 
@@ -29,7 +29,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
             "driftbayes score tracks.csv --tau 0.5 --held-out-taus 1,2 --folds 10",
         ),
     )
-    _options.add_reading(parser)
+    _reading.add_reading(parser)
     parser.add_argument(
         "--tau",
         required=True,
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         raise DriftbayesError(msg)
     _options.check_seed(args.seed)
     prior_probabilities = _options.model_prior(args)
-    trajectories = _options.read(args)
+    trajectories = _reading.read(args)
     prepare_jax()
     from driftbayes.comparison.scores import held_out, leave_one_out, prequential
     from driftbayes.sampling import displacements

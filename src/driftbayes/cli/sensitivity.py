@@ -5,7 +5,7 @@ __all__ = ["add_parser", "run"]
 import argparse
 from pathlib import Path
 
-from driftbayes.cli import _console, _options
+from driftbayes.cli import _console, _options, _reading
 from driftbayes.errors import DriftbayesError
 
 
@@ -18,7 +18,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         allow_abbrev=False,
         examples=("driftbayes sensitivity tracks.csv --tau 0.5 -o sensitivity.png",),
     )
-    _options.add_reading(parser)
+    _reading.add_reading(parser)
     _options.add_data(parser)
     parser.add_argument("--tau", type=float, required=True, help="sampling time")
     _options.add_inference(parser)
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     if args.output is not None and args.output.suffix not in (".png", ".pdf"):
         msg = f"the figure's name must end in .png or .pdf, got {args.output.name!r}"
         raise DriftbayesError(msg)
-    trajectories = _options.read(args)
+    trajectories = _reading.read(args)
     prepare_jax()
     from driftbayes.comparison import prior_sensitivity
     from driftbayes.sampling import displacements
