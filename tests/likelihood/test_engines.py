@@ -303,5 +303,5 @@ def test_likelihood_is_compiled_once_for_many_parameters(steps):
 
 def test_statistics_engine_refuses_gaps_and_errors_and_names_the_other():
     kept = displacements(gappy(), 0.7, gaps="keep")
-    with pytest.raises(DriftbayesError, match=r"use the state-space engine \(engine='kalman'\)"):
+    with pytest.raises(DriftbayesError, match="use engine='auto' for gaps"):
         prepare(kept, engine="moments")

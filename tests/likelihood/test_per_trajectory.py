@@ -125,7 +125,7 @@ def test_impossible_parameters_are_impossible_for_every_trajectory():
 
 def test_what_the_statistics_engine_cannot_do_is_refused():
     data = ragged([3, 4], [0, 1], irregular=True)
-    with pytest.raises(DriftbayesError, match="engine='kalman'"):
+    with pytest.raises(DriftbayesError, match="engine='auto'"):
         log_likelihood_per_trajectory(MODELS, data, engine="moments")
 
 

@@ -88,7 +88,7 @@ def make_hypotheses(
             source = f"for {', '.join(given)} as given, for {', '.join(missing)} {source}"
         table = scaling_priors(u_rms, timescale)
         # Of a mixture, each class has the same prior.
-        plain = {name: name.partition("_")[0] for name in missing}
+        plain = {name: name.removeprefix("class_").partition("_")[0] for name in missing}
         without = [name for name in missing if plain[name] not in table]
         if without:
             msg = (

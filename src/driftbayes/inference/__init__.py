@@ -68,6 +68,8 @@ def evidence_batch(
 ) -> list[Evidence]:
     """Evidences of one hypothesis for several data sets, or of several priors for one data set."""
     batch = data if isinstance(data, Batch) else Batch.of(data, model=hypotheses[0].model)
+    for hypothesis in hypotheses:
+        hypothesis.check_step(batch.shortest_step)
     if method not in METHODS:
         near = did_you_mean(str(method), METHODS)
         msg = f"method must be one of {', '.join(METHODS)}, got {method!r}{near}"

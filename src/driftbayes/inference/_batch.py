@@ -18,9 +18,12 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.likelihood import (
     ChannelMoments,
+    ChannelSteps,
+    PaddedSteps,
     ReducedDisplacements,
     SecondMoments,
     SummedDisplacements,
+    TrajectoryPieces,
 )
 from driftbayes.likelihood.moments import stack_moments
 from driftbayes.models import AbstractModel, Data, Needs, Preparation, preparation, prepare
@@ -88,6 +91,18 @@ class Batch:
             return self
         data = jax.tree.map(lambda leaf: leaf[index], self.data)
         return Batch(data, (self.taus[index],), (self.fingerprints[index],))
+
+    @property
+    def shortest_step(self) -> float:
+        """Duration of the shortest step."""
+        data = self.data
+        if isinstance(data, TrajectoryPieces):
+            data = data.pieces
+        if isinstance(data, ChannelSteps):
+            data = data.steps
+        if isinstance(data, PaddedSteps):
+            return float(np.min(np.where(data.valid > 0, data.interval, np.inf)))
+        return min(self.taus)
 
     def tau(self, index: int) -> float:
         """Sampling time of a data set."""

@@ -3,16 +3,19 @@
 __all__ = ["Hypothesis"]
 
 from collections.abc import Mapping
+from math import inf
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference.cards import hypothesis_card, hypothesis_line
 from driftbayes.jax_typing import Scalar
 from driftbayes.models import AbstractModel, Data
-from driftbayes.priors import AbstractPrior, Fixed
+from driftbayes.priors import AbstractPrior, Fixed, Uniform
 from driftbayes.representation import html_of, line_of, text_of
 from driftbayes.suggest import did_you_mean
 
@@ -46,6 +49,8 @@ class Hypothesis(eqx.Module):
         if all(isinstance(priors[name], Fixed) for name in wanted):
             msg = f"all parameters of {model.name} are fixed: nothing is left to infer; free one"
             raise DriftbayesError(msg)
+        for name in wanted:
+            _check_bound(model, name, priors[name])
         self.model = model
         self.priors = {name: priors[name] for name in wanted}
 
@@ -134,12 +139,30 @@ class Hypothesis(eqx.Module):
         )
 
     def rescaled(self, factors: Mapping[str, float]) -> "Hypothesis":
-        """The same hypothesis with the scales of the named priors multiplied."""
+        """The same hypothesis with the scales of the named priors multiplied.
+
+        A uniform prior of a parameter that has an upper bound is cut off there.
+        """
         priors = {
-            name: prior.rescaled(factors[name]) if name in factors else prior
+            name: _within(prior.rescaled(factors[name]), prior, self.model.parameters[name].upper)
+            if name in factors
+            else prior
             for name, prior in self.priors.items()
         }
         return Hypothesis(self.model, **priors)
+
+    def check_step(self, shortest: float) -> None:
+        """Refuse fixed parameters that data with steps as short as this cannot have.
+
+        Args:
+            shortest: Duration of the shortest step.
+        """
+        values = {
+            name: prior.value if isinstance(prior, Fixed) else 0.0
+            for name, prior in self.priors.items()
+        }
+        if any(self.model.parameters[name].within_step for name in values):
+            self.model(**values).check_step(shortest)
 
     def describe(self) -> dict[str, str]:
         """The priors as text, for records and tables."""
@@ -155,3 +178,30 @@ class Hypothesis(eqx.Module):
 
     def _repr_html_(self) -> str:
         return html_of(hypothesis_card, self)
+
+
+def _check_bound(model: type[AbstractModel], name: str, prior: AbstractPrior) -> None:
+    """Refuse a prior that reaches beyond the upper bound of its parameter."""
+    upper = model.parameters[name].upper
+    if upper == inf:
+        return
+    reach = prior.value if isinstance(prior, Fixed) else inf
+    if isinstance(prior, Uniform):
+        reach = prior.high
+    if isinstance(reach, jax.core.Tracer) or np.all(np.asarray(reach) <= upper):
+        return
+    msg = (
+        f"{name} of {model.name} cannot exceed {upper:g}, but its prior {prior.describe(6)} "
+        f"does; give for example {name}=uniform:0:{upper:g}"
+    )
+    raise DriftbayesError(msg)
+
+
+def _within(prior: AbstractPrior, old: AbstractPrior, upper: float) -> AbstractPrior:
+    """A rescaled prior, cut off at the upper bound; the old one where nothing would be left."""
+    if upper == inf:
+        return prior
+    if not isinstance(prior, Uniform):
+        return old
+    low, high = float(prior.low), min(float(prior.high), upper)
+    return Uniform(low, high) if low < high else old

@@ -32,6 +32,8 @@ def check_plain(
             reason = "its axes, trajectories or steps are not all alike"
         elif state_space and not model.has_state_space:
             reason = "it has no state-space form"
+        elif state_space and not model.observes_position:
+            reason = "its state follows means over the exposure, not positions"
         elif data is not None and model.memory is None and data.n_steps > MEMORY:
             reason = f"it needs all of the {data.n_steps} steps of a run, not the last {MEMORY}"
         if reason:

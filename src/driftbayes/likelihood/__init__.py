@@ -9,10 +9,15 @@ from driftbayes.likelihood.channels import (
     channel_steps,
     channel_steps_terms,
 )
-from driftbayes.likelihood.dense import dense_steps_terms, dense_terms
+from driftbayes.likelihood.dense import dense_innovations, dense_terms
 from driftbayes.likelihood.exact_moments import ExactMoments
 from driftbayes.likelihood.generate import kalman_displacements, toeplitz_displacements
-from driftbayes.likelihood.kalman import PaddedSteps, kalman_innovations, kalman_terms
+from driftbayes.likelihood.kalman import (
+    PaddedSteps,
+    innovation_terms,
+    kalman_innovations,
+    kalman_terms,
+)
 from driftbayes.likelihood.moments import MEMORY, SecondMoments, moments_terms, second_moments
 from driftbayes.likelihood.per_trajectory import (
     TrajectoryPieces,
@@ -40,9 +45,10 @@ __all__ = [
     "channel_moments_terms",
     "channel_steps",
     "channel_steps_terms",
-    "dense_steps_terms",
+    "dense_innovations",
     "dense_terms",
     "durbin_levinson",
+    "innovation_terms",
     "kalman_displacements",
     "kalman_innovations",
     "kalman_terms",

@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from driftbayes.jax_typing import Scalar, ScalarLike
-from driftbayes.likelihood.kalman import PaddedSteps, Transition, kalman_innovations
+from driftbayes.jax_typing import Scalar
+from driftbayes.likelihood.kalman import PaddedSteps
 from driftbayes.likelihood.moments import AnyArray, diagonal_sums, window_products
 from driftbayes.likelihood.toeplitz import durbin_levinson
 from driftbayes.sampling import Displacements
@@ -120,14 +120,12 @@ def channel_moments_terms(
 
 
 def channel_steps_terms(
-    transition: Transition,
-    initial_covariance: Float[Array, "state state"],
+    innovation: Float[Array, "run step channel"],
+    variance: Float[Array, "run step"],
     data: ChannelSteps,
-    noise_variance: ScalarLike = 0.0,
 ) -> ChannelTerms:
-    """The same from the state-space engine; the filter is linear, so it takes any column."""
+    """The same from innovations; whitening is linear, so it takes any column."""
     steps = data.steps
-    innovation, variance = kalman_innovations(transition, initial_covariance, steps, noise_variance)
     weight = steps.valid / variance
     return ChannelTerms(
         n=jnp.sum(steps.valid),

@@ -1,13 +1,13 @@
 """The slow reference: one dense covariance matrix per run, from the mean square displacement."""
 
-__all__ = ["dense_steps_terms", "dense_terms"]
+__all__ = ["dense_innovations", "dense_terms"]
 
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import jax.scipy.linalg
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from driftbayes.jax_typing import ScalarLike
 from driftbayes.likelihood.kalman import PaddedSteps
@@ -59,16 +59,17 @@ def dense_terms(
     )
 
 
-def dense_steps_terms(
+def dense_innovations(
     mean_square_displacement: Callable[[Array], Array],
     data: PaddedSteps,
     noise_variance: ScalarLike = 0.0,
-) -> GaussianTerms:
-    """The same for padded steps, in compiled code: for models that have no state-space form.
+) -> tuple[Float[Array, "run step dim"], Float[Array, "run step"]]:
+    r"""What `kalman_innovations` gives, for models that have no state-space form.
 
-    One factorisation of $O(N^3)$ per run of N steps.
+    With $S = L L^\mathrm{T}$ the covariance of the steps of a run, the innovations are the elements
+    of $L^{-1} x$ times the diagonal of L, whose squares are their variances. One factorisation of
+    $O(N^3)$ per run of N steps.
     """
-    n_dim = data.dx.shape[-1]
     noise = data.noise_variance + noise_variance
 
     def run(dx: Array, interval: Array, valid: Array, errors: Array) -> tuple[Array, Array]:
@@ -80,14 +81,11 @@ def dense_steps_terms(
         both = valid[:, None] * valid[None, :]
         factor = jnp.linalg.cholesky(both * cov + jnp.diag(1 - valid))
         white = jax.scipy.linalg.solve_triangular(factor, valid[:, None] * dx, lower=True)
-        return 2 * jnp.sum(jnp.log(jnp.diag(factor))), jnp.sum(white**2)
+        sd = jnp.diag(factor)
+        return sd[:, None] * white, sd**2
 
     # One after another: the matrices of all runs would fill the memory.
-    log_det, quadratic = jax.lax.map(
+    found: tuple[Array, Array] = jax.lax.map(
         lambda one: run(*one), (data.dx, data.interval, data.valid, noise)
     )
-    return GaussianTerms(
-        n=n_dim * jnp.sum(data.valid),
-        log_det=n_dim * jnp.sum(log_det),
-        quadratic=jnp.sum(quadratic),
-    )
+    return found

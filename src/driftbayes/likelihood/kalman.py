@@ -1,6 +1,6 @@
 """The state-space engine: irregular times, gaps and measurement error, in one pass of O(N)."""
 
-__all__ = ["PaddedSteps", "kalman_innovations", "kalman_terms"]
+__all__ = ["PaddedSteps", "innovation_terms", "kalman_innovations", "kalman_terms"]
 
 from collections.abc import Callable
 
@@ -84,7 +84,16 @@ def kalman_terms(
 
     The arguments are those of `kalman_innovations`.
     """
-    innovation, variance = kalman_innovations(transition, initial_covariance, data, noise_variance)
+    found = kalman_innovations(transition, initial_covariance, data, noise_variance)
+    return innovation_terms(*found, data)
+
+
+def innovation_terms(
+    innovation: Float[Array, "run step dim"],
+    variance: Float[Array, "run step"],
+    data: PaddedSteps,
+) -> GaussianTerms:
+    """Gaussian terms of all runs from the innovations of their steps."""
     n_dim = data.dx.shape[-1]
     return GaussianTerms(
         n=n_dim * jnp.sum(data.valid),

@@ -97,7 +97,7 @@ def second_moments(data: Displacements, memory: int = MEMORY) -> SecondMoments:
     if not data.is_regular:
         msg = (
             "the statistics engine needs steps of equal duration and exact positions; "
-            "use the state-space engine (engine='kalman') for gaps, irregular times or noise"
+            "use engine='auto' for gaps, irregular times or noise"
         )
         raise DriftbayesError(msg)
     size = min(int(data.row_sizes.max()), memory)

@@ -15,7 +15,7 @@ __all__ = [
 ]
 
 from collections.abc import Iterator
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -25,7 +25,7 @@ from jaxtyping import Array, Float, Int
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Scalar, ScalarLike
-from driftbayes.likelihood.kalman import PaddedSteps, kalman_innovations, kalman_terms
+from driftbayes.likelihood.kalman import PaddedSteps
 from driftbayes.likelihood.moments import (
     MEMORY,
     SecondMoments,
@@ -94,19 +94,23 @@ def trajectory_terms(
         autocovariance = model.first_autocovariances(data.pieces.forms.shape[-1], data.tau)
         terms = jax.vmap(lambda piece: moments_terms(autocovariance, piece))(data.pieces)
     else:
-        steps = data.pieces
-        innovation, variance = kalman_innovations(
-            model.transition, model.initial_covariance(), steps, noise_variance
-        )
-        n_dim = steps.dx.shape[-1]
-        square = jnp.sum(innovation**2, axis=-1)
-        terms = GaussianTerms(
-            n=n_dim * jnp.sum(steps.valid, axis=1),
-            log_det=n_dim * jnp.sum(steps.valid * jnp.log(variance), axis=1),
-            quadratic=jnp.sum(steps.valid * square / variance, axis=1),
-        )
+        terms = _run_terms(model, data.pieces, noise_variance)
     return jax.tree.map(
         lambda part: jax.ops.segment_sum(part, data.owner, data.n_trajectories), terms
+    )
+
+
+def _run_terms(
+    model: "GaussianModel", steps: PaddedSteps, noise_variance: ScalarLike = 0.0
+) -> GaussianTerms:
+    """Gaussian terms of each run."""
+    innovation, variance = model.innovations(steps, noise_variance)
+    n_dim = steps.dx.shape[-1]
+    square = jnp.sum(innovation**2, axis=-1)
+    return GaussianTerms(
+        n=n_dim * jnp.sum(steps.valid, axis=1),
+        log_det=n_dim * jnp.sum(steps.valid * jnp.log(variance), axis=1),
+        quadratic=jnp.sum(steps.valid * square / variance, axis=1),
     )
 
 
@@ -114,18 +118,17 @@ def trajectory_terms(
 class GaussianModel(Protocol):
     """What the engines ask of a model; `AbstractModel` has it all."""
 
+    # From how many earlier steps the next one is predicted in long regular runs; None: from all.
+    memory: ClassVar[int | None]
+
     def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
         """Covariances of two displacements that start 0, 1, 2, ... steps apart."""
         ...
 
-    def transition(
-        self, interval: Scalar
-    ) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
-        """Propagator and noise covariance of the state-space form."""
-        ...
-
-    def initial_covariance(self) -> Float[Array, "state state"]:
-        """Stationary covariance of the state, given the position."""
+    def innovations(
+        self, steps: PaddedSteps, noise_variance: ScalarLike = 0.0
+    ) -> tuple[Float[Array, "run step dim"], Float[Array, "run step"]]:
+        """What the earlier steps do not predict of each step, and its variance."""
         ...
 
 
@@ -149,10 +152,12 @@ def log_likelihood_per_trajectory(
     if engine == "moments" and not data.is_regular:
         msg = (
             "the statistics engine needs steps of equal duration and exact positions; "
-            "use engine='kalman' for gaps, irregular times or noise"
+            "use engine='auto' for gaps, irregular times or noise"
         )
         raise DriftbayesError(msg)
-    by_moments = engine == "moments" or (engine == "auto" and data.is_regular)
+    # Windows that are shorter than the runs are for models that forget within them.
+    fits = models.memory is not None or data.n_steps <= MEMORY
+    by_moments = engine == "moments" or (engine == "auto" and data.is_regular and fits)
     _, owners = np.unique(data.trajectory, return_inverse=True)
     n_draws = len(jax.tree.leaves(models)[0])
     total = np.zeros((owners.max() + 1, n_draws))
@@ -176,14 +181,7 @@ def _log_likelihoods(
             return jax.vmap(lambda piece: moments_terms(autocovariance, piece).log_likelihood())(
                 pieces
             )
-        start = model.initial_covariance()
-
-        def run(piece: PaddedSteps) -> Scalar:
-            alone = jax.tree.map(lambda leaf: leaf[None] if leaf.ndim else leaf, piece)
-            return kalman_terms(model.transition, start, alone).log_likelihood()
-
-        axes = jax.tree.map(lambda leaf: 0 if leaf.ndim else None, pieces)
-        return jax.vmap(run, in_axes=(axes,))(pieces)
+        return _run_terms(model, pieces).log_likelihood()
 
     return jax.lax.map(one, models, batch_size=batch_size)
 

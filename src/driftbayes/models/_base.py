@@ -20,17 +20,20 @@ from driftbayes.likelihood import (
     ChannelSteps,
     ChannelTerms,
     GaussianTerms,
+    PaddedSteps,
     SecondMoments,
     TrajectoryPieces,
     channel_moments_terms,
     channel_steps_terms,
-    dense_steps_terms,
+    dense_innovations,
     dense_terms,
-    kalman_terms,
+    innovation_terms,
+    kalman_innovations,
     moments_terms,
     toeplitz_displacements,
     trajectory_terms,
 )
+from driftbayes.likelihood.kalman import Transition
 from driftbayes.likelihood.moments import MEMORY
 from driftbayes.models._prepare import Data, Engine, Kind, Needs, prepare
 from driftbayes.sampling import Displacements
@@ -49,6 +52,8 @@ class Parameter:
     time_power: int
     # All are positive; some, such as shares of a whole, have to stay below a bound.
     upper: float = inf
+    # Whether it is a time that cannot exceed the sampling time.
+    within_step: bool = False
 
     def unit(self, length: str = "", time: str = "") -> str:
         """The unit in words, for example m²/s."""
@@ -84,6 +89,8 @@ class AbstractModel(eqx.Module):
     # Whether `transition` and `initial_covariance` exist. Without them irregular times take the
     # dense engine.
     has_state_space: ClassVar[bool] = True
+    # Whether the first component of the state is the particle's position, and not a mean of it.
+    observes_position: ClassVar[bool] = True
     # From how many earlier steps the next one is predicted in long regular runs; None: from as
     # many as the engines can take.
     memory: ClassVar[int | None] = MEMORY
@@ -110,9 +117,38 @@ class AbstractModel(eqx.Module):
         """State-space form, per axis, position first: propagator A and noise covariance Q."""
         raise DriftbayesError(self._no_state_space())
 
+    def stepper(self) -> Transition:
+        """`transition`, with all computed beforehand that does not depend on the interval."""
+        return self.transition
+
     def initial_covariance(self) -> Float[Array, "state state"]:
         """Stationary covariance of the state, given the position."""
         raise DriftbayesError(self._no_state_space())
+
+    def generator(self) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
+        r"""F and D of $\mathrm{d}Y = F Y\,\mathrm{d}t + L\,\mathrm{d}W$, $D = L L^\mathrm{T}$.
+
+        The equation whose solution over an interval is `transition`.
+        """
+        raise DriftbayesError(self._no_state_space())
+
+    def innovations(
+        self, steps: PaddedSteps, noise_variance: ScalarLike = 0.0
+    ) -> tuple[Float[Array, "run step dim"], Float[Array, "run step"]]:
+        """What the earlier steps of its run do not predict of each step, and its variance.
+
+        Every likelihood of single steps goes through here: by the Kalman filter where the model has
+        a state-space form, else by one dense factorisation per run.
+
+        Args:
+            steps: Steps of any duration; each column of `dx` is whitened by itself.
+            noise_variance: Variance of the error of every position, added to the data's and to the
+                model's own.
+        """
+        noise = noise_variance + self.fix_variance()
+        if self.has_state_space:
+            return kalman_innovations(self.stepper(), self.initial_covariance(), steps, noise)
+        return dense_innovations(self.mean_square_displacement, steps, noise)
 
     def fix_variance(self) -> ScalarLike:
         """Variance of the error of every position, as far as the model knows of it."""
@@ -120,8 +156,8 @@ class AbstractModel(eqx.Module):
 
     def _no_state_space(self) -> str:
         return (
-            f"the model {self.name!r} has no state-space form; use engine='moments' for regular "
-            "exact data, engine='dense' for the rest"
+            f"the model {self.name!r} has no state-space form; use engine='auto', which takes "
+            "another way"
         )
 
     @abstractmethod
@@ -141,7 +177,6 @@ class AbstractModel(eqx.Module):
 
         The type of the data chooses the engine; see `prepare`.
         """
-        noise_variance = noise_variance + self.fix_variance()
         if isinstance(data, SecondMoments):
             return moments_terms(self._autocovariance(data), data)
         if isinstance(data, TrajectoryPieces):
@@ -151,21 +186,31 @@ class AbstractModel(eqx.Module):
             n_dim = terms.n_dim
             return GaussianTerms(n_dim * terms.n, n_dim * terms.log_det, jnp.trace(terms.axes))
         if isinstance(data, Displacements):
-            return dense_terms(self.mean_square_displacement, data, noise_variance)
-        if not self.has_state_space:
-            return dense_steps_terms(self.mean_square_displacement, data, noise_variance)
-        return kalman_terms(self.transition, self.initial_covariance(), data, noise_variance)
+            noise = noise_variance + self.fix_variance()
+            return dense_terms(self.mean_square_displacement, data, noise)
+        return innovation_terms(*self.innovations(data, noise_variance), data)
 
     def channel_terms(self, data: ChannelMoments | ChannelSteps) -> ChannelTerms:
         """Cross-products of whitened displacements, axis against axis and with the duration."""
         if isinstance(data, ChannelMoments):
             return channel_moments_terms(self._autocovariance(data), data)
-        start = self.initial_covariance()
-        return channel_steps_terms(self.transition, start, data, self.fix_variance())
+        return channel_steps_terms(*self.innovations(data.steps), data)
 
     def inverse_shape(self, n_dim: int) -> Float[Array, "dim dim"]:
         """Inverse of the tensor of unit determinant by which the axes' covariances differ."""
         return jnp.eye(n_dim)
+
+    def value_of(self, name: str) -> ScalarLike:
+        """The value of a parameter, also where an option wraps the model that holds it."""
+        value: ScalarLike = getattr(self, name)
+        return value
+
+    def check_step(self, shortest: float) -> None:
+        """Refuse parameters that data with steps as short as this cannot have.
+
+        Args:
+            shortest: Duration of the shortest step.
+        """
 
     def derived(self, data: Data) -> dict[str, Scalar]:
         """What follows from the parameters and the data, by name; of a plain model, nothing."""
@@ -189,6 +234,7 @@ class AbstractModel(eqx.Module):
             msg = f"{self.name} takes no noise_sd; add the option +noise to the model, if it can be"
             raise DriftbayesError(msg)
         if isinstance(data, Displacements):
+            self.check_step(float(data.interval.min()))
             if engine == "kalman" and not self.has_state_space:
                 raise DriftbayesError(self._no_state_space())
             if engine == "auto" and noise_sd is not None:

@@ -79,14 +79,15 @@ class AbstractLinearModel(AbstractModel):
         self, interval: Scalar
     ) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
         r"""State (X, V): $A = e^{Ft}$, $Q = \int_0^t e^{Fs} D\,e^{F^\mathrm{T}s}\,\mathrm{d}s$."""
+        drift, intensity = self.generator()
+        return noise_covariance(drift * interval, intensity * interval)
+
+    def generator(self) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
+        """Position on top of B and D."""
         rates, intensity, _ = self.dynamics()
         size = len(rates) + 1
-        # Velocities in lengths per interval: all elements are then pure numbers or lengths².
-        matrix = jnp.zeros((size, size)).at[0, 1].set(1.0).at[1:, 1:].set(rates * interval)
-        noise = jnp.zeros((size, size)).at[1:, 1:].set(intensity * interval**3)
-        propagator, covariance = noise_covariance(matrix, noise)
-        unit = jnp.ones(size).at[1:].divide(interval)
-        return propagator * jnp.outer(unit, 1 / unit), covariance * jnp.outer(unit, unit)
+        drift = jnp.zeros((size, size)).at[0, 1].set(1.0).at[1:, 1:].set(rates)
+        return drift, jnp.zeros((size, size)).at[1:, 1:].set(intensity)
 
     def initial_covariance(self) -> Float[Array, "state state"]:
         """P, and zero for the position."""

@@ -8,6 +8,7 @@ masked, so that derivatives of any order and in both modes exist.
 
 __all__ = ["Integrals", "exponential_integrals", "noise_covariance"]
 
+from functools import partial
 from math import factorial
 from typing import NamedTuple, TypeVar
 
@@ -65,18 +66,22 @@ def exponential_integrals(matrix: Matrix) -> Integrals:
     return integrals
 
 
-@jax.jit
-def noise_covariance(matrix: Matrix, intensity: Matrix) -> tuple[Matrix, Matrix]:
+@partial(jax.jit, static_argnames="n_integrals")
+def noise_covariance(
+    matrix: Matrix, intensity: Matrix, n_integrals: int = 1
+) -> tuple[Matrix, Matrix]:
     r"""$e^F$ and $Q = \int_0^1 e^{Fs} D\,e^{F^\mathrm{T}s}\,\mathrm{d}s$.
 
-    The first row of F may be a position, $(0, 1, 0, \dots)$ with a first column of zeros; it
-    does not count for the norm.
+    The first components may be integrals that nothing else depends on: a position, or the integral
+    of a position. They do not count for the norm.
 
     Args:
         matrix: F.
         intensity: D, symmetric.
+        n_integrals: Number of leading components that are integrals: each one's column of F is
+            zero, but for those before it.
     """
-    step, n_doublings = _short_step(matrix[1:, 1:])
+    step, n_doublings = _short_step(matrix[n_integrals:, n_integrals:])
     change, _, _ = _series(matrix * step)
     start = (change, _noise_series(matrix * step, intensity * step))
 
@@ -95,7 +100,7 @@ def noise_covariance(matrix: Matrix, intensity: Matrix) -> tuple[Matrix, Matrix]
 
 def _short_step(matrix: Matrix) -> tuple[Scalar, Scalar]:
     """A step over which the norm is 1/2 or less, and how often it must be doubled."""
-    norm = jax.lax.stop_gradient(jnp.max(jnp.sum(jnp.abs(matrix), axis=1)))
+    norm = jax.lax.stop_gradient(jnp.max(jnp.sum(jnp.abs(matrix), axis=1), initial=0.0))
     n_doublings = jnp.ceil(jnp.log2(jnp.maximum(2 * norm, 1.0)))
     n_doublings = jnp.minimum(n_doublings, float(_N_DOUBLINGS))
     return jnp.exp2(-n_doublings), n_doublings

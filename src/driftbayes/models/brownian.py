@@ -46,6 +46,10 @@ class Brownian(AbstractModel):
         r"""$A = 1$, $Q = 2\kappa\,\Delta t$."""
         return jnp.ones((1, 1)), (2 * self.kappa * interval)[None, None]
 
+    def generator(self) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
+        r"""$F = 0$, $D = 2\kappa$."""
+        return jnp.zeros((1, 1)), 2 * jnp.asarray(self.kappa)[None, None]
+
     def initial_covariance(self) -> Float[Array, "state state"]:
         """Zero: the position is the whole state."""
         return jnp.zeros((1, 1))

@@ -65,6 +65,11 @@ class Langevin(AbstractModel):
         noise = jnp.stack([jnp.stack([position, cross]), jnp.stack([cross, velocity])])
         return propagator, noise
 
+    def generator(self) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
+        r"""$\mathrm{d}X = U\,\mathrm{d}t$; U with the rate γ and the intensity $2k\gamma^2$."""
+        drift = jnp.zeros((2, 2)).at[0, 1].set(1.0).at[1, 1].set(-self.gamma)
+        return drift, jnp.zeros((2, 2)).at[1, 1].set(2 * self.k * self.gamma**2)
+
     def initial_covariance(self) -> Float[Array, "state state"]:
         r"""Velocity of variance $k\gamma$. Paper: [eq:stationary-variance]."""
         return jnp.zeros((2, 2)).at[1, 1].set(self.k * self.gamma)

@@ -62,6 +62,11 @@ class ConfinedBrownian(AbstractModel):
         noise = 2 * self.kappa * interval * varphi(2 * x)
         return propagator, noise * jnp.ones((2, 2))
 
+    def generator(self) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
+        r"""Both move alike: by $-\lambda(X - c)$ and the same noise."""
+        drift = jnp.zeros((2, 2)).at[:, 1].set(-self.well)
+        return drift, 2 * self.kappa * jnp.ones((2, 2))
+
     def initial_covariance(self) -> Float[Array, "state state"]:
         r"""$\kappa/\lambda$ about the centre."""
         return jnp.zeros((2, 2)).at[1, 1].set(self.kappa / self.well)

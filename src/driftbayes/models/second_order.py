@@ -24,6 +24,9 @@ class SecondOrderLangevin(AbstractLinearModel):
     and a damped oscillation if $a < 4\gamma$. As $a \to \infty$ the model becomes
     `Langevin(gamma, k)`. After B. L. Sawford, Phys. Fluids A 3, 1577 (1991).
 
+    A weakly damped oscillation that is sampled near its half period is remembered for long: in long
+    regular runs each step is predicted from all before it.
+
     The state is (X, U, $A/\sqrt{\gamma a}$), the last two of equal variance.
 
     Args:
@@ -46,6 +49,7 @@ class SecondOrderLangevin(AbstractLinearModel):
     }
     scale_parameter: ClassVar[str] = "k"
     limit: ClassVar[str] = "langevin, as accel → ∞"
+    memory: ClassVar[int | None] = None
 
     def dynamics(self) -> Dynamics:
         r"""$U' = \omega W$, $W' = -\omega U - a W$ + noise, with $\omega^2 = \gamma a$."""

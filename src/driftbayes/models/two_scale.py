@@ -75,6 +75,14 @@ class TwoScaleLangevin(AbstractModel):
         noise = noise.at[0, 2].set(r[0, 1]).at[2, 0].set(r[1, 0]).at[2, 2].set(r[1, 1])
         return propagator, noise
 
+    def generator(self) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
+        """Two velocities, each with a noise of its own."""
+        (fast, fast_noise), (slow, slow_noise) = (part.generator() for part in self._parts)
+        drift = jnp.zeros((3, 3)).at[0, 1:].set(1.0)
+        drift = drift.at[1, 1].set(fast[1, 1]).at[2, 2].set(slow[1, 1])
+        noise = jnp.zeros((3, 3)).at[1, 1].set(fast_noise[1, 1]).at[2, 2].set(slow_noise[1, 1])
+        return drift, noise
+
     def initial_covariance(self) -> Float[Array, "state state"]:
         r"""Variances $(1 - s) k\gamma$ and $s k\gamma\rho$."""
         fast, slow = (part.initial_covariance()[1, 1] for part in self._parts)

@@ -1,25 +1,50 @@
 """A model made from another by an option: what it takes over unchanged."""
 
-__all__ = ["AbstractOption"]
+__all__ = ["AbstractOption", "check_base", "with_own"]
+
+from typing import Any
 
 import jax
 from jaxtyping import Array, Float
 
+from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
-from driftbayes.models._base import AbstractModel
+from driftbayes.likelihood.kalman import Transition
+from driftbayes.models._base import AbstractModel, Parameter
+from driftbayes.models._prepare import Data
+
+# What a class of models says of itself, and an option of it as well unless it says otherwise.
+_FACTS = (
+    "parameters",
+    "scale_parameter",
+    "is_gaussian",
+    "has_state_space",
+    "observes_position",
+    "memory",
+    "kind",
+    "exact_positions",
+    "needs_positions",
+)
 
 
 class AbstractOption(AbstractModel):
     """A model that consists of another and something more.
 
     Classes are made by functions, one for each class of models that takes the option: their
-    parameters are those of the other model and their own.
+    parameters are those of the other model and their own. All that an option does not define is
+    the other model's: its methods here, its facts by the class keyword `of`.
 
     Args:
         base: The other model.
     """
 
     base: AbstractModel
+
+    def __init_subclass__(cls, of: type[AbstractModel] | None = None, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for fact in _FACTS if of is not None else ():
+            if fact not in cls.__dict__:
+                setattr(cls, fact, getattr(of, fact))
 
     def increment_autocovariance(
         self, lags: Float[Array, " lag"], tau: Scalar
@@ -34,8 +59,15 @@ class AbstractOption(AbstractModel):
     ) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
         return self.base.transition(interval)
 
+    def stepper(self) -> Transition:
+        is_own = type(self).transition is not AbstractOption.transition
+        return self.transition if is_own else self.base.stepper()
+
     def initial_covariance(self) -> Float[Array, "state state"]:
         return self.base.initial_covariance()
+
+    def generator(self) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
+        return self.base.generator()
 
     def fix_variance(self) -> ScalarLike:
         return self.base.fix_variance()
@@ -45,6 +77,20 @@ class AbstractOption(AbstractModel):
 
     def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
         return self.base.lvaf(lag)
+
+    def inverse_shape(self, n_dim: int) -> Float[Array, "dim dim"]:
+        return self.base.inverse_shape(n_dim)
+
+    def derived(self, data: Data) -> dict[str, Scalar]:
+        return self.base.derived(data)
+
+    def value_of(self, name: str) -> ScalarLike:
+        if name in type(self).__dataclass_fields__:
+            return super().value_of(name)
+        return self.base.value_of(name)
+
+    def check_step(self, shortest: float) -> None:
+        self.base.check_step(shortest)
 
     def simulate(
         self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
@@ -60,3 +106,24 @@ class AbstractOption(AbstractModel):
     ) -> Float[Array, "particle position dim"]:
         """Positions of the other model, simulated, with the option applied."""
         return positions
+
+
+def with_own(model: type[AbstractModel], own: dict[str, Parameter]) -> dict[str, Parameter]:
+    """Parameters of a model and those that an option adds; refuse a name that stands for two."""
+    twice = [name for name in own if name in model.parameters]
+    if twice:
+        msg = f"{model.name} already has a parameter {twice[0]!r}; the option needs another name"
+        raise DriftbayesError(msg)
+    return {**model.parameters, **own}
+
+
+def check_base(
+    model: type[AbstractModel], option: str, kinds: tuple[str, ...] = ("summed",)
+) -> None:
+    """Refuse a model that has an option already which this one would silently undo."""
+    if model.kind not in kinds:
+        msg = (
+            f"the option {option!r} cannot be added to {model.name}; options are applied in the "
+            "order in which model_named applies them"
+        )
+        raise DriftbayesError(msg)

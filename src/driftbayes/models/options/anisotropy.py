@@ -15,7 +15,7 @@ from driftbayes.jax_typing import Key, Scalar, ScalarLike
 from driftbayes.likelihood import ChannelMoments, ChannelSteps, GaussianTerms
 from driftbayes.models._base import AbstractModel, Parameter, as_parameter
 from driftbayes.models._prepare import Data, Kind
-from driftbayes.models.options._base import AbstractOption
+from driftbayes.models.options._base import AbstractOption, check_base, with_own
 from driftbayes.models.options.mean_flow import flow_terms
 
 # An orthonormal basis of the symmetric matrices of zero trace, so that equal priors of its
@@ -52,22 +52,21 @@ def with_anisotropy(model: type[AbstractModel], n_dim: int) -> type[AbstractMode
     basis = _BASES[n_dim]
     own = [f"h{i + 1}" for i in range(len(basis))]
 
-    class Anisotropic(AbstractOption):
+    check_base(model, "anisotropic")
+
+    class Anisotropic(AbstractOption, of=model):
         h: Float[Array, " component"]
 
         name: ClassVar[str] = f"{model.name}+anisotropic"
         summary: ClassVar[str] = f"{model.summary}, with a diffusivity tensor"
-        parameters: ClassVar[dict[str, Parameter]] = {
-            **model.parameters,
-            **{
+        parameters: ClassVar[dict[str, Parameter]] = with_own(
+            model,
+            {
                 name: Parameter(name, "component of H in K = k exp(H), of zero trace", 0, 0)
                 for name in own
             },
-        }
-        scale_parameter: ClassVar[str] = model.scale_parameter
+        )
         limit: ClassVar[str] = f"{model.name}, as H → 0"
-        has_state_space: ClassVar[bool] = model.has_state_space
-        memory: ClassVar[int | None] = model.memory
         kind: ClassVar[Kind] = "channels"
         exact_positions: ClassVar[bool] = True
 
@@ -97,7 +96,7 @@ def with_anisotropy(model: type[AbstractModel], n_dim: int) -> type[AbstractMode
 
         def derived(self, data: Data) -> dict[str, Scalar]:
             """The diffusivity tensor, and how many times it is larger one way than the other."""
-            tensor = getattr(self.base, self.scale_parameter) * self.shape_tensor()
+            tensor = self.value_of(self.scale_parameter) * self.shape_tensor()
             n = len(tensor)
             own = {f"K_{i + 1}{j + 1}": tensor[i, j] for i in range(n) for j in range(i, n)}
             widths = jnp.linalg.eigvalsh(tensor)

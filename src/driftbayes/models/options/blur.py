@@ -5,14 +5,17 @@ __all__ = ["with_blur"]
 from functools import cache
 from typing import Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
+from driftbayes.likelihood.kalman import Transition
 from driftbayes.models._base import AbstractModel, Parameter, as_parameter
-from driftbayes.models.options._base import AbstractOption
+from driftbayes.models._matrix_exponential import noise_covariance
+from driftbayes.models.options._base import AbstractOption, check_base, with_own
 
 
 def _crowded(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -28,8 +31,10 @@ def _crowded(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
 
 # On each smooth part of the triangular weight.
 _NODES, _WEIGHTS = _crowded(20)
-# Positions within one exposure that a simulation averages.
-_N_FRAMES = 64
+# By how much, relative to a step, an exposure may exceed it: the rounding of times.
+_SLACK = 1e-6
+
+Matrices = tuple[Float[Array, "state state"], Float[Array, "state state"]]
 
 
 @cache
@@ -44,66 +49,128 @@ def with_blur(model: type[AbstractModel]) -> type[AbstractModel]:
     it leaves $2\kappa(t - E/3)$, and makes successive displacements correlate: at lag one a blurred
     Brownian motion looks like a Langevin one.
 
-    Args:
-        model: The class of models.
-    """
+    The exposure is no longer than a step: exposures do not overlap. The state when the shutter
+    closes is $(y, X - y, V)$, with X the position and V the rest of the state of the model, so that
+    a model with a state-space form keeps one: until the shutter opens again the model moves as
+    ever, and from there on together with the integral of its position, which starts from zero.
 
-    class Blurred(AbstractOption):
+    Args:
+        model: The class of models, without options.
+    """
+    check_base(model, "blur")
+    if issubclass(model, AbstractOption):
+        msg = f"blur must be the first option, and cannot be added to {model.name}"
+        raise DriftbayesError(msg)
+
+    class Blurred(AbstractOption, of=model):
         exposure: ScalarLike
 
         name: ClassVar[str] = f"{model.name}+blur"
         summary: ClassVar[str] = f"{model.summary}, fixes averaged over the exposure"
-        parameters: ClassVar[dict[str, Parameter]] = {
-            **model.parameters,
-            "exposure": Parameter("E", "time over which each fix is averaged, known", 0, 1),
-        }
-        scale_parameter: ClassVar[str] = model.scale_parameter
+        parameters: ClassVar[dict[str, Parameter]] = with_own(
+            model,
+            {
+                "exposure": Parameter(
+                    "E", "time over which each fix is averaged, known", 0, 1, within_step=True
+                )
+            },
+        )
         limit: ClassVar[str] = f"{model.name}, as exposure → 0"
-        has_state_space: ClassVar[bool] = False
-        memory: ClassVar[int | None] = model.memory
+        observes_position: ClassVar[bool] = False
 
         def __init__(self, *, exposure: ScalarLike, **others: Any) -> None:
             self.base = model(**others)
             self.exposure = as_parameter(exposure)
 
+        def check_step(self, shortest: float) -> None:
+            exposure = self.exposure
+            if isinstance(exposure, jax.core.Tracer) or self._fits(exposure, shortest):
+                return
+            msg = (
+                f"the exposure, {float(exposure):g}, is longer than the shortest step, "
+                f"{shortest:g}; exposures must not overlap: give an exposure of at most one step, "
+                "or choose a longer tau"
+            )
+            raise DriftbayesError(msg)
+
+        def _fits(self, exposure: Any, step: Any) -> Any:
+            return exposure <= step * (1 + _SLACK)
+
         def increment_autocovariance(
             self, lags: Float[Array, " lag"], tau: Scalar
         ) -> Float[Array, " lag"]:
-            spread = self._averaged(jnp.arange(len(lags) + 1, dtype=tau.dtype) * tau)
-            around = jnp.concatenate([spread[1:2], spread])
-            second = around[2:] - 2 * around[1:-1] + around[:-2]
-            return 0.5 * second[: len(lags)]
+            r"""$\tfrac12\,[\tilde m((l+1)\tau) - 2\tilde m(l\tau) + \tilde m(|l-1|\tau)]$."""
+            if model.has_state_space:
+                transition, start = self.transition(tau), self.initial_covariance()
+                return jax.vmap(lambda lag: _row_at(transition, start, lag))(lags)
+            above, here, below = (self._averaged(jnp.abs(lags + i) * tau) for i in (1, 0, -1))
+            return 0.5 * self._or_nan(above - 2 * here + below, tau)
 
         def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
-            return self.increment_autocovariance(jnp.arange(n_lags, dtype=tau.dtype), tau)
+            if model.has_state_space:
+                return _first_row(self.transition(tau), self.initial_covariance(), n_lags)
+            spread = self._averaged(jnp.arange(n_lags + 1, dtype=tau.dtype) * tau)
+            around = jnp.concatenate([spread[1:2], spread])
+            return 0.5 * self._or_nan(around[2:] - 2 * around[1:-1] + around[:-2], tau)
+
+        def transition(self, interval: Scalar) -> Matrices:
+            """State (y, X - y, V), each when the shutter closes; for steps no shorter than E."""
+            return self.stepper()(interval)
+
+        def stepper(self) -> Transition:
+            shut = self.base.stepper()
+            whole, noise = self._while_open()
+            # (X, V) from the state.
+            size = whole.shape[1]
+            position = jnp.eye(size, size + 1, k=1).at[0, 0].set(1.0)
+
+            def transition(interval: Scalar) -> Matrices:
+                propagate, diffuse = shut(jnp.maximum(interval - self.exposure, 0.0))
+                total = whole @ diffuse @ whole.T + noise
+                total = self._or_nan(0.5 * (total + total.T), interval)
+                return whole @ propagate @ position, total
+
+            return transition
+
+        def initial_covariance(self) -> Float[Array, "state state"]:
+            """After the first exposure, which the model begins in its steady state."""
+            whole, noise = self._while_open()
+            total = whole @ self.base.initial_covariance() @ whole.T + noise
+            return (0.5 * (total + total.T)).at[0].set(0.0).at[:, 0].set(0.0)
+
+        def generator(self) -> Matrices:
+            raise DriftbayesError(self._no_state_space())
 
         def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
             return self._averaged(lag) - self._averaged(jnp.zeros_like(lag))
 
-        def changed(
-            self, key: Key, positions: Float[Array, "particle position dim"], tau: ScalarLike
-        ) -> Float[Array, "particle position dim"]:
-            msg = f"{self.name} simulates whole exposures, not given positions"
-            raise DriftbayesError(msg)
-
         def simulate(
             self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
         ) -> Float[Array, "particle position dim"]:
-            """Mean positions over each exposure, from 64 positions per sampling time."""
-            step = as_parameter(tau) / _N_FRAMES
-            fine = self.base.simulate(
-                key,
-                n_particles=n_particles,
-                n_steps=_N_FRAMES * (n_steps + 1),
-                n_dim=n_dim,
-                tau=step,
+            """Mean positions over each exposure, exact; the first of them is the origin."""
+            if not isinstance(tau, jax.core.Tracer):
+                self.check_step(float(tau))
+            return AbstractModel.simulate(
+                self, key, n_particles=n_particles, n_steps=n_steps, n_dim=n_dim, tau=tau
             )
-            # At least one frame: that at time 0.
-            open_for = jnp.arange(float(_N_FRAMES)) * step < self.exposure
-            weight = jnp.where(open_for, 1 / jnp.sum(open_for, dtype=step.dtype), 0.0)
-            frames = 0.5 * (fine[:, 1:] + fine[:, :-1])
-            frames = frames.reshape(n_particles, n_steps + 1, _N_FRAMES, n_dim)
-            return jnp.einsum("pnfd,f->pnd", frames, weight)
+
+        def _while_open(
+            self,
+        ) -> tuple[Float[Array, "state model_state"], Float[Array, "state state"]]:
+            """(y, X - y, V) at the end of an exposure from (X, V) at its start, and the noise."""
+            drift, intensity = self.base.generator()
+            size = len(drift) + 1
+            # The integral of the position over the exposure, with the exposure as unit of time.
+            matrix = jnp.zeros((size, size)).at[0, 1].set(1.0)
+            matrix = matrix.at[1:, 1:].set(drift * self.exposure)
+            noise = jnp.zeros((size, size)).at[1:, 1:].set(intensity * self.exposure)
+            propagate, covariance = noise_covariance(matrix, noise, n_integrals=2)
+            relative = jnp.eye(size).at[1, 0].set(-1.0)
+            return relative @ propagate[:, 1:], relative @ covariance @ relative.T
+
+        def _or_nan(self, values: Array, step: Scalar) -> Array:
+            """No density where exposures overlap."""
+            return jnp.where(self._fits(self.exposure, step), values, jnp.nan)
 
         def _averaged(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
             """The mean of m(|t + s|) with the triangular weight of s."""
@@ -120,3 +187,37 @@ def with_blur(model: type[AbstractModel]) -> type[AbstractModel]:
             return total.reshape(lag.shape) / exposure**2
 
     return Blurred
+
+
+def _first_step(transition: Matrices, start: Array) -> tuple[Array, Array, Array]:
+    """Variance of a step, and with it: of the state behind it, and what that adds to the next."""
+    propagate, diffuse = transition
+    covariance = propagate @ start @ propagate.T + diffuse
+    # Only the state relative to the fix moves on.
+    return covariance[0, 0], covariance[1:, 0], propagate[:, 1:]
+
+
+def _first_row(transition: Matrices, start: Array, n_lags: int) -> Float[Array, " lag"]:
+    """Autocovariance of the steps of a state-space form at lags 0, 1, 2, ..."""
+    variance, reach, propagate = _first_step(transition, start)
+
+    def later(reach: Array, _: None) -> tuple[Array, Scalar]:
+        moved = propagate @ reach
+        return moved[1:], moved[0]
+
+    _, apart = jax.lax.scan(later, reach, None, length=n_lags - 1)
+    return jnp.concatenate([variance[None], apart])
+
+
+def _row_at(transition: Matrices, start: Array, lag: Scalar) -> Scalar:
+    """The same at one lag, a whole number."""
+    variance, reach, propagate = _first_step(transition, start)
+    between = jnp.maximum(lag - 1, 0.0).astype(int)
+
+    def double(carry: tuple[Array, Array], bit: Array) -> tuple[tuple[Array, Array], None]:
+        power, reach = carry
+        reach = jnp.where((between >> bit) & 1, power @ reach, reach)
+        return (power @ power, reach), None
+
+    (_, reach), _ = jax.lax.scan(double, (propagate[1:], reach), jnp.arange(31))
+    return jnp.where(lag == 0, variance, propagate[0] @ reach)

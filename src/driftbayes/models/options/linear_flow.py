@@ -16,8 +16,8 @@ from driftbayes.jax_typing import Key, Scalar, ScalarLike
 from driftbayes.likelihood import ChannelMoments, ChannelSteps, GaussianTerms
 from driftbayes.models._base import AbstractModel, Parameter, as_parameter
 from driftbayes.models._prepare import Data, Kind
-from driftbayes.models.options._base import AbstractOption
-from driftbayes.models.options.mean_flow import flow_posterior, flow_terms
+from driftbayes.models.options._base import AbstractOption, check_base, with_own
+from driftbayes.models.options.mean_flow import FLOW, flow_posterior, flow_terms
 from driftbayes.typing import FloatArray
 
 
@@ -43,26 +43,25 @@ def with_linear_flow(model: type[AbstractModel]) -> type[AbstractModel]:
     Args:
         model: The class of models.
     """
+    check_base(model, "linear", ("summed", "channels"))
 
-    class Strained(AbstractOption):
+    class Strained(AbstractOption, of=model):
         flow: ScalarLike
         gradient: ScalarLike
 
         name: ClassVar[str] = f"{model.name}+linear"
         summary: ClassVar[str] = f"{model.summary}, carried by a flow linear in space"
-        parameters: ClassVar[dict[str, Parameter]] = {
-            **model.parameters,
-            "flow": Parameter("V", "prior standard deviation of each component of the flow", 1, -1),
-            "gradient": Parameter(
-                "G", "prior standard deviation of each component of the flow's gradient", 0, -1
-            ),
-        }
-        scale_parameter: ClassVar[str] = model.scale_parameter
+        parameters: ClassVar[dict[str, Parameter]] = with_own(
+            model,
+            {
+                "flow": FLOW,
+                "gradient": Parameter(
+                    "G", "prior standard deviation of each component of the flow's gradient", 0, -1
+                ),
+            },
+        )
         limit: ClassVar[str] = f"{model.name}+mean, as gradient → 0"
-        has_state_space: ClassVar[bool] = model.has_state_space
-        memory: ClassVar[int | None] = model.memory
         kind: ClassVar[Kind] = "channels"
-        exact_positions: ClassVar[bool] = model.exact_positions
         needs_positions: ClassVar[bool] = True
 
         def __init__(self, *, flow: ScalarLike, gradient: ScalarLike, **others: Any) -> None:

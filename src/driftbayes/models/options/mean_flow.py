@@ -15,7 +15,9 @@ from driftbayes.jax_typing import Key, Scalar, ScalarLike
 from driftbayes.likelihood import ChannelMoments, ChannelSteps, ChannelTerms, GaussianTerms
 from driftbayes.models._base import AbstractModel, Parameter, as_parameter
 from driftbayes.models._prepare import Data, Kind
-from driftbayes.models.options._base import AbstractOption
+from driftbayes.models.options._base import AbstractOption, check_base, with_own
+
+FLOW = Parameter("V", "prior standard deviation of each component of the flow", 1, -1)
 
 
 def flow_terms(
@@ -77,22 +79,16 @@ def with_mean_flow(model: type[AbstractModel]) -> type[AbstractModel]:
     Args:
         model: The class of models.
     """
+    check_base(model, "mean", ("summed", "channels"))
 
-    class Carried(AbstractOption):
+    class Carried(AbstractOption, of=model):
         flow: ScalarLike
 
         name: ClassVar[str] = f"{model.name}+mean"
         summary: ClassVar[str] = f"{model.summary}, carried by a mean flow"
-        parameters: ClassVar[dict[str, Parameter]] = {
-            **model.parameters,
-            "flow": Parameter("V", "prior standard deviation of each component of the flow", 1, -1),
-        }
-        scale_parameter: ClassVar[str] = model.scale_parameter
+        parameters: ClassVar[dict[str, Parameter]] = with_own(model, {"flow": FLOW})
         limit: ClassVar[str] = f"{model.name}, as flow → 0"
-        has_state_space: ClassVar[bool] = model.has_state_space
-        memory: ClassVar[int | None] = model.memory
         kind: ClassVar[Kind] = "channels"
-        exact_positions: ClassVar[bool] = model.exact_positions
 
         def __init__(self, *, flow: ScalarLike, **others: Any) -> None:
             self.base = model(**others)

@@ -2,6 +2,7 @@
 
 __all__ = ["mixture_of"]
 
+from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar
 
@@ -15,7 +16,7 @@ from driftbayes.jax_typing import Key, Scalar, ScalarLike
 from driftbayes.likelihood import GaussianTerms
 from driftbayes.models._base import AbstractModel, Parameter, as_parameter
 from driftbayes.models._prepare import Data, Kind
-from driftbayes.models.options._base import AbstractOption
+from driftbayes.models.options._base import AbstractOption, check_base, with_own
 
 
 @cache
@@ -36,29 +37,35 @@ def mixture_of(model: type[AbstractModel], n_classes: int) -> type[AbstractModel
         msg = f"a mixture needs two classes or more, got {n_classes}; write *2, or leave it out"
         raise DriftbayesError(msg)
     scale = model.scale_parameter
+    check_base(model, "*N")
     others = [name for name in model.parameters if name != scale]
-    about = dict(model.parameters)
+    # A model may have a ratio and a share of its own.
+    ratio, share = (
+        f"class_{name}" if name in model.parameters else name for name in ("ratio", "share")
+    )
+    own: dict[str, Parameter] = {}
     for c in range(2, n_classes + 1):
         for name in others:
             old = model.parameters[name]
-            about[f"{name}_{c}"] = Parameter(
-                f"{old.symbol}_{c}", f"{old.meaning}, class {c}", old.length_power, old.time_power
+            own[f"{name}_{c}"] = replace(
+                old, symbol=f"{old.symbol}_{c}", meaning=f"{old.meaning}, class {c}"
             )
-        about[f"ratio_{c}"] = Parameter(f"r_{c}", f"{scale} of class {c} over class {c - 1}", 0, 0)
-        about[f"share_{c}"] = Parameter(f"s_{c}", f"share of classes {c} and up in the rest", 0, 0)
+        own[f"{ratio}_{c}"] = Parameter(
+            f"r_{c}", f"{scale} of class {c} over class {c - 1}, below 1", 0, 0, upper=1.0
+        )
+        own[f"{share}_{c}"] = Parameter(
+            f"s_{c}", f"share of classes {c} and up in the rest, below 1", 0, 0, upper=1.0
+        )
 
-    class Mixture(AbstractOption):
+    class Mixture(AbstractOption, of=model):
         classes: tuple[AbstractModel, ...]
         log_weights: Float[Array, " class"]
 
         name: ClassVar[str] = f"{model.name}*{n_classes}"
         summary: ClassVar[str] = f"{n_classes} classes of particles, each {model.name}"
-        parameters: ClassVar[dict[str, Parameter]] = about
-        scale_parameter: ClassVar[str] = scale
+        parameters: ClassVar[dict[str, Parameter]] = with_own(model, own)
         limit: ClassVar[str] = f"{model.name}, as all ratios → 1 or shares → 0"
         is_gaussian: ClassVar[bool] = False
-        has_state_space: ClassVar[bool] = model.has_state_space
-        memory: ClassVar[int | None] = model.memory
         kind: ClassVar[Kind] = "trajectories"
 
         def __init__(self, **values: Any) -> None:
@@ -67,12 +74,12 @@ def mixture_of(model: type[AbstractModel], n_classes: int) -> type[AbstractModel
             classes, left, log_weights = [model(**first)], jnp.zeros(()), []
             size = values[scale]
             for c in range(2, n_classes + 1):
-                size = size * values[f"ratio_{c}"]
+                size = size * values[f"{ratio}_{c}"]
                 theta = {name: values[f"{name}_{c}"] for name in others}
                 classes.append(model(**theta, **{scale: size}))
-                share = values[f"share_{c}"]
-                log_weights.append(left + jnp.log1p(-share))
-                left = left + jnp.log(share)
+                rest = values[f"{share}_{c}"]
+                log_weights.append(left + jnp.log1p(-rest))
+                left = left + jnp.log(rest)
             self.base = classes[0]
             self.classes = tuple(classes)
             self.log_weights = jnp.stack([*log_weights, left])
@@ -94,9 +101,13 @@ def mixture_of(model: type[AbstractModel], n_classes: int) -> type[AbstractModel
             weights = jnp.exp(self.log_weights)
             out = {f"weight_{c + 1}": weights[c] for c in range(n_classes)}
             return out | {
-                f"{scale}_{c + 1}": jnp.asarray(getattr(one, scale))
+                f"{scale}_{c + 1}": jnp.asarray(one.value_of(scale))
                 for c, one in enumerate(self.classes)
             }
+
+        def check_step(self, shortest: float) -> None:
+            for one in self.classes:
+                one.check_step(shortest)
 
         def terms(self, data: Data, noise_variance: ScalarLike = 0.0) -> GaussianTerms:
             """Of the first class alone: enough to find a scale to start from."""

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
 from driftbayes.models._base import AbstractModel, Parameter, as_parameter
-from driftbayes.models.options._base import AbstractOption
+from driftbayes.models.options._base import AbstractOption, check_base, with_own
 
 
 @cache
@@ -29,19 +29,18 @@ def with_noise(model: type[AbstractModel]) -> type[AbstractModel]:
     Args:
         model: The class of models.
     """
+    check_base(model, "noise")
 
-    class Noisy(AbstractOption):
+    class Noisy(AbstractOption, of=model):
         sigma: ScalarLike
 
         name: ClassVar[str] = f"{model.name}+noise"
         summary: ClassVar[str] = f"{model.summary}, positions with independent errors"
-        parameters: ClassVar[dict[str, Parameter]] = {
-            **model.parameters,
-            "sigma": Parameter("σ", "standard deviation of the error of each coordinate", 1, 0),
-        }
-        scale_parameter: ClassVar[str] = model.scale_parameter
+        parameters: ClassVar[dict[str, Parameter]] = with_own(
+            model,
+            {"sigma": Parameter("σ", "standard deviation of the error of each coordinate", 1, 0)},
+        )
         limit: ClassVar[str] = f"{model.name}, as sigma → 0"
-        has_state_space: ClassVar[bool] = model.has_state_space
         memory: ClassVar[int | None] = None
 
         def __init__(self, *, sigma: ScalarLike, **others: Any) -> None:

@@ -17,10 +17,10 @@ from driftbayes.likelihood.hermitian import (
     hermitian_steps_terms,
     hermitian_walk,
 )
-from driftbayes.models._base import AbstractModel, Parameter, as_parameter
+from driftbayes.models._base import AbstractModel, as_parameter
 from driftbayes.models._matrix_exponential import exponential_integrals
 from driftbayes.models._prepare import Data, Kind
-from driftbayes.models.options._base import AbstractOption
+from driftbayes.models.options._base import AbstractOption, check_base
 from driftbayes.models.oscillating import OscillatingLangevin
 
 
@@ -40,17 +40,14 @@ def with_rotation(model: type[AbstractModel]) -> type[AbstractModel]:
     Args:
         model: The oscillating model, with noise at most.
     """
+    check_base(model, "rotating")
 
-    class Rotating(AbstractOption):
+    class Rotating(AbstractOption, of=model):
         name: ClassVar[str] = f"{model.name}+rotating"
         summary: ClassVar[str] = f"{model.summary}, of all particles in one sense"
-        parameters: ClassVar[dict[str, Parameter]] = model.parameters
-        scale_parameter: ClassVar[str] = model.scale_parameter
         limit: ClassVar[str] = "langevin, as omega → 0"
         # A mean of two Gaussian densities.
         is_gaussian: ClassVar[bool] = False
-        has_state_space: ClassVar[bool] = model.has_state_space
-        memory: ClassVar[int | None] = model.memory
         kind: ClassVar[Kind] = "channels"
 
         def __init__(self, **others: Any) -> None:

@@ -14,7 +14,7 @@ from driftbayes.likelihood.terms import LOG_2PI
 from driftbayes.models._base import AbstractModel, Parameter, as_parameter
 from driftbayes.models._gamma_ratio import log_gamma_ratio
 from driftbayes.models._prepare import Data, Kind
-from driftbayes.models.options._base import AbstractOption
+from driftbayes.models.options._base import AbstractOption, check_base, with_own
 
 # Below this square no digit of the density knows of the scatter; far below, Q/a underflows and the
 # term in Q would be lost.
@@ -38,21 +38,18 @@ def with_scatter(model: type[AbstractModel]) -> type[AbstractModel]:
     Args:
         model: The class of models, Gaussian, with a scale that multiplies all.
     """
+    check_base(model, "scatter")
 
-    class Scattered(AbstractOption):
+    class Scattered(AbstractOption, of=model):
         scatter: ScalarLike
 
         name: ClassVar[str] = f"{model.name}+scatter"
         summary: ClassVar[str] = f"{model.summary}, each trajectory with its own diffusivity"
-        parameters: ClassVar[dict[str, Parameter]] = {
-            **model.parameters,
-            "scatter": Parameter("s", "spread of 1/k between trajectories, relative", 0, 0),
-        }
-        scale_parameter: ClassVar[str] = model.scale_parameter
+        parameters: ClassVar[dict[str, Parameter]] = with_own(
+            model, {"scatter": Parameter("s", "spread of 1/k between trajectories, relative", 0, 0)}
+        )
         limit: ClassVar[str] = f"{model.name}, as scatter → 0"
         is_gaussian: ClassVar[bool] = False
-        has_state_space: ClassVar[bool] = model.has_state_space
-        memory: ClassVar[int | None] = model.memory
         kind: ClassVar[Kind] = "trajectories"
         exact_positions: ClassVar[bool] = True
 

@@ -12,11 +12,11 @@ from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
-from driftbayes.likelihood import PaddedSteps, kalman_innovations
+from driftbayes.likelihood import PaddedSteps
 from driftbayes.models._base import AbstractModel, Parameter, as_parameter
 from driftbayes.models._gamma_ratio import log_gamma_ratio
 from driftbayes.models._prepare import Data, Kind
-from driftbayes.models.options._base import AbstractOption
+from driftbayes.models.options._base import AbstractOption, check_base, with_own
 
 # Below this no digit of the density knows of the tail; far below, the excess underflows to zero.
 _NO_TAIL = 1e-30
@@ -39,20 +39,23 @@ def with_student(model: type[AbstractModel]) -> type[AbstractModel]:
     Args:
         model: The class of models, with a state-space form.
     """
+    check_base(model, "student")
 
-    class HeavyTailed(AbstractOption):
+    class HeavyTailed(AbstractOption, of=model):
         tail: ScalarLike
 
         name: ClassVar[str] = f"{model.name}+student"
         summary: ClassVar[str] = f"{model.summary}, innovations with heavy tails"
-        parameters: ClassVar[dict[str, Parameter]] = {
-            **model.parameters,
-            "tail": Parameter("q", "1/ν with ν the degrees of freedom, below 1/2", 0, 0),
-        }
-        scale_parameter: ClassVar[str] = model.scale_parameter
+        parameters: ClassVar[dict[str, Parameter]] = with_own(
+            model,
+            {
+                "tail": Parameter(
+                    "q", "1/ν with ν the degrees of freedom, below 1/2", 0, 0, upper=0.5
+                )
+            },
+        )
         limit: ClassVar[str] = f"{model.name}, as tail → 0"
         is_gaussian: ClassVar[bool] = False
-        memory: ClassVar[int | None] = model.memory
         kind: ClassVar[Kind] = "steps"
 
         def __init__(self, *, tail: ScalarLike, **others: Any) -> None:
@@ -63,9 +66,7 @@ def with_student(model: type[AbstractModel]) -> type[AbstractModel]:
             if not isinstance(data, PaddedSteps):
                 msg = f"{self.name} needs single steps; prepare the data for it"
                 raise DriftbayesError(msg)
-            innovation, variance = kalman_innovations(
-                self.transition, self.initial_covariance(), data, self.fix_variance()
-            )
+            innovation, variance = self.innovations(data)
             n_dim = data.dx.shape[-1]
             square = jnp.sum(innovation**2, axis=-1) / variance
             tail = jnp.maximum(self.tail, _NO_TAIL)
