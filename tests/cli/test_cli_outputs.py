@@ -3,6 +3,8 @@
 import argparse
 import hashlib
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,12 +27,12 @@ COMMANDS = {
     "convert": (IN,),
     "diagnose": (IN, "--lags", "3"),
     "scan": (IN, "--taus", "0.1,0.2", *MODEL),
-    "check": (IN, *TAU, "--replicas", "20", *MODEL),
+    "check": (IN, *TAU, "--replicas", "100", *MODEL),
     "sensitivity": (IN, *TAU, "--factors", "1/2:2:3", *PRIORS),
     "map": (IN, *TAU, "--cell", "50", "--n-tau", "2", "--min-windows", "2", *MODEL),
     "report": (IN, "--brief", "--taus", "0.1,0.2", *MODEL),
     "predict": (IN, *TAU, "--horizon", "0.1", "--members", "2", "--draws", "20", *MODEL),
-    "export": (IN, "--for", "json", "--length-unit", "m", "--time-unit", "s"),
+    "export": (IN, "--for", "json", *TAU, "--length-unit", "m", "--time-unit", "s"),
     "simulate brownian": ("--kappa", "1", "--particles", "2", "--steps", "3", "--tau", "1"),
     "turbulence run": ("--positions", IN),
     "turbulence movie": (IN,),
@@ -258,7 +260,7 @@ def test_what_cannot_be_written_is_refused_first(ask, source_of, tmp_path, name,
     ("name", "dest", "suffix"), [c for c in FILES if c.values[0] != "turbulence movie"]
 )
 def test_it_is_written_and_replaced_when_told(ask, source_of, tmp_path, name, dest, suffix):
-    source = tmp_path / "source"
+    source = tmp_path / ("source.nc" if name == "export" else "source.csv")
     source.write_bytes(source_of(name))
     output = tmp_path / f"out{suffix}"
     (tmp_path / "fresh").mkdir()
@@ -413,3 +415,45 @@ def test_what_was_not_announced_is_not_replaced(ask, tracks_csv, tmp_path, monke
     other.write_text("mine")
     assert ask("convert", tracks_csv, tmp_path / "out.csv", "--overwrite").code == 2
     assert other.read_text() == "mine"
+
+
+_SLOW = """
+import sys, time
+import pyarrow.csv as pacsv
+from driftbayes.cli.main import main
+
+write = pacsv.write_csv
+
+def half(table, stream, options):
+    write(table.slice(0, 5), stream, options)
+    stream.flush()
+    print("writing", flush=True)
+    time.sleep(600)
+
+pacsv.write_csv = half
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("old", [True, False])
+def test_a_kill_while_writing_leaves_old_or_nothing_and_is_swept(ask, tracks_csv, tmp_path, old):
+    output = tmp_path / "out.csv"
+    if old:
+        output.write_text("old")
+    arguments = ["convert", str(tracks_csv), str(output), "--overwrite"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", _SLOW, *arguments], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout.readline() == "writing\n"
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    (left,) = (path for path in tmp_path.iterdir() if path != output)
+    assert left.name.startswith(".driftbayes-")
+    assert left.stat().st_size > 20
+    assert output.read_text() == "old" if old else not output.exists()
+    assert ask(*arguments).code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
+    assert len(output.read_text().splitlines()) == len(tracks_csv.read_text().splitlines())

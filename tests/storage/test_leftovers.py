@@ -8,19 +8,26 @@ import time
 
 import pytest
 
+from driftbayes.errors import DriftbayesError
 from driftbayes.storage import leftovers
 from driftbayes.storage.atomic import atomic_folder, atomic_path
-from driftbayes.storage.leftovers import sweep, temporary_path
+from driftbayes.storage.leftovers import scratch_folder, sweep, temporary_path
 
 _WRITER = """
 import sys, time
 from pathlib import Path
 from driftbayes.storage.atomic import atomic_folder, atomic_path, atomic_paths
+from driftbayes.storage.leftovers import scratch_folder
 
 target = Path(sys.argv[2])
 if sys.argv[1] == "file":
     with atomic_path(target) as temporary:
         temporary.write_text("half")
+        print("writing", flush=True)
+        time.sleep(600)
+elif sys.argv[1] == "scratch":
+    with scratch_folder(target.parent) as folder:
+        (folder / "part").write_text("rows")
         print("writing", flush=True)
         time.sleep(600)
 elif sys.argv[1] == "files":
@@ -58,7 +65,7 @@ def writer():
         process.stdout.close()
 
 
-@pytest.mark.parametrize("kind", ["file", "files", "folder"])
+@pytest.mark.parametrize("kind", ["file", "files", "folder", "scratch"])
 def test_a_killed_process_leaves_nothing_under_the_name_and_is_swept(writer, tmp_path, kind):
     target = tmp_path / "out.a"
     process = writer(kind, target)
@@ -94,6 +101,19 @@ def test_a_killed_process_leaves_the_old_one(writer, tmp_path, kind):
     assert [path.name for path in tmp_path.iterdir()] == ["out.a"]
 
 
+def test_a_scratch_folder_is_private_and_goes(tmp_path):
+    with scratch_folder(tmp_path) as folder:
+        (folder / "part").mkdir()
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert sweep(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
+    with (
+        pytest.raises(DriftbayesError, match="cannot make a folder for temporary files in"),
+        scratch_folder(tmp_path / "no"),
+    ):
+        pass
+
+
 def test_a_process_of_the_same_number_is_another(tmp_path, monkeypatch):
     path = temporary_path(tmp_path / "a.csv")
     path.touch()
@@ -105,7 +125,7 @@ def test_a_process_of_the_same_number_is_another(tmp_path, monkeypatch):
     assert sweep(tmp_path) == [path]
 
 
-def test_another_machine_is_given_a_day(tmp_path, monkeypatch):
+def test_another_machine_is_given_a_week(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(leftovers, "_place", lambda: "0" * 8)
         file, folder = temporary_path(tmp_path / "a.csv"), temporary_path(tmp_path / "b.zarr")
@@ -113,7 +133,7 @@ def test_another_machine_is_given_a_day(tmp_path, monkeypatch):
     (folder / "c").mkdir(parents=True)
     (folder / "c" / "0").touch()
     assert sweep(tmp_path) == []
-    old = time.time() - 2 * 86_400
+    old = time.time() - 8 * 86_400
     for path in (file, folder, folder / "c"):
         os.utime(path, (old, old))
     # A chunk of the store is young: its writer may be alive.
