@@ -1,5 +1,6 @@
 """The cellar: bytes on disk, whole or not at all; knows no trajectories."""
 
-__all__ = ["PathLike", "atomic_path"]
+__all__ = ["Outputs", "PathLike", "atomic_path", "atomic_paths"]
 
-from driftbayes.storage.atomic import PathLike, atomic_path
+from driftbayes.storage.atomic import atomic_path, atomic_paths
+from driftbayes.storage.outputs import Outputs, PathLike

@@ -1,19 +1,19 @@
 """Writing a file whole or not at all."""
 
-__all__ = ["PathLike", "atomic_folder", "atomic_path"]
+__all__ = ["PathLike", "atomic_folder", "atomic_path", "atomic_paths"]
 
 import errno
 import os
-import secrets
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import NoReturn, TypeAlias
+from typing import NoReturn
 
 from driftbayes.errors import DriftbayesError
-
-PathLike: TypeAlias = str | os.PathLike[str]
+from driftbayes.storage.leftovers import backup_folder, sweep, temporary_path
+from driftbayes.storage.outputs import PathLike, check_store_target, check_target, permission
+from driftbayes.storage.renames import exchange, rename_new
 
 # What the machine, not our code, can refuse while a file is written.
 _REFUSALS = {
@@ -26,6 +26,8 @@ _REFUSALS = {
     errno.EPERM,
     errno.EROFS,
 }
+# Folders that this process has cleared of the leftovers of others.
+_swept: set[Path] = set()
 
 
 @contextmanager
@@ -38,62 +40,123 @@ def atomic_path(path: PathLike) -> Iterator[Path]:
     Args:
         path: The file to write; its directory must exist.
     """
-    # Through a link to the file itself, or the rename would put a file in the link's place.
-    target = Path(os.path.realpath(path))
-    _check_target(target, os.fspath(path))
-    temporary = target.with_name(f".{secrets.token_hex(8)}{target.suffix}")
-    try:
+    with atomic_paths([path]) as (temporary,):
         yield temporary
-        _flush(temporary)
-        if target.exists():
-            temporary.chmod(target.stat().st_mode & 0o777)
-        os.replace(temporary, target)
+
+
+@contextmanager
+def atomic_paths(paths: Sequence[PathLike]) -> Iterator[list[Path]]:
+    """Temporary paths beside several files that take their places together.
+
+    Nothing is renamed until all are written; if one cannot be renamed, those before it are put
+    back. Only a kill in the short time between two renames can leave old and new side by side.
+
+    Args:
+        paths: The files to write, in the order in which they take their places.
+    """
+    # Through a link to the file itself, or the rename would put a file in the link's place.
+    targets = [Path(os.path.realpath(path)) for path in paths]
+    names = [os.fspath(path) for path in paths]
+    for target, name in zip(targets, names, strict=True):
+        check_target(target, name)
+        permission(target, name)
+        _sweep_once(target.parent)
+    temporaries = [temporary_path(target) for target in targets]
+    current = names[0]
+    try:
+        yield temporaries
+        for temporary, target, current in zip(temporaries, targets, names, strict=True):
+            _flush(temporary)
+            if target.exists():
+                temporary.chmod(target.stat().st_mode & 0o777)
+        with ExitStack() as undo:
+            for temporary, target, current in zip(temporaries, targets, names, strict=True):
+                _put(temporary, target, current, undo if len(targets) > 1 else None)
+            undo.pop_all()
     except OSError as error:
-        _refuse(error, os.fspath(path))
+        _refuse(error, current)
     finally:
-        temporary.unlink(missing_ok=True)
+        for temporary in temporaries:
+            temporary.unlink(missing_ok=True)
+
+
+def _put(temporary: Path, target: Path, name: str, undo: ExitStack | None) -> None:
+    """Give a file its name; `undo` is told how to take that back."""
+    if not permission(target, name):
+        _put_new(temporary, target, name)
+        if undo is not None:
+            undo.callback(target.unlink, missing_ok=True)
+    elif undo is not None and target.exists() and exchange(temporary, target):
+        # The temporary name now holds the old file.
+        undo.callback(os.replace, temporary, target)
+    else:
+        os.replace(temporary, target)
+
+
+def _put_new(temporary: Path, target: Path, name: str) -> None:
+    try:
+        rename_new(temporary, target)
+    except FileExistsError as error:
+        msg = f"{name!r} has appeared since the command was started, and was kept"
+        raise DriftbayesError(msg) from error
 
 
 @contextmanager
 def atomic_folder(path: PathLike, *, may_replace: Callable[[Path], bool]) -> Iterator[Path]:
     """A temporary path beside `path` for a directory, which becomes `path` likewise.
 
+    Where the system can exchange two names (Linux, on its usual file systems), the old directory or
+    the new one stands under the name at every moment. Elsewhere the old one steps aside first: a
+    process that is killed just then leaves it in a hidden folder, from which the next write in the
+    same place moves it back.
+
     Args:
         path: The directory to write; the one it is in must exist.
-        may_replace: Whether a directory that is there already may go.
+        may_replace: Whether a directory that exists may be replaced.
     """
     target = Path(os.path.realpath(path))
     name = os.fspath(path)
-    if target.is_dir() and not may_replace(target):
-        msg = f"{name!r} is a directory that driftbayes did not write; choose another name"
-        raise DriftbayesError(msg)
-    if target.is_file():
-        msg = f"{name!r} is a file, expected a new name for a directory; choose another"
-        raise DriftbayesError(msg)
-    # The checks of a file hold for a name beside it as well.
-    _check_target(target.with_name(f".{secrets.token_hex(8)}"), name)
-    temporary = target.with_name(f".{secrets.token_hex(8)}{target.suffix}")
-    old = target.with_name(f".{secrets.token_hex(8)}.old")
+    check_store_target(target, name, may_replace)
+    permission(target, name)
+    _sweep_once(target.parent)
+    temporary = temporary_path(target)
     try:
         yield temporary
         for file in temporary.rglob("*"):
             if file.is_file():
                 _flush(file)
-        # No system call replaces a directory that is not empty: the old one steps aside.
-        if target.exists():
-            os.replace(target, old)
-        try:
-            os.replace(temporary, target)
-        except OSError:
-            if old.exists():
-                os.replace(old, target)
-            raise
+        if not permission(target, name) or not target.exists():
+            _put_new(temporary, target, name)
+        elif not exchange(temporary, target):
+            _step_aside(temporary, target)
     except OSError as error:
         _refuse(error, name)
     finally:
+        # After an exchange this is the old directory.
         shutil.rmtree(temporary, ignore_errors=True)
-        if target.exists():
-            shutil.rmtree(old, ignore_errors=True)
+
+
+def _step_aside(temporary: Path, target: Path) -> None:
+    """Replace a directory in two renames, where one system call cannot."""
+    backup = backup_folder(target)
+    backup.mkdir()
+    old = backup / target.name
+    target.rename(old)
+    try:
+        temporary.rename(target)
+    except OSError:
+        old.rename(target)
+        with suppress(OSError):
+            backup.rmdir()
+        raise
+    shutil.rmtree(backup, ignore_errors=True)
+
+
+def _sweep_once(folder: Path) -> None:
+    """Remove leftovers from a folder, once in a process: stores write many files in one folder."""
+    if folder not in _swept:
+        _swept.add(folder)
+        sweep(folder)
 
 
 def _refuse(error: OSError, name: str) -> NoReturn:
@@ -104,22 +167,6 @@ def _refuse(error: OSError, name: str) -> NoReturn:
         "free some space or choose another place"
     )
     raise DriftbayesError(msg) from error
-
-
-def _check_target(target: Path, name: str) -> None:
-    """Refuse what cannot be written, before anything is computed for it."""
-    if target.is_dir():
-        msg = f"{name!r} is a directory, expected a file; add a file name"
-    elif target.exists() and not target.is_file():
-        # Renaming onto /dev/null would, for root, replace the device by a file.
-        msg = f"{name!r} is not an ordinary file and cannot be replaced; choose another name"
-    elif not target.parent.is_dir():
-        msg = f"cannot write {name!r}: its directory does not exist; create it first"
-    elif not os.access(target.parent, os.W_OK | os.X_OK):
-        msg = f"cannot write {name!r}: its directory is not writable; choose another place"
-    else:
-        return
-    raise DriftbayesError(msg)
 
 
 def _flush(path: Path) -> None:

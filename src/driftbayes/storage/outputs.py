@@ -1,0 +1,244 @@
+"""What a command may write: never what it reads, never over a file without leave.
+
+A command announces what it reads and what it will write before it computes anything. All that can
+be refused is refused then. While the command runs, every file that is written goes through
+`permission`, so that what was not announced, or has appeared in the meantime, is not replaced.
+Outside a command, in Python, nothing is announced and files are replaced as usual.
+"""
+
+__all__ = ["Outputs", "PathLike", "check_store_target", "check_target", "permission"]
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TypeAlias
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.storage.leftovers import sweep
+
+PathLike: TypeAlias = str | os.PathLike[str]
+
+# Any of these makes a directory a Zarr store, which is one thing and not a place for other files.
+_STORE_FILES = ("zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata")
+
+
+class Outputs:
+    """The files that a command reads and those that it will write.
+
+    Every `add_` method checks its file at once and raises `DriftbayesError` if it may not be
+    written.
+
+    Args:
+        reads: Files and directories that the command reads; they need not exist.
+        overwrite: Whether files that exist may be replaced; those that are read never are.
+    """
+
+    def __init__(self, *, reads: Iterable[PathLike] = (), overwrite: bool = False) -> None:
+        self.overwrite = overwrite
+        self._reads = {_resolved(path): os.fspath(path) for path in reads}
+        self._files: dict[Path, str] = {}
+        self._folders: list[Path] = []
+
+    def add_file(self, path: PathLike, *, is_ours: Callable[[Path], bool] | None = None) -> None:
+        """Announce a file.
+
+        Args:
+            path: The file to write.
+            is_ours: For a file whose name the user did not choose: whether driftbayes wrote the one
+                that exists. If not, it is kept even with `overwrite`.
+        """
+        target, name = _resolved(path), os.fspath(path)
+        self._check_reads(target, name)
+        check_target(target, name)
+        _check_store(target, name)
+        sweep(target.parent)
+        if target in self._files:
+            msg = f"{name!r} is named for two outputs; give each a name of its own"
+            raise DriftbayesError(msg)
+        if target.exists():
+            self._check_existing(name)
+            if is_ours is not None and not is_ours(target):
+                msg = (
+                    f"{name!r} would be replaced, and driftbayes did not write it; move it away or "
+                    "choose another name for the output"
+                )
+                raise DriftbayesError(msg)
+        self._files[target] = name
+
+    def add_store(self, path: PathLike, *, is_ours: Callable[[Path], bool]) -> None:
+        """Announce a directory that is written as a whole, such as a Zarr store.
+
+        Args:
+            path: The directory to write.
+            is_ours: Whether a directory that exists is one that driftbayes wrote.
+        """
+        target, name = _resolved(path), os.fspath(path)
+        self._check_reads(target, name)
+        check_store_target(target, name, is_ours)
+        _check_store(target, name)
+        sweep(target.parent)
+        if target.exists():
+            self._check_existing(name)
+        self._files[target] = name
+
+    def add_folder(
+        self,
+        path: PathLike,
+        *,
+        check: Callable[[Path], None] | None = None,
+        continues: bool = False,
+    ) -> None:
+        """Announce a directory in which the command writes files as it goes on.
+
+        Args:
+            path: The directory.
+            check: Raises `DriftbayesError` if the directory may not be used.
+            continues: Whether the command goes on with what is in it, and so reads it too.
+        """
+        target = _resolved(path)
+        if not continues:
+            self._check_reads(target, os.fspath(path))
+            _check_store(target, os.fspath(path))
+        if check is not None:
+            check(target)
+        if target.is_dir():
+            sweep(target)
+        self._folders.append(target)
+
+    @contextmanager
+    def enforced(self) -> Iterator[None]:
+        """Let the block write what was announced, and new files, and nothing else."""
+        token = _announced.set(self)
+        try:
+            yield
+        finally:
+            _announced.reset(token)
+
+    def may_replace(self, target: Path, name: str) -> bool:
+        """Whether a file or store may be replaced.
+
+        Args:
+            target: The file, its links resolved.
+            name: The file as it was named.
+
+        Raises:
+            DriftbayesError: If it is there and may not.
+        """
+        if any(target.is_relative_to(folder) for folder in self._folders):
+            return True
+        if target in self._files:
+            self._check_reads(target, name)
+            if self.overwrite:
+                return True
+        if os.path.lexists(target):
+            msg = f"{name!r} has appeared since the command was started, and was kept"
+            raise DriftbayesError(msg)
+        return False
+
+    def _check_existing(self, name: str) -> None:
+        if not self.overwrite:
+            msg = f"{name!r} already exists; pass --overwrite to replace it, or choose another name"
+            raise DriftbayesError(msg)
+
+    def _check_reads(self, target: Path, name: str) -> None:
+        for source, source_name in self._reads.items():
+            if target == source or _is_same(target, source):
+                same = "" if name == source_name else f", the same file as {source_name!r},"
+                msg = (
+                    f"{name!r}{same} is read by this command and is never written over; choose "
+                    "another name for the output"
+                )
+                raise DriftbayesError(msg)
+            if source.is_relative_to(target):
+                msg = (
+                    f"the output {name!r} contains {source_name!r}, which this command reads; "
+                    "choose another place"
+                )
+                raise DriftbayesError(msg)
+            if target.is_relative_to(source) and os.path.lexists(target):
+                msg = (
+                    f"{name!r} is part of {source_name!r}, which this command reads, and is never "
+                    "written over; choose another name for the output"
+                )
+                raise DriftbayesError(msg)
+
+
+_announced: ContextVar[Outputs | None] = ContextVar("driftbayes_outputs", default=None)
+
+
+def permission(target: Path, name: str) -> bool:
+    """Whether a file may be replaced, as announced; True where nothing was announced.
+
+    Args:
+        target: The file, its links resolved.
+        name: The file as it was named.
+
+    Raises:
+        DriftbayesError: If it exists and may not be replaced.
+    """
+    outputs = _announced.get()
+    return outputs is None or outputs.may_replace(target, name)
+
+
+def check_target(target: Path, name: str) -> None:
+    """Refuse a file that cannot be written, before anything is computed for it.
+
+    Args:
+        target: The file, its links resolved.
+        name: The file as it was named.
+    """
+    if target.is_dir():
+        msg = f"{name!r} is a directory, expected a file; add a file name"
+    elif os.path.lexists(target) and not target.is_file():
+        # Renaming onto /dev/null would, for root, replace the device by a file.
+        msg = f"{name!r} is not an ordinary file and cannot be replaced; choose another name"
+    elif not target.parent.is_dir():
+        msg = f"cannot write {name!r}: its directory does not exist; create it first"
+    elif not os.access(target.parent, os.W_OK | os.X_OK):
+        msg = f"cannot write {name!r}: its directory is not writable; choose another place"
+    else:
+        return
+    raise DriftbayesError(msg)
+
+
+def check_store_target(target: Path, name: str, is_ours: Callable[[Path], bool]) -> None:
+    """Refuse a directory that cannot be written as a whole.
+
+    Args:
+        target: The directory, its links resolved.
+        name: The directory as it was named.
+        is_ours: Whether a directory that exists is one that driftbayes wrote.
+    """
+    if target.is_dir() and not is_ours(target):
+        msg = f"{name!r} is a directory that driftbayes did not write; choose another name"
+        raise DriftbayesError(msg)
+    if target.is_file():
+        msg = f"{name!r} is a file, expected a new name for a directory; choose another"
+        raise DriftbayesError(msg)
+    if not target.is_dir():
+        check_target(target, name)
+    elif not os.access(target.parent, os.W_OK | os.X_OK):
+        msg = f"cannot write {name!r}: its directory is not writable; choose another place"
+        raise DriftbayesError(msg)
+
+
+def _check_store(target: Path, name: str) -> None:
+    """Refuse a place inside a Zarr store, where a file would become part of somebody's data."""
+    for folder in target.parents:
+        if any((folder / file).is_file() for file in _STORE_FILES):
+            msg = f"{name!r} is inside the Zarr store {folder.name!r}; choose a place outside it"
+            raise DriftbayesError(msg)
+
+
+def _resolved(path: PathLike) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """Whether two names stand for one file, as hard links do."""
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
