@@ -290,7 +290,8 @@ def test_a_cluster_with_certificates_is_used_and_strangers_are_refused(
 
     code, expected, _ = done("--stream", env=env)
     assert code == 0
-    assert done("--cluster", address, env=env) == (0, expected, "")
+    found = done("--cluster", address, env=env)
+    assert (found[0], found[1]) == (0, expected), found[2]
     # A stranger who has no certificate cannot have anything run, encrypted or not.
     stranger = {name: value for name, value in env.items() if not name.startswith("DASK")}
     for where in (address, address.replace("tls", "tcp")):

@@ -82,6 +82,9 @@ def read_zarr(
     earlier = provenance.from_json(attributes.get(schema.PROVENANCE_ATTRIBUTE, "{}"), store.name)
     if written < len(times):
         earlier = {**earlier, "records": f"{written} of {len(times)}"}
+    if not all(array.has_checksums for array in arrays):
+        note = "the run was made by an earlier version, with no checksums: damage goes unnoticed"
+        earlier = {**earlier, "notes": [*earlier.get("notes", []), note]}
     with begin_with_name(store):
         return Trajectories(
             positions=np.stack([x.ravel(), y.ravel()], axis=-1),

@@ -229,7 +229,7 @@ def _on_cluster(
         )
         raise DriftbayesError(msg) from error
     try:
-        with client:
+        with client, client.as_current():
             return _by_tasks(client, function, items, merge, progress)
     except distributed.KilledWorker as error:
         msg = (
