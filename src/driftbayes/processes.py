@@ -125,8 +125,13 @@ class Child:
         self._process.join(_PATIENCE)
         self.kill()
 
+    def interrupt(self) -> None:
+        """End it now; a thread that waits for its answer gets `ChildDied`."""
+        if self._process.pid is not None:
+            self._process.kill()
+
     def kill(self) -> None:
-        """End it now, whatever it is doing."""
+        """End it now, whatever it is doing, if no other thread waits for its answer."""
         if self._process.pid is not None:
             self._process.kill()
             self._process.join()

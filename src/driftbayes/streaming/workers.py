@@ -220,6 +220,14 @@ def _on_cluster(
         msg = "a cluster needs Dask, which is not installed; run: pip install driftbayes[dask]"
         raise DriftbayesError(msg) from error
     _warn_if_open(address)
+    if address.startswith("tls:"):
+        arguments = distributed.Security().get_connection_args("client")
+        if arguments.get("ssl_context") is None:
+            msg = (
+                f"Dask is not configured with the certificates that {address!r} asks for; set "
+                "distributed.comm.tls (ca-file, client.cert, client.key) in its configuration"
+            )
+            raise DriftbayesError(msg)
     try:
         client = distributed.Client(address, timeout=20, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
