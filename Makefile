@@ -16,16 +16,16 @@ $(STAMP): pyproject.toml
 	touch $(STAMP)
 
 demo: setup
-	$(BIN)/driftbayes reproduce langevin -o demo
-	$(BIN)/driftbayes simulate langevin --gamma 1 --k 1 --particles 100 --steps 1000 --tau 0.1 --dim 2 --seed 1 -o demo/tracks.csv
+	$(BIN)/driftbayes reproduce langevin -o demo --overwrite
+	$(BIN)/driftbayes simulate langevin --gamma 1 --k 1 --particles 100 --steps 1000 --tau 0.1 --dim 2 --seed 1 -o demo/tracks.csv --overwrite
 	$(BIN)/driftbayes compare demo/tracks.csv --tau 0.5
-	$(BIN)/driftbayes scan demo/tracks.csv --taus 0.1:20:20log -o demo/scan.nc --figure demo/scan.png
-	$(BIN)/driftbayes report demo/scan.nc --data demo/tracks.csv -o demo/report.html
+	$(BIN)/driftbayes scan demo/tracks.csv --taus 0.1:20:20log -o demo/scan.nc --figure demo/scan.png --overwrite
+	$(BIN)/driftbayes report demo/scan.nc --data demo/tracks.csv -o demo/report.html --overwrite
 	rm -rf demo/turbulence
 	$(BIN)/driftbayes turbulence run --preset tiny -o demo/turbulence
-	$(BIN)/driftbayes turbulence movie demo/turbulence -o demo/turbulence.gif
-	$(BIN)/driftbayes scan demo/turbulence --taus 0.1:10:12log -o demo/turbulence.nc
-	$(BIN)/driftbayes reproduce turbulence -o demo/paper
+	$(BIN)/driftbayes turbulence movie demo/turbulence -o demo/turbulence.gif --overwrite
+	$(BIN)/driftbayes scan demo/turbulence --taus 0.1:10:12log -o demo/turbulence.nc --overwrite
+	$(BIN)/driftbayes reproduce turbulence -o demo/paper --overwrite
 	@echo "The paper's figures are demo/figure1.png, demo/figure2.png and demo/paper/figure3.png to figure9.png; a small flow of our own, demo/turbulence.gif."
 	@echo "The report to read first: demo/report.html"
 

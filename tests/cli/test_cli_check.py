@@ -50,11 +50,16 @@ def test_json_holds_every_band_and_is_repeatable(ask, question):
         assert 0 < quantity["p_value"] <= 1
 
 
+FIGURE = (
+    "a figure is a PNG, PDF or SVG file: expected a name ending in .png, .pdf or .svg, got 'a.nc'"
+)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (("--tau", "x"), "--tau must be a number or 'all', got 'x'"),
-        (("-o", "a.nc"), "the figure's name must end in one of .png, .pdf, .svg, got 'a.nc'"),
+        (("-o", "a.nc"), FIGURE),
         (("--seed", "-1"), "--seed must be a whole number from 0 to 2^63 - 1, got -1"),
     ],
 )

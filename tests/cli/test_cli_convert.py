@@ -73,11 +73,11 @@ def test_a_file_is_replaced_only_when_told(ask, trackpy, tmp_path):
     out.write_text("mine")
     answer = ask("convert", trackpy, out)
     assert (answer.code, out.read_text()) == (2, "mine")
-    assert "is there already; pass --overwrite" in answer.err
+    assert "already exists; pass --overwrite" in answer.err
     assert ask("convert", trackpy, out, "--overwrite").code == 0
     assert out.read_text().startswith('"id"') or out.read_text().startswith("id,")
     answer = ask("convert", trackpy, trackpy, "--overwrite")
-    assert "is the file to be read; write to another" in answer.err
+    assert "is read by this command and is never written over" in answer.err
     assert trackpy.read_text() == TRACKPY
 
 

@@ -114,7 +114,7 @@ def test_laplace_draws_serve_too(ask, tracks_csv):
         (
             ("-o", "future.txt"),
             "the name of 'future.txt' does not end in a known format; use one of .csv, .csv.gz, "
-            ".parquet, .pq, .nc",
+            ".parquet, .pq, .nc, .zarr",
         ),
     ],
 )

@@ -11,7 +11,9 @@ def test_a_scan_becomes_a_page(ask, tracks_csv, tmp_path):
     assert answer.code == 0
     note, *written = answer.err.splitlines()
     assert note.startswith("a scan alone: pass --data")
-    assert written == [f"wrote {tmp_path / name}" for name in ("r.html", "r.csv", "r.json")]
+    assert written == [
+        f"wrote {tmp_path / name}" for name in ("r.html", "r.report.csv", "r.report.json")
+    ]
     assert "<h1>Mine</h1>" in (tmp_path / "r.html").read_text()
 
 
@@ -20,7 +22,7 @@ def test_the_data_of_a_scan_are_read_as_they_were_and_examined(ask, tracks_csv, 
     scan = tmp_path / "scan.nc"
     ask("scan", tracks_csv, "--taus", "0.4,0.8", *PRIORS, *units, "-o", scan)
     page = tmp_path / "r.html"
-    examined = ("report", scan, "-o", page, "--replicas", "0", "--data")
+    examined = ("report", scan, "-o", page, "--replicas", "0", "--overwrite", "--data")
     assert ask(*examined, tracks_csv).code == 0
     text = page.read_text()
     assert "--length-unit m --time-unit s --units km, " in text
@@ -32,7 +34,7 @@ def test_the_data_of_a_scan_are_read_as_they_were_and_examined(ask, tracks_csv, 
     answer = ask(*examined, tracks_csv, "--brief")
     assert answer.code == 2
     assert "--brief leaves out all that --data is for" in answer.err
-    answer = ask("report", tracks_csv, "-o", page, "--data", tracks_csv)
+    answer = ask("report", tracks_csv, "-o", page, "--overwrite", "--data", tracks_csv)
     assert answer.code == 2
     assert "--data goes with a scan" in answer.err
 
@@ -42,7 +44,7 @@ def test_trajectories_are_scanned_first_at_times_that_suit_them(ask, tracks_csv,
     assert answer.code == 0
     page = (tmp_path / "r.html").read_text()
     assert "How the particles of tracks.csv disperse" in page
-    records = json.loads((tmp_path / "r.json").read_text())
+    records = json.loads((tmp_path / "r.report.json").read_text())
     taus = sorted({record["tau"] for record in records})
     assert taus[0] == 0.1
     assert len(taus) >= 2
@@ -51,5 +53,5 @@ def test_trajectories_are_scanned_first_at_times_that_suit_them(ask, tracks_csv,
 def test_the_name_is_checked_before_the_work(ask, tracks_csv, tmp_path):
     answer = ask("report", tracks_csv, "-o", tmp_path / "r.pdf")
     assert answer.code == 2
-    assert "expected a name ending in .html, got 'r.pdf'" in answer.err
+    assert "expected a name ending in .html or .htm, got 'r.pdf'" in answer.err
     assert not list(tmp_path.iterdir())

@@ -69,6 +69,11 @@ def test_the_film_has_a_frame_for_every_snapshot(ask, finished, tmp_path):
     with Image.open(tmp_path / "film.gif") as film:
         assert film.n_frames == 5
         assert film.size == (720, 720)
+    assert ask("turbulence", "movie", finished, "-o", tmp_path / "film.gif").code == 2
+    (tmp_path / "film.gif").write_text("old")
+    answer = ask("turbulence", "movie", finished, "-o", tmp_path / "film.gif", "--overwrite")
+    assert answer.code == 0
+    assert (tmp_path / "film.gif").read_bytes()[:3] == b"GIF"
 
 
 def test_particles_start_where_a_table_says(ask, tmp_path):

@@ -1,7 +1,11 @@
+import csv as csv_module
 import gzip
+import time
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from driftbayes.errors import DriftbayesError
@@ -339,3 +343,69 @@ def test_an_id_that_csv_would_lose_is_refused(tmp_path, name):
     with pytest.raises(DriftbayesError, match=r"cannot hold the id '.*blank or has spaces around"):
         write_trajectories(tracks, tmp_path / "a.csv")
     assert list(tmp_path.iterdir()) == []
+
+
+FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "'=1", "''=1", "'", "'a", "a=1", "=", "'-", "7", "-x"]
+
+
+def tracks_with(ids):
+    n = len(ids)
+    return Trajectories(
+        positions=np.arange(2.0 * n)[:, None],
+        times=np.tile([0.0, 1.0], n),
+        row_sizes=np.full(n, 2),
+        ids=np.array(ids),
+    )
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
+def test_no_id_is_a_formula_in_a_spreadsheet_and_all_come_back(tmp_path, suffix):
+    path = tmp_path / f"a{suffix}"
+    write_trajectories(tracks_with(FORMULAS), path)
+    raw = path.read_bytes()
+    text = (gzip.decompress(raw) if suffix.endswith("gz") else raw).decode()
+    cells = [row["id"] for row in csv_module.DictReader(text.splitlines())]
+    assert not [cell for cell in cells if cell[0] in "=+-@\t\r"]
+    read = read_trajectories(path)
+    assert read.ids.tolist() == FORMULAS
+    # Again and again, nothing is added and nothing is taken away.
+    write_trajectories(read, tmp_path / f"b{suffix}")
+    assert (tmp_path / f"b{suffix}").read_bytes() == path.read_bytes()
+
+
+@given(
+    st.lists(
+        st.text(alphabet="'=+-@a1,\";", min_size=1, max_size=6), min_size=1, max_size=8, unique=True
+    )
+)
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_ids_of_any_signs_come_back(tmp_path, ids):
+    write_trajectories(tracks_with(ids), tmp_path / "a.csv")
+    read = read_trajectories(tmp_path / "a.csv").ids.tolist()
+    assert [str(value) for value in read] == ids
+
+
+def test_numbers_that_are_ids_stay_numbers(tmp_path):
+    write_trajectories(tracks_with([-5, 7]), tmp_path / "a.csv")
+    assert "\n-5,0" in (tmp_path / "a.csv").read_text()
+    assert read_trajectories(tmp_path / "a.csv").ids.tolist() == [-5, 7]
+
+
+def test_apostrophes_of_other_programs_are_kept(csv):
+    # A file with a bare formula is not ours: nothing was put before its ids.
+    assert csv(HEADER + "'=a,0,1\n=a,0,1\n").ids.tolist() == ["'=a", "=a"]
+    assert csv(HEADER + "'a,0,1\nb,0,1\n").ids.tolist() == ["'a", "b"]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet", ".nc"])
+def test_the_same_trajectories_are_the_same_bytes(tmp_path, monkeypatch, suffix):
+    (tmp_path / "other").mkdir()
+    write_trajectories(tracks_with(["a", "b"]), tmp_path / f"a{suffix}")
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 12345.0)
+    write_trajectories(tracks_with(["a", "b"]), tmp_path / "other" / f"z{suffix}")
+    assert (tmp_path / f"a{suffix}").read_bytes() == (
+        tmp_path / "other" / f"z{suffix}"
+    ).read_bytes()

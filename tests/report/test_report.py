@@ -101,7 +101,14 @@ def test_the_numbers_beside_it_are_all_of_them(result, tmp_path):
     assert "<h1>A &lt;title&gt;</h1>" in html.read_text()
     records = json.loads(numbers.read_text())
     with table.open() as stream:
-        assert len(list(csv.DictReader(stream))) == len(records)
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == len(records)
+    assert (table.name, numbers.name) == ("r.report.csv", "r.report.json")
+    # The three belong together, and say so; another report has another id.
+    (identity,) = {record["report"] for record in records} | {row["report"] for row in rows}
+    assert f"the id of this report, {identity}." in html.read_text()
+    _, _, other = write_report(result.isel(tau=slice(1, None)), tmp_path / "other.html")
+    assert json.loads(other.read_text())[0]["report"] != identity
     for record in records:
         if record["field"] == "posterior_mean":
             label = f"{record['model']}.{record['parameter']}"

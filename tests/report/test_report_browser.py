@@ -114,7 +114,7 @@ def test_it_fits_every_width_in_light_and_dark(browser, report, width, scheme):
 
 
 def test_the_numbers_on_the_page_are_those_beside_it(page, report):
-    beside = json.loads(report[0].with_suffix(".json").read_text())
+    beside = json.loads(report[0].with_suffix(".report.json").read_text())
     embedded = page.evaluate("JSON.parse(document.getElementById('numbers').textContent)")
     chances = {
         (record["model"], record["tau"]): record["value"]

@@ -5,7 +5,8 @@ import stat
 import pytest
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.storage.atomic import atomic_path
+from driftbayes.storage import Outputs, atomic, renames
+from driftbayes.storage.atomic import atomic_path, atomic_paths
 
 
 def test_the_file_appears_under_its_name_and_nothing_else_remains(tmp_path):
@@ -116,3 +117,100 @@ def test_permissions_of_the_old_file_are_kept(tmp_path):
     with atomic_path(target) as temporary:
         temporary.write_text("new")
     assert stat.S_IMODE(target.stat().st_mode) == 0o640
+
+
+def write_all(paths, text):
+    with atomic_paths(paths) as temporaries:
+        for temporary in temporaries:
+            temporary.write_text(text)
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2])
+@pytest.mark.parametrize("old", [True, False])
+def test_several_files_take_their_places_together_or_not_at_all(
+    tmp_path, monkeypatch, failing, old
+):
+    paths = [tmp_path / name for name in ("a.csv", "a.json", "a.html")]
+    if old:
+        write_all(paths, "old")
+    put, seen = atomic._put, []
+
+    def fail(temporary, target, *more):
+        seen.append(target)
+        if len(seen) == failing + 1:
+            raise OSError(errno.EIO, "Input/output error")
+        put(temporary, target, *more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(atomic, "_put", fail)
+        with pytest.raises(DriftbayesError, match="input/output error"):
+            write_all(paths, "new")
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in paths if old}
+    assert all(path.read_text() == "old" for path in paths if old)
+    write_all(paths, "new")
+    assert all(path.read_text() == "new" for path in paths)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_several_files_are_all_written_before_one_takes_its_place(tmp_path):
+    paths = [tmp_path / "a", tmp_path / "b"]
+    write_all(paths, "old")
+
+    def write_one():
+        with atomic_paths(paths) as temporaries:
+            temporaries[0].write_text("new")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_one()
+    assert [path.read_text() for path in paths] == ["old", "old"]
+
+
+@pytest.mark.parametrize("call", [True, False], ids=["renameat2", "links"])
+def test_a_new_name_replaces_nothing(tmp_path, monkeypatch, call):
+    if not call:
+        monkeypatch.setattr(renames, "_system_call", lambda: None)
+    (tmp_path / "a").write_text("new")
+    renames.rename_new(tmp_path / "a", tmp_path / "b")
+    assert [path.name for path in tmp_path.iterdir()] == ["b"]
+    (tmp_path / "a").write_text("newer")
+    for name in ("b", "folder", "dangling"):
+        if name == "folder":
+            (tmp_path / name).mkdir()
+        elif name == "dangling":
+            (tmp_path / name).symlink_to("nowhere")
+        with pytest.raises(FileExistsError):
+            renames.rename_new(tmp_path / "a", tmp_path / name)
+    assert (tmp_path / "a").read_text() == "newer"
+    assert (tmp_path / "b").read_text() == "new"
+
+
+def test_no_hard_links_and_no_system_call_is_still_careful(tmp_path, monkeypatch):
+    monkeypatch.setattr(renames, "_system_call", lambda: None)
+
+    def unknown(*_):
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", unknown)
+    (tmp_path / "a").write_text("new")
+    renames.rename_new(tmp_path / "a", tmp_path / "b")
+    (tmp_path / "a").write_text("newer")
+    with pytest.raises(FileExistsError):
+        renames.rename_new(tmp_path / "a", tmp_path / "b")
+    assert (tmp_path / "b").read_text() == "new"
+
+
+def test_two_outputs_of_one_name_are_refused(tmp_path):
+    outputs = Outputs()
+    outputs.add_file(tmp_path / "a.nc")
+    (tmp_path / "link").symlink_to(tmp_path)
+    with pytest.raises(DriftbayesError, match="is named for two outputs"):
+        outputs.add_file(tmp_path / "link" / "a.nc")
+
+
+def test_a_loop_of_links_is_not_replaced(tmp_path):
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(DriftbayesError, match="is not an ordinary file"):
+        Outputs(overwrite=True).add_file(tmp_path / "a")
+    assert (tmp_path / "a").is_symlink()

@@ -4,7 +4,6 @@ __all__ = [
     "add_data",
     "add_inference",
     "add_json",
-    "check_output",
     "check_seed",
     "model_prior",
     "numbers",
@@ -15,8 +14,6 @@ __all__ = [
 ]
 
 import argparse
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from driftbayes.cli import _console
@@ -155,23 +152,6 @@ def model_names(args: argparse.Namespace) -> list[str]:
     from driftbayes.models import MODELS
 
     return list(MODELS)
-
-
-class _OnlyAskingError(Exception):
-    pass
-
-
-def check_output(path: Path | None) -> None:
-    """Refuse, before the work is done, a NetCDF file that could not be written after it."""
-    from driftbayes.io import atomic_path
-
-    if path is None:
-        return
-    if path.suffix.lower() != ".nc":
-        msg = f"results are NetCDF files: expected a name ending in .nc, got {path.name!r}"
-        raise DriftbayesError(msg)
-    with suppress(_OnlyAskingError), atomic_path(path):
-        raise _OnlyAskingError
 
 
 def check_seed(seed: int) -> None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from driftbayes.cli._outputs import Output
 from driftbayes.suggest import did_you_mean, nearest
 
 _CHOICE = re.compile(r"invalid choice: '([^']*)'")
@@ -26,6 +27,8 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*args, **options)
         self.examples = tuple(examples)
         self._given: list[str] = []
+        # What the command writes, by the name of its option; see `_outputs`.
+        self.written: dict[str, Output] = {}
         # The innermost command wins, so that its own options are suggested.
         self.set_defaults(parser=self)
         # No defaults here: that of a subcommand would undo what stands before it.

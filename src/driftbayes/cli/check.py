@@ -3,18 +3,14 @@
 __all__ = ["add_parser", "run"]
 
 import argparse
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from driftbayes.cli import _console, _options, _reading
+from driftbayes.cli import _console, _options, _outputs, _reading
 from driftbayes.cli.predict import parse_tau
-from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
     from driftbayes.checks import FitCheck
-
-_FORMATS = (".png", ".pdf", ".svg")
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -42,8 +38,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         metavar="N",
         help="data sets drawn from each model (default: 500)",
     )
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="FIGURE", help="draw data and replicas: PNG, PDF, SVG"
+    _outputs.add_output(
+        parser,
+        "-o",
+        "--output",
+        output=_outputs.figure,
+        metavar="FIGURE",
+        help="draw data and replicas here: PNG, PDF or SVG",
     )
     _options.add_data(parser)
     _options.add_inference(parser)
@@ -57,7 +58,6 @@ def run(args: argparse.Namespace) -> int:
 
     tau = parse_tau(args.tau)
     _options.check_seed(args.seed)
-    _check_figure(args.output)
     prior_probabilities = _options.model_prior(args)
     trajectories = _reading.read(args)
     prepare_jax()
@@ -118,23 +118,6 @@ def _print_check(result: "FitCheck") -> None:
 def _warnings(result: "FitCheck") -> list[str]:
     evidences = result.comparison.evidences
     return [f"{name}: {text}" for name, e in evidences.items() for text in e.warnings]
-
-
-class _OnlyAskingError(Exception):
-    pass
-
-
-def _check_figure(path: Path | None) -> None:
-    """Refuse, before the work is done, a figure that could not be written after it."""
-    from driftbayes.io import atomic_path
-
-    if path is None:
-        return
-    if path.suffix.lower() not in _FORMATS:
-        msg = f"the figure's name must end in one of {', '.join(_FORMATS)}, got {path.name!r}"
-        raise DriftbayesError(msg)
-    with suppress(_OnlyAskingError), atomic_path(path):
-        raise _OnlyAskingError
 
 
 def _draw(result: "FitCheck", path: Path) -> None:

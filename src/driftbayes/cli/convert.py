@@ -4,10 +4,8 @@ __all__ = ["add_parser", "run"]
 
 import argparse
 from dataclasses import replace
-from pathlib import Path
 
-from driftbayes.cli import _console, _reading
-from driftbayes.errors import DriftbayesError
+from driftbayes.cli import _console, _outputs, _reading
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -23,10 +21,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         ),
     )
     _reading.add_reading(parser)
-    parser.add_argument(
-        "output", type=Path, metavar="OUT", help="its name ends in .csv, .csv.gz, .parquet or .nc"
+    _outputs.add_output(
+        parser,
+        "output",
+        output=_outputs.trajectories,
+        metavar="OUT",
+        help="its name ends in .csv, .csv.gz, .parquet, .nc or .zarr",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace OUT if it is there")
     parser.set_defaults(run=run)
 
 
@@ -34,13 +35,6 @@ def run(args: argparse.Namespace) -> int:
     """Read, write, say so."""
     from driftbayes.io import write_trajectories
 
-    if args.output.exists():
-        if args.file.exists() and args.output.samefile(args.file):
-            msg = f"{args.output.name!r} is the file to be read; write to another"
-            raise DriftbayesError(msg)
-        if not args.overwrite:
-            msg = f"{args.output.name!r} is there already; pass --overwrite to replace it"
-            raise DriftbayesError(msg)
     trajectories = _reading.read(args)
     # How the source was read is not how this file is to be read.
     known = dict(trajectories.provenance)

@@ -3,9 +3,8 @@
 __all__ = ["add_parser", "run"]
 
 import argparse
-from pathlib import Path
 
-from driftbayes.cli import _console, _options, _reading
+from driftbayes.cli import _console, _options, _outputs, _reading
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -23,7 +22,14 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--max-lag", type=float, help="longest lag (default: a quarter of the record)"
     )
     parser.add_argument("--seed", type=int, default=0, help="of the resampling (default: 0)")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE.nc", help="write NetCDF here")
+    _outputs.add_output(
+        parser,
+        "-o",
+        "--output",
+        output=_outputs.netcdf,
+        metavar="FILE.nc",
+        help="write NetCDF here",
+    )
     _options.add_json(parser)
     parser.set_defaults(run=run)
 
@@ -35,7 +41,6 @@ def run(args: argparse.Namespace) -> int:
     from driftbayes.diagnostics import diagnose
     from driftbayes.io import write_dataset
 
-    _options.check_output(args.output)
     trajectories = _reading.read(args)
     trajectories.check_usable()
     result = diagnose(trajectories, n_lags=args.lags, max_lag=args.max_lag, seed=args.seed)

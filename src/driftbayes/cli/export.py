@@ -5,7 +5,7 @@ __all__ = ["add_parser", "run"]
 import argparse
 from pathlib import Path
 
-from driftbayes.cli import _console
+from driftbayes.cli import _console, _outputs
 
 # Known here so that --help need not import them; a test compares them.
 SIMULATORS = ("parcels", "parcels3", "opendrift", "json")
@@ -37,7 +37,14 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument("--length-unit", help="of the scan, if it does not say")
     parser.add_argument("--time-unit", help="of the scan, if it does not say")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="(default: stdout)")
+    _outputs.add_output(
+        parser,
+        "-o",
+        "--output",
+        output=_outputs.Output(),
+        metavar="FILE",
+        help="write here (default: stdout)",
+    )
     parser.set_defaults(run=run)
 
 

@@ -18,6 +18,7 @@ from driftbayes._version import __version__
 from driftbayes.cli import (
     _console,
     _jax,
+    _outputs,
     _overview,
     check,
     cite,
@@ -94,7 +95,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if _console.is_verbose():
         _console.detail(_versions())
     try:
-        code = int(args.run(args))
+        with _outputs.announce(args).enforced():
+            code = int(args.run(args))
         _jax.say_compiled()
         _console.detail("done")
         # Here and not when Python ends, where a reader that left could no longer be forgiven.

@@ -3,9 +3,8 @@
 __all__ = ["add_parser", "run"]
 
 import argparse
-from pathlib import Path
 
-from driftbayes.cli import _console, _options, _reading
+from driftbayes.cli import _console, _options, _outputs, _reading
 from driftbayes.errors import DriftbayesError
 
 
@@ -42,10 +41,22 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     _options.add_inference(parser)
     parser.set_defaults(models="brownian+mean,langevin+mean")
-    parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FILE.nc", help="write NetCDF here"
+    _outputs.add_output(
+        parser,
+        "-o",
+        "--output",
+        output=_outputs.netcdf,
+        required=True,
+        metavar="FILE.nc",
+        help="write NetCDF here",
     )
-    parser.add_argument("--figure", type=Path, metavar="FILE.png", help="draw the first tau here")
+    _outputs.add_output(
+        parser,
+        "--figure",
+        output=_outputs.figure,
+        metavar="FILE.png",
+        help="draw the first tau here: PNG, PDF or SVG",
+    )
     parser.set_defaults(run=run)
 
 
@@ -56,7 +67,6 @@ def run(args: argparse.Namespace) -> int:
     from driftbayes.cli._jax import prepare_jax
 
     taus = _options.parse_taus(args.tau)
-    _options.check_output(args.output)
     trajectories = _reading.read(args)
     side = _side(args.cell, trajectories.lonlat is not None, trajectories.length_unit)
     prepare_jax()

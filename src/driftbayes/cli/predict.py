@@ -3,11 +3,9 @@
 __all__ = ["add_parser", "run"]
 
 import argparse
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from driftbayes.cli import _console, _options, _reading
+from driftbayes.cli import _console, _options, _outputs, _reading
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
@@ -47,12 +45,14 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--draws", type=int, default=1000, metavar="N", help="posterior draws (default: 1000)"
     )
-    parser.add_argument(
+    _outputs.add_output(
+        parser,
         "-o",
         "--output",
-        type=Path,
+        output=_outputs.trajectories,
+        metavar="FILE",
         help="write the futures of the observed particles, from their last fixes on, as "
-        "trajectories named particle/member: CSV, Parquet or NetCDF",
+        "trajectories named particle/member: CSV, Parquet, NetCDF or Zarr",
     )
     _options.add_data(parser)
     _options.add_inference(parser)
@@ -71,7 +71,6 @@ def run(args: argparse.Namespace) -> int:
             msg = f"{option} must be 1 or more, got {number}"
             raise DriftbayesError(msg)
     _options.check_seed(args.seed)
-    _check_writable(args.output)
     prior_probabilities = _options.model_prior(args)
     trajectories = _reading.read(args)
     prepare_jax()
@@ -190,24 +189,3 @@ def parse_times(option: str, text: str) -> list[float]:
         msg = f"{option} must be positive times separated by commas, got {text!r}"
         raise DriftbayesError(msg)
     return times
-
-
-class _OnlyAskingError(Exception):
-    pass
-
-
-def _check_writable(path: Path | None) -> None:
-    """Refuse, before the work is done, a file that could not be written after it."""
-    from driftbayes.io import atomic_path
-
-    if path is None:
-        return
-    known = (".csv", ".csv.gz", ".parquet", ".pq", ".nc")
-    if not path.name.lower().endswith(known):
-        msg = (
-            f"the name of {path.name!r} does not end in a known format; use one of "
-            f"{', '.join(known)}"
-        )
-        raise DriftbayesError(msg)
-    with suppress(_OnlyAskingError), atomic_path(path):
-        raise _OnlyAskingError

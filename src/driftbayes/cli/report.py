@@ -3,10 +3,11 @@
 __all__ = ["add_parser", "run"]
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from driftbayes.cli import _console, _options, _reading
+from driftbayes.cli import _console, _options, _outputs, _reading
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
@@ -31,8 +32,19 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         ),
     )
     _reading.add_reading(parser)
-    parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FILE.html", help="write here"
+    _outputs.add_output(
+        parser,
+        "-o",
+        "--output",
+        output=_outputs.Output(
+            suffixes=(".html", ".htm"),
+            what="a report is an HTML file",
+            companions=_companions,
+            is_ours=_is_companion,
+        ),
+        required=True,
+        metavar="FILE.html",
+        help="write here, and the numbers to FILE.report.csv and FILE.report.json beside it",
     )
     parser.add_argument("--title", help="of the page")
     parser.add_argument(
@@ -66,9 +78,6 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """Read or scan, examine, build, write."""
-    if args.output.suffix.lower() not in (".html", ".htm"):
-        msg = f"a report is an HTML file: expected a name ending in .html, got {args.output.name!r}"
-        raise DriftbayesError(msg)
     if args.brief and args.data is not None:
         msg = "--brief leaves out all that --data is for; pass one of the two"
         raise DriftbayesError(msg)
@@ -80,6 +89,18 @@ def run(args: argparse.Namespace) -> int:
     for path in written:
         _console.note(f"wrote {path}")
     return 0
+
+
+def _companions(path: Path) -> Iterable[Path]:
+    from driftbayes.report.files import companions
+
+    return companions(path)
+
+
+def _is_companion(path: Path) -> bool:
+    from driftbayes.report.files import is_companion
+
+    return is_companion(path)
 
 
 def _scanned(args: argparse.Namespace) -> "tuple[xr.Dataset, Trajectories | None]":

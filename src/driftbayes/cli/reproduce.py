@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from driftbayes.cli import _console, _options
+from driftbayes.cli import _console, _options, _outputs
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     langevin = experiments.add_parser(
         "langevin", help="section 4: Langevin data in three dimensions, figures 1 and 2"
     )
-    langevin.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    _add_folder(langevin)
     langevin.add_argument("--seed", type=int, default=0, help="of the data (default: 0)")
     _options.add_json(langevin)
     langevin.set_defaults(run=run)
@@ -40,7 +40,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         description="Section 5 of the paper from the results of four realisations that come with "
         "the package, or, with --simulate, from nothing.",
     )
-    turbulence.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    _add_folder(turbulence)
     turbulence.add_argument(
         "--simulate",
         action="store_true",
@@ -53,7 +53,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "ladder",
         help="every model on the paper's turbulence, beyond the paper: some minutes on two cores",
     )
-    ladder.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    _add_folder(ladder)
     ladder.add_argument(
         "--models", default="all", metavar="NAME,...", help="langevin among them (default: all)"
     )
@@ -62,7 +62,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     discrepancies = experiments.add_parser(
         "discrepancies", help="what is wrong in section 5, recomputed: a minute on two cores"
     )
-    discrepancies.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    _add_folder(discrepancies)
     discrepancies.add_argument("--seed", type=int, default=0, help="(default: 0)")
     _options.add_json(discrepancies)
     discrepancies.set_defaults(run=run_discrepancies)
@@ -70,7 +70,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "calibration",
         help="are model probabilities and posteriors honest? data from the priors, judged",
     )
-    calibration.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    _add_folder(calibration)
     calibration.add_argument("--data-sets", type=int, default=20_000, help="per model")
     calibration.add_argument(
         "--method",
@@ -84,7 +84,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     recovery = experiments.add_parser(
         "recovery", help="is the model found that made the data? every model against every model"
     )
-    recovery.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    _add_folder(recovery)
     recovery.add_argument(
         "--data-sets",
         type=int,
@@ -96,6 +96,24 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     recovery.set_defaults(run=run_recovery)
 
 
+def _add_folder(parser: argparse.ArgumentParser) -> None:
+    _outputs.add_output(
+        parser,
+        "-o",
+        "--output",
+        output=_outputs.Output("folder", check=_check_folder),
+        required=True,
+        metavar="DIR",
+        help="write to this directory, made if it is missing",
+    )
+
+
+def _check_folder(directory: Path, args: argparse.Namespace) -> None:
+    from driftbayes.reproduce.folder import check_folder
+
+    check_folder(directory, args.experiment, overwrite=args.overwrite)
+
+
 def run_recovery(args: argparse.Namespace) -> int:
     """Judge every model's data by every model, write the files, print the summary."""
     _options.check_seed(args.seed)
@@ -105,17 +123,17 @@ def run_recovery(args: argparse.Namespace) -> int:
     from driftbayes.cli._jax import prepare_jax
 
     prepare_jax()
-    from driftbayes.reproduce.folder import make_folder
+    from driftbayes.reproduce.folder import working_folder
     from driftbayes.reproduce.recovery import run_recovery as recover
     from driftbayes.reproduce.recovery import write_recovery
 
-    make_folder(args.output)
-    with _console.progress_bar() as progress:
-        result = recover(
-            args.data_sets, args.seed, directory=args.output / "evidence", progress=progress
-        )
-    for path in write_recovery(result, args.output):
-        _console.note(f"wrote {path}")
+    with working_folder(args.output, args.experiment):
+        with _console.progress_bar() as progress:
+            result = recover(
+                args.data_sets, args.seed, directory=args.output / "evidence", progress=progress
+            )
+        for path in write_recovery(result, args.output):
+            _console.note(f"wrote {path}")
     if args.json:
         _console.print_json(result.to_json())
         return 0
@@ -143,16 +161,16 @@ def run_calibration(args: argparse.Namespace) -> int:
     prepare_jax()
     from driftbayes.reproduce.calibration import run_calibration as calibrate
     from driftbayes.reproduce.calibration import write_calibration
-    from driftbayes.reproduce.folder import make_folder
+    from driftbayes.reproduce.folder import working_folder
 
     if args.data_sets < 1:
         msg = f"--data-sets must be 1 or more, got {args.data_sets}"
         raise DriftbayesError(msg)
-    make_folder(args.output)
-    with _console.progress_bar() as progress:
-        result = calibrate(args.data_sets, args.seed, method=args.method, progress=progress)
-    for path in write_calibration(result, args.output):
-        _console.note(f"wrote {path}")
+    with working_folder(args.output, args.experiment):
+        with _console.progress_bar() as progress:
+            result = calibrate(args.data_sets, args.seed, method=args.method, progress=progress)
+        for path in write_calibration(result, args.output):
+            _console.note(f"wrote {path}")
     if args.json:
         _console.print_json(result.to_json())
         return 0
@@ -167,14 +185,14 @@ def run(args: argparse.Namespace) -> int:
     from driftbayes.cli._jax import prepare_jax
 
     prepare_jax()
-    from driftbayes.reproduce.folder import make_folder
+    from driftbayes.reproduce.folder import working_folder
     from driftbayes.reproduce.langevin import run_experiment, write_experiment
 
-    make_folder(args.output)
-    result = run_experiment(seed=args.seed)
-    written = write_experiment(result, args.output)
-    for path in written:
-        _console.note(f"wrote {path}")
+    with working_folder(args.output, args.experiment):
+        result = run_experiment(seed=args.seed)
+        written = write_experiment(result, args.output)
+        for path in written:
+            _console.note(f"wrote {path}")
     if args.json:
         _console.print_json(result.to_json())
         return 0
@@ -189,27 +207,27 @@ def run_turbulence(args: argparse.Namespace) -> int:
     from driftbayes.cli._jax import prepare_jax
 
     prepare_jax()
-    from driftbayes.reproduce.folder import make_folder
+    from driftbayes.reproduce.folder import working_folder
     from driftbayes.reproduce.turbulence.analysis import analyse
     from driftbayes.reproduce.turbulence.claims import claims
     from driftbayes.reproduce.turbulence.record import to_json, write_experiment
     from driftbayes.reproduce.turbulence.results import load_results, write_results
 
-    make_folder(args.output)
-    if args.simulate:
-        from driftbayes.reproduce.turbulence.simulate import simulate
+    with working_folder(args.output, args.experiment):
+        if args.simulate:
+            from driftbayes.reproduce.turbulence.simulate import simulate
 
-        with _console.progress_bar() as progress:
-            summaries = simulate(
-                args.output, progress=lambda name, done, total, _: progress(name, done, total)
-            )
-        results = write_results(summaries, args.output / "results")
-    else:
-        results = load_results()
-    analysis = analyse(results)
-    table = claims(analysis)
-    for path in write_experiment(analysis, table, args.output):
-        _console.note(f"wrote {path}")
+            with _console.progress_bar() as progress:
+                summaries = simulate(
+                    args.output, progress=lambda name, done, total, _: progress(name, done, total)
+                )
+            results = write_results(summaries, args.output / "results")
+        else:
+            results = load_results()
+        analysis = analyse(results)
+        table = claims(analysis)
+        for path in write_experiment(analysis, table, args.output):
+            _console.note(f"wrote {path}")
     if args.json:
         _console.print_json(to_json(analysis, table))
         return 0
@@ -225,16 +243,16 @@ def run_ladder(args: argparse.Namespace) -> int:
     from driftbayes.cli._jax import prepare_jax
 
     prepare_jax()
-    from driftbayes.reproduce.folder import make_folder
+    from driftbayes.reproduce.folder import working_folder
     from driftbayes.reproduce.turbulence.ladder import run_ladder as climb
     from driftbayes.reproduce.turbulence.ladder import write_ladder
     from driftbayes.reproduce.turbulence.results import load_results
 
-    make_folder(args.output)
-    with _console.progress_bar() as progress:
-        ladder = climb(load_results(), _options.model_names(args), progress=progress)
-    for path in write_ladder(ladder, args.output):
-        _console.note(f"wrote {path}")
+    with working_folder(args.output, args.experiment):
+        with _console.progress_bar() as progress:
+            ladder = climb(load_results(), _options.model_names(args), progress=progress)
+        for path in write_ladder(ladder, args.output):
+            _console.note(f"wrote {path}")
     if args.json:
         _console.print_json(ladder.to_json())
         return 0
@@ -251,13 +269,13 @@ def run_discrepancies(args: argparse.Namespace) -> int:
     prepare_jax()
     from driftbayes.reproduce.discrepancies import run_discrepancies as recompute
     from driftbayes.reproduce.discrepancies import write_discrepancies
-    from driftbayes.reproduce.folder import make_folder
+    from driftbayes.reproduce.folder import working_folder
 
-    make_folder(args.output)
-    with _console.progress_bar() as progress:
-        result = recompute(args.seed, progress=progress)
-    for path in write_discrepancies(result, args.output):
-        _console.note(f"wrote {path}")
+    with working_folder(args.output, args.experiment):
+        with _console.progress_bar() as progress:
+            result = recompute(args.seed, progress=progress)
+        for path in write_discrepancies(result, args.output):
+            _console.note(f"wrote {path}")
     if args.json:
         _console.print_json(result.to_json())
         return 0

@@ -3,10 +3,9 @@
 __all__ = ["add_parser", "run", "scan_in_memory"]
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from driftbayes.cli import _console, _options, _reading, _streaming
+from driftbayes.cli import _console, _options, _outputs, _reading, _streaming
 from driftbayes.cli.dependence import tell
 from driftbayes.errors import DriftbayesError
 
@@ -41,8 +40,21 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     _options.add_data(parser)
     _options.add_inference(parser)
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE.nc", help="write NetCDF here")
-    parser.add_argument("--figure", type=Path, metavar="FILE.png", help="draw it here, PNG or PDF")
+    _outputs.add_output(
+        parser,
+        "-o",
+        "--output",
+        output=_outputs.netcdf,
+        metavar="FILE.nc",
+        help="write NetCDF here",
+    )
+    _outputs.add_output(
+        parser,
+        "--figure",
+        output=_outputs.figure,
+        metavar="FILE.png",
+        help="draw it here: PNG, PDF or SVG",
+    )
     _options.add_json(parser)
     _streaming.add_streaming(parser)
     parser.set_defaults(run=run)
@@ -54,7 +66,6 @@ def run(args: argparse.Namespace) -> int:
 
     taus = _options.parse_taus(args.taus)
     prior_probabilities = _options.model_prior(args)
-    _options.check_output(args.output)
     if _streaming.is_asked_for(args):
         result, interval = _streaming.run(args, taus, prior_probabilities)
     else:

@@ -3,9 +3,8 @@
 __all__ = ["add_parser", "run"]
 
 import argparse
-from pathlib import Path
 
-from driftbayes.cli import _console, _options, _reading
+from driftbayes.cli import _console, _options, _outputs, _reading
 from driftbayes.errors import DriftbayesError
 
 
@@ -28,7 +27,14 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         metavar="LOW:HIGH:N",
         help="by what the scales are multiplied, on a logarithmic scale (default: %(default)s)",
     )
-    parser.add_argument("-o", "--output", type=Path, metavar="FIGURE", help="a .png or .pdf")
+    _outputs.add_output(
+        parser,
+        "-o",
+        "--output",
+        output=_outputs.figure,
+        metavar="FIGURE",
+        help="draw it here: PNG, PDF or SVG",
+    )
     _options.add_json(parser)
     parser.set_defaults(run=run)
 
@@ -38,9 +44,6 @@ def run(args: argparse.Namespace) -> int:
     from driftbayes.cli._jax import prepare_jax
 
     factors = _parse_factors(args.factors)
-    if args.output is not None and args.output.suffix not in (".png", ".pdf"):
-        msg = f"the figure's name must end in .png or .pdf, got {args.output.name!r}"
-        raise DriftbayesError(msg)
     trajectories = _reading.read(args)
     prepare_jax()
     from driftbayes.comparison import prior_sensitivity

@@ -3,9 +3,8 @@
 __all__ = ["add_parser", "run"]
 
 import argparse
-from pathlib import Path
 
-from driftbayes.cli import _console, _options
+from driftbayes.cli import _console, _options, _outputs
 from driftbayes.errors import DriftbayesError
 
 # Known here so that --help need not import the models; a test compares the two.
@@ -50,7 +49,15 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         sub.add_argument("--tau", type=float, required=True, help="time between positions")
         sub.add_argument("--dim", type=int, default=2, help="1 to 3 (default: 2)")
         sub.add_argument("--seed", type=int, default=0, help="(default: 0)")
-        sub.add_argument("-o", "--output", type=Path, required=True, help="CSV, Parquet or NetCDF")
+        _outputs.add_output(
+            sub,
+            "-o",
+            "--output",
+            output=_outputs.trajectories,
+            required=True,
+            metavar="FILE",
+            help="CSV, Parquet, NetCDF or Zarr, by its suffix",
+        )
         sub.set_defaults(run=run)
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from driftbayes.cli import _console
+from driftbayes.cli import _console, _outputs
 from driftbayes.errors import DriftbayesError
 
 # Known here so that --help need not import the simulator; a test compares them.
@@ -60,17 +60,30 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     _add_run(actions)
     again = actions.add_parser("resume", help="go on with a run that was stopped")
-    again.add_argument("directory", type=Path, help="the directory of the run")
+    _outputs.add_output(
+        again,
+        "directory",
+        output=_outputs.Output("continued"),
+        overwrite=False,
+        help="the directory of the run",
+    )
     _add_checkpoint(again)
     again.set_defaults(run=_resume)
     film = actions.add_parser("movie", help="vorticity with particles, as MP4 or GIF")
     film.add_argument("directory", type=Path, help="the directory of the run")
-    film.add_argument(
-        "-o", "--output", type=Path, help=".mp4 or .gif (default: movie.mp4 or movie.gif there)"
+    _outputs.add_output(
+        film,
+        "-o",
+        "--output",
+        output=_outputs.Output(
+            suffixes=(".mp4", ".gif"), what="a movie is an MP4 or GIF file", default=_movie_path
+        ),
+        metavar="FILE",
+        help=".mp4 or .gif (default: movie.mp4 or movie.gif there)",
     )
     film.add_argument("--particles", type=int, default=200, help="how many (default: 200)")
     film.add_argument("--fps", type=float, default=12.0, help="frames per second (default: 12)")
-    film.set_defaults(run=_movie)
+    film.set_defaults(run=_movie, reads=_movie_reads)
 
 
 def _add_run(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -81,7 +94,16 @@ def _add_run(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
         default="tiny",
         help="what is not given below is taken from it (default: tiny, a minute on two cores)",
     )
-    parser.add_argument("-o", "--output", type=Path, required=True, help="a new directory")
+    _outputs.add_output(
+        parser,
+        "-o",
+        "--output",
+        output=_outputs.Output("folder"),
+        overwrite=False,
+        required=True,
+        metavar="DIR",
+        help="a new directory; one that holds a run is never replaced",
+    )
     for name, (kind, help_text) in _NUMBERS.items():
         parser.add_argument(_flag(name), type=kind, help=help_text)
     for name, choices in _CHOICES.items():
@@ -166,6 +188,20 @@ def _resume(args: argparse.Namespace) -> int:
         resume(args.directory, checkpoint_seconds=args.checkpoint_every, progress=progress)
     _report(args.directory)
     return 0
+
+
+def _movie_path(args: argparse.Namespace) -> Path | None:
+    """Where the movie goes if no name is given."""
+    from driftbayes.plots.movie import default_path
+
+    return default_path(args.directory) if args.directory.is_dir() else None
+
+
+def _movie_reads(args: argparse.Namespace) -> list[Path]:
+    """All that is in the directory of the run, save movies of it."""
+    if not args.directory.is_dir():
+        return [args.directory]
+    return [path for path in args.directory.iterdir() if path.suffix not in (".mp4", ".gif")]
 
 
 def _movie(args: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ __all__ = [
     "write_dataset",
     "write_scan",
     "write_trajectories",
+    "written_suffix",
 ]
 
 from collections.abc import Mapping
@@ -87,10 +88,18 @@ def write_trajectories(trajectories: Trajectories, path: PathLike) -> None:
         trajectories: What to write.
         path: The file; it appears whole or not at all.
     """
-    _WRITERS[_suffix(path)](trajectories, path)
+    _WRITERS[written_suffix(path)](trajectories, path)
 
 
-def _suffix(path: PathLike) -> str:
+def written_suffix(path: PathLike) -> str:
+    """The end of a file name that says in which format trajectories are written.
+
+    Args:
+        path: The file.
+
+    Raises:
+        DriftbayesError: If it is not the end of a known format.
+    """
     name = Path(path).name
     for suffix in _WRITERS:
         if name.lower().endswith(suffix):

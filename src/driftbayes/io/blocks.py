@@ -7,7 +7,6 @@ to as many temporary tables. Every block is read by its file's own format: no se
 
 __all__ = ["Block", "Plan", "estimated_points", "plan_blocks", "read_block"]
 
-import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -26,6 +25,7 @@ from driftbayes.io.packages import require
 from driftbayes.io.paths import reason
 from driftbayes.io.reading import ReadOptions
 from driftbayes.storage.atomic import PathLike
+from driftbayes.storage.leftovers import scratch_folder
 from driftbayes.trajectories import Trajectories
 from driftbayes.typing import IntArray
 
@@ -180,16 +180,16 @@ def read_block(block: Block) -> Trajectories:
 
 def _by_way_of_a_file(block: Block, write: Callable[[Path], None]) -> Trajectories:
     """For formats that read files: the block as a file of the same name."""
-    with tempfile.TemporaryDirectory(prefix="driftbayes-") as folder:
-        file = Path(folder) / block.path.name
+    with scratch_folder() as folder:
+        file = folder / block.path.name
         write(file)
         return read_as(format_named(block.format), contents_of(file), block.options)
 
 
 @contextmanager
 def _scratch(scratch: PathLike | None) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="driftbayes-", dir=scratch) as folder:
-        yield Path(folder)
+    with scratch_folder(scratch) as folder:
+        yield folder
 
 
 def _is_nested(contents: Contents) -> bool:

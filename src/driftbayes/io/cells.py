@@ -22,6 +22,7 @@ import numpy as np
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.io.limits import LONGEST_ID
+from driftbayes.storage import spreadsheet
 from driftbayes.typing import FloatArray, IntArray, StrArray
 
 # What R, pandas, Excel and C print for a missing number.
@@ -169,7 +170,7 @@ def encode_ids(column: Any, *, text_holds_integers: bool) -> tuple[IntArray, Str
     if text_holds_integers:
         blank = [code for code, value in enumerate(values) if not value]
         _refuse_first(np.isin(codes, blank), "is empty; every row needs the id of its trajectory")
-        values = _as_integers(values)
+        values = _as_integers(_unescaped(values))
     return codes.astype(np.int64), id_array(values)
 
 
@@ -254,6 +255,14 @@ def _whole(column: Any) -> Any:
         "is not a whole number; use text or whole numbers as ids",
     )
     return pa.chunked_array([pa.array(values.astype(np.int64))])
+
+
+def _unescaped(values: list[str]) -> list[str]:
+    """Ids without the apostrophe that `write_csv` puts before what looks like a formula."""
+    # Where one looks like a formula, the file is not ours and its apostrophes mean themselves.
+    if any(map(spreadsheet.is_formula, values)):
+        return values
+    return [spreadsheet.unescape_cell(value) for value in values]
 
 
 def _as_integers(values: list[str]) -> list[Any]:

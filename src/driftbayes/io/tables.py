@@ -13,9 +13,10 @@ __all__ = [
 
 import gzip
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from driftbayes.io import cells, csv_text, provenance, schema
 from driftbayes.io.limits import is_plausible
 from driftbayes.io.packages import require
 from driftbayes.io.paths import begin_with_name, existing_file, reason
+from driftbayes.storage import spreadsheet
 from driftbayes.storage.atomic import PathLike, atomic_path
 from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, StrArray
@@ -168,7 +170,9 @@ def write_csv(trajectories: Trajectories, path: PathLike) -> None:
     """Write trajectories as CSV, every float to its last bit; a missing value is an empty cell.
 
     A CSV file holds no units and no provenance, and text ids that are all whole numbers are
-    read back as whole numbers.
+    read back as whole numbers. A text id that a spreadsheet would run as a formula, as it does with
+    `=1+1`, is written with an apostrophe before it, which `read_csv` takes away again. The same
+    trajectories give the same bytes, compressed or not.
 
     Args:
         trajectories: What to write.
@@ -177,14 +181,24 @@ def write_csv(trajectories: Trajectories, path: PathLike) -> None:
     require("tables", "pyarrow")
     import pyarrow.csv as pacsv
 
-    table = _as_table(trajectories)
     _refuse_padded(trajectories.ids)
+    table = _as_table(trajectories, escape_ids=True)
     with atomic_path(path) as temporary:
         compressed = Path(path).name.lower().endswith(".gz")
-        with gzip.open(temporary, "wb") if compressed else temporary.open("wb") as stream:
+        with temporary.open("wb") as file, _compressing(file, compressed) as stream:
             stream.write((",".join(table.column_names) + "\n").encode())
             options = pacsv.WriteOptions(include_header=False, quoting_style="needed")
             pacsv.write_csv(table, stream, options)
+
+
+@contextmanager
+def _compressing(file: BinaryIO, compressed: bool) -> Iterator[Any]:  # noqa: FBT001
+    if not compressed:
+        yield file
+        return
+    # Without the time and the temporary name that gzip would put into its header.
+    with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as stream:
+        yield stream
 
 
 def write_parquet(trajectories: Trajectories, path: PathLike) -> None:
@@ -274,11 +288,13 @@ def lonlat_of(values: Mapping[str, FloatArray]) -> FloatArray | None:
     return np.column_stack([values[axis] for axis in schema.LONLAT])
 
 
-def _as_table(trajectories: Trajectories) -> Any:
+def _as_table(trajectories: Trajectories, *, escape_ids: bool = False) -> Any:
     import pyarrow as pa
 
     ids = cells.id_values(trajectories.ids)
     kind = pa.int64() if ids.dtype == np.int64 else pa.string()
+    if escape_ids and ids.dtype != np.int64:
+        ids = np.array([spreadsheet.escape_cell(value) for value in ids], dtype=object)
     table = {schema.ID: pa.array(ids, type=kind).take(pa.array(trajectories.trajectory_index))}
     table[schema.TIME] = pa.array(trajectories.times)
     for axis, values in zip(schema.COORDINATES, trajectories.positions.T, strict=False):

@@ -1,6 +1,6 @@
 """The only place that calls the Zarr library, so that its errors are dressed in one place."""
 
-__all__ = ["describe", "is_foreign_store", "open_store", "save"]
+__all__ = ["describe", "is_foreign_store", "is_own_store", "open_store", "save"]
 
 import json
 import logging
@@ -90,13 +90,14 @@ def save(dataset: "xr.Dataset", path: PathLike) -> None:
         path: The store.
     """
     require("Zarr stores", "zarr", "xarray")
-    with atomic_folder(path, may_replace=_is_ours) as temporary:
+    with atomic_folder(path, may_replace=is_own_store) as temporary:
         # Format 2: every program reads it, and texts are a settled matter there.
         encoding = {str(name): {"_FillValue": None} for name in dataset.variables}
         dataset.to_zarr(temporary, zarr_format=2, consolidated=True, encoding=encoding)
 
 
-def _is_ours(folder: Path) -> bool:
+def is_own_store(folder: Path) -> bool:
+    """Whether a directory is a Zarr store that `save` wrote."""
     try:
         attributes = json.loads((folder / ".zattrs").read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,6 +1,6 @@
 """Vorticity with particles, as a film."""
 
-__all__ = ["write_movie"]
+__all__ = ["default_path", "write_movie"]
 
 import shutil
 from collections.abc import Callable
@@ -94,11 +94,18 @@ def write_movie(
     return target
 
 
+def default_path(folder: Path) -> Path:
+    """The movie of a run where no other name is given.
+
+    Args:
+        folder: Directory of the run.
+    """
+    return folder / ("movie.gif" if shutil.which("ffmpeg") is None else "movie.mp4")
+
+
 def _target(folder: Path, output: str | Path | None) -> Path:
     has_ffmpeg = shutil.which("ffmpeg") is not None
-    target = folder / ("movie.mp4" if has_ffmpeg else "movie.gif")
-    if output is not None:
-        target = Path(output)
+    target = default_path(folder) if output is None else Path(output)
     if target.suffix.lower() not in (".mp4", ".gif"):
         msg = f"a film is written as .mp4 or .gif, got {target.name!r}"
         raise DriftbayesError(msg)

@@ -2,9 +2,6 @@
 
 __all__ = ["Report", "build_report", "write_report"]
 
-import csv
-import io
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -14,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.report import content, html, sections
+from driftbayes.report import content, files, html, sections
 from driftbayes.report.examination import Examination, main_place
 from driftbayes.report.svg import Panel
-from driftbayes.storage import PathLike, atomic_path
+from driftbayes.storage import PathLike, atomic_paths
 from driftbayes.units import readable_time
 
 if TYPE_CHECKING:
@@ -31,10 +28,12 @@ class Report:
     Args:
         html: The page.
         records: Every plotted number.
+        id: Names this report on the page and in its files of numbers.
     """
 
     html: str
     records: list[dict[str, Any]]
+    id: str
 
 
 def write_report(
@@ -46,6 +45,9 @@ def write_report(
 ) -> list[Path]:
     """Write the page, and beside it its numbers as CSV and JSON.
 
+    For `tracks.html` these are `tracks.report.csv` and `tracks.report.json`. The three take their
+    places together and hold the same id.
+
     Args:
         scan: Dataset of a scan.
         path: The HTML file.
@@ -56,20 +58,20 @@ def write_report(
     if target.suffix.lower() not in (".html", ".htm"):
         msg = f"a report is an HTML file: expected a name ending in .html, got {target.name!r}"
         raise DriftbayesError(msg)
-    report = build_report(scan, title=title, numbers=target.stem, examination=examination)
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, fieldnames=list(report.records[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(report.records)
+    report = build_report(
+        scan, title=title, numbers=f"{target.stem}.report", examination=examination
+    )
+    table, numbers = files.companions(target)
     texts = {
+        table: files.numbers_csv(report.id, report.records),
+        numbers: files.numbers_json(report.id, report.records),
         target: report.html,
-        target.with_suffix(".csv"): buffer.getvalue(),
-        target.with_suffix(".json"): json.dumps(report.records, indent=1, allow_nan=False),
     }
-    for file, text in texts.items():
-        with atomic_path(file) as temporary:
+    # The page last: where there is a new page, its numbers are there too.
+    with atomic_paths(list(texts)) as temporaries:
+        for temporary, text in zip(temporaries, texts.values(), strict=True):
             temporary.write_text(text, encoding="utf-8")
-    return list(texts)
+    return [target, table, numbers]
 
 
 def build_report(
@@ -97,6 +99,8 @@ def build_report(
     if examination is not None:
         about_data, asides, more, added = _examined(scan, examination)
         sentences += added
+    records = [*content.every_number(scan), *_of_panels(more)]
+    identity = files.report_id(heading, records)
     body = [
         f"<h1>{escape(heading)}</h1>",
         f'<p class="subtitle">{escape(sections.subtitle(scan))}</p>',
@@ -109,7 +113,9 @@ def build_report(
         html.section("at", "At one sampling time", sections.at_one_tau(scan, place)),
         asides,
         html.section("simulator", "Numbers for a simulator", sections.simulator(scan)),
-        html.section("provenance", "Where this comes from", sections.provenance(scan, numbers)),
+        html.section(
+            "provenance", "Where this comes from", sections.provenance(scan, numbers, identity)
+        ),
         html.section("methods", "Methods", sections.methods(scan)),
     ]
     page = html.static("page.html").format(
@@ -119,8 +125,7 @@ def build_report(
         numbers=html.embedded(_numbers(scan, [*panels, *more])),
         script=html.static("report.js"),
     )
-    records = [*content.every_number(scan), *_of_panels(more)]
-    return Report(page, records)
+    return Report(page, records, identity)
 
 
 def _examined(scan: "xr.Dataset", found: Examination) -> tuple[str, str, list[Panel], list[str]]:

@@ -18,6 +18,7 @@ import json
 from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import numpy as np
 
@@ -148,11 +149,12 @@ def data(scan: "xr.Dataset") -> str:
     return html.facts(rows)
 
 
-def provenance(scan: "xr.Dataset", numbers: str) -> str:
+def provenance(scan: "xr.Dataset", numbers: str, identity: str) -> str:
     """Versions, the command that repeats the scan, and the files of numbers."""
     files = (
-        f'<p>Every number on this page: <a href="{escape(numbers)}.csv">{escape(numbers)}.csv</a>, '
-        f'<a href="{escape(numbers)}.json">{escape(numbers)}.json</a>.</p>'
+        f'<p>Every number on this page: <a href="{quote(numbers)}.csv">{escape(numbers)}.csv</a>, '
+        f'<a href="{quote(numbers)}.json">{escape(numbers)}.json</a>; both hold the id of this '
+        f"report, {identity}.</p>"
         if numbers
         else ""
     )

@@ -62,19 +62,18 @@ def atomic_paths(paths: Sequence[PathLike]) -> Iterator[list[Path]]:
         permission(target, name)
         _sweep_once(target.parent)
     temporaries = [temporary_path(target) for target in targets]
-    current = names[0]
     try:
         yield temporaries
-        for temporary, target, current in zip(temporaries, targets, names, strict=True):
+        for temporary, target in zip(temporaries, targets, strict=True):
             _flush(temporary)
             if target.exists():
                 temporary.chmod(target.stat().st_mode & 0o777)
         with ExitStack() as undo:
-            for temporary, target, current in zip(temporaries, targets, names, strict=True):
-                _put(temporary, target, current, undo if len(targets) > 1 else None)
+            for temporary, target, name in zip(temporaries, targets, names, strict=True):
+                _put(temporary, target, name, undo if len(targets) > 1 else None)
             undo.pop_all()
     except OSError as error:
-        _refuse(error, current)
+        _refuse(error, names[0])
     finally:
         for temporary in temporaries:
             temporary.unlink(missing_ok=True)
@@ -82,15 +81,16 @@ def atomic_paths(paths: Sequence[PathLike]) -> Iterator[list[Path]]:
 
 def _put(temporary: Path, target: Path, name: str, undo: ExitStack | None) -> None:
     """Give a file its name; `undo` is told how to take that back."""
+    existed = target.exists()
     if not permission(target, name):
         _put_new(temporary, target, name)
-        if undo is not None:
-            undo.callback(target.unlink, missing_ok=True)
-    elif undo is not None and target.exists() and exchange(temporary, target):
+    elif existed and undo is not None and exchange(temporary, target):
         # The temporary name now holds the old file.
         undo.callback(os.replace, temporary, target)
     else:
         os.replace(temporary, target)
+    if undo is not None and not existed:
+        undo.callback(target.unlink, missing_ok=True)
 
 
 def _put_new(temporary: Path, target: Path, name: str) -> None:

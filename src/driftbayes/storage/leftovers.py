@@ -5,7 +5,7 @@ process and when it started, so that the next command that writes in the same fo
 from those of a process that still runs.
 """
 
-__all__ = ["backup_folder", "sweep", "temporary_path"]
+__all__ = ["backup_folder", "scratch_folder", "sweep", "temporary_path"]
 
 import hashlib
 import os
@@ -13,17 +13,21 @@ import platform
 import re
 import secrets
 import shutil
+import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+
+from driftbayes.errors import DriftbayesError
 
 _NAME = re.compile(
     r"\.driftbayes-(?P<place>[0-9a-f]{8})-(?P<pid>[0-9]{1,10})-(?P<start>[0-9]{1,20})-[0-9a-f]{12}"
     r"(?P<backup>-backup)?(\..*)?"
 )
 # What another machine left is removed when nothing in it has changed for so many seconds.
-_MAX_AGE = 86_400.0
+_MAX_AGE = 7 * 86_400.0
 # Some names of 255 bytes end in a "suffix" that leaves no room for the rest.
 _MAX_SUFFIX = 32
 
@@ -45,6 +49,31 @@ def backup_folder(target: Path) -> Path:
         target: The directory; `sweep` moves it back if it is missing from its place.
     """
     return target.with_name(f"{_owner()}-backup")
+
+
+@contextmanager
+def scratch_folder(parent: str | os.PathLike[str] | None = None) -> Iterator[Path]:
+    """A new folder for temporary files, removed after the block, or swept if that is killed.
+
+    Args:
+        parent: Where to make it; by default the system's place for temporary files.
+    """
+    place = Path(tempfile.gettempdir() if parent is None else parent)
+    sweep(place)
+    folder = place / _owner()
+    # Only the user can look into it, as into those of `tempfile`.
+    try:
+        folder.mkdir(mode=0o700)
+    except OSError as error:
+        msg = (
+            f"cannot make a folder for temporary files in '{place}': {error.strerror}; choose "
+            "another place"
+        )
+        raise DriftbayesError(msg) from error
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def sweep(folder: Path) -> list[Path]:
