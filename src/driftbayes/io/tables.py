@@ -13,7 +13,7 @@ __all__ = [
 
 import gzip
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from driftbayes._version import __version__
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells, csv_text, provenance, schema
 from driftbayes.io.limits import is_plausible
+from driftbayes.io.missing import without
 from driftbayes.io.packages import require
 from driftbayes.io.paths import begin_with_name, existing_file, reason
 from driftbayes.storage.atomic import PathLike, atomic_path
@@ -43,6 +44,7 @@ def read_csv(
     columns: Mapping[str, str | None] | None = None,
     length_unit: str | None = None,
     time_unit: str | None = None,
+    missing: Sequence[float] | None = None,
 ) -> Trajectories:
     """Trajectories from a CSV file, compressed if its name ends in .gz.
 
@@ -52,6 +54,7 @@ def read_csv(
         columns: Names in the file of these columns, where they differ, or None to leave one out.
         length_unit: Name of the unit of positions.
         time_unit: Name of the unit of times; dates are in seconds.
+        missing: Numbers that stand for a missing value.
     """
     require("tables", "pyarrow")
     import pyarrow as pa
@@ -78,6 +81,7 @@ def read_csv(
             columns=columns,
             length_unit=length_unit,
             time_unit=time_unit,
+            missing=missing,
             stored={} if layout.separator == "," else {"notes": [separated_by(layout)]},
         )
     except (pa.ArrowException, OSError, cells.BadCellError) as error:
@@ -98,6 +102,7 @@ def read_parquet(
     columns: Mapping[str, str | None] | None = None,
     length_unit: str | None = None,
     time_unit: str | None = None,
+    missing: Sequence[float] | None = None,
 ) -> Trajectories:
     """Trajectories from a Parquet file; arguments as for `read_csv`."""
     require("tables", "pyarrow")
@@ -123,6 +128,7 @@ def read_parquet(
             columns=columns,
             length_unit=length_unit if length_unit is not None else header.get("length_unit"),
             time_unit=time_unit if time_unit is not None else header.get("time_unit"),
+            missing=missing,
             stored=header.get("provenance", {}),
         )
     except _NamedCellError as error:
@@ -226,6 +232,7 @@ def _assemble(
     columns: Mapping[str, str | None] | None,
     length_unit: str | None,
     time_unit: str | None,
+    missing: Sequence[float] | None,
     stored: Mapping[str, Any] | None = None,
 ) -> Trajectories:
     """Trajectories from canonical columns in any order of trajectories."""
@@ -237,7 +244,7 @@ def _assemble(
         values = {}
         for current in table:
             if current not in (schema.ID, schema.TIME):
-                values[current] = cells.numbers(table[current])
+                values[current] = without(cells.numbers(table[current]), missing)
     except cells.BadCellError as error:
         raise _NamedCellError(current, error) from error
     if dates and time_unit not in (None, "", "s"):
