@@ -10,6 +10,7 @@ import driftbayes
 ROOT = Path(driftbayes.__file__).parent
 FLOORS = [
     {"errors", "typing", "jax_typing", "suggest", "representation", "units", "_version"},
+    {"processes"},
     {"storage"},
     {"trajectories", "sampling", "data_cards", "labelled", "sphere", "quality"},
     {"likelihood"},

@@ -56,7 +56,17 @@ def asked(url, what, wish):
         return json.load(answer)
 
 
-@pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGTERM])
+def upload(url):
+    base, _, token = url.partition("#")
+    table = b"id,time,x\na,0,0\na,1,1\n"
+    body = json.dumps({"files": [{"path": "dropped.csv", "size": len(table)}]}).encode()
+    request = urllib.request.Request(f"{base}api/upload", body + b"\n" + table)
+    request.add_header("X-Driftbayes-Token", token)
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        assert json.load(answer)["name"] == "dropped.csv"
+
+
+@pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_it_serves_a_file_until_it_is_ended_and_leaves_nothing(tracks_csv, tmp_path, way):
     arguments = (tracks_csv, "--length-unit", "km")
     with exploring(*arguments, cwd=tmp_path) as process:
@@ -65,7 +75,8 @@ def test_it_serves_a_file_until_it_is_ended_and_leaves_nothing(tracks_csv, tmp_p
         first = asked(url, "start", {})["first"]
         assert first["name"] == str(tracks_csv)
         assert first["units"]["length"] == "km"
-        assert len([p for p in tmp_path.iterdir() if p.name.startswith("driftbayes-")]) == 1
+        upload(url)
+        assert len(list(tmp_path.glob(".driftbayes-*/*/dropped.csv"))) == 1
         # It is compiling just now, which must not hold it up.
         process.send_signal(way)
         out, err = process.communicate(timeout=60)
@@ -73,6 +84,36 @@ def test_it_serves_a_file_until_it_is_ended_and_leaves_nothing(tracks_csv, tmp_p
     assert err == "open this address in a browser; Ctrl-C ends it\nended\n"
     assert list(tmp_path.iterdir()) == []
     assert tracks_csv.exists()
+
+
+def test_what_a_killed_session_left_is_removed_by_the_next_and_no_other(tmp_path):
+    with exploring(cwd=tmp_path) as first, exploring(cwd=tmp_path) as second:
+        for process in (first, second):
+            upload(process.stdout.readline().strip())
+        assert len(list(tmp_path.glob(".driftbayes-*/*/dropped.csv"))) == 2
+        first.kill()
+        first.communicate()
+        with exploring(cwd=tmp_path) as third:
+            assert third.stdout.readline().startswith("http://")
+            (kept,) = tmp_path.glob(".driftbayes-*/*/dropped.csv")
+            assert f"-{second.pid}-" in str(kept)
+
+
+def test_nohup_is_obeyed(tmp_path):
+    code = "import signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); "
+    code += "from driftbayes.cli.main import main; main(['explore', '--no-browser'])"
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        encoding="utf-8",
+        env={**os.environ, "DRIFTBAYES_CACHE": "off", "TMPDIR": str(tmp_path)},
+    )
+    url = process.stdout.readline().strip()
+    process.send_signal(signal.SIGHUP)
+    assert "version" in asked(url, "start", {})
+    process.terminate()
+    process.communicate()
 
 
 def test_a_port_that_is_taken_is_told(try_out, tmp_path):

@@ -66,7 +66,6 @@ def test_what_cannot_be_streamed_is_refused_in_one_sentence(ask, tracks_csv, opt
 
 
 def test_workers_and_block_sizes_do_not_change_a_digit(process, tracks_csv):
-    pytest.importorskip("distributed")
     options = ("--taus", TAUS, *PRIORS, "--json", "--block-points")
     threads = process("scan", tracks_csv, *options, "300")
     workers = process("scan", tracks_csv, *options, "100", "--workers", "2")

@@ -1,10 +1,11 @@
-"""A server in this process, where programs are compiled already, and a browser to look at it."""
+"""A server in this process, and a browser to look at it; its children share what they compile."""
 
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
-from desk_explore import Client
+from desk_explore import Client, prepare_in
 
 from driftbayes import Trajectories
 from driftbayes.cli.explore import _read
@@ -15,12 +16,13 @@ from driftbayes.testing import reference
 
 
 @pytest.fixture(scope="session")
-def start_server():
+def start_server(tmp_path_factory):
     """Start a server; all are stopped at the end."""
     running = []
+    cache = partial(prepare_in, str(tmp_path_factory.mktemp("cache")))
 
     def start(**options):
-        server = Server(Explorer(read=_read, **options))
+        server = Server(Explorer(read=_read, prepare=cache, **options))
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         running.append((server, thread))

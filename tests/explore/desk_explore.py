@@ -1,11 +1,42 @@
 """A page's side of the conversation, without a browser."""
 
 import json
+import os
+import time
 import urllib.error
 import urllib.request
 from urllib.parse import quote
 
 CHOSEN = {"models": ["brownian", "langevin"], "u_rms": 1.5, "timescale": 1.0}
+
+
+def prepare_in(cache):
+    """For the process that computes: what it compiles is kept in a folder."""
+    from driftbayes.cli._jax import prepare_jax
+
+    os.environ["DRIFTBAYES_CACHE"] = cache
+    prepare_jax()
+
+
+def sleep_for_ever(*_):
+    """A computation that nothing but a kill ends; called in the process that computes."""
+    time.sleep(10_000)
+
+
+def stuck_at_the_second_tau(key, question, tau):
+    """A scan that gets no further."""
+    from driftbayes.explore import tasks
+
+    if tau > 0.9:
+        sleep_for_ever()
+    return tasks.compare_tau(key, question, tau)
+
+
+def kept_keys(*_):
+    """Keys of the data sets that the process that computes holds."""
+    from driftbayes.explore import tasks
+
+    return list(tasks._kept)
 
 
 def packed(files):

@@ -1,88 +1,217 @@
 """Whose turn it is, what is kept, and what happens when something goes wrong."""
 
+import json
+import math
+import os
+import signal
+import socket
 import threading
 import time
 
 import numpy as np
 import pytest
-from desk_explore import Client
+from desk_explore import CHOSEN, Client, kept_keys, sleep_for_ever
 
 import driftbayes as db
 from driftbayes.explore import api
-from driftbayes.explore.bench import Bench, Lanes
+from driftbayes.explore import server as server_module
+from driftbayes.explore.compute import Abandoned, ComputeProcess
 from driftbayes.explore.dataset import DataSet, Reading
+from driftbayes.explore.latest import LatestOnly
+from driftbayes.explore.server import MAX_CONNECTIONS
 from driftbayes.explore.shelf import Shelf
 
 # Turns
 
 
-def test_the_newest_of_a_kind_is_answered_and_older_ones_are_dropped():
-    explorer = api.Explorer()
-    done = []
+@pytest.fixture
+def compute():
+    process = ComputeProcess()
+    yield process
+    process.close()
 
-    def request(name, page="one"):
+
+def started(function, *arguments, **options):
+    """A call in a thread, and what came of it."""
+    found = []
+
+    def run():
         try:
-            with explorer._turn("simulate", {"page": page}):
-                done.append(name)
-        except api.Stale:
-            done.append(f"{name} dropped")
+            found.append(function(*arguments, **options))
+        except Exception as error:
+            found.append(error)
 
-    with explorer.bench.at_once():
-        threads = []
-        for name, page in (("a", "one"), ("b", "one"), ("other", "two"), ("c", "one")):
-            entered = len(explorer._lanes._newest), dict(explorer._lanes._newest)
-            threads.append(threading.Thread(target=request, args=(name, page)))
-            threads[-1].start()
-            # In this order: each has its number before the next begins.
-            while dict(explorer._lanes._newest) == entered[1]:
-                time.sleep(0.001)
-    for thread in threads:
-        thread.join(10)
-    explorer.close()
-    assert sorted(done) == ["a dropped", "b dropped", "c", "other"]
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread, found
 
 
-def test_whoever_waits_goes_before_a_scan():
-    bench, order = Bench(), []
-    scan_waits, person_waits = threading.Event(), threading.Event()
+def until(condition):
+    while not condition():
+        time.sleep(0.005)
 
-    def scan():
-        scan_waits.set()
-        with bench.when_idle():
-            order.append("scan")
 
-    def person():
-        person_waits.set()
-        with bench.at_once():
-            order.append("person")
+def test_one_that_nobody_waits_for_is_ended_and_the_next_is_answered(compute):
+    wanted = threading.Event()
+    wanted.set()
+    thread, found = started(compute.call, sleep_for_ever, is_wanted=wanted.is_set)
+    until(lambda: compute._child is not None)
+    old = compute._child.pid
+    wanted.clear()
+    # It would sleep for hours.
+    assert compute.call(os.getpid) not in (old, os.getpid())
+    thread.join(60)
+    assert isinstance(found[0], Abandoned)
+    with pytest.raises(ProcessLookupError):
+        os.kill(old, 0)
 
-    with bench.at_once():
-        threads = [threading.Thread(target=scan), threading.Thread(target=person)]
-        threads[0].start()
-        scan_waits.wait(10)
-        threads[1].start()
-        person_waits.wait(10)
-        while not bench._waiting:
-            time.sleep(0.001)
-    for thread in threads:
-        thread.join(10)
+
+def test_one_that_waits_its_turn_and_is_no_longer_wanted_never_begins(compute):
+    wanted = threading.Event()
+    wanted.set()
+    started(compute.call, sleep_for_ever, is_wanted=wanted.is_set)
+    until(lambda: compute.is_busy)
+    with pytest.raises(Abandoned):
+        compute.call(os.getpid, is_wanted=lambda: False)
+    assert compute.is_busy
+    wanted.clear()
+
+
+def test_a_killed_computation_is_told_and_the_next_is_answered(compute):
+    thread, found = started(compute.call, sleep_for_ever)
+    until(lambda: compute._child is not None)
+    os.kill(compute._child.pid, signal.SIGKILL)
+    thread.join(60)
+    assert isinstance(found[0], db.DriftbayesError)
+    assert str(found[0]).startswith("the computation was ended by the system (killed by SIGKILL)")
+    assert compute.call(math.sqrt, 4.0) == 2.0
+
+
+def test_an_error_of_the_computation_is_handed_on_and_the_process_stays(compute):
+    first = compute.call(os.getpid)
+    with pytest.raises(ValueError, match="math domain error"):
+        compute.call(math.sqrt, -1.0)
+    assert compute.call(os.getpid) == first
+    assert not compute.is_busy
+
+
+def test_the_end_does_not_wait_for_a_computation():
+    compute = ComputeProcess()
+    thread, found = started(compute.call, sleep_for_ever)
+    until(lambda: compute._child is not None)
+    compute.close()
+    thread.join(60)
+    assert isinstance(found[0], Abandoned)
+    with pytest.raises(Abandoned):
+        compute.call(os.getpid)
+
+
+def test_whoever_waits_goes_before_a_scan(compute):
+    order, wanted = [], threading.Event()
+    wanted.set()
+    started(compute.call, sleep_for_ever, is_wanted=wanted.is_set)
+    until(lambda: compute.is_busy)
+
+    def note(name, **options):
+        compute.call(os.getpid, **options)
+        order.append(name)
+
+    scan, _ = started(note, "scan", when_idle=True)
+    person, _ = started(note, "person")
+    until(lambda: compute._waiting)
+    wanted.clear()
+    scan.join(60)
+    person.join(60)
     assert order == ["person", "scan"]
-    assert not bench.is_busy
 
 
-def test_the_bench_is_free_again_after_a_failure():
-    bench = Bench()
-    with pytest.raises(RuntimeError), bench.at_once():
-        raise RuntimeError
-    with bench.when_idle():
-        assert bench.is_busy
+def test_a_data_set_is_sent_once_and_the_oldest_is_forgotten(compute):
+    sets = [made(i) for i in range(6)]
+    for data in (*sets, sets[5], sets[0]):
+        assert compute.call(kept_keys, data=data)[-1] == data.key
+    assert set(compute.call(kept_keys, data=sets[0])) == {
+        one.key for one in (sets[0], sets[3], sets[4], sets[5])
+    }
 
 
-def test_lanes_of_closed_pages_are_forgotten():
-    lanes = Lanes()
-    numbers = [lanes.enter(f"page {i}") for i in range(1500)]
-    assert len(lanes._newest) == 1000
-    assert lanes.is_newest("page 0", numbers[0])
+def test_numbers_of_closed_pages_are_forgotten():
+    latest = LatestOnly()
+    numbers = [latest.enter(f"page {i}") for i in range(1500)]
+    assert len(latest._newest) == 1000
+    assert latest.is_newest("page 0", numbers[0])
+
+
+def test_a_page_that_hangs_up_or_asks_anew_does_not_hold_up_the_next_answer(
+    start_server, tracks_csv, monkeypatch
+):
+    server = start_server()
+    client, explorer = Client(server), server.explorer
+    _, card = client.upload({"tracks.csv": tracks_csv.read_bytes()})
+    wish = {"data": card["data"], "tau": 0, **CHOSEN}
+    body = json.dumps(wish).encode()
+    monkeypatch.setattr(api.tasks, "compare", sleep_for_ever)
+    with socket.create_connection(("127.0.0.1", server.guard.port)) as line:
+        line.sendall(
+            f"POST /api/compare HTTP/1.1\r\nHost: 127.0.0.1:{server.guard.port}\r\n"
+            f"X-Driftbayes-Token: {server.guard.token}\r\nContent-Length: {len(body)}\r\n\r\n"
+            "".encode()
+            + body
+        )
+        until(lambda: explorer.compute.is_busy)
+    # It has hung up. The same, of one that waits but has sent something newer:
+    thread, overtaken = started(client.ask, "compare", {**wish, "page": "one"})
+    until(lambda: explorer._latest._newest.get("one/compare"))
+    monkeypatch.undo()
+    status, answer = client.ask("compare", {**wish, "page": "one"})
+    assert status == 200
+    assert "langevin" in answer["verdict"]
+    thread.join(60)
+    assert overtaken == [(200, {"stale": True})]
+
+
+# Connections
+
+
+def test_too_many_connections_are_refused_in_a_sentence(start_server):
+    server = start_server()
+    client = Client(server)
+    address = ("127.0.0.1", server.guard.port)
+    lines = [socket.create_connection(address) for _ in range(MAX_CONNECTIONS)]
+    until(lambda: server._free._value == 0)
+    status, body, headers = client.raw("/")
+    assert status == 503
+    assert headers["Retry-After"] == "5"
+    assert json.loads(body)["error"].startswith(f"more than {MAX_CONNECTIONS} connections")
+    for line in lines:
+        line.close()
+    until(lambda: server._free._value == MAX_CONNECTIONS)
+    assert client.raw("/")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "sent", ["", "GET", "GET / HTTP/1.1\r\nX-Slow: ", "POST /api/start HTTP/1.1\r\n{head}{body}"]
+)
+def test_a_connection_that_drips_is_closed(start_server, monkeypatch, sent):
+    for name in ("_IDLE", "_HEAD", "_BODY"):
+        monkeypatch.setattr(server_module, name, 0.5)
+    server = start_server()
+    port, token = server.guard.port, server.guard.token
+    head = f"Host: 127.0.0.1:{port}\r\nX-Driftbayes-Token: {token}\r\n"
+    with socket.create_connection(("127.0.0.1", port)) as line:
+        line.sendall(sent.format(head=head, body="Content-Length: 100000\r\n\r\n").encode())
+        line.settimeout(0.05)
+        while True:
+            try:
+                if sent:
+                    # Now and then a byte: no single wait is long.
+                    line.sendall(b"x")
+                if line.recv(1) == b"":
+                    break
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                break
+    until(lambda: server._free._value == MAX_CONNECTIONS)
 
 
 # Failures

@@ -326,6 +326,7 @@ def test_an_unreadable_file_is_one_sentence(tmp_path, monkeypatch):
     def refuse(*_):
         raise PermissionError(13, "Permission denied")
 
+    (tmp_path / "a.csv").write_text("id,time,x\n1,0,0\n")
     monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(DriftbayesError, match=r"a\.csv' cannot be opened: Permission denied"):
         read_trajectories(tmp_path / "a.csv")

@@ -8,6 +8,7 @@ import xarray as xr
 import zarr
 
 from driftbayes.errors import DriftbayesError
+from driftbayes.storage.crc32c import crc32c
 from driftbayes.storage.zarr import create_group, is_group, open_array, read_attributes
 
 
@@ -73,7 +74,7 @@ def test_damage_is_told(tmp_path):
     array.write(np.zeros((5, 7)), (0, 0))
     chunk = tmp_path / "s.zarr" / "x" / "c" / "1" / "1"
     chunk.write_bytes(chunk.read_bytes()[:-1])
-    with pytest.raises(DriftbayesError, match="it is damaged"):
+    with pytest.raises(DriftbayesError, match="is damaged: it has 51 bytes, expected 52"):
         array.read()
     (tmp_path / "s.zarr" / "x" / "zarr.json").write_text(json.dumps({"zarr_format": 3}))
     with pytest.raises(DriftbayesError, match="is damaged"):
@@ -84,3 +85,41 @@ def test_damage_is_told(tmp_path):
     assert not is_group(tmp_path)
     with pytest.raises(DriftbayesError, match="expected a Zarr store"):
         read_attributes(tmp_path)
+
+
+def test_a_flipped_bit_is_found_by_us_and_by_the_library(tmp_path):
+    array = _group(tmp_path / "s.zarr")
+    array.write(np.ones((5, 7)), (0, 0))
+    chunk = tmp_path / "s.zarr" / "x" / "c" / "1" / "1"
+    raw = bytearray(chunk.read_bytes())
+    raw[7] ^= 0x10
+    chunk.write_bytes(raw)
+    with pytest.raises(DriftbayesError, match=r"chunk c/1/1 of 'x' is damaged: its checksum"):
+        array.read()
+    with pytest.raises(ValueError, match="checksum"):
+        zarr.open_group(tmp_path / "s.zarr", mode="r")["x"][:]
+
+
+def test_a_store_without_checksums_is_read_and_written(tmp_path):
+    group = zarr.open_group(tmp_path / "s.zarr", mode="w")
+    values = np.random.default_rng(0).normal(size=(5, 7))
+    plain = {"shape": (5, 7), "chunks": (2, 3), "dtype": "float64", "compressors": None}
+    group.create_array("x", filters=None, **plain)[:] = values
+    array = open_array(tmp_path / "s.zarr", "x")
+    assert not array.has_checksums
+    assert (array.read() == values).all()
+    array.write(2 * values, (0, 0))
+    assert (group["x"][:] == 2 * values).all()
+
+
+@pytest.mark.parametrize("size", [*range(20), 63, 64, 65, 1000, 4099, 2**17 + 3])
+def test_checksums_are_those_of_the_library(size):
+    google_crc32c = pytest.importorskip("google_crc32c")
+    data = np.random.default_rng(size).bytes(size)
+    assert crc32c(data) == google_crc32c.value(data)
+
+
+def test_a_checksum_by_hand():
+    # From the catalogue of parametrised CRC algorithms: CRC-32/ISCSI.
+    assert crc32c(b"123456789") == 0xE3069283
+    assert crc32c(b"") == 0

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +18,9 @@ from numpy.testing import assert_allclose
 
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
 from driftbayes.io import read_trajectories
+from driftbayes.plots.movie import write_movie
 from driftbayes.storage.zarr import open_array
+from driftbayes.turbulence import checkpoint, output
 from driftbayes.turbulence.config import RunConfig
 from driftbayes.turbulence.run import CFL_LIMIT, CFL_START, resume, run
 
@@ -250,8 +253,9 @@ def test_a_damaged_checkpoint_is_passed_over(unbroken, tmp_path, how):
 
 def test_a_run_killed_while_it_was_born_is_begun_anew(unbroken, tmp_path):
     run(SMALL, tmp_path / "r")
-    for name in ("config.json", "checkpoint.npz", "diagnostics.nc", "spectra.nc"):
-        (tmp_path / "r" / name).unlink()
+    for name in ("config.json", "checkpoint*.npz", "diagnostics.nc", "spectra.nc"):
+        for path in (tmp_path / "r").glob(name):
+            path.unlink()
     run(SMALL, tmp_path / "r")
     assert contents(tmp_path / "r") == contents(unbroken)
 
@@ -261,7 +265,7 @@ def test_a_run_that_was_tampered_with_gets_a_sentence(tmp_path):
     config = json.loads((folder / "config.json").read_text())
     other = {**config, "config": {**config["config"], "grid": 64}}
     (folder / "config.json").write_text(json.dumps(other))
-    with pytest.raises(DriftbayesError, match="of another grid"):
+    with pytest.raises(DriftbayesError, match="grid is 64, was 32"):
         resume(folder)
     (folder / "config.json").write_text("{}")
     with pytest.raises(DriftbayesError, match=r"config\.json in .* cannot be read"):
@@ -270,6 +274,214 @@ def test_a_run_that_was_tampered_with_gets_a_sentence(tmp_path):
     (folder / "positions.npy").write_bytes(b"nothing")
     with pytest.raises(DriftbayesError, match=r"positions\.npy in .* cannot be read"):
         resume(folder)
+
+
+@pytest.fixture(scope="module")
+def half_done(tmp_path_factory):
+    """A run that was stopped in the middle, with chunks of records and snapshots on disk."""
+
+    def stop(done, total, row):
+        if done >= 200:
+            raise KeyboardInterrupt
+
+    folder = tmp_path_factory.mktemp("runs") / "half"
+    with pytest.MonkeyPatch.context() as patch:
+        # Chunks of ten records, so that there are some.
+        patch.setattr(output, "_CHUNK_BYTES", 8 * 20 * 10)
+        with pytest.raises(KeyboardInterrupt):
+            run(SMALL, folder, progress=stop, checkpoint_seconds=0.0)
+    return folder
+
+
+@pytest.fixture
+def stopped(half_done, tmp_path, monkeypatch):
+    monkeypatch.setattr(output, "_CHUNK_BYTES", 8 * 20 * 10)
+    return Path(shutil.copytree(half_done, tmp_path / "run"))
+
+
+def all_bytes(folder):
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"seed": 4}, {"dt": 0.005}, {"epsilon": 0.01}, {"beta": 1.0}, {"truncate": True}),
+        *({"interpolation": "cubic"}, {"particles": 30}, {"duration": 4.0}, {"grid": 64}),
+        {"seed": 4, "drag": 0.1},
+    ],
+)
+def test_an_edited_configuration_is_refused_by_name(stopped, changes):
+    path = stopped / "config.json"
+    stored = json.loads(path.read_text())
+    path.write_text(json.dumps({**stored, "config": {**stored["config"], **changes}}))
+    before = all_bytes(stopped)
+    with pytest.raises(DriftbayesError, match="was changed after the run began") as caught:
+        resume(stopped)
+    for name, value in changes.items():
+        old = stored["config"][name]
+        assert f"{name} is {value!r}, was {old!r}" in str(caught.value)
+    assert all_bytes(stopped) == before
+    # Without a checkpoint the hash in the file itself tells.
+    for checkpoint_path in stopped.glob("checkpoint*.npz"):
+        checkpoint_path.unlink()
+    with pytest.raises(DriftbayesError, match="its hash does not match"):
+        resume(stopped)
+
+
+def rewritten(path, change):
+    """Store a checkpoint again with some arrays changed, its hash made to match."""
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    arrays.pop("digest")
+    arrays |= change(arrays)
+    np.savez(path, **arrays, digest=np.asarray(checkpoint._digest(arrays)))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda a: {"zeta": a["zeta"][:-1]}, r"zeta is complex128 of shape \(31, 17\), expected"),
+        (lambda a: {"before": a["before"].real}, "before is float64 of shape"),
+        (lambda a: {"x": a["x"][:5]}, r"x is float64 of shape \(5, 2\), expected .* \(20, 2\)"),
+        (lambda a: {"rows": a["rows"][:, 1:]}, "rows is of shape"),
+        (lambda a: {"rows": a["rows"][1:]}, "4 rows at step 160, expected 5"),
+        (lambda a: {"waiting": a["waiting"][1:]}, "records at step 160, expected"),
+        (lambda a: {"spectra": a["spectra"][0]}, "spectra is of shape"),
+        (lambda a: {"step": np.asarray(10**6)}, "step is 1000000, expected 0 to 280"),
+        (lambda a: {"step": np.asarray([1, 2])}, "step is int64 of shape"),
+        (lambda a: {"zeta": a["zeta"] * np.nan}, "numbers that are not finite"),
+        (lambda a: {"written": np.asarray(-10)}, "records at step 160, expected"),
+    ],
+)
+def test_a_checkpoint_of_the_wrong_shape_gets_a_sentence(stopped, change, message):
+    rewritten(stopped / "checkpoint.npz", change)
+    before = all_bytes(stopped)
+    with pytest.raises(DriftbayesError, match=message) as caught:
+        resume(stopped)
+    assert "does not fit config.json" in str(caught.value)
+    assert all_bytes(stopped) == before
+
+
+def test_a_checkpoint_of_another_run_is_refused(stopped, unbroken, tmp_path):
+    other = run(SMALL.changed(seed=8), tmp_path / "other")
+    shutil.copy(other / "checkpoint.npz", stopped)
+    with pytest.raises(DriftbayesError, match="seed is 3, was 8"):
+        resume(stopped)
+
+
+def test_a_checkpoint_put_together_from_two_is_damaged(stopped):
+    path = stopped / "checkpoint.npz"
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    # The archive is whole and every shape is right; only the hash can tell.
+    np.savez(path, **{**arrays, "zeta": arrays["zeta"] * 1.001})
+    with pytest.warns(DriftbayesWarning, match="is damaged .its hash does not match"):
+        resume(stopped)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("trajectories.zarr/x/c/0/0", "chunk c/0/0 of 'x' is damaged: its checksum"),
+        ("trajectories.zarr/v/c/0/1", "chunk c/0/1 of 'v' is damaged"),
+        ("trajectories.zarr/time/c/0", "chunk c/0 of 'time' is damaged"),
+        ("snapshots.zarr/vorticity/c/1/0/0", "chunk c/1/0/0 of 'vorticity' is damaged"),
+        ("positions.npy", "positions.npy in .* is not the file that the run began with"),
+    ],
+)
+def test_one_flipped_bit_is_found_when_a_run_is_resumed(stopped, name, message):
+    path = stopped / name
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 2] ^= 0x01
+    path.write_bytes(raw)
+    with pytest.raises(DriftbayesError, match=message):
+        resume(stopped)
+    if name.startswith("trajectories.zarr/x") or name.startswith("trajectories.zarr/time"):
+        with pytest.raises(DriftbayesError, match=message):
+            read_trajectories(stopped)
+    if name.startswith("snapshots"):
+        with pytest.raises(DriftbayesError, match=message):
+            write_movie(stopped, stopped / "movie.gif")
+
+
+def test_a_missing_chunk_is_found_and_the_advice_helps(stopped):
+    (stopped / "snapshots.zarr" / "vorticity" / "c" / "1" / "0" / "0").unlink()
+    with pytest.raises(DriftbayesError, match=r"cannot be read: No such file.*delete checkpoint"):
+        resume(stopped)
+    for path in stopped.glob("checkpoint*.npz"):
+        path.unlink()
+    resume(stopped)
+    vorticity = open_array(stopped / "snapshots.zarr", "vorticity")
+    vorticity.verify(vorticity.shape)
+
+
+def test_a_run_of_an_earlier_version_is_read_and_resumed_and_it_is_said_once(stopped, unbroken):
+    """Without checksums in its chunks, without hashes in its files."""
+    for path in [*stopped.glob("*.zarr/zarr.json"), *stopped.glob("*.zarr/*/zarr.json")]:
+        described = json.loads(path.read_text())
+        inside = described.get("consolidated_metadata", {}).get("metadata", {})
+        for one in (described, *inside.values()):
+            if "codecs" in one:
+                one["codecs"] = one["codecs"][:1]
+        path.write_text(json.dumps(described))
+    for path in stopped.glob("*.zarr/*/c/**/*"):
+        if path.is_file():
+            path.write_bytes(path.read_bytes()[:-4])
+    stored = json.loads((stopped / "config.json").read_text())
+    del stored["sha256"]
+    (stopped / "config.json").write_text(json.dumps(stored))
+    for path in stopped.glob("checkpoint*.npz"):
+        with np.load(path) as file:
+            arrays = {n: file[n] for n in file.files if n not in ("digest", "config")}
+        np.savez(path, **arrays)
+    assert "no checksums" in read_trajectories(stopped).provenance["notes"][0]
+    with pytest.warns(DriftbayesWarning) as said:
+        resume(stopped)
+    assert len(said) == 1
+    assert "without checksums" in str(said[0].message)
+    ours, theirs = read_trajectories(stopped), read_trajectories(unbroken)
+    assert ours.fingerprint == theirs.fingerprint
+    assert "notes" not in theirs.provenance
+
+
+def test_a_run_killed_while_its_configuration_was_written_can_be_run_again(unbroken, tmp_path):
+    """A process that is killed in the middle of writing config.json leaves a temporary file."""
+    folder = tmp_path / "r"
+    code = (
+        "import os, signal, sys\n"
+        "import jax\n"
+        "jax.config.update('jax_enable_x64', True)\n"
+        "from pathlib import Path\n"
+        "from driftbayes.turbulence import run\n"
+        "from driftbayes.turbulence.config import RunConfig\n"
+        "whole = Path.write_text\n"
+        "def write_text(path, text):\n"
+        "    whole(path, text[: len(text) // 2] if 'versions' in text else text)\n"
+        "    if 'versions' in text:\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "Path.write_text = write_text\n"
+        f"run.run(RunConfig(**{SMALL.changed(grid=64).to_json()!r}), {str(folder)!r})\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False)
+    assert done.returncode == -signal.SIGKILL
+    left = {path.name for path in folder.iterdir()}
+    assert "config.json" not in left
+    # The half that was written, under a name of its own.
+    assert len([name for name in left if name.endswith(".json")]) == 1
+    with pytest.raises(DriftbayesError, match="holds no run"):
+        resume(folder)
+    run(SMALL, folder)
+    assert contents(folder) == contents(unbroken)
+
+
+def test_a_store_of_the_users_own_is_not_taken_for_a_run_that_was_being_born(tmp_path):
+    (tmp_path / "trajectories.zarr").mkdir()
+    (tmp_path / "trajectories.zarr" / "zarr.json").write_text("precious")
+    with pytest.raises(DriftbayesError, match="not an empty directory"):
+        run(SMALL, tmp_path)
+    assert (tmp_path / "trajectories.zarr" / "zarr.json").read_text() == "precious"
 
 
 def test_two_processes_do_not_share_a_directory(tmp_path):
@@ -326,7 +538,8 @@ def test_a_given_start_is_found_again_by_a_run_that_was_stopped_at_once(unbroken
 
     with pytest.raises(KeyboardInterrupt):
         run(config, tmp_path / "cut", start_from=unbroken, progress=stop)
-    assert not (tmp_path / "cut" / "checkpoint.npz").exists()
+    # Were the first checkpoint lost too, the start itself is still there.
+    (tmp_path / "cut" / "checkpoint.npz").unlink()
     resume(tmp_path / "cut")
     first, second = (read_trajectories(tmp_path / name) for name in ("whole", "cut"))
     assert first.fingerprint == second.fingerprint

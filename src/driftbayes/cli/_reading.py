@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # What `add_reading` asks for beside the file, in the order in which a command line is written.
 READING = (
-    *("format", "columns", "coordinates", "frame", "pixel_size", "frame_interval"),
+    *("format", "columns", "missing", "coordinates", "frame", "pixel_size", "frame_interval"),
     *("length_unit", "time_unit", "units", "period", "drop_short", "noise", "qc"),
 )
 
@@ -48,6 +48,12 @@ def add_reading(parser: argparse.ArgumentParser, *, needs_file: bool = True) -> 
         "--columns",
         metavar="NAME=COLUMN,...",
         help="names in the file for id, time, x, y, z, sd, or lon and lat; an empty one is ignored",
+    )
+    group.add_argument(
+        "--missing",
+        metavar="NUMBER,...",
+        help="numbers that stand for a missing position or time, as -999; none if every number is "
+        "data (default: what the file declares)",
     )
     group.add_argument(
         "--coordinates",
@@ -151,6 +157,7 @@ def reading(args: argparse.Namespace) -> dict[str, Any]:
     """What the user says about how to read a file, by the names of `ReadOptions`."""
     return {
         "columns": _parse_columns(args.columns),
+        "missing": _parse_missing(args.missing),
         "length_unit": args.length_unit,
         "time_unit": args.time_unit,
         "coordinates": args.coordinates,
@@ -238,6 +245,12 @@ def _parse_columns(text: str | None) -> dict[str, str | None] | None:
         msg = f"--columns must be written NAME=COLUMN,..., for example x=lon,y=lat, got {text!r}"
         raise DriftbayesError(msg)
     return {name: column or None for name, _, column in pairs}
+
+
+def _parse_missing(text: str | None) -> tuple[float, ...] | None:
+    if text is None:
+        return None
+    return () if text == "none" else tuple(numbers("--missing", text.split(",")))
 
 
 def _parse_period(text: str, n_dim: int) -> list[float | None]:

@@ -30,10 +30,13 @@ def add_streaming(parser: argparse.ArgumentParser) -> None:
         "--workers",
         type=int,
         metavar="N",
-        help="in so many processes, with Dask (default: threads of this one)",
+        help="number of worker processes on this machine (default: threads of this one)",
     )
     group.add_argument(
-        "--cluster", metavar="ADDRESS", help="on a Dask cluster, by its scheduler: tcp://HOST:8786"
+        "--cluster",
+        metavar="ADDRESS",
+        help="scheduler of a Dask cluster to use instead: tls://HOST:8786, with the certificates "
+        "that Dask is configured with",
     )
     group.add_argument(
         "--block-points",

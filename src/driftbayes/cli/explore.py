@@ -72,20 +72,22 @@ def run(args: argparse.Namespace) -> int:
     from driftbayes.explore.api import Explorer
     from driftbayes.explore.server import serve
 
-    explorer = Explorer(max_upload=most, read=_read)
-    try:
-        if args.file is not None:
-            explorer.open_file(args.file, _given(args))
-        explorer.warm_up()
-        with _ended_politely():
+    with _ended_politely():
+        explorer = None
+        try:
+            explorer = Explorer(max_upload=most, read=_read, prepare=prepare_jax)
+            if args.file is not None:
+                explorer.open_file(args.file, _given(args))
+            explorer.warm_up()
             serve(explorer, host=args.host, port=args.port, on_ready=lambda url: _ready(url, args))
-    except KeyboardInterrupt:
-        # Ctrl-C is how it ends, so it is no failure.
-        _console.note("ended")
-    finally:
-        explorer.close()
-    if explorer.bench.is_busy:
-        # Python would wait for a computation that nobody waits for.
+        except KeyboardInterrupt:
+            # Ctrl-C is how it ends, so it is no failure.
+            _console.note("ended")
+        finally:
+            if explorer is not None:
+                explorer.close()
+    if explorer is not None and explorer.is_busy:
+        # Python would wait for a file to be read that nobody waits for.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
@@ -105,14 +107,25 @@ def _ready(url: str, args: argparse.Namespace) -> None:
 @contextmanager
 def _ended_politely() -> Iterator[None]:
     """Let whoever ends the process, and not only Ctrl-C, leave no uploads behind."""
-    before = signal.signal(signal.SIGTERM, _interrupt)
+    before = {}
+    # The last is sent when the terminal is closed.
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        # One that is ignored stays so: nohup means that the session is to go on.
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            before[number] = signal.signal(number, _interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _interrupt(*_: Any) -> NoReturn:
+    # Once: a second signal must not interrupt the tidying up.
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     raise KeyboardInterrupt
 
 

@@ -1,32 +1,32 @@
 """What the page can ask for; every answer is plain numbers and text."""
 
-__all__ = ["Explorer", "Stale"]
+__all__ = ["Explorer"]
 
 import io
 import math
 import shutil
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from driftbayes._version import __version__
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
 from driftbayes.explore import simulate as simulation
-from driftbayes.explore.bench import Bench, Lanes
+from driftbayes.explore import tasks
 from driftbayes.explore.card import card
+from driftbayes.explore.compute import Abandoned, ComputeProcess
 from driftbayes.explore.dataset import DataSet, Read, read_plainly
-from driftbayes.explore.drawing import fits_panel
-from driftbayes.explore.judge import Question, compare_at, shown
+from driftbayes.explore.judge import Question
+from driftbayes.explore.latest import LatestOnly
 from driftbayes.explore.scans import ScanJob
 from driftbayes.explore.shelf import Shelf
 from driftbayes.explore.uploads import check_size, receive
 
-
-class Stale(Exception):
-    """A newer request of the same kind has come: nobody waits for this one."""
+# Whether the page that asks is still there.
+Present = Callable[[], bool]
 
 
 class Explorer:
@@ -35,17 +35,32 @@ class Explorer:
     Args:
         max_upload: Largest body of a request with files, in bytes.
         read: How files are read.
+        prepare: Called in the process that computes, before anything else.
     """
 
-    def __init__(self, *, max_upload: int = 200 * 10**6, read: Read = read_plainly) -> None:
+    def __init__(
+        self,
+        *,
+        max_upload: int = 200 * 10**6,
+        read: Read = read_plainly,
+        prepare: Callable[[], None] = tasks.prepare,
+    ) -> None:
         self.max_upload = max_upload
-        self.bench = Bench()
+        self.compute = ComputeProcess(prepare)
         self._read = read
+        # Warnings are caught while a file is read, which only one thread may do at a time.
+        self._reading = threading.Lock()
         self.shelf = Shelf()
-        self._lanes = Lanes()
+        self._latest = LatestOnly()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a file is being read or something computed."""
+        return self.compute.is_busy or self._reading.locked()
 
     def close(self) -> None:
-        """Stop the scans, and remove everything that was uploaded."""
+        """Stop all computations, and remove everything that was uploaded."""
+        self.compute.close()
         self.shelf.close()
 
     def open_file(self, path: Path, options: str = "", name: str | None = None) -> dict[str, Any]:
@@ -64,14 +79,8 @@ class Explorer:
         """Compile in the background what the first question will most likely need."""
 
         def run() -> None:
-            sliders = simulation.sliders()[str(simulation.START["model"])]
-            theta = {one["name"]: one["value"] for one in sliders}
-            with self.bench.when_idle():
-                data = simulation.simulate({**simulation.START, "theta": theta})
-            with self.bench.when_idle():
-                setup = Question(("brownian", "langevin")).setup(data.trajectories)
-                found = compare_at(setup.hypotheses, data.displacements(data.taus[0]))
-                fits_panel(data, setup.hypotheses, found)
+            with suppress(Abandoned, DriftbayesError):
+                self.compute.call(tasks.warm_up, when_idle=True)
 
         threading.Thread(target=run, name="warm-up", daemon=True).start()
 
@@ -122,35 +131,28 @@ class Explorer:
             raise DriftbayesError(msg)
         return self._open(data.path, str(wish.get("options", "")), data.name)
 
-    def simulate(self, wish: Mapping[str, Any]) -> dict[str, Any]:
+    def simulate(self, wish: Mapping[str, Any], is_there: Present = lambda: True) -> dict[str, Any]:
         """Trajectories from a model; see `driftbayes.explore.simulate`."""
-        with self._turn("simulate", wish):
-            made = simulation.simulate(wish)
-            return card(self.shelf.keep(made, str(wish.get("page") or "nobody")), made)
+        is_wanted = self._newest("simulate", wish, is_there)
+        made = DataSet.unpacked(self.compute.call(tasks.simulate, dict(wish), is_wanted=is_wanted))
+        return card(self.shelf.keep(made, str(wish.get("page") or "nobody")), made)
 
-    def compare(self, wish: Mapping[str, Any]) -> dict[str, Any]:
+    def compare(self, wish: Mapping[str, Any], is_there: Present = lambda: True) -> dict[str, Any]:
         """The verdict at one sampling time.
 
         Args:
             wish: `data`, `models`, `u_rms`, `timescale` and `tau`, the place of the sampling time.
+            is_there: Whether the page still waits for it.
         """
         data, question = self.shelf.data(wish.get("data")), _question(wish)
         place = wish.get("tau", 0)
         if data.taus and (not isinstance(place, int) or not 0 <= place < len(data.taus)):
             msg = f"tau must be the place of a sampling time, 0 to {len(data.taus) - 1}"
             raise DriftbayesError(msg)
-        with self._turn("compare", wish):
-            setup = question.setup(data.trajectories)
-            cut = data.displacements(data.taus[place] if data.taus else None)
-            found = compare_at(setup.hypotheses, cut)
-            fits = fits_panel(data, setup.hypotheses, found)
-            return {
-                **shown(data, question, setup, found),
-                "tau": found.tau,
-                "place": place if data.taus else None,
-                "data": wish.get("data"),
-                "fits": None if fits is None else {"svg": fits[0], **fits[1]},
-            }
+        tau = data.taus[place] if data.taus else None
+        is_wanted = self._newest("compare", wish, is_there)
+        found = self.compute.call(tasks.compare, question, tau, data=data, is_wanted=is_wanted)
+        return {**found, "place": place if data.taus else None, "data": wish.get("data")}
 
     def scan(self, wish: Mapping[str, Any]) -> dict[str, Any]:
         """Begin a scan over all sampling times that suit the data.
@@ -158,7 +160,7 @@ class Explorer:
         Args:
             wish: `data`, `models`, `u_rms`, `timescale`.
         """
-        job = ScanJob(self.shelf.data(wish.get("data")), _question(wish), self.bench)
+        job = ScanJob(self.shelf.data(wish.get("data")), _question(wish), self.compute)
         number = self.shelf.keep_scan(job)
         job.start()
         return {"scan": number, **job.shown()}
@@ -205,20 +207,20 @@ class Explorer:
             path.unlink(missing_ok=True)
 
     @property
-    def asks(self) -> dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]]:
-        """What can be asked with a JSON body, by name."""
+    def asks(self) -> dict[str, Callable[[Mapping[str, Any], Present], dict[str, Any]]]:
+        """What can be asked with a JSON body and whether the page is still there, by name."""
         return {
-            "start": lambda _: self.start(),
-            "reread": self.reread,
+            "start": lambda wish, _: self.start(),
+            "reread": lambda wish, _: self.reread(wish),
             "simulate": self.simulate,
             "compare": self.compare,
-            "scan": self.scan,
-            "scan-state": self.scan_state,
-            "cancel": self.cancel,
+            "scan": lambda wish, _: self.scan(wish),
+            "scan-state": lambda wish, _: self.scan_state(wish),
+            "cancel": lambda wish, _: self.cancel(wish),
         }
 
     def _open(self, path: Path, options: str, name: str) -> dict[str, Any]:
-        with self.bench.at_once(), warnings.catch_warnings(record=True) as said:
+        with self._reading, warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", DriftbayesWarning)
             reading = self._read(path, options)
             data = DataSet(reading, name, path=path)
@@ -226,15 +228,11 @@ class Explorer:
         notes = [str(w.message) for w in said if issubclass(w.category, DriftbayesWarning)]
         return {**answer, "notes": [*answer["notes"], *notes]}
 
-    @contextmanager
-    def _turn(self, kind: str, wish: Mapping[str, Any]) -> Iterator[None]:
-        """The bench, unless a newer request of the same page and kind has come meanwhile."""
+    def _newest(self, kind: str, wish: Mapping[str, Any], is_there: Present) -> Present:
+        """Whether a page waits for this request, and has not sent a newer one of its kind."""
         lane = f"{wish.get('page', '')}/{kind}"
-        number = self._lanes.enter(lane)
-        with self.bench.at_once():
-            if not self._lanes.is_newest(lane, number):
-                raise Stale
-            yield
+        number = self._latest.enter(lane)
+        return lambda: self._latest.is_newest(lane, number) and is_there()
 
 
 def _question(wish: Mapping[str, Any]) -> Question:

@@ -1,12 +1,14 @@
 """One set of trajectories on the page: what it is, which sampling times suit it, how to repeat."""
 
-__all__ = ["DataSet", "Reading", "read_plainly"]
+__all__ = ["DataSet", "Portable", "Read", "Reading", "read_plainly"]
 
+import secrets
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
@@ -35,6 +37,8 @@ class Reading:
     notes: Sequence[str] = ()
 
 
+# What is sent of a data set to another process: what was read, its name, and what made it.
+Portable: TypeAlias = tuple[Reading, str, Sequence[str]]
 # From a file, and options as the command line has them.
 Read = Callable[[Path, str], Reading]
 
@@ -61,14 +65,31 @@ class DataSet:
         name: As the page shows it, and as commands name the file.
         made_by: The command that made the file, if it was simulated.
         path: Where the file lies, to be read again with other options.
+        key: By which a process that computes knows it.
     """
 
     reading: Reading
     name: str
     made_by: Sequence[str] = ()
     path: Path | None = None
+    key: str = field(default_factory=lambda: secrets.token_hex(8))
     _cut: dict[float | None, Displacements] = field(default_factory=dict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    @property
+    def portable(self) -> Portable:
+        """What another process needs of it."""
+        return self.reading, self.name, self.made_by
+
+    @classmethod
+    def unpacked(cls, portable: Portable) -> "DataSet":
+        """The same data set in another process.
+
+        Args:
+            portable: As `portable` gave it.
+        """
+        reading, name, made_by = portable
+        return cls(reading, name, made_by=made_by)
 
     @property
     def trajectories(self) -> Trajectories:

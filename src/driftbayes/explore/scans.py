@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from driftbayes.comparison import Comparison, Scan
 from driftbayes.comparison.scan import what_repeats_it
 from driftbayes.errors import DriftbayesError
-from driftbayes.explore.bench import Bench
+from driftbayes.explore import tasks
+from driftbayes.explore.compute import Abandoned, ComputeProcess
 from driftbayes.explore.dataset import DataSet
-from driftbayes.explore.judge import Question, colours, compare_at
+from driftbayes.explore.judge import Question, colours
 from driftbayes.report import content
 from driftbayes.units import readable_time
 
@@ -27,15 +28,16 @@ class ScanJob:
     Args:
         data: The trajectories.
         question: Models and priors.
-        bench: Where it may compute when nobody else does.
+        compute: Where it may compute when nobody else does.
     """
 
-    def __init__(self, data: DataSet, question: Question, bench: Bench) -> None:
+    def __init__(self, data: DataSet, question: Question, compute: ComputeProcess) -> None:
         if not data.taus:
             msg = "a scan over sampling times needs regular times, and these are not"
             raise DriftbayesError(msg)
-        self.data, self.question, self._bench = data, question, bench
-        self.setup = question.setup(data.trajectories)
+        self.data, self.question, self._compute = data, question, compute
+        # What is wrong with the models or priors is said at once.
+        question.setup(data.trajectories)
         self.state, self.error = "running", ""
         self._found: list[Comparison] = []
         self._skipped: dict[float, str] = {}
@@ -47,7 +49,7 @@ class ScanJob:
         self._thread.start()
 
     def cancel(self) -> None:
-        """Compute no further sampling time; those that are done stay."""
+        """Compute no further sampling time, nor finish the present one; those done stay."""
         self._stop.set()
 
     def wait(self, seconds: float | None = None) -> bool:
@@ -134,12 +136,10 @@ class ScanJob:
     def _run(self) -> None:
         try:
             for tau in self.data.taus:
-                with self._bench.when_idle():
-                    if self._stop.is_set():
-                        self.state = "cancelled"
-                        return
-                    self._add(tau)
+                self._add(tau)
             self.state = "done"
+        except Abandoned:
+            self.state = "cancelled"
         except DriftbayesError as error:
             self.state, self.error = "failed", str(error)
         except Exception:
@@ -149,9 +149,15 @@ class ScanJob:
 
     def _add(self, tau: float) -> None:
         try:
-            data = self.data.displacements(tau)
+            self.data.displacements(tau)
         except DriftbayesError as error:
             # One sampling time that the trajectories are too short for must not cost the others.
             self._skipped[tau] = str(error)
             return
-        self._found.append(compare_at(self.setup.hypotheses, data))
+        found = self._compute.call(
+            *(tasks.compare_tau, self.question, tau),
+            data=self.data,
+            is_wanted=lambda: not self._stop.is_set(),
+            when_idle=True,
+        )
+        self._found.append(found)

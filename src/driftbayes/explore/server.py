@@ -2,12 +2,16 @@
 
 __all__ = ["Server", "serve"]
 
+import io
 import json
+import select
 import socket
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
@@ -16,7 +20,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.explore.api import Explorer, Stale
+from driftbayes.explore.api import Explorer
+from driftbayes.explore.compute import Abandoned
 from driftbayes.explore.guard import CONTENT_POLICY, Guard
 
 # Files of the page: where they lie, and what they are. Nothing else is served.
@@ -32,6 +37,11 @@ _FILES = {
 _INTERNAL = "internal error; what happened is in the terminal"
 # A question is a few numbers; only files are large.
 _LONGEST_QUESTION = 10**6
+# A page uses six connections at the most; each takes a thread.
+MAX_CONNECTIONS = 48
+# Seconds for a connection to say something, for the head of a request once it has begun, and for
+# its body, with what each byte of it adds: a client that is slower holds a thread for nothing.
+_IDLE, _HEAD, _BODY, _BODY_PER_BYTE = 60.0, 10.0, 20.0, 4e-6
 
 
 class Server(ThreadingHTTPServer):
@@ -48,6 +58,7 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, explorer: Explorer, host: str = "127.0.0.1", port: int = 0) -> None:
         self.explorer = explorer
+        self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
         if ":" in host:
             self.address_family = socket.AF_INET6
         try:
@@ -65,6 +76,21 @@ class Server(ThreadingHTTPServer):
         """Bind, and do not ask the network for this machine's name, as Python's own would."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection in a thread, or refuse it when there are too many."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            _refuse_connection(request)
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve a connection, and make room for another."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
 
     @property
     def url(self) -> str:
@@ -111,12 +137,53 @@ def serve(
         explorer.close()
 
 
+class _Line(io.RawIOBase):
+    """What comes in on a connection, not later than by a deadline."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._deadline = 0.0
+        self._then: float | None = None
+
+    def allow(self, seconds: float, then: float | None = None) -> None:
+        """Set the deadline.
+
+        Args:
+            seconds: From now.
+            then: From the first byte on, if that changes it.
+        """
+        self._deadline, self._then = time.monotonic() + seconds, then
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._connection.settimeout(left)
+        n = self._connection.recv_into(buffer)
+        if self._then is not None:
+            self.allow(self._then)
+        return n
+
+
 class _Handler(BaseHTTPRequestHandler):
     server: Server
     protocol_version = "HTTP/1.1"
     server_version = "driftbayes"
     sys_version = ""
+    # Of an answer as a whole.
     timeout = 60
+
+    def setup(self) -> None:
+        super().setup()
+        self._line = _Line(self.connection)
+        self.rfile = io.BufferedReader(self._line)
+
+    def handle_one_request(self) -> None:
+        self._line.allow(_IDLE, then=_HEAD)
+        super().handle_one_request()
 
     def do_GET(self) -> None:
         path = urlsplit(self.path).path
@@ -146,7 +213,18 @@ class _Handler(BaseHTTPRequestHandler):
             # Before any of it is read.
             self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, self._too_large(length))
             return
+        self._line.allow(_BODY + _BODY_PER_BYTE * length)
         self._answer(path.removeprefix("/api/"), length)
+
+    def _is_there(self) -> bool:
+        """Whether the page has not hung up."""
+        try:
+            if not select.select([self.connection], [], [], 0)[0]:
+                return True
+            # Something to read: the next request, or the end.
+            return bool(self.connection.recv(1, socket.MSG_PEEK))
+        except (OSError, ValueError):
+            return False
 
     def _too_large(self, length: int) -> str:
         from driftbayes.explore.uploads import check_size
@@ -175,12 +253,12 @@ class _Handler(BaseHTTPRequestHandler):
                 if what not in explorer.asks:
                     self._refuse(HTTPStatus.NOT_FOUND, f"there is nothing at /api/{what}")
                     return
-                answer = explorer.asks[what](wish)
-        except Stale:
+                answer = explorer.asks[what](wish, self._is_there)
+        except Abandoned:
             answer = {"stale": True}
         except DriftbayesError as error:
             answer = {"error": str(error)}
-        except ConnectionError:
+        except (ConnectionError, TimeoutError):
             raise
         except Exception:
             traceback.print_exc(file=sys.stderr)
@@ -202,6 +280,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(status, body, "application/json; charset=utf-8")
 
     def _send(self, status: HTTPStatus, body: bytes, kind: str) -> None:
+        self.connection.settimeout(self.timeout)
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
@@ -218,6 +297,24 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: a person reads the terminal."""
+
+
+def _refuse_connection(request: socket.socket) -> None:
+    """Say that there are too many, without waiting for the request."""
+    sentence = f"more than {MAX_CONNECTIONS} connections at a time; close other pages and try again"
+    body = json.dumps({"error": sentence}).encode()
+    head = (
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json; charset=utf-8\r\n"
+        f"Content-Length: {len(body)}\r\nRetry-After: 5\r\nConnection: close\r\n\r\n"
+    )
+    request.settimeout(1.0)
+    with suppress(OSError):
+        request.sendall(head.encode() + body)
+        # What the client has sent is read: a connection closed before that is reset, and the
+        # answer lost.
+        request.shutdown(socket.SHUT_WR)
+        request.settimeout(0.05)
+        request.recv(1 << 16)
 
 
 def _parsed(body: bytes) -> dict[str, Any]:

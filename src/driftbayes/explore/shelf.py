@@ -13,6 +13,7 @@ from typing import Any
 from driftbayes.errors import DriftbayesError
 from driftbayes.explore.dataset import DataSet
 from driftbayes.explore.scans import ScanJob
+from driftbayes.storage.leftovers import sweep, temporary_path
 
 # The oldest go first.
 _MOST_DATA, _MOST_SCANS = 12, 6
@@ -30,7 +31,11 @@ class Shelf:
         self._simulated: OrderedDict[str, list[str]] = OrderedDict()
         self._scans: OrderedDict[str, ScanJob] = OrderedDict()
         self._first = ""
-        self.folder = Path(tempfile.mkdtemp(prefix="driftbayes-"))
+        place = Path(tempfile.gettempdir())
+        # Of sessions that were killed outright.
+        sweep(place)
+        self.folder = temporary_path(place / "explore")
+        self.folder.mkdir(mode=0o700)
 
     def close(self) -> None:
         """Stop the scans, and remove everything that was uploaded."""

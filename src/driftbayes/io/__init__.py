@@ -12,7 +12,7 @@ __all__ = [
     "written_suffix",
 ]
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -49,6 +49,7 @@ def read_trajectories(
     frame: Frame = "auto",
     pixel_size: tuple[float, str] | None = None,
     frame_interval: tuple[float, str] | None = None,
+    missing: Sequence[float] | None = None,
 ) -> Trajectories:
     """Read trajectories; the format is found from what is in the file.
 
@@ -67,6 +68,9 @@ def read_trajectories(
         frame: Axes for longitudes and latitudes; see `driftbayes.sphere.on_plane`.
         pixel_size: Length of a pixel and its unit, for positions in pixels.
         frame_interval: Time between frames and its unit, for times in frames.
+        missing: Numbers that stand for a missing position or time, as -999; an empty list says that
+            every number is data. By default only NaN and what the file declares (`_FillValue`,
+            `missing_value`).
     """
     options = ReadOptions(
         columns=columns,
@@ -76,6 +80,7 @@ def read_trajectories(
         frame=frame,
         pixel_size=pixel_size,
         frame_interval=frame_interval,
+        missing=None if missing is None else tuple(missing),
     )
     contents = contents_of(path)
     return read_as(choose(contents, format), contents, options)

@@ -163,7 +163,7 @@ def read_block(block: Block) -> Trajectories:
     contents = contents_of(block.path)
     chosen = format_named(block.format)
     if block.slices is not None:
-        with open_dataset(contents) as dataset:
+        with open_dataset(contents, block.options.missing) as dataset:
             part = dataset.isel({dim: slice(*ends) for dim, ends in block.slices.items()})
             # The first slice is along trajectories: those without ids go by their number.
             first = next(iter(block.slices.values()))[0]

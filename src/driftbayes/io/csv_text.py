@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from driftbayes.errors import DriftbayesError
+from driftbayes.io import inflated
 from driftbayes.io.cells import MISSING, is_missing, is_number, parse_numbers
+from driftbayes.io.limits import MAX_HEAD, MAX_NAMES, Clock, check_memory, memory_budget
 from driftbayes.io.paths import reason
 from driftbayes.io.schema import ID, TIME
 
@@ -22,6 +24,8 @@ SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", " ": "spaces"}
 _COMMENT = "#"
 # Enough for the header rows that programs write, and no more than a glance.
 _MOST_ROWS, _MOST_COMMENTS = 4, 200
+# Bytes of memory for each of text: the table, the numbers, and the trajectories made of them.
+_MEMORY_PER_BYTE = 3
 
 
 @dataclass(frozen=True)
@@ -65,23 +69,23 @@ def layout(path: Path) -> Layout:
     """
     comments: list[str] = []
     n_before = 0
-    with _text(path) as text:
-        for line in itertools.islice(text, _MOST_COMMENTS):
-            if line.startswith(_COMMENT):
-                comments.append(line.removeprefix(_COMMENT).rstrip("\r\n"))
-            elif line.strip():
-                break
-            n_before += 1
+    text = _beginning(path)
+    for line in itertools.islice(io.StringIO(text, newline=""), _MOST_COMMENTS):
+        if line.startswith(_COMMENT):
+            comments.append(line.removeprefix(_COMMENT).rstrip("\r\n"))
+        elif line.strip():
+            break
+        n_before = n_before + 1
     if not comments:
         # Arrow passes over blank lines by itself.
         n_before = 0
-    separator, records = ",", _head(path, ",", n_before)
+    separator, records = ",", _head(text, path, ",", n_before)
     header = records[0] if records else []
     # Commas, unless another separator cuts header and first row into equally many cells.
     if len(header) < 2 or (len(records) > 1 and len(records[1]) != len(header)):
         for other in ("\t", ";"):
             if header and other in header[0]:
-                cut = _head(path, other, n_before)
+                cut = _head(text, path, other, n_before)
                 fits = len(cut) > 1 and len(cut[1]) == len(cut[0])
                 if len(cut[0]) > 1 and (fits or len(header) < 2):
                     separator, records = other, cut
@@ -96,6 +100,9 @@ def layout(path: Path) -> Layout:
         if len(names) == len(records[0]):
             own_header, records = False, [names, *records]
     header = records[0]
+    if len(header) > MAX_NAMES:
+        msg = f"{path.name!r} has {len(header):,} columns; expected at most {MAX_NAMES:,}"
+        raise DriftbayesError(msg)
     # Undecodable bytes were replaced by U+FFFD.
     if any(char == "\ufffd" or not char.isprintable() for name in header for char in name.strip()):
         msg = f"{path.name!r} is not a table in plain text; save it as comma-separated UTF-8"
@@ -125,6 +132,7 @@ def read_columns(
     import pyarrow.csv as pacsv
 
     plain = layout or Layout()
+    _check_memory(file)
     names = None if plain.own_header else list(plain.header)
     rows = pacsv.ReadOptions(
         skip_rows=plain.n_before, column_names=names, skip_rows_after_names=plain.n_skipped
@@ -204,6 +212,18 @@ def _wrong(canonical: str, text: str, accepts: Callable[[str], bool], expected: 
     return f"holds {text[:40]!r}, expected {expected}; correct the cell{blank}"
 
 
+def _check_memory(path: Path) -> None:
+    """Refuse a table that would not fit; a small file may inflate to any size."""
+    n_bytes = path.stat().st_size
+    if _is_gzip(path):
+        budget = memory_budget() // _MEMORY_PER_BYTE
+        # A thousand times as long is the most that gzip can hold; below, there is no need to count.
+        if n_bytes * 1032 > budget:
+            with _readable(path), path.open("rb") as stream:
+                n_bytes = inflated.gzip_size(stream, n_bytes, budget)
+    check_memory(n_bytes * _MEMORY_PER_BYTE, f"the table {path.name!r}")
+
+
 def _open_stream(path: Path, *, squeezed: bool = False) -> Any:
     """The file as an Arrow stream, decompressed if its name ends in .gz.
 
@@ -228,10 +248,10 @@ def _raw(path: Path) -> Any:
 
 
 @contextmanager
-def _text(path: Path) -> Iterator[io.TextIOWrapper]:
+def _readable(path: Path) -> Iterator[None]:
+    """Errors of a damaged file, said in our words."""
     try:
-        with _raw(path) as raw:
-            yield io.TextIOWrapper(raw, encoding="utf-8-sig", errors="replace", newline="")
+        yield
     except csv.Error as error:
         msg = f"{path.name!r} is not a comma-separated table: {reason(error)}; save it as CSV"
         raise DriftbayesError(msg) from error
@@ -240,9 +260,27 @@ def _text(path: Path) -> Iterator[io.TextIOWrapper]:
         raise DriftbayesError(msg) from error
 
 
-def _head(path: Path, separator: str, n_before: int) -> list[list[str]]:
-    with _lines(path, separator, n_before) as lines:
-        return [record for _, record in itertools.islice(lines, 1 + _MOST_ROWS)]
+def _beginning(path: Path) -> str:
+    """Whole lines from the beginning of a file, as many as are sure to hold its first rows."""
+    with _readable(path), _raw(path) as raw:
+        data = raw.read(MAX_HEAD + 1)
+    if len(data) > MAX_HEAD:
+        end = max(data.rfind(b"\n"), data.rfind(b"\r"))
+        if end < 0:
+            msg = (
+                f"{path.name!r} has a first line of more than {MAX_HEAD:,} bytes; expected a "
+                "header like id,time,x,y and one row per observation"
+            )
+            raise DriftbayesError(msg)
+        data = data[: end + 1]
+    return data.decode("utf-8-sig", errors="replace")
+
+
+def _head(text: str, path: Path, separator: str, n_before: int) -> list[list[str]]:
+    below: Iterable[str] = itertools.islice(io.StringIO(text, newline=""), n_before, None)
+    with _readable(path):
+        records = (record for record in csv.reader(below, delimiter=separator) if record)
+        return list(itertools.islice(records, 1 + _MOST_ROWS))
 
 
 @contextmanager
@@ -250,11 +288,27 @@ def _lines(
     path: Path, separator: str = ",", n_before: int = 0
 ) -> Iterator[Iterator[tuple[int, list[str]]]]:
     """Records that are not blank, each with the number of the line it starts on."""
-    with _text(path) as text:
-        below: Iterable[str] = itertools.islice(text, n_before, None)
+    with _readable(path), _raw(path) as raw:
+        text = io.TextIOWrapper(raw, encoding="utf-8-sig", errors="replace", newline="")
+        below: Iterable[str] = itertools.islice(_bounded(text, path), n_before, None)
         if separator == " ":
             below = (" ".join(line.split()) for line in below)
         yield _numbered(csv.reader(below, delimiter=separator), n_before)
+
+
+def _bounded(text: io.TextIOBase, path: Path) -> Iterator[str]:
+    """Lines of a file, none of which may be as long as a file."""
+    clock = Clock(path.name, path.stat().st_size)
+    for number in itertools.count(1):
+        line = text.readline(MAX_HEAD)
+        if not line:
+            return
+        if len(line) >= MAX_HEAD:
+            msg = f"{path.name!r} line {number} has more than {MAX_HEAD:,} characters; break it up"
+            raise DriftbayesError(msg)
+        if number % 4096 == 0:
+            clock.check()
+        yield line
 
 
 def _numbered(reader: Any, n_before: int) -> Iterator[tuple[int, list[str]]]:

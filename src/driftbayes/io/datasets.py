@@ -22,6 +22,8 @@ import numpy as np
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells, nc_file, netcdf, provenance, zarr_file
 from driftbayes.io.contents import Contents
+from driftbayes.io.limits import Budget
+from driftbayes.io.missing import present
 from driftbayes.io.paths import begin_with_name
 from driftbayes.suggest import did_you_mean
 from driftbayes.trajectories import Trajectories
@@ -31,10 +33,8 @@ from driftbayes.units import time_factor
 if TYPE_CHECKING:
     import xarray as xr
 
-# NetCDF's own fill value for floats: files that declare none are padded with it all the same.
-_DEFAULT_FILL = 9.9e36
-_DEFAULT_FILLS = {"i2": -32767, "i4": -(2**31) + 1, "i8": -(2**63) + 2, "u8": 2**64 - 2}
-_SINCE = re.compile(r"(.*?)\s+since\s+(.*)", re.IGNORECASE | re.DOTALL)
+# Longer than any unit, shorter than what would take a regular expression long.
+_LONGEST_UNIT = 200
 _DATE = re.compile(
     r"(\d{1,4})-(\d{1,2})-(\d{1,2})"
     r"(?:[T ]\s*(\d{1,2}):(\d{1,2})(?::(\d{1,2})(\.\d*)?)?)?"
@@ -44,18 +44,35 @@ _DATE = re.compile(
 
 
 @contextmanager
-def open_dataset(contents: Contents) -> "Iterator[xr.Dataset]":
-    """The dataset, nothing read yet, with times left as numbers."""
-    if contents.container == "netcdf":
-        with nc_file.open_file(contents.path) as dataset:
-            yield dataset
-    else:
-        with zarr_file.open_store(contents.path) as dataset:
-            yield dataset
+def open_dataset(
+    contents: Contents, missing: Sequence[float] | None = None
+) -> "Iterator[xr.Dataset]":
+    """The dataset, nothing read yet, with times left as numbers.
+
+    Args:
+        contents: Of the file or store.
+        missing: Numbers that stand for a missing value, if the user says so; none of them if empty.
+    """
+    netcdf_file = contents.container == "netcdf"
+    opener = nc_file.open_file if netcdf_file else zarr_file.open_store
+    with opener(contents.path) as dataset:
+        dataset.encoding["missing"] = missing
+        dataset.encoding["budget"] = Budget(f"{contents.path.name!r}")
+        yield dataset
 
 
-def numbers(dataset: "xr.Dataset", name: str, source: str) -> FloatArray:
-    """A variable as floats, with what stands for a missing value as NaN."""
+def numbers(
+    dataset: "xr.Dataset", name: str, source: str, *, are_counts: bool = False
+) -> FloatArray:
+    """A variable as floats, with what stands for a missing value as NaN.
+
+    Args:
+        dataset: Where it is.
+        name: Of the variable.
+        source: Name of the file, for messages.
+        are_counts: Whether it counts or numbers something, which the user's missing values are not
+            meant for.
+    """
     if name in dataset.encoding.get("damaged", {}):
         raise DriftbayesError(dataset.encoding["damaged"][name])
     if name not in dataset.variables:
@@ -67,17 +84,12 @@ def numbers(dataset: "xr.Dataset", name: str, source: str) -> FloatArray:
     if variable.dtype.kind not in "iufb":
         msg = f"{source!r}: variable {name!r} holds {variable.dtype}, expected numbers"
         raise DriftbayesError(msg)
-    raw = variable.to_numpy()
-    values = np.array(raw, dtype=np.float64)
-    if raw.dtype.kind in "iu":
-        # Whole numbers have no NaN: the largest and the smallest stand for it.
-        limits = np.iinfo(raw.dtype)
-        values[(raw == limits.max) | (raw == limits.min) & (limits.min < 0)] = np.nan
-        fill = _DEFAULT_FILLS.get(f"{raw.dtype.kind}{raw.dtype.itemsize}")
-        if fill is not None:
-            values[raw == fill] = np.nan
-    values[~np.isfinite(values) | (np.abs(values) > _DEFAULT_FILL)] = np.nan
-    return values
+    budget = dataset.encoding.get("budget")
+    if budget is not None:
+        # As stored, as numbers, and as the trajectories that are made of them.
+        budget.claim(int(variable.size) * (variable.dtype.itemsize + 3 * 8))
+    told = () if are_counts else dataset.encoding.get("missing")
+    return present(variable, source, told)
 
 
 def parse_time_unit(units: object, source: str) -> tuple[float, str]:
@@ -87,12 +99,13 @@ def parse_time_unit(units: object, source: str) -> tuple[float, str]:
         units: The attribute `units` of the variable of times.
         source: Name of the file, for messages.
     """
-    match = _SINCE.fullmatch(str(units).strip())
-    name = match[1] if match else str(units).strip()
     try:
-        return time_factor(name)
+        return time_factor(_unit_and_date(units)[0])
     except DriftbayesError as error:
-        msg = f"{source!r}: times are in {str(units)!r}; expected a unit like 'seconds since ...'"
+        msg = (
+            f"{source!r}: times are in {str(units)[:80]!r}; expected a unit like "
+            "'seconds since ...'"
+        )
         raise DriftbayesError(msg) from error
 
 
@@ -115,9 +128,15 @@ def seconds(
     if units is None or str(units).strip() in ("", "1", "-"):
         return values, ""
     factor, unit = parse_time_unit(units, source)
-    match = _SINCE.fullmatch(str(units).strip())
     # Where the date cannot be read, differences still count.
-    return values * factor + ((_epoch(match[2]) if match else None) or 0.0), unit
+    return values * factor + (_epoch(_unit_and_date(units)[1]) or 0.0), unit
+
+
+def _unit_and_date(units: object) -> tuple[str, str]:
+    """A unit of times, and the date that they count from if there is one."""
+    words = str(units)[:_LONGEST_UNIT].split()
+    place = next((i for i, word in enumerate(words) if word.lower() == "since"), len(words))
+    return " ".join(words[:place]), " ".join(words[place + 1 :])
 
 
 def time_origin(attributes: Mapping[str, Any]) -> str | None:
@@ -126,8 +145,7 @@ def time_origin(attributes: Mapping[str, Any]) -> str | None:
     Args:
         attributes: `units` and `calendar` of the variable.
     """
-    match = _SINCE.fullmatch(str(attributes.get("units", "")).strip())
-    epoch = _epoch(match[2]) if match else None
+    epoch = _epoch(_unit_and_date(attributes.get("units", ""))[1])
     calendar = str(attributes.get("calendar", "standard")).lower()
     if epoch is None or calendar not in ("standard", "gregorian", "proleptic_gregorian"):
         return None

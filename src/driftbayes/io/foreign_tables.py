@@ -13,6 +13,7 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells, csv_text, schema
 from driftbayes.io.contents import Contents
 from driftbayes.io.datasets import foreign_provenance
+from driftbayes.io.missing import without
 from driftbayes.io.packages import require
 from driftbayes.io.paths import begin_with_name, reason
 from driftbayes.io.reading import ReadOptions
@@ -227,7 +228,8 @@ def assemble(
         if not keep.all():
             n_left = int((~keep).sum())
             notes.append(f"{n_left:,} of {len(keep):,} rows belong to no track and are left out")
-        positions, times = np.column_stack(coordinates)[keep], times[keep]
+        positions = without(np.column_stack(coordinates)[keep], options.missing)
+        times = times[keep]
         sd = None if sd is None else sd[keep]
         if ((np.diff(codes) < 0) | (np.diff(codes) == 0) & (np.diff(times) < 0)).any():
             order = np.lexsort((times, codes))

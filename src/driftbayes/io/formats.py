@@ -71,5 +71,5 @@ def read_as(chosen: Format, contents: Contents, options: ReadOptions) -> Traject
             f"{chosen.name!r} is never kept in; choose another with --format"
         )
         raise DriftbayesError(msg)
-    with open_dataset(contents) as dataset:
+    with open_dataset(contents, options.missing) as dataset:
         return chosen.convert(dataset, contents, options)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.io.limits import is_plausible
+from driftbayes.io import inflated
+from driftbayes.io.limits import is_plausible, stored_size
 
 if TYPE_CHECKING:
     import h5py  # type: ignore[import-untyped, unused-ignore]
@@ -113,7 +114,7 @@ def check_size(dataset: "h5py.Dataset", shape: Sequence[int], name: str, file: P
     n_values = max(math.prod(map(int, shape)), math.prod(dataset.chunks or (0,)))
     declared = n_values * dataset.dtype.itemsize
     # Of a damaged file even the size of what is stored may be wrong.
-    file_size = file.stat().st_size
+    file_size = stored_size(file)
     stored = min(dataset.id.get_storage_size(), file_size)
     filtered = dataset.id.get_create_plist().get_nfilters() > 0
     if not is_plausible(declared, stored, compressed=filtered):
@@ -122,12 +123,52 @@ def check_size(dataset: "h5py.Dataset", shape: Sequence[int], name: str, file: P
             f"only {stored:,} are stored; the file is damaged or was never filled"
         )
         raise DriftbayesError(msg)
+    if filtered:
+        _check_chunks(dataset, name, file)
     if h5py.check_string_dtype(dataset.dtype) and _longest_text(dataset, file) > file_size:
         msg = (
             f"{file.name!r}: variable {_short(name)} has a text that is longer than the file; "
             "the file is damaged"
         )
         raise DriftbayesError(msg)
+
+
+def _check_chunks(dataset: "h5py.Dataset", name: str, file: Path) -> None:
+    """Refuse chunks that would inflate without end: the library goes on until the memory is full.
+
+    Args:
+        dataset: The variable as HDF5 has it.
+        name: Its name, for messages.
+        file: The file.
+    """
+    import h5py
+
+    created = dataset.id.get_create_plist()
+    filters = [created.get_filter(i)[0] for i in range(created.get_nfilters())]
+    if filters.count(h5py.h5z.FILTER_DEFLATE) > 1:
+        msg = f"{file.name!r}: variable {_short(name)} is compressed twice; write it anew"
+        raise DriftbayesError(msg)
+    # Other filters than this one cannot make much of little, or are not installed.
+    if h5py.h5z.FILTER_DEFLATE not in filters:
+        return
+    allowed = 16 * math.prod(dataset.chunks) * dataset.dtype.itemsize
+    parts: list[tuple[int, int]] = []
+
+    def keep(chunk: "h5py.h5d.StoreInfo") -> None:
+        if chunk.byte_offset is not None:
+            parts.append((int(chunk.byte_offset), int(chunk.size)))
+
+    dataset.id.chunk_iter(keep)
+    n_bytes = file.stat().st_size
+    with file.open("rb") as stream:
+        for start, length in parts:
+            inside = start >= 0 and start + length <= n_bytes
+            if inside and inflated.exceeds(stream, start, length, "zlib", allowed):
+                msg = (
+                    f"{file.name!r}: a chunk of variable {_short(name)} holds far more than the "
+                    "file declares; it is damaged or means harm"
+                )
+                raise DriftbayesError(msg)
 
 
 def _longest_text(dataset: "h5py.Dataset", file: Path) -> int:

@@ -1,13 +1,52 @@
-"""How much a file may claim to hold, so that a wrong number in it cannot fill the memory."""
+"""How much memory and time the reading of a file may take, checked before either is spent.
 
-__all__ = ["LONGEST_ID", "is_plausible"]
+A file is judged by what it can honestly hold: so many bytes in memory for so many on disk. What
+passes that must still fit into the memory of the machine. `DRIFTBAYES_READ_MEMORY` (a size such as
+8GB) and `DRIFTBAYES_READ_TIME` (seconds) replace what is found for this machine.
+"""
+
+__all__ = [
+    "LONGEST_ID",
+    "MAX_HEAD",
+    "MAX_NAMES",
+    "MEMORY_VARIABLE",
+    "TIME_VARIABLE",
+    "Budget",
+    "Clock",
+    "check_memory",
+    "is_plausible",
+    "memory_budget",
+    "readable_size",
+    "stored_size",
+]
+
+import os
+import re
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from driftbayes.errors import DriftbayesError
 
 # In an array of text all entries take the room of the longest.
 LONGEST_ID = 200
+# Columns or variables of a file, and bytes of a table up to the end of its first rows.
+MAX_NAMES = 2000
+MAX_HEAD = 2**22
+MEMORY_VARIABLE, TIME_VARIABLE = "DRIFTBAYES_READ_MEMORY", "DRIFTBAYES_READ_TIME"
 # Deflate turns one byte into at most 1032; the other filters in use stay below on real numbers.
 _MOST_PER_COMPRESSED_BYTE = 1100
 # Any machine can spare this much, and what is small need not be stored to the last byte.
 _ALWAYS_ALLOWED = 2**26
+# The rest is for what is computed, and for other programs.
+_SHARE_OF_FREE_MEMORY = 0.8
+_CACHED = ("inactive_file ", "active_file ")
+# Of a machine that does not say how much memory is free.
+_FALLBACK_MEMORY = 2**32
+# The slowest of our parsers, in Python, reads a megabyte in seconds.
+_BASE_SECONDS, _SECONDS_PER_BYTE = 120.0, 2e-5
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{0,9})?) ?([KMGT]?)i?B?", re.IGNORECASE)
+_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
 def is_plausible(declared: int, stored: int, *, compressed: bool) -> bool:
@@ -20,3 +59,134 @@ def is_plausible(declared: int, stored: int, *, compressed: bool) -> bool:
     """
     possible = stored * _MOST_PER_COMPRESSED_BYTE if compressed else stored
     return declared <= max(possible, _ALWAYS_ALLOWED)
+
+
+def stored_size(path: Path) -> int:
+    """Number of bytes that a file takes on its disk: a file of holes claims far more.
+
+    Args:
+        path: The file.
+    """
+    found = path.stat()
+    # Small files may lie in the directory itself, in no block at all.
+    blocks = max(getattr(found, "st_blocks", found.st_size) * 512, 2**16)
+    return min(found.st_size, blocks)
+
+
+def memory_budget() -> int:
+    """Number of bytes that reading may take."""
+    told = os.environ.get(MEMORY_VARIABLE, "").strip()
+    if told:
+        match = _SIZE.fullmatch(told)
+        size = float(match[1]) * 1000 ** _POWERS[match[2].upper()] if match else 0.0
+        if size < 1:
+            msg = f"{MEMORY_VARIABLE} must be a size such as 8GB, got {told[:40]!r}"
+            raise DriftbayesError(msg)
+        return int(size)
+    return max(int(_SHARE_OF_FREE_MEMORY * _free_memory()), _ALWAYS_ALLOWED)
+
+
+def check_memory(n_bytes: int, what: str) -> None:
+    """Refuse what would not fit into the memory.
+
+    Args:
+        n_bytes: What it would take.
+        what: What would be read, as the beginning of a sentence.
+    """
+    # Not asked of the system for every small file.
+    if n_bytes <= _ALWAYS_ALLOWED:
+        return
+    budget = memory_budget()
+    if n_bytes > budget:
+        msg = (
+            f"{what} would take {readable_size(n_bytes)} of memory, more than the "
+            f"{readable_size(budget)} that reading may use here; read fewer columns or a part of "
+            f"the file, or set {MEMORY_VARIABLE}={readable_size(n_bytes).replace(' ', '')}"
+        )
+        raise DriftbayesError(msg)
+
+
+class Budget:
+    """Memory that one file has been given so far.
+
+    Args:
+        what: What is read, as the beginning of a sentence.
+    """
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self._claimed = 0
+
+    def claim(self, n_bytes: int) -> None:
+        """Refuse if all that was claimed and this would not fit."""
+        check_memory(self._claimed + n_bytes, self.what)
+        self._claimed += n_bytes
+
+
+class Clock:
+    """Time that reading a file may take, in proportion to its size.
+
+    Args:
+        name: Name of the file, for messages.
+        n_bytes: Its size.
+    """
+
+    def __init__(self, name: str, n_bytes: int) -> None:
+        told = os.environ.get(TIME_VARIABLE, "").strip()
+        try:
+            self._allowed = float(told) if told else _BASE_SECONDS + n_bytes * _SECONDS_PER_BYTE
+        except ValueError:
+            self._allowed = 0.0
+        if not self._allowed > 0:
+            msg = f"{TIME_VARIABLE} must be a number of seconds, got {told[:40]!r}"
+            raise DriftbayesError(msg)
+        self._name = name
+        self._start = time.monotonic()
+
+    def check(self) -> None:
+        """Refuse to go on when the time is over."""
+        if time.monotonic() - self._start > self._allowed:
+            msg = (
+                f"{self._name!r} was not read after {self._allowed:.0f} s, longer than a file of "
+                f"its size needs; it may be damaged: check it, or set {TIME_VARIABLE} to more "
+                "seconds"
+            )
+            raise DriftbayesError(msg)
+
+
+def readable_size(n_bytes: float) -> str:
+    """A number of bytes in words, rounded up so that it can be given as a limit."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if n_bytes < 1000:
+            return f"{int(-(-n_bytes // 1))} {unit}"
+        n_bytes /= 1000
+    return f"{int(-(-n_bytes // 1))} TB"
+
+
+def _free_memory() -> int:
+    """Memory that is free, by the narrowest of the limits that hold here."""
+    found = []
+    with suppress(OSError, ValueError, IndexError):
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        free = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
+        found.append(int(free[0]) * 1024)
+    with suppress(OSError, ValueError, IndexError):
+        group = Path("/sys/fs/cgroup")
+        # "max" where there is no limit.
+        limit = int((group / "memory.max").read_text())
+        used = int((group / "memory.current").read_text())
+        lines = (group / "memory.stat").read_text(encoding="ascii").splitlines()
+        # Pages of files are given back when others need the room.
+        kept = sum(int(line.split()[1]) for line in lines if line.startswith(_CACHED))
+        found.append(limit - max(used - kept, 0))
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        soft = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if soft != resource.RLIM_INFINITY:
+            mapped = int(Path("/proc/self/statm").read_text().split()[0])
+            found.append(soft - mapped * resource.getpagesize())
+    if not found:
+        with suppress(OSError, ValueError, AttributeError):
+            found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2)
+    return max(min(found, default=_FALLBACK_MEMORY), 0)

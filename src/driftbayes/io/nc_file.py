@@ -2,6 +2,7 @@
 
 __all__ = ["Select", "describe", "load", "open_file", "save"]
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from io import BytesIO
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import hdf5
 from driftbayes.io.described import Description
+from driftbayes.io.limits import MAX_NAMES, Budget
 from driftbayes.io.packages import require
 from driftbayes.io.paths import existing_file, reason
 from driftbayes.storage.atomic import PathLike, atomic_path
@@ -138,10 +140,19 @@ def _opened(file: Path, select: Select | None, *, lazily: bool = False) -> "Iter
         wanted = dict.fromkeys(variables, True)
         if select is not None:
             wanted = dict(select(netcdf.attrs, {n: v.attrs for n, v in variables.items()}))
+        if len(variables) > MAX_NAMES:
+            msg = f"{file.name!r} has {len(variables):,} variables; expected at most {MAX_NAMES:,}"
+            raise DriftbayesError(msg)
         damaged = {}
+        budget = Budget(f"{file.name!r}")
         for name in list(wanted):
             try:
-                hdf5.check_size(_stored(raw, name), variables[name].shape, name, file)
+                stored = _stored(raw, name)
+                hdf5.check_size(stored, variables[name].shape, name, file)
+                if not lazily:
+                    # As stored and, where numbers are unpacked, as floats.
+                    n_values = math.prod(map(int, variables[name].shape))
+                    budget.claim(n_values * (stored.dtype.itemsize + 8))
             except DriftbayesError as error:
                 if not lazily:
                     raise
@@ -154,6 +165,8 @@ def _opened(file: Path, select: Select | None, *, lazily: bool = False) -> "Iter
             decode_times=False,
             decode_timedelta=False,
             drop_variables=set(variables) - set(wanted),
+            # Else the coordinates of dimensions are read at once, needed or not.
+            create_default_indexes=not lazily,
         ) as dataset:
             dataset.encoding["damaged"] = damaged
             yield dataset

@@ -2,7 +2,7 @@
 
 __all__ = ["from_dataset", "ids_of", "read_netcdf", "to_dataset", "write_netcdf"]
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from driftbayes._version import __version__
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells, nc_file, provenance, schema
+from driftbayes.io.missing import present
 from driftbayes.io.paths import begin_with_name
 from driftbayes.io.tables import lonlat_of
 from driftbayes.labelled import ragged_variables
@@ -28,6 +29,7 @@ def read_netcdf(
     columns: Mapping[str, str | None] | None = None,
     length_unit: str | None = None,
     time_unit: str | None = None,
+    missing: Sequence[float] | None = None,
 ) -> Trajectories:
     """Trajectories from a NetCDF file in the contiguous ragged layout.
 
@@ -36,6 +38,7 @@ def read_netcdf(
         columns: Names in the file of these variables, where they differ, or None to leave one out.
         length_unit: Name of the unit of positions, if not that in the file; nothing is converted.
         time_unit: Name of the unit of times, likewise.
+        missing: Numbers that stand for a missing value; none of them if empty.
     """
     source = Path(path).name
 
@@ -47,6 +50,7 @@ def read_netcdf(
         return {name: name != found[schema.ID] for name in (count, *found.values())}
 
     dataset = nc_file.load(path, select)
+    dataset.encoding["missing"] = missing
     return from_dataset(
         dataset, Path(path), columns=columns, length_unit=length_unit, time_unit=time_unit
     )
@@ -112,8 +116,11 @@ def from_dataset(
     attributes = dataset.attrs
     variables = {str(name): variable.attrs for name, variable in dataset.variables.items()}
     count, found = _roles(attributes, variables, columns, source)
+    # Provenance of another program may be anything; ours is JSON.
+    ours = schema.SCHEMA_ATTRIBUTE in attributes
+    missing = dataset.encoding.get("missing")
     values = {
-        canonical: _numbers(dataset, name, source)
+        canonical: _numbers(dataset, name, source, missing, is_ours=ours)
         for canonical, name in found.items()
         if canonical != schema.ID
     }
@@ -124,7 +131,7 @@ def from_dataset(
         listed = ", ".join(f"{name!r} {size}" for name, size in sizes.items())
         msg = f"the variables in {source!r} have different lengths ({listed}); expected one"
         raise DriftbayesError(msg)
-    row_sizes = _numbers(dataset, count, source)
+    row_sizes = _numbers(dataset, count, source, (), is_ours=ours)
     whole = (row_sizes == np.round(row_sizes)) & (row_sizes > 0)
     if not whole.all() or row_sizes.sum() != len(values[schema.TIME]):
         msg = (
@@ -133,8 +140,6 @@ def from_dataset(
         )
         raise DriftbayesError(msg)
     x, time = dataset[found["x"]], dataset[found[schema.TIME]]
-    # Provenance of another program may be anything; ours is JSON.
-    ours = schema.SCHEMA_ATTRIBUTE in attributes
     stored = attributes.get(schema.PROVENANCE_ATTRIBUTE) if ours else None
     earlier = {} if stored is None else provenance.from_json(stored, source)
     ids = ids_of(dataset, found[schema.ID], source)
@@ -179,7 +184,7 @@ def _count_variable(variables: Mapping[str, Mapping[str, Any]], source: str) -> 
     # Many clouddrift files lack the attribute that CF asks for.
     if schema.COUNT in variables:
         return schema.COUNT
-    there = ", ".join(map(repr, variables)) or "no variables"
+    there = ", ".join(repr(name[:40]) for name in list(variables)[:8]) or "no variables"
     msg = (
         f"{source!r} has no variable {schema.COUNT!r} and none with the attribute "
         f"sample_dimension; it has {there}: expected the CF contiguous ragged layout"
@@ -187,7 +192,16 @@ def _count_variable(variables: Mapping[str, Mapping[str, Any]], source: str) -> 
     raise DriftbayesError(msg)
 
 
-def _numbers(dataset: "xr.Dataset", name: str, source: str) -> FloatArray:
+def _numbers(
+    dataset: "xr.Dataset",
+    name: str,
+    source: str,
+    missing: Sequence[float] | None,
+    *,
+    is_ours: bool,
+) -> FloatArray:
+    if name in dataset.encoding.get("damaged", {}):
+        raise DriftbayesError(dataset.encoding["damaged"][name])
     variable = dataset[name]
     if variable.ndim != 1:
         dims = ", ".join(map(str, variable.dims))
@@ -199,10 +213,10 @@ def _numbers(dataset: "xr.Dataset", name: str, source: str) -> FloatArray:
     if variable.dtype.kind not in "iuf":
         msg = f"{source!r}: variable {name!r} holds {variable.dtype}, expected numbers"
         raise DriftbayesError(msg)
-    values = np.array(variable.to_numpy(), dtype=np.float64)
-    # NaN has many bit patterns, and a fingerprint would tell them apart.
-    values[np.isnan(values)] = np.nan
-    return values
+    budget = dataset.encoding.get("budget")
+    if budget is not None:
+        budget.claim(int(variable.size) * (variable.dtype.itemsize + 3 * 8))
+    return present(variable, source, missing, is_ours=is_ours)
 
 
 def ids_of(dataset: "xr.Dataset", name: str, source: str) -> StrArray:

@@ -138,7 +138,7 @@ def _ids(dataset: "xr.Dataset", contents: Contents, layout: Layout, count: int) 
 
 
 def _counts(dataset: "xr.Dataset", name: str, source: str) -> IntArray:
-    counts = numbers(dataset, name, source)
+    counts = numbers(dataset, name, source, are_counts=True)
     # The largest possible sum: one that is larger is not the number of anything in a file.
     if counts.ndim != 1 or not ((counts >= 0) & (counts < 2**40) & (counts % 1 == 0)).all():
         msg = (
@@ -157,7 +157,7 @@ def _index(
     if layout.kind == "long":
         unique, codes = np.unique(identifiers(dataset, name, source), return_inverse=True)
         return codes.astype(np.int64), unique.tolist()
-    given = numbers(dataset, name, source)
+    given = numbers(dataset, name, source, are_counts=True)
     if not (np.isnan(given) | (given % 1 == 0) & (np.abs(given) < 2**53)).all():
         msg = f"{source!r}: variable {name!r} must hold numbers of trajectories, from 0 up"
         raise DriftbayesError(msg)

@@ -3,6 +3,7 @@
 __all__ = ["begin_with_name", "existing_file", "reason"]
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +18,18 @@ def existing_file(path: PathLike) -> Path:
     name = os.fspath(path)
     found = Path(path)
     try:
+        # Opening a pipe waits for somebody to write to it; a device may have no end.
+        mode = found.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            msg = (
+                f"{name!r} is a pipe, a socket or a device, expected an ordinary file; save what "
+                "comes from it to a file first"
+            )
+            raise DriftbayesError(msg)
         with found.open("rb") as stream:
             empty = stream.read(1) == b""
+    except DriftbayesError:
+        raise
     except IsADirectoryError as error:
         msg = f"{name!r} is a directory, expected a file; name one in it"
         raise DriftbayesError(msg) from error

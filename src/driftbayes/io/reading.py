@@ -28,6 +28,8 @@ class ReadOptions:
         frame: Axes for longitudes and latitudes; see `driftbayes.sphere.on_plane`.
         pixel_size: Length of a pixel and its unit, for positions in pixels.
         frame_interval: Time between frames and its unit, for times in frames.
+        missing: Numbers that stand for a missing position or time; none of them if empty. None
+            leaves it to what the file declares.
     """
 
     columns: Mapping[str, str | None] | None = None
@@ -37,6 +39,7 @@ class ReadOptions:
     frame: Frame = "auto"
     pixel_size: tuple[float, str] | None = None
     frame_interval: tuple[float, str] | None = None
+    missing: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ __all__ = [
 
 import gzip
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -24,6 +24,7 @@ from driftbayes._version import __version__
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells, csv_text, provenance, schema
 from driftbayes.io.limits import is_plausible
+from driftbayes.io.missing import without
 from driftbayes.io.packages import require
 from driftbayes.io.paths import begin_with_name, existing_file, reason
 from driftbayes.storage import spreadsheet
@@ -45,6 +46,7 @@ def read_csv(
     columns: Mapping[str, str | None] | None = None,
     length_unit: str | None = None,
     time_unit: str | None = None,
+    missing: Sequence[float] | None = None,
 ) -> Trajectories:
     """Trajectories from a CSV file, compressed if its name ends in .gz.
 
@@ -54,6 +56,7 @@ def read_csv(
         columns: Names in the file of these columns, where they differ, or None to leave one out.
         length_unit: Name of the unit of positions.
         time_unit: Name of the unit of times; dates are in seconds.
+        missing: Numbers that stand for a missing value.
     """
     require("tables", "pyarrow")
     import pyarrow as pa
@@ -80,6 +83,7 @@ def read_csv(
             columns=columns,
             length_unit=length_unit,
             time_unit=time_unit,
+            missing=missing,
             stored={} if layout.separator == "," else {"notes": [separated_by(layout)]},
         )
     except (pa.ArrowException, OSError, cells.BadCellError) as error:
@@ -100,6 +104,7 @@ def read_parquet(
     columns: Mapping[str, str | None] | None = None,
     length_unit: str | None = None,
     time_unit: str | None = None,
+    missing: Sequence[float] | None = None,
 ) -> Trajectories:
     """Trajectories from a Parquet file; arguments as for `read_csv`."""
     require("tables", "pyarrow")
@@ -125,6 +130,7 @@ def read_parquet(
             columns=columns,
             length_unit=length_unit if length_unit is not None else header.get("length_unit"),
             time_unit=time_unit if time_unit is not None else header.get("time_unit"),
+            missing=missing,
             stored=header.get("provenance", {}),
         )
     except _NamedCellError as error:
@@ -240,6 +246,7 @@ def _assemble(
     columns: Mapping[str, str | None] | None,
     length_unit: str | None,
     time_unit: str | None,
+    missing: Sequence[float] | None,
     stored: Mapping[str, Any] | None = None,
 ) -> Trajectories:
     """Trajectories from canonical columns in any order of trajectories."""
@@ -251,7 +258,7 @@ def _assemble(
         values = {}
         for current in table:
             if current not in (schema.ID, schema.TIME):
-                values[current] = cells.numbers(table[current])
+                values[current] = without(cells.numbers(table[current]), missing)
     except cells.BadCellError as error:
         raise _NamedCellError(current, error) from error
     if dates and time_unit not in (None, "", "s"):

@@ -2,17 +2,18 @@
 
 __all__ = ["describe", "is_foreign_store", "is_own_store", "open_store", "save"]
 
+import base64
 import json
 import logging
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.io import schema
+from driftbayes.io import schema, zarr_check
 from driftbayes.io.described import Description, described
-from driftbayes.io.limits import is_plausible
 from driftbayes.io.packages import require
 from driftbayes.io.paths import reason
 from driftbayes.storage.atomic import PathLike, atomic_folder
@@ -27,16 +28,16 @@ def is_foreign_store(folder: Path) -> bool:
     """Whether a directory is a Zarr store that is not one of ours."""
     if not any((folder / name).is_file() for name in _METADATA):
         return False
-    try:
-        described = json.loads((folder / _METADATA[0]).read_text(encoding="utf-8"))
-        return schema.SCHEMA_ATTRIBUTE not in described.get("attributes", {})
-    except (OSError, ValueError, AttributeError):
-        return True
+    return schema.SCHEMA_ATTRIBUTE not in zarr_check.root_attributes(folder)
 
 
 @contextmanager
 def open_store(folder: Path) -> "Iterator[xr.Dataset]":
-    """A Zarr store of format 2 or 3, nothing read yet, with times left as numbers.
+    """A Zarr store of format 2 or 3, nothing read yet, every number as it is stored.
+
+    `_FillValue` is among the attributes of a variable only where the store declares it so. The
+    `fill_value` that every array of format 2 has is what chunks hold that were never written, and
+    is 0 unless somebody chose another: `encoding["zarr_fill"]` has one that was chosen.
 
     Args:
         folder: The store.
@@ -44,14 +45,25 @@ def open_store(folder: Path) -> "Iterator[xr.Dataset]":
     require("Zarr stores", "zarr", "xarray")
     import xarray as xr
 
+    arrays = zarr_check.check_store(folder)
     logging.getLogger("asyncio").addFilter(_is_not_of_zarr)
     # Anything at all can come out of a damaged store, and all of it is the store's fault.
     try:
-        # xarray reads the coordinates of dimensions at once, however long they claim to be.
-        _check_sizes(folder)
-        with xr.open_zarr(
-            folder, decode_times=False, decode_timedelta=False, chunks=None, consolidated=False
+        with xr.open_dataset(
+            # The type of the argument is not that of the backend.
+            str(folder),
+            engine="zarr",
+            decode_times=False,
+            decode_timedelta=False,
+            mask_and_scale=False,
+            use_zarr_fill_value_as_mask=True,
+            chunks=None,
+            consolidated=False,
+            # Else the coordinates of dimensions are read at once, needed or not.
+            create_default_indexes=False,
         ) as dataset:
+            for name, variable in dataset.variables.items():
+                _declare_fill(variable, arrays.get(str(name)))
             yield dataset
     except DriftbayesError:
         raise
@@ -63,17 +75,32 @@ def open_store(folder: Path) -> "Iterator[xr.Dataset]":
         raise DriftbayesError(msg) from error
 
 
-def _check_sizes(folder: Path) -> None:
-    import zarr
+def _declare_fill(variable: "xr.Variable", array: zarr_check.ArrayInfo | None) -> None:
+    """Take back what xarray makes of an array's fill value, and keep what the store declares."""
+    variable.attrs.pop("_FillValue", None)
+    if array is None:
+        return
+    declared = array.attributes.get("_FillValue")
+    if isinstance(declared, str) and variable.dtype.kind == "f":
+        # xarray writes floats of format 3 as their bytes, and "NaN" is how others do.
+        declared = _float(declared)
+    if declared is not None:
+        variable.attrs["_FillValue"] = declared
+    fill = array.fill_value
+    chosen = isinstance(fill, int | float) and not isinstance(fill, bool) and fill not in (0, None)
+    if array.format == 2 and declared is None and chosen:
+        variable.encoding["zarr_fill"] = fill
 
-    stored = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-    for name, array in zarr.open_group(folder, mode="r", use_consolidated=False).arrays():
-        if not is_plausible(int(array.nbytes), stored, compressed=True):
-            msg = (
-                f"{folder.name!r}: array {name[:40]!r} is declared to have {array.nbytes:,} bytes, "
-                f"but only {stored:,} are stored; the store is damaged or was never filled"
-            )
-            raise DriftbayesError(msg)
+
+def _float(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        return float(struct.unpack("<d", base64.b64decode(text, validate=True))[0])
+    except (ValueError, struct.error):
+        return None
 
 
 def _is_not_of_zarr(record: logging.LogRecord) -> bool:
@@ -100,7 +127,7 @@ def is_own_store(folder: Path) -> bool:
     """Whether a directory is a Zarr store that `save` wrote."""
     try:
         attributes = json.loads((folder / ".zattrs").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(attributes, dict) and schema.SCHEMA_ATTRIBUTE in attributes
 

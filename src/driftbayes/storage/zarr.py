@@ -3,6 +3,8 @@
 A Zarr store is a directory with JSON that describes arrays and one file per chunk. The plain kind,
 uncompressed and little-endian, needs nothing but NumPy to write and to read, and every Zarr library
 reads it. A chunk may be written again: the last writer wins, and a reader sees one or the other.
+Each chunk ends with its checksum (Zarr's codec crc32c), which is verified when the chunk is read;
+stores of earlier versions have none.
 """
 
 __all__ = ["ZarrArray", "create_group", "is_group", "open_array", "read_attributes"]
@@ -20,8 +22,10 @@ from numpy.typing import NDArray
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.storage.atomic import PathLike, atomic_path
+from driftbayes.storage.crc32c import crc32c
 
 _METADATA = "zarr.json"
+_CHECKSUM = "crc32c"
 _TYPES = {"float64", "float32", "int64", "int32"}
 
 
@@ -35,6 +39,7 @@ class ZarrArray:
         chunks: Shape of a chunk.
         dtype: Type of its numbers.
         attributes: What the store says about it.
+        has_checksums: Whether each chunk ends with its checksum.
     """
 
     path: Path
@@ -42,6 +47,7 @@ class ZarrArray:
     chunks: tuple[int, ...]
     dtype: np.dtype[Any]
     attributes: Mapping[str, Any]
+    has_checksums: bool = True
 
     def write(self, values: NDArray[Any], start: Sequence[int]) -> None:
         """Write a block that begins at a chunk's corner and ends at one or at the array's end.
@@ -68,8 +74,11 @@ class ZarrArray:
             full[tuple(slice(n) for n in part.shape)] = part
             file = self._file(corner)
             file.parent.mkdir(parents=True, exist_ok=True)
+            raw = full.tobytes()
+            if self.has_checksums:
+                raw += crc32c(raw).to_bytes(4, "little")
             with atomic_path(file) as temporary:
-                temporary.write_bytes(full.tobytes())
+                temporary.write_bytes(raw)
 
     def read(self, stop: Sequence[int] | None = None) -> NDArray[Any]:
         """The array from its beginning to `stop`; what was never written is NaN or 0."""
@@ -89,15 +98,35 @@ class ZarrArray:
     def read_chunk(self, corner: Sequence[int]) -> NDArray[Any]:
         """The whole chunk that begins at an index."""
         file = self._file(corner)
-        raw = file.read_bytes()
-        expected = math.prod(self.chunks) * self.dtype.itemsize
+        name = f"chunk {file.relative_to(self.path)} of {self.path.name!r}"
+        try:
+            raw = file.read_bytes()
+        except OSError as error:
+            msg = f"{name} cannot be read: {error.strerror}; restore it from a copy"
+            raise DriftbayesError(msg) from error
+        size = math.prod(self.chunks) * self.dtype.itemsize
+        expected = size + 4 * self.has_checksums
         if len(raw) != expected:
             msg = (
-                f"chunk {file.relative_to(self.path)} of {self.path.name!r} has {len(raw)} bytes, "
-                f"expected {expected}; it is damaged"
+                f"{name} is damaged: it has {len(raw)} bytes, expected {expected}; restore it from "
+                "a copy"
             )
             raise DriftbayesError(msg)
-        return np.frombuffer(raw, dtype=self.dtype).reshape(self.chunks)
+        if self.has_checksums and crc32c(raw[:size]) != int.from_bytes(raw[size:], "little"):
+            msg = f"{name} is damaged: its checksum does not match; restore it from a copy"
+            raise DriftbayesError(msg)
+        return np.frombuffer(raw, dtype=self.dtype, count=size // self.dtype.itemsize).reshape(
+            self.chunks
+        )
+
+    def verify(self, stop: Sequence[int]) -> None:
+        """Read every chunk up to an index, and refuse one that is missing or damaged.
+
+        Args:
+            stop: One past the last index along each axis.
+        """
+        for corner in self._corners([0] * len(self.shape), stop):
+            self.read_chunk(corner)
 
     def is_written(self, corner: Sequence[int]) -> bool:
         """Whether the chunk that begins at an index is there."""
@@ -162,7 +191,8 @@ def open_array(path: PathLike, name: str) -> ZarrArray:
     try:
         codecs = [codec["name"] for codec in described["codecs"]]
         kind = described["data_type"]
-        if described["zarr_format"] != 3 or codecs != ["bytes"] or kind not in _TYPES:
+        plain = codecs in (["bytes"], ["bytes", _CHECKSUM])
+        if described["zarr_format"] != 3 or not plain or kind not in _TYPES:
             msg = (
                 f"array {name!r} of {Path(path).name!r} is not of the plain kind that driftbayes "
                 f"writes (type {kind}, codecs {', '.join(codecs)}); convert it first"
@@ -174,6 +204,7 @@ def open_array(path: PathLike, name: str) -> ZarrArray:
             chunks=tuple(map(int, described["chunk_grid"]["configuration"]["chunk_shape"])),
             dtype=np.dtype(kind).newbyteorder("<"),
             attributes=described.get("attributes", {}),
+            has_checksums=_CHECKSUM in codecs,
         )
     except (KeyError, TypeError) as error:
         msg = f"the description of array {name!r} in {Path(path).name!r} is damaged: {error}"
@@ -197,7 +228,10 @@ def _array_metadata(
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(chunks)}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
         "fill_value": "NaN" if isinstance(fill, float) else fill,
-        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+        "codecs": [
+            {"name": "bytes", "configuration": {"endian": "little"}},
+            {"name": _CHECKSUM},
+        ],
         "attributes": dict(attributes or {}),
         "dimension_names": list(dims),
     }

@@ -3,12 +3,18 @@
 __all__ = ["Workers"]
 
 import os
+import time
+import warnings
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from multiprocessing import connection
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DriftbayesError, DriftbayesWarning
+from driftbayes.processes import Child, ChildDied, single_threaded
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -19,8 +25,10 @@ Progress = Callable[[str, int, int], None]
 
 # Results that are merged by one task of a cluster.
 _BRANCHES = 8
-# A task whose worker was lost is done again so many times; then the task is to blame.
-_RETRIES = 3
+# So many workers may die over one block, or in succession; then another would die too.
+_MAX_DEATHS = 4
+# A cluster without any worker is waited for so long, in seconds, and looked at so often.
+_MAX_WAIT, _LOOK = 60.0, 5.0
 
 
 @dataclass(frozen=True)
@@ -29,9 +37,9 @@ class Workers:
 
     Args:
         processes: Number of worker processes to start on this machine; by default none, and as many
-            threads as there are cores.
-        cluster: Address of the scheduler of a Dask cluster, such as tcp://10.0.0.1:8786, to use
-            instead.
+            threads as there are cores. They are reached by pipes: nothing listens on a port.
+        cluster: Address of the scheduler of a Dask cluster to use instead, such as
+            tls://10.0.0.1:8786. Certificates come from the configuration of Dask.
         threads: Number of threads if there are no processes and no cluster.
     """
 
@@ -48,6 +56,16 @@ class Workers:
             if count is not None and count < 1:
                 msg = f"expected 1 worker or more, got {count}"
                 raise DriftbayesError(msg)
+
+    def at_once(self, n_items: int) -> int:
+        """How many items this machine has in memory at a time; none with a cluster.
+
+        Args:
+            n_items: How many there are in all.
+        """
+        if self.cluster is not None:
+            return 0
+        return min(self.processes or self.threads or os.cpu_count() or 1, n_items)
 
     def reduce(
         self,
@@ -67,53 +85,10 @@ class Workers:
         if not items:
             msg = "expected one or more blocks, got none"
             raise DriftbayesError(msg)
-        if self.processes is None and self.cluster is None:
-            return _by_threads(
-                self.threads or os.cpu_count() or 1, function, items, merge, progress
-            )
-        distributed = _distributed()
-        try:
-            if self.cluster is not None:
-                client = distributed.Client(self.cluster, timeout=20, set_as_default=False)
-                with client:
-                    return _by_tasks(client, function, items, merge, progress)
-            with (
-                distributed.LocalCluster(
-                    n_workers=min(self.processes or 1, len(items)),
-                    threads_per_worker=1,
-                    processes=True,
-                    # Any port that is free: the usual one may be taken by another run.
-                    dashboard_address=":0",
-                    # Blocks bound what a worker needs; it is not to be paused or killed for more.
-                    memory_limit=0,
-                    silence_logs=50,
-                ) as cluster,
-                distributed.Client(cluster, set_as_default=False) as client,
-            ):
-                return _by_tasks(client, function, items, merge, progress)
-        except distributed.KilledWorker as error:
-            msg = (
-                f"a block was lost with its worker {_RETRIES + 1} times; the workers may be out of "
-                "memory: use smaller blocks (--block-points)"
-            )
-            raise DriftbayesError(msg) from error
-        except OSError as error:
-            if self.cluster is None:
-                raise
-            msg = f"there is no Dask scheduler at {self.cluster!r} ({error}); check the address"
-            raise DriftbayesError(msg) from error
-
-
-def _distributed() -> Any:
-    try:
-        import distributed
-    except ImportError as error:
-        msg = (
-            "workers in other processes need Dask, which is not installed; run: "
-            "pip install driftbayes[dask]"
-        )
-        raise DriftbayesError(msg) from error
-    return distributed
+        if self.cluster is not None:
+            return _on_cluster(self.cluster, function, items, merge, progress)
+        reduce = _by_threads if self.processes is None else _by_processes
+        return reduce(self.at_once(len(items)), function, items, merge, progress)
 
 
 def _by_threads(
@@ -150,6 +125,142 @@ def _by_threads(
     return total
 
 
+def _by_processes(
+    n_processes: int,
+    function: Callable[[Item], Result],
+    items: Sequence[Item],
+    merge: Callable[[Result, Result], Result],
+    progress: Progress | None,
+) -> Result:
+    """Each process has one item at a time; an item that was lost with its process is done again."""
+    total: Result | None = None
+    done, left = 0, deque(range(len(items)))
+    lost: Counter[int] = Counter()
+    n_deaths = 0
+    idle: list[Child] = []
+    running: dict[Any, tuple[Child, int]] = {}
+
+    def died(place: int, error: ChildDied) -> None:
+        nonlocal n_deaths
+        n_deaths += 1
+        lost[place] += 1
+        if max(n_deaths, lost[place]) >= _MAX_DEATHS:
+            raise DriftbayesError(_death(error)) from error
+        left.appendleft(place)
+
+    try:
+        while done < len(items):
+            while left and len(running) < n_processes:
+                place = left.popleft()
+                try:
+                    child = idle.pop() if idle else _start()
+                    # Known before it is told what to do, so that it is ended whatever happens.
+                    running[child.connection] = child, place
+                    child.send(function, items[place])
+                except ChildDied as error:
+                    running = {line: one for line, one in running.items() if one[1] != place}
+                    died(place, error)
+            for line in connection.wait(list(running)):
+                child, place = running[line]
+                try:
+                    result = child.receive()
+                except ChildDied as error:
+                    del running[line]
+                    died(place, error)
+                    continue
+                del running[line]
+                idle.append(child)
+                total = result if total is None else merge(total, result)
+                done, n_deaths = done + 1, 0
+                if progress is not None:
+                    progress("blocks", done, len(items))
+    finally:
+        for child, _ in running.values():
+            child.kill()
+        for child in idle:
+            child.close()
+    assert total is not None
+    return total
+
+
+def _start() -> Child:
+    with single_threaded():
+        return Child()
+
+
+def _death(error: ChildDied) -> str:
+    if error.code == 1:
+        # What Python itself ends with, when the main module cannot be imported.
+        advice = (
+            "what happened is above; a script that uses workers must begin them under "
+            "`if __name__ == '__main__':`"
+        )
+    else:
+        advice = (
+            "they may be out of memory: use fewer workers (--workers) or smaller blocks "
+            "(--block-points)"
+        )
+    return (
+        f"{_MAX_DEATHS} workers ended before they had finished a block (the last: "
+        f"{error.reason}); {advice}"
+    )
+
+
+def _on_cluster(
+    address: str,
+    function: Callable[[Item], Result],
+    items: Sequence[Item],
+    merge: Callable[[Result, Result], Result],
+    progress: Progress | None,
+) -> Result:
+    try:
+        import distributed
+        from distributed.comm.core import CommClosedError
+    except ImportError as error:
+        msg = "a cluster needs Dask, which is not installed; run: pip install driftbayes[dask]"
+        raise DriftbayesError(msg) from error
+    _warn_if_open(address)
+    if address.startswith("tls:"):
+        arguments = distributed.Security().get_connection_args("client")
+        if arguments.get("ssl_context") is None:
+            msg = (
+                f"Dask is not configured with the certificates that {address!r} asks for; set "
+                "distributed.comm.tls (ca-file, client.cert, client.key) in its configuration"
+            )
+            raise DriftbayesError(msg)
+    try:
+        client = distributed.Client(address, timeout=20, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        msg = (
+            f"there is no Dask scheduler at {address!r} ({error}); check the address and, for "
+            "tls://, the certificates that Dask is configured with"
+        )
+        raise DriftbayesError(msg) from error
+    try:
+        with client, client.as_current():
+            return _by_tasks(client, function, items, merge, progress)
+    except distributed.KilledWorker as error:
+        msg = (
+            f"a block was lost with its worker {_MAX_DEATHS} times; the workers may be out of "
+            "memory: use smaller blocks (--block-points)"
+        )
+        raise DriftbayesError(msg) from error
+    except (CancelledError, CommClosedError) as error:
+        msg = f"the Dask scheduler at {address!r} has gone; start it and the scan again"
+        raise DriftbayesError(msg) from error
+
+
+def _warn_if_open(address: str) -> None:
+    parts = urlsplit(address)
+    if parts.scheme != "tls" and parts.hostname not in ("127.0.0.1", "localhost", "::1"):
+        warnings.warn(
+            f"the connection to {address!r} is not encrypted, and its scheduler runs code for "
+            "whoever connects; use a cluster with certificates (tls://)",
+            DriftbayesWarning,
+            stacklevel=4,
+        )
+
+
 def _by_tasks(
     client: "Client",
     function: Callable[[Item], Result],
@@ -158,21 +269,44 @@ def _by_tasks(
     progress: Progress | None,
 ) -> Result:
     """As a tree of tasks; the scheduler does again what was lost with a worker."""
-    from distributed import as_completed
-
     level = client.map(function, items, pure=False)
-    leaves = as_completed(level, loop=client.loop)
     top = list(level)
     while len(top) > 1:
         groups = [top[i : i + _BRANCHES] for i in range(0, len(top), _BRANCHES)]
         top = [client.submit(_merge_all, merge, group, pure=False) for group in groups]
-    for done, future in enumerate(leaves, 1):
-        if future.status == "error":
-            # One that failed fails all: the message is that of the block.
-            future.result()
-        if progress is not None:
-            progress("blocks", done, len(items))
+    # Leaves are kept until the end: what a merge has lost with its worker is made of them again.
+    left = set(level)
+    while left:
+        finished = _finished(client, left)
+        left -= finished
+        for future in finished:
+            if future.status != "finished":
+                # One that failed fails all: the message is that of the block.
+                future.result()
+        if progress is not None and finished:
+            progress("blocks", len(items) - len(left), len(items))
+    _finished(client, {top[0]})
     return top[0].result()
+
+
+def _finished(client: "Client", futures: set[Any]) -> set[Any]:
+    """Wait for one or more of them, as long as somebody works."""
+    import distributed
+
+    alone_since: float | None = None
+    while True:
+        try:
+            return set(distributed.wait(futures, _LOOK, "FIRST_COMPLETED").done)
+        except TimeoutError:
+            pass
+        now = time.monotonic()
+        alone_since = None if client.nthreads() else alone_since or now
+        if alone_since is not None and now - alone_since > _MAX_WAIT:
+            msg = (
+                f"the cluster has had no worker for {_MAX_WAIT:g} s; start some that know its "
+                "address, and look whether they run out of memory"
+            )
+            raise DriftbayesError(msg)
 
 
 def _merge_all(merge: Callable[[Result, Result], Result], results: Sequence[Result]) -> Result:

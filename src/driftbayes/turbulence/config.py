@@ -2,6 +2,8 @@
 
 __all__ = ["GIVEN", "PRESETS", "RunConfig"]
 
+import hashlib
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -158,6 +160,12 @@ class RunConfig:
     def to_json(self) -> dict[str, Any]:
         """All fields, for a file."""
         return asdict(self)
+
+    @property
+    def sha256(self) -> str:
+        """A hash of all fields."""
+        text = json.dumps(self.to_json(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def changed(self, **changes: Any) -> "RunConfig":
         """The same with some fields changed, checked anew."""

@@ -2,8 +2,10 @@
 
 __all__ = ["CONFIG", "SNAPSHOTS", "TRAJECTORIES", "RunOutput", "read_config"]
 
+import hashlib
 import json
 import platform
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -51,6 +53,11 @@ def read_config(directory: Path) -> tuple[RunConfig, dict[str, Any]]:
         raise DriftbayesError(msg) from error
 
 
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def versions() -> dict[str, str]:
     """What the numbers of a run may depend on beside its configuration."""
     names = ("jax", "jaxlib", "numpy", "equinox")
@@ -77,9 +84,18 @@ class RunOutput:
     directory: Path
     config: RunConfig
 
-    def create(self) -> None:
-        """Make the stores; the configuration comes last and marks the directory as a run."""
+    def create(self, inputs: Mapping[str, NDArray[Any]]) -> None:
+        """Make the files; the configuration comes last and marks the directory as a run.
+
+        Args:
+            inputs: Arrays that the run begins with, by the names of their files.
+        """
         config = self.config
+        hashes = {"config": config.sha256}
+        for name, values in inputs.items():
+            with atomic_path(self.directory / name) as temporary:
+                np.save(temporary, values)
+                hashes[name] = _sha256(temporary)
         if config.n_records:
             self._create_trajectories()
         if config.snapshot_every:
@@ -97,8 +113,72 @@ class RunOutput:
             made = create_group(self.directory / SNAPSHOTS, arrays, {"title": "vorticity"})
             made["time"].write(np.arange(n) * config.snapshot_steps * config.dt, (0,))
         with atomic_path(self.directory / CONFIG) as temporary:
-            stored = {"config": config.to_json(), "versions": versions()}
+            stored = {"config": config.to_json(), "versions": versions(), "sha256": hashes}
             temporary.write_text(json.dumps(stored, indent=2) + "\n")
+
+    def read_input(self, name: str, hashes: Mapping[str, str]) -> NDArray[Any]:
+        """An array that the run began with, as it was then.
+
+        Args:
+            name: Its file.
+            hashes: What `config.json` says of the files.
+        """
+        path = self.directory / name
+        try:
+            found = np.load(path, allow_pickle=False)
+            is_same = name not in hashes or _sha256(path) == hashes[name]
+        except (OSError, ValueError, EOFError) as error:
+            msg = f"{name} in {str(path.parent)!r} cannot be read: {error}; start the run anew"
+            raise DriftbayesError(msg) from error
+        if not is_same:
+            msg = (
+                f"{name} in {str(path.parent)!r} is not the file that the run began with: its "
+                f"checksum does not match that in {CONFIG}; restore it from a copy"
+            )
+            raise DriftbayesError(msg)
+        return np.asarray(found)
+
+    def verify(self, n_records: int, n_snapshots: int) -> bool:
+        """Refuse to go on if something that was written is missing or damaged.
+
+        Args:
+            n_records: Records of the particles that are on disk.
+            n_snapshots: Snapshots that are.
+
+        Returns:
+            Whether all of it had checksums.
+        """
+        config = self.config
+        arrays: list[tuple[ZarrArray, tuple[int, ...], tuple[int, ...]]] = []
+        if config.n_records:
+            grid = (config.particles, config.n_records)
+            store = self.directory / TRAJECTORIES
+            for name in _COLUMNS:
+                arrays.append((open_array(store, name), grid, (config.particles, n_records)))
+            arrays.append((open_array(store, "id"), grid[:1], grid[:1]))
+            arrays.append((open_array(store, "time"), grid[1:], grid[1:]))
+        if config.snapshot_every:
+            shape = (config.n_steps // config.snapshot_steps + 1, config.grid, config.grid)
+            store = self.directory / SNAPSHOTS
+            stop = (n_snapshots, *shape[1:])
+            arrays.append((open_array(store, "vorticity"), shape, stop))
+            arrays.append((open_array(store, "time"), shape[:1], shape[:1]))
+        for array, expected, end in arrays:
+            if array.shape != expected:
+                msg = (
+                    f"array {array.path.name!r} in {array.path.parent.name!r} is of shape "
+                    f"{array.shape}, expected {expected}; restore the store from a copy"
+                )
+                raise DriftbayesError(msg)
+            try:
+                array.verify(end)
+            except DriftbayesError as error:
+                msg = (
+                    f"{array.path.parent.name}: {error}, or delete checkpoint.npz and "
+                    "checkpoint-previous.npz to compute the run from its start"
+                )
+                raise DriftbayesError(msg) from error
+        return all(array.has_checksums for array, _, _ in arrays)
 
     def _create_trajectories(self) -> None:
         config = self.config

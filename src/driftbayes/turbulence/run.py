@@ -24,6 +24,7 @@ from jaxtyping import Array, Float
 from numpy.typing import ArrayLike, NDArray
 
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
+from driftbayes.storage.leftovers import sweep
 from driftbayes.turbulence.budgets import FlowStatistics, flow_statistics, step_budget
 from driftbayes.turbulence.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from driftbayes.turbulence.config import GIVEN, RunConfig
@@ -31,6 +32,7 @@ from driftbayes.turbulence.flow import Flow
 from driftbayes.turbulence.interpolation import INTERPOLATIONS
 from driftbayes.turbulence.march import begin, look, march
 from driftbayes.turbulence.output import (
+    CONFIG,
     SNAPSHOTS,
     TRAJECTORIES,
     RunOutput,
@@ -99,10 +101,13 @@ def run(
     _check_space(folder, config)
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder):
-        np.save(folder / _POSITIONS, seeds)
-        if config.start == GIVEN:
-            np.save(folder / _VORTICITY, zeta)
-        output.create()
+        for store in (TRAJECTORIES, SNAPSHOTS):
+            # Of a run that was killed being born, perhaps of another configuration.
+            shutil.rmtree(folder / store, ignore_errors=True)
+        inputs = {_POSITIONS: seeds, **({_VORTICITY: zeta} if config.start == GIVEN else {})}
+        output.create(inputs)
+        # From now on the configuration is bound to a checkpoint.
+        save_checkpoint(folder, beginning)
         _Runner(flow, config, output, seeds, checkpoint_seconds, progress).go(beginning)
     return folder
 
@@ -122,18 +127,21 @@ def resume(
     _compare_versions(stored.get("versions", {}))
     flow, output = config.flow(), RunOutput(folder, config)
     with _locked(folder):
-        seeds = _load(folder / _POSITIONS)
         checkpoint = load_checkpoint(folder)
+        hashes = _check_config(folder, config, stored, checkpoint)
+        seeds = _seeds(config, output.read_input(_POSITIONS, hashes))
         if checkpoint is None:
             given = config.start == GIVEN
-            zeta = _load(folder / _VORTICITY) if given else _start(config, flow, None)
+            zeta = output.read_input(_VORTICITY, hashes) if given else _start(config, flow, None)
             checkpoint = _beginning(flow, config, zeta)
-        if checkpoint.state.zeta.shape != flow.grid.shape:
-            msg = (
-                f"the checkpoint in {str(folder)!r} is of another grid than config.json says; put "
-                "the configuration back as it was"
+        _check_fits(folder, checkpoint, _beginning(flow, config, np.zeros(flow.grid.shape)), config)
+        if not output.verify(checkpoint.written, len(checkpoint.spectra)) or not hashes:
+            warnings.warn(
+                f"the run in {str(folder)!r} was begun by an earlier version, without checksums: "
+                "what was changed or damaged since then cannot be told",
+                DriftbayesWarning,
+                stacklevel=2,
             )
-            raise DriftbayesError(msg)
         _Runner(flow, config, output, seeds, checkpoint_seconds, progress).go(checkpoint)
     return folder
 
@@ -301,14 +309,6 @@ def _start(config: RunConfig, flow: Flow, start_from: str | Path | None) -> NDAr
     return STARTS[config.start](flow.grid, energy=config.start_energy, **options)
 
 
-def _load(path: Path) -> NDArray[Any]:
-    try:
-        return np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        msg = f"{path.name} in {str(path.parent)!r} cannot be read: {error}; start the run anew"
-        raise DriftbayesError(msg) from error
-
-
 def _beginning(flow: Flow, config: RunConfig, zeta: NDArray[Any]) -> Checkpoint:
     return Checkpoint(
         state=flow.start(jnp.asarray(zeta), config.seed),
@@ -317,13 +317,113 @@ def _beginning(flow: Flow, config: RunConfig, zeta: NDArray[Any]) -> Checkpoint:
         waiting=np.zeros((0, config.particles, 4)),
         rows=np.zeros((0, len(_ROW))),
         spectra=np.zeros((0, 4, int(shells(flow.grid).max()) + 1)),
+        config=config.to_json(),
     )
+
+
+def _check_config(
+    folder: Path, config: RunConfig, stored: Mapping[str, Any], checkpoint: Checkpoint | None
+) -> Mapping[str, str]:
+    """Refuse a configuration that is not the run's own; hashes of its files are returned."""
+    hashes = stored.get("sha256", {})
+    if not isinstance(hashes, Mapping):
+        hashes = {"config": ""}
+    bound = None if checkpoint is None else checkpoint.config
+    differences = []
+    if bound is not None:
+        now = config.to_json()
+        differences = [
+            f"{name} is {now.get(name)!r}, was {bound.get(name)!r}"
+            for name in sorted({*now, *bound})
+            if now.get(name) != bound.get(name)
+        ]
+    elif "config" in hashes and hashes["config"] != config.sha256:
+        differences = ["its hash does not match"]
+    if differences:
+        msg = (
+            f"{CONFIG} in {str(folder)!r} was changed after the run began: "
+            f"{'; '.join(differences)}. Put it back as it was, or start a new run"
+        )
+        raise DriftbayesError(msg)
+    return {str(name): str(value) for name, value in hashes.items()}
+
+
+def _check_fits(folder: Path, found: Checkpoint, empty: Checkpoint, config: RunConfig) -> None:
+    """Refuse a checkpoint that is not of this configuration.
+
+    Args:
+        folder: Of the run.
+        found: The checkpoint.
+        empty: One of the beginning, for the shapes.
+        config: The configuration.
+    """
+    n_x = config.particles if len(found.x) else 0
+    pairs: dict[str, tuple[Any, Any]] = {
+        "zeta": (found.state.zeta, empty.state.zeta),
+        "before": (found.state.older[0], empty.state.older[0]),
+        "long_before": (found.state.older[1], empty.state.older[1]),
+        "key": (found.state.key, empty.state.key),
+        "step": (found.state.step, empty.state.step),
+        "x": (found.x, np.zeros((n_x, 2))),
+    }
+    wrong = [
+        f"{name} is {a.dtype} of shape {a.shape}, expected {b.dtype} of shape {b.shape}"
+        for name, (a, b) in pairs.items()
+        if a.shape != b.shape or a.dtype != b.dtype
+    ]
+    for name in ("waiting", "rows", "spectra"):
+        a, b = getattr(found, name), getattr(empty, name)
+        if a.ndim != b.ndim or a.shape[1:] != b.shape[1:] or a.dtype != b.dtype:
+            wrong.append(f"{name} is of shape {a.shape}, expected (…, {str(b.shape[1:])[1:]}")
+    if not wrong:
+        wrong = _check_counts(found, config)
+    if not wrong and not all(np.isfinite(a).all() for a in (found.state.zeta, found.x)):
+        wrong = ["it holds numbers that are not finite"]
+    if wrong:
+        msg = (
+            f"the checkpoint in {str(folder)!r} does not fit {CONFIG}: {'; '.join(wrong)}. Put "
+            f"{CONFIG} back as it was, or delete checkpoint.npz to go on from the one before it"
+        )
+        raise DriftbayesError(msg)
+
+
+def _check_counts(found: Checkpoint, config: RunConfig) -> list[str]:
+    """What is wrong with how much a checkpoint holds, for the step that it is at."""
+    step = int(found.state.step)
+    if not 0 <= step <= config.n_steps:
+        return [f"step is {step}, expected 0 to {config.n_steps}"]
+    due = {"rows": 0, "spectra": 0, "records": 0}
+    if step:
+        due["rows"] = -(-step // config.diagnose_steps) + 1
+        if config.snapshot_every:
+            due["spectra"] = step // config.snapshot_steps + 1
+    if config.n_records and step > config.spin_up_steps:
+        due["records"] = (step - config.spin_up_steps) // config.record_steps + 1
+    has = {
+        "rows": len(found.rows),
+        "spectra": len(found.spectra),
+        "records": found.written + len(found.waiting),
+    }
+    wrong = [
+        f"{has[name]} {name} at step {step}, expected {due[name]}"
+        for name in due
+        if has[name] != due[name]
+    ]
+    if found.written < 0:
+        wrong.append(f"written is {found.written}")
+    return wrong
 
 
 def _is_free(folder: Path) -> bool:
     """Whether a directory is empty, or holds no more than a run that was killed being born."""
-    ours = {_POSITIONS, _VORTICITY, _LOCK, TRAJECTORIES, SNAPSHOTS}
-    return folder.is_dir() and {path.name for path in folder.iterdir()} <= ours
+    if not folder.is_dir():
+        return False
+    sweep(folder)
+    names = {path.name for path in folder.iterdir()}
+    # A run locks its directory before it writes anything there: stores without that are not ours.
+    return not names or (
+        _LOCK in names and names <= {_POSITIONS, _VORTICITY, _LOCK, TRAJECTORIES, SNAPSHOTS}
+    )
 
 
 def _seeds(config: RunConfig, positions: ArrayLike | None) -> NDArray[np.float64]:
@@ -384,12 +484,12 @@ def _compare_versions(before: Mapping[str, str]) -> None:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Refuse a second process in the same directory."""
-    try:
-        import fcntl
-    except ImportError:  # no such locks on this system
-        yield
-        return
     with (folder / _LOCK).open("w") as file:
+        try:
+            import fcntl
+        except ImportError:  # no such locks on this system
+            yield
+            return
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

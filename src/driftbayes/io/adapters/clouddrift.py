@@ -13,6 +13,7 @@ from driftbayes.io.contents import Contents
 from driftbayes.io.datasets import foreign_provenance, from_ragged
 from driftbayes.io.layouts import find_layout
 from driftbayes.io.limits import is_plausible
+from driftbayes.io.missing import without
 from driftbayes.io.packages import require
 from driftbayes.io.paths import begin_with_name, reason
 from driftbayes.io.reading import Format, ReadOptions
@@ -63,7 +64,7 @@ def _read(contents: Contents, options: ReadOptions) -> Trajectories:
         options.coordinates is None and "lon" in x.lower()
     )
     trajectories = from_ragged(
-        [_numbers(columns[x][0], x, source), _numbers(columns[y][0], y, source)],
+        [without(_numbers(columns[name][0], name, source), options.missing) for name in (x, y)],
         times,
         sizes,
         _ids(contents, record, told.get("id", "id"), source),

@@ -11,6 +11,7 @@ from driftbayes.io import numpy_file
 from driftbayes.io.contents import Contents
 from driftbayes.io.datasets import foreign_provenance, from_grid
 from driftbayes.io.foreign_tables import Native, assemble
+from driftbayes.io.missing import without
 from driftbayes.io.packages import require
 from driftbayes.io.paths import begin_with_name
 from driftbayes.io.reading import Format, ReadOptions
@@ -153,7 +154,7 @@ def _grid(
     coordinates: list[FloatArray],
 ) -> Trajectories:
     notes = []
-    axes = [np.atleast_2d(axis) for axis in coordinates]
+    axes = [np.atleast_2d(without(axis, options.missing)) for axis in coordinates]
     times = arrays.get("time")
     if times is None:
         times = np.arange(axes[0].shape[1], dtype=np.float64)

@@ -89,6 +89,7 @@ def _read(contents: Contents, options: ReadOptions) -> Trajectories:
         columns={"id": "particle_id", "time": time, "x": x, "y": y, "z": None},
         length_unit=options.length_unit or "m",
         time_unit=options.time_unit or unit,
+        missing=options.missing,
     )
     table = table.in_units(time=(factor, table.time_unit))
     notes = foreign_provenance(contents, "parcels", [note], options.columns, origin)

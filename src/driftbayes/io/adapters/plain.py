@@ -34,6 +34,7 @@ def _read_table(contents: Contents, options: ReadOptions) -> Trajectories:
         columns=columns or None,
         length_unit=options.length_unit,
         time_unit=options.time_unit,
+        missing=options.missing,
     )
     return on_plane(trajectories, frame=options.frame) if degrees else scaled(trajectories, options)
 
@@ -65,6 +66,7 @@ def _read_netcdf(contents: Contents, options: ReadOptions) -> Trajectories:
         columns=options.columns,
         length_unit=options.length_unit,
         time_unit=options.time_unit,
+        missing=options.missing,
     )
     if options.coordinates == "degrees":
         return on_plane(trajectories, frame=options.frame)

@@ -1,0 +1,343 @@
+"""What a Zarr store claims, judged from its metadata before any decoder opens it.
+
+A store names the codecs that decode it, and some of them run what they decode: `pickle` is code.
+Only codecs that turn bytes into numbers or text are allowed, whichever of its files names them.
+"""
+
+__all__ = ["ArrayInfo", "check_store", "root_attributes"]
+
+import json
+import math
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.io import inflated
+from driftbayes.io.limits import MAX_NAMES, Clock, is_plausible, stored_size
+from driftbayes.io.paths import reason
+
+_DESCRIPTIONS = (".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json")
+# Compressors, each with what tells how large its output will be.
+_COMPRESSORS = ("blosc", "zlib", "gzip", "bz2", "lzma", "zstd", "lz4")
+# From bytes or numbers to bytes or numbers of about the same size, and to text.
+_FILTERS = (
+    *("shuffle", "delta", "fixedscaleoffset", "quantize", "bitround", "astype", "packbits"),
+    *("crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3"),
+    *("vlen-utf8", "bytes", "transpose", "sharding_indexed"),
+)
+_OF_NUMCODECS = "numcodecs."
+# Members of a description that hold codecs, and those that hold anything a user likes.
+_LISTS = ("codecs", "index_codecs", "filters")
+_FREE = ("attributes", ".zattrs")
+_MAX_DESCRIPTION = 2**26
+# A filter may make eight numbers of one byte, and text takes more room than its array declares.
+_ROOM_PER_BYTE, _ROOM = 16, 2**26
+
+
+_MAX_CHECKED = 16
+
+
+@dataclass(frozen=True)
+class ArrayInfo:
+    """What an array of a store says of itself.
+
+    Args:
+        format: Version of Zarr, 2 or 3.
+        fill_value: What stands for chunks that were never written.
+        attributes: Its attributes.
+    """
+
+    format: int
+    fill_value: Any
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
+_CHECKED: dict[Path, tuple[tuple[bool, int, int, int], dict[str, ArrayInfo]]] = {}
+
+
+def check_store(folder: Path, *, is_complete: bool = True) -> dict[str, ArrayInfo]:
+    """Refuse a store that could run code, never end or fill the memory.
+
+    Args:
+        folder: The store.
+        is_complete: Whether all of it must have been written; a run may still be going on.
+
+    Returns:
+        The arrays in the store itself, not in groups of it, by name.
+    """
+    files = list(_files(folder))
+    # A store is opened again and again, for each block of it: once checked, it is known.
+    times = [path.stat() for path, _ in files]
+    state = (
+        is_complete,
+        len(files),
+        sum(found.st_size for found in times),
+        max((found.st_mtime_ns for found in times), default=0),
+    )
+    place = folder.resolve()
+    known = _CHECKED.get(place)
+    if known is None or known[0] != state:
+        while len(_CHECKED) >= _MAX_CHECKED:
+            _CHECKED.pop(next(iter(_CHECKED)))
+        _CHECKED[place] = (state, _check_files(files, folder, is_complete=is_complete))
+    return _CHECKED[place][1]
+
+
+def _check_files(
+    files: list[tuple[Path, str]], folder: Path, *, is_complete: bool
+) -> dict[str, ArrayInfo]:
+    described = {}
+    for path, name in files:
+        if path.name in _DESCRIPTIONS:
+            described[path] = _json(path, folder)
+            _check_codecs(described[path], folder, name)
+    stored = sum(stored_size(path) for path, _ in files)
+    clock = Clock(folder.name, stored)
+    arrays = {}
+    for path, found in described.items():
+        if path.name == ".zarray" or (
+            path.name == "zarr.json" and found.get("node_type") == "array"
+        ):
+            name = path.parent.relative_to(folder).as_posix()
+            array = _Array.of(found, name, folder)
+            if is_complete and not is_plausible(array.n_bytes, stored, compressed=True):
+                msg = (
+                    f"{folder.name!r}: array {name[:40]!r} is declared to have "
+                    f"{array.n_bytes:,} bytes, but only {stored:,} are stored; the store is "
+                    "damaged or was never filled"
+                )
+                raise DriftbayesError(msg)
+            arrays[path.parent] = array
+    if len(arrays) > MAX_NAMES:
+        msg = f"{folder.name!r} has {len(arrays):,} arrays; expected at most {MAX_NAMES:,}"
+        raise DriftbayesError(msg)
+    for path, name in files:
+        clock.check()
+        owner = next((parent for parent in path.parents if parent in arrays), None)
+        if owner is not None and path.name not in _DESCRIPTIONS:
+            _check_chunk(path, arrays[owner], name, folder)
+    return {
+        path.name: _info(array, described.get(path / ".zattrs", {}))
+        for path, array in arrays.items()
+        if path.parent == folder
+    }
+
+
+def root_attributes(folder: Path) -> dict[str, Any]:
+    """Attributes of a store of format 3; none if it is of another format, or damaged."""
+    path = folder / "zarr.json"
+    try:
+        attributes = _json(path, folder).get("attributes") if path.is_file() else None
+    except DriftbayesError:
+        return {}
+    return attributes if isinstance(attributes, dict) else {}
+
+
+def _info(array: "_Array", attributes: Mapping[str, Any]) -> ArrayInfo:
+    if array.format == 3:
+        attributes = array.described.get("attributes") or {}
+    found = dict(attributes) if isinstance(attributes, dict) else {}
+    return ArrayInfo(array.format, array.described.get("fill_value"), found)
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, str]]:
+    """All files of a store, ordinary ones only: a pipe or a device has no end."""
+    for root, folders, names in os.walk(folder):
+        for name in (*folders, *names):
+            path = Path(root) / name
+            shown = path.relative_to(folder).as_posix()
+            try:
+                mode = path.stat().st_mode
+            except OSError as error:
+                msg = f"{folder.name!r}: {shown[:80]!r} cannot be read ({reason(error)})"
+                raise DriftbayesError(msg) from error
+            if stat.S_ISDIR(mode) and not path.is_symlink():
+                continue
+            if not stat.S_ISREG(mode):
+                what = "a link to a directory" if stat.S_ISDIR(mode) else "a device or a pipe"
+                msg = (
+                    f"{folder.name!r}: {shown[:80]!r} is {what}, expected ordinary files; copy "
+                    "what it stands for into the store"
+                )
+                raise DriftbayesError(msg)
+            yield path, shown
+
+
+def _json(path: Path, folder: Path) -> dict[str, Any]:
+    shown = path.relative_to(folder).as_posix()[:80]
+    try:
+        if path.stat().st_size > _MAX_DESCRIPTION:
+            msg = f"{folder.name!r}: {shown!r} has more than {_MAX_DESCRIPTION:,} bytes"
+            raise DriftbayesError(msg)
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        if isinstance(error, DriftbayesError):
+            raise
+        msg = (
+            f"{folder.name!r} cannot be read as a Zarr store ({shown!r}: {reason(error)}); "
+            "it may be damaged or incomplete"
+        )
+        raise DriftbayesError(msg) from error
+    if not isinstance(found, dict):
+        msg = (
+            f"{folder.name!r} cannot be read as a Zarr store ({shown!r} does not hold a JSON "
+            "object); it is damaged"
+        )
+        raise DriftbayesError(msg)
+    return found
+
+
+def _check_codecs(node: Any, folder: Path, name: str) -> None:
+    """Refuse a description that names a codec which is not known to be harmless."""
+    if name.endswith(".zattrs"):
+        return
+    for codec, where in _codecs(node):
+        known = codec.removeprefix(_OF_NUMCODECS)
+        if known not in (*_COMPRESSORS, *_FILTERS):
+            objects = "an object codec can run code and is" if known == "pickle" else "it is"
+            msg = (
+                f"{folder.name!r}: {name[:80]!r} names the codec {codec[:40]!r} ({where}); "
+                f"{objects} not read: write the store again with numbers, or text as vlen-utf8"
+            )
+            raise DriftbayesError(msg)
+
+
+def _codecs(node: Any) -> Iterator[tuple[str, str]]:
+    """Names of all codecs in a description, each with the member that names it."""
+    if isinstance(node, list):
+        for part in node:
+            yield from _codecs(part)
+    elif isinstance(node, dict):
+        for key, value in node.items():
+            if str(key).endswith(_FREE):
+                continue
+            if key in _LISTS and isinstance(value, list):
+                for part in value:
+                    yield _name(part), str(key)
+            elif key == "compressor" and value is not None:
+                yield _name(value), str(key)
+            if key == "object_codec" and value is not None:
+                yield _name(value), str(key)
+            yield from _codecs(value)
+
+
+def _name(codec: Any) -> str:
+    if isinstance(codec, dict):
+        return str(codec.get("id", codec.get("name")))
+    return str(codec)
+
+
+@dataclass(frozen=True)
+class _Array:
+    described: Mapping[str, Any]
+    format: int
+    n_bytes: int
+    chunk_bytes: int
+    compressor: str | None
+    # Of chunks in a shard: how many there are, and whether a list of them begins the file.
+    n_inner: int = 0
+    index_first: bool = False
+
+    @classmethod
+    def of(cls, described: Mapping[str, Any], name: str, folder: Path) -> "_Array":
+        """From the description of an array."""
+        try:
+            if "codecs" in described:
+                return cls._of_3(described)
+            shape, chunks = _sizes(described["shape"]), _sizes(described["chunks"])
+            names = [_name(part) for part in described.get("filters") or []]
+            if described.get("compressor") is not None:
+                names.append(_name(described["compressor"]))
+            size = _itemsize(described["dtype"])
+            return cls(
+                described, 2, math.prod(shape) * size, math.prod(chunks) * size, _compressor(names)
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            if isinstance(error, DriftbayesError):
+                raise
+            msg = (
+                f"{folder.name!r} cannot be read as a Zarr store (the description of array "
+                f"{name[:40]!r} is wrong: {reason(error)}); it may be damaged"
+            )
+            raise DriftbayesError(msg) from error
+
+    @classmethod
+    def _of_3(cls, described: Mapping[str, Any]) -> "_Array":
+        shape = _sizes(described["shape"])
+        chunks = _sizes(described["chunk_grid"]["configuration"]["chunk_shape"])
+        size = _itemsize(described["data_type"])
+        codecs = described["codecs"]
+        names = [_name(part) for part in codecs]
+        n_inner, first = 0, False
+        if "sharding_indexed" in names:
+            inside = next(part for part in codecs if _name(part) == "sharding_indexed")
+            configuration = inside["configuration"]
+            if len(codecs) > 1 or "sharding_indexed" in map(_name, configuration["codecs"]):
+                msg = "shards in shards, or compressed ones"
+                raise ValueError(msg)
+            inner = _sizes(configuration["chunk_shape"])
+            n_inner = math.prod(-(-n // m) for n, m in zip(chunks, inner, strict=True))
+            first = configuration.get("index_location", "end") == "start"
+            chunks, names = inner, [_name(part) for part in configuration["codecs"]]
+        n_bytes, chunk_bytes = math.prod(shape) * size, math.prod(chunks) * size
+        return cls(described, 3, n_bytes, chunk_bytes, _compressor(names), n_inner, first)
+
+
+def _sizes(shape: Any) -> list[int]:
+    sizes = [n for n in shape if isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 2**62]
+    if len(sizes) != len(shape) or len(sizes) > 32:
+        msg = "a shape must be a list of whole numbers from 0 up"
+        raise ValueError(msg)
+    return [max(n, 1) for n in sizes] if math.prod(sizes) else sizes
+
+
+def _itemsize(kind: Any) -> int:
+    """Bytes of a value in memory; text of any length counts as the pointer to it."""
+    if isinstance(kind, dict):
+        configuration = kind.get("configuration") or {}
+        return int(configuration.get("length_bytes", 8)) if isinstance(configuration, dict) else 8
+    if isinstance(kind, list):
+        return sum(_itemsize(part[1]) for part in kind)
+    try:
+        return max(np.dtype(str(kind)).itemsize, 1)
+    except TypeError:
+        return 8
+
+
+def _compressor(names: list[str]) -> str | None:
+    found = [name.removeprefix(_OF_NUMCODECS) for name in names]
+    found = [name for name in found if name in _COMPRESSORS]
+    if len(found) > 1:
+        msg = f"{len(found)} compressors, one after the other"
+        raise ValueError(msg)
+    return found[0] if found else None
+
+
+def _check_chunk(path: Path, array: _Array, name: str, folder: Path) -> None:
+    """Refuse a chunk that would come out far larger than its array declares."""
+    allowed = _ROOM_PER_BYTE * array.chunk_bytes + _ROOM
+    size = path.stat().st_size
+    pieces = max(array.n_inner, 1)
+    too_large = size > allowed * pieces
+    if not too_large and array.compressor is not None and size:
+        with path.open("rb") as stream:
+            if not array.n_inner:
+                too_large = inflated.exceeds(stream, 0, size, array.compressor, allowed)
+            else:
+                parts = inflated.shard_parts(stream, size, array.n_inner, first=array.index_first)
+                too_large = any(
+                    inflated.exceeds(stream, start, length, array.compressor, allowed)
+                    for start, length in parts
+                )
+    if too_large:
+        msg = (
+            f"{folder.name!r}: the chunk {name[:80]!r} holds more than the {array.chunk_bytes:,} "
+            "bytes that its array declares for one; the store is damaged or means harm"
+        )
+        raise DriftbayesError(msg)

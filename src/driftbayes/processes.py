@@ -1,0 +1,202 @@
+"""Child processes that only their parent can talk to.
+
+Parent and child share an anonymous pipe. Nothing listens on a port or under a name in the file
+system, so no other process can connect, and no secret is needed.
+"""
+
+__all__ = ["Child", "ChildDied", "single_threaded"]
+
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from driftbayes.errors import DriftbayesError
+
+# A child that has nothing to do ends within so many seconds.
+_PATIENCE = 5.0
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+class ChildDied(Exception):
+    """A child process ended before it had answered.
+
+    Args:
+        code: Its exit code; negative for the signal that ended it.
+    """
+
+    def __init__(self, code: int | None) -> None:
+        self.code = code
+        super().__init__(self.reason)
+
+    @property
+    def reason(self) -> str:
+        """How it ended, in a few words."""
+        if self.code is None or self.code >= 0:
+            return f"exit code {self.code}"
+        try:
+            return f"killed by {signal.Signals(-self.code).name}"
+        except ValueError:
+            return f"killed by signal {-self.code}"
+
+
+class Child:
+    """A process that calls functions for this one, one at a time.
+
+    It ends when this process does, however that ends.
+
+    Args:
+        prepare: Called in the child before anything else; must be importable there.
+    """
+
+    def __init__(self, prepare: Callable[[], None] | None = None) -> None:
+        # Spawned, not forked: a fork copies locks that the threads of JAX may hold.
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, prepare), daemon=True)
+        try:
+            self._process.start()
+        except (BrokenPipeError, ConnectionResetError) as error:
+            # Killed while it was being told what to do.
+            raise self._died() from error
+        finally:
+            theirs.close()
+
+    @property
+    def pid(self) -> int | None:
+        """Its process number."""
+        return self._process.pid
+
+    def send(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Let it call a function; `receive` has the result.
+
+        Args:
+            function: Importable in the child.
+            *arguments: Of the function.
+
+        Raises:
+            ChildDied: It is no longer there.
+            DriftbayesError: The function or an argument cannot be sent to another process.
+        """
+        try:
+            message = pickle.dumps((function, arguments))
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            msg = (
+                f"cannot send the work to another process ({error}); use functions that are "
+                "defined at the top level of a module, or do without processes"
+            )
+            raise DriftbayesError(msg) from error
+        try:
+            self.connection.send_bytes(message)
+        except OSError as error:
+            raise self._died() from error
+
+    def receive(self) -> Any:
+        """Wait for the result of the function that was sent; what it raised is raised here.
+
+        Raises:
+            ChildDied: It ended before it had answered.
+        """
+        try:
+            good, value = self.connection.recv()
+        except (EOFError, OSError) as error:
+            raise self._died() from error
+        if not good:
+            raise value
+        return value
+
+    def has_answered(self, seconds: float = 0.0) -> bool:
+        """Whether `receive` will return at once.
+
+        Args:
+            seconds: How long to wait for that at the most.
+        """
+        return bool(wait([self.connection], seconds))
+
+    def close(self) -> None:
+        """Let it end in its own way, if it has nothing to do; else `kill` it."""
+        self.connection.close()
+        self._process.join(_PATIENCE)
+        self.kill()
+
+    def interrupt(self) -> None:
+        """End it now; a thread that waits for its answer gets `ChildDied`."""
+        if self._process.pid is not None:
+            self._process.kill()
+
+    def kill(self) -> None:
+        """End it now, whatever it is doing, if no other thread waits for its answer."""
+        if self._process.pid is not None:
+            self._process.kill()
+            self._process.join()
+        self.connection.close()
+
+    def _died(self) -> ChildDied:
+        self.kill()
+        return ChildDied(self._process.exitcode if self._process.pid is not None else None)
+
+
+@contextmanager
+def single_threaded() -> Iterator[None]:
+    """Let children that are started meanwhile use one thread each for linear algebra."""
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update({name: "1" for name, value in before.items() if value is None})
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+
+
+def _serve(connection: Connection, prepare: Callable[[], None] | None) -> None:
+    """Answer until the parent hangs up."""
+    # Ctrl-C reaches all processes of a terminal; the parent decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    if prepare is not None:
+        prepare()
+    while True:
+        try:
+            function, arguments = connection.recv()
+        except EOFError:
+            return
+        except Exception as error:
+            # The module of the function is not there, or not the same.
+            _answer(connection, good=False, value=error)
+            continue
+        try:
+            good, value = True, function(*arguments)
+        except Exception as error:
+            error.add_note("".join(traceback.format_exception(error)))
+            good, value = False, error
+        _answer(connection, good=good, value=value)
+
+
+def _answer(connection: Connection, *, good: bool, value: Any) -> None:
+    try:
+        message = pickle.dumps((good, value))
+        if not good:
+            # Some errors can be written but not read again.
+            pickle.loads(message)
+    except Exception as error:
+        text = value if isinstance(value, Exception) else error
+        message = pickle.dumps((False, RuntimeError(f"{type(text).__name__}: {text}")))
+    try:
+        connection.send_bytes(message)
+    except OSError:
+        # Nobody waits for it.
+        os._exit(0)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(0)
