@@ -91,10 +91,11 @@ def fit_check():
     models = {}
     for model, p_values in (("brownian", (1 / 101, 0.4)), ("langevin", (0.5, 0.7))):
         compared = {
-            q.name: Deviation(np.ones(2), band, band, np.zeros(2), np.full(2, p), p, band[0])
+            q.name: Deviation(np.ones(2), band, band, np.zeros(2), np.full(2, p), p, 1.0, band[0])
             for q, p in zip(chosen, p_values, strict=True)
         }
-        models[model] = ModelCheck(model, chosen, compared, min(p_values), 100, 0, {})
+        adjusted = dict(zip(compared, p_values, strict=True))
+        models[model] = ModelCheck(model, chosen, compared, adjusted, 100, 0, {})
     return FitCheck(models, comparison())
 
 
@@ -118,6 +119,6 @@ LINES = {
     "FitCheck": (
         fit_check,
         "<FitCheck: langevin is the best of the set, and nothing checked contradicts it "
-        "(smallest of 2 p: 0.5); 100 replicas, seed 0>",
+        "(p = 0.5); 100 replicas, seed 0>",
     ),
 }

@@ -135,7 +135,7 @@ def test_a_long_scan_shows_a_few_tau_with_both_ends():
 
 def test_a_check_in_a_terminal():
     lines = str(gallery.fit_check()).splitlines()
-    assert "  p-value of                brownian  langevin" in lines
+    assert "  adjusted p-value of       brownian  langevin" in lines
     assert "  mean square displacement    < 0.01       0.5" in lines
     assert lines[-1].startswith("  brownian: it does not explain the mean square displacement")
 

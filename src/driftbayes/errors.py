@@ -28,6 +28,7 @@ class Status(Enum):
     QUADRATURE_NOT_CONVERGED = "quadrature_not_converged"
     SAMPLER_NOT_CONVERGED = "sampler_not_converged"
     NOT_FINITE = "not_finite"
+    NOT_CHECKED = "not_checked"
 
     @property
     def advice(self) -> str:
@@ -64,5 +65,9 @@ _ADVICE = {
     Status.NOT_FINITE: (
         "the log-likelihood is not finite near the prior; "
         "check the units of the data and the scale of the prior"
+    ),
+    Status.NOT_CHECKED: (
+        "no replicas could be drawn from the fitted model, so its goodness of fit is unknown; "
+        "read the reason beside it, or leave the model out"
     ),
 }

@@ -1,18 +1,34 @@
-"""Checks of fitted models: silent if the model is true, and loud about what it leaves out."""
+"""Goodness of fit: a true model is rarely contradicted, a wrong one is, and by what it lacks."""
 
 import json
+from dataclasses import replace
 
+import jax
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
-from touchstone import BROWNIAN, LANGEVIN, TAU, brownian_data, gappy_data, langevin_data
+from scipy.linalg import toeplitz
+from touchstone import (
+    BROWNIAN,
+    LANGEVIN,
+    SHAPE,
+    TAU,
+    UNIT,
+    brownian_data,
+    gappy_data,
+    langevin_data,
+)
 
 from driftbayes.checks import check_fit
-from driftbayes.checks.calibrate import deviations, overall
+from driftbayes.checks.calibrate import adjusted_p_values, deviations, fit_deviation
 from driftbayes.checks.innovations import Layout
+from driftbayes.checks.replicas import Replicator
+from driftbayes.checks.score import Score
 from driftbayes.checks.statistics import quantities, statistics
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DriftbayesError, Status
+from driftbayes.inference import Hypothesis
+from driftbayes.models import MODELS, model_named
 from driftbayes.sampling import Displacements
 
 # A p-value cannot be uniform to better than this many data sets tell.
@@ -20,26 +36,36 @@ UNLIKELY = 1e-3
 N = 100
 
 
-def p_values(hypothesis, data, **options):
+def check(hypothesis, data, **options):
     # Laplace's method compiles fastest, and at equal fit it does not matter where draws come from.
-    result = check_fit([hypothesis], data, n_replicas=N, method="laplace", **options)
-    return result.models[hypothesis.name].p_values
+    options = {"n_replicas": N, "method": "laplace", **options}
+    return check_fit([hypothesis], data, **options).models[hypothesis.name]
+
+
+def p_values(hypothesis, data, **options):
+    return check(hypothesis, data, **options).p_values
 
 
 def uniformity(hypothesis, make, n):
     """Of each quantity, the p-value of Kolmogorov and Smirnov that its p-values are uniform."""
-    many = [p_values(hypothesis, make(seed), seed=seed) for seed in range(n)]
-    return {q: stats.kstest([one[q] for one in many], "uniform").pvalue for q in many[0]}
+    checks = [check(hypothesis, make(seed), seed=seed) for seed in range(n)]
+    found = {
+        name: stats.kstest([one.deviations[name].p_value for one in checks], "uniform").pvalue
+        for name in checks[0].deviations
+        if name != "fit"
+    }
+    return {**found, "all": stats.kstest([one.p_value for one in checks], "uniform").pvalue}
 
 
 # Calibration
 
 
 def test_the_true_model_is_rarely_blamed():
-    found = [min(p_values(LANGEVIN, langevin_data(seed), seed=seed).values()) for seed in range(6)]
-    # Eight quantities of six data sets: with independent ones 0.01 would be met four times in ten.
-    assert sum(p < 0.01 for p in found) <= 3
-    assert max(found) > 0.05
+    found = [check(LANGEVIN, langevin_data(seed), seed=seed) for seed in range(6)]
+    # By chance twice in six once in seven hundred times.
+    assert sum(one.p_value < 0.01 for one in found) <= 1
+    assert max(one.p_value for one in found) > 0.05
+    assert all(one.is_at_equal_fit for one in found)
 
 
 @pytest.mark.slow
@@ -69,7 +95,40 @@ def test_statistics_fixed_by_the_fit_are_not_checked():
     wide, narrow = one.band[2] - one.band[0], one.fitted_band[2] - one.fitted_band[0]
     assert narrow[1] < 0.85 * wide[1]
     far = deviations(np.array([1.0, 9.0]), both, np.zeros(1), fits)
-    assert far.p_value == overall([one, far]) == 1 / 201
+    assert far.p_value == 1 / 201
+
+
+def test_the_adjusted_p_values_hold_their_level_over_all_quantities():
+    rng = np.random.default_rng(0)
+    n_sets, n_replicas, level = 1000, 200, 0.05
+    smallest = np.empty(n_sets)
+    for i in range(n_sets):
+        # Three numbers that share a part, and one with heavy tails.
+        common = rng.standard_normal((n_replicas + 1, 1))
+        groups = {
+            "alike": common + 0.3 * rng.standard_normal((n_replicas + 1, 3)),
+            "other": rng.standard_normal((n_replicas + 1, 5)),
+            "tails": rng.standard_t(3, (n_replicas + 1, 1)),
+        }
+        fits = rng.standard_normal((n_replicas, 1))
+        many = {name: deviations(v[0], v[1:], np.zeros(1), fits) for name, v in groups.items()}
+        smallest[i] = min(adjusted_p_values(many).values())
+    share = np.mean(smallest <= level)
+    assert abs(share - level) < 4 * np.sqrt(level * (1 - level) / n_sets)
+    assert stats.kstest(smallest, "uniform").pvalue > UNLIKELY
+
+
+def test_a_fit_outside_those_of_the_replicas_is_a_failure():
+    rng = np.random.default_rng(0)
+    fits = rng.standard_normal((200, 2)) @ np.array([[1.0, 0.99], [0.0, 0.1]])
+    assert fit_deviation(np.zeros(2), fits).p_value > 0.9
+    # Within the range of each number, but not of both together.
+    across = fit_deviation(np.array([1.0, -1.0]), fits)
+    assert across.p_value == 1 / 201
+    assert np.all(np.abs(across.z) < 1.5)
+    covariance = np.cov(fits.T, bias=True)
+    away = np.array([1.0, -1.0]) - fits.mean(axis=0)
+    assert_allclose(across.largest, np.sqrt(away @ np.linalg.solve(covariance, away)), rtol=1e-9)
 
 
 # Power
@@ -96,6 +155,66 @@ def test_heavy_tails_are_not_explained():
         assert found[name] < 0.01
 
 
+def simulated(name, shape=SHAPE, seed=0, **theta):
+    model = model_named(name, MODELS)(**theta)
+    n_particles, n_steps, n_dim = shape
+    positions = model.simulate(
+        jax.random.key(seed), n_particles=n_particles, n_steps=n_steps, n_dim=n_dim, tau=TAU
+    )
+    return Displacements.from_array(np.diff(np.asarray(positions), axis=1), TAU)
+
+
+@pytest.mark.parametrize("case", ["subdiffusive", "noise"])
+def test_langevin_does_not_explain_negative_correlation_against_its_prior(case):
+    # The prior of gamma holds it below what the data ask for: no extrapolation hides that.
+    shape = (40, 20, 2)
+    if case == "subdiffusive":
+        data = simulated("fractional", shape, hurst=0.25, kappa=1.0, reference=1.0)
+    else:
+        data = simulated("brownian+noise", shape, kappa=0.01, sigma=1.0)
+    found = check(LANGEVIN, data, method="auto")
+    assert not found.is_at_equal_fit
+    assert found.p_value == 1 / (N + 1)
+    for name in ("fit", "autocovariance", "innovation_whiteness"):
+        assert found.p_values[name] < 0.01
+    assert "the autocovariance of displacements (lag 1: -" in found.verdict
+    assert "; its prior holds gamma = " in found.verdict
+    assert "the data pull it up by " in found.verdict
+
+
+def test_drift_is_not_explained_without_a_mean():
+    data = brownian_data()
+    moved = replace(data, dx=data.dx + TAU * np.array([1.0, 0.0]))
+    found = check(BROWNIAN, moved)
+    assert found.unexplained[0].name == "mean"
+    assert "the mean displacement (axis 1: " in found.verdict
+    assert p_values(BROWNIAN, data)["mean"] > 0.01
+
+
+def test_unlike_axes_are_not_explained():
+    data = brownian_data()
+    found = p_values(BROWNIAN, replace(data, dx=data.dx * np.array([1.5, 1.0])))
+    assert found["axes"] < 0.01
+    # Axes at 45 degrees to the unlike ones: their covariance tells.
+    turned = (data.dx * np.array([1.5, 1.0])) @ np.array([[1.0, 1.0], [-1.0, 1.0]]) / np.sqrt(2)
+    assert p_values(BROWNIAN, replace(data, dx=turned))["axes"] < 0.01
+    assert p_values(BROWNIAN, data)["axes"] > 0.01
+
+
+def test_shared_motion_is_not_explained_if_times_are_known():
+    data = brownian_data()
+    common = 0.5 * np.random.default_rng(1).standard_normal((10, 2))
+    shared = replace(data, dx=data.dx + np.tile(common, (20, 1)))
+    found = check(BROWNIAN, shared, start_times=np.zeros(20))
+    assert found.unexplained[0].name == "together"
+    assert check(BROWNIAN, data, start_times=np.zeros(20)).p_values["together"] > 0.01
+    # Without times, or one after the other, no steps are known to be simultaneous.
+    assert "together" not in p_values(BROWNIAN, shared)
+    assert "together" not in p_values(BROWNIAN, shared, start_times=100.0 * np.arange(20))
+    with pytest.raises(DriftbayesError, match="start_times must hold 20 finite times"):
+        check(BROWNIAN, data, start_times=np.zeros(3))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("gaps", ["split", "keep"])
 def test_gaps_and_irregular_times_are_checked_too(gaps):
@@ -115,7 +234,14 @@ def test_the_verdict_names_what_is_not_explained():
     assert result.verdict.endswith("; 100 replicas, seed 4")
     brownian = result.models["brownian"]
     assert brownian.verdict.startswith("it does not explain the ")
-    assert "the autocovariance of displacements (p < 0.01)" in brownian.verdict
+    about = brownian.deviations["autocovariance"]
+    worst = int(np.abs(about.z).argmax())
+    low, _, high = about.fitted_band[:, worst]
+    assert (
+        f"the autocovariance of displacements (lag {worst + 1}: {about.observed[worst]:.3g}, "
+        f"expected {low:.3g} to {high:.3g}, z = {about.z[worst]:.1f}, p < 0.01)"
+    ) in brownian.verdict
+    assert brownian.p_value == min(brownian.p_values.values())
     names = [quantity.name for quantity in brownian.unexplained]
     assert set(names) == {q for q, p in brownian.p_values.items() if p < 0.01}
     found = json.loads(json.dumps(result.to_json(), allow_nan=False))
@@ -168,6 +294,101 @@ def test_short_and_few_have_fewer_quantities(shape):
     assert ("autocovariance" in names) == (shape[1] > 1)
     assert ("particles" in names) == (shape[0] > 1)
     assert all(0 < p <= 1 for p in p_values(BROWNIAN, data).values())
+
+
+def test_statistics_of_axes_and_pairs_are_those_written_out():
+    data = gappy_data("split")
+    starts = np.random.default_rng(5).integers(0, 3, len(data.row_sizes)) * TAU
+    layout = Layout(data, starts)
+    chosen = quantities(layout)
+    dx = layout.pad(data.dx)[None]
+    found = statistics(chosen, layout, dx, 2 * dx)
+    assert_allclose(found["mean"][0], data.dx.sum(axis=0) / data.interval.sum())
+    covariance = data.dx.T @ data.dx
+    mean = np.trace(covariance) / 2
+    expected = [covariance[0, 0] / mean - 1, covariance[0, 1] / mean]
+    assert_allclose(found["axes"][0], expected, atol=1e-12)
+    first = np.cumsum(data.row_sizes) - data.row_sizes
+    steps = np.arange(len(data.dx)) - np.repeat(first, data.row_sizes)
+    begin = np.rint(np.repeat(starts, data.row_sizes) / TAU).astype(int) + steps
+    pairs = [
+        data.dx[i] @ data.dx[j]
+        for i in range(len(begin))
+        for j in range(len(begin))
+        if i != j and begin[i] == begin[j]
+    ]
+    expected = np.mean(pairs) / np.mean(np.sum(data.dx**2, axis=1))
+    assert_allclose(found["together"][0], [expected, expected])
+
+
+def dense_score(data, theta, step=1e-5):
+    """Derivatives of the Langevin log-density in ln θ, by differences of a dense Gaussian."""
+    n = data.n_steps
+
+    def log_density(gamma, k):
+        a = gamma * TAU
+        lags = np.arange(1, n)
+        later = k / gamma * (1 - np.exp(-a)) ** 2 * np.exp(-a * (lags - 1))
+        covariance = toeplitz([2 * k / gamma * (a + np.expm1(-a)), *later])
+        rows = np.moveaxis(data.as_array(), 2, 1).reshape(-1, n)
+        return stats.multivariate_normal(cov=covariance).logpdf(rows).sum()
+
+    logs = np.log(theta)
+    return [
+        (
+            log_density(*np.exp(logs + step * np.eye(2)[i]))
+            - log_density(*np.exp(logs - step * np.eye(2)[i]))
+        )
+        / (2 * step)
+        for i in range(2)
+    ]
+
+
+def test_scores_are_those_of_a_dense_gaussian():
+    many = [langevin_data(seed) for seed in range(3)]
+    theta = np.array([0.7, 1.3])
+    layout = Layout(many[0])
+    score = Score(LANGEVIN, theta, layout)
+    assert score.names == ("gamma", "k")
+    found = score(np.stack([layout.pad(data.dx) for data in many]))
+    assert_allclose(found, [dense_score(data, theta) for data in many], rtol=1e-5, atol=1e-4)
+
+
+# What cannot be checked
+
+
+def test_a_model_without_replicas_has_a_status_and_leaves_the_others_alone():
+    family = model_named("oscillating+rotating", MODELS)
+    rotating = Hypothesis(family, gamma=UNIT, omega=UNIT, k=UNIT)
+    result = check_fit([BROWNIAN, rotating], brownian_data(), n_replicas=N, method="laplace")
+    failed = result.models["oscillating+rotating"]
+    assert failed.status is Status.NOT_CHECKED
+    assert failed.verdict.startswith("it could not be checked: no way is known to replicate")
+    assert np.isnan(failed.p_value)
+    found = json.loads(json.dumps(result.to_json(), allow_nan=False))["models"]
+    assert found["oscillating+rotating"]["status"] == "not_checked"
+    assert found["oscillating+rotating"]["p_value"] is None
+    assert found["brownian"]["status"] == "ok"
+    assert result.models["brownian"].p_value > 0.01
+    assert "not checked" in str(result)
+    with pytest.raises(DriftbayesError, match="no way is known to replicate"):
+        check_fit([rotating], brownian_data(), n_replicas=N)
+
+
+def test_replicas_that_are_not_finite_are_no_basis_for_a_verdict(monkeypatch):
+    def broken(self, numbers):
+        dx = original(self, numbers)
+        if self._draws.hypothesis.name == "langevin":
+            dx[3] = np.nan
+        return dx
+
+    original = Replicator.__call__
+    monkeypatch.setattr(Replicator, "__call__", broken)
+    result = check_fit([BROWNIAN, LANGEVIN], brownian_data(), n_replicas=N, method="laplace")
+    failed = result.models["langevin"]
+    assert failed.status is Status.NOT_CHECKED
+    assert failed.reason.startswith("1 of 100 replicas of langevin are not finite")
+    assert result.models["brownian"].status is Status.OK
 
 
 def test_too_few_replicas_are_refused():

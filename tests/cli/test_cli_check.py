@@ -17,8 +17,8 @@ def test_people_get_a_table_a_sentence_and_a_figure(ask, question, tmp_path):
     assert answer.code == 0
     title, *rest = answer.out.splitlines()
     assert title == (
-        "p-values of 60 trajectories at tau = 0.1 among 100 replicas of each model; small ones "
-        "speak against it"
+        "adjusted p-values of 60 trajectories at tau = 0.1 among 100 replicas of each model; below "
+        "0.01 the model is contradicted"
     )
     text = "\n".join(rest)
     for word in ("autocovariance of displacements", "all of these", "brownian", "langevin"):
@@ -27,7 +27,10 @@ def test_people_get_a_table_a_sentence_and_a_figure(ask, question, tmp_path):
     assert verdict.startswith("langevin is the best of the set, and ")
     assert verdict.endswith("; 100 replicas, seed 3")
     assert other.startswith("brownian: it does not explain ")
-    assert "the autocovariance of displacements (p < 0.01)" in other
+    assert "the autocovariance of displacements (lag 1: " in other
+    assert "p < 0.01)" in other
+    # The times of the file tell which steps are simultaneous.
+    assert "independence of particles" in text
     assert figure.read_bytes().startswith(b"\x89PNG")
     assert f"wrote {figure}" in answer.err
 

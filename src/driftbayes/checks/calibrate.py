@@ -1,18 +1,20 @@
-"""How surprising the data are among replicas, of which those with the same fit count."""
+"""P-values of data among replicas: at equal fit, adjusted for the number of comparisons."""
 
-__all__ = ["Deviation", "deviations", "overall"]
+__all__ = ["Deviation", "adjusted_p_values", "deviations", "fit_deviation"]
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from driftbayes.typing import FloatArray
 
-# A number that the fit alone tells up to this share of its spread is not checked more closely:
-# what is left of it is curvature that the regression does not follow.
-_FLOOR = 0.1
-# Replicas per coefficient that the regression needs at the least.
-_PER_COEFFICIENT = 10
+# A number that the fit determines to within this share of its spread is not checked more closely:
+# the remainder is curvature that the regression does not follow.
+_MIN_SHARE = 0.1
+# Replicas per coefficient of the regression.
+_REPLICAS_PER_COEFFICIENT = 10
+_LEVELS = (0.025, 0.5, 0.975)
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,12 +22,14 @@ class Deviation:
     """Data against replicas, for one quantity.
 
     Args:
-        observed: The data's numbers.
+        observed: Numbers of the data.
         band: 2.5, 50 and 97.5 % of the replicas, (3, at).
-        fitted_band: The same of replicas shifted to the fit of the data.
-        z: Standardised deviation of the data from the latter.
+        fitted_band: The same of the replicas that the p-values refer to: shifted to the fit of the
+            data, or all of them if that fit lies outside those of the replicas.
+        z: Standardised deviations of the data from the latter.
         p_values: Two-sided, one for each number.
-        p_value: That the largest deviation among all numbers is exceeded.
+        p_value: Of the largest deviation among these numbers, not adjusted for other quantities.
+        largest: Largest deviation of the data.
         replicas: Largest deviation of each replica.
     """
 
@@ -35,84 +39,144 @@ class Deviation:
     z: FloatArray
     p_values: FloatArray
     p_value: float
+    largest: float
     replicas: FloatArray
+
+    @property
+    def unit(self) -> float:
+        """The deviation that one replica in a hundred exceeds."""
+        return max(float(np.quantile(self.replicas, 0.99)), np.finfo(float).tiny)
+
+
+def fit_deviation(fit: FloatArray, fits: FloatArray) -> Deviation:
+    r"""Compare the score of the data with the scores of replicas.
+
+    The score s is the derivative of ln p(D | θ) at the posterior mode of the data. It nearly
+    vanishes for the data unless the prior keeps the mode from the maximum of the likelihood, and
+    scatters around zero for replicas. The distance is that of Mahalanobis, those of replicas
+    computed without themselves. Numbers are in standard deviations of the replicas.
+
+    Args:
+        fit: Score of the data.
+        fits: Scores of the replicas, (replica, parameter).
+    """
+    centre, spread = fits.mean(axis=0), fits.std(axis=0)
+    unit = np.where(spread > 0, spread, 1.0)
+    z, others = (fit - centre) / unit, (fits - centre) / unit
+    left, values, right = np.linalg.svd(others, full_matrices=False)
+    kept = values > 1e-6 * max(float(values.max(initial=0.0)), np.finfo(float).tiny)
+    leverage = np.minimum(np.sum(left[:, kept] ** 2, axis=1), 1 - 1e-9)
+    own = np.sqrt(np.sum((right[kept] @ z / values[kept]) ** 2))
+    replicas = np.sqrt(leverage / (1 - leverage))
+    band = np.quantile(others, _LEVELS, axis=0)
+    # In units of a standard deviation along the farthest direction.
+    size = np.sqrt(len(fits))
+    return Deviation(
+        observed=z,
+        band=band,
+        fitted_band=band,
+        z=z,
+        p_values=_two_sided(z, others),
+        p_value=_rank(float(own), replicas),
+        largest=float(own * size),
+        replicas=replicas * size,
+    )
 
 
 def deviations(
-    observed: FloatArray, replicated: FloatArray, fit: FloatArray, fits: FloatArray
+    observed: FloatArray,
+    replicated: FloatArray,
+    fit: FloatArray,
+    fits: FloatArray,
+    *,
+    at_equal_fit: bool = True,
+    is_log: bool = False,
 ) -> Deviation:
     r"""How far the data lie from replicas that would have been fitted alike.
 
-    A model is fitted to what it is checked with: plain posterior predictive p-values crowd
-    around one half and hide a failure. The replicas are therefore compared at equal fit. With s
-    the derivative of ln p(D | θ) at the data's own mode, which tells where a fit to D would end,
+    A model is fitted to the data that it is checked with, so that plain posterior predictive
+    p-values crowd around one half and hide failures. The replicas are therefore compared at equal
+    fit. With s the score,
 
     $$T_r = c + b(s_r - s) + e_r, \qquad z = \frac{T - c}{\sigma \sqrt{1 + h}}, \quad
       z_r = \frac{e_r}{\sigma \sqrt{1 - h_r}},$$
 
     b linear and quadratic, h the leverages. Given the fit the distribution of T does not depend
     on θ, in the limit of many data, and p-values are uniform if the model is true (the conditional
-    predictive p-values of Bayarri and Berger, 2000, by regression).
+    predictive p-values of Bayarri and Berger, 2000, by regression). Where s lies outside the
+    scores of the replicas the regression would extrapolate: pass `at_equal_fit=False` there.
 
     Args:
         observed: Numbers of the data.
         replicated: Numbers of the replicas, (replica, at).
-        fit: s of the data.
-        fits: s of the replicas, (replica, parameter).
+        fit: Score of the data.
+        fits: Scores of the replicas, (replica, parameter).
+        at_equal_fit: Whether to shift the replicas to the fit of the data.
+        is_log: Whether to compare logarithms, of positive numbers.
     """
-    n = len(replicated)
-    design = _design(fits - fit)
+    tiny = np.finfo(float).tiny
+    own_t, t = observed, replicated
+    if is_log:
+        own_t, t = np.log(np.maximum(observed, tiny)), np.log(np.maximum(replicated, tiny))
+    design = _design(fits - fit) if at_equal_fit else np.ones((len(t), 1))
     q, triangle = np.linalg.qr(design)
     leverage = np.minimum(np.einsum("ri,ri->r", q, q), 1 - 1e-6)
     # The data are where all terms but the constant vanish.
     own = np.linalg.solve(triangle.T, np.eye(len(triangle))[0])
-    centre = own @ (q.T @ replicated)
-    left = replicated - q @ (q.T @ replicated)
-    raw = replicated.std(axis=0)
-    sd = np.sqrt(np.sum(left**2, axis=0) / max(n - len(triangle), 1))
-    scale = np.maximum(sd, _FLOOR * raw)
-    # Without any spread a deviation is none or infinite; rounding is neither.
-    scale = np.maximum(scale, 1e-12 * np.abs(centre) + np.finfo(float).tiny)
-    z = (observed - centre) / scale / np.sqrt(1 + own @ own)
+    centre = own @ (q.T @ t)
+    left = t - q @ (q.T @ t)
+    sd = np.sqrt(np.sum(left**2, axis=0) / max(len(t) - len(triangle), 1))
+    scale = np.maximum(sd, _MIN_SHARE * t.std(axis=0))
+    # Without any spread a deviation is zero or infinite; rounding is neither.
+    scale = np.maximum(scale, 1e-12 * np.abs(centre) + tiny)
+    z = (own_t - centre) / scale / np.sqrt(1 + own @ own)
     others = left / scale / np.sqrt(1 - leverage)[:, None]
-    above = 1 + np.sum(others >= z, axis=0)
-    below = 1 + np.sum(others <= z, axis=0)
-    largest = np.abs(others).max(axis=1)
-    levels = [0.025, 0.5, 0.975]
+    replicas, largest = np.abs(others).max(axis=1), float(np.abs(z).max())
+    fitted = centre + scale * np.quantile(others, _LEVELS, axis=0)
     return Deviation(
         observed=observed,
-        band=np.quantile(replicated, levels, axis=0),
-        fitted_band=centre + scale * np.quantile(others, levels, axis=0),
+        band=np.quantile(replicated, _LEVELS, axis=0),
+        fitted_band=np.exp(fitted) if is_log else fitted,
         z=z,
-        p_values=np.minimum(2 * np.minimum(above, below) / (n + 1), 1.0),
-        p_value=_rank(np.abs(z).max(), largest),
-        replicas=largest,
+        p_values=_two_sided(z, others),
+        p_value=_rank(largest, replicas),
+        largest=largest,
+        replicas=replicas,
     )
 
 
-def overall(many: list[Deviation]) -> float:
-    """That the largest deviation among all quantities is exceeded.
+def adjusted_p_values(many: Mapping[str, Deviation]) -> dict[str, float]:
+    """P-values adjusted for the number of quantities, by the largest deviation of all.
 
-    Each is measured by what one replica in a hundred exceeds, so that all count alike.
+    Each deviation is measured in units that one replica in a hundred exceeds, so that all count
+    alike, and ranked among the largest of every replica (Westfall and Young, 1993). The smallest is
+    the p-value of all quantities together; the probability that any of them falls below a level
+    is that level if the model is true, whatever the correlations between quantities.
+
+    Args:
+        many: Deviations by the name of the quantity.
     """
-    units = [max(float(np.quantile(one.replicas, 0.99)), np.finfo(float).tiny) for one in many]
-    own = max(float(np.abs(one.z).max()) / unit for one, unit in zip(many, units, strict=True))
-    others = np.stack([one.replicas / unit for one, unit in zip(many, units, strict=True)])
-    return _rank(own, others.max(axis=0))
+    largest = np.max([d.replicas / d.unit for d in many.values()], axis=0)
+    return {name: _rank(d.largest / d.unit, largest) for name, d in many.items()}
 
 
 def _rank(value: float, others: FloatArray) -> float:
     return float((1 + np.sum(others >= value)) / (len(others) + 1))
 
 
+def _two_sided(z: FloatArray, others: FloatArray) -> FloatArray:
+    above = 1 + np.sum(others >= z, axis=0)
+    below = 1 + np.sum(others <= z, axis=0)
+    return np.minimum(2 * np.minimum(above, below) / (len(others) + 1), 1.0)
+
+
 def _design(away: FloatArray) -> FloatArray:
     """Columns of the regression: constant, linear and quadratic in the distance from the fit."""
     n = len(away)
-    away = away[:, np.isfinite(away).all(axis=0)]
     sd = away.std(axis=0)
     away = away[:, sd > 0] / sd[sd > 0]
     columns = [np.ones(n)]
-    room = n // _PER_COEFFICIENT - 1
+    room = n // _REPLICAS_PER_COEFFICIENT - 1
     p = away.shape[1]
     if p <= room:
         columns += list(away.T)

@@ -19,13 +19,9 @@ def fit_check_card(one: "FitCheck") -> Card:
     """The verdict, and a p-value for each quantity and model."""
     about, models = one.comparison, list(one.models.values())
     rows = [
-        (
-            q.words.removeprefix("the "),
-            *(m.p_text(q.name).removeprefix("p ").removeprefix("= ") for m in models),
-        )
-        for q in models[0].quantities
+        (q.words.removeprefix("the "), *(m.p_cell(q.name) for m in models)) for q in one.quantities
     ]
-    rows.append(("all of these", *(f"{m.p_value:.2g}" for m in models)))
+    rows.append(("all of these", *(m.overall_cell for m in models)))
     others = (f"{name}: {m.verdict}" for name, m in one.models.items() if name != about.best)
     facts = (
         ("tau", amount(about.tau, about.time_unit, 6)),
@@ -33,5 +29,5 @@ def fit_check_card(one: "FitCheck") -> Card:
         ("fingerprint", about.data_fingerprint),
     )
     warnings = (f"{n}: {text}" for n, e in about.evidences.items() for text in e.warnings)
-    table = Table(("p-value of", *one.models), (*rows,), "l" + "r" * len(models))
+    table = Table(("adjusted p-value of", *one.models), (*rows,), "l" + "r" * len(models))
     return Card("FitCheck", one.verdict, facts, tuple(others), (table,), tuple(warnings))

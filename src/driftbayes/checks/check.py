@@ -1,97 +1,159 @@
-"""Does a fitted model explain the data at all? Data against replicas, quantity by quantity."""
+"""Goodness of fit: does a fitted model explain the data at all?"""
 
 __all__ = ["FitCheck", "ModelCheck", "check_fit"]
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from numpy.typing import ArrayLike
 
-from driftbayes.checks.calibrate import Deviation, deviations, overall
+from driftbayes.checks.calibrate import Deviation, adjusted_p_values, deviations, fit_deviation
 from driftbayes.checks.cards import fit_check_card, fit_check_line
 from driftbayes.checks.innovations import Layout, Whitener
 from driftbayes.checks.replicas import Replicator, check_replicable, mean_flows
+from driftbayes.checks.score import Score
 from driftbayes.checks.statistics import Quantity, quantities, statistics
 from driftbayes.comparison.bayes import Comparison, check_names, comparison_of, strength
-from driftbayes.errors import DriftbayesError
-from driftbayes.inference import Batch, Evidence, Hypothesis, Method, posterior_draws
+from driftbayes.errors import DriftbayesError, Status
+from driftbayes.inference import Evidence, Hypothesis, Method, evidence, posterior_draws
 from driftbayes.inference.laplace import Coords
-from driftbayes.likelihood import PaddedSteps
-from driftbayes.models import prepare
+from driftbayes.inference.sampled import SAMPLERS
 from driftbayes.representation import html_of, line_of, text_of
 from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray
 
 Progress = Callable[[str, int, int], None]
 
-# A quantity with a smaller p-value is said to be not explained.
+# A model is contradicted by a quantity whose adjusted p-value is smaller.
 LEVEL = 0.01
-# The fewest replicas with which that can be said.
-_FEWEST = 100
+# The fewest replicas with which a p-value can be that small.
+_MIN_REPLICAS = 100
 # Numbers held at once: replicas are made in batches that stay in the cache.
 _BLOCK = 1 << 20
+# A verdict names so many quantities at most.
+_MAX_NAMED = 3
 
 
 @dataclass(frozen=True, eq=False)
 class ModelCheck:
-    """What replicas of the data under one model say of it.
+    """The goodness of fit of one model.
 
     Args:
         model: Name of the model.
-        quantities: What was compared.
-        deviations: How the data compare with the replicas, by the quantity's name.
-        p_value: That the largest deviation of all is exceeded if the model is true.
+        quantities: The quantities compared; none if the model could not be checked.
+        deviations: Data against replicas, by the quantity's name.
+        p_values: P-value of each quantity, adjusted for the number of lags and of quantities.
         n_replicas: Number of replicas.
         seed: Key of the draws and of the replicas.
         mode: Parameters at which innovations were computed.
+        is_at_equal_fit: Whether replicas were compared at equal fit; if not, the prior keeps the
+            parameters from fitting the data, and p-values are posterior predictive.
+        status: `NOT_CHECKED` if no replicas could be drawn.
+        reason: Why not, in words.
     """
 
     model: str
     quantities: tuple[Quantity, ...]
     deviations: Mapping[str, Deviation]
-    p_value: float
+    p_values: Mapping[str, float]
     n_replicas: int
     seed: int
     mode: Mapping[str, float]
+    is_at_equal_fit: bool = True
+    status: Status = Status.OK
+    reason: str = ""
 
     @property
-    def p_values(self) -> dict[str, float]:
-        """One p-value for each quantity, which accounts for the number of lags looked at."""
-        return {name: one.p_value for name, one in self.deviations.items()}
+    def p_value(self) -> float:
+        """P-value of all quantities together, the smallest adjusted one; NaN if not checked.
+
+        The fit of the parameters counts only where it fails: a posterior mode makes it good.
+        """
+        counted = [p for n, p in self.p_values.items() if n != "fit" or not self.is_at_equal_fit]
+        return min(counted, default=np.nan)
 
     @property
     def unexplained(self) -> tuple[Quantity, ...]:
-        """Quantities with a p-value below 0.01, the most surprising first."""
-        chosen = [q for q in self.quantities if self.deviations[q.name].p_value < LEVEL]
-        return tuple(sorted(chosen, key=lambda q: -float(np.abs(self.deviations[q.name].z).max())))
+        """Quantities with an adjusted p-value below 0.01, the most surprising first."""
+        chosen = [q for q in self.quantities if self.p_values[q.name] < LEVEL]
+
+        def key(quantity: Quantity) -> tuple[bool, float]:
+            found = self.deviations[quantity.name]
+            return quantity.name == "fit", -found.largest / found.unit
+
+        return tuple(sorted(chosen, key=key))
 
     @property
     def verdict(self) -> str:
         """The end of a sentence that begins with the model."""
+        if self.status is not Status.OK:
+            return f"it could not be checked: {self.reason or self.status.advice}"
         failed = self.unexplained
         if not failed:
-            low = min(self.p_values.values())
-            return f"nothing checked contradicts it (smallest of {len(self.p_values)} p: {low:.2g})"
-        parts = [f"{q.words} ({self.p_text(q.name)})" for q in failed]
-        listed = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-        return f"it does not explain {listed}"
+            return f"nothing checked contradicts it (p = {self.p_value:.2g})"
+        others = [quantity for quantity in failed if quantity.name != "fit"]
+        parts = [self._failure(quantity) for quantity in others[:_MAX_NAMED]]
+        n_more = len(others) - len(parts)
+        if n_more:
+            parts.append(f"{n_more} more {'quantity' if n_more == 1 else 'quantities'}")
+        clauses = [f"it does not explain {_listed(parts)}"] if parts else []
+        if len(others) < len(failed):
+            clauses.append(self._conflict())
+        return "; ".join(clauses)
+
+    def _conflict(self) -> str:
+        """Which parameter the prior keeps from fitting the data, and by how much."""
+        quantity = next(q for q in self.quantities if q.name == "fit")
+        z = self.deviations["fit"].z
+        worst = int(np.abs(z).argmax())
+        name = quantity.places[worst]
+        value = f"{name} = {self.mode[name]:.3g}" if name in self.mode else name
+        way = "up" if z[worst] > 0 else "down"
+        return (
+            f"its prior holds {value}, and the data pull it {way} by {abs(z[worst]):.1f} standard "
+            f"deviations of the replicas ({self.p_text('fit')})"
+        )
+
+    def _failure(self, quantity: Quantity) -> str:
+        """A quantity that is not explained, with the number that deviates most."""
+        found = self.deviations[quantity.name]
+        worst = int(np.abs(found.z).argmax())
+        text = self.p_text(quantity.name)
+        low, _, high = found.fitted_band[:, worst]
+        place = f"{quantity.places[worst]}: " if quantity.places else ""
+        return (
+            f"{quantity.words} ({place}{found.observed[worst]:.3g}, expected {low:.3g} to "
+            f"{high:.3g}, z = {found.z[worst]:.1f}, {text})"
+        )
 
     def p_text(self, name: str) -> str:
-        """The p-value of a quantity in words."""
+        """The adjusted p-value of a quantity in words."""
+        if name not in self.p_values:
+            return "not checked"
         p, least = self.p_values[name], 1 / (self.n_replicas + 1)
         # The least that so many replicas can tell.
         return f"p < {_rounded_up(least)}" if p <= least * 1.0001 else f"p = {p:.2g}"
 
+    def p_cell(self, name: str) -> str:
+        """The same for a cell of a table."""
+        return self.p_text(name).removeprefix("p ").removeprefix("= ")
+
+    @property
+    def overall_cell(self) -> str:
+        """The p-value of all quantities together, for a cell of a table."""
+        return "not checked" if np.isnan(self.p_value) else f"{self.p_value:.2g}"
+
     def to_json(self) -> dict[str, Any]:
         """The check as plain numbers and text."""
         return {
-            "p_value": self.p_value,
-            "p_values": self.p_values,
+            "status": self.status.value,
+            "reason": self.reason,
+            "p_value": self.p_value if np.isfinite(self.p_value) else None,
+            "p_values": dict(self.p_values),
+            "is_at_equal_fit": self.is_at_equal_fit,
             "unexplained": [quantity.name for quantity in self.unexplained],
             "verdict": f"{self.model}: {self.verdict}",
             "n_replicas": self.n_replicas,
@@ -101,20 +163,22 @@ class ModelCheck:
         }
 
     def _quantity_json(self, quantity: Quantity) -> dict[str, Any]:
-        one = self.deviations[quantity.name]
+        found = self.deviations[quantity.name]
         return {
             "words": quantity.words,
             "about": quantity.about,
             "at": quantity.at.tolist(),
-            "observed": _plain(one.observed),
-            "low": _plain(one.band[0]),
-            "median": _plain(one.band[1]),
-            "high": _plain(one.band[2]),
-            "low_at_equal_fit": _plain(one.fitted_band[0]),
-            "high_at_equal_fit": _plain(one.fitted_band[2]),
-            "z": _plain(one.z),
-            "p_values": _plain(one.p_values),
-            "p_value": one.p_value,
+            "places": list(quantity.places),
+            "observed": _plain(found.observed),
+            "low": _plain(found.band[0]),
+            "median": _plain(found.band[1]),
+            "high": _plain(found.band[2]),
+            "low_at_equal_fit": _plain(found.fitted_band[0]),
+            "high_at_equal_fit": _plain(found.fitted_band[2]),
+            "z": _plain(found.z),
+            "p_values": _plain(found.p_values),
+            "p_value_unadjusted": found.p_value,
+            "p_value": self.p_values[quantity.name],
         }
 
 
@@ -131,12 +195,22 @@ class FitCheck:
     comparison: Comparison
 
     @property
+    def quantities(self) -> tuple[Quantity, ...]:
+        """The quantities compared: those of the first model that could be checked."""
+        return next((m.quantities for m in self.models.values() if m.quantities), ())
+
+    @property
+    def n_replicas(self) -> int:
+        """Replicas of each model that could be checked."""
+        return max(m.n_replicas for m in self.models.values())
+
+    @property
     def verdict(self) -> str:
         """The best model of the set, and what it does not explain."""
         best = self.comparison.best
-        one = self.models[best]
-        how = f"{one.n_replicas} replicas, seed {one.seed}"
-        return f"{best} is {self._rank(best)}, and {one.verdict}; {how}"
+        check = self.models[best]
+        how = f"{self.n_replicas} replicas, seed {check.seed}"
+        return f"{best} is {self._rank(best)}, and {check.verdict}; {how}"
 
     def _rank(self, best: str) -> str:
         if len(self.models) == 1:
@@ -188,6 +262,7 @@ def check_fit(
     hypotheses: Sequence[Hypothesis],
     data: Displacements,
     *,
+    start_times: ArrayLike | None = None,
     n_replicas: int = 500,
     seed: int = 0,
     method: Method = "auto",
@@ -197,15 +272,22 @@ def check_fit(
 ) -> FitCheck:
     """Check fitted models against the data, each by itself.
 
-    From every model as many data sets as `n_replicas` are drawn, each with parameters from the
-    posterior and with the runs, intervals and errors of the data. The same quantities are
-    computed of data and replicas: mean square displacement, autocovariance and kurtosis against
-    lag, the distribution of displacements, the differences between particles, and of the
-    innovations at the posterior mode their shape, whiteness and spread between particles.
+    Draw `n_replicas` data sets from every model, each with parameters from the posterior and with
+    the runs, intervals and errors of the data, and compare data and replicas: mean displacement,
+    mean square displacement, autocovariance and kurtosis against lag, the distribution of
+    displacements, differences and correlation between particles, and of the innovations at the
+    posterior mode their shape, whiteness, isotropy and spread between particles. P-values are
+    adjusted for the number of comparisons: the probability that a true model is contradicted is
+    the level, 0.01.
+
+    A model from which no replicas can be drawn gets the status `NOT_CHECKED`; if that is so for all
+    of them, the call is refused.
 
     Args:
         hypotheses: Model families with their priors, of different names.
         data: Displacements at one tau.
+        start_times: Time at which each run begins; tells which steps are simultaneous, without
+            which particles that move together are not looked for.
         n_replicas: Replicas of each model, 100 or more.
         seed: Key of the posterior draws and of the replicas.
         method: Of the evidences and draws, as for `evidence`.
@@ -220,25 +302,62 @@ def check_fit(
             "pass those"
         )
         raise DriftbayesError(msg)
-    if n_replicas != int(n_replicas) or n_replicas < _FEWEST:
+    if n_replicas != int(n_replicas) or n_replicas < _MIN_REPLICAS:
         msg = (
-            f"n_replicas must be a whole number, {_FEWEST} or more, for a p-value below {LEVEL:g}; "
-            f"got {n_replicas}"
+            f"n_replicas must be a whole number, {_MIN_REPLICAS} or more, for a p-value below "
+            f"{LEVEL:g}; got {n_replicas}"
         )
         raise DriftbayesError(msg)
-    layout = Layout(data)
-    for hypothesis in hypotheses:
-        check_replicable(hypothesis.model, layout)
+    if seed != int(seed) or not 0 <= seed < 2**64:
+        msg = f"seed must be a whole number, 0 or more, got {seed}"
+        raise DriftbayesError(msg)
+    layout = Layout(data, None if start_times is None else np.asarray(start_times))
+    refused = _unreplicable(hypotheses, layout)
     checks: dict[str, ModelCheck] = {}
     evidences: list[Evidence] = []
     for hypothesis in hypotheses:
-        draws = posterior_draws(
-            hypothesis, data, n_draws=int(n_replicas), seed=seed, method=method, coords=coords
-        )
-        evidences.append(draws.evidence)
-        replicate = Replicator(draws, layout, seed)
-        checks[hypothesis.name] = _checked(hypothesis, draws.evidence, layout, replicate, progress)
+        name = hypothesis.name
+        try:
+            if name in refused:
+                raise refused[name]
+            draws = posterior_draws(
+                hypothesis, data, n_draws=int(n_replicas), seed=seed, method=method, coords=coords
+            )
+            checks[name] = _checked(
+                hypothesis, draws.evidence, layout, Replicator(draws, layout, seed), progress
+            )
+            evidences.append(draws.evidence)
+        except DriftbayesError as error:
+            # The evidence alone, which ranks the model among the others, may still be had.
+            evidences.append(_evidence(hypothesis, data, seed, method, coords))
+            checks[name] = ModelCheck(
+                name, (), {}, {}, 0, int(seed), {}, status=Status.NOT_CHECKED, reason=str(error)
+            )
+    if all(check.status is not Status.OK for check in checks.values()):
+        raise DriftbayesError(next(iter(checks.values())).reason)
     return FitCheck(checks, comparison_of(evidences, data, prior_probabilities))
+
+
+def _unreplicable(hypotheses: Sequence[Hypothesis], layout: Layout) -> dict[str, DriftbayesError]:
+    """Models that cannot be replicated, and why; refuse before the work if that is all of them."""
+    refused: dict[str, DriftbayesError] = {}
+    for hypothesis in hypotheses:
+        try:
+            check_replicable(hypothesis.model, layout)
+        except DriftbayesError as error:
+            refused[hypothesis.name] = error
+    if len(refused) == len(hypotheses):
+        raise next(iter(refused.values()))
+    return refused
+
+
+def _evidence(
+    hypothesis: Hypothesis, data: Displacements, seed: int, method: Method, coords: Coords
+) -> Evidence:
+    options: dict[str, Any] = {"coords": coords}
+    if method in SAMPLERS:
+        options["seed"] = seed
+    return evidence(hypothesis, data, method=method, **options)
 
 
 def _checked(
@@ -251,11 +370,11 @@ def _checked(
     mode = _mode(hypothesis, record)
     flows = mean_flows(hypothesis, mode[None], layout)
     whiten = Whitener(hypothesis, mode, layout, None if flows is None else flows[0][0])
-    fit_of = _Fit(hypothesis, mode, layout)
+    fit_of = Score(hypothesis, mode, layout)
     chosen = quantities(layout)
     n = replicate.n_replicas
     observed = layout.pad(layout.data.dx)[None]
-    own, own_fit = statistics(chosen, layout, observed, whiten(observed)), fit_of(observed[0])
+    own, own_fit = statistics(chosen, layout, observed, whiten(observed)), fit_of(observed)
     found: list[dict[str, FloatArray]] = []
     fits: list[FloatArray] = []
     n_blocks = -(-n // max(_BLOCK // observed.size, 1))
@@ -263,31 +382,63 @@ def _checked(
     for low in range(0, n, size):
         # Blocks of one size, the last filled up: another would be compiled anew.
         numbers = np.arange(low, low + size) % n
-        block = np.stack([replicate(int(number)) for number in numbers])
+        block = replicate(numbers)
         kept = min(size, n - low)
+        _check_finite(hypothesis.name, "replicas", block[:kept])
         white = whiten(block)
         found.append(statistics(chosen, layout, block[:kept], white[:kept]))
-        fits += [fit_of(one) for one in block[:kept]]
+        fits.append(fit_of(block)[:kept])
         if progress is not None:
             progress(f"replicas of {hypothesis.name}", low + kept, n)
+    others = {q.name: np.concatenate([part[q.name] for part in found]) for q in chosen}
+    all_fits = np.concatenate([own_fit, *fits])
+    # A direction in which no data set has a finite score says nothing.
+    all_fits = all_fits[:, np.isfinite(all_fits).any(axis=0)]
+    _check_finite(hypothesis.name, "scores of the replicas", all_fits)
+    for name, values in others.items():
+        _check_finite(hypothesis.name, f"replicas, in {name},", values)
+    fit = fit_deviation(all_fits[0], all_fits[1:])
+    at_equal_fit = fit.p_value >= LEVEL
     compared = {
         q.name: deviations(
             own[q.name][0],
-            np.concatenate([part[q.name] for part in found]),
-            own_fit,
-            np.stack(fits),
+            others[q.name],
+            all_fits[0],
+            all_fits[1:],
+            at_equal_fit=at_equal_fit,
+            is_log=q.is_log,
         )
         for q in chosen
     }
+    if at_equal_fit:
+        p_values = {"fit": fit.p_value, **adjusted_p_values(compared)}
+    else:
+        p_values = adjusted_p_values({"fit": fit, **compared})
+    names = fit_of.names
+    about = Quantity(
+        "fit", "the best-fitting parameters", ", ".join(names), np.arange(float(len(names))), names
+    )
     return ModelCheck(
         model=hypothesis.name,
-        quantities=tuple(chosen),
-        deviations=compared,
-        p_value=overall(list(compared.values())),
+        quantities=(about, *chosen),
+        deviations={"fit": fit, **compared},
+        p_values=p_values,
         n_replicas=n,
         seed=replicate.seed,
         mode=dict(zip(hypothesis.names, mode.tolist(), strict=True)),
+        is_at_equal_fit=at_equal_fit,
     )
+
+
+def _check_finite(model: str, what: str, values: FloatArray) -> None:
+    """Refuse to judge by replicas of which some failed: the rest are not a fair sample."""
+    bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
+    if bad.any():
+        msg = (
+            f"{bad.sum()} of {len(values)} {what} of {model} are not finite; check the units of "
+            "the data and the scale of the prior"
+        )
+        raise DriftbayesError(msg)
 
 
 def _mode(hypothesis: Hypothesis, record: Evidence) -> FloatArray:
@@ -298,44 +449,8 @@ def _mode(hypothesis: Hypothesis, record: Evidence) -> FloatArray:
     return np.where(inside & np.isfinite(mode), mode, mean)
 
 
-class _Fit:
-    """Where a fit to a data set would end, to first order: ∂ ln p(D | θ) at the data's mode.
-
-    Of a mean flow, which is integrated out, the mean velocity says so, or a least-squares fit.
-    """
-
-    def __init__(self, hypothesis: Hypothesis, mode: FloatArray, layout: Layout) -> None:
-        self._hypothesis, self._layout = hypothesis, layout
-        self._z = hypothesis.to_unconstrained(jnp.asarray(mode))
-        self._prepared = Batch.of(layout.data, model=hypothesis.model).data
-        self._has_flow = "flow" in hypothesis.model.parameters
-
-    def __call__(self, dx: FloatArray) -> FloatArray:
-        steps = dx[self._layout.valid]
-        if isinstance(self._prepared, PaddedSteps):
-            whole = np.zeros(self._prepared.dx.shape)
-            whole[: dx.shape[0], : dx.shape[1]] = dx
-            data: Any = eqx.tree_at(lambda one: one.dx, self._prepared, jnp.asarray(whole))
-        else:
-            data = prepare(replace(self._layout.data, dx=steps), self._hypothesis.model.needs())
-        slope = np.asarray(_slope(self._hypothesis, data, self._z))
-        if not self._has_flow:
-            return slope
-        interval = self._layout.data.interval
-        mean = steps.sum(axis=0) / interval.sum()
-        if not self._hypothesis.model.needs_positions:
-            return np.concatenate([slope, mean])
-        moved = replace(self._layout.data, dx=steps)
-        regressors = np.column_stack([np.ones(len(steps)), moved.origin - moved.centre])
-        found, *_ = np.linalg.lstsq(regressors * interval[:, None], steps)
-        return np.concatenate([slope, found.ravel()])
-
-
-@eqx.filter_jit
-def _slope(hypothesis: Hypothesis, data: Any, z: Array) -> Array:
-    return jax.grad(lambda at: hypothesis.log_likelihood(hypothesis.from_unconstrained(at), data))(
-        z
-    )
+def _listed(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def _rounded_up(value: float) -> str:

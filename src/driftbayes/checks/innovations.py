@@ -4,7 +4,7 @@ Both directions are exact, and each undoes the other. Regular runs take the Durb
 filters; long or irregular ones, and positions with errors, take the Kalman filter.
 """
 
-__all__ = ["Engine", "Layout", "Whitener", "carried", "coloured", "drift", "plain_part"]
+__all__ = ["Engine", "Layout", "Whitener", "carried", "coloured", "drift", "plain_part", "whitened"]
 
 from typing import Any
 
@@ -37,9 +37,11 @@ class Layout:
 
     Args:
         data: Displacements.
+        start_times: Time at which each run begins; None if it is not known which steps are
+            simultaneous.
     """
 
-    def __init__(self, data: Displacements) -> None:
+    def __init__(self, data: Displacements, start_times: FloatArray | None = None) -> None:
         self.data = data
         self.n_runs, self.n_steps, self.n_dim = len(data.row_sizes), data.n_steps, data.n_dim
         self.valid: np.ndarray = np.arange(self.n_steps) < data.row_sizes[:, None]
@@ -49,6 +51,27 @@ class Layout:
         # Numbers of trajectories without those that gave no run.
         self.owner: IntArray = np.unique(data.trajectory, return_inverse=True)[1]
         self.n_particles = int(self.owner.max()) + 1
+        # The group of simultaneous steps that each belongs to, in the order of the data.
+        self.moments: IntArray | None = None
+        if start_times is not None:
+            self.moments = self._simultaneous(np.asarray(start_times, dtype=np.float64))
+
+    def _simultaneous(self, start_times: FloatArray) -> IntArray | None:
+        """Number the groups of steps that begin and end together; None if there are no pairs."""
+        if start_times.shape != (self.n_runs,) or not np.isfinite(start_times).all():
+            msg = (
+                f"start_times must hold {self.n_runs} finite times, one for each run, got shape "
+                f"{start_times.shape}; leave it out if the times are not known"
+            )
+            raise DriftbayesError(msg)
+        length = np.where(self.valid, self.interval, 0.0)
+        ends = start_times[:, None] + np.cumsum(length, axis=1)
+        # Clocks that differ by less than a thousandth of a step agree.
+        grid = 1e-3 * float(np.median(self.data.interval))
+        limits = np.stack([ends - length, ends], axis=-1)[self.valid]
+        ticks = np.rint((limits - limits.min()) / grid).astype(np.int64)
+        groups = np.unique(ticks, axis=0, return_inverse=True)[1].reshape(-1)
+        return groups if np.bincount(groups).max() > 1 else None
 
     def pad(self, dx: FloatArray) -> FloatArray:
         """Steps as (run, step, dim), zero where a run has ended."""
@@ -141,7 +164,7 @@ def coloured(
 
 
 @eqx.filter_jit
-def _whitened(
+def whitened(
     model: AbstractModel, engine: Engine, dx: Float[Array, "run step dim"]
 ) -> tuple[Float[Array, "run step dim"], Float[Array, "run step"]]:
     """Innovations of unit variance under a plain model, and the variances they had before."""
@@ -239,7 +262,7 @@ class Whitener:
         axes = np.moveaxis(dx, 0, -2).reshape(self._layout.n_runs, self._layout.n_steps, -1)
         found, fits = [], []
         for model, log_weight in zip(self._classes, self._log_weights, strict=True):
-            white, variance = _whitened(model, self._engine, jnp.asarray(axes))
+            white, variance = whitened(model, self._engine, jnp.asarray(axes))
             own = np.asarray(white).reshape(*axes.shape[:2], n_sets, n_dim)
             own = np.moveaxis(own, -2, 0) * valid
             found.append(own if self._inverse_root is None else own @ self._inverse_root)

@@ -3,6 +3,7 @@
 __all__ = ["Replicator", "check_replicable", "mean_flows"]
 
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -15,7 +16,7 @@ from driftbayes.checks.innovations import Engine, Layout, carried, coloured, pla
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Batch, Hypothesis, PosteriorDraws
 from driftbayes.models import AbstractModel
-from driftbayes.typing import FloatArray
+from driftbayes.typing import FloatArray, IntArray
 
 # What distinguishes a model that is not plain, by the field that says so.
 _KNOWN = {
@@ -57,38 +58,61 @@ class Replicator:
         self._engine = Engine.of(draws.hypothesis.model, layout)
         self._flows = mean_flows(draws.hypothesis, draws.theta, layout)
 
-    def __call__(self, number: int) -> FloatArray:
-        """Steps (run, step, dim) of one replica, zero where a run has ended."""
-        layout = self._layout
-        key = np.array([self.seed, self._word + number], dtype=np.uint64)
-        rng = np.random.Generator(np.random.Philox(key=key))
-        model: Any = self._draws.hypothesis.at(jnp.asarray(self._draws.theta[number]))
-        kicks = rng.standard_normal((layout.n_runs, layout.n_steps, layout.n_dim))
-        if hasattr(model, "tail"):
-            nu = 1 / float(model.tail)
-            chi = rng.chisquare(nu, (layout.n_runs, layout.n_steps, 1))
-            kicks *= np.sqrt((nu - 2) / chi)
-        if hasattr(model, "scatter"):
-            shape = float(model.scatter) ** -2
-            precision = rng.gamma(shape, 1 / shape, layout.n_particles)
-            kicks /= np.sqrt(precision)[layout.owner, None, None]
-        classes = getattr(model, "classes", None)
+    def __call__(self, numbers: Sequence[int] | IntArray) -> FloatArray:
+        """Steps (replica, run, step, dim) of some replicas, zero where a run has ended."""
+        layout, n_dim = self._layout, self._layout.n_dim
+        models: Any = jax.vmap(self._draws.hypothesis.at)(jnp.asarray(self._draws.theta[numbers]))
+        rngs = [self._rng(int(number)) for number in numbers]
+        shape = (layout.n_runs, layout.n_steps)
+        kicks = np.stack([rng.standard_normal((*shape, n_dim)) for rng in rngs])
+        if hasattr(models, "tail"):
+            for kick, rng, tail in zip(kicks, rngs, np.asarray(models.tail), strict=True):
+                kick *= np.sqrt((1 / tail - 2) / rng.chisquare(1 / tail, (*shape, 1)))
+        if hasattr(models, "scatter"):
+            for kick, rng, scatter in zip(kicks, rngs, np.asarray(models.scatter), strict=True):
+                precision = rng.gamma(scatter**-2, scatter**2, layout.n_particles)
+                kick /= np.sqrt(precision)[layout.owner, None, None]
+        classes = getattr(models, "classes", None)
         if classes is None:
-            dx = np.asarray(coloured(plain_part(model), self._engine, jnp.asarray(kicks)))
+            dx = np.array(_coloured(plain_part(models), self._engine, jnp.asarray(kicks)))
         else:
-            edges = np.cumsum(np.exp(np.asarray(model.log_weights)))[:-1]
-            which = np.searchsorted(edges, rng.random(layout.n_particles))[layout.owner]
-            many = [coloured(one, self._engine, jnp.asarray(kicks)) for one in classes]
-            dx = np.stack(many)[which, np.arange(layout.n_runs)]
-        if model.kind == "channels":
-            shaped = model.base if hasattr(model, "flow") else model
-            values, vectors = np.linalg.eigh(np.asarray(shaped.inverse_shape(layout.n_dim)))
-            dx = dx @ ((vectors / np.sqrt(values)) @ vectors.T)
+            many = [_coloured(model, self._engine, jnp.asarray(kicks)) for model in classes]
+            dx = self._one_class_each(np.stack(many), np.exp(models.log_weights), rngs)
+        if models.kind == "channels":
+            shaped = models.base if hasattr(models, "flow") else models
+            inverse = jax.vmap(lambda model: model.inverse_shape(n_dim))(shaped)
+            values, vectors = np.linalg.eigh(np.asarray(inverse))
+            root = (vectors / np.sqrt(values)[:, None]) @ np.swapaxes(vectors, 1, 2)
+            dx = dx @ root[:, None]
         if self._flows is not None:
-            mean, covariance = (part[number] for part in self._flows)
-            flow = rng.multivariate_normal(mean, covariance)
-            dx = carried(layout, dx, flow)
+            for i, (number, rng) in enumerate(zip(numbers, rngs, strict=True)):
+                mean, covariance = (part[number] for part in self._flows)
+                dx[i] = carried(layout, dx[i], rng.multivariate_normal(mean, covariance))
         return dx * layout.valid[..., None]
+
+    def _rng(self, number: int) -> np.random.Generator:
+        key = np.array([self.seed, self._word + number], dtype=np.uint64)
+        return np.random.Generator(np.random.Philox(key=key))
+
+    def _one_class_each(
+        self, many: FloatArray, weights: FloatArray, rngs: Sequence[np.random.Generator]
+    ) -> FloatArray:
+        """Draw a class for each particle, from steps (class, replica, run, step, dim)."""
+        layout = self._layout
+        edges = np.cumsum(weights, axis=1)[:, :-1]
+        found = np.empty(many.shape[1:])
+        for i, rng in enumerate(rngs):
+            which = np.searchsorted(edges[i], rng.random(layout.n_particles))[layout.owner]
+            found[i] = many[which, i, np.arange(layout.n_runs)]
+        return found
+
+
+@eqx.filter_jit
+def _coloured(
+    models: AbstractModel, engine: Engine, kicks: Float[Array, "replica run step dim"]
+) -> Float[Array, "replica run step dim"]:
+    """Displacements from innovations, each replica under its own model."""
+    return eqx.filter_vmap(coloured, in_axes=(eqx.if_array(0), None, 0))(models, engine, kicks)
 
 
 def mean_flows(

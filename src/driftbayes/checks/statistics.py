@@ -3,12 +3,14 @@
 __all__ = ["Quantity", "lags_of", "quantities", "statistics"]
 
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from scipy.special import erfc
 
 from driftbayes.checks.innovations import Layout
 from driftbayes.diagnostics.gaussianity import kurtosis
+from driftbayes.errors import DriftbayesError
 from driftbayes.typing import FloatArray, IntArray
 
 # The most lags: more would say the same again, since they are correlated.
@@ -31,12 +33,16 @@ class Quantity:
         words: What a model does or does not explain, in words.
         about: What `at` is.
         at: Lags in steps, thresholds or probabilities; one zero for a single number.
+        places: What each number is, in words; empty for a single number.
+        is_log: Whether logarithms are compared.
     """
 
     name: str
     words: str
     about: str
     at: FloatArray
+    places: tuple[str, ...] = ()
+    is_log: bool = False
 
 
 def lags_of(layout: Layout, longest: int) -> IntArray:
@@ -56,29 +62,67 @@ def lags_of(layout: Layout, longest: int) -> IntArray:
 
 def quantities(layout: Layout) -> list[Quantity]:
     """The quantities that these data have; short runs and few particles have fewer."""
-    spread = lags_of(layout, layout.n_steps).astype(np.float64)
-    memory = lags_of(layout, layout.n_steps - 1).astype(np.float64)
-    lag, none = "lag in steps", np.zeros(1)
-    found = [Quantity("msd", "the mean square displacement", lag, spread)]
-    if len(memory):
-        words = "the autocovariance of displacements"
-        found.append(Quantity("autocovariance", words, lag, memory))
-    found.append(Quantity("kurtosis", "the kurtosis of displacements", lag, spread))
-    words = "the distribution of displacements"
+    spread = lags_of(layout, layout.n_steps)
+    memory = lags_of(layout, layout.n_steps - 1)
     thresholds = _THRESHOLDS[layout.data.dx.size * _SHARES >= _FEW]
-    found.append(Quantity("distribution", words, "|Δx| over its rms", thresholds))
+    axes = np.arange(layout.n_dim)
+    found = [
+        Quantity(
+            "mean",
+            "the mean displacement",
+            ", ".join(f"axis {axis + 1}" for axis in axes),
+            axes.astype(np.float64),
+            tuple(f"axis {axis + 1}" for axis in axes),
+        ),
+        _by_lag("msd", "the mean square displacement", spread),
+    ]
+    if len(memory):
+        found.append(_by_lag("autocovariance", "the autocovariance of displacements", memory))
+    found.append(_by_lag("kurtosis", "the kurtosis of displacements", spread, is_log=True))
+    found.append(
+        Quantity(
+            "distribution",
+            "the distribution of displacements",
+            "|Δx| over its rms",
+            thresholds,
+            tuple(f"share beyond {t:g} rms" for t in thresholds),
+        )
+    )
     if layout.n_particles >= _FEW:
-        words = "the differences between particles"
-        found.append(Quantity("particles", words, "quantile of particles", _QUANTILES))
+        found.append(
+            Quantity(
+                "particles",
+                "the differences between particles",
+                "quantile of particles",
+                _QUANTILES,
+                tuple(f"quantile {q:g} of the relative mean square step" for q in _QUANTILES),
+                is_log=True,
+            )
+        )
+    if layout.moments is not None:
+        both = ("displacements", "innovations")
+        words = "the independence of particles"
+        found.append(Quantity("together", words, ", ".join(both), np.arange(2.0), both))
+    if layout.n_dim > 1:
+        pairs = _axis_pairs(layout.n_dim)
+        words = "the isotropy of the innovations"
+        numbers = np.arange(float(len(pairs)))
+        found.append(Quantity("axes", words, ", ".join(pairs), numbers, pairs))
+    shape = ("skewness", "kurtosis")
     words = "the shape of the innovations"
-    found.append(Quantity("innovation_shape", words, "skewness, kurtosis", np.array([3.0, 4.0])))
+    found.append(Quantity("innovation_shape", words, ", ".join(shape), np.array([3.0, 4.0]), shape))
     if len(memory):
         words = "the whiteness of the innovations"
-        found.append(Quantity("innovation_whiteness", words, lag, memory))
+        found.append(_by_lag("innovation_whiteness", words, memory))
     if layout.n_particles >= _FEW:
         words = "the spread of innovations between particles"
-        found.append(Quantity("innovation_particles", words, "", none))
+        found.append(Quantity("innovation_particles", words, "", np.zeros(1), is_log=True))
     return found
+
+
+def _by_lag(name: str, words: str, lags: IntArray, *, is_log: bool = False) -> Quantity:
+    places = tuple(f"lag {lag}" for lag in lags)
+    return Quantity(name, words, "lag in steps", lags.astype(np.float64), places, is_log)
 
 
 def statistics(
@@ -96,7 +140,7 @@ def statistics(
         white: Innovations of unit variance, the same.
     """
     names = {quantity.name: quantity for quantity in chosen}
-    found = {"innovation_shape": _shape(layout, white)}
+    found = {"innovation_shape": _shape(layout, white), "mean": _mean(layout, dx)}
     found["distribution"] = _distribution(layout, dx, names["distribution"].at)
     found["msd"], found["kurtosis"] = _spread(layout, dx, names["msd"].at.astype(np.int64))
     if "autocovariance" in names:
@@ -108,6 +152,11 @@ def statistics(
     if "particles" in names:
         found["particles"] = _particle_quantiles(layout, dx)
         found["innovation_particles"] = _particle_dispersion(layout, white)
+    if "together" in names:
+        both = [_pair_correlation(layout, values) for values in (dx, white)]
+        found["together"] = np.stack(both, axis=1)
+    if "axes" in names:
+        found["axes"] = _axes(white)
     return {name: found[name] for name in names}
 
 
@@ -145,6 +194,45 @@ def _distribution(layout: Layout, dx: FloatArray, thresholds: FloatArray) -> Flo
     rms = np.sqrt(np.einsum("si,si->s", size, size) / n)
     size /= rms[:, None]
     return np.stack([(size > at).sum(axis=1) / n for at in thresholds], axis=1)
+
+
+def _mean(layout: Layout, dx: FloatArray) -> FloatArray:
+    """Mean velocity along each axis."""
+    return np.asarray(dx.sum(axis=(1, 2)) / layout.data.interval.sum())
+
+
+def _axis_pairs(n_dim: int) -> tuple[str, ...]:
+    """The numbers of `_axes`, in words."""
+    own = [f"variance along axis {i + 1}" for i in range(n_dim - 1)]
+    pairs = [f"covariance of axes {i + 1} and {j + 1}" for i, j in combinations(range(n_dim), 2)]
+    return (*own, *pairs)
+
+
+def _axes(white: FloatArray) -> FloatArray:
+    """Variances along all axes but the last, less one, and covariances of pairs of axes.
+
+    In units of the mean variance of all axes.
+    """
+    n_dim = white.shape[-1]
+    product = np.einsum("srni,srnj->sij", white, white)
+    product *= (n_dim / np.trace(product, axis1=1, axis2=2))[:, None, None]
+    own = [product[:, i, i] - 1 for i in range(n_dim - 1)]
+    pairs = [product[:, i, j] for i, j in combinations(range(n_dim), 2)]
+    return np.stack([*own, *pairs], axis=1)
+
+
+def _pair_correlation(layout: Layout, values: FloatArray) -> FloatArray:
+    """Mean correlation of simultaneous steps over pairs of particles."""
+    if layout.moments is None:
+        msg = "no steps of these data are known to be simultaneous; pass start_times"
+        raise DriftbayesError(msg)
+    order = np.argsort(layout.moments, kind="stable")
+    counts = np.bincount(layout.moments)
+    steps = values[:, layout.valid][:, order]
+    sums = np.add.reduceat(steps, np.cumsum(counts) - counts, axis=1)
+    square = np.einsum("snd,snd->s", steps, steps)
+    pairs = np.einsum("sgd,sgd->s", sums, sums) - square
+    return np.asarray(pairs / (square / counts.sum() * np.sum(counts * (counts - 1.0))))
 
 
 def _shape(layout: Layout, white: FloatArray) -> FloatArray:

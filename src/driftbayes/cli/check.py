@@ -1,4 +1,4 @@
-"""Whether a fitted model explains the data at all: data against replicas drawn from it."""
+"""Check whether a fitted model explains the data, by replicas drawn from it."""
 
 __all__ = ["add_parser", "run"]
 
@@ -11,6 +11,9 @@ from driftbayes.cli.predict import parse_tau
 
 if TYPE_CHECKING:
     from driftbayes.checks import FitCheck
+    from driftbayes.sampling import Displacements
+    from driftbayes.trajectories import Trajectories
+    from driftbayes.typing import FloatArray
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -71,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
         result = check_fit(
             setup.hypotheses,
             data,
+            start_times=_start_times(trajectories, data),
             n_replicas=args.replicas,
             seed=args.seed,
             method=args.method,
@@ -89,22 +93,24 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _start_times(trajectories: "Trajectories", data: "Displacements") -> "FloatArray | None":
+    """Time at which each run begins."""
+    return None if data.start_row is None else trajectories.times[data.start_row]
+
+
 def _print_check(result: "FitCheck") -> None:
     """A p-value for each quantity and model, and the verdict."""
     about = result.comparison
-    first = next(iter(result.models.values()))
+    models = list(result.models.values())
     rows = [
-        [
-            q.words.removeprefix("the "),
-            *(f"{m.p_values[q.name]:.2g}" for m in result.models.values()),
-        ]
-        for q in first.quantities
+        [q.words.removeprefix("the "), *(m.p_cell(q.name) for m in models)]
+        for q in result.quantities
     ]
-    rows.append(["all of these", *(f"{one.p_value:.2g}" for one in result.models.values())])
+    rows.append(["all of these", *(m.overall_cell for m in models)])
     at = f"{about.tau:g} {about.time_unit}".rstrip()
     title = (
-        f"p-values of {about.n_particles} trajectories at tau = {at} among {first.n_replicas} "
-        "replicas of each model; small ones speak against it"
+        f"adjusted p-values of {about.n_particles} trajectories at tau = {at} among "
+        f"{result.n_replicas} replicas of each model; below 0.01 the model is contradicted"
     )
     _console.print_table(title, ["quantity", *result.models], rows)
     for text in _warnings(result):

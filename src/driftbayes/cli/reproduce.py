@@ -94,6 +94,66 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     recovery.add_argument("--seed", type=int, default=0, help="of the data (default: 0)")
     _options.add_json(recovery)
     recovery.set_defaults(run=run_recovery)
+    goodness = experiments.add_parser(
+        "goodness",
+        help="calibration and power of `check`: data of 17 true and 24 wrong models",
+        description="Check many simulated data sets by the model that made them, and by wrong "
+        "ones. Write the shares that are contradicted as JSON, Markdown and a figure. A stopped "
+        "run resumes where it was.",
+    )
+    goodness.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    goodness.add_argument(
+        "--data-sets", type=int, default=300, help="of each true model (default: 300)"
+    )
+    goodness.add_argument(
+        "--wrong-data-sets", type=int, default=200, help="of each wrong model (default: 200)"
+    )
+    goodness.add_argument(
+        "--replicas", type=int, default=200, help="of each data set (default: 200)"
+    )
+    goodness.add_argument(
+        "--cases", default="all", metavar="NAME,...", help="only these cases (default: all)"
+    )
+    goodness.add_argument(
+        "--workers", type=int, default=1, help="processes of one thread each (default: 1)"
+    )
+    goodness.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
+    _options.add_json(goodness)
+    goodness.set_defaults(run=run_goodness)
+
+
+def run_goodness(args: argparse.Namespace) -> int:
+    """Check data of true and wrong models, write the files, print the tables."""
+    _options.check_seed(args.seed)
+    from driftbayes.cli._jax import prepare_jax
+
+    prepare_jax()
+    from driftbayes.reproduce.folder import make_folder
+    from driftbayes.reproduce.goodness import goodness_table, write_goodness
+    from driftbayes.reproduce.goodness import run_goodness as check_all
+    from driftbayes.reproduce.goodness_cases import cases_named
+
+    cases = cases_named(args.cases)
+    make_folder(args.output)
+    with _console.progress_bar() as progress:
+        result = check_all(
+            args.data_sets,
+            args.wrong_data_sets,
+            args.seed,
+            n_replicas=args.replicas,
+            cases=cases,
+            n_workers=args.workers,
+            directory=args.output / "checks",
+            prepare=prepare_jax,
+            progress=progress,
+        )
+    for path in write_goodness(result, args.output):
+        _console.note(f"wrote {path}")
+    if args.json:
+        _console.print_json(result.to_json())
+        return 0
+    print(goodness_table(result.to_json()))
+    return 0
 
 
 def _add_folder(parser: argparse.ArgumentParser) -> None:

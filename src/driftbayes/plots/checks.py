@@ -21,15 +21,23 @@ if TYPE_CHECKING:
 
 # Quantity: title, label of the upright axis.
 _TITLES = {
+    "fit": ("best-fitting parameters", "pull of the data, in sd"),
+    "mean": ("mean displacement", "deviation, in sd"),
     "msd": ("mean square displacement", "over median replica"),
     "autocovariance": ("autocovariance of steps", "over the variance"),
     "kurtosis": ("kurtosis", "3 for a Gaussian"),
     "distribution": ("steps beyond a size", "over median replica"),
     "particles": ("spread between particles", "mean square over all's"),
+    "together": ("correlation of particles", "mean over pairs"),
+    "axes": ("innovations: isotropy", "deviation, in sd"),
     "innovation_shape": ("innovations: shape", "deviation, in sd"),
     "innovation_whiteness": ("innovations: correlation", ""),
     "innovation_particles": ("innovations: particles", "spread, 1 by chance"),
 }
+# Numbers of different kinds, drawn in units of the half width of their band.
+_IN_SD = ("mean", "axes", "innovation_shape")
+# Numbers that are no curve.
+_APART = (*_IN_SD, "fit", "together", "innovation_particles")
 # Drawn over the median of the replicas: of numbers over decades differences would not be seen.
 _RELATIVE = ("msd", "distribution")
 
@@ -81,12 +89,11 @@ def drawn_quantity(check: "ModelCheck", name: str) -> Drawn:
     elif name == "autocovariance":
         variance = check.deviations["msd"].band[1][0]
         observed, band, fitted = observed / variance, band / variance, fitted / variance
-    elif name == "innovation_shape":
-        # Two numbers of different kinds: both in units of the band's half width.
+    elif name in _IN_SD:
         half = np.maximum(0.5 * (fitted[2] - fitted[0]) / 1.96, np.finfo(float).tiny)
         centre = fitted[1]
         observed, band, fitted = ((v - centre) / half for v in (observed, band, fitted))
-    is_zero = name in ("autocovariance", "innovation_whiteness", "innovation_shape")
+    is_zero = name in ("autocovariance", "innovation_whiteness", "fit", "together", *_IN_SD)
     return Drawn(
         *_TITLES[name],
         quantity.about,
@@ -94,7 +101,7 @@ def drawn_quantity(check: "ModelCheck", name: str) -> Drawn:
         observed,
         band,
         fitted,
-        is_curve=name not in ("innovation_shape", "innovation_particles"),
+        is_curve=name not in _APART,
         reference=0.0 if is_zero else 1.0 if name in _RELATIVE else None,
     )
 
@@ -145,9 +152,13 @@ def plot_check(result: "FitCheck") -> "Figure":
         figure = plt.figure(figsize=(2.6 * COLUMN[0], height), layout="constrained")
         parts = figure.subfigures(len(result.models), 1, squeeze=False)[:, 0]
         for part, (model, check) in zip(parts, result.models.items(), strict=True):
-            bands = f"points: data; light: 95 % of {check.n_replicas} replicas; dark: at equal fit"
-            part.suptitle(f"{model}   ({bands})", color=colour_of(model))
             names = [quantity.name for quantity in check.quantities]
+            if not names:
+                part.suptitle(f"{model}   (not checked)", color=colour_of(model))
+                continue
+            bands = f"points: data; light: 95 % of {check.n_replicas} replicas"
+            bands += "; dark: at equal fit" if check.is_at_equal_fit else ", not at equal fit"
+            part.suptitle(f"{model}   ({bands})", color=colour_of(model))
             panels = np.ravel(part.subplots(2, -(-len(names) // 2)))
             for ax, name in zip(panels, names, strict=False):
                 ax.tick_params(which="both", direction="in", top=True, right=True, width=0.6)

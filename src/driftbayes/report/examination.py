@@ -20,6 +20,7 @@ from driftbayes.priors import parse_prior
 from driftbayes.quality import QualityReport, inspect
 from driftbayes.sampling import Displacements, displacements
 from driftbayes.trajectories import Trajectories
+from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -108,7 +109,8 @@ def examine(
             ),
         }
         if place == main and n_replicas != 0:
-            jobs["check"] = partial(_checked, hypotheses, data, n_replicas, options)
+            times = trajectories.times[data.start_row]
+            jobs["check"] = partial(_checked, hypotheses, data, times, n_replicas, options)
         for name, job in jobs.items():
             _attempt(name, job, place, found[name], left_out)
         if place == main:
@@ -177,7 +179,11 @@ def _options(scan: "xr.Dataset") -> dict[str, Any]:
 
 
 def _checked(
-    hypotheses: tuple[Hypothesis, ...], data: Displacements, n: int, options: dict[str, Any]
+    hypotheses: tuple[Hypothesis, ...],
+    data: Displacements,
+    start_times: FloatArray,
+    n: int,
+    options: dict[str, Any],
 ) -> FitCheck:
     if len(data.dx) > _MOST_DISPLACEMENTS:
         msg = (
@@ -186,7 +192,14 @@ def _checked(
         )
         raise DriftbayesError(msg)
     prior = options["prior_probabilities"]
-    return check_fit(hypotheses, data, n_replicas=n, prior_probabilities=prior, **options["how"])
+    return check_fit(
+        hypotheses,
+        data,
+        start_times=start_times,
+        n_replicas=n,
+        prior_probabilities=prior,
+        **options["how"],
+    )
 
 
 def _draws(

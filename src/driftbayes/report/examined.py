@@ -162,25 +162,21 @@ def fit(found: "Examination", panels: str) -> str:
         return _told(found, "check") or "<p>Not asked for.</p>"
     at = escape(readable_time(check.comparison.tau, check.comparison.time_unit))
     lines = [f"{name}: {one.verdict}." for name, one in check.models.items()]
-    quantities = next(iter(check.models.values())).quantities
     rows = [
-        (
-            q.words.removeprefix("the "),
-            *(f"{m.p_values[q.name]:.2g}" for m in check.models.values()),
-        )
-        for q in quantities
+        (q.words.removeprefix("the "), *(m.p_cell(q.name) for m in check.models.values()))
+        for q in check.quantities
     ]
-    rows.append(("all of these", *(f"{m.p_value:.2g}" for m in check.models.values())))
-    n = next(iter(check.models.values())).n_replicas
+    rows.append(("all of these", *(m.overall_cell for m in check.models.values())))
+    n = check.n_replicas
     return (
         f"<p>At τ = {at}, drawing {n} replicas of the data from each model:</p>"
         f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
         f'<p class="note">The data (points) among replicas of {escape(check.comparison.best)}: '
         "95 % of them in the light band, 95 % of those that would have been fitted like the data "
         f"in the dark one.</p>{panels}"
-        + html.table(Table(("p-value of", *check.models), tuple(rows)), "p-values")
-        + '<p class="note">Small values speak against a model. `driftbayes check` does this at '
-        "other sampling times.</p>"
+        + html.table(Table(("adjusted p-value of", *check.models), tuple(rows)), "p-values")
+        + '<p class="note">P-values are adjusted for the number of comparisons; one below 0.01 '
+        "contradicts the model. `driftbayes check` does this at other sampling times.</p>"
     )
 
 
