@@ -12,11 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from driftbayes.errors import DriftbayesError, Status
+from driftbayes.errors import DriftbayesError
 from driftbayes.inference._batch import Batch
 from driftbayes.inference.evidence import Evidence
+from driftbayes.inference.exact import exact_draws, is_integrable
 from driftbayes.inference.hypothesis import Hypothesis
-from driftbayes.inference.sampled import N_DRAWS, SAMPLERS, sampled_batch
+from driftbayes.inference.sampled import N_DRAWS
 from driftbayes.models import AbstractModel, Data
 from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray
@@ -75,19 +76,25 @@ def posterior_draws(
     method: str = "auto",
     **options: Any,
 ) -> PosteriorDraws:
-    """Equally likely draws from the posterior.
+    """Draw from the posterior; all draws are equally likely.
 
-    Exact integration has no draws of its own: they come from importance sampling and resampling,
-    with many more proposals than draws, and from NUTS where that fails. Laplace's method draws from
-    its Gaussian. Samplers give their own.
+    Where the evidence is integrated exactly, the draws are independent and come from the nodes of
+    that integral, corrected between them: they have its modes, bounds and tails. Laplace's method
+    draws from its Gaussian. Samplers give their own draws.
 
     Args:
         hypothesis: Model family and prior.
         data: Displacements at one tau, whole or reduced.
-        n_draws: How many.
-        seed: Key of the draws.
-        method: Of the evidence, as for `evidence`.
-        **options: Of the method.
+        n_draws: Number of draws.
+        seed: Random seed; the same seed gives the same draws.
+        method: Method of the evidence, as for `evidence`.
+        **options: Options of the method.
+
+    Returns:
+        The draws, with the evidence that belongs to them.
+
+    Raises:
+        DriftbayesError: There is nothing to draw from, or an option is unknown.
     """
     from driftbayes.inference import evidence
 
@@ -95,42 +102,28 @@ def posterior_draws(
         msg = f"n_draws must be a whole number, 1 or more, got {n_draws}"
         raise DriftbayesError(msg)
     batch = data if isinstance(data, Batch) else Batch.of(data, model=hypothesis.model)
-    if method in SAMPLERS:
-        options["seed"] = seed
-    record = evidence(hypothesis, batch, method=method, **options)  # type: ignore[arg-type]
     rng = np.random.default_rng([seed, zlib.crc32(hypothesis.name.encode()), 1])
+    is_exact = method == "quadrature" or (method == "auto" and is_integrable(hypothesis, batch))
+    if is_exact:
+        unknown = sorted(set(options) - {"coords", "seed"})
+        if unknown:
+            msg = f"method {method!r} has no option {unknown[0]!r} for this model; leave it out"
+            raise DriftbayesError(msg)
+        record, theta, fits = exact_draws(hypothesis, batch, int(n_draws), rng)
+        return PosteriorDraws(hypothesis, theta, fits, record, seed)
+    # Other methods know the seed, whether they are named or chosen.
+    options = options if method == "laplace" else {**options, "seed": seed}
+    record = evidence(hypothesis, batch, method=method, **options)  # type: ignore[arg-type]
     if method == "laplace":
         theta = _gaussian_draws(record, hypothesis, n_draws, rng)
-    elif record.draws is not None:
-        places = rng.permutation(len(record.draws))[:n_draws]
-        if n_draws > len(record.draws):
-            places = rng.integers(len(record.draws), size=n_draws)
-        theta = record.draws[places]
     else:
-        theta = _exact_draws(hypothesis, batch, n_draws, seed, rng)
-    fits = _log_likelihoods(hypothesis, batch.data, jnp.asarray(theta))
-    return PosteriorDraws(
-        hypothesis=hypothesis,
-        theta=theta,
-        log_likelihood=np.asarray(fits),
-        evidence=record,
-        seed=seed,
-    )
-
-
-def _exact_draws(
-    hypothesis: Hypothesis, batch: Batch, n: int, seed: int, rng: np.random.Generator
-) -> FloatArray:
-    many = sampled_batch(
-        [hypothesis], batch, "laplace_is", seed=seed, n_proposals=max(20 * n, 4000)
-    )
-    if many[0].status is Status.OK and many[0].diagnostics["ess"] > 4 * n:
-        return _keep(many[0], n, rng)
-    return _keep(sampled_batch([hypothesis], batch, "bridge", seed=seed)[0], n, rng)
+        theta = _keep(record, int(n_draws), rng)
+    fits = np.asarray(_log_likelihoods(hypothesis, batch.data, jnp.asarray(theta)))
+    return PosteriorDraws(hypothesis, theta, fits, record, seed)
 
 
 def _keep(record: Evidence, n: int, rng: np.random.Generator) -> FloatArray:
-    if record.draws is None or len(record.draws) == 0:
+    if record.draws is None or not np.isfinite(record.draws).all() or len(record.draws) == 0:
         msg = f"no draws from the posterior of {record.hypothesis}: {record.status.advice}"
         raise DriftbayesError(msg)
     if n <= len(record.draws):

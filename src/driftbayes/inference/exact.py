@@ -1,30 +1,37 @@
 """Exact evidence: closed form for the scale, quadrature for at most three other parameters."""
 
-__all__ = ["exact", "exact_batch", "is_integrable"]
+__all__ = ["exact", "exact_batch", "exact_draws", "is_integrable"]
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch, run_batch
 from driftbayes.inference.derived import derived_at
 from driftbayes.inference.evidence import Evidence, unidentified
 from driftbayes.inference.hypothesis import Hypothesis
+from driftbayes.inference.importance import resample
 from driftbayes.inference.joint import LogJoint, whole_scale
-from driftbayes.inference.modes import find_modes
-from driftbayes.inference.newton import Mode
+from driftbayes.inference.lattice import Lattice, draw_candidates, keep_by_ratio
+from driftbayes.inference.modes import Modes, find_modes
 from driftbayes.inference.posterior import PosteriorNodes, summarise
-from driftbayes.inference.scale import gamma_form, log_scale_evidence
+from driftbayes.inference.scale import GammaForm, draw_scales, gamma_form, log_scale_evidence
 from driftbayes.inference.symmetric import cholesky, eigh
-from driftbayes.inference.trapezoid import integrate
+from driftbayes.inference.trapezoid import EVEN, Grid, integrate
 from driftbayes.jax_typing import Scalar
 from driftbayes.likelihood import GaussianTerms
+from driftbayes.likelihood.terms import LOG_2PI
 from driftbayes.models import Data
 from driftbayes.typing import FloatArray
 
@@ -33,6 +40,14 @@ from driftbayes.typing import FloatArray
 _TOLERANCE = {0: 1e-8, 1: 1e-8, 2: 1e-8, 3: 1e-3}
 _REFINEMENTS = {0: (1, 2, 4), 1: (1, 2, 4), 2: (1, 2, 4), 3: (1, 2)}
 _MOST = 3
+# Modes whose mass is within exp(-_DEPTH) of the largest may have a box of their own, if it helps.
+_DEPTH = 23.0
+_MAX_PARTS = 8
+_NOTHING = 1e-12
+# Rounds of candidates for draws; the first is enough but for thin ridges.
+_MAX_ROUNDS = 10
+# By how many errors, and how much, ln Z from points between the nodes may differ.
+_AGREEMENT, _MAX_OFF = 5.0, 1e-3
 
 
 def exact(hypothesis: Hypothesis, data: Batch) -> Evidence:
@@ -50,6 +65,126 @@ def exact(hypothesis: Hypothesis, data: Batch) -> Evidence:
 
 def exact_batch(hypotheses: Sequence[Hypothesis], data: Batch) -> list[Evidence]:
     """The same for several data sets under one hypothesis, or one data set under several priors."""
+    return [record for record, _ in _solved(hypotheses, data)]
+
+
+def exact_draws(
+    hypothesis: Hypothesis, data: Batch, n: int, rng: np.random.Generator
+) -> tuple[Evidence, FloatArray, FloatArray]:
+    """Independent draws from the posterior that the quadrature found, exact between its nodes too.
+
+    Candidates come from the density interpolated between the nodes and are kept or not by the
+    ratio of the density itself to it. The scale, integrated out, has its own exact draw at each of
+    them. The mean of the ratios is 1 if the quadrature saw all that there is between its nodes; if
+    it is not, the status says so.
+
+    Args:
+        hypothesis: Model family and prior.
+        data: One data set, from `Batch.of`.
+        n: How many.
+        rng: Random numbers.
+
+    Returns:
+        The evidence, the draws of θ, (draw, parameter), and ln p(D | θ) of each.
+
+    Raises:
+        DriftbayesError: The posterior has no finite value to draw from.
+    """
+    ((record, solution),) = _solved([hypothesis], data)
+    if record.status is Status.NOT_FINITE:
+        msg = f"no draws from the posterior of {record.hypothesis}: {record.status.advice}"
+        raise DriftbayesError(msg)
+    nodes = solution.nodes
+    if solution.lattice is None:
+        found: _Found = jax.tree.map(
+            lambda leaf: np.repeat(leaf[0], n, axis=0), (nodes.theta, nodes.terms)
+        )
+    else:
+        lattice = jax.tree.map(lambda leaf: leaf[0], solution.lattice)
+        found, doubt = _draw_from(lattice, hypothesis, data, n, rng)
+        if doubt and record.status is Status.OK:
+            status = Status.QUADRATURE_NOT_CONVERGED
+            record = replace(record, status=status, warnings=(doubt, *record.warnings))
+    theta, rest = found
+    if not isinstance(rest, GaussianTerms):
+        return record, theta, rest
+    place = whole_scale(hypothesis, data.data)
+    assert nodes.form is not None
+    assert place is not None
+    count, log_det, quadratic, shape, rate = (
+        np.broadcast_to(np.asarray(part).reshape(-1), n)
+        for part in (rest.n, rest.log_det, rest.quadratic, nodes.form.shape, nodes.form.rate)
+    )
+    scale = draw_scales(count, quadratic, shape, rate, rng)
+    theta = np.array(theta)
+    theta[:, place] = scale
+    return record, theta, -0.5 * (count * (LOG_2PI + np.log(scale)) + log_det + quadratic / scale)
+
+
+# θ at each point, and ln L there, or the Gaussian terms if the scale is integrated out.
+_Found = tuple[FloatArray, Any]
+
+
+def _draw_from(
+    lattices: Lattice, hypothesis: Hypothesis, data: Batch, n: int, rng: np.random.Generator
+) -> tuple[_Found, str]:
+    """Draws from all lattices together by their shares, and a doubt in words if there is one."""
+    n_parts, size = len(lattices.log_cell), n + n // 4 + 64
+    log_shares = logsumexp(lattices.log_values, axis=1) + lattices.log_cell
+    shares = np.exp(log_shares - logsumexp(log_shares))
+    ratios, uniforms = np.zeros(0), np.zeros(0)
+    found: list[_Found] = []
+    for _ in range(_MAX_ROUNDS):
+        parts = rng.choice(n_parts, size=size, p=shares)
+        z = np.empty((size, lattices.center.shape[1]))
+        guess, stretch = np.empty(size), np.empty(size)
+        for part in range(n_parts):
+            here = parts == part
+            lattice = jax.tree.map(lambda leaf, i=part: leaf[i], lattices)
+            z[here], guess[here], stretch[here] = draw_candidates(lattice, int(here.sum()), rng)
+        values, *rest = jax.tree.map(
+            np.asarray, _at_points(hypothesis, data.data, lattices, z, parts)
+        )
+        found.append(tuple(rest))
+        ratios = np.append(ratios, np.nan_to_num(values + stretch - guess, nan=-np.inf))
+        uniforms = np.append(uniforms, rng.random(size))
+        kept = keep_by_ratio(ratios, uniforms)
+        if len(kept) >= n:
+            break
+    else:
+        kept = resample(ratios, n, rng)
+    relative = np.exp(ratios)
+    error = relative.std(ddof=1) / np.sqrt(len(relative))
+    doubt = ""
+    if not abs(relative.mean() - 1) <= _AGREEMENT * error + _MAX_OFF:
+        doubt = (
+            f"points between the nodes of the quadrature give ln Z higher by "
+            f"{np.log(relative.mean()):.2g} ± {error:.1g}; use method='smc', or a narrower prior"
+        )
+    everything = jax.tree.map(lambda *leaves: np.concatenate(leaves), *found)
+    return jax.tree.map(lambda leaf: leaf[kept[:n]], everything), doubt
+
+
+@eqx.filter_jit
+def _at_points(
+    hypothesis: Hypothesis, data: Data, lattices: Lattice, z: Array, parts: Array
+) -> tuple[Array, Array, Any]:
+    """Ln of the integrand of each point's part, θ, and what else was found there."""
+    joint = LogJoint(hypothesis, data)
+    log_f = _log_integrand(joint, _scale_form(hypothesis, data))
+    shares = _Shares(lattices.center, lattices.basis, lattices.log_mass)
+
+    def at(point: tuple[Array, Array]) -> tuple[Array, Array, Any]:
+        value, (theta, rest) = log_f(point[0])
+        if isinstance(rest, GaussianTerms):
+            rest = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, jnp.shape(value)), rest)
+        return value + shares.log_share(*point), theta, rest
+
+    return jax.lax.map(at, (z, parts), batch_size=256)
+
+
+def _solved(hypotheses: Sequence[Hypothesis], data: Batch) -> list[tuple[Evidence, "_Solution"]]:
+    """Each record and the solution that it was made from, with a batch of one."""
     if not is_integrable(hypotheses[0], data):
         msg = (
             f"exact integration handles up to three parameters beside the scale, "
@@ -59,17 +194,27 @@ def exact_batch(hypotheses: Sequence[Hypothesis], data: Batch) -> list[Evidence]
     n_left = _n_left(hypotheses[0], data.data)
     first, *finer = _REFINEMENTS[n_left]
     tolerance = _TOLERANCE[n_left]
-    solution: _Solution = run_batch(_solve, hypotheses, data, first)
+    solution: _Solution = run_batch(_solve, hypotheses, data, first, 1)
     records = _records(hypotheses, data, solution)
-    doubtful = np.isfinite(solution.log_evidence) & ~_is_certain(solution, tolerance)
+    solved = [
+        (record, jax.tree.map(lambda leaf, i=i: leaf[i : i + 1], solution))
+        for i, record in enumerate(records)
+    ]
+    is_whole = _is_whole(solution, tolerance)
+    doubtful = np.isfinite(solution.log_evidence) & ~(_is_certain(solution, tolerance) & is_whole)
     for i in map(int, np.flatnonzero(doubtful)):
         one, single = [hypotheses[min(i, len(hypotheses) - 1)]], data[i]
-        for refinement in finer:
-            refined: _Solution = run_batch(_solve, one, single, refinement)
-            records[i] = _records(one, single, refined)[0]
-            if _is_certain(refined, tolerance)[0]:
+        n_modes = int(np.clip(solution.n_modes[i], 1, _MAX_PARTS))
+        # A box around the highest mode with more and more nodes; where it misses other modes, or
+        # cannot be made certain, a box around each.
+        tries = [(refinement, 1) for refinement in finer] if is_whole[i] else []
+        tries += [(refinement, n_modes) for refinement in (first, *finer) if n_modes > 1]
+        for refinement, n_parts in tries:
+            refined: _Solution = run_batch(_solve, one, single, refinement, n_parts)
+            solved[i] = (_records(one, single, refined)[0], refined)
+            if (_is_certain(refined, tolerance) & _is_whole(refined, tolerance))[0]:
                 break
-    return records
+    return solved
 
 
 def is_integrable(hypothesis: Hypothesis, data: Batch) -> bool:
@@ -79,47 +224,174 @@ def is_integrable(hypothesis: Hypothesis, data: Batch) -> bool:
 
 def _n_left(hypothesis: Hypothesis, data: Data) -> int:
     """Number of parameters left for quadrature."""
-    return len(hypothesis.names) - _is_collapsible(hypothesis, data)
+    return len(hypothesis.names) - (_scale_form(hypothesis, data) is not None)
 
 
 class _Solution(eqx.Module):
-    """What the compiled part finds: the mode, the integral, and the nodes it stands on."""
+    """What the compiled part finds: the mode, the integral, and the nodes it stands on.
+
+    Args:
+        log_evidence: ln Z.
+        error: Estimate of its error.
+        contained: Whether boxes were found that hold the peaks.
+        converged: Whether the mode was found.
+        n_modes: Number of modes that are worth a box of their own.
+        log_missed: ln of the approximate integral of modes that lie outside of all boxes.
+        theta_map: θ*.
+        log_likelihood_at_map: ln L there.
+        prior_log_sd: Of each parameter.
+        nodes: The posterior as weighted nodes.
+        lattice: The same by lattice; None if no parameter is left for quadrature.
+    """
 
     log_evidence: Scalar
     error: Scalar
     contained: Array
     converged: Array
+    n_modes: Array
+    log_missed: Scalar
     theta_map: Float[Array, " parameter"]
     log_likelihood_at_map: Scalar
     prior_log_sd: Float[Array, " parameter"]
     nodes: PosteriorNodes
+    lattice: Lattice | None
 
 
-_Integral = tuple[Scalar, Scalar, Array, PosteriorNodes]
-
-
-def _is_collapsible(hypothesis: Hypothesis, data: Data) -> bool:
-    """Whether the scale can be integrated out: it multiplies all, and its prior is a gamma's."""
+def _scale_form(hypothesis: Hypothesis, data: Data) -> GammaForm | None:
+    """The scale's prior, if the scale multiplies all and can be integrated out."""
     place = whole_scale(hypothesis, data)
-    return place is not None and gamma_form(hypothesis.priors[hypothesis.names[place]]) is not None
+    return None if place is None else gamma_form(hypothesis.priors[hypothesis.names[place]])
 
 
-def _solve(hypothesis: Hypothesis, data: Data, refinement: int) -> _Solution:
+def _solve(hypothesis: Hypothesis, data: Data, refinement: int, n_parts: int) -> _Solution:
     joint = LogJoint(hypothesis, data)
-    mode, free = find_modes(hypothesis, data)
-    theta_map = hypothesis.from_unconstrained(mode.z)
-    integral = _collapsed if _is_collapsible(hypothesis, data) else _whole
-    log_evidence, error, contained, nodes = integral(joint, free, refinement)
+    modes = find_modes(hypothesis, data)
+    theta_map = hypothesis.from_unconstrained(modes.natural.z)
+    form = _scale_form(hypothesis, data)
+    # The coordinates that are left for quadrature.
+    left = joint.others if form is not None else np.arange(len(hypothesis.names))
+    log_f = _log_integrand(joint, form)
+    log_missed = jnp.asarray(-jnp.inf)
+    contained: Array
+    if len(left) == 0:
+        log_evidence, (theta, rest) = log_f(jnp.zeros(0))
+        theta, rest = jax.tree.map(lambda leaf: leaf[None], (theta, rest))
+        log_values, lattice = jnp.zeros(1), None
+        error, contained = 1e-15 * jnp.abs(log_evidence), jnp.isfinite(log_evidence)
+    else:
+        log_evidence, error, contained, (theta, rest), lattice = _boxes(
+            log_f, modes, left, refinement, n_parts
+        )
+        log_values = lattice.log_values.reshape(-1)
+        if n_parts > 1:
+            log_values = (lattice.log_values + lattice.log_cell[:, None]).reshape(-1)
+        outside = ~jnp.any(jax.vmap(partial(_is_inside, lattice))(modes.every.z[:, left]), axis=1)
+        log_missed = jax.scipy.special.logsumexp(jnp.where(outside, modes.log_mass, -jnp.inf))
+    nodes = PosteriorNodes(log_values, theta, log_likelihoods=rest)
+    if form is not None:
+        nodes = PosteriorNodes(log_values, theta, terms=rest, form=form)
     return _Solution(
         log_evidence=log_evidence,
         error=error,
         contained=contained,
-        converged=free.converged,
+        converged=modes.free.converged,
+        n_modes=jnp.sum(modes.log_mass > jnp.max(modes.log_mass) - _DEPTH),
+        log_missed=log_missed,
         theta_map=theta_map,
-        log_likelihood_at_map=mode.value - hypothesis.log_prior(theta_map),
+        log_likelihood_at_map=modes.natural.value - hypothesis.log_prior(theta_map),
         prior_log_sd=jnp.stack([hypothesis.priors[name].log_sd() for name in hypothesis.names]),
         nodes=nodes,
+        lattice=lattice,
     )
+
+
+class _Shares(eqx.Module):
+    r"""A smooth division of space among modes: each has the share of its Gaussian in their sum.
+
+    $$\rho_k(z) = \frac{m_k\,N(z; c_k, S_k)}{\sum_j m_j\,N(z; c_j, S_j)}$$
+
+    Args:
+        center: Modes.
+        basis: Lower-triangular factor of the covariance of each Gaussian.
+        log_mass: ln of the integral of each.
+    """
+
+    center: Float[Array, "part parameter"]
+    basis: Float[Array, "part parameter parameter"]
+    log_mass: Float[Array, " part"]
+
+    def log_share(self, z: Float[Array, " parameter"], part: Array) -> Scalar:
+        """Ln of the share of one mode at z."""
+        if len(self.log_mass) == 1:
+            return jnp.zeros(())
+
+        def log_gaussian(center: Array, basis: Array, log_mass: Array) -> Scalar:
+            w = solve_triangular(basis, z - center, lower=True)
+            return log_mass - 0.5 * jnp.sum(w**2) - jnp.sum(jnp.log(jnp.diag(basis)))
+
+        each = jax.vmap(log_gaussian)(self.center, self.basis, self.log_mass)
+        return each[part] - jax.scipy.special.logsumexp(each)
+
+
+def _boxes(
+    log_f: Callable[[Array], tuple[Scalar, Any]],
+    modes: Modes,
+    left: NDArray[np.int_],
+    refinement: int,
+    n_parts: int,
+) -> tuple[Scalar, Scalar, Array, Any, Lattice]:
+    """Quadrature in a box around the highest mode, or in one around each of several.
+
+    With several, each box has the integrand times the share of its mode, which is a single peak if
+    the integrand is a sum of such.
+    """
+    log_mass, chosen = jax.lax.top_k(modes.log_mass, n_parts)
+    if n_parts == 1:
+        # The highest, even if the search for it did not converge.
+        log_mass, chosen = modes.log_mass[:1], np.zeros(1, dtype=int)
+    center = modes.every.z[chosen][:, left]
+
+    def factor(hessian: Array) -> Array:
+        return cholesky(_whitening(hessian)[np.ix_(left, left)])
+
+    basis = jax.vmap(factor)(modes.every.hessian[chosen])
+    shares = _Shares(center, basis, log_mass)
+
+    def integral(part: Array) -> Grid:
+        def integrand(z: Array) -> tuple[Scalar, Any]:
+            value, extras = log_f(z)
+            return value + shares.log_share(z, part), extras
+
+        return integrate(integrand, center[part], basis[part], refinement)
+
+    if n_parts == 1:
+        grids = jax.tree.map(lambda leaf: leaf[None], integral(np.zeros((), dtype=int)))
+    else:
+        grids = jax.lax.map(integral, jnp.arange(n_parts))
+    lattice = Lattice(
+        center, basis, grids.low, grids.high, grids.log_values, grids.log_cell, log_mass
+    )
+    extras = grids.extras
+    if n_parts == 1:
+        extras = jax.tree.map(lambda leaf: leaf[0], extras)
+        return grids.log_integral[0], grids.error[0], grids.contained[0], extras, lattice
+    extras = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), extras)
+    log_evidence = jax.scipy.special.logsumexp(grids.log_integral)
+    weight = jnp.exp(grids.log_integral - log_evidence)
+    # A part that carries nothing need not be contained.
+    contained = jnp.all(grids.contained | (weight < _NOTHING))
+    error = jnp.sum(jnp.where(weight < _NOTHING, weight, weight * grids.error))
+    return log_evidence, error, contained, extras, lattice
+
+
+def _is_inside(lattice: Lattice, z: Float[Array, " parameter"]) -> Float[Array, " part"]:
+    """Whether a point lies within the box of each lattice."""
+
+    def one(center: Array, basis: Array, low: Array, high: Array) -> Array:
+        w = EVEN * jnp.arcsinh(solve_triangular(basis, z - center, lower=True) / EVEN)
+        return jnp.all((w > low) & (w < high))
+
+    return jax.vmap(one)(lattice.center, lattice.basis, lattice.low, lattice.high)
 
 
 def _whitening(hessian: Float[Array, "parameter parameter"]) -> Float[Array, "parameter parameter"]:
@@ -129,33 +401,25 @@ def _whitening(hessian: Float[Array, "parameter parameter"]) -> Float[Array, "pa
     return (axes * variance[None, :]) @ axes.T
 
 
-def _whole(joint: LogJoint, mode: Mode, refinement: int) -> _Integral:
-    """Quadrature over all parameters."""
+def _log_integrand(
+    joint: LogJoint, form: GammaForm | None
+) -> Callable[[Array], tuple[Scalar, tuple[Array, Any]]]:
+    """Ln of what is integrated, with θ and ln L, or the Gaussian terms if the scale is not left."""
     hypothesis = joint.hypothesis
+    names, priors = hypothesis.names, hypothesis.priors
 
-    def log_f(z: Array) -> tuple[Scalar, tuple[Array, Scalar]]:
+    def whole(z: Array) -> tuple[Scalar, tuple[Array, Scalar]]:
         theta = hypothesis.from_unconstrained(z)
         fit = joint.log_likelihood(theta)
         return fit + hypothesis.log_prior(theta) + hypothesis.log_jacobian(z), (theta, fit)
 
-    grid = integrate(log_f, mode.z, cholesky(_whitening(mode.hessian)), refinement)
-    theta, fits = grid.extras
-    nodes = PosteriorNodes(grid.log_values, theta, log_likelihoods=fits)
-    return grid.log_integral, grid.error, grid.contained, nodes
-
-
-def _collapsed(joint: LogJoint, mode: Mode, refinement: int) -> _Integral:
-    """Scale in closed form, quadrature over the other parameters."""
-    names, priors, others = joint.hypothesis.names, joint.hypothesis.priors, joint.others
-    form = None if joint.place is None else gamma_form(priors[names[joint.place]])
     if form is None:
-        msg = f"the scale of {joint.hypothesis.name} has no closed integral"
-        raise DriftbayesError(msg)
+        return whole
 
-    def log_f(z: Array) -> tuple[Scalar, tuple[Array, GaussianTerms]]:
+    def collapsed(z: Array) -> tuple[Scalar, tuple[Array, GaussianTerms]]:
         theta = jnp.ones(len(names))
         log_weight = jnp.zeros(())
-        for i, index in enumerate(others):
+        for i, index in enumerate(joint.others):
             prior = priors[names[index]]
             value = prior.from_unconstrained(z[i])
             theta = theta.at[index].set(value)
@@ -163,17 +427,13 @@ def _collapsed(joint: LogJoint, mode: Mode, refinement: int) -> _Integral:
         terms = joint.unit_terms(z)
         return log_scale_evidence(terms, form) + log_weight, (theta, terms)
 
-    if len(others) == 0:
-        log_evidence, (theta, terms) = log_f(jnp.zeros(0))
-        terms = jax.tree.map(lambda leaf: leaf[None], terms)
-        nodes = PosteriorNodes(jnp.zeros(1), theta[None], terms=terms, form=form)
-        return log_evidence, 1e-15 * jnp.abs(log_evidence), jnp.isfinite(log_evidence), nodes
+    return collapsed
 
-    basis = cholesky(_whitening(mode.hessian)[np.ix_(others, others)])
-    grid = integrate(log_f, mode.z[others], basis, refinement)
-    theta, terms = grid.extras
-    nodes = PosteriorNodes(grid.log_values, theta, terms=terms, form=form)
-    return grid.log_integral, grid.error, grid.contained, nodes
+
+def _is_whole(solution: _Solution, tolerance: float) -> NDArray[np.bool_]:
+    """Whether no mode that counts lies outside of the boxes."""
+    missed = np.asarray(solution.log_missed - solution.log_evidence)
+    return np.asarray(missed < np.log(0.01 * tolerance))
 
 
 def _is_certain(solution: _Solution, tolerance: float) -> NDArray[np.bool_]:
@@ -185,11 +445,15 @@ def _is_certain(solution: _Solution, tolerance: float) -> NDArray[np.bool_]:
 def _records(hypotheses: Sequence[Hypothesis], data: Batch, solution: _Solution) -> list[Evidence]:
     names = hypotheses[0].names
     posterior = summarise(
-        solution.nodes, whole_scale(hypotheses[0], data.data), hypotheses[0].signed
+        solution.nodes,
+        whole_scale(hypotheses[0], data.data),
+        hypotheses[0].signed,
+        on_grid=solution.lattice is None or solution.lattice.log_cell.shape[1] == 1,
     )
     contractions = 1 - posterior.log_sd / np.asarray(solution.prior_log_sd)
     descriptions = [hypothesis.describe() for hypothesis in hypotheses]
-    certain = _is_certain(solution, _TOLERANCE[_n_left(hypotheses[0], data.data)])
+    tolerance = _TOLERANCE[_n_left(hypotheses[0], data.data)]
+    certain = _is_certain(solution, tolerance) & _is_whole(solution, tolerance)
 
     def record(i: int) -> Evidence:
         def named(values: Array | FloatArray) -> dict[str, float]:

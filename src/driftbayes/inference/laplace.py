@@ -132,7 +132,7 @@ def _solve(hypothesis: Hypothesis, data: Data) -> _Solution:
             converged=mode.converged,
         ), mode.z
 
-    natural, z = expand(start_points(hypothesis, data)[0], in_log=False)
+    natural, z = expand(start_points(hypothesis, data).natural, in_log=False)
     log, _ = expand(z, in_log=True)
     prior_log_sd = jnp.stack([hypothesis.priors[name].log_sd() for name in names])
     return _Solution(natural=natural, log=log, prior_log_sd=prior_log_sd)

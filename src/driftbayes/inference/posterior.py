@@ -62,7 +62,11 @@ class Posterior:
 # Where nothing is finite the result says so in its status, not NumPy in a warning.
 @np.errstate(all="ignore")
 def summarise(
-    nodes: PosteriorNodes, scale_index: int | None, signed: Sequence[bool] = ()
+    nodes: PosteriorNodes,
+    scale_index: int | None,
+    signed: Sequence[bool] = (),
+    *,
+    on_grid: bool = True,
 ) -> Posterior:
     """Moments and quantiles from nodes; a scale that was integrated out is given its own nodes.
 
@@ -70,10 +74,11 @@ def summarise(
         nodes: A batch of solutions, stacked along the first axis.
         scale_index: Place in θ of a scale that was integrated out.
         signed: Which parameters may be negative; by default none.
+        on_grid: Whether the nodes are those of one grid, in its order.
     """
     is_signed = np.array(signed or [False] * nodes.theta.shape[-1])
     if nodes.log_values.shape[1] <= _MANY:
-        return _summarise(nodes, scale_index, is_signed, on_grid=True)
+        return _summarise(nodes, scale_index, is_signed, on_grid=on_grid)
     # One by one, and without the corners of the grid: all at once would fill the memory.
     parts = [
         _summarise(_pruned(nodes, i), scale_index, is_signed, on_grid=False)
@@ -120,13 +125,15 @@ def _summarise(
     for i in range(n_parameters):
         if mixture is not None and i == scale_index:
             out[:, i] = _scale_quantiles(mixture)
-        elif mixture is not None and n_parameters == 2:
+        elif mixture is not None and n_parameters == 2 and on_grid:
             line = described(np.asarray(nodes.theta), is_signed)[..., i]
             out[:, i] = _from_density(line, weights)
         elif mixture is None and i == 0 and on_grid:
             # The first parameter has one value along all of the grid's other directions.
             n_line = round(weights.shape[1] ** (1 / n_parameters))
-            line = coordinates.reshape(len(theta), n_line, -1, n_parameters)[:, :, 0, 0]
+            # Of all nodes: those of no weight, moments aside, have a place of their own.
+            every = described(np.asarray(nodes.theta), is_signed)
+            line = every.reshape(len(theta), n_line, -1, n_parameters)[:, :, 0, 0]
             density = np.sum(weights.reshape(len(theta), n_line, -1), axis=2)
             out[:, i] = _from_density(line, density)
         else:
@@ -324,6 +331,9 @@ def _from_density(grid: FloatArray, density: FloatArray) -> FloatArray:
 
 def _from_cloud(values: FloatArray, weights: FloatArray) -> FloatArray:
     """Quantiles from scattered weighted points: each stands for the probability around it."""
+    values, weights = values[weights > 0], weights[weights > 0]
+    if len(values) == 0:
+        return np.full(len(QUANTILES), np.nan)
     order = np.argsort(values)
     cumulative = np.cumsum(weights[order]) - 0.5 * weights[order]
     return np.interp(QUANTILES, cumulative, values[order])

@@ -1,6 +1,13 @@
 """The overall scale of a covariance, integrated out analytically."""
 
-__all__ = ["GammaForm", "gamma_form", "log_bessel_k", "log_scale_evidence", "scale_posterior"]
+__all__ = [
+    "GammaForm",
+    "draw_scales",
+    "gamma_form",
+    "log_bessel_k",
+    "log_scale_evidence",
+    "scale_posterior",
+]
 
 from typing import Any
 
@@ -85,6 +92,55 @@ def scale_posterior(
     return nodes, np.broadcast_to(log_weights, nodes.shape)
 
 
+# Where nothing is finite the result says so in its status, not NumPy in a warning.
+@np.errstate(all="ignore")
+def draw_scales(
+    n: FloatArray,
+    quadratic: FloatArray,
+    shape: FloatArray,
+    rate: FloatArray,
+    rng: np.random.Generator,
+) -> FloatArray:
+    r"""One draw of the scale from each of many posteriors, a generalised inverse Gaussian law each.
+
+    Of $t = -\ln(c\sqrt{\lambda/b})$, whose density $e^{\nu t - x \cosh t}$ rises to one peak and
+    falls: within two neighbouring nodes it is nowhere above the greater of its values there, but
+    for the peak itself. Draws below these steps are kept if they fall below the density; exact, but
+    for what lies beyond $e^{-40}$ of the peak.
+
+    Args:
+        n: Number of displacements, one for each draw, as are all that follow.
+        quadratic: Quadratic form at unit scale.
+        shape: Shape of the prior's gamma form.
+        rate: Its rate.
+        rng: Random numbers.
+    """
+    order = np.asarray(0.5 * n - shape)[..., None]
+    b = np.asarray(0.5 * quadratic)[..., None]
+    x = 2 * np.sqrt(rate[..., None] * b)
+    _, t, exponent = _bessel_integral(order, x, _N_NODES, np)
+    nu, sign = np.abs(order), np.where(order < 0, -1.0, 1.0)
+    root = np.sqrt(nu**2 + x**2)
+    peak, excess = np.log((nu + root) / x), x**2 / (root + nu)
+    s = sign * t - peak
+    top = np.maximum(exponent[:, 1:], exponent[:, :-1])
+    top = np.where((s[:, :-1] <= 0) & (s[:, 1:] >= 0), 0.0, top)
+    rise = np.cumsum(np.exp(top), axis=1)
+    found = np.full(len(order), np.nan)
+    pending = np.flatnonzero(np.isfinite(rise[:, -1]) & np.isfinite(s).all(axis=1))
+    while len(pending):
+        # Which step, where along it, how high.
+        step, along, height = rng.random((3, len(pending)))
+        cell = np.sum(rise[pending] < (step * rise[pending, -1])[:, None], axis=1)
+        low, high = s[pending, cell], s[pending, cell + 1]
+        place = low + along * (high - low)
+        value = _below_peak(place, nu[pending, 0], excess[pending, 0], np)
+        kept = np.log(height) < value - top[pending, cell]
+        found[pending[kept]] = place[kept]
+        pending = pending[~kept]
+    return np.sqrt(b / rate[..., None])[:, 0] * np.exp(-(sign * (peak + found[:, None]))[:, 0])
+
+
 def log_bessel_k(order: Scalar, x: Scalar) -> Scalar:
     r"""$\ln K_\nu(x)$ for any real order and x > 0, where SciPy's `kve` overflows."""
     return _bessel_integral(order[..., None], x[..., None], _N_NODES, jnp)[0][..., 0]
@@ -113,12 +169,17 @@ def _bessel_integral(order: Any, x: Any, n_nodes: int, xp: Any) -> tuple[Any, An
     left = xp.minimum(slow + xp.sqrt(2 * slow), _arccosh1p(_DEPTH / excess, xp))
     width = left + right
     s = -left + width * np.linspace(0.0, 1.0, n_nodes)
-    growth = xp.expm1(s)
-    cosh_less_1 = 0.5 * growth**2 * xp.exp(-s)
-    exponent = -nu * (growth - s) - excess * cosh_less_1
+    exponent = _below_peak(s, nu, excess, xp)
     total = xp.sum(xp.exp(exponent), axis=-1, keepdims=True) * (0.5 / (n_nodes - 1)) * width
     log_k = nu * peak - root + xp.log(total)
     return log_k, xp.where(order < 0, -1.0, 1.0) * (peak + s), exponent
+
+
+def _below_peak(s: Any, nu: Any, excess: Any, xp: Any) -> Any:
+    """Logarithm of the integrand at a distance s from its peak, where it is 0."""
+    growth = xp.expm1(s)
+    cosh_less_1 = 0.5 * growth**2 * xp.exp(-s)
+    return -nu * (growth - s) - excess * cosh_less_1
 
 
 def _arccosh1p(u: Any, xp: Any) -> Any:

@@ -1,6 +1,6 @@
 """Integrals of smooth peaks by the trapezoid rule, in a box that finds the peak by itself."""
 
-__all__ = ["Grid", "integrate"]
+__all__ = ["EVEN", "Grid", "integrate"]
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ _LOW = 20.0
 _MAX_PASSES = 14
 # Within so many widths of the peak nodes are nearly even; beyond, their distance grows with that
 # from the peak: the tail of a parameter that may vanish, slow in its logarithm, is soon crossed.
-_EVEN = 3.0
+EVEN = 3.0
 
 
 class Grid(eqx.Module):
@@ -33,7 +33,10 @@ class Grid(eqx.Module):
         log_integral: ln of the integral.
         error: Estimate of its error, from the changes when nodes are left out.
         nodes: Places at which the integrand was evaluated.
-        log_values: ln of the integrand there, times the volume that each node stands for.
+        log_values: ln of the integrand there, times the stretch of the coordinate w.
+        log_cell: ln of the volume that a node stands for, where there is no stretch.
+        low: Lower corner of the box, in w.
+        high: Upper corner.
         contained: Whether the box was found to hold the peak.
         extras: What else the integrand returned at the nodes.
     """
@@ -42,6 +45,9 @@ class Grid(eqx.Module):
     error: Scalar
     nodes: Float[Array, "node parameter"]
     log_values: Float[Array, " node"]
+    log_cell: Scalar
+    low: Float[Array, " parameter"]
+    high: Float[Array, " parameter"]
     contained: Bool[Array, ""]
     extras: Any
 
@@ -86,8 +92,8 @@ def integrate(
     def evaluate(low: Array, high: Array, side: int) -> tuple[Array, Array, Any]:
         unit = jnp.linspace(0.0, 1.0, side)
         mesh = jnp.stack(jnp.meshgrid(*[unit] * n_dim, indexing="ij"), axis=-1).reshape(-1, n_dim)
-        w = (low[None] + (high - low)[None] * mesh) / _EVEN
-        nodes = center[None] + (_EVEN * jnp.sinh(w)) @ basis.T
+        w = (low[None] + (high - low)[None] * mesh) / EVEN
+        nodes = center[None] + (EVEN * jnp.sinh(w)) @ basis.T
         # Row by row in more than one dimension: all at once would fill the memory.
         values, extras = jax.lax.map(log_f, nodes, batch_size=n)
         values = values + jnp.sum(jnp.log(jnp.cosh(w)), axis=1)
@@ -156,6 +162,9 @@ def integrate(
         error=error + 1e-15 * jnp.abs(log_integral),
         nodes=end.nodes,
         log_values=end.values,
+        log_cell=cell,
+        low=end.low,
+        high=end.high,
         contained=end.fits,
         extras=end.extras,
     )
