@@ -15,7 +15,7 @@ __all__ = [
 ]
 
 from collections.abc import Iterator
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -25,7 +25,7 @@ from jaxtyping import Array, Float, Int
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Scalar, ScalarLike
-from driftbayes.likelihood.kalman import PaddedSteps, kalman_innovations, kalman_terms
+from driftbayes.likelihood.kalman import PaddedSteps, kalman_innovations
 from driftbayes.likelihood.moments import (
     MEMORY,
     SecondMoments,
@@ -114,6 +114,8 @@ def trajectory_terms(
 class GaussianModel(Protocol):
     """What the engines ask of a model; `AbstractModel` has it all."""
 
+    has_state_space: ClassVar[bool]
+
     def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
         """Covariances of two displacements that start 0, 1, 2, ... steps apart."""
         ...
@@ -128,12 +130,17 @@ class GaussianModel(Protocol):
         """Stationary covariance of the state, given the position."""
         ...
 
+    def terms(self, data: Any, noise_variance: ScalarLike = 0.0) -> GaussianTerms:
+        """Gaussian terms of padded steps, by the engine that the model needs."""
+        ...
+
 
 def log_likelihood_per_trajectory(
     models: GaussianModel,
     data: Displacements,
     *,
     engine: Literal["auto", "moments", "kalman"] = "auto",
+    memory: int = MEMORY,
 ) -> FloatArray:
     """Ln p of the runs of each trajectory: (draw, trajectory), trajectories by rising number.
 
@@ -142,6 +149,7 @@ def log_likelihood_per_trajectory(
         data: Displacements at one tau.
         engine: "moments" for regular exact data, "kalman" for gaps, irregular times or measurement
             error; "auto" takes the first that applies.
+        memory: Longest window of the statistics engine.
     """
     if engine not in ("auto", "moments", "kalman"):
         msg = f"engine must be 'auto', 'moments' or 'kalman', got {engine!r}"
@@ -156,7 +164,8 @@ def log_likelihood_per_trajectory(
     _, owners = np.unique(data.trajectory, return_inverse=True)
     n_draws = len(jax.tree.leaves(models)[0])
     total = np.zeros((owners.max() + 1, n_draws))
-    for pieces, piece_owners in (_moments if by_moments else _steps)(data, owners):
+    many = _moments(data, owners, memory) if by_moments else _steps(data, owners)
+    for pieces, piece_owners in many:
         steps = pieces.predicted if isinstance(pieces, SecondMoments) else pieces.valid
         # An engine holds about four numbers for each step of each piece.
         found = _log_likelihoods(models, pieces, max(_BATCH_BYTES // (4 * 8 * steps.size), 1))
@@ -176,16 +185,23 @@ def _log_likelihoods(
             return jax.vmap(lambda piece: moments_terms(autocovariance, piece).log_likelihood())(
                 pieces
             )
-        start = model.initial_covariance()
 
         def run(piece: PaddedSteps) -> Scalar:
+            # By the model's own engine, which knows of its errors and of its blur.
             alone = jax.tree.map(lambda leaf: leaf[None] if leaf.ndim else leaf, piece)
-            return kalman_terms(model.transition, start, alone).log_likelihood()
+            return model.terms(alone).log_likelihood()
 
+        if not model.has_state_space:
+            # One after another: each takes a matrix of its own.
+            return jax.lax.map(lambda i: run(_piece(pieces, i)), jnp.arange(len(pieces.dx)))
         axes = jax.tree.map(lambda leaf: 0 if leaf.ndim else None, pieces)
         return jax.vmap(run, in_axes=(axes,))(pieces)
 
     return jax.lax.map(one, models, batch_size=batch_size)
+
+
+def _piece(pieces: PaddedSteps, index: Array) -> PaddedSteps:
+    return jax.tree.map(lambda leaf: leaf[index] if leaf.ndim else leaf, pieces)
 
 
 def _steps(data: Displacements, owners: IntArray) -> Iterator[tuple[PaddedSteps, IntArray]]:
@@ -193,9 +209,11 @@ def _steps(data: Displacements, owners: IntArray) -> Iterator[tuple[PaddedSteps,
     yield PaddedSteps.from_displacements(data), owners
 
 
-def _moments(data: Displacements, owners: IntArray) -> Iterator[tuple[SecondMoments, IntArray]]:
+def _moments(
+    data: Displacements, owners: IntArray, memory: int
+) -> Iterator[tuple[SecondMoments, IntArray]]:
     """Runs of equal length of one trajectory together, for the statistics engine."""
-    size = min(int(data.row_sizes.max()), MEMORY)
+    size = min(int(data.row_sizes.max()), memory)
     starts = np.concatenate([[0], np.cumsum(data.row_sizes)[:-1]])
     n_block = max(_BLOCK_BYTES // (2 * 8 * size**2), 1)
     for low in range(0, len(starts), n_block):

@@ -118,6 +118,10 @@ class AbstractModel(eqx.Module):
         """Variance of the error of every position, as far as the model knows of it."""
         return 0.0
 
+    def motion(self) -> "AbstractModel":
+        """The model of the particle itself, without errors and blur of its fixes."""
+        return self
+
     def _no_state_space(self) -> str:
         return (
             f"the model {self.name!r} has no state-space form; use engine='moments' for regular "

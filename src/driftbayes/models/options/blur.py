@@ -80,6 +80,9 @@ def with_blur(model: type[AbstractModel]) -> type[AbstractModel]:
         def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
             return self._averaged(lag) - self._averaged(jnp.zeros_like(lag))
 
+        def motion(self) -> AbstractModel:
+            return self.base.motion()
+
         def changed(
             self, key: Key, positions: Float[Array, "particle position dim"], tau: ScalarLike
         ) -> Float[Array, "particle position dim"]:
