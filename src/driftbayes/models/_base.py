@@ -49,6 +49,8 @@ class Parameter:
     time_power: int
     # All are positive; some, such as shares of a whole, have to stay below a bound.
     upper: float = inf
+    # Whether it is no property of the motion but the width of a prior that was integrated out.
+    is_prior_scale: bool = False
 
     def unit(self, length: str = "", time: str = "") -> str:
         """The unit in words, for example m²/s."""

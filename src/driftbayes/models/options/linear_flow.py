@@ -52,9 +52,17 @@ def with_linear_flow(model: type[AbstractModel]) -> type[AbstractModel]:
         summary: ClassVar[str] = f"{model.summary}, carried by a flow linear in space"
         parameters: ClassVar[dict[str, Parameter]] = {
             **model.parameters,
-            "flow": Parameter("V", "prior standard deviation of each component of the flow", 1, -1),
+            "flow": Parameter(
+                "V",
+                "prior standard deviation of each component of the flow",
+                *(1, -1),
+                is_prior_scale=True,
+            ),
             "gradient": Parameter(
-                "G", "prior standard deviation of each component of the flow's gradient", 0, -1
+                "G",
+                "prior standard deviation of each component of the flow's gradient",
+                *(0, -1),
+                is_prior_scale=True,
             ),
         }
         scale_parameter: ClassVar[str] = model.scale_parameter

@@ -85,7 +85,12 @@ def with_mean_flow(model: type[AbstractModel]) -> type[AbstractModel]:
         summary: ClassVar[str] = f"{model.summary}, carried by a mean flow"
         parameters: ClassVar[dict[str, Parameter]] = {
             **model.parameters,
-            "flow": Parameter("V", "prior standard deviation of each component of the flow", 1, -1),
+            "flow": Parameter(
+                "V",
+                "prior standard deviation of each component of the flow",
+                *(1, -1),
+                is_prior_scale=True,
+            ),
         }
         scale_parameter: ClassVar[str] = model.scale_parameter
         limit: ClassVar[str] = f"{model.name}, as flow → 0"
