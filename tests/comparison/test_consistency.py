@@ -12,6 +12,7 @@ from verdicts import made_evidence
 
 from driftbayes.comparison import Comparison, ConsistentRange, Scan, consistent_range
 from driftbayes.comparison.consistency import MIN_TAUS, TOLERANCE, describe_consistency
+from driftbayes.report.content import panels, table_at
 
 TAUS = np.geomspace(0.1, 10.0, 12)
 
@@ -74,6 +75,7 @@ def signed_scan(name, prior, values, sd):
             priors={name: prior},
             **{field: {name: float(value)} for field in ("map", "posterior_mean", "log_mean")},
             **{field: {name: sd} for field in ("posterior_sd", "log_sd")},
+            posterior_quantiles={name: value + sd * np.array([-2.0, -1.0, 0.0, 1.0, 2.0])},
             contraction={name: 0.9},
         )
         chances = {record.hypothesis: 1.0}
@@ -88,6 +90,15 @@ def test_a_scan_does_not_exponentiate_what_is_no_logarithm():
     assert_allclose(h1.value, 1.01)
     assert "(h1 = 1.01)" in result.sentences["brownian+anisotropic"]
     assert result.consistency_json()["brownian+anisotropic"]["h1"]["value"] == h1.value
+
+
+@pytest.mark.parametrize("name", ["h1", "h4"])
+def test_a_signed_parameter_is_reported_without_logarithms(name):
+    """Also where it happens to be positive, and for the components of three dimensions."""
+    dataset = signed_scan(name, "normal:0:1", np.full(12, 1.01), 0.02).to_dataset()
+    assert table_at(dataset, 0)[1].rows[0][0] == f"brownian+anisotropic.{name}"
+    panel = next(p for p in panels(dataset) if p.name == f"parameter_{name}")
+    assert panel.drawn_scales == ["linear"]
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
