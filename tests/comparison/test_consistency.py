@@ -1,6 +1,6 @@
 """The stated rule of sampling-time consistency, and the sentences made from it."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.stats import chi2
+from verdicts import made_evidence
 
-from driftbayes.comparison import ConsistentRange, consistent_range
+from driftbayes.comparison import Comparison, ConsistentRange, Scan, consistent_range
 from driftbayes.comparison.consistency import MIN_TAUS, TOLERANCE, describe_consistency
+from driftbayes.report.content import panels, table_at
 
 TAUS = np.geomspace(0.1, 10.0, 12)
 
@@ -52,6 +54,60 @@ def every_consistent_run(taus, mean, sd, identified):
 
 
 # The rule
+
+
+@pytest.mark.parametrize("value", [1.01, -0.4, 0.0])
+def test_the_value_of_a_signed_parameter_is_its_own(value):
+    result = found(value, 0.02, signed=True)
+    assert span(result) == (TAUS[0], TAUS[-1], 12)
+    assert_allclose(result.value, value, atol=1e-14)
+    assert_allclose(result.sd, 0.02 / np.sqrt(12))
+
+
+def signed_scan(name, prior, values, sd):
+    """A scan of evidences made by hand, of one parameter of an anisotropic model."""
+    comparisons = []
+    for tau, value in zip(TAUS, values, strict=True):
+        record = replace(
+            made_evidence(),
+            hypothesis="brownian+anisotropic",
+            tau=float(tau),
+            priors={name: prior},
+            **{field: {name: float(value)} for field in ("map", "posterior_mean", "log_mean")},
+            **{field: {name: sd} for field in ("posterior_sd", "log_sd")},
+            posterior_quantiles={name: value + sd * np.array([-2.0, -1.0, 0.0, 1.0, 2.0])},
+            contraction={name: 0.9},
+        )
+        chances = {record.hypothesis: 1.0}
+        one = Comparison({record.hypothesis: record}, chances, float(tau), 10, 10, 2, 200)
+        comparisons.append(one)
+    return Scan(tuple(comparisons))
+
+
+def test_a_scan_does_not_exponentiate_what_is_no_logarithm():
+    result = signed_scan("h1", "normal:0:1", np.full(12, 1.01), 0.02)
+    h1 = result.consistency["brownian+anisotropic"]["h1"]
+    assert_allclose(h1.value, 1.01)
+    assert "(h1 = 1.01)" in result.sentences["brownian+anisotropic"]
+    assert result.consistency_json()["brownian+anisotropic"]["h1"]["value"] == h1.value
+
+
+@pytest.mark.parametrize("name", ["h1", "h4"])
+def test_a_signed_parameter_is_reported_without_logarithms(name):
+    """Also where it happens to be positive, and for the components of three dimensions."""
+    dataset = signed_scan(name, "normal:0:1", np.full(12, 1.01), 0.02).to_dataset()
+    assert table_at(dataset, 0)[1].rows[0][0] == f"brownian+anisotropic.{name}"
+    panel = next(p for p in panels(dataset) if p.name == f"parameter_{name}")
+    assert panel.drawn_scales == ["linear"]
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_consistency_of_a_signed_parameter_does_not_depend_on_its_unit(unit):
+    values = unit * (5.0 + 0.1 * np.sin(np.arange(12)))
+    result = signed_scan("kappa", f"normal:0:{10 * unit}", values, 1e-3 * unit)
+    kappa = result.consistency["brownian+anisotropic"]["kappa"]
+    assert span(kappa) == (TAUS[0], TAUS[-1], 12)
+    assert_allclose(kappa.value, unit * 5.0, rtol=0.02)
 
 
 def test_a_constant_is_consistent_over_the_whole_range():

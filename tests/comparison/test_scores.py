@@ -20,6 +20,7 @@ from driftbayes.comparison.scores import TrajectoryScores, held_out, leave_one_o
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import evidence, posterior_draws
 from driftbayes.likelihood import second_moments
+from driftbayes.models import Preparation
 from driftbayes.sampling import Displacements, displacements
 from driftbayes.testing import reference
 from driftbayes.trajectories import Trajectories
@@ -231,10 +232,11 @@ def ragged() -> Displacements:
     return displacements(whole, 0.1)
 
 
-def test_moments_of_trajectories_add_up_to_those_of_the_whole():
+@pytest.mark.parametrize("memory", [32, 256])
+def test_moments_of_trajectories_add_up_to_those_of_the_whole(memory):
     data = ragged()
     numbers = np.unique(data.trajectory)
-    whole, parts = second_moments(data), list(subsets._own_moments(data, numbers))
+    whole, parts = second_moments(data, memory), list(subsets._own_moments(data, numbers, memory))
     assert len(parts) == 6
     assert_allclose(sum(p.forms for p in parts), whole.forms, rtol=1e-9, atol=1e-12)
     assert_array_equal(sum(p.predicted for p in parts), whole.predicted)
@@ -242,7 +244,8 @@ def test_moments_of_trajectories_add_up_to_those_of_the_whole():
     assert parts[3].predicted.sum() == 40
     # Each set, regrouped by itself, gives the same likelihood.
     model = unit_hypotheses()[1].model(gamma=0.8, k=1.3)
-    for n, subset in enumerate(list(subsets.without_each(data, numbers))[1:]):
+    way = Preparation("summed", "moments", memory)
+    for n, subset in enumerate(list(subsets.without_each(data, numbers, way))[1:]):
         others = subsets.subset(data, data.trajectory != n)
         assert_allclose(model.log_likelihood(subset), model.log_likelihood(others), rtol=1e-11)
 

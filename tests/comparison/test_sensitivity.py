@@ -1,14 +1,22 @@
 """How ln K moves with the scales of the priors."""
 
+import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from verdicts import langevin_data, unit_hypotheses
 
-from driftbayes.comparison import compare
-from driftbayes.comparison.sensitivity import Variant, variants
+from driftbayes.comparison import compare, make_hypotheses, prior_sensitivity
+from driftbayes.comparison.sensitivity import (
+    Variant,
+    parameter_groups,
+    unmoved_parameters,
+    variants,
+)
+from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
-from driftbayes.models import Brownian
-from driftbayes.priors import Exponential
+from driftbayes.models import MODELS, OPTIONS, Brownian, FractionalBrownian
+from driftbayes.priors import Exponential, Fixed, Uniform
+from driftbayes.sampling import Displacements
 
 
 def test_parameters_of_one_dimension_move_together():
@@ -25,6 +33,104 @@ def test_parameters_of_one_dimension_move_together():
 def test_one_dimension_alone_is_not_listed_twice():
     brownian = Hypothesis(Brownian, kappa=Exponential(mean=1.0))
     assert variants([brownian]) == [Variant(("kappa",), 0.25), Variant(("kappa",), 4.0)]
+
+
+def by_scaling(*names):
+    known = {"exposure": Fixed(0.1)} if "blur" in str(names) else {}
+    return make_hypotheses(names, priors=known, u_rms=1.0, timescale=1.0).hypotheses
+
+
+@pytest.mark.parametrize(
+    ("name", "moved", "unmoved"),
+    [
+        ("brownian+mean", [["kappa"], ["flow"]], ()),
+        ("langevin+linear", [["k"], ["gamma"], ["flow"], ["gradient"]], ()),
+        ("brownian+noise", [["kappa"], ["sigma"]], ()),
+        ("brownian+anisotropic", [["kappa"], ["h1", "h2"]], ()),
+        ("brownian+scatter", [["kappa"], ["scatter"]], ()),
+        ("brownian+blur+noise", [["kappa"], ["sigma"]], ()),
+        ("brownian+student", [["kappa"]], ("tail",)),
+        ("fractional", [["kappa"]], ("hurst",)),
+        ("matern", [["k"], ["gamma"], ["smoothness"]], ()),
+        ("oscillating+rotating", [["k"], ["gamma"], ["omega"]], ()),
+        ("two_scale", [["k"], ["gamma"]], ("ratio", "share")),
+    ],
+)
+def test_every_prior_that_has_a_scale_is_moved_by_itself(name, moved, unmoved):
+    given = by_scaling(name)
+    first, *each = parameter_groups(given) if len(moved) > 1 else parameter_groups(given) * 2
+    assert sorted(map(sorted, each)) == sorted(map(sorted, moved))
+    assert sorted(first) == sorted(n for names in moved for n in names)
+    assert unmoved_parameters(given) == unmoved
+    # What is moved is moved, given or inferred.
+    for names in each:
+        changed = given[0].rescaled(Variant(tuple(names), 4.0).factors_for(given[0]))
+        differ = {n for n, p in changed.priors.items() if p.describe() != given[0].describe()[n]}
+        assert differ == set(names)
+
+
+def test_no_option_adds_a_prior_that_the_table_forgets():
+    for base in MODELS:
+        for option in ("", *OPTIONS):
+            try:
+                given = by_scaling(f"{base}+{option}" if option else base)
+            except DriftbayesError:
+                continue
+            told = {n for names in parameter_groups(given) for n in names}
+            told |= set(unmoved_parameters(given))
+            known = {"exposure", "reference"}
+            assert told | known == set(given[0].model.parameters) | known
+
+
+def test_classes_of_a_mixture_move_together():
+    groups = parameter_groups(by_scaling("langevin*2"))
+    assert groups[1:] == [["gamma", "gamma_2"], ["k"]]
+
+
+def test_where_no_prior_has_a_scale_it_is_said():
+    unit = Uniform(low=0.0, high=1.0)
+    fixed = {"kappa": Fixed(1.0), "reference": Fixed(1.0)}
+    one = Hypothesis(FractionalBrownian, hurst=unit, **fixed)
+    other = Hypothesis(Brownian, kappa=Exponential(mean=1.0))
+    assert variants([one]) == []
+    with pytest.raises(DriftbayesError, match="no prior of fractional, other has a scale"):
+        prior_sensitivity([one, type(one)(_Other, hurst=unit, **fixed)], langevin_data(0.5))
+    assert variants([one, other])
+
+
+class _Other(FractionalBrownian):
+    name = "other"
+
+
+def evidence_with_flow(dx, tau, width):
+    """Ln Z of Brownian motion in a mean flow, κ ~ exponential(1), by a sum over ln κ."""
+    log_kappa = np.linspace(-8, 4, 4001)
+    kappa, n = np.exp(log_kappa), dx.shape[0] * dx.shape[1]
+    total = -kappa + log_kappa
+    for axis in dx.reshape(n, -1).T:
+        # Of 2κτ I + V²τ² 11ᵀ, by the matrix determinant lemma.
+        noise, shared = 2 * kappa * tau, width**2 * tau**2
+        log_det = (n - 1) * np.log(noise) + np.log(noise + n * shared)
+        square = axis @ axis / noise - shared * axis.sum() ** 2 / (noise * (noise + n * shared))
+        total = total - 0.5 * (n * np.log(2 * np.pi) + log_det + square)
+    top = total.max()
+    return top + np.log(np.exp(total - top).sum() * (log_kappa[1] - log_kappa[0]))
+
+
+def test_the_width_of_the_prior_of_a_mean_flow_is_moved():
+    dx = np.random.default_rng(4).normal(size=(100, 10, 3))
+    data = Displacements.from_array(dx, 0.5)
+    factors = [1 / 16, 1.0, 16.0]
+    result = prior_sensitivity(by_scaling("brownian", "brownian+mean"), data, factors=factors)
+    assert result.groups == (("kappa", "flow"), ("kappa",), ("flow",))
+    plain = evidence_with_flow(dx, 0.5, 0.0)
+    expected = [evidence_with_flow(dx, 0.5, f) - plain for f in factors]
+    found = result.log_bayes_factors["brownian+mean:brownian"]
+    assert_allclose(found[2], expected, atol=1e-6)
+    # Three components that the data do not need: one nat each for every e-fold.
+    assert_allclose(found[2, 2] - found[2, 1], -3 * np.log(16), atol=0.1)
+    # The diffusivity's prior says next to nothing of a flow.
+    assert np.ptp(found[1]) < 0.2
 
 
 def test_a_variant_touches_only_what_a_hypothesis_has():

@@ -19,7 +19,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         description=__doc__,
         allow_abbrev=False,
         examples=(
-            "driftbayes export scan.nc --for json --length-unit km --time-unit h",
+            "driftbayes export scan.nc --for json",
+            "driftbayes export scan.nc --for opendrift --length-unit km --time-unit h",
             "driftbayes export scan.nc --for parcels --model langevin --tau 3600 -o dispersion.py",
         ),
     )
@@ -35,8 +36,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--tau", type=float, help="time scale of the simulation, in the unit of the scan"
     )
-    parser.add_argument("--length-unit", help="of the scan, if it does not say")
-    parser.add_argument("--time-unit", help="of the scan, if it does not say")
+    parser.add_argument("--length-unit", help="unit of length of the scan, if it does not say")
+    parser.add_argument("--time-unit", help="unit of time of the scan, if it does not say")
     _outputs.add_output(
         parser,
         "-o",

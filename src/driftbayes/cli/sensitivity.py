@@ -85,6 +85,8 @@ def run(args: argparse.Namespace) -> int:
         ]
         title = f"prior scales of {', '.join(group)} multiplied, tau = {result.tau:g}"
         _console.print_table(title, ["factor", *(f"ln K({pair})" for pair in pairs)], rows)
+    if result.unmoved:
+        print(f"not moved, since uniform between fixed bounds: {', '.join(result.unmoved)}")
     for pair in pairs:
         values = result.log_bayes_factors[pair]
         changes = "changes" if result.verdict_changes(pair) else "keeps"

@@ -23,7 +23,8 @@ class ConsistentRange:
         tau_min: Smallest of them.
         tau_max: Largest of them.
         n_taus: How many were tried between these.
-        value: The common value: mean of ln θ with the weights of the rule, $1/(s_i^2 + ε^2)$.
+        value: The common value, from the mean of ln θ, or of θ if it is signed, with the weights of
+            the rule, $1/(s_i^2 + ε^2)$.
         sd: Error of that value, taking the estimates as independent.
     """
 
@@ -40,6 +41,8 @@ def consistent_range(
     log_sd: FloatArray,
     identified: np.ndarray,
     tolerance: float = TOLERANCE,
+    *,
+    signed: bool = False,
 ) -> ConsistentRange | None:
     r"""The longest range of tau over which a parameter's estimates agree.
 
@@ -53,14 +56,17 @@ def consistent_range(
 
     where $b \pm \sigma_b$ is the slope of m against ln τ, weighted by $1/s_i^2$. Of all such runs
     the one with the largest ratio of its ends is taken. Estimates from the same trajectories are
-    correlated, which makes the rule lenient.
+    correlated, which makes the rule lenient. A parameter that may be negative, such as a component
+    of a tensor, is judged by itself in place of its logarithm.
 
     Args:
         taus: Sampling times, increasing.
-        log_mean: Posterior mean of ln θ at each.
-        log_sd: Posterior standard deviation of ln θ at each.
+        log_mean: Posterior mean of ln θ at each; of θ if it is signed.
+        log_sd: Posterior standard deviation of the same.
         identified: Whether the data say something of the parameter at each.
-        tolerance: ε: differences this small count as none whatever the error bars; 5 %.
+        tolerance: ε: differences this small count as none whatever the error bars; 5 %, or, of a
+            signed parameter, so much in its unit.
+        signed: Whether the parameter may be negative.
     """
     from scipy.stats import chi2
 
@@ -100,13 +106,15 @@ def consistent_range(
         return None
     _, i, j = best
     weights = tolerant[i:j] / tolerant[i:j].sum()
-    value = float(np.exp(np.sum(weights * log_mean[i:j])))
+    mean_there = float(np.sum(weights * log_mean[i:j]))
+    error = float(np.sqrt(np.sum((weights * sd[i:j]) ** 2)))
+    value = mean_there if signed else float(np.exp(mean_there))
     return ConsistentRange(
         tau_min=float(taus[i]),
         tau_max=float(taus[j - 1]),
         n_taus=j - i,
         value=value,
-        sd=value * float(np.sqrt(np.sum((weights * sd[i:j]) ** 2))),
+        sd=error if signed else value * error,
     )
 
 

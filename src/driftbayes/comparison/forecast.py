@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from driftbayes.comparison.predict import average_weights, checked_horizons
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import PosteriorDraws
-from driftbayes.inference.plain import check_plain
+from driftbayes.inference.plain import check_plain, check_plain_models
 from driftbayes.inference.symmetric import eigh
 from driftbayes.likelihood import PaddedSteps
 from driftbayes.models import AbstractModel
@@ -27,6 +27,7 @@ from driftbayes.typing import FloatArray, IntArray, StrArray
 
 # Key of the generator that chooses members; no member has so high a number.
 _CHOICE = 2**64 - 1
+_PURPOSE = "a forecast of particles"
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +35,8 @@ class ParticleForecast:
     """Possible futures of the particles that were observed.
 
     Args:
-        positions: (member, particle, time, dim); the first time is that of the last fix.
+        positions: (member, particle, time, dim) of the particles themselves, without measurement
+            errors; the first time is that of the last fix.
         horizons: Times since each particle's last fix, the first of them 0.
         last_times: Time of each particle's last fix.
         ids: Name of each particle.
@@ -96,7 +98,7 @@ def predict_particles(
         msg = f"n_members must be a whole number, 1 or more, got {n_members}"
         raise DriftbayesError(msg)
     hypotheses = [draws.hypothesis for draws in draws_by_model]
-    check_plain(hypotheses, "a forecast of particles", state_space=True)
+    check_plain(hypotheses, _PURPOSE, state_space=True)
     weights = average_weights(draws_by_model, probabilities)
     chance = np.random.Generator(_philox(seed, _CHOICE)).random((int(n_members), 2))
     # The last is left out: rounding may leave the sum below one.
@@ -136,7 +138,9 @@ def ensemble(
     $$Y_0 \sim N(m, P), \qquad Y_{n+1} = A(T_{n+1} - T_n)\, Y_n + \varepsilon_n, \quad
       \varepsilon_n \sim N(0, Q).$$
 
-    Where positions have measurement errors, the paths are of the particle, not of its fixes.
+    The paths are of the particle itself. Where its fixes have errors, those of the file or of the
+    model's `+noise`, they tell of its place only as much as the errors let them: the members do
+    not all start at the last fix, and a fix to come would scatter about a member by its error.
 
     Args:
         members: One model, with its parameters, for each member.
@@ -145,6 +149,7 @@ def ensemble(
         tau: Sampling time at which the past is looked at; None for every fix.
         seed: Key of the random numbers, with the member's number.
     """
+    check_plain_models(map(type, members), _PURPOSE, state_space=True)
     times = checked_horizons(horizons)
     last = trajectories.positions[_last_rows(trajectories)]
     intervals = np.diff(times, prepend=0.0)
@@ -222,9 +227,16 @@ def _paths(
         state = jnp.einsum("ij,pdj->pdi", a, state) + jnp.einsum("ij,pdj->pdi", root, kick)
         return state, state[..., 0]
 
-    a, q = jax.vmap(model.transition)(intervals)
+    a, q = jax.vmap(lambda interval: _transition(model, interval))(intervals)
     _, positions = jax.lax.scan(step, state, (a, jax.vmap(_root)(q), kicks[1:]))
     return jnp.moveaxis(positions, 0, 1)
+
+
+def _transition(model: AbstractModel, interval: Array) -> tuple[Array, Array]:
+    """Propagator and noise over an interval that may be zero, where some models divide by it."""
+    moves = interval > 0
+    a, q = model.transition(jnp.where(moves, interval, 1.0))
+    return jnp.where(moves, a, jnp.eye(len(a))), jnp.where(moves, q, 0.0)
 
 
 def _last_state(model: AbstractModel, track: _Tracks) -> tuple[Array, Array]:
@@ -246,7 +258,8 @@ def _last_state(model: AbstractModel, track: _Tracks) -> tuple[Array, Array]:
         before = stationary.at[0, 0].add(error)
         return (jnp.where(is_step > 0, mean, 0.0), jnp.where(is_step > 0, cov, before)), None
 
-    errors = track.noise_variance
+    # Errors that the model knows of are added to those of the file.
+    errors = track.noise_variance + model.fix_variance()
     mean = jnp.zeros((track.dx.shape[-1], len(stationary)))
     start = (mean, stationary.at[0, 0].add(errors[0]))
     state, _ = jax.lax.scan(step, start, (track.dx, track.interval, track.valid, errors[1:]))

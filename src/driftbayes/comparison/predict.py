@@ -8,6 +8,7 @@ __all__ = [
     "average_weights",
     "checked_horizons",
     "predict",
+    "predictive_mixtures",
 ]
 
 from collections.abc import Mapping, Sequence
@@ -193,6 +194,9 @@ def predict(
     $$p(\Delta X \mid D) = \sum_M p(M \mid D) \int p(\Delta X \mid \theta, M)\,
       p(\theta \mid D, M)\, \mathrm{d}\theta$$
 
+    It is the displacement of the particle itself: measurement errors and blur, which the fit takes
+    into account, are no part of it.
+
     Args:
         draws_by_model: Posterior draws of each model.
         horizons: Times ahead, positive.
@@ -204,16 +208,55 @@ def predict(
     if np.any(times == 0):
         msg = f"horizons must be positive, got {times.tolist()}"
         raise DriftbayesError(msg)
-    check_plain([draws.hypothesis for draws in draws_by_model], "prediction")
     weights = average_weights(draws_by_model, probabilities)
-    names = [draws.hypothesis.name for draws in draws_by_model]
+    mixtures = predictive_mixtures(draws_by_model, times, weights, n_dim=n_dim)
+    return Prediction(
+        horizons=times,
+        probabilities={
+            draws.hypothesis.name: float(w)
+            for draws, w in zip(draws_by_model, weights, strict=True)
+        },
+        spreads={name: Spread.of(times, many) for name, many in mixtures.items()},
+        n_dim=n_dim,
+    )
+
+
+def predictive_mixtures(
+    draws_by_model: Sequence[PosteriorDraws],
+    times: FloatArray,
+    weights: FloatArray,
+    *,
+    n_dim: int,
+    observed: bool = False,
+    error_variance: float = 0.0,
+) -> dict[str, list[ScaleMixture]]:
+    r"""Distribution of a displacement over each time, under each model and under the average.
+
+    The displacement is that of the particle, or that between two observed fixes: blurred if
+    the model has blur, and with the errors of both fixes,
+
+    $$v_i = \langle \Delta x^2 \rangle(T; \theta_i) + 2 (\sigma_i^2 + e^2).$$
+
+    Args:
+        draws_by_model: Posterior draws of each model.
+        times: T, positive.
+        weights: Weights of the models in the average, which sum to one.
+        n_dim: Number of axes.
+        observed: Whether to predict observed displacements.
+        error_variance: $e^2$, variance of the error of a fix that the file gives.
+    """
+    check_plain([draws.hypothesis for draws in draws_by_model], "prediction")
     mixtures: dict[str, list[ScaleMixture]] = {}
     # The library does not flip JAX's switch; draws were made with it on.
     with jax.enable_x64(True):  # noqa: FBT003
-        for name, draws in zip(names, draws_by_model, strict=True):
-            variances = np.asarray(_variances(draws.models(), jnp.asarray(times)))
+        for draws in draws_by_model:
+            variances = np.asarray(_variances(draws.models(), jnp.asarray(times), observed))
+            if observed:
+                variances = variances + 2 * error_variance
             equal = np.full(len(draws), 1 / len(draws))
-            mixtures[name] = [ScaleMixture(column, equal, n_dim) for column in variances.T]
+            mixtures[draws.hypothesis.name] = [
+                ScaleMixture(column, equal, n_dim) for column in variances.T
+            ]
     mixtures[AVERAGE] = [
         ScaleMixture(
             np.concatenate([m.variances for m in parts]),
@@ -222,12 +265,7 @@ def predict(
         )
         for parts in zip(*mixtures.values(), strict=True)
     ]
-    return Prediction(
-        horizons=times,
-        probabilities=dict(zip(names, weights.tolist(), strict=True)),
-        spreads={name: Spread.of(times, many) for name, many in mixtures.items()},
-        n_dim=n_dim,
-    )
+    return mixtures
 
 
 def average_weights(
@@ -259,9 +297,16 @@ def average_weights(
 
 @eqx.filter_jit
 def _variances(
-    models: AbstractModel, horizons: Float[Array, " horizon"]
+    models: AbstractModel,
+    horizons: Float[Array, " horizon"],
+    observed: bool,  # noqa: FBT001
 ) -> Float[Array, "draw horizon"]:
-    return jax.vmap(lambda model: model.mean_square_displacement(horizons))(models)
+    def of(model: AbstractModel) -> Float[Array, " horizon"]:
+        if observed:
+            return model.mean_square_displacement(horizons) + 2 * model.fix_variance()
+        return model.motion().mean_square_displacement(horizons)
+
+    return jax.vmap(of)(models)
 
 
 def checked_horizons(horizons: ArrayLike) -> FloatArray:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from driftbayes.comparison.bayes import check_names, log_bayes_factor, log_bayes_factor_err
-from driftbayes.comparison.sensitivity import parameter_groups
+from driftbayes.comparison.sensitivity import Variant, parameter_groups, unmoved_parameters
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Batch, Hypothesis, Method, evidence_batch
 from driftbayes.inference.laplace import Coords
@@ -27,12 +27,12 @@ class PriorSensitivity:
 
     Args:
         factors: By what the scales were multiplied.
-        groups: The parameters that were scaled together, all of them first, then those of each
-            physical dimension.
+        groups: The parameters that were scaled together: all of them first, then each by itself.
         log_bayes_factors: For each pair, "langevin:brownian", ln K (group, factor).
         log_bayes_factor_errs: Their errors, one sigma.
         tau: Sampling time.
         method: Method of the evidences.
+        unmoved: Parameters whose priors have no scale: uniform between bounds of their own.
     """
 
     factors: FloatArray
@@ -41,6 +41,7 @@ class PriorSensitivity:
     log_bayes_factor_errs: dict[str, FloatArray]
     tau: float
     method: str
+    unmoved: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers and text, one row per group and factor."""
@@ -58,7 +59,12 @@ class PriorSensitivity:
             for i, group in enumerate(self.groups)
             for j, factor in enumerate(self.factors)
         ]
-        return {"tau": self.tau, "method": self.method, "rows": rows}
+        return {
+            "tau": self.tau,
+            "method": self.method,
+            "not_scaled": list(self.unmoved),
+            "rows": rows,
+        }
 
     def verdict_changes(self, pair: str) -> bool:
         """Whether ln K of a pair changes its sign anywhere in the table."""
@@ -78,8 +84,9 @@ def prior_sensitivity(
     r"""Ln K as a function of the scales of the priors.
 
     For a parameter that the data know well, ln Z falls by one for each e-fold by which its prior is
-    widened: $\partial \ln Z / \partial \ln s \to -1$. Parameters of one dimension, such as κ and
-    k, are scaled together: to change one and not the other would change the question.
+    widened: $\partial \ln Z / \partial \ln s \to -1$. All priors are scaled together, then each by
+    itself, the width of the prior of a mean flow among them. Those of one quantity, such as κ and
+    k, move together: to change one and not the other would change the question.
 
     Args:
         hypotheses: Two or more models with their priors.
@@ -98,10 +105,14 @@ def prior_sensitivity(
         msg = f"factors must be positive numbers, got {list(factors)}"
         raise DriftbayesError(msg)
     groups = tuple(map(tuple, parameter_groups(hypotheses)))
+    if not groups:
+        names = ", ".join(hypothesis.name for hypothesis in hypotheses)
+        msg = f"no prior of {names} has a scale to be multiplied; give one that is not uniform"
+        raise DriftbayesError(msg)
     records = {}
     for hypothesis in hypotheses:
         others = [
-            hypothesis.rescaled({n: float(f) for n in group if n in hypothesis.names})
+            hypothesis.rescaled(Variant(group, float(f)).factors_for(hypothesis))
             for group in groups
             for f in scale
         ]
@@ -124,4 +135,5 @@ def prior_sensitivity(
         log_bayes_factor_errs=errors,
         tau=first.tau,
         method=first.method,
+        unmoved=unmoved_parameters(hypotheses),
     )

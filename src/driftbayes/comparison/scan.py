@@ -18,6 +18,7 @@ from driftbayes.comparison.bayes import (
 )
 from driftbayes.comparison.cards import scan_card, scan_line
 from driftbayes.comparison.consistency import (
+    TOLERANCE,
     ConsistentRange,
     consistent_range,
     describe_consistency,
@@ -31,6 +32,7 @@ from driftbayes.inference import (
     evidence,
     evidence_batch,
 )
+from driftbayes.inference.cards import parameter_units
 from driftbayes.inference.laplace import Coords
 from driftbayes.likelihood import (
     ChannelMoments,
@@ -38,6 +40,7 @@ from driftbayes.likelihood import (
     SecondMoments,
     SummedDisplacements,
 )
+from driftbayes.priors import parse_prior
 from driftbayes.representation import html_of, line_of, text_of
 from driftbayes.sampling import Displacements, Gaps, Windows, displacements, snap_taus
 from driftbayes.trajectories import Trajectories
@@ -83,16 +86,30 @@ class Scan:
         result: dict[str, dict[str, ConsistentRange | None]] = {}
         for model in self.models:
             records = self.evidences(model)
-            result[model] = {
-                name: consistent_range(
-                    self.taus,
-                    np.array([e.log_mean[name] for e in records]),
-                    np.array([e.log_sd[name] for e in records]),
-                    np.array([name not in e.unidentified_parameters for e in records]),
-                )
-                for name in records[0].map
-            }
+            result[model] = {name: self._consistent(records, name) for name in records[0].map}
         return result
+
+    def _consistent(self, records: list[Evidence], name: str) -> ConsistentRange | None:
+        means = np.array([e.log_mean[name] for e in records])
+        prior = records[0].priors.get(name)
+        signed = prior is not None and parse_prior(prior).is_signed
+        tolerance = TOLERANCE
+        if signed and not self._is_number(records[0].hypothesis, name):
+            # Differences of 5 % of its size, so that they do not depend on the unit.
+            tolerance = TOLERANCE * float(np.sqrt(np.nanmean(means**2)))
+        return consistent_range(
+            self.taus,
+            means,
+            np.array([e.log_sd[name] for e in records]),
+            np.array([name not in e.unidentified_parameters for e in records]),
+            tolerance,
+            signed=signed,
+        )
+
+    def _is_number(self, model: str, name: str) -> bool:
+        """Whether a parameter is a pure number."""
+        units = parameter_units(model, self.comparisons[0].n_dim, "m", "s")
+        return units.get(name, "1") == "1"
 
     @property
     def sentences(self) -> dict[str, str]:

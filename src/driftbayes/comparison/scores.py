@@ -8,31 +8,37 @@ __all__ = [
 ]
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from itertools import combinations, islice
+from itertools import chain, combinations, islice
 from typing import Any
 
 import jax
 import numpy as np
 
 from driftbayes.comparison.bayes import check_names, model_probabilities
-from driftbayes.comparison.predict import AVERAGE, ScaleMixture, predict
+from driftbayes.comparison.predict import (
+    AVERAGE,
+    ScaleMixture,
+    average_weights,
+    predictive_mixtures,
+)
 from driftbayes.comparison.rules import crps, energy_score, log_score
 from driftbayes.comparison.subsets import growing, subset, without_each
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Batch, Evidence, Hypothesis, Method, evidence_batch
 from driftbayes.inference.laplace import Coords
 from driftbayes.inference.plain import check_plain
-from driftbayes.models import Data
+from driftbayes.models import Data, Preparation, preparation
 from driftbayes.sampling import Displacements, Gaps, Windows, displacements
 from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray
 
 Progress = Callable[[str, int, int], None]
 
-# Data sets in one batch of evidences.
+# Data sets in one batch of evidences, and what they may take in memory.
 _SETS = 260
+_SETS_BYTES = 128 << 20
 # Errors of evidences below this, in nats, change no score that is printed.
 _WORTH_SAYING = 1e-3
 
@@ -206,7 +212,9 @@ def held_out(
     Trajectory number n belongs to fold n modulo `n_folds`. Each fold is predicted from a fit, at
     tau, of the others, under each model and under their average with the probabilities that
     they have there. Three rules at each time: ln p(ΔX), CRPS of components, energy score of
-    vectors; all are closed forms given the posterior's draws.
+    vectors; all are closed forms given the posterior's draws. What is predicted is the observed
+    displacement, with the measurement errors of both its ends, those of the file and those of the
+    model's `+noise`, and with its `+blur`.
 
     Args:
         trajectories: Where the particles were.
@@ -255,22 +263,21 @@ def held_out(
                 if e.status is not Status.OK:
                     warnings.append(f"{e.hypothesis}, without fold {fold}: {e.status.advice}")
             weights = model_probabilities([d.evidence for d in draws], prior_probabilities)
-            future = predict(
+            # What is scored are observed displacements, with the errors of both their ends.
+            future = predictive_mixtures(
                 draws,
-                np.unique([target.tau for target in targets]),
-                probabilities=weights.tolist(),
+                np.array([target.tau for target in targets]),
+                average_weights(draws, weights.tolist()),
                 n_dim=data.n_dim,
+                observed=True,
+                error_variance=noise,
             )
             for j, target in enumerate(targets):
                 steps = np.repeat(inside[j], target.row_sizes)
                 owner = np.repeat(target.trajectory, target.row_sizes)[steps]
-                at = int(np.searchsorted(future.horizons, target.tau))
                 for i, name in enumerate(names):
-                    exact = future.spreads[name].mixtures[at]
-                    # An observed displacement has the errors of both its ends.
-                    mixture = replace(exact, variances=exact.variances + 2 * noise)
                     for k, rule in enumerate(_RULES.values()):
-                        np.add.at(sums[k, i, j], owner, rule(mixture, target.dx[steps]))
+                        np.add.at(sums[k, i, j], owner, rule(future[name][j], target.dx[steps]))
         if progress is not None:
             progress("folds", fold + 1, n_folds)
     return [
@@ -317,7 +324,7 @@ def _noise_variance(trajectories: Trajectories) -> float:
 def _log_evidences(
     hypotheses: Sequence[Hypothesis],
     data: Displacements,
-    sets: Callable[[], Iterator[Data]],
+    sets: Callable[[Preparation], Iterator[Data]],
     n_sets: int,
     stage: str,
     options: Mapping[str, Any],
@@ -325,26 +332,28 @@ def _log_evidences(
 ) -> tuple[dict[str, FloatArray], tuple[str, ...]]:
     """Ln Z of every model for every data set, and what went wrong."""
     check_names(hypotheses)
-    check_plain(hypotheses, "a score", data=data)
+    check_plain(hypotheses, "a score")
     Batch.of(data)  # Refuses single precision before the work is done.
     found: dict[str, list[Evidence]] = {hypothesis.name: [] for hypothesis in hypotheses}
-    many = sets()
-    # Parts of nearly equal size: a short last one would be a new shape to compile for.
-    n_parts = -(-n_sets // (_SETS if data.is_regular else 1))
-    for i in range(n_parts):
-        size = (i + 1) * n_sets // n_parts - i * n_sets // n_parts
-        part = list(islice(many, size))
-        stacked = data.is_regular
-        batch = Batch(
-            jax.tree.map(lambda *leaves: np.stack(leaves), *part) if stacked else part[0],
-            (data.tau,) * size,
-            (data.fingerprint,) * size,
-            is_stacked=stacked,
-        )
-        for hypothesis in hypotheses:
-            found[hypothesis.name] += evidence_batch([hypothesis], batch, **options)
-        if progress is not None:
-            progress(stage, (i + 1) * n_sets // n_parts, n_sets)
+    # Models that take the data in the same way share them.
+    ways: dict[Preparation, list[Hypothesis]] = {}
+    for hypothesis in hypotheses:
+        ways.setdefault(preparation(data, hypothesis.model.needs()), []).append(hypothesis)
+    done = 0
+    for way, members in ways.items():
+        stacked = way.engine != "kalman"
+        for part in _parts(sets(way), n_sets, stacked=stacked):
+            batch = Batch(
+                jax.tree.map(lambda *leaves: np.stack(leaves), *part) if stacked else part[0],
+                (data.tau,) * len(part),
+                (data.fingerprint,) * len(part),
+                is_stacked=stacked,
+            )
+            for hypothesis in members:
+                found[hypothesis.name] += evidence_batch([hypothesis], batch, **options)
+            done += len(part)
+            if progress is not None:
+                progress(stage, done, n_sets * len(ways))
     warnings = []
     for name, records in found.items():
         bad = [record.status for record in records if record.status is not Status.OK]
@@ -358,3 +367,14 @@ def _log_evidences(
             )
     logs = {name: np.array([e.log_evidence for e in records]) for name, records in found.items()}
     return logs, tuple(warnings)
+
+
+def _parts(sets: Iterator[Data], n_sets: int, *, stacked: bool) -> Iterator[list[Data]]:
+    """Data sets, in parts of nearly equal size: a short last one would be compiled anew."""
+    first = next(sets)
+    size = sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(first))
+    largest = min(_SETS, max(_SETS_BYTES // size, 1)) if stacked else 1
+    n_parts = -(-n_sets // largest)
+    rest = chain([first], sets)
+    for i in range(n_parts):
+        yield list(islice(rest, (i + 1) * n_sets // n_parts - i * n_sets // n_parts))

@@ -1,13 +1,23 @@
 """How ln K moves when the scales of the priors are divided and multiplied by 4."""
 
-__all__ = ["Variant", "parameter_groups", "sensitivity_rows", "variants"]
+__all__ = [
+    "Variant",
+    "movable_parameters",
+    "parameter_groups",
+    "sensitivity_rows",
+    "unmoved_parameters",
+    "variants",
+]
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import isfinite
 from typing import Any
 
 from driftbayes.inference import Evidence, Hypothesis
+from driftbayes.priors import Fixed, Uniform
 
 FACTORS = (0.25, 4.0)
 
@@ -21,33 +31,62 @@ class Variant:
 
     def factors_for(self, hypothesis: Hypothesis) -> dict[str, float]:
         """The factors for the parameters that a hypothesis has."""
-        return {name: self.factor for name in self.parameters if name in hypothesis.names}
+        own = movable_parameters(hypothesis)
+        return {name: self.factor for name in self.parameters if name in own}
 
 
 def variants(hypotheses: Sequence[Hypothesis]) -> list[Variant]:
-    """All priors together, then those of each physical dimension, each by both factors.
-
-    Parameters of the same dimension, such as κ and k, move together: to change one prior
-    and not the other would change the question.
-    """
+    """All priors together, then each by itself, each by both factors."""
     sets = parameter_groups(hypotheses)
     return [Variant(tuple(names), factor) for names in sets for factor in FACTORS]
 
 
+def movable_parameters(hypothesis: Hypothesis) -> tuple[str, ...]:
+    """Parameters whose priors have a scale to be doubted.
+
+    The width of the prior of a flow that was integrated out is one of them, although its value is
+    given; what is known, such as an exposure, is not. A uniform prior of a pure number between
+    bounds that are its own, such as a share of a whole, has no scale.
+    """
+    found = []
+    for name, parameter in hypothesis.model.parameters.items():
+        prior = hypothesis.priors[name]
+        is_number = not (parameter.length_power or parameter.time_power)
+        if isinstance(prior, Fixed):
+            movable = parameter.is_prior_scale
+        else:
+            bounded = is_number and isinstance(prior, Uniform)
+            movable = not bounded and not isfinite(parameter.upper)
+        if movable:
+            found.append(name)
+    return tuple(found)
+
+
+def unmoved_parameters(hypotheses: Sequence[Hypothesis]) -> tuple[str, ...]:
+    """Parameters that are inferred and whose priors have no scale to be moved."""
+    found = [n for h in hypotheses for n in h.names if n not in movable_parameters(h)]
+    return tuple(dict.fromkeys(found))
+
+
 def parameter_groups(hypotheses: Sequence[Hypothesis]) -> list[list[str]]:
-    """All parameters, then those of each physical dimension, if there are several."""
-    groups: dict[tuple[int, int], list[str]] = {}
+    """All parameters, then each by itself, if there are several.
+
+    Of one quantity, all move together: the diffusivities κ and k of different models, the
+    components of a tensor, the same parameter of the classes of a mixture. To change one prior and
+    not the other would change the question.
+    """
+    groups: dict[str, list[str]] = {}
     for hypothesis in hypotheses:
-        for name in hypothesis.names:
-            parameter = hypothesis.model.parameters[name]
-            if not (parameter.length_power or parameter.time_power):
-                # A pure number, often confined to an interval, has no scale to be doubted.
-                continue
-            members = groups.setdefault((parameter.length_power, parameter.time_power), [])
+        for name in movable_parameters(hypothesis):
+            is_scale = name == hypothesis.model.scale_parameter
+            quantity = "scale" if is_scale else re.sub(r"(_\d+|(?<=^h)\d+)$", "", name)
+            members = groups.setdefault(quantity, [])
             if name not in members:
                 members.append(name)
-    everything = [name for members in groups.values() for name in members]
-    return [everything, *groups.values()] if len(groups) > 1 else [everything]
+    everything = list(dict.fromkeys(name for members in groups.values() for name in members))
+    if len(groups) < 2:
+        return [everything] if everything else []
+    return [everything, *groups.values()]
 
 
 def sensitivity_rows(

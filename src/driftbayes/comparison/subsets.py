@@ -9,7 +9,7 @@ import equinox as eqx
 import numpy as np
 
 from driftbayes.likelihood import PaddedSteps, SecondMoments, second_moments
-from driftbayes.models import Data
+from driftbayes.models import Data, Preparation
 from driftbayes.sampling import Displacements
 from driftbayes.typing import IntArray
 
@@ -30,30 +30,30 @@ def subset(data: Displacements, keep: np.ndarray) -> Displacements:
     )
 
 
-def growing(data: Displacements, numbers: IntArray) -> Iterator[Data]:
-    """The first trajectory, the first two, and so on to all."""
-    if not data.is_regular:
+def growing(data: Displacements, numbers: IntArray, way: Preparation) -> Iterator[Data]:
+    """The first trajectory, the first two, and so on to all, prepared in this way."""
+    if way.engine == "kalman":
         padded = PaddedSteps.from_displacements(data)
         for number in numbers:
             yield _masked(padded, data.trajectory <= number)
         return
     total: SecondMoments | None = None
-    for own in _own_moments(data, numbers):
+    for own in _own_moments(data, numbers, way.memory):
         total = own if total is None else _add(total, own, 1.0)
         yield total
 
 
-def without_each(data: Displacements, numbers: IntArray) -> Iterator[Data]:
-    """All trajectories, then all but the first, all but the second, and so on."""
-    if not data.is_regular:
+def without_each(data: Displacements, numbers: IntArray, way: Preparation) -> Iterator[Data]:
+    """All trajectories, then all but the first, all but the second, and so on, likewise."""
+    if way.engine == "kalman":
         padded = PaddedSteps.from_displacements(data)
         yield padded
         for number in numbers:
             yield _masked(padded, data.trajectory != number)
         return
-    whole = second_moments(data)
+    whole = second_moments(data, way.memory)
     yield whole
-    for own in _own_moments(data, numbers):
+    for own in _own_moments(data, numbers, way.memory):
         yield _add(whole, own, -1.0)
 
 
@@ -64,9 +64,9 @@ def _masked(padded: PaddedSteps, keep: np.ndarray) -> PaddedSteps:
     return eqx.tree_at(lambda steps: steps.valid, padded, np.asarray(padded.valid) * factor)
 
 
-def _own_moments(data: Displacements, numbers: IntArray) -> Iterator[SecondMoments]:
+def _own_moments(data: Displacements, numbers: IntArray, memory: int) -> Iterator[SecondMoments]:
     """Second moments of each trajectory, in the layout of the whole: they add up to it."""
-    whole = second_moments(data)
+    whole = second_moments(data, memory)
     keys = list(zip(whole.orders.tolist(), whole.paired.tolist(), strict=True))
     for number in numbers:
         runs = data.trajectory == number
@@ -74,7 +74,7 @@ def _own_moments(data: Displacements, numbers: IntArray) -> Iterator[SecondMomen
         moves = bool(np.any(data.dx[steps]))
         # A particle that never moved is no data set by itself, but counts among others.
         one = data if moves else replace(data, dx=np.where(steps[:, None], 1.0, data.dx))
-        own = second_moments(subset(one, runs))
+        own = second_moments(subset(one, runs), memory)
         forms, predicted = np.zeros_like(whole.forms), np.zeros_like(whole.predicted)
         size = own.forms.shape[-1]
         for i, key in enumerate(zip(own.orders.tolist(), own.paired.tolist(), strict=True)):

@@ -12,6 +12,7 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.inference.draws import PosteriorDraws
 from driftbayes.inference.plain import check_plain
 from driftbayes.likelihood.per_trajectory import log_likelihood_per_trajectory
+from driftbayes.models import preparation
 from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray
 
@@ -65,12 +66,19 @@ def to_datatree(
         ),
     }
     if data is not None:
-        check_plain([draws.hypothesis], "a log-likelihood per trajectory", data=data)
+        check_plain([draws.hypothesis], "a log-likelihood per trajectory")
+        # As for the draws: each step is predicted from as many before it.
+        way = preparation(data, draws.hypothesis.model.needs())
         groups["/log_likelihood"] = xr.Dataset(
             {
                 "displacements": (
                     (*_SAMPLE, "trajectory"),
-                    log_likelihood_per_trajectory(draws.models(), data)[None],
+                    log_likelihood_per_trajectory(
+                        draws.models(),
+                        data,
+                        engine="kalman" if way.engine == "kalman" else "moments",
+                        memory=way.memory,
+                    )[None],
                 )
             },
             coords={**_sample_coords(len(draws)), "trajectory": np.unique(data.trajectory)},

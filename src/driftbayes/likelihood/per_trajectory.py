@@ -137,6 +137,7 @@ def log_likelihood_per_trajectory(
     data: Displacements,
     *,
     engine: Literal["auto", "moments", "kalman"] = "auto",
+    memory: int = MEMORY,
 ) -> FloatArray:
     """Ln p of the runs of each trajectory: (draw, trajectory), trajectories by rising number.
 
@@ -145,6 +146,7 @@ def log_likelihood_per_trajectory(
         data: Displacements at one tau.
         engine: "moments" for regular exact data, "kalman" for gaps, irregular times or measurement
             error; "auto" takes the first that applies.
+        memory: Longest window of the statistics engine.
     """
     if engine not in ("auto", "moments", "kalman"):
         msg = f"engine must be 'auto', 'moments' or 'kalman', got {engine!r}"
@@ -161,7 +163,8 @@ def log_likelihood_per_trajectory(
     _, owners = np.unique(data.trajectory, return_inverse=True)
     n_draws = len(jax.tree.leaves(models)[0])
     total = np.zeros((owners.max() + 1, n_draws))
-    for pieces, piece_owners in (_moments if by_moments else _steps)(data, owners):
+    many = _moments(data, owners, memory) if by_moments else _steps(data, owners)
+    for pieces, piece_owners in many:
         steps = pieces.predicted if isinstance(pieces, SecondMoments) else pieces.valid
         # An engine holds about four numbers for each step of each piece.
         found = _log_likelihoods(models, pieces, max(_BATCH_BYTES // (4 * 8 * steps.size), 1))
@@ -191,9 +194,11 @@ def _steps(data: Displacements, owners: IntArray) -> Iterator[tuple[PaddedSteps,
     yield PaddedSteps.from_displacements(data), owners
 
 
-def _moments(data: Displacements, owners: IntArray) -> Iterator[tuple[SecondMoments, IntArray]]:
+def _moments(
+    data: Displacements, owners: IntArray, memory: int
+) -> Iterator[tuple[SecondMoments, IntArray]]:
     """Runs of equal length of one trajectory together, for the statistics engine."""
-    size = min(int(data.row_sizes.max()), MEMORY)
+    size = min(int(data.row_sizes.max()), memory)
     starts = np.concatenate([[0], np.cumsum(data.row_sizes)[:-1]])
     n_block = max(_BLOCK_BYTES // (2 * 8 * size**2), 1)
     for low in range(0, len(starts), n_block):

@@ -54,6 +54,8 @@ class Parameter:
     upper: float = inf
     # Whether it is a time that cannot exceed the sampling time.
     within_step: bool = False
+    # Whether it is no property of the motion but the width of a prior that was integrated out.
+    is_prior_scale: bool = False
 
     def unit(self, length: str = "", time: str = "") -> str:
         """The unit in words, for example m²/s."""
@@ -153,6 +155,10 @@ class AbstractModel(eqx.Module):
     def fix_variance(self) -> ScalarLike:
         """Variance of the error of every position, as far as the model knows of it."""
         return 0.0
+
+    def motion(self) -> "AbstractModel":
+        """The model of the particle itself, without errors and blur of its fixes."""
+        return self
 
     def _no_state_space(self) -> str:
         return (

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from driftbayes.models import MODELS, model_named
-from driftbayes.report.svg import Curve, Panel
+from driftbayes.models import MODELS, Parameter, model_named
+from driftbayes.priors import parse_prior
+from driftbayes.report.svg import Curve, Panel, Scale
 from driftbayes.units import readable_time
 
 if TYPE_CHECKING:
@@ -164,6 +165,11 @@ def _parameter_groups(scan: "xr.Dataset") -> list[list[str]]:
     return list(groups.values())
 
 
+def _about(model: str, name: str) -> Parameter:
+    """What a parameter is; in three dimensions, where a tensor has all that it has in two."""
+    return model_named(model, MODELS, 3).parameters[name]
+
+
 def _of_parameter(scan: "xr.Dataset", labels: list[str], taus: np.ndarray, x: str) -> Panel:
     curves = []
     for label in labels:
@@ -174,13 +180,15 @@ def _of_parameter(scan: "xr.Dataset", labels: list[str], taus: np.ndarray, x: st
         strong = chosen["consistent"].values.astype(bool)
         curves.append(Curve(label, model, middle, low, high, strong))
     model, _, name = labels[0].rpartition(".")
-    about = model_named(model, MODELS).parameters[name]
+    about = _about(model, name)
     unit = about.unit(str(scan.attrs["length_unit"]), str(scan.attrs["time_unit"]))
     title = "Diffusivity" if name in _DIFFUSIVITIES else about.meaning.split(",")[0].capitalize()
     symbols = dict.fromkeys(
-        model_named(label.rpartition(".")[0], MODELS).parameters[label.rpartition(".")[2]].symbol
-        for label in labels
+        _about(label.rpartition(".")[0], label.rpartition(".")[2]).symbol for label in labels
     )
+    # Of a parameter that may be negative, a logarithm means nothing.
+    signed = any(_is_signed(scan, label) for label in labels)
+    scales: tuple[Scale, ...] = ("linear",) if signed else ("log", "linear")
     return Panel(
         f"parameter_{name}",
         title,
@@ -188,11 +196,18 @@ def _of_parameter(scan: "xr.Dataset", labels: list[str], taus: np.ndarray, x: st
         x,
         f"{', '.join(symbols)} ({unit})" if unit != "1" else ", ".join(symbols),
         curves,
-        ("log", "linear"),
+        scales,
         (),
         f"Posterior median and central 68 % of {', '.join(labels)} against the sampling time; "
         "heavier where the parameter does not depend on it",
     )
+
+
+def _is_signed(scan: "xr.Dataset", label: str) -> bool:
+    """Whether the prior of a parameter lets it be negative."""
+    model, _, name = label.rpartition(".")
+    text = parsed(scan.attrs.get("priors")).get(model, {}).get(name)
+    return text is not None and parse_prior(str(text)).is_signed
 
 
 def table_at(scan: "xr.Dataset", place: int) -> tuple[Table, Table]:
@@ -225,7 +240,7 @@ def table_at(scan: "xr.Dataset", place: int) -> tuple[Table, Table]:
                 label,
                 f"{float(one['posterior_mean']):.4g} ± {float(one['posterior_sd']):.2g}",
                 f"{low:.4g} … {high:.4g}",
-                model_named(model, MODELS).parameters[name].unit(length, time),
+                _about(model, name).unit(length, time),
                 "yes" if bool(one["consistent"]) else "no",
             )
         )

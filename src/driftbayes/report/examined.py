@@ -229,9 +229,13 @@ def priors(found: "Examination", panels: str) -> str:
             rows.append((at, f"ln K({pair})", f"{unchanged:.4g}", span, sign))
     low, high = (next(iter(found.sensitivity.values())).factors[i] for i in (0, -1))
     columns = ("τ", "", "as given", "range", "its sign")
+    fixed = next(iter(found.sensitivity.values())).unmoved
+    unmoved = (
+        f" Not moved, since uniform between fixed bounds: {', '.join(fixed)}." if fixed else ""
+    )
     return (
-        f'<p class="note">Scales of the priors, all together and those of each physical dimension '
-        f"by themselves, multiplied by factors from {low:.3g} to {high:.3g}.</p>"
+        f'<p class="note">Scales of the priors, all together and each by itself, multiplied by '
+        f"factors from {low:.3g} to {high:.3g}.{unmoved}</p>"
         f"{panels}{html.table(Table(columns, tuple(rows)), 'priors-moved')}"
         + _told(found, "sensitivity")
     )

@@ -25,7 +25,7 @@ def header(recommendation: Recommendation) -> str:
     else:
         lines.append(f"holds at sampling times from {low} to {high}; taken at {here}")
     lines.append(f"probability of the model there, among those compared: {one.probability:.4g}")
-    lines += [f"note: {note}" for note in one.notes]
+    lines += [f"note: {note}" for note in (*one.notes, *one.option_notes)]
     lines.append(
         f"data: {one.origin.get('source') or 'unknown'}, "
         f"fingerprint {one.origin.get('data_fingerprint', 'unknown')}"

@@ -13,12 +13,13 @@ $$\mathrm{E}[\Delta X] = U \frac{1 - e^{-x}}{\gamma}, \qquad
 __all__ = ["parcels3_text", "parcels_text"]
 
 from driftbayes.simulators.header import header
+from driftbayes.simulators.long_time import parts_of
 from driftbayes.simulators.recommend import Recommendation
 
 _BROWNIAN = """
 # Add it to your fieldset, and the kernel DiffusionUniformKh of Parcels to your kernels.
-fieldset.add_constant_field("Kh_zonal", {kappa:.6g}{mesh})  # m2/s
-fieldset.add_constant_field("Kh_meridional", {kappa:.6g}{mesh})
+fieldset.add_constant_field("Kh_zonal", {zonal:.6g}{mesh})  # m2/s
+fieldset.add_constant_field("Kh_meridional", {meridional:.6g}{mesh})
 """
 
 _LANGEVIN = '''
@@ -26,8 +27,8 @@ import numpy as np
 from parcels import Particle, Variable
 
 GAMMA = {gamma:.6g}  # 1/s, one over the velocity time
-K = {k:.6g}  # m2/s, long-time diffusivity per axis
-SIGMA = np.sqrt(GAMMA * K)  # m/s, of each component of the velocity
+K_ZONAL, K_MERIDIONAL = {zonal:.6g}, {meridional:.6g}  # m2/s, long-time diffusivities
+SIGMA_U, SIGMA_V = np.sqrt(GAMMA * K_ZONAL), np.sqrt(GAMMA * K_MERIDIONAL)  # m/s, of the velocity
 
 LangevinParticle = Particle.add_variable(
     [Variable("u_eddy", initial=0.0), Variable("v_eddy", initial=0.0)]
@@ -37,7 +38,8 @@ LangevinParticle = Particle.add_variable(
 def start_velocities(n_particles, seed=None):
     """Velocities for ParticleSet(..., pclass=LangevinParticle, **start_velocities(n))."""
     rng = np.random.default_rng(seed)
-    return {{name: rng.normal(0.0, SIGMA, n_particles) for name in ("u_eddy", "v_eddy")}}
+    sizes = (("u_eddy", SIGMA_U), ("v_eddy", SIGMA_V))
+    return {{name: rng.normal(0.0, size, n_particles) for name, size in sizes}}
 
 
 def LangevinVelocity(particles, fieldset):
@@ -48,9 +50,10 @@ def LangevinVelocity(particles, fieldset):
     """
     x = GAMMA * np.fabs(particles.dt)
     decay = np.exp(-x)
-    spread = SIGMA * np.sqrt(-np.expm1(-2 * x))
-    together = SIGMA**2 / GAMMA * (1 - decay) ** 2 / spread
-    total = (SIGMA / GAMMA) ** 2 * (2 * x - 3 + 4 * decay - decay**2)
+    # For velocities of unit size.
+    spread = np.sqrt(-np.expm1(-2 * x))
+    together = (1 - decay) ** 2 / GAMMA / spread
+    total = (2 * x - 3 + 4 * decay - decay**2) / GAMMA**2
     alone = np.sqrt(np.maximum(total - together**2, 0.0))
     degree = fieldset.langevin_deg2m
     # On a sphere, a metre along a parallel is more degrees the nearer the pole.
@@ -58,12 +61,12 @@ def LangevinVelocity(particles, fieldset):
     shape = np.shape(particles.dt)
     first_u, first_v = np.random.normal(0, 1, shape), np.random.normal(0, 1, shape)
     second_u, second_v = np.random.normal(0, 1, shape), np.random.normal(0, 1, shape)
-    step_u = particles.u_eddy * (1 - decay) / GAMMA + together * first_u + alone * second_u
-    step_v = particles.v_eddy * (1 - decay) / GAMMA + together * first_v + alone * second_v
-    particles.dx += step_u / degree / parallel
-    particles.dy += step_v / degree
-    particles.u_eddy = particles.u_eddy * decay + spread * first_u
-    particles.v_eddy = particles.v_eddy * decay + spread * first_v
+    kick_u = SIGMA_U * (together * first_u + alone * second_u)
+    kick_v = SIGMA_V * (together * first_v + alone * second_v)
+    particles.dx += (particles.u_eddy * (1 - decay) / GAMMA + kick_u) / degree / parallel
+    particles.dy += (particles.v_eddy * (1 - decay) / GAMMA + kick_v) / degree
+    particles.u_eddy = particles.u_eddy * decay + SIGMA_U * spread * first_u
+    particles.v_eddy = particles.v_eddy * decay + SIGMA_V * spread * first_v
 '''
 
 _LANGEVIN_3 = '''
@@ -74,8 +77,8 @@ import parcels
 from parcels import ParcelsRandom, Variable
 
 GAMMA = {gamma:.6g}  # 1/s, one over the velocity time
-K = {k:.6g}  # m2/s, long-time diffusivity per axis
-SIGMA = math.sqrt(GAMMA * K)  # m/s, of each component of the velocity
+K_ZONAL, K_MERIDIONAL = {zonal:.6g}, {meridional:.6g}  # m2/s, long-time diffusivities
+SIGMA_U, SIGMA_V = math.sqrt(GAMMA * K_ZONAL), math.sqrt(GAMMA * K_MERIDIONAL)  # m/s
 
 LangevinParticle = parcels.JITParticle.add_variables(
     [Variable("u_eddy", dtype=np.float32), Variable("v_eddy", dtype=np.float32)]
@@ -85,13 +88,15 @@ LangevinParticle = parcels.JITParticle.add_variables(
 def start_velocities(n_particles, seed=None):
     """Velocities for ParticleSet(..., pclass=LangevinParticle, **start_velocities(n))."""
     rng = np.random.default_rng(seed)
-    return {{name: rng.normal(0.0, SIGMA, n_particles) for name in ("u_eddy", "v_eddy")}}
+    sizes = (("u_eddy", SIGMA_U), ("v_eddy", SIGMA_V))
+    return {{name: rng.normal(0.0, size, n_particles) for name, size in sizes}}
 
 
 def prepare(fieldset, spherical):
     """Constants that the kernel needs; call it once."""
     fieldset.add_constant("langevin_gamma", GAMMA)
-    fieldset.add_constant("langevin_sigma", SIGMA)
+    fieldset.add_constant("langevin_sigma_u", SIGMA_U)
+    fieldset.add_constant("langevin_sigma_v", SIGMA_V)
     fieldset.add_constant("langevin_deg2m", 1852 * 60.0 if spherical else 1.0)
     fieldset.add_constant("langevin_curved", 1.0 if spherical else 0.0)
 
@@ -100,13 +105,9 @@ def LangevinVelocity(particle, fieldset, time):
     """Add it after your advection kernel."""
     x = fieldset.langevin_gamma * math.fabs(particle.dt)
     decay = math.exp(-x)
-    spread = fieldset.langevin_sigma * math.sqrt(1 - decay * decay)
-    together = (
-        fieldset.langevin_sigma**2 / fieldset.langevin_gamma * (1 - decay) * (1 - decay) / spread
-    )
-    total = (fieldset.langevin_sigma / fieldset.langevin_gamma) ** 2 * (
-        2 * x - 3 + 4 * decay - decay * decay
-    )
+    spread = math.sqrt(1 - decay * decay)
+    together = (1 - decay) * (1 - decay) / fieldset.langevin_gamma / spread
+    total = (2 * x - 3 + 4 * decay - decay * decay) / fieldset.langevin_gamma**2
     alone = math.sqrt(math.fabs(total - together * together))
     parallel = 1.0
     if fieldset.langevin_curved > 0.5:
@@ -115,12 +116,14 @@ def LangevinVelocity(particle, fieldset, time):
     second_u = ParcelsRandom.normalvariate(0, 1)
     first_v = ParcelsRandom.normalvariate(0, 1)
     second_v = ParcelsRandom.normalvariate(0, 1)
-    step_u = particle.u_eddy * (1 - decay) / fieldset.langevin_gamma + together * first_u
-    step_v = particle.v_eddy * (1 - decay) / fieldset.langevin_gamma + together * first_v
-    particle_dlon += (step_u + alone * second_u) / fieldset.langevin_deg2m / parallel  # noqa: F821
-    particle_dlat += (step_v + alone * second_v) / fieldset.langevin_deg2m  # noqa: F821
-    particle.u_eddy = particle.u_eddy * decay + spread * first_u
-    particle.v_eddy = particle.v_eddy * decay + spread * first_v
+    kick_u = fieldset.langevin_sigma_u * (together * first_u + alone * second_u)
+    kick_v = fieldset.langevin_sigma_v * (together * first_v + alone * second_v)
+    step_u = particle.u_eddy * (1 - decay) / fieldset.langevin_gamma + kick_u
+    step_v = particle.v_eddy * (1 - decay) / fieldset.langevin_gamma + kick_v
+    particle_dlon += step_u / fieldset.langevin_deg2m / parallel  # noqa: F821
+    particle_dlat += step_v / fieldset.langevin_deg2m  # noqa: F821
+    particle.u_eddy = particle.u_eddy * decay + fieldset.langevin_sigma_u * spread * first_u
+    particle.v_eddy = particle.v_eddy * decay + fieldset.langevin_sigma_v * spread * first_v
 '''
 
 
@@ -136,15 +139,16 @@ def parcels3_text(recommendation: Recommendation) -> str:
 
 def _text(recommendation: Recommendation, langevin: str, mesh: str) -> str:
     text = header(recommendation)
-    diffusivity = recommendation.diffusivity
+    found = recommendation.dispersion
+    text += "".join(f"# note: {note}\n" for note in found.notes)
+    numbers = {"zonal": found.zonal.value, "meridional": found.meridional.value}
     if recommendation.is_langevin:
-        gamma = recommendation.parameters["gamma"]
-        return text + langevin.format(gamma=gamma.value, k=diffusivity.value)
-    if recommendation.model.partition("+")[0] != "brownian":
+        return text + langevin.format(gamma=recommendation.parameters["gamma"].value, **numbers)
+    if parts_of(recommendation.model).base != "brownian":
         text += (
             f"# note: only the long-time diffusivity of {recommendation.model} is exported, and "
             "not its memory\n"
         )
     if mesh:
         text += '# note: on a spherical mesh write mesh="spherical" below\n'
-    return text + _BROWNIAN.format(kappa=diffusivity.value, mesh=mesh)
+    return text + _BROWNIAN.format(mesh=mesh, **numbers)

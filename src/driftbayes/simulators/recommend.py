@@ -1,6 +1,6 @@
 """Which numbers of a scan to use, with which error, and over which times they hold."""
 
-__all__ = ["DIFFUSIVITY", "Estimate", "Recommendation", "recommend"]
+__all__ = ["CONVENTION", "Recommendation", "recommend"]
 
 import json
 from dataclasses import dataclass
@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.models import MODELS, model_named
+from driftbayes.models import MODELS, Parameter, model_named
+from driftbayes.priors import Fixed, parse_prior
+from driftbayes.simulators.estimate import Estimate
+from driftbayes.simulators.long_time import Dispersion, dispersion, observation_notes, parts_of
 from driftbayes.suggest import did_you_mean
 from driftbayes.units import length_factor, time_factor
 
@@ -17,31 +20,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
 CONVENTION = "Var(dx) = 2 K t along each axis, for times t at which the motion is diffusive"
-
-# The parameter that is the long-time diffusivity, for the models that have one.
-DIFFUSIVITY = {
-    "brownian": "kappa",
-    **dict.fromkeys(("langevin", "second_order", "oscillating", "two_scale", "matern"), "k"),
-}
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """One parameter.
-
-    Args:
-        value: Posterior mean.
-        sd: Posterior standard deviation.
-        low: Smallest posterior mean over the times at which the model holds.
-        high: Largest of them.
-        unit: Its unit.
-    """
-
-    value: float
-    sd: float
-    low: float
-    high: float
-    unit: str
 
 
 @dataclass(frozen=True)
@@ -69,21 +47,20 @@ class Recommendation:
     origin: dict[str, Any]
 
     @property
-    def diffusivity(self) -> Estimate:
-        """Long-time diffusivity per axis."""
-        name = DIFFUSIVITY.get(self.model.partition("+")[0].partition("*")[0])
-        if name is None or name not in self.parameters:
-            msg = (
-                f"{self.model} has no one long-time diffusivity to give to a simulator; "
-                f"use a model that disperses ({', '.join(DIFFUSIVITY)}), or --for json"
-            )
-            raise DriftbayesError(msg)
-        return self.parameters[name]
+    def dispersion(self) -> Dispersion:
+        """Long-time diffusivity along each axis, the mean over all particles."""
+        return dispersion(self.model, self.parameters)
 
     @property
     def is_langevin(self) -> bool:
-        """Whether the velocity is that of the Langevin model, whatever its options."""
-        return self.model.partition("+")[0] == "langevin" and "gamma" in self.parameters
+        """Whether the velocity is that of the Langevin model, the same for all particles."""
+        base, _, is_mixture = parts_of(self.model)
+        return base == "langevin" and not is_mixture and "gamma" in self.parameters
+
+    @property
+    def option_notes(self) -> tuple[str, ...]:
+        """What of the model's options a simulator does not get."""
+        return observation_notes(self.model)
 
 
 def recommend(
@@ -104,8 +81,8 @@ def recommend(
         scan: Dataset of a scan.
         model: Name of the model, to use no other.
         tau: Sampling time, in the unit of the scan.
-        length_unit: Unit of length, if the scan has none.
-        time_unit: Unit of time, if the scan has none.
+        length_unit: Unit of length, if the scan has none; refused if it contradicts the scan's.
+        time_unit: Unit of time, likewise.
     """
     names = [str(name) for name in scan["model"].values]
     if model is not None and model not in names:
@@ -145,32 +122,31 @@ def _made(
     length_unit: str | None,
     time_unit: str | None,
 ) -> Recommendation:
-    length = length_unit or str(scan.attrs.get("length_unit", ""))
-    time = time_unit or str(scan.attrs.get("time_unit", ""))
-    for unit, what in ((length, "length"), (time, "time")):
-        if not unit:
-            msg = (
-                f"the scan does not say its unit of {what}, and a simulator needs one; pass "
-                f"--{what}-unit"
-            )
-            raise DriftbayesError(msg)
-    metres, seconds = length_factor(length)[0], time_factor(time)[0]
+    metres = _unit_factor(scan, "length", length_unit)
+    seconds = _unit_factor(scan, "time", time_unit)
     taus = np.asarray(scan["tau"].values, dtype=np.float64) * seconds
     holds = bool(inside[place])
     where = inside if holds else np.arange(len(taus)) == place
-    about = model_named(model, MODELS).parameters
     parameters = {}
-    for name, parameter in about.items():
-        label = f"{model}.{name}"
-        if label not in scan["parameter"].values:
+    # Of three dimensions, which have all components that two have.
+    for name, parameter in model_named(model, MODELS, 3).parameters.items():
+        means, sd = _posterior(scan, model, name, parameter)
+        if means is None:
             continue
+        if not np.isfinite([means[place], sd[place]]).all():
+            msg = (
+                f"the posterior of {name} of {model} could not be computed at tau = "
+                f"{taus[place] / seconds:g}; choose another --tau or --model"
+            )
+            raise DriftbayesError(msg)
         factor = metres**parameter.length_power * seconds**parameter.time_power
-        means = scan["posterior_mean"].sel(parameter=label).values * factor
-        sd = float(scan["posterior_sd"].sel(parameter=label).values[place]) * factor
-        unit = parameter.unit("m", "s")
-        kept = means[where]
+        kept = means[where] * factor
         parameters[name] = Estimate(
-            float(means[place]), sd, float(kept.min()), float(kept.max()), unit
+            value=float(means[place] * factor),
+            sd=float(sd[place] * factor),
+            low=float(np.nanmin(kept)),
+            high=float(np.nanmax(kept)),
+            unit=parameter.unit("m", "s"),
         )
     origin = {
         key: scan.attrs[key]
@@ -188,6 +164,41 @@ def _made(
         notes=_notes(scan, model, place, holds=holds),
         origin=origin,
     )
+
+
+def _unit_factor(scan: "xr.Dataset", what: str, given: str | None) -> float:
+    """What to multiply the scan's lengths or times by to have metres or seconds."""
+    convert = length_factor if what == "length" else time_factor
+    stored = str(scan.attrs.get(f"{what}_unit", ""))
+    if not (stored or given):
+        msg = (
+            f"the scan does not say its unit of {what}, and a simulator needs one; pass "
+            f"--{what}-unit"
+        )
+        raise DriftbayesError(msg)
+    if stored and given and convert(given)[0] != convert(stored)[0]:
+        msg = (
+            f"--{what}-unit {given} contradicts the scan, whose unit of {what} is {stored}; leave "
+            "the option out"
+        )
+        raise DriftbayesError(msg)
+    return convert(stored or str(given))[0]
+
+
+def _posterior(
+    scan: "xr.Dataset", model: str, name: str, parameter: Parameter
+) -> tuple[np.ndarray | None, np.ndarray]:
+    """Posterior means and standard deviations along tau; of a known value, itself and zero."""
+    label, zero = f"{model}.{name}", np.zeros(scan.sizes["tau"])
+    if label in scan["parameter"].values:
+        chosen = scan.sel(parameter=label)
+        return chosen["posterior_mean"].values, chosen["posterior_sd"].values
+    text = json.loads(scan.attrs.get("priors", "{}")).get(model, {}).get(name)
+    prior = None if text is None else parse_prior(text)
+    # The width of the prior of a flow is not a number of the motion.
+    if isinstance(prior, Fixed) and not parameter.is_prior_scale:
+        return zero + float(prior.value), zero
+    return None, zero
 
 
 def _notes(scan: "xr.Dataset", model: str, place: int, *, holds: bool) -> tuple[str, ...]:

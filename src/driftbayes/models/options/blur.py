@@ -144,6 +144,9 @@ def with_blur(model: type[AbstractModel]) -> type[AbstractModel]:
         def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
             return self._averaged(lag) - self._averaged(jnp.zeros_like(lag))
 
+        def motion(self) -> AbstractModel:
+            return self.base.motion()
+
         def simulate(
             self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
         ) -> Float[Array, "particle position dim"]:

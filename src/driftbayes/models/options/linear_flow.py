@@ -56,7 +56,10 @@ def with_linear_flow(model: type[AbstractModel]) -> type[AbstractModel]:
             {
                 "flow": FLOW,
                 "gradient": Parameter(
-                    "G", "prior standard deviation of each component of the flow's gradient", 0, -1
+                    "G",
+                    "prior standard deviation of each component of the flow's gradient",
+                    *(0, -1),
+                    is_prior_scale=True,
                 ),
             },
         )

@@ -17,7 +17,9 @@ from driftbayes.models._base import AbstractModel, Parameter, as_parameter
 from driftbayes.models._prepare import Data, Kind
 from driftbayes.models.options._base import AbstractOption, check_base, with_own
 
-FLOW = Parameter("V", "prior standard deviation of each component of the flow", 1, -1)
+FLOW = Parameter(
+    "V", "prior standard deviation of each component of the flow", 1, -1, is_prior_scale=True
+)
 
 
 def flow_terms(

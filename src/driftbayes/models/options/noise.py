@@ -63,6 +63,9 @@ def with_noise(model: type[AbstractModel]) -> type[AbstractModel]:
         def fix_variance(self) -> ScalarLike:
             return self.base.fix_variance() + self.sigma**2
 
+        def motion(self) -> AbstractModel:
+            return self.base.motion()
+
         def changed(
             self, key: Key, positions: Float[Array, "particle position dim"], tau: ScalarLike
         ) -> Float[Array, "particle position dim"]:

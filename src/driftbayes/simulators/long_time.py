@@ -1,0 +1,202 @@
+"""Long-time diffusivity of a model with its options: what a random walk needs to spread alike."""
+
+__all__ = ["DIFFUSIVITY", "Dispersion", "dispersion", "observation_notes", "parts_of"]
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.models import MODELS, model_named
+from driftbayes.simulators.estimate import Estimate
+from driftbayes.typing import FloatArray
+
+# The parameter that is the long-time diffusivity, for the models that have one.
+DIFFUSIVITY = {
+    "brownian": "kappa",
+    **dict.fromkeys(("langevin", "second_order", "oscillating", "two_scale", "matern"), "k"),
+}
+# How far, in standard deviations, the scatter must be from where the mean is infinite.
+_SIGMAS = 3.0
+# Off-diagonal elements below this, relative to the others, are not worth a note.
+_SMALL = 0.01
+
+
+class Parts(NamedTuple):
+    """What a model's name consists of.
+
+    Args:
+        base: The plain model.
+        options: Its options.
+        is_mixture: Whether trajectories belong to several classes.
+    """
+
+    base: str
+    options: tuple[str, ...]
+    is_mixture: bool
+
+
+@dataclass(frozen=True)
+class Dispersion:
+    """Mean long-time diffusivity over all particles.
+
+    Args:
+        axes: Along each axis; a single one holds for all.
+        cross: $K_{12}$, zero if axes are alike.
+    """
+
+    axes: tuple[Estimate, ...]
+    cross: float = 0.0
+
+    @property
+    def is_isotropic(self) -> bool:
+        """Whether all axes are alike."""
+        return len(self.axes) == 1
+
+    @property
+    def zonal(self) -> Estimate:
+        """Along the first axis."""
+        return self.axes[0]
+
+    @property
+    def meridional(self) -> Estimate:
+        """Along the second axis."""
+        return self.axes[min(1, len(self.axes) - 1)]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the numbers along the axes leave out."""
+        notes = []
+        if abs(self.cross) > _SMALL * np.sqrt(self.zonal.value * self.meridional.value):
+            notes.append(
+                f"the tensor is tilted, K_12 = {self.cross:.4g} m²/s: each axis spreads as found, "
+                "their correlation is not exported"
+            )
+        if len(self.axes) > 2:
+            notes.append(f"K_33 = {self.axes[2].value:.6g} m²/s is not exported")
+        return tuple(notes)
+
+
+def parts_of(model: str) -> Parts:
+    """A model's name taken apart."""
+    name, star, _ = model.partition("*")
+    base, *options = name.split("+")
+    return Parts(base, tuple(options), bool(star))
+
+
+def dispersion(model: str, parameters: Mapping[str, Estimate]) -> Dispersion:
+    r"""Long-time diffusivity along each axis, at the posterior means of the parameters.
+
+    Of a tensor $k\,e^H$ its elements; of particles that differ, the mean over them, which is what
+    the mean square displacement grows by: $k/(1 - s^2)$ with a scatter s, and
+    $\sum_c w_c k_c$ of classes. Errors are propagated from those of the parameters, taken as
+    independent.
+
+    Args:
+        model: Name of the model, with options.
+        parameters: Its parameters, the known ones too.
+    """
+    base, options, is_mixture = parts_of(model)
+    name = DIFFUSIVITY.get(base)
+    if name is None or name not in parameters:
+        msg = (
+            f"{model} has no one long-time diffusivity to give to a simulator; "
+            f"use a model that disperses ({', '.join(DIFFUSIVITY)}), or --for json"
+        )
+        raise DriftbayesError(msg)
+    unit = parameters[name].unit
+    if not (is_mixture or {"scatter", "anisotropic"} & set(options)):
+        return Dispersion((parameters[name],))
+    if "scatter" in options:
+        s = parameters["scatter"]
+        if s.value + _SIGMAS * s.sd >= 1:
+            msg = (
+                f"the mean diffusivity of {model} is not known: particles differ by "
+                f"s = {s.value:.3g} ± {s.sd:.2g}, and for s of 1 or more it is infinite; use a "
+                "model without +scatter, or --for json"
+            )
+            raise DriftbayesError(msg)
+        return Dispersion(
+            (_propagated(lambda v: v[name] / (1 - v["scatter"] ** 2), parameters, unit),)
+        )
+    if is_mixture:
+        return Dispersion((_propagated(_mean_of_classes(model, name), parameters, unit),))
+    tensor = _tensor(name, parameters)
+    here = tensor({n: e.value for n, e in parameters.items()})
+    return Dispersion(
+        tuple(_propagated(_element(tensor, i), parameters, unit) for i in range(len(here))),
+        cross=float(here[0, 1]),
+    )
+
+
+def observation_notes(model: str) -> tuple[str, ...]:
+    """What of a model's options a simulator does not get, in words."""
+    _, options, is_mixture = parts_of(model)
+    notes = {
+        "noise": "the error of the fixes is not part of the motion, and not exported",
+        "blur": "the blur of the fixes is not part of the motion, and not exported",
+        "mean": "the mean flow is not exported: the simulator's currents carry the particles",
+        "linear": "the mean flow is not exported: the simulator's currents carry the particles",
+        "rotating": "the sense of rotation is not exported",
+        "scatter": "particles differ in their diffusivity; all are given the mean over them",
+        "student": "displacements with heavy tails are not exported, only their variance",
+    }
+    found = [text for option, text in notes.items() if option in options]
+    if is_mixture:
+        found.append("particles are of several classes; all are given the mean over them")
+    return tuple(dict.fromkeys(found))
+
+
+def _tensor(
+    name: str, parameters: Mapping[str, Estimate]
+) -> Callable[[Mapping[str, float]], FloatArray]:
+    """K as a function of the parameters."""
+    components = sorted(n for n in parameters if n[:1] == "h" and n[1:].isdigit())
+    family: Any = model_named("brownian+anisotropic", MODELS, 2 if len(components) == 2 else 3)
+
+    def tensor(values: Mapping[str, float]) -> FloatArray:
+        own = {n: values[n] for n in components}
+        with jax.enable_x64(True):  # noqa: FBT003
+            return values[name] * np.asarray(family(kappa=1.0, **own).shape_tensor())
+
+    return tensor
+
+
+def _element(
+    tensor: Callable[[Mapping[str, float]], FloatArray], i: int
+) -> Callable[[Mapping[str, float]], float]:
+    return lambda values: float(tensor(values)[i, i])
+
+
+def _mean_of_classes(model: str, name: str) -> Callable[[Mapping[str, float]], float]:
+    family: Any = model_named(model, MODELS)
+
+    def mean(values: Mapping[str, float]) -> float:
+        with jax.enable_x64(True):  # noqa: FBT003
+            whole = family(**values)
+            weights = np.exp(np.asarray(whole.log_weights))
+            sizes = [float(getattr(one.motion(), name)) for one in whole.classes]
+        return float(weights @ np.array(sizes))
+
+    return mean
+
+
+def _propagated(
+    function: Callable[[Mapping[str, float]], float],
+    parameters: Mapping[str, Estimate],
+    unit: str,
+) -> Estimate:
+    """A function of the parameters, with its error."""
+    values = {name: e.value for name, e in parameters.items()}
+    here = float(function(values))
+    variance = 0.0
+    for name, e in parameters.items():
+        if e.sd > 0:
+            # A small step: a share or a scatter must stay within its bounds.
+            step = 1e-4 * e.sd
+            slope = float(function({**values, name: e.value + step})) - here
+            variance += (slope / step * e.sd) ** 2
+    return Estimate(here, float(np.sqrt(variance)), here, here, unit)

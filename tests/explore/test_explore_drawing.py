@@ -1,0 +1,81 @@
+"""The panel of spreads: a model is drawn as it expects the observed displacements to be."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from driftbayes import Hypothesis
+from driftbayes.errors import Status
+from driftbayes.explore.drawing import _of_model
+from driftbayes.inference import Evidence
+from driftbayes.models import MODELS, model_named
+from driftbayes.priors import Exponential, Fixed
+from driftbayes.trajectories import Trajectories
+
+TAUS = np.array([0.5, 2.0])
+KNOWN = ("exposure", "flow", "gradient", "reference")
+
+
+def drawn(name, derived=None, sd=None, **theta):
+    family = model_named(name, MODELS)
+    priors = {n: Fixed(theta[n]) if n in KNOWN else Exponential(1.0) for n in family.parameters}
+    hypothesis = Hypothesis(family, **priors)
+    ones = {n: theta[n] for n in hypothesis.names}
+    record = Evidence(
+        hypothesis=name,
+        method="exact",
+        log_evidence=0.0,
+        log_evidence_err=0.0,
+        log_likelihood_at_map=0.0,
+        map=ones,
+        posterior_mean=ones,
+        posterior_sd=ones,
+        posterior_quantiles={n: np.ones(5) for n in ones},
+        posterior_cov=np.eye(len(ones)),
+        log_mean=ones,
+        log_sd=ones,
+        contraction=ones,
+        expected_log_likelihood=0.0,
+        status=Status.OK,
+        tau=1.0,
+        data_fingerprint="",
+        priors={},
+        derived=derived or {},
+    )
+    x = np.zeros((2, 3, 2))
+    errors = None if sd is None else np.full((2, 3), sd)
+    whole = Trajectories.from_arrays(x, dt=0.5, position_sd=errors)
+    return 2 * TAUS * _of_model(hypothesis, record, TAUS, whole)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "expected"),
+    [
+        ("brownian", {}, 1.4 * TAUS),
+        ("brownian", {"sd": 0.3}, 1.4 * TAUS + 0.18),
+        ("brownian+noise", {"sigma": 0.4}, 1.4 * TAUS + 0.32),
+        ("brownian+noise", {"sigma": 0.4, "sd": 0.3}, 1.4 * TAUS + 0.5),
+        ("brownian+blur", {"exposure": 0.3}, 1.4 * (TAUS - 0.1)),
+        (
+            "brownian+mean",
+            {"flow": 1.0, "derived": {"flow_1": 0.6, "flow_2": -0.8}},
+            1.4 * TAUS + 0.5 * TAUS**2,
+        ),
+        (
+            "brownian+anisotropic",
+            {"h1": 0.1, "h2": 0.2, "derived": {"K_11": 2.0, "K_12": 0.3, "K_22": 1.0}},
+            3.0 * TAUS,
+        ),
+        ("brownian+scatter", {"scatter": 0.5}, 1.4 / 0.75 * TAUS),
+        ("brownian+scatter", {"scatter": 1.5}, np.nan * TAUS),
+        ("brownian+linear", {"flow": 1.0, "gradient": 1.0}, np.nan * TAUS),
+        ("brownian*2", {"ratio_2": 0.5, "share_2": 0.4}, 1.4 * 0.8 * TAUS),
+        (
+            "brownian+noise*2",
+            {"ratio_2": 0.5, "share_2": 0.4, "sigma": 0.4, "sigma_2": 0.2},
+            1.4 * 0.8 * TAUS + 2 * (0.6 * 0.16 + 0.4 * 0.04),
+        ),
+    ],
+)
+def test_a_model_is_drawn_as_it_expects_displacements_to_be_observed(name, given, expected):
+    assert_allclose(drawn(name, kappa=0.7, **given), expected, rtol=1e-9)
