@@ -52,6 +52,8 @@ def with_rotation(model: type[AbstractModel]) -> type[AbstractModel]:
         has_state_space: ClassVar[bool] = model.has_state_space
         memory: ClassVar[int | None] = model.memory
         kind: ClassVar[Kind] = "channels"
+        # No rotation of the axes of a particle changes its density.
+        shares_axes: ClassVar[bool] = False
 
         def __init__(self, **others: Any) -> None:
             self.base = model(**others)
