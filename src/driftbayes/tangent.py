@@ -110,35 +110,38 @@ class LastFixes:
     """Where trajectories end, to lay predicted positions on the earth.
 
     Args:
+        positions: Of each last fix, on the plane of its trajectory.
         lonlat: Longitude and latitude of each last fix in degrees.
         turned: Bearing of the y axis of each plane there, in radians.
         ground: Frame, radius and unit.
     """
 
+    positions: FloatArray
     lonlat: FloatArray
     turned: FloatArray
     ground: Ground
 
     def lay(self, positions: FloatArray) -> FloatArray:
-        """Longitude and latitude in degrees of paths that start at the last fixes.
+        """Longitude and latitude in degrees of paths that lead on from the last fixes.
 
-        Longitudes run from 0 to 360 if those of the last fixes exceed 180.
+        Longitudes run from 0 to 360 if any of the last fixes exceeds 180.
 
         Args:
-            positions: On the plane of each trajectory, (..., trajectory, time, 2), the last fix
-                first.
+            positions: On the plane of each trajectory, (member, trajectory, time, 2).
         """
-        n_members = int(np.prod(positions.shape[:-3]))
+        n_members = len(positions)
+        fixes = np.broadcast_to(self.positions[:, None], (*positions.shape[:2], 1, 2))
+        paths = np.concatenate([fixes, positions], axis=2) / self.ground.per_metre
         found = from_plane(
             np.tile(self.lonlat, (n_members, 1)),
-            positions.reshape(-1, *positions.shape[-2:]) / self.ground.per_metre,
+            paths.reshape(-1, *paths.shape[2:]),
             frame=self.ground.frame,
             turned=np.tile(self.turned, n_members),
             radius=self.ground.radius,
         )
         if (self.lonlat[:, 0] > 180).any():
             found[..., 0] %= 360.0
-        return found.reshape(positions.shape)
+        return found[:, 1:].reshape(positions.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,8 +200,13 @@ def last_fixes(trajectories: "Trajectories") -> LastFixes | None:
     if planes is None:
         return None
     assert trajectories.lonlat is not None
-    lonlat = trajectories.lonlat[planes.rows[planes.last]]
-    return LastFixes(lonlat, planes.carried[planes.last], planes.ground)
+    rows = planes.rows[planes.last]
+    return LastFixes(
+        trajectories.positions[rows],
+        trajectories.lonlat[rows],
+        planes.carried[planes.last],
+        planes.ground,
+    )
 
 
 def _planes(trajectories: "Trajectories") -> _Planes | None:

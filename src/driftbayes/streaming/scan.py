@@ -98,7 +98,7 @@ def tally_file(
         pilot = _read(plan.pilot, prepare)
         chosen = list(models(pilot.n_dim))
         memories = check_streamable(chosen, gaps)
-        _check_axes(chosen, pilot.provenance.get("plane"))
+        _check_axes(chosen, pilot)
         actual, dt = snap_taus(pilot, taus), pilot.recording_interval
         assert dt is not None
         share = min(_SAMPLED_POINTS / max(plan.n_points, 1), 1.0)
@@ -169,9 +169,9 @@ def _tally_block(block: Block, *, prepare: Prepare | None, recipe: Recipe) -> Ta
     return tally_of(_read(block, prepare), recipe)
 
 
-def _check_axes(models: Iterable[type[AbstractModel]], plane: Any) -> None:
+def _check_axes(models: Iterable[type[AbstractModel]], pilot: Trajectories) -> None:
     """Refuse models that need common axes, where each trajectory has its own."""
-    if not isinstance(plane, Mapping) or plane.get("frame") != "transported":
+    if pilot.ground is None or pilot.ground[0].frame != "transported":
         return
     for model in models:
         if model.needs().axes:
