@@ -69,9 +69,7 @@ def test_what_cannot_be_streamed_is_refused_in_one_sentence(ask, tracks_csv, opt
 
 def test_blocks_have_no_common_axes_near_a_pole(ask, tmp_path):
     lonlat = np.array([0.0, 85.0]) + langevin_tracks().positions * [10.0, 1.0]
-    lonlat = np.column_stack(
-        [np.repeat(np.arange(60.0), 11), np.tile(np.arange(11) * 0.1, 60), lonlat]
-    )
+    ids, times = np.repeat(np.arange(60.0), 11), np.tile(np.arange(11) * 0.1, 60)
     path = tmp_path / "drifters.csv"
     table = np.column_stack([ids, times, lonlat])
     np.savetxt(path, table, delimiter=",", header="id,time,lon,lat", comments="")
