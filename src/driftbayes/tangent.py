@@ -211,16 +211,15 @@ def last_fixes(trajectories: "Trajectories") -> LastFixes | None:
 
 def _planes(trajectories: "Trajectories") -> _Planes | None:
     lonlat, rows = trajectories.lonlat, np.flatnonzero(trajectories.observed)
-    owner = trajectories.trajectory_index[rows]
-    is_covered = len(np.unique(owner)) == trajectories.n_trajectories
-    if lonlat is None or trajectories.n_dim != 2 or not is_covered:
+    if lonlat is None or trajectories.n_dim != 2 or not np.isfinite(lonlat[rows]).all():
         return None
-    if not np.isfinite(lonlat[rows]).all():
+    same = np.diff(trajectories.trajectory_index[rows]) == 0
+    last = np.append(np.flatnonzero(~same), len(rows) - 1)
+    first = np.concatenate([[0], last[:-1] + 1])
+    if len(first) != trajectories.n_trajectories:
+        # Some have no position at all, and will be refused.
         return None
     frame, radius = _stored(trajectories.provenance.get("plane"))
-    same = np.diff(owner) == 0
-    ends = np.append(np.flatnonzero(~same), len(rows) - 1)
-    first, last = np.concatenate([[0], ends[:-1] + 1]), ends
     x = trajectories.positions[rows]
     if frame is None:
         # A table that was written without its provenance: on a plane of its own, each trajectory
@@ -233,7 +232,10 @@ def _planes(trajectories: "Trajectories") -> _Planes | None:
     else:
         unit = trajectories.length_unit
         per_metre = length_factor("m", unit)[0] if is_length(unit) else 1.0
-    ground = Ground(*_middle(lonlat[rows]), frame, radius, per_metre)
+    # East and north need no common centre: each set of displacements has its own.
+    ground = Ground(
+        *_middle(lonlat[rows if frame == "transported" else rows[first]]), frame, radius, per_metre
+    )
     carried = np.zeros(len(rows))
     if frame == "transported":
         if abs(ground.lat) > _POLAR:

@@ -52,7 +52,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--output",
         type=Path,
         help="write the futures of the observed particles, from their last fixes on, as "
-        "trajectories named particle/member: CSV, Parquet or NetCDF",
+        "trajectories named particle/member, with longitudes and latitudes if the data have them: "
+        "CSV, Parquet or NetCDF",
     )
     _options.add_data(parser)
     _options.add_inference(parser)
