@@ -4,7 +4,7 @@ __all__ = ["Displacements", "displacements", "snap_taus"]
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, get_args
 
@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike
 from driftbayes.data_cards import displacements_card, displacements_line
 from driftbayes.errors import DriftbayesError
 from driftbayes.representation import html_of, line_of, text_of
+from driftbayes.sphere import rotated
+from driftbayes.tangent import Ground
 from driftbayes.trajectories import GRID_TOLERANCE, Trajectories
 from driftbayes.typing import FloatArray, IntArray
 
@@ -40,6 +42,8 @@ class Displacements:
         n_unused: Trajectories that gave no run of the requested length.
         start: Position at which each run begins, if known: for a flow that depends on it.
         start_row: Observation of the trajectories at which each run begins, if it was cut from any.
+        start_lonlat: Longitude and latitude in degrees at which each run begins, if they are known.
+        ground: Where on the earth the displacements are, if `start` is on the tangent plane there.
     """
 
     dx: FloatArray
@@ -53,6 +57,8 @@ class Displacements:
     n_unused: int = 0
     start: FloatArray | None = None
     start_row: IntArray | None = None
+    start_lonlat: FloatArray | None = None
+    ground: Ground | None = None
 
     def __post_init__(self) -> None:
         """Refuse data from which nothing can be inferred."""
@@ -183,6 +189,38 @@ class Displacements:
         """Mean of the positions at which steps begin."""
         return np.asarray(self.origin.mean(axis=0))
 
+    @cached_property
+    def centre_lonlat(self) -> FloatArray:
+        """Longitude and latitude of the centre in degrees, of displacements on the earth."""
+        if self.ground is None:
+            msg = "it is not known where on the earth these displacements are; read degrees"
+            raise DriftbayesError(msg)
+        return self.ground.lonlat(self.centre)
+
+    @cached_property
+    def turning(self) -> float:
+        """Angle by which the axes turn clockwise per length along x, at the centre."""
+        return 0.0 if self.ground is None else self.ground.turning(float(self.centre_lonlat[1]))
+
+    @cached_property
+    def extent(self) -> tuple[float, float]:
+        """How far steps are from the centre, in earth radii, and by what angle axes differ there.
+
+        Of steps on the earth, the largest values; the angle is in radians.
+        """
+        if self.ground is None:
+            return 0.0, 0.0
+        away = self.origin - self.centre
+        distance = float(np.hypot(*away.T).max()) / self.ground.earth_radius
+        return distance, max(self.ground.misaligned, abs(self.turning) * np.abs(away[:, 0]).max())
+
+    def on_own_ground(self) -> "Displacements":
+        """The same with the tangent plane at the centre of these runs, if it was elsewhere."""
+        if self.ground is None or self.start_lonlat is None:
+            return self
+        ground = self.ground.at_centre_of(self.start_lonlat, self.row_sizes)
+        return replace(self, ground=ground, start=ground.positions(self.start_lonlat))
+
     def as_array(self) -> FloatArray:
         """The steps as one (run, step, dim) array; the runs must have equal length."""
         if (self.row_sizes != self.row_sizes[0]).any():
@@ -245,6 +283,15 @@ def displacements(
         ends = np.repeat(firsts, n_steps + 1) + _ragged_arange(n_steps + 1)
         sd = trajectories.position_sd[rows[ends]]
     trajectory = trajectories.trajectory_index[rows[firsts]]
+    start, start_lonlat, ground = trajectories.positions[rows[firsts]], None, None
+    if trajectories.ground is not None and trajectories.lonlat is not None:
+        ground, angles = trajectories.ground
+        if angles is not None:
+            dx = rotated(dx, np.repeat(angles[trajectory], n_steps))
+        start_lonlat = trajectories.lonlat[rows[firsts]]
+        middles = trajectories.lonlat[rows[firsts + n_steps // 2]]
+        ground = ground.at_centre_of(middles, n_steps)
+        start = ground.positions(start_lonlat)
     return Displacements(
         dx=dx,
         interval=interval,
@@ -255,8 +302,10 @@ def displacements(
         length_unit=trajectories.length_unit,
         time_unit=trajectories.time_unit,
         n_unused=trajectories.n_trajectories - _n_distinct(trajectory),
-        start=trajectories.positions[rows[firsts]],
+        start=start,
         start_row=rows[firsts],
+        start_lonlat=start_lonlat,
+        ground=ground,
     )
 
 

@@ -5,7 +5,16 @@ point between them and stretched to the length of its arc. No map projection is 
 no scale factor enters a diffusivity; the dateline and the poles are places like any other.
 """
 
-__all__ = ["FRAMES", "Frame", "on_plane"]
+__all__ = [
+    "FRAMES",
+    "Frame",
+    "along_path",
+    "between",
+    "earth_radius",
+    "from_plane",
+    "on_plane",
+    "rotated",
+]
 
 import warnings
 from dataclasses import replace
@@ -30,6 +39,8 @@ _GRAIN = 2.0**-20
 _TURN_GRAIN = 2.0**-40
 # A longer step, in metres, is no longer local.
 _LONG_STEP = 5e5
+# Largest error of a step that is taken back from the plane, in metres, and how often it is mended.
+_CLOSE, _MAX_PASSES = 1e-6, 60
 
 
 def on_plane(
@@ -84,7 +95,7 @@ def on_plane(
             stacklevel=2,
         )
     if frame == "transported":
-        steps = _transported(steps, turns, same)
+        steps, _ = _transported(steps, turns, same)
     positions = np.full(trajectories.positions.shape, np.nan)
     # In whole numbers of micrometres: their sums are exact, so that a trajectory is the same to the
     # last bit whatever others stand before it in the file.
@@ -120,6 +131,133 @@ def _check(lon: FloatArray, lat: FloatArray) -> None:
         raise DriftbayesError(msg)
 
 
+def earth_radius(radius: float | None) -> float:
+    """Radius of the sphere in metres; of WGS 84, half the equatorial diameter."""
+    return _SEMI_MAJOR if radius is None else radius
+
+
+def between(
+    start: FloatArray, end: FloatArray, radius: float | None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Steps from points to points, and how far a straight path turns against north on its way.
+
+    Args:
+        start: Longitude and latitude in radians, (point, 2); one point or many.
+        end: As many points.
+        radius: As for `on_plane`.
+
+    Returns:
+        Length of the arc in metres, its bearing at the start, and by how much the bearing is larger
+        at the end.
+    """
+    start, end = np.broadcast_arrays(np.atleast_2d(start), np.atleast_2d(end))
+    up, x = _points(start[:, 0], start[:, 1], radius)
+    other_up, other_x = _points(end[:, 0], end[:, 1], radius)
+    chord = other_x - x
+    bearing = _bearing(chord, up)
+    return _arc(chord, radius), bearing, _wrapped(_bearing(chord, other_up) - bearing)
+
+
+def along_path(
+    lonlat: FloatArray, same: np.ndarray, radius: float | None, frame: Frame
+) -> tuple[FloatArray, FloatArray]:
+    """Steps between successive fixes, and by how much their axes have turned.
+
+    Args:
+        lonlat: Longitude and latitude in degrees of successive fixes, path after path.
+        same: Whether each fix and the next belong to one path.
+        radius: As for `on_plane`.
+        frame: "local" or "transported".
+
+    Returns:
+        Steps in metres, along east and north at each of them or where each path starts; and for
+        each fix the bearing of the y axis.
+    """
+    lon, lat = np.radians(lonlat).T
+    steps, turns = _steps(lon, lat, radius, frame)
+    steps[~same] = 0.0
+    return _transported(steps, turns, same) if frame == "transported" else (steps, 0 * lonlat[:, 0])
+
+
+def from_plane(
+    start: FloatArray,
+    paths: FloatArray,
+    *,
+    frame: Frame,
+    turned: FloatArray | float = 0.0,
+    radius: float | None = None,
+) -> FloatArray:
+    """Longitude and latitude of paths on the plane, the inverse of `on_plane`.
+
+    Args:
+        start: Longitude and latitude of the first point of each path in degrees, (path, 2).
+        paths: Positions on the plane in metres, (path, time, 2).
+        frame: Along which axes steps were resolved, "local" or "transported".
+        turned: Bearing of the carried y axis at each start, in radians, if it was transported.
+        radius: As for `on_plane`.
+
+    Returns:
+        Longitude from -180 to 180 and latitude in degrees, (path, time, 2).
+    """
+    here = np.radians(np.asarray(start, dtype=np.float64))
+    angle = np.broadcast_to(np.asarray(turned, dtype=np.float64), len(here)).copy()
+    found = np.empty((*paths.shape[:2], 2))
+    found[:, 0] = here
+    for time in range(1, paths.shape[1]):
+        step = paths[:, time] - paths[:, time - 1]
+        if frame == "transported":
+            step = rotated(step, angle)
+        there = _moved(here, step, radius, frame)
+        if frame == "transported":
+            angle += between(here, there, radius)[2]
+        found[:, time] = here = there
+    return np.degrees(found)
+
+
+def _moved(here: FloatArray, step: FloatArray, radius: float | None, frame: Frame) -> FloatArray:
+    """Where steps lead that `_steps` would find again."""
+    up, _ = _points(here[:, 0], here[:, 1], radius)
+    east, north = _east_north(up)
+    guess = step.copy()
+    for _ in range(_MAX_PASSES):
+        length = np.hypot(*guess.T)
+        heading = (east * guess[:, 0] + north * guess[:, 1]) / np.where(length > 0, length, 1.0)
+        angle = length / earth_radius(radius)
+        point = up * np.cos(angle) + heading * np.sin(angle)
+        there = np.stack([np.arctan2(point[1], point[0]), np.arcsin(np.clip(point[2], -1, 1))], -1)
+        # Every other step is one of these, the rest lead from one particle to the next.
+        lon, lat = np.stack([here, there], axis=1).reshape(-1, 2).T
+        error = step - _steps(lon, lat, radius, frame)[0][::2]
+        if np.hypot(*error.T).max(initial=0.0) < _CLOSE:
+            return there
+        guess += error
+    msg = (
+        "positions predicted along east and north lead too near to a pole, or too far, to have a "
+        "longitude and latitude; use the transported frame (--frame transported), or shorter "
+        "horizons"
+    )
+    raise DriftbayesError(msg)
+
+
+def _points(
+    lon: FloatArray, lat: FloatArray, radius: float | None
+) -> tuple[FloatArray, FloatArray]:
+    """The vertical at points, and the points themselves in metres, (axis, point)."""
+    semi_major, flattening = (_SEMI_MAJOR, _FLATTENING) if radius is None else (radius, 0.0)
+    squared = flattening * (2 - flattening)
+    cos_lat, sin_lat = np.cos(lat), np.sin(lat)
+    up = np.stack([cos_lat * np.cos(lon), cos_lat * np.sin(lon), sin_lat])
+    normal = semi_major / np.sqrt(1 - squared * sin_lat**2)
+    return up, np.stack([*(up[:2] * normal), sin_lat * normal * (1 - squared)])
+
+
+def _arc(chord: FloatArray, radius: float | None) -> FloatArray:
+    """Arcs over chords, on a sphere of the size of the earth: to 500 km it adds 130 m."""
+    semi_major = earth_radius(radius)
+    half = np.minimum(0.5 * np.sqrt(_dot(chord, chord)) / semi_major, 1.0)
+    return np.asarray(2 * semi_major * np.arcsin(half))
+
+
 def _steps(
     lon: FloatArray, lat: FloatArray, radius: float | None, frame: Frame
 ) -> tuple[FloatArray, FloatArray]:
@@ -128,27 +266,26 @@ def _steps(
     They are resolved along east and north where the frame asks for it: at their middle, or at their
     start if the axes are then carried on along the path.
     """
-    semi_major, flattening = (_SEMI_MAJOR, _FLATTENING) if radius is None else (radius, 0.0)
-    squared = flattening * (2 - flattening)
-    cos_lat, sin_lat = np.cos(lat), np.sin(lat)
-    up = np.stack([cos_lat * np.cos(lon), cos_lat * np.sin(lon), sin_lat])
-    normal = semi_major / np.sqrt(1 - squared * sin_lat**2)
-    chord = np.diff(np.stack([*(up[:2] * normal), sin_lat * normal * (1 - squared)]), axis=1)
-    # The arc is that of a sphere of the size of the earth: of 500 km it adds 130 m to the chord.
-    length = np.sqrt(_dot(chord, chord))
-    half = np.minimum(0.5 * length / semi_major, 1.0)
-    arc = 2 * semi_major * np.arcsin(half)
+    up, x = _points(lon, lat, radius)
+    chord = np.diff(x, axis=1)
+    arc = _arc(chord, radius)
     if frame == "local":
         bearing = _bearing(chord, up[:, 1:] + up[:, :-1])
         turn = np.zeros_like(bearing)
     else:
         bearing = _bearing(chord, up[:, :-1])
-        turn = _bearing(chord, up[:, 1:]) - bearing
+        turn = _wrapped(_bearing(chord, up[:, 1:]) - bearing)
     return np.stack([arc * np.sin(bearing), arc * np.cos(bearing)], axis=-1), turn
 
 
 def _bearing(direction: FloatArray, up: FloatArray) -> FloatArray:
     """Angle of a direction from north towards east, where `up` is the vertical."""
+    east, north = _east_north(up)
+    return np.arctan2(_dot(direction, east), _dot(direction, north))
+
+
+def _east_north(up: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Unit vectors to the east and to the north."""
     flat = np.hypot(up[0], up[1])
     # At a pole every direction is south: any east will do, as long as it is always the same.
     at_pole = flat < 1e-12
@@ -157,19 +294,39 @@ def _bearing(direction: FloatArray, up: FloatArray) -> FloatArray:
     east[:, at_pole] = np.array([[0.0], [1.0], [0.0]])
     north = np.cross(up, east, axis=0)
     north /= np.sqrt(_dot(north, north))
-    return np.arctan2(_dot(direction, east), _dot(direction, north))
+    return east, north
 
 
-def _transported(steps: FloatArray, turns: FloatArray, same: np.ndarray) -> FloatArray:
-    """Steps along axes that are carried along the path: bearings less all turns before."""
+def _transported(
+    steps: FloatArray, turns: FloatArray, same: np.ndarray
+) -> tuple[FloatArray, FloatArray]:
+    """Steps along axes that are carried along the path: bearings less all turns before.
+
+    Also by how much the axes have turned at each point.
+    """
     whole = np.round(np.where(same, turns, 0.0) / _TURN_GRAIN).astype(np.int64)
     before = np.concatenate([[0], np.cumsum(whole)])
     firsts = np.flatnonzero(np.concatenate([[True], ~same]))
     own = np.repeat(before[firsts], np.diff(np.append(firsts, len(same) + 1)))
-    angle = (before - own)[:-1] * _TURN_GRAIN
+    angle = (before - own) * _TURN_GRAIN
+    return rotated(steps, -angle[:-1]), angle
+
+
+def rotated(steps: FloatArray, angle: FloatArray) -> FloatArray:
+    """Steps whose bearing is larger by an angle.
+
+    Args:
+        steps: East and north, (step, 2).
+        angle: Of each step, in radians.
+    """
     cos, sin = np.cos(angle), np.sin(angle)
     x, y = steps.T
-    return np.stack([x * cos - y * sin, x * sin + y * cos], axis=-1)
+    return np.stack([x * cos + y * sin, y * cos - x * sin], axis=-1)
+
+
+def _wrapped(angle: FloatArray) -> FloatArray:
+    """Angles from -π to π."""
+    return np.asarray((angle + np.pi) % (2 * np.pi) - np.pi)
 
 
 def _dot(a: FloatArray, b: FloatArray) -> FloatArray:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
+    from driftbayes.tangent import Ground
+
 # Time stamps may stray from a regular grid by this fraction of the recording interval: wide enough
 # for stamps printed with few digits, narrow enough that a variance moves by 0.1 % at the most.
 GRID_TOLERANCE = 1e-3
@@ -196,6 +198,13 @@ class Trajectories:
         if self.recording_interval is None:
             raise DriftbayesError(self.irregular_message())
         return np.round(self._elapsed() / self.recording_interval).astype(np.int64)
+
+    @cached_property
+    def ground(self) -> "tuple[Ground, FloatArray | None] | None":
+        """The frame that trajectories from degrees have in common; see `driftbayes.tangent`."""
+        from driftbayes.tangent import ground_of
+
+        return ground_of(self)
 
     @cached_property
     def fingerprint(self) -> str:

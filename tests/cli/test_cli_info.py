@@ -1,11 +1,13 @@
 """`driftbayes info`: what a file holds."""
 
 import shlex
+from dataclasses import replace
 
 import numpy as np
 from desk import langevin_positions, langevin_tracks
 
 from driftbayes.io import write_trajectories
+from driftbayes.sphere import on_plane
 from driftbayes.trajectories import Trajectories
 
 
@@ -182,3 +184,16 @@ def test_names_in_brackets_are_names(ask, tmp_path):
     assert answer.code == 0
     for text in ("[red]a.csv", "[/m]", ":warning:"):
         assert text in answer.out
+
+
+def test_degrees_beside_positions_say_how_they_were_laid(ask, tmp_path):
+    rng = np.random.default_rng(0)
+    lonlat = np.array([10.0, 50.0]) + np.cumsum(rng.normal(0, 0.01, (3, 8, 2)), axis=1)
+    tracks = on_plane(Trajectories.from_arrays(lonlat, dt=1.0))
+    ours, theirs = tmp_path / "ours.csv", tmp_path / "theirs.csv"
+    write_trajectories(tracks, ours)
+    write_trajectories(replace(tracks, positions=tracks.positions + 500.0), theirs)
+    # A CSV file holds no provenance: what x and y are is seen from the degrees.
+    assert ask("info", ours, "--json").json["frame"] == "local"
+    assert ask("info", theirs, "--json").json["frame"] is None
+    assert "plane, with longitude" in ask("info", theirs).out

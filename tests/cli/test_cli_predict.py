@@ -147,3 +147,41 @@ def test_irregular_times_are_predicted_from_all_fixes(ask, tmp_path):
     assert answer.code == 0
     assert list(answer.json["models"]) == ["brownian", "average"]
     assert read_trajectories(tmp_path / "future.csv").n_trajectories == 16
+
+
+@pytest.mark.parametrize(("lon", "lat"), [(179.99, 45.0), (30.0, 89.9)])
+def test_futures_of_drifters_have_longitudes_and_latitudes(ask, tmp_path, lon, lat):
+    # On a sphere of the earth's size, to a part in 300: where they are matters here.
+    start, radius = np.array([lon, lat]), 6.371e6
+    x = 1e3 * langevin_tracks().positions.reshape(60, 11, 2)
+    per_degree = np.radians(1) * radius * np.array([np.cos(np.radians(lat)), 1.0])
+    past = start + np.column_stack([x[:, :, 0].ravel(), x[:, :, 1].ravel()]) / per_degree
+    past[:, 1] = np.minimum(past[:, 1], 90.0)
+    past[:, 0] = (past[:, 0] + 180) % 360 - 180
+    rows = [
+        f"{i // 11},{0.1 * (i % 11):.1f},{lon:.12f},{lat:.12f}" for i, (lon, lat) in enumerate(past)
+    ]
+    source, output = tmp_path / "drifters.csv", tmp_path / "futures.csv"
+    source.write_text("\n".join(["id,time,lon,lat", *rows]) + "\n")
+    answer = ask(
+        *("predict", source, "--tau", "0.1", "--horizon", "0.1,1", "--models", "brownian"),
+        *("--prior", "kappa=exponential:1e6", "--draws", "50", "--members", "4", "-o", output),
+    )
+    assert answer.code == 0
+    header, *lines = output.read_text().splitlines()
+    names = header.split(",")
+    assert names[-2:] == ["lon", "lat"]
+    table = {n: [line.split(",")[i] for line in lines] for i, n in enumerate(names)}
+    x, y, lon, lat = (np.array(table[n], float).reshape(-1, 3) for n in ("x", "y", "lon", "lat"))
+    particle = [int(name.strip('"').partition("/")[0]) for name in table["id"][::3]]
+    last = past.reshape(60, 11, 2)[particle, -1]
+    assert_allclose(np.stack([lon[:, 0], lat[:, 0]], axis=-1), last, atol=1e-9)
+    # The haversine of what was written is the length of what was drawn.
+    a, b = np.radians(lat[:, :1]), np.radians(lat[:, 1:])
+    half = np.sin((b - a) / 2) ** 2
+    half += np.cos(a) * np.cos(b) * np.sin(np.radians(lon[:, 1:] - lon[:, :1]) / 2) ** 2
+    distance = 2 * radius * np.arcsin(np.sqrt(half))
+    drawn = np.hypot(x[:, 1:] - x[:, :1], y[:, 1:] - y[:, :1])
+    assert_allclose(distance, drawn, rtol=5e-3)
+    # Each particle goes its own way, and members differ.
+    assert len(np.unique(lon[:, 1])) == 240

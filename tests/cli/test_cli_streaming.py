@@ -1,5 +1,6 @@
 """`driftbayes scan` of large files: by way of sums, in threads or other processes."""
 
+import numpy as np
 import pytest
 from desk import PRIORS, TAUS, langevin_tracks
 from numpy.testing import assert_allclose
@@ -53,6 +54,7 @@ def test_periods_and_short_trajectories_as_in_the_ordinary_scan(ask, tmp_path):
         (("--stream", "--noise", "0.1"), "measurement errors need the steps themselves"),
         (("--stream", "--gaps", "keep"), "use --gaps split"),
         (("--stream", "--models", "langevin+scatter"), "judges each trajectory by itself"),
+        (("--stream", "--models", "langevin+linear"), "must know where steps begin"),
         (("--workers", "0"), "expected 1 worker or more, got 0"),
         (("--block-points", "0"), "a block needs 1 observation or more, got 0"),
         (("--workers", "1", "--cluster", "tcp://127.0.0.1:1"), "not both"),
@@ -63,6 +65,18 @@ def test_what_cannot_be_streamed_is_refused_in_one_sentence(ask, tracks_csv, opt
     assert answer.code == 2
     assert message in answer.err
     assert len(answer.err.splitlines()) == 1
+
+
+def test_blocks_have_no_common_axes_near_a_pole(ask, tmp_path):
+    lonlat = np.array([0.0, 85.0]) + langevin_tracks().positions * [10.0, 1.0]
+    ids, times = np.repeat(np.arange(60.0), 11), np.tile(np.arange(11) * 0.1, 60)
+    path = tmp_path / "drifters.csv"
+    table = np.column_stack([ids, times, lonlat])
+    np.savetxt(path, table, delimiter=",", header="id,time,lon,lat", comments="")
+    options = ("--taus", "0.1", "--stream", "--frame", "transported", "--models", "langevin+mean")
+    answer = ask("scan", path, *options)
+    assert answer.code == 2
+    assert "langevin+mean needs axes that all trajectories share" in answer.err
 
 
 def test_workers_and_block_sizes_do_not_change_a_digit(process, tracks_csv):

@@ -16,6 +16,7 @@ from driftbayes.explore.judge import compare_at
 from driftbayes.io import FORMATS, write_trajectories
 from driftbayes.models import MODELS
 from driftbayes.report.tracks import draw_trajectories
+from driftbayes.sphere import on_plane
 
 IO = Path(__file__).parents[1] / "io"
 FOLDERS = {
@@ -125,6 +126,12 @@ def test_trajectories_are_drawn_where_they_are(n_dim):
     assert path.count("L") == 1
     assert ("time from 0 to 6" in svg) == (n_dim == 1)
     assert "the trajectory" in svg
+
+
+def test_trajectories_are_drawn_across_the_date_line():
+    lonlat = np.array([[[179.0, 10.0], [-179.0, 11.0]], [[178.0, 9.0], [177.0, 10.0]]])
+    svg = draw_trajectories(on_plane(db.Trajectories.from_arrays(lonlat, dt=1.0)))
+    assert "longitude (°) from 177 to 181" in svg
 
 
 # Comparing

@@ -113,7 +113,6 @@ def _format(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _sampling(trajectories: "Trajectories", found: "Survey") -> dict[str, Any]:
-    plane = trajectories.provenance.get("plane", {})
     lonlat = trajectories.lonlat
     seen = None if lonlat is None else lonlat[trajectories.observed]
     has_degrees = seen is not None and len(seen) > 0
@@ -126,7 +125,7 @@ def _sampling(trajectories: "Trajectories", found: "Survey") -> dict[str, Any]:
         "longest_gap": found.longest_gap,
         "step_rms": found.step_rms,
         "coordinates": "plane" if lonlat is None else "degrees",
-        "frame": plane.get("frame") if isinstance(plane, dict) else None,
+        "frame": _frame(trajectories),
         "lonlat_min": seen.min(axis=0).tolist() if seen is not None and has_degrees else None,
         "lonlat_max": seen.max(axis=0).tolist() if seen is not None and has_degrees else None,
         "jumps": found.jumps,
@@ -277,15 +276,23 @@ def _gaps(found: "Survey", time: str) -> str:
     )
 
 
+def _frame(trajectories: "Trajectories") -> str | None:
+    """Along which axes degrees were laid on planes, as recorded or as positions show it."""
+    plane = trajectories.provenance.get("plane")
+    if isinstance(plane, dict):
+        return plane.get("frame")
+    return None if trajectories.ground is None else trajectories.ground[0].frame
+
+
 def _coordinates(facts: dict[str, Any], length: str) -> str:
     if facts["coordinates"] == "degrees" and facts["lonlat_min"] is not None:
         (west, south), (east, north) = facts["lonlat_min"], facts["lonlat_max"]
         frames = {"local": "east and north", "transported": "axes carried along each path"}
+        ranges = f"longitude {west:.6g} to {east:.6g}, latitude {south:.6g} to {north:.6g}"
+        if facts["frame"] is None:
+            return f"plane, with {ranges} beside it"
         frame = frames.get(facts["frame"], facts["frame"])
-        return (
-            f"longitude {west:.6g} to {east:.6g}, latitude {south:.6g} to {north:.6g}, laid on a "
-            f"plane along {frame} (--frame {facts['frame']})"
-        )
+        return f"{ranges}, laid on a plane along {frame} (--frame {facts['frame']})"
     if facts["position_min"] is None:
         return f"plane, {facts['n_dim']}D"
     ranges = ", ".join(

@@ -52,7 +52,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         output=_outputs.trajectories,
         metavar="FILE",
         help="write the futures of the observed particles, from their last fixes on, as "
-        "trajectories named particle/member: CSV, Parquet, NetCDF or Zarr",
+        "trajectories named particle/member, with longitudes and latitudes if the data have them: "
+        "CSV, Parquet, NetCDF or Zarr",
     )
     _options.add_data(parser)
     _options.add_inference(parser)

@@ -44,6 +44,7 @@ from typing import Any
 import numpy as np
 
 from driftbayes.errors import DriftbayesError
+from driftbayes.sphere import rotated
 from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray
 
@@ -272,19 +273,11 @@ def _between_fixes(times: FloatArray, grid: FloatArray, tau: float) -> tuple[int
 
 def _common_axes(trajectories: Trajectories, chosen: IntArray, dx: FloatArray) -> FloatArray:
     """Axes carried along each path start as east and north there: turn them into common ones."""
-    plane = trajectories.provenance.get("plane")
-    lonlat = trajectories.lonlat
-    carried = isinstance(plane, dict) and plane.get("frame") == "transported"
-    if lonlat is None or not carried or trajectories.n_dim != 2:
+    angles = None if trajectories.ground is None else trajectories.ground[1]
+    if angles is None:
         return dx
-    seen = np.flatnonzero(trajectories.observed)
-    first = np.searchsorted(seen, trajectories.starts[chosen])
-    lon, lat = np.radians(lonlat[seen[np.minimum(first, len(seen) - 1)]].T)
-    # On a map with the pole in the middle; that of the south is seen from below.
-    side = np.where(np.median(lat) >= 0, -1.0, 1.0)
-    cos, sin = np.cos(lon)[:, None], np.sin(lon)[:, None]
-    east, north = dx[..., 0], dx[..., 1]
-    return np.stack([-sin * east + side * cos * north, cos * east + side * sin * north], axis=-1)
+    each = np.repeat(angles[chosen], dx.shape[1])
+    return rotated(dx.reshape(-1, 2), each).reshape(dx.shape)
 
 
 def autocorrelation_squares(data: Aligned) -> FloatArray:

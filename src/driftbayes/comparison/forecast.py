@@ -4,7 +4,7 @@ __all__ = ["ParticleForecast", "ensemble", "predict_particles"]
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import equinox as eqx
@@ -22,6 +22,8 @@ from driftbayes.inference.symmetric import eigh
 from driftbayes.likelihood import PaddedSteps
 from driftbayes.models import AbstractModel
 from driftbayes.sampling import displacements
+from driftbayes.sphere import on_plane
+from driftbayes.tangent import LastFixes, last_fixes
 from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray, StrArray
 
@@ -43,6 +45,8 @@ class ParticleForecast:
         models: Model of each member.
         length_unit: Name of the unit of positions, empty if unknown.
         time_unit: Name of the unit of times, empty if unknown.
+        fixes: Where on the earth the particles were last seen, if positions were laid on planes
+            from longitudes and latitudes.
     """
 
     positions: FloatArray
@@ -52,13 +56,24 @@ class ParticleForecast:
     models: tuple[str, ...]
     length_unit: str = ""
     time_unit: str = ""
+    fixes: LastFixes | None = None
+
+    @cached_property
+    def lonlat(self) -> FloatArray | None:
+        """Longitude and latitude of the positions in degrees, if that is what the data were."""
+        return None if self.fixes is None else self.fixes.lay(self.positions)
 
     def trajectories(self, **provenance: Any) -> Trajectories:
-        """Every member's path of every particle, named particle/member."""
+        """Every member's path of every particle, named particle/member.
+
+        From longitudes and latitudes they have such again, and each is on a plane of its own, on
+        which it starts at the origin.
+        """
         n_members, n_particles, n_times, n_dim = self.positions.shape
         times = (self.last_times[:, None] + self.horizons).ravel()
-        return Trajectories(
-            positions=self.positions.reshape(-1, n_dim),
+        lonlat = self.lonlat
+        paths = Trajectories(
+            positions=(self.positions if lonlat is None else lonlat).reshape(-1, n_dim),
             times=np.tile(times, n_members),
             row_sizes=np.full(n_members * n_particles, n_times),
             ids=np.array([f"{name}/{member}" for member in range(n_members) for name in self.ids]),
@@ -66,6 +81,11 @@ class ParticleForecast:
             time_unit=self.time_unit,
             provenance=provenance,
         )
+        if self.fixes is None:
+            return paths
+        ground = self.fixes.ground
+        laid = on_plane(paths, frame=ground.frame, radius=ground.radius)
+        return laid.in_units(length=(ground.per_metre, self.length_unit))
 
 
 def predict_particles(
@@ -119,6 +139,7 @@ def predict_particles(
         models=tuple(member.name for member in members),
         length_unit=trajectories.length_unit,
         time_unit=trajectories.time_unit,
+        fixes=last_fixes(trajectories),
     )
 
 

@@ -186,18 +186,20 @@ def _parts(
             # Nothing moved here: no diffusivity can be inferred.
             continue
         keys.append(tuple(int(i) for i in unique[number]))
-        parts.append(
-            replace(
-                data,
-                dx=dx[inside],
-                interval=interval[inside],
-                row_sizes=data.row_sizes[order[runs]],
-                trajectory=data.trajectory[order[runs]],
-                position_sd=None if sd is None else sd[runs].ravel(),
-                start=None if data.start is None else data.start[order[runs]],
-                start_row=None if data.start_row is None else data.start_row[order[runs]],
-            )
+        lonlat = data.start_lonlat
+        part = replace(
+            data,
+            dx=dx[inside],
+            interval=interval[inside],
+            row_sizes=data.row_sizes[order[runs]],
+            trajectory=data.trajectory[order[runs]],
+            position_sd=None if sd is None else sd[runs].ravel(),
+            start=None if data.start is None else data.start[order[runs]],
+            start_row=None if data.start_row is None else data.start_row[order[runs]],
+            start_lonlat=None if lonlat is None else lonlat[order[runs]],
         )
+        # A flow that is linear in space is so around the middle of the cell.
+        parts.append(part.on_own_ground())
     return keys, parts  # type: ignore[return-value]
 
 

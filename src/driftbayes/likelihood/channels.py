@@ -40,7 +40,10 @@ class ChannelMoments(eqx.Module):
         paired: 1 where the second filter counts, 0 where it is left out.
         predicted: How many steps are predicted from 0, 1, 2, ... earlier ones.
         tau: Sampling time.
-        centre: c, one number per axis; zero where positions are no channels.
+        centre: c, one number per axis; zero where positions are no channels. On the earth its
+            longitude and latitude in degrees.
+        turning: Angle by which the axes turn clockwise per length along x, on the earth.
+        is_lonlat: Whether positions are channels, and on the earth.
     """
 
     forms: Float[AnyArray, "*batch group channel channel step step"]
@@ -49,6 +52,8 @@ class ChannelMoments(eqx.Module):
     predicted: Float[AnyArray, "*batch step"]
     tau: Float[AnyArray, "*batch"]
     centre: Float[AnyArray, "*batch dim"]
+    turning: Float[AnyArray, "*batch"] = eqx.field(default_factory=lambda: np.zeros(()))
+    is_lonlat: bool = eqx.field(default=False, static=True)
 
 
 class ChannelSteps(eqx.Module):
@@ -57,10 +62,14 @@ class ChannelSteps(eqx.Module):
     Args:
         steps: Padded steps, one column of `dx` per channel.
         centre: As above.
+        turning: As above.
+        is_lonlat: As above.
     """
 
     steps: PaddedSteps
     centre: Float[Array, " dim"]
+    turning: Float[AnyArray, ""] = eqx.field(default_factory=lambda: np.zeros(()))
+    is_lonlat: bool = eqx.field(default=False, static=True)
 
     @property
     def tau(self) -> Float[Array, ""]:
@@ -182,6 +191,8 @@ def channel_moments(data: Displacements, memory: int, *, positions: bool = False
         predicted=predicted,
         tau=np.array(data.tau),
         centre=_centre(data, positions=positions),
+        turning=np.array(data.turning if positions else 0.0),
+        is_lonlat=positions and data.ground is not None,
     )
 
 
@@ -190,11 +201,15 @@ def channel_steps(data: Displacements, *, positions: bool = False) -> ChannelSte
     return ChannelSteps(
         PaddedSteps.from_displacements(_with_regressors(data, positions=positions)),
         jnp.asarray(_centre(data, positions=positions)),
+        jnp.asarray(data.turning if positions else 0.0),
+        positions and data.ground is not None,
     )
 
 
 def _centre(data: Displacements, *, positions: bool) -> FloatArray:
-    return data.centre if positions else np.zeros(data.n_dim)
+    if not positions:
+        return np.zeros(data.n_dim)
+    return data.centre if data.ground is None else data.centre_lonlat
 
 
 def _with_regressors(data: Displacements, *, positions: bool) -> Displacements:

@@ -102,6 +102,8 @@ class AbstractModel(eqx.Module):
     exact_positions: ClassVar[bool] = False
     # Whether it matters where a step begins.
     needs_positions: ClassVar[bool] = False
+    # Whether a model that tells axes apart must see all particles along the same ones.
+    shares_axes: ClassVar[bool] = True
 
     @abstractmethod
     def increment_autocovariance(
@@ -274,6 +276,7 @@ class AbstractModel(eqx.Module):
             cls.memory,
             cls.exact_positions,
             cls.needs_positions,
+            cls.kind == "channels" and cls.shares_axes,
         )
 
     def _autocovariance(self, data: SecondMoments | ChannelMoments) -> Float[Array, " step"]:

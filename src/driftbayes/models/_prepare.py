@@ -32,6 +32,7 @@ from driftbayes.likelihood import (
     trajectory_pieces,
 )
 from driftbayes.sampling import Displacements
+from driftbayes.tangent import Ground
 
 Engine = Literal["auto", "moments", "kalman", "dense"]
 # How far displacements may be summed before a model sees them: over trajectories and axes, over
@@ -43,6 +44,12 @@ Data: TypeAlias = (
 
 # Where the last MEMORY steps do not tell all, so many are kept; then the state-space engine.
 LONG_MEMORY = 256
+# How far from their centre data may extend, in earth radii, to have common axes, and to have a flow
+# that is linear on the tangent plane there.
+_MAX_COMMON, _MAX_PLANE = 1.0, 0.5
+# By what angle, in radians, axes may differ: those carried along paths from the centre's, and east
+# and north from east and north there.
+_MAX_MISALIGNED, _MAX_TURN = 0.2, 0.5
 
 
 class Needs(NamedTuple):
@@ -55,6 +62,7 @@ class Needs(NamedTuple):
         memory: From how many steps the next is predicted in a long run; None for many.
         exact_positions: Whether positions must be free of errors.
         positions: Whether the model must know where steps begin.
+        axes: Whether all particles must be seen along the same axes.
     """
 
     model: str = "the model"
@@ -63,6 +71,7 @@ class Needs(NamedTuple):
     memory: int | None = MEMORY
     exact_positions: bool = False
     positions: bool = False
+    axes: bool = False
 
 
 PLAIN = Needs()
@@ -132,6 +141,8 @@ def preparation(
             "make them from trajectories, or pass start= to Displacements.from_array"
         )
         raise DriftbayesError(msg)
+    if data.ground is not None:
+        _check_ground(data, data.ground, needs)
     longest = int(data.row_sizes.max())
     # Noise or long memory: what the steps before the window would add is not negligible.
     memory = LONG_MEMORY if needs.memory is None else needs.memory
@@ -141,6 +152,28 @@ def preparation(
         too_long = longest > memory > MEMORY and needs.has_state_space
         engine = "kalman" if too_long else "moments"
     return Preparation(kind, engine, min(longest, memory), needs.positions)
+
+
+def _check_ground(data: Displacements, ground: Ground, needs: Needs) -> None:
+    """Refuse a region of the earth on which a flow or a tensor would mean nothing."""
+    if not needs.axes or (ground.frame == "local" and not needs.positions):
+        return
+    extent, turn = data.extent
+    far, apart = f"{extent:.2g} earth radii", f"{np.degrees(turn):.0f} degrees"
+    if needs.positions and (extent > _MAX_PLANE or (ground.frame == "local" and turn > _MAX_TURN)):
+        msg = (
+            f"{needs.model} needs a region that is nearly plane, and these data reach {far} from "
+            f"their centre, with axes up to {apart} apart; use a smaller region, or map cell by "
+            "cell"
+        )
+        raise DriftbayesError(msg)
+    if ground.frame == "transported" and (extent > _MAX_COMMON or turn > _MAX_MISALIGNED):
+        msg = (
+            f"{needs.model} needs axes that all trajectories share, and axes carried along these "
+            f"paths, which reach {far} from their centre, are up to {apart} apart; use east and "
+            "north (--frame local), or a smaller region"
+        )
+        raise DriftbayesError(msg)
 
 
 def check_summable(needs: Needs) -> int:
@@ -153,6 +186,12 @@ def check_summable(needs: Needs) -> int:
         each = "trajectory" if needs.kind == "trajectories" else "step"
         msg = (
             f"{needs.model} judges each {each} by itself, and cannot take data of which only sums "
+            "are kept; give it a part of the data that fits in memory, or choose another option"
+        )
+        raise DriftbayesError(msg)
+    if needs.positions:
+        msg = (
+            f"{needs.model} must know where steps begin, and cannot take data of which only sums "
             "are kept; give it a part of the data that fits in memory, or choose another option"
         )
         raise DriftbayesError(msg)

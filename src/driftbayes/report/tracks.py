@@ -22,7 +22,8 @@ def draw_trajectories(trajectories: Trajectories) -> str:
     """
     n = trajectories.n_trajectories
     chosen = np.unique(np.linspace(0, n - 1, min(n, _MOST_TRACKS)).round().astype(np.int64))
-    tracks = [_track(trajectories, int(i)) for i in chosen]
+    west = _west(trajectories)
+    tracks = [_track(trajectories, int(i), west) for i in chosen]
     seen = np.concatenate(tracks)
     seen = seen[np.isfinite(seen).all(axis=1)]
     x_name, y_name = _axes(trajectories)
@@ -45,10 +46,22 @@ def _all(n: int) -> str:
     return "the trajectory" if n == 1 else f"all {n} trajectories"
 
 
-def _track(trajectories: Trajectories, i: int) -> FloatArray:
+def _west(trajectories: Trajectories) -> float:
+    """Longitude to draw from: the one opposite to the data where these cross the date line."""
+    if trajectories.lonlat is None or not trajectories.observed.any():
+        return -180.0
+    lon = trajectories.lonlat[trajectories.observed, 0]
+    if lon.max() - lon.min() < 180:
+        return float(np.floor(lon.min()))
+    middle = np.degrees(np.angle(np.mean(np.exp(1j * np.radians(lon)))))
+    return float(np.floor(middle - 180))
+
+
+def _track(trajectories: Trajectories, i: int, west: float) -> FloatArray:
     rows = slice(trajectories.starts[i], trajectories.starts[i + 1])
     if trajectories.lonlat is not None:
-        points = trajectories.lonlat[rows]
+        points = trajectories.lonlat[rows].copy()
+        points[:, 0] = (points[:, 0] - west) % 360 + west
     elif trajectories.n_dim == 1:
         points = np.column_stack([trajectories.times[rows], trajectories.positions[rows, 0]])
     else:

@@ -96,7 +96,9 @@ def tally_file(
         progress=progress,
     ) as plan:
         pilot = _read(plan.pilot, prepare)
-        memories = check_streamable(models(pilot.n_dim), gaps)
+        chosen = list(models(pilot.n_dim))
+        memories = check_streamable(chosen, gaps)
+        _check_axes(chosen, pilot)
         actual, dt = snap_taus(pilot, taus), pilot.recording_interval
         assert dt is not None
         share = min(_SAMPLED_POINTS / max(plan.n_points, 1), 1.0)
@@ -165,6 +167,20 @@ def scan_tally(
 
 def _tally_block(block: Block, *, prepare: Prepare | None, recipe: Recipe) -> Tally:
     return tally_of(_read(block, prepare), recipe)
+
+
+def _check_axes(models: Iterable[type[AbstractModel]], pilot: Trajectories) -> None:
+    """Refuse models that need common axes, where each trajectory has its own."""
+    if pilot.ground is None or pilot.ground[0].frame != "transported":
+        return
+    for model in models:
+        if model.needs().axes:
+            msg = (
+                f"{model.name} needs axes that all trajectories share, which a file that is read "
+                "in blocks has not in the transported frame; pass --frame local, or use a part of "
+                "the data that fits in memory"
+            )
+            raise DriftbayesError(msg)
 
 
 def _read(block: Block, prepare: Prepare | None) -> Trajectories:

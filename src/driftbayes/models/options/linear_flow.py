@@ -18,7 +18,6 @@ from driftbayes.models._base import AbstractModel, Parameter, as_parameter
 from driftbayes.models._prepare import Data, Kind
 from driftbayes.models.options._base import AbstractOption, check_base, with_own
 from driftbayes.models.options.mean_flow import FLOW, flow_posterior, flow_terms
-from driftbayes.typing import FloatArray
 
 
 @cache
@@ -39,6 +38,11 @@ def with_linear_flow(model: type[AbstractModel]) -> type[AbstractModel]:
     carries the position and leaves the velocity relative to it alone; of a fix with an error the
     flow is taken at the fix, not at the particle. The centre c is taken from the data: the prior
     says that velocities there are of size V.
+
+    On the earth x and c are on the tangent plane at the centre of the data (`driftbayes.tangent`)
+    and the components are those to the east and to the north of each step, or along the axes of the
+    centre in the transported frame. Divergence, vorticity and strain are those of the flow itself:
+    what east and north add because they turn from place to place is taken out.
 
     Args:
         model: The class of models.
@@ -94,10 +98,11 @@ def with_linear_flow(model: type[AbstractModel]) -> type[AbstractModel]:
                 return self.base.derived(data)
             mean, covariance = self.mean_flow(data)
             centre = jnp.asarray(data.centre)
-            found = _gradients(len(centre))
+            found = _gradients(len(centre), jnp.asarray(data.turning))
             values = {name: jnp.vdot(row, mean) for name, row in found.items()}
             errors = {f"{name}_sd": jnp.sqrt(row @ covariance @ row) for name, row in found.items()}
-            own = {f"centre_{i + 1}": centre[i] for i in range(len(centre))}
+            axes = ("lon", "lat") if data.is_lonlat else range(1, len(centre) + 1)
+            own = {f"centre_{axis}": value for axis, value in zip(axes, centre, strict=True)}
             return {**self.base.derived(data), **values, **errors, **own}
 
         def changed(
@@ -116,12 +121,19 @@ def with_linear_flow(model: type[AbstractModel]) -> type[AbstractModel]:
     return Strained
 
 
-def _gradients(n_dim: int) -> dict[str, FloatArray]:
-    """What is said of a flow, each a linear function of (U_1, A_11, A_12, ..., U_2, A_21, ...)."""
-    units = np.eye(n_dim * (1 + n_dim)).reshape(n_dim, 1 + n_dim, -1)
+def _gradients(n_dim: int, turning: Scalar) -> dict[str, Array]:
+    r"""What is said of a flow, each a linear function of (U_1, A_11, A_12, ..., U_2, A_21, ...).
+
+    East and north turn by an angle of $\tan\varphi/R$ per length to the east, so that components
+    change where the flow does not: $\partial_x u - v\tan\varphi/R$ and
+    $\partial_x v + u\tan\varphi/R$ are what strains and turns a cloud.
+    """
+    units = jnp.asarray(np.eye(n_dim * (1 + n_dim)).reshape(n_dim, 1 + n_dim, -1))
     u, a = units[:, 0], units[:, 1:]
+    if n_dim == 2:
+        a = a.at[:, 0].add(turning * jnp.stack([-u[1], u[0]]))
     found = {f"flow_{i + 1}": u[i] for i in range(n_dim)}
-    found["divergence"] = np.einsum("iic->c", a)
+    found["divergence"] = jnp.einsum("iic->c", a)
     if n_dim == 2:
         found["vorticity"] = a[1, 0] - a[0, 1]
         found["strain_normal"] = a[0, 0] - a[1, 1]

@@ -49,6 +49,8 @@ def with_rotation(model: type[AbstractModel]) -> type[AbstractModel]:
         # A mean of two Gaussian densities.
         is_gaussian: ClassVar[bool] = False
         kind: ClassVar[Kind] = "channels"
+        # No rotation of the axes of a particle changes its density.
+        shares_axes: ClassVar[bool] = False
 
         def __init__(self, **others: Any) -> None:
             self.base = model(**others)

@@ -1,0 +1,282 @@
+r"""One frame for all trajectories that were laid on planes of their own from degrees.
+
+Each trajectory is laid on a plane from its own first fix (`driftbayes.sphere`): steps need no more.
+A flow that varies in space must know where the trajectories are relative to each other, and a mean
+flow or a diffusivity tensor must see them along the same axes.
+
+**Where steps begin** is told on the tangent plane at the centre of the data: the distance from the
+centre and the bearing there (azimuthal equidistant), x to the east and y to the north.
+
+**Axes.** Steps along east and north ("local") have axes that are defined everywhere alike. Relative
+to straight lines they turn by $\tan\varphi / R$ per metre to the east, which is what a gradient of
+their components has to be corrected for (`Ground.turning`). Axes that are carried along each path
+("transported") start as east and north at the first fix of each: here they are turned to those of
+the centre, carried to the first fix along the shortest path. What is left, the area between the
+paths over $R^2$, is `Ground.misaligned`. If the centre lies beyond 80 degrees it is taken to be the
+pole, and the axes are east and north on the meridian of Greenwich, carried over the pole.
+"""
+
+__all__ = ["Ground", "LastFixes", "ground_of", "last_fixes"]
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+
+from driftbayes.sphere import Frame, along_path, between, earth_radius, from_plane
+from driftbayes.typing import FloatArray, IntArray
+from driftbayes.units import is_length, length_factor
+
+if TYPE_CHECKING:
+    from driftbayes.trajectories import Trajectories
+
+# Beyond this latitude, in degrees, the centre is the pole.
+_POLAR = 80.0
+# Positions are on planes of their own if they follow from the degrees to this relative accuracy.
+_RTOL = 1e-6
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Where on the earth displacements are, and along which axes.
+
+    Args:
+        lon: Longitude of the centre in degrees.
+        lat: Latitude of the centre in degrees.
+        frame: "local" for east and north everywhere, "transported" for the axes of the centre.
+        radius: Of the sphere in metres; None for WGS 84.
+        per_metre: A metre in the unit of displacements.
+        misaligned: Largest angle, in radians, between the axes of a trajectory and those of the
+            centre.
+    """
+
+    lon: float
+    lat: float
+    frame: Frame
+    radius: float | None = None
+    per_metre: float = 1.0
+    misaligned: float = 0.0
+
+    @property
+    def earth_radius(self) -> float:
+        """Radius of the earth in the unit of displacements."""
+        return earth_radius(self.radius) * self.per_metre
+
+    def at_centre_of(self, lonlat: FloatArray, weights: np.ndarray | None = None) -> "Ground":
+        """The same with its centre in the middle of points; common axes keep theirs.
+
+        Args:
+            lonlat: Longitude and latitude in degrees, (point, 2).
+            weights: Of each point.
+        """
+        if self.frame != "local":
+            return self
+        lon, lat = _middle(lonlat, weights)
+        return replace(self, lon=lon, lat=lat)
+
+    def positions(self, lonlat: FloatArray) -> FloatArray:
+        """Points on the tangent plane at the centre, in the unit of displacements.
+
+        Args:
+            lonlat: Longitude and latitude in degrees, (point, 2).
+        """
+        arc, bearing, _ = between(np.radians([self.lon, self.lat]), np.radians(lonlat), self.radius)
+        arc = arc * self.per_metre
+        return np.stack([arc * np.sin(bearing), arc * np.cos(bearing)], axis=-1)
+
+    def lonlat(self, position: FloatArray) -> FloatArray:
+        """Longitude and latitude in degrees of a point on the tangent plane.
+
+        Args:
+            position: In the unit of displacements.
+        """
+        path = np.stack([np.zeros(2), np.asarray(position) / self.per_metre])[None]
+        start = np.array([[self.lon, self.lat]])
+        return from_plane(start, path, frame="transported", radius=self.radius)[0, 1]
+
+    def turning(self, lat: float) -> float:
+        """Angle by which the axes turn clockwise per length to the east, at a latitude in degrees.
+
+        Args:
+            lat: The latitude.
+        """
+        if self.frame != "local":
+            return 0.0
+        return float(np.tan(np.radians(lat)) / self.earth_radius)
+
+
+@dataclass(frozen=True, eq=False)
+class LastFixes:
+    """Where trajectories end, to lay predicted positions on the earth.
+
+    Args:
+        positions: Of each last fix, on the plane of its trajectory.
+        lonlat: Longitude and latitude of each last fix in degrees.
+        turned: Bearing of the y axis of each plane there, in radians.
+        ground: Frame, radius and unit.
+    """
+
+    positions: FloatArray
+    lonlat: FloatArray
+    turned: FloatArray
+    ground: Ground
+
+    def lay(self, positions: FloatArray) -> FloatArray:
+        """Longitude and latitude in degrees of paths that lead on from the last fixes.
+
+        Longitudes run from 0 to 360 if any of the last fixes exceeds 180.
+
+        Args:
+            positions: On the plane of each trajectory, (member, trajectory, time, 2).
+        """
+        n_members = len(positions)
+        fixes = np.broadcast_to(self.positions[:, None], (*positions.shape[:2], 1, 2))
+        paths = np.concatenate([fixes, positions], axis=2) / self.ground.per_metre
+        found = from_plane(
+            np.tile(self.lonlat, (n_members, 1)),
+            paths.reshape(-1, *paths.shape[2:]),
+            frame=self.ground.frame,
+            turned=np.tile(self.turned, n_members),
+            radius=self.ground.radius,
+        )
+        if (self.lonlat[:, 0] > 180).any():
+            found[..., 0] %= 360.0
+        return found[:, 1:].reshape(positions.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class _Planes:
+    """How the planes of trajectories lie on the earth.
+
+    Args:
+        rows: Observed fixes.
+        first: The first of them of each trajectory, by its place in `rows`.
+        last: The last of them.
+        carried: Bearing of the y axis of its plane at each of them; zero for east and north.
+        ground: Centre, frame, radius and unit.
+    """
+
+    rows: IntArray
+    first: IntArray
+    last: IntArray
+    carried: FloatArray
+    ground: Ground
+
+
+def ground_of(trajectories: "Trajectories") -> tuple[Ground, FloatArray | None] | None:
+    """The common frame of trajectories, and the angle by which each must be turned into it.
+
+    Args:
+        trajectories: Where the particles were.
+
+    Returns:
+        None if their positions share a plane already. The angles are added to bearings; None if
+        nothing is to be turned.
+    """
+    planes = _planes(trajectories)
+    if planes is None:
+        return None
+    ground = planes.ground
+    if ground.frame == "local":
+        return ground, None
+    assert trajectories.lonlat is not None
+    lonlat = np.radians(trajectories.lonlat[planes.rows])
+    _, _, turned = between(np.radians([ground.lon, ground.lat]), lonlat, ground.radius)
+    # At each fix, the bearing of the plane's y axis less that of the centre's, carried there.
+    excess = planes.carried - turned
+    angles = excess[planes.first]
+    sizes = planes.last - planes.first + 1
+    off = (excess - np.repeat(angles, sizes) + np.pi) % (2 * np.pi) - np.pi
+    return replace(ground, misaligned=float(np.abs(off).max(initial=0.0))), angles
+
+
+def last_fixes(trajectories: "Trajectories") -> LastFixes | None:
+    """Where trajectories end on the earth; None if positions were not laid on planes of their own.
+
+    Args:
+        trajectories: Where the particles were.
+    """
+    planes = _planes(trajectories)
+    if planes is None:
+        return None
+    assert trajectories.lonlat is not None
+    rows = planes.rows[planes.last]
+    return LastFixes(
+        trajectories.positions[rows],
+        trajectories.lonlat[rows],
+        planes.carried[planes.last],
+        planes.ground,
+    )
+
+
+def _planes(trajectories: "Trajectories") -> _Planes | None:
+    lonlat, rows = trajectories.lonlat, np.flatnonzero(trajectories.observed)
+    if lonlat is None or trajectories.n_dim != 2 or not np.isfinite(lonlat[rows]).all():
+        return None
+    same = np.diff(trajectories.trajectory_index[rows]) == 0
+    last = np.append(np.flatnonzero(~same), len(rows) - 1)
+    first = np.concatenate([[0], last[:-1] + 1])
+    if len(first) != trajectories.n_trajectories:
+        # Some have no position at all, and will be refused.
+        return None
+    frame, radius = _stored(trajectories.provenance.get("plane"))
+    x = trajectories.positions[rows]
+    if frame is None:
+        # A table that was written without its provenance: on a plane of its own, each trajectory
+        # starts at the origin.
+        if x[first].any() or len(rows) == len(first):
+            return None
+        frame, per_metre = _fitting_frame(lonlat[rows], np.diff(x, axis=0), same)
+        if frame is None:
+            return None
+    else:
+        unit = trajectories.length_unit
+        per_metre = length_factor("m", unit)[0] if is_length(unit) else 1.0
+    # East and north need no common centre: each set of displacements has its own.
+    ground = Ground(
+        *_middle(lonlat[rows if frame == "transported" else rows[first]]), frame, radius, per_metre
+    )
+    carried = np.zeros(len(rows))
+    if frame == "transported":
+        if abs(ground.lat) > _POLAR:
+            ground = replace(ground, lon=0.0, lat=float(np.copysign(90.0, ground.lat)))
+        steps, carried = along_path(lonlat[rows], same, radius, frame)
+        # Where the beginning of a trajectory was cut off, its axes had turned before.
+        products = _complex(np.diff(x, axis=0)) * _complex(steps).conj()
+        sums = np.add.reduceat(np.append(np.where(same, products, 0.0), 0.0), first)
+        carried = carried + np.repeat(np.angle(sums), last - first + 1)
+    return _Planes(rows, first, last, carried, ground)
+
+
+def _stored(plane: Any) -> tuple[Frame | None, float | None]:
+    """Frame and radius as `on_plane` recorded them."""
+    if not isinstance(plane, dict) or plane.get("frame") not in ("local", "transported"):
+        return None, None
+    radius = plane.get("radius")
+    return plane["frame"], float(radius) if isinstance(radius, int | float) else None
+
+
+def _fitting_frame(
+    lonlat: FloatArray, dx: FloatArray, same: np.ndarray
+) -> tuple[Frame | None, float]:
+    """Along which axes steps were resolved, if they follow from the degrees, and a metre's size."""
+    own, frames = _complex(dx[same]), get_args(Frame)[1:]
+    for frame in frames:
+        steps = _complex(along_path(lonlat, same, None, frame)[0][same])
+        power = float(np.sum(np.abs(steps) ** 2))
+        scale = float(np.sum((steps.conj() * own).real)) / power if power > 0 else 0.0
+        if scale > 0 and np.sum(np.abs(own / scale - steps) ** 2) < _RTOL**2 * power:
+            return frame, scale
+    return None, 1.0
+
+
+def _middle(lonlat: FloatArray, weights: np.ndarray | None = None) -> tuple[float, float]:
+    """Longitude and latitude in degrees of the middle of points on a sphere."""
+    lon, lat = np.radians(lonlat).T
+    up = np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
+    x, y, z = np.average(up, axis=1, weights=weights)
+    return float(np.degrees(np.arctan2(y, x))), float(np.degrees(np.arctan2(z, np.hypot(x, y))))
+
+
+def _complex(steps: FloatArray) -> np.ndarray:
+    return np.asarray(steps[:, 0] + 1j * steps[:, 1])
