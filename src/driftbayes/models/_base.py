@@ -3,7 +3,7 @@
 __all__ = ["AbstractModel", "Parameter"]
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import ClassVar
 
@@ -49,6 +49,12 @@ class Parameter:
     time_power: int
     # All are positive; some, such as shares of a whole, have to stay below a bound.
     upper: float = inf
+
+    def of(self, component: str) -> "Parameter":
+        """The same parameter, of one component of a sum."""
+        return replace(
+            self, symbol=f"{self.symbol}_{component}", meaning=f"{self.meaning}, of {component}"
+        )
 
     def unit(self, length: str = "", time: str = "") -> str:
         """The unit in words, for example m²/s."""
