@@ -180,8 +180,8 @@ def test_rotation_is_for_oscillating_velocities_in_a_plane():
     for text in ("langevin+rotating", "oscillating+blur+rotating"):
         with pytest.raises(DriftbayesError, match="'rotating' is for the model 'oscillating'"):
             model_named(text, MODELS)
-    with pytest.raises(DriftbayesError, match="'mean' and 'rotating' cannot be combined"):
-        model_named("oscillating+mean+rotating", MODELS)
+    with pytest.raises(DriftbayesError, match="'linear' and 'rotating' cannot be combined"):
+        model_named("oscillating+linear+rotating", MODELS)
     model = named("oscillating+rotating", 3, **THETA)
     with pytest.raises(DriftbayesError, match="needs two dimensions, the data have 3"):
         model.log_likelihood(Displacements.from_array(np.ones((2, 3, 3)), TAU))

@@ -6,7 +6,7 @@ the covariance of an axis with itself and the imaginary part that of y with x, a
 real axis, with conjugates.
 """
 
-__all__ = ["hermitian_moments_terms", "hermitian_steps_terms", "hermitian_walk"]
+__all__ = ["HermitianTerms", "hermitian_moments_terms", "hermitian_steps_terms", "hermitian_walk"]
 
 from collections.abc import Callable
 
@@ -22,10 +22,43 @@ from driftbayes.likelihood.terms import GaussianTerms
 ComplexTransition = Callable[[Array], tuple[Array, Array]]
 
 
+class HermitianTerms(eqx.Module):
+    r"""Whitened products of the complex steps z and their durations t, for one sense of rotation.
+
+    Args:
+        n: Number of steps.
+        log_det: $\ln\det S$ of the Hermitian covariance.
+        steps: $z^\dagger S^{-1} z$.
+        cross: $t^\mathrm{T} S^{-1} z$.
+        durations: $t^\mathrm{T} S^{-1} t$.
+    """
+
+    n: Scalar
+    log_det: Scalar
+    steps: Scalar
+    cross: Complex[Array, ""]
+    durations: Scalar
+
+    def gaussian(self, flow: ScalarLike = 0.0) -> GaussianTerms:
+        """Gaussian terms with a mean flow integrated out, each component of it N(0, flow²)."""
+        gain = flow**2 * self.durations
+        seen = self.cross.real**2 + self.cross.imag**2
+        return GaussianTerms(
+            n=2 * self.n,
+            log_det=2 * (self.log_det + jnp.log1p(gain)),
+            quadratic=self.steps - flow**2 * seen / (1 + gain),
+        )
+
+    def flow_posterior(self, flow: ScalarLike) -> tuple[Float[Array, "2"], Scalar]:
+        """Posterior mean of the flow's two components, and the variance of each."""
+        variance = flow**2 / (1 + flow**2 * self.durations)
+        return variance * jnp.stack([self.cross.real, self.cross.imag]), variance
+
+
 def hermitian_moments_terms(
     autocovariance: Complex[Array, " step"], data: ChannelMoments
-) -> tuple[GaussianTerms, GaussianTerms]:
-    """Gaussian terms of all runs; then the same for the opposite sense of rotation.
+) -> tuple[HermitianTerms, HermitianTerms]:
+    """Whitened products of all runs; then the same for the opposite sense of rotation.
 
     As `moments_terms`, of which the notation is: a and b are complex, T is Hermitian.
     """
@@ -34,33 +67,41 @@ def hermitian_moments_terms(
     own = backward[data.orders]
     other = jnp.roll(forward, 1, axis=1).at[:, 0].set(0.0)[data.orders]
     f = data.forms
-    form = jax.lax.complex(f[:, 0, 0] + f[:, 1, 1], f[:, 1, 0] - f[:, 0, 1])
+    steps = jax.lax.complex(f[:, 0, 0] + f[:, 1, 1], f[:, 1, 0] - f[:, 0, 1])
+    cross = jax.lax.complex(f[:, 0, 2], f[:, 1, 2])
+    durations = f[:, 2, 2].astype(cross.dtype)
     # A window that is run through backwards has the filter of the other direction.
     own = jnp.where(data.paired[:, None] > 0, own, own.conj())
+    weight = 1 / variances[data.orders]
 
-    def terms(form: Array) -> GaussianTerms:
-        gain = jnp.einsum("gp,gpq,gq->g", own, form, own.conj()).real
-        loss = jnp.einsum("gp,gpq,gq->g", other, form, other.conj()).real
-        return GaussianTerms(
-            n=2 * jnp.sum(data.predicted),
-            log_det=2 * jnp.sum(data.predicted * jnp.log(variances)),
-            quadratic=jnp.sum((gain - data.paired * loss) / variances[data.orders]),
-        )
+    def product(form: Array) -> Complex[Array, ""]:
+        gain = jnp.einsum("gp,gpq,gq->g", own, form, own.conj())
+        loss = jnp.einsum("gp,gpq,gq->g", other, form, other.conj())
+        whole = gain - data.paired.astype(gain.dtype) * loss
+        return jnp.sum(whole * weight.astype(gain.dtype))
 
-    return terms(form), terms(form.conj())
+    n = jnp.sum(data.predicted)
+    log_det = jnp.sum(data.predicted * jnp.log(variances))
+    between = product(durations).real
+
+    def terms(steps: Array, cross: Complex[Array, ""]) -> HermitianTerms:
+        return HermitianTerms(n, log_det, product(steps).real, cross, between)
+
+    # The opposite sense is that of the mirror image.
+    return terms(steps, product(cross)), terms(steps.conj(), product(cross.conj()).conj())
 
 
 def hermitian_steps_terms(
     transition: ComplexTransition,
-    initial_variance: Scalar,
+    initial_covariance: Complex[Array, "state state"],
     data: ChannelSteps,
     noise_variance: ScalarLike = 0.0,
-) -> tuple[GaussianTerms, GaussianTerms]:
+) -> tuple[HermitianTerms, HermitianTerms]:
     """The same from the state-space engine, for irregular times, gaps and errors of positions.
 
     Args:
-        transition: Maps an interval to the complex $(A, Q)$ of the state (position, velocity).
-        initial_variance: Variance of each component of the velocity.
+        transition: Maps an interval to the complex $(A, Q)$ of the state, position first.
+        initial_covariance: Hermitian covariance of the state, given the position.
         data: Steps.
         noise_variance: Variance of the measurement error of every fix, added to the data's own.
     """
@@ -68,7 +109,9 @@ def hermitian_steps_terms(
     noise = steps.noise_variance + noise_variance
     x, y = steps.dx[..., 0], steps.dx[..., 1]
     # The opposite sense is that of the mirror image; both have the same variances.
-    both = jnp.stack([jax.lax.complex(x, y), jax.lax.complex(x, -y)], axis=-1)
+    duration = steps.dx[..., 2].astype(initial_covariance.dtype)
+    columns = jnp.stack([jax.lax.complex(x, y), jax.lax.complex(x, -y), duration], axis=-1)
+    n_state = initial_covariance.shape[0]
 
     def run(dz: Array, interval: Array, errors: Array) -> tuple[Array, Array]:
         def step(
@@ -85,17 +128,20 @@ def hermitian_steps_terms(
             cov = cov - jnp.outer(gain, gain.conj()) * variance.astype(cov.dtype)
             return (mean, cov), (innovation, variance)
 
-        cov = jnp.diag(jnp.stack([errors[0], initial_variance])).astype(dz.dtype)
-        start = (jnp.zeros((2, 2), dtype=dz.dtype), cov)
+        cov = initial_covariance.at[0, 0].add(errors[0].astype(initial_covariance.dtype))
+        start = (jnp.zeros((3, n_state), dtype=dz.dtype), cov)
         _, found = jax.lax.scan(step, start, (dz, interval, errors[1:]))
         return found
 
-    innovation, variance = jax.vmap(run)(both, steps.interval, noise)
-    square = innovation.real**2 + innovation.imag**2
-    square = square * (steps.valid / variance)[..., None]
-    n, log_det = 2 * jnp.sum(steps.valid), 2 * jnp.sum(steps.valid * jnp.log(variance))
-    first, second = jnp.sum(square, axis=(0, 1))
-    return GaussianTerms(n, log_det, first), GaussianTerms(n, log_det, second)
+    innovation, variance = jax.vmap(run)(columns, steps.interval, noise)
+    weight = (steps.valid / variance).astype(innovation.dtype)
+    products = jnp.einsum("rs,rsa,rsb->ab", weight, innovation, innovation.conj())
+    n, log_det = jnp.sum(steps.valid), jnp.sum(steps.valid * jnp.log(variance))
+    first, second, between = jnp.diag(products).real
+    return (
+        HermitianTerms(n, log_det, first, products[0, 2], between),
+        HermitianTerms(n, log_det, second, products[1, 2].conj(), between),
+    )
 
 
 @eqx.filter_jit

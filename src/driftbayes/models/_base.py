@@ -3,7 +3,7 @@
 __all__ = ["AbstractModel", "Parameter"]
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import ClassVar
 
@@ -56,6 +56,12 @@ class Parameter:
     within_step: bool = False
     # Whether it is no property of the motion but the width of a prior that was integrated out.
     is_prior_scale: bool = False
+
+    def of(self, component: str) -> "Parameter":
+        """The same parameter, of one component of a sum."""
+        return replace(
+            self, symbol=f"{self.symbol}_{component}", meaning=f"{self.meaning}, of {component}"
+        )
 
     def unit(self, length: str = "", time: str = "") -> str:
         """The unit in words, for example m²/s."""

@@ -1,4 +1,4 @@
-"""Models by name: `langevin`, `langevin+noise+mean`, `brownian*2`."""
+"""Models by name: `langevin`, `langevin+noise+mean`, `langevin&oscillating`, `brownian*2`."""
 
 __all__ = ["OPTIONS", "model_named"]
 
@@ -17,6 +17,7 @@ from driftbayes.models.options import (
     with_scatter,
     with_student,
 )
+from driftbayes.models.sums import sum_of
 from driftbayes.suggest import did_you_mean
 
 Family = type[AbstractModel]
@@ -32,8 +33,9 @@ OPTIONS: dict[str, str] = {
     "scatter": "every trajectory has its own diffusivity (superstatistics)",
     "student": "innovations with heavy tails",
 }
-# Those that change what is summed, of which a model can have but one, save for a tensor and a flow.
+# Those that change what is summed, of which a model can have but one, save for some pairs.
 _DATA_OPTIONS = ("anisotropic", "mean", "linear", "rotating", "scatter", "student")
+_PAIRS = ({"anisotropic", "mean"}, {"anisotropic", "linear"}, {"mean", "rotating"})
 _MAKERS: dict[str, Callable[[Family], Family]] = {
     "blur": with_blur,
     "noise": with_noise,
@@ -49,23 +51,29 @@ def model_named(text: str, models: Mapping[str, Family], n_dim: int = 2) -> Fami
     """The class of models that a name stands for.
 
     Args:
-        text: A model, options after plus signs, and a number of classes after a star.
+        text: A model or a sum of models joined by `&`, options after plus signs, and a number of
+            classes after a star. Options belong to the whole sum; `rotating` to its oscillating
+            component.
         models: The register of plain models.
         n_dim: Number of spatial dimensions, for options that need to know it.
     """
     name, star, classes = text.partition("*")
-    base, *options = name.split("+")
-    if base not in models:
-        near = did_you_mean(base, models)
-        msg = f"unknown model {base!r}; known are {', '.join(models)}{near}"
-        raise DriftbayesError(msg)
+    components = [part.split("+") for part in name.split("&")]
+    bases = [base for base, *_ in components]
+    options = [option for _, *own in components for option in own]
+    for base in bases:
+        if base not in models:
+            near = did_you_mean(base, models)
+            msg = f"unknown model {base!r}; known are {', '.join(models)}{near}"
+            raise DriftbayesError(msg)
     unknown = [option for option in options if option not in OPTIONS]
     if unknown:
         near = did_you_mean(unknown[0], OPTIONS)
         msg = f"unknown option {unknown[0]!r} in {text!r}; known are {', '.join(OPTIONS)}{near}"
         raise DriftbayesError(msg)
-    _check(text, models[base], options)
-    model = models[base]
+    plain = tuple(models[base] for base in bases)
+    model = plain[0] if len(plain) == 1 else sum_of(plain)
+    _check(text, model, options)
     for option in OPTIONS:
         if option in options:
             maker = _MAKERS.get(option)
@@ -87,7 +95,7 @@ def _check(text: str, base: Family, options: list[str]) -> None:
         msg = f"option {repeated[0]!r} stands twice in {text!r}; write it once"
         raise DriftbayesError(msg)
     chosen = [option for option in _DATA_OPTIONS if option in options]
-    if len(chosen) > 1 and set(chosen) not in ({"anisotropic", "mean"}, {"anisotropic", "linear"}):
+    if len(chosen) > 1 and set(chosen) not in _PAIRS:
         msg = f"{chosen[0]!r} and {chosen[1]!r} cannot be combined in {text!r}; choose one"
         raise DriftbayesError(msg)
     if "anisotropic" in options and "noise" in options:
@@ -101,10 +109,11 @@ def _check(text: str, base: Family, options: list[str]) -> None:
             f"'student' needs a model with a state-space form, which {text!r} has not; leave it out"
         )
         raise DriftbayesError(msg)
-    if "rotating" in options and ("blur" in options or base.name != "oscillating"):
+    turns = "oscillating" in base.name.split("&") and base.has_state_space
+    if "rotating" in options and ("blur" in options or not turns):
         msg = (
-            f"'rotating' is for the model 'oscillating', with noise at most, not for {text!r}; "
-            "leave it out"
+            "'rotating' is for the model 'oscillating' and its sums with models that have a "
+            f"state-space form, with noise and a mean flow at most, not for {text!r}; leave it out"
         )
         raise DriftbayesError(msg)
     if "scatter" in options and "noise" in options:

@@ -13,6 +13,7 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
 from driftbayes.likelihood import ChannelMoments, ChannelSteps, GaussianTerms
 from driftbayes.likelihood.hermitian import (
+    HermitianTerms,
     hermitian_moments_terms,
     hermitian_steps_terms,
     hermitian_walk,
@@ -22,11 +23,12 @@ from driftbayes.models._matrix_exponential import exponential_integrals
 from driftbayes.models._prepare import Data, Kind
 from driftbayes.models.options._base import AbstractOption, check_base
 from driftbayes.models.oscillating import OscillatingLangevin
+from driftbayes.models.sums import combine_covariances, combine_propagators
 
 
 @cache
 def with_rotation(model: type[AbstractModel]) -> type[AbstractModel]:
-    r"""The oscillating model with axes that are coupled, in two dimensions.
+    r"""Couple the axes of the oscillating model, or of an oscillating component, in a plane.
 
     $$\mathrm{d}Z = W\,\mathrm{d}t, \qquad
       \mathrm{d}W = -(\gamma \mp i\Omega)\,W\,\mathrm{d}t + \sqrt{2\gamma}\,u\,\mathrm{d}B,
@@ -37,20 +39,23 @@ def with_rotation(model: type[AbstractModel]) -> type[AbstractModel]:
     with probability one half each before the data; the density is the mean of both. As $\Omega \to
     0$ the axes become independent, and the model `Langevin(gamma, k)`.
 
+    Other components of a sum, measurement errors and a mean flow have no sense of rotation and are
+    added as they are.
+
     Args:
-        model: The oscillating model, with noise at most.
+        model: The oscillating model, or a sum with it; with noise and a mean flow at most.
     """
-    check_base(model, "rotating")
+    check_base(model, "rotating", kinds=("summed", "channels"))
 
     class Rotating(AbstractOption, of=model):
         name: ClassVar[str] = f"{model.name}+rotating"
         summary: ClassVar[str] = f"{model.summary}, of all particles in one sense"
-        limit: ClassVar[str] = "langevin, as omega → 0"
+        limit: ClassVar[str] = "axes that are independent, as omega → 0"
         # A mean of two Gaussian densities.
         is_gaussian: ClassVar[bool] = False
         kind: ClassVar[Kind] = "channels"
-        # No rotation of the axes of a particle changes its density.
-        shares_axes: ClassVar[bool] = False
+        # No rotation of the axes of a particle changes its density; a mean flow has a direction.
+        shares_axes: ClassVar[bool] = "flow" in model.parameters
 
         def __init__(self, **others: Any) -> None:
             self.base = model(**others)
@@ -66,6 +71,10 @@ def with_rotation(model: type[AbstractModel]) -> type[AbstractModel]:
 
         def terms_by_sense(self, data: Data) -> tuple[GaussianTerms, GaussianTerms]:
             """Gaussian terms if all turn anticlockwise, and if all turn clockwise."""
+            one, other = self._products(data)
+            return one.gaussian(self._flow), other.gaussian(self._flow)
+
+        def _products(self, data: Data) -> tuple[HermitianTerms, HermitianTerms]:
             if not isinstance(data, ChannelMoments | ChannelSteps):
                 msg = f"{self.name} needs displacements by axis; prepare them for it"
                 raise DriftbayesError(msg)
@@ -78,12 +87,12 @@ def with_rotation(model: type[AbstractModel]) -> type[AbstractModel]:
             if isinstance(data, ChannelMoments):
                 n_lags, tau = data.forms.shape[-1], jnp.asarray(data.tau)
                 return hermitian_moments_terms(self.complex_autocovariances(n_lags, tau), data)
-            start = self._core().initial_covariance()[1, 1]
+            start = self.complex_initial_covariance()
             return hermitian_steps_terms(self.complex_transition, start, data, self.fix_variance())
 
         def complex_autocovariances(self, n_lags: int, tau: Scalar) -> Complex[Array, " lag"]:
             """Of x with itself, and as imaginary part of y with the x before it."""
-            rates, _, stationary = self._core().dynamics()
+            rates, _, stationary = self._oscillation.dynamics()
             change, step, _ = exponential_integrals(rates * tau)
 
             def later(reach: Array, _: None) -> tuple[Array, Scalar]:
@@ -95,23 +104,39 @@ def with_rotation(model: type[AbstractModel]) -> type[AbstractModel]:
 
         def complex_transition(
             self, interval: Scalar
-        ) -> tuple[Complex[Array, "2 2"], Complex[Array, "2 2"]]:
-            """Propagator and noise of (x + iy, u + iv), from those of (x, u, v)."""
-            a, q = self._core().transition(interval)
-            reach = jax.lax.complex(a[0, 1], -a[0, 2])
-            turn = jax.lax.complex(a[1, 1], -a[1, 2])
-            propagate = jnp.stack(
-                [jnp.stack([jnp.ones_like(reach), reach]), jnp.stack([jnp.zeros_like(turn), turn])]
-            )
-            cross = jax.lax.complex(q[0, 1], -q[0, 2])
-            position, velocity = q[0, 0].astype(cross.dtype), q[1, 1].astype(cross.dtype)
-            noise = [jnp.stack([position, cross]), jnp.stack([cross.conj(), velocity])]
-            return propagate, jnp.stack(noise)
+        ) -> tuple[Complex[Array, "state state"], Complex[Array, "state state"]]:
+            """Propagator and noise of (x + iy, u + iv, ...), the velocities of each component."""
+            both = [_complex_transition(part, interval) for part in self._components]
+            propagators, noises = zip(*both, strict=True)
+            return combine_propagators(propagators), combine_covariances(noises)
+
+        def complex_initial_covariance(self) -> Complex[Array, "state state"]:
+            """Covariance of that state, given the position."""
+            parts = []
+            for part in self._components:
+                covariance = part.initial_covariance()
+                # The partner of x's velocity is that of y.
+                is_turning = isinstance(part, OscillatingLangevin)
+                own = covariance[:2, :2] if is_turning else covariance
+                parts.append(jax.lax.complex(own, jnp.zeros_like(own)))
+            return combine_covariances(parts)
 
         def derived(self, data: Data) -> dict[str, Scalar]:
-            """Probability that the particles turn anticlockwise, from x to y."""
-            one, other = (terms.log_likelihood() for terms in self.terms_by_sense(data))
-            return {"anticlockwise": jax.nn.sigmoid(one - other)}
+            """Probability that the particles turn anticlockwise, from x to y; the mean flow."""
+            senses = self._products(data)
+            one, other = (terms.gaussian(self._flow).log_likelihood() for terms in senses)
+            share = jax.nn.sigmoid(one - other)
+            out = {**self._core.derived(data), "anticlockwise": share}
+            if "flow" not in model.parameters:
+                return out
+            (mean, variance), (mean_2, variance_2) = (
+                terms.flow_posterior(self._flow) for terms in senses
+            )
+            mixed = share * mean + (1 - share) * mean_2
+            within = share * variance + (1 - share) * variance_2
+            sd = jnp.sqrt(within + share * (1 - share) * (mean - mean_2) ** 2)
+            out |= {f"flow_{i + 1}": mixed[i] for i in range(2)}
+            return out | {f"flow_{i + 1}_sd": sd[i] for i in range(2)}
 
         def simulate(
             self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
@@ -121,8 +146,12 @@ def with_rotation(model: type[AbstractModel]) -> type[AbstractModel]:
                 msg = f"{self.name} needs two dimensions, got {n_dim}; leave out +rotating"
                 raise DriftbayesError(msg)
             keys = jax.random.split(key, 4)
-            propagate, noise = self.complex_transition(as_parameter(tau))
-            sd = jnp.sqrt(self._core().initial_covariance()[1, 1])
+            key_flow, *key_others = jax.random.split(
+                jax.random.fold_in(key, 4), 1 + len(self._others)
+            )
+            turning = self._oscillation
+            propagate, noise = _complex_transition(turning, as_parameter(tau))
+            sd = jnp.sqrt(turning.initial_covariance()[1, 1])
             velocity = _complex_normal(keys[0], (n_particles,))
             velocity = velocity * sd.astype(velocity.dtype)
             kicks = _complex_normal(keys[1], (n_steps, n_particles, 2))
@@ -130,16 +159,61 @@ def with_rotation(model: type[AbstractModel]) -> type[AbstractModel]:
             positions = hermitian_walk(propagate, root, velocity, kicks)
             sense = jnp.where(jax.random.bernoulli(keys[2]), 1.0, -1.0)
             positions = positions.at[..., 1].multiply(sense)
+            for own, part in zip(key_others, self._others, strict=True):
+                positions = positions + part.simulate(
+                    own, n_particles=n_particles, n_steps=n_steps, n_dim=2, tau=tau
+                )
             error = jnp.sqrt(jnp.asarray(self.fix_variance()))
-            return positions + error * jax.random.normal(keys[3], positions.shape)
+            positions = positions + error * jax.random.normal(keys[3], positions.shape)
+            flow = self._flow * jax.random.normal(key_flow, (2,))
+            times = jnp.arange(n_steps + 1.0) * as_parameter(tau)
+            return positions + (times[:, None] * flow[None, :])[None]
 
-        def _core(self) -> OscillatingLangevin:
+        @property
+        def _flow(self) -> Scalar:
+            """Prior standard deviation of a mean flow; zero without one."""
+            return jnp.asarray(getattr(self.base, "flow", 0.0))
+
+        @property
+        def _core(self) -> AbstractModel:
             core: Any = self.base
             while isinstance(core, AbstractOption):
                 core = core.base
             return core
 
+        @property
+        def _components(self) -> tuple[AbstractModel, ...]:
+            core = self._core
+            return getattr(core, "parts", (core,))
+
+        @property
+        def _oscillation(self) -> OscillatingLangevin:
+            return next(part for part in self._components if isinstance(part, OscillatingLangevin))
+
+        @property
+        def _others(self) -> tuple[AbstractModel, ...]:
+            parts = self._components
+            return tuple(part for part in parts if not isinstance(part, OscillatingLangevin))
+
     return Rotating
+
+
+def _complex_transition(
+    part: AbstractModel, interval: Scalar
+) -> tuple[Complex[Array, "state state"], Complex[Array, "state state"]]:
+    """Propagator and noise over complex states: of (x, u, v) they become those of (z, w)."""
+    a, q = part.transition(interval)
+    if not isinstance(part, OscillatingLangevin):
+        return jax.lax.complex(a, jnp.zeros_like(a)), jax.lax.complex(q, jnp.zeros_like(q))
+    reach = jax.lax.complex(a[0, 1], -a[0, 2])
+    turn = jax.lax.complex(a[1, 1], -a[1, 2])
+    propagate = jnp.stack(
+        [jnp.stack([jnp.ones_like(reach), reach]), jnp.stack([jnp.zeros_like(turn), turn])]
+    )
+    cross = jax.lax.complex(q[0, 1], -q[0, 2])
+    position, velocity = q[0, 0].astype(cross.dtype), q[1, 1].astype(cross.dtype)
+    noise = [jnp.stack([position, cross]), jnp.stack([cross.conj(), velocity])]
+    return propagate, jnp.stack(noise)
 
 
 def _complex_normal(key: Key, shape: tuple[int, ...]) -> Complex[Array, "..."]:

@@ -1,0 +1,159 @@
+"""Sums of independent velocities: a particle carried by several processes at once."""
+
+__all__ = ["combine_covariances", "combine_propagators", "sum_of"]
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Inexact
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.jax_typing import Scalar, ScalarLike
+from driftbayes.models._base import AbstractModel, Parameter, as_parameter
+from driftbayes.models._prepare import Data
+
+Matrix = Inexact[Array, "state state"]
+
+
+@cache
+def sum_of(models: tuple[type[AbstractModel], ...]) -> type[AbstractModel]:
+    r"""Build the model of a displacement that is the sum of independent ones.
+
+    $$X(t) = \sum_c X_c(t), \qquad k_c = w_c\,k, \qquad
+      w_1 = 1 - s_2, \quad w_2 = s_2 (1 - s_3), \ \dots$$
+
+    The scale k is the diffusivity of all components together, $s_c$ the share of components c and
+    up in what the earlier ones leave. Other parameters carry the name of their component, for
+    example `gamma_langevin`. As $s_2 \to 0$ the sum becomes its first component.
+
+    Args:
+        models: Two or more different classes of models.
+    """
+    names = [model.name for model in models]
+    text = "&".join(names)
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        msg = (
+            f"{twice!r} stands twice in {text!r}, and the two could not be told apart; write it "
+            "once (two Langevin velocities are the model 'two_scale')"
+        )
+        raise DriftbayesError(msg)
+    about: dict[str, Parameter] = {}
+    for c, model in enumerate(models, start=1):
+        for name, old in model.parameters.items():
+            if name != model.scale_parameter:
+                about[f"{name}_{model.name}"] = old.of(model.name)
+        if c > 1:
+            rest = " and up" if c < len(models) else ""
+            meaning = f"share of k that {model.name}{rest} carries, below 1"
+            about[f"share_{model.name}"] = Parameter(f"s_{model.name}", meaning, 0, 0, upper=1.0)
+    about["k"] = Parameter("k", "diffusivity of all components together", 2, -1)
+
+    class Sum(AbstractModel):
+        values: dict[str, Scalar]
+
+        name: ClassVar[str] = text
+        summary: ClassVar[str] = f"sum of independent motions, {' and '.join(names)}"
+        parameters: ClassVar[dict[str, Parameter]] = about
+        scale_parameter: ClassVar[str] = "k"
+        limit: ClassVar[str] = f"{names[0]}, as share_{names[1]} → 0"
+        has_state_space: ClassVar[bool] = all(model.has_state_space for model in models)
+        memory: ClassVar[int | None] = None
+
+        def __init__(self, **values: Any) -> None:
+            self.values = {name: as_parameter(values[name]) for name in about}
+
+        @property
+        def parts(self) -> tuple[AbstractModel, ...]:
+            """The components, each with its part of the scale."""
+            left, parts = self.values["k"], []
+            for model, later in zip(models, [*models[1:], None], strict=True):
+                share = 0.0 if later is None else self.values[f"share_{later.name}"]
+                own = {
+                    name: self.values[f"{name}_{model.name}"]
+                    for name in model.parameters
+                    if name != model.scale_parameter
+                }
+                parts.append(model(**own, **{model.scale_parameter: left * (1 - share)}))
+                left = left * share
+            return tuple(parts)
+
+        def value_of(self, name: str) -> ScalarLike:
+            return self.values[name]
+
+        def derived(self, data: Data) -> dict[str, Scalar]:
+            """Diffusivity of each component."""
+            return {
+                f"k_{part.name}": jnp.asarray(part.value_of(part.scale_parameter))
+                for part in self.parts
+            }
+
+        def increment_autocovariance(
+            self, lags: Float[Array, " lag"], tau: Scalar
+        ) -> Float[Array, " lag"]:
+            return _total([part.increment_autocovariance(lags, tau) for part in self.parts])
+
+        def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
+            return _total([part.first_autocovariances(n_lags, tau) for part in self.parts])
+
+        def transition(
+            self, interval: Scalar
+        ) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
+            if not self.has_state_space:
+                raise DriftbayesError(self._no_state_space())
+            both = [part.transition(interval) for part in self.parts]
+            propagators, noises = zip(*both, strict=True)
+            return combine_propagators(propagators), combine_covariances(noises)
+
+        def generator(self) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
+            if not self.has_state_space:
+                raise DriftbayesError(self._no_state_space())
+            both = [part.generator() for part in self.parts]
+            drifts, intensities = zip(*both, strict=True)
+            return _joined(drifts), combine_covariances(intensities)
+
+        def initial_covariance(self) -> Float[Array, "state state"]:
+            if not self.has_state_space:
+                raise DriftbayesError(self._no_state_space())
+            return combine_covariances([part.initial_covariance() for part in self.parts])
+
+        def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+            return _total([part.mean_square_displacement(lag) for part in self.parts])
+
+        def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+            return _total([part.lvaf(lag) for part in self.parts])
+
+    return Sum
+
+
+def combine_propagators(matrices: Sequence[Array]) -> Matrix:
+    """Join propagators over (X_c, V_c) into one over (X_1 + X_2 + ..., V_1, V_2, ...).
+
+    In every model the position adds up and acts on nothing: the first column of a propagator is
+    (1, 0, ..., 0), so that the positions of the components need not be kept apart.
+    """
+    return _joined(matrices).at[0, 0].set(1.0)
+
+
+def combine_covariances(matrices: Sequence[Array]) -> Matrix:
+    """Join covariances of independent (X_c, V_c) into one of (X_1 + X_2 + ..., V_1, V_2, ...)."""
+    return _joined(matrices).at[0, 0].set(_total([matrix[0, 0] for matrix in matrices]))
+
+
+def _joined(matrices: Sequence[Array]) -> Matrix:
+    size = 1 + sum(len(matrix) - 1 for matrix in matrices)
+    whole = jnp.zeros((size, size), dtype=matrices[0].dtype)
+    start = 1
+    for matrix in matrices:
+        stop = start + len(matrix) - 1
+        whole = whole.at[start:stop, start:stop].set(matrix[1:, 1:])
+        whole = whole.at[0, start:stop].set(matrix[0, 1:])
+        whole = whole.at[start:stop, 0].set(matrix[1:, 0])
+        start = stop
+    return whole
+
+
+def _total(values: Sequence[Array]) -> Array:
+    return jnp.sum(jnp.stack(values), axis=0)
