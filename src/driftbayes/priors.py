@@ -25,6 +25,7 @@ from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
+from driftbayes.magnitudes import checked
 from driftbayes.suggest import did_you_mean
 
 
@@ -412,6 +413,9 @@ def parse_prior(text: str) -> AbstractPrior:
     if values is None or len(values) != len(fields):
         msg = f"prior {text!r} must be written {':'.join((family, *(f.upper() for f in fields)))}"
         raise DriftbayesError(msg)
+    for value in values:
+        if np.isfinite(value):
+            checked(value, f"a number of the prior {text[:80]!r}")
     return make(**dict(zip(fields, values, strict=True)))
 
 
@@ -430,7 +434,7 @@ def scaling_priors(u_rms: float, timescale: float) -> dict[str, AbstractPrior]:
         timescale: T, for example the eddy turnover time.
     """
     for name, value in (("u_rms", u_rms), ("timescale", timescale)):
-        if not (np.isfinite(value) and value > 0):
+        if not checked(value if isinstance(value, int) else float(value), name) > 0:
             msg = f"{name} must be a positive number, got {value}"
             raise DriftbayesError(msg)
     diffusivity, rate = Exponential(mean=u_rms**2 * timescale), Exponential(mean=1 / timescale)

@@ -12,6 +12,7 @@ __all__ = [
 import re
 
 from driftbayes.errors import DriftbayesError
+from driftbayes.magnitudes import checked
 from driftbayes.suggest import did_you_mean
 
 # Each with the spellings that files and people use; the first is the one that is printed.
@@ -76,15 +77,19 @@ def parse_quantity(text: str, option: str) -> tuple[float, str]:
         text: The number with the name of the unit behind it.
         option: Where it was given, for messages.
     """
-    match = _QUANTITY.fullmatch(text)
+    # Longer ones would only keep the pattern busy.
+    match = _QUANTITY.fullmatch(text[:200])
     try:
         value = float(match[1]) if match else 0.0
     except ValueError:
         value = 0.0
     if match is None or not 0 < value < float("inf"):
-        msg = f"{option} must be a positive number and its unit, for example 0.16um, got {text!r}"
+        msg = (
+            f"{option} must be a positive number and its unit, for example 0.16um, "
+            f"got {text[:80]!r}"
+        )
         raise DriftbayesError(msg)
-    return value, match[2]
+    return checked(value, option), match[2]
 
 
 def readable_time(value: float, unit: str) -> str:

@@ -38,7 +38,7 @@ def some_tracks(**attributes):
 
 def test_a_scan_comes_back_as_it_was(tmp_path, scan):
     write_scan(scan, tmp_path / "scan.nc")
-    read = read_scan(tmp_path / "scan.nc")
+    read = read_dataset(tmp_path / "scan.nc", kind="scan")
     marks = {"driftbayes_kind": "scan", "driftbayes_version": __version__, "driftbayes_schema": 1}
     assert_identical(read, scan.assign_attrs(marks))
     assert read["log_evidence"].values.tobytes() == scan["log_evidence"].values.tobytes()
@@ -48,9 +48,9 @@ def test_a_scan_comes_back_as_it_was(tmp_path, scan):
 
 def test_a_scan_can_be_written_again_after_reading(tmp_path, scan):
     write_scan(scan, tmp_path / "scan.nc")
-    first = read_scan(tmp_path / "scan.nc")
+    first = read_dataset(tmp_path / "scan.nc", kind="scan")
     write_scan(first, tmp_path / "scan.nc")
-    assert_identical(read_scan(tmp_path / "scan.nc"), first)
+    assert_identical(read_dataset(tmp_path / "scan.nc", kind="scan"), first)
 
 
 def test_a_result_of_another_kind_is_refused(tmp_path, scan):

@@ -14,15 +14,19 @@ __all__ = [
 ]
 
 import argparse
+from contextlib import suppress
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from driftbayes.cli import _console
 from driftbayes.errors import DriftbayesError
+from driftbayes.magnitudes import checked
 
 if TYPE_CHECKING:
     from driftbayes.comparison import Setup
     from driftbayes.trajectories import Trajectories
 
+_MAX_TAUS = 10_000
 # Known here so that --help need not import the methods; a test compares them.
 METHODS = ("auto", "quadrature", "laplace", "laplace_is", "bridge", "smc", "nested")
 
@@ -176,9 +180,10 @@ def parse_taus(text: str) -> list[float]:
         low, high, count = float(parts[0]), float(parts[1]), int(parts[2].removesuffix("log"))
     except ValueError:
         raise DriftbayesError(wanted) from None
-    if not (0 < low <= high < float("inf")) or count < 1:
-        msg = f"--taus needs 0 < low <= high and a count of 1 or more, got {text!r}"
+    if not (0 < low <= high < float("inf")) or not 1 <= count <= _MAX_TAUS:
+        msg = f"--taus needs 0 < low <= high and a count from 1 to {_MAX_TAUS:,}, got {text[:80]!r}"
         raise DriftbayesError(msg)
+    low, high = checked(low, "--taus"), checked(high, "--taus")
     space = np.geomspace if is_log else np.linspace
     return [float(tau) for tau in space(low, high, count)]
 
@@ -186,7 +191,9 @@ def parse_taus(text: str) -> list[float]:
 def numbers(option: str, texts: list[str]) -> list[float]:
     """What an option lists, as numbers."""
     try:
-        return [float(text) for text in texts]
+        values = [float(text) for text in texts]
     except ValueError:
-        msg = f"{option} must be numbers separated by commas, got {','.join(texts)!r}"
+        msg = f"{option} must be numbers separated by commas, got {','.join(texts)[:80]!r}"
         raise DriftbayesError(msg) from None
+    # What inf and nan mean is for the option to say.
+    return [checked(value, option) if isfinite(value) else value for value in values]

@@ -4,6 +4,7 @@ __all__ = ["entry_point", "main"]
 
 import argparse
 import io
+import math
 import os
 import platform
 import sys
@@ -95,6 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if _console.is_verbose():
         _console.detail(_versions())
     try:
+        _check_numbers(args)
         with _outputs.announce(args).enforced():
             code = int(args.run(args))
         _jax.say_compiled()
@@ -114,6 +116,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader of our output left; what it has is what it wanted.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _check_numbers(args: argparse.Namespace) -> None:
+    """Refuse numbers with which a computation would overflow, whatever option they belong to."""
+    from driftbayes.magnitudes import checked, checked_count
+
+    for name, value in vars(args).items():
+        option = f"--{name.replace('_', '-')}"
+        # Each command says itself what it makes of inf and nan.
+        if isinstance(value, float) and math.isfinite(value):
+            checked(value, option)
+        elif isinstance(value, int) and name != "seed":
+            checked_count(value, option)
 
 
 def entry_point() -> None:

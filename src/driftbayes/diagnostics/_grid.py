@@ -61,7 +61,8 @@ def lag_steps(trajectories: Trajectories, n_lags: int, max_lag: float | None) ->
                 f"the longest trajectory {span * dt:g}{unit}, got {max_lag:g}{unit}"
             )
             raise DriftbayesError(msg)
-    steps = np.unique(np.rint(np.geomspace(1, last, int(n_lags))).astype(np.int64))
+    # So many in the logarithm reach every step; more would be the same ones again.
+    steps = np.unique(np.rint(np.geomspace(1, last, int(min(n_lags, 64 * last)))).astype(np.int64))
     return np.concatenate([[0], steps])
 
 

@@ -3,7 +3,6 @@
 __all__ = ["Explorer"]
 
 import io
-import math
 import shutil
 import threading
 import warnings
@@ -24,6 +23,7 @@ from driftbayes.explore.latest import LatestOnly
 from driftbayes.explore.scans import ScanJob
 from driftbayes.explore.shelf import Shelf
 from driftbayes.explore.uploads import check_size, receive
+from driftbayes.magnitudes import checked
 
 # Whether the page that asks is still there.
 Present = Callable[[], bool]
@@ -243,9 +243,5 @@ def _question(wish: Mapping[str, Any]) -> Question:
     numbers = {}
     for name in ("u_rms", "timescale"):
         value = wish.get(name)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if value is not None and not (is_number and math.isfinite(value)):
-            msg = f"{name} must be a number, got {value!r}"
-            raise DriftbayesError(msg)
-        numbers[name] = None if value is None else float(value)
+        numbers[name] = None if value is None else checked(value, name)
     return Question(tuple(models), **numbers)

@@ -10,6 +10,7 @@ import numpy as np
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.explore.dataset import DataSet, Reading
+from driftbayes.magnitudes import checked
 from driftbayes.models import MODELS
 from driftbayes.trajectories import Trajectories
 
@@ -116,8 +117,4 @@ def simulate(wish: Mapping[str, Any]) -> DataSet:
 
 
 def _number(table: Any, name: str) -> float:
-    value = table.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        msg = f"{name} must be a number, got {value!r}"
-        raise DriftbayesError(msg)
-    return float(value)
+    return checked(table.get(name), name)

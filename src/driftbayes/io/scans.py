@@ -11,6 +11,7 @@ import numpy as np
 from driftbayes._version import __version__
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import nc_file, schema
+from driftbayes.io.scan_check import check_scan
 from driftbayes.storage.atomic import PathLike
 
 if TYPE_CHECKING:
@@ -75,7 +76,9 @@ def read_scan(path: PathLike) -> "xr.Dataset":
     Args:
         path: A file that `write_scan` wrote.
     """
-    return read_dataset(path, kind="scan")
+    scan = read_dataset(path, kind="scan")
+    check_scan(scan, Path(path).name)
+    return scan
 
 
 def _check_suffix(path: PathLike) -> None:

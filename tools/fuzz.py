@@ -1,0 +1,369 @@
+"""Read damaged and hostile files and count what goes wrong.
+
+Every case is one file or store: a mutation of a small sample of each format that `driftbayes
+formats` lists and of a scan, or one of the hand-made hostile files. It is read in a child process
+with a limit of memory and time. A reader may give trajectories or raise `DriftbayesError`; anything
+else is a failure. Run as
+
+    python tools/fuzz.py                  # 10,000 mutations and all hostile files
+    python tools/fuzz.py --cases 200      # fewer
+    python tools/fuzz.py --only scan      # samples whose name begins so
+    python tools/fuzz.py --seed 7 --keep failures
+
+A case is the same for the same seed and number, whatever else is run.
+"""
+
+import argparse
+import multiprocessing as mp
+import os
+import resource
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "io")]
+
+import fuzz_hostile  # noqa: E402
+import fuzz_mutations  # noqa: E402
+import fuzz_samples  # noqa: E402
+
+# A hang, not a slow machine: these files are of kilobytes.
+SECONDS = 60.0
+# Memory that one file may take beyond that of the process that reads it.
+MEMORY = 2**30
+_RESTART_AFTER = 400
+_OUT_OF_MEMORY = ("Unable to allocate", "malloc of size", "bad_alloc", "realloc of size")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One file to read.
+
+    Args:
+        name: What it is, for messages.
+        path: The file or store.
+        format: Name of the format, where it is not to be found from the content.
+        is_scan: Whether it is read as a scan.
+    """
+
+    name: str
+    path: Path
+    format: str | None = None
+    is_scan: bool = False
+
+
+@dataclass
+class Tally:
+    """What came of the cases."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    by_kind: dict[str, Counter[str]] = field(default_factory=dict)
+    failures: list[tuple[Case, str, str]] = field(default_factory=list)
+    slowest: tuple[float, str] = (0.0, "")
+    largest: tuple[int, str] = (0, "")
+
+    def add(self, case: Case, outcome: str, detail: str, seconds: float, n_bytes: int) -> None:
+        """Count one case."""
+        self.outcomes[outcome] += 1
+        kind = case.name.partition(":")[0]
+        self.by_kind.setdefault(kind, Counter())[outcome] += 1
+        if outcome not in ("read", "refused"):
+            self.failures.append((case, outcome, detail))
+        self.slowest = max(self.slowest, (seconds, case.name))
+        self.largest = max(self.largest, (n_bytes, case.name))
+
+    @property
+    def n_cases(self) -> int:
+        """Number of cases so far."""
+        return sum(self.outcomes.values())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the cases, print a table; 1 if anything went wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("--cases", type=int, default=10_000, help="mutated files")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="", help="samples whose name begins so")
+    parser.add_argument("--no-hostile", action="store_true", help="leave out the hand-made files")
+    parser.add_argument("--workers", type=int, default=min(os.cpu_count() or 1, 8))
+    parser.add_argument("--keep", type=Path, help="copy files that failed to this directory")
+    args = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="driftbayes-fuzz-") as folder:
+        tally = run(
+            Path(folder),
+            n_cases=args.cases,
+            seed=args.seed,
+            only=args.only,
+            hostile=not args.no_hostile,
+            n_workers=args.workers,
+            keep=args.keep,
+        )
+    print(table(tally))
+    return 1 if tally.failures else 0
+
+
+def run(
+    folder: Path,
+    *,
+    n_cases: int,
+    seed: int = 1,
+    only: str = "",
+    hostile: bool = True,
+    n_workers: int = 1,
+    keep: Path | None = None,
+) -> Tally:
+    """Run the cases.
+
+    Args:
+        folder: An empty directory for their files.
+        n_cases: Number of mutated files.
+        seed: Of the mutations.
+        only: Beginning of the names of the samples to mutate; empty for all.
+        hostile: Whether to run the hand-made files too.
+        n_workers: Processes that read.
+        keep: Directory for files that failed.
+    """
+    tally = Tally()
+    cases = _cases(folder, n_cases, seed, only, hostile=hostile)
+    for case, outcome, detail, seconds, n_bytes in _pooled(cases, n_workers):
+        tally.add(case, outcome, detail, seconds, n_bytes)
+        if keep is not None and outcome not in ("read", "refused"):
+            keep.mkdir(parents=True, exist_ok=True)
+            target = keep / f"{tally.n_cases:05d}-{case.path.name}"
+            copy = shutil.copytree if case.path.is_dir() else shutil.copy
+            # Hand-made files are made again by their names, and may have no end.
+            if not case.name.startswith("hostile:"):
+                copy(case.path, target)
+        # Hand-made files may share one; mutations lie each in a directory of its own.
+        if case.path.parent.name.startswith("case-"):
+            shutil.rmtree(case.path.parent, ignore_errors=True)
+        if sys.stderr.isatty() or tally.n_cases % 1000 == 0:
+            print(f"\r{tally.n_cases} cases, {len(tally.failures)} failures", file=sys.stderr)
+    return tally
+
+
+def table(tally: Tally) -> str:
+    """The outcome in words."""
+    head = ("files", "cases", "read", "refused", "foreign errors", "hangs", "over memory")
+    keys = ("read", "refused", "foreign", "hang", "memory")
+    rows = [
+        (kind, str(sum(counts.values())), *(str(counts[key]) for key in keys))
+        for kind, counts in sorted(tally.by_kind.items())
+    ]
+    rows.append(("all", str(tally.n_cases), *(str(tally.outcomes[key]) for key in keys)))
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    lines = [
+        "  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(pairs))
+        for pairs in (list(zip(row, widths, strict=True)) for row in (head, *rows))
+    ]
+    seconds, slow = tally.slowest
+    n_bytes, large = tally.largest
+    lines.append(f"slowest {seconds:.1f} s of CPU time ({slow})")
+    lines.append(f"most memory {n_bytes / 2**20:.0f} MiB beyond the reader's own ({large})")
+    for case, outcome, detail in tally.failures[:40]:
+        lines.append(f"{outcome}: {case.name}: {detail}")
+    return "\n".join(lines)
+
+
+def _cases(folder: Path, n_cases: int, seed: int, only: str, *, hostile: bool) -> Iterator[Case]:
+    if hostile:
+        place = folder / "hostile"
+        place.mkdir()
+        for name, path, chosen, is_scan in fuzz_hostile.make(place):
+            yield Case(f"hostile:{name}", path, chosen, is_scan)
+    samples = [
+        sample for sample in fuzz_samples.make(folder / "samples") if sample.name.startswith(only)
+    ]
+    for number in range(n_cases if samples else 0):
+        sample = samples[number % len(samples)]
+        inside = folder / f"case-{number}"
+        inside.mkdir()
+        path, how = fuzz_mutations.mutate(sample.path, inside, samples, [seed, number])
+        name = f"{sample.name}: case {number}, {how}"
+        yield Case(name, path, sample.format, sample.is_scan)
+
+
+def _pooled(cases: Iterator[Case], n_workers: int) -> Iterator[tuple[Case, str, str, float, int]]:
+    """Cases with what came of each, read by as many processes at a time."""
+    busy: dict[Connection, tuple[_Worker, Case, float]] = {}
+    idle = [_Worker() for _ in range(n_workers)]
+    more = True
+    try:
+        while more or busy:
+            while more and idle:
+                case = next(cases, None)
+                if case is None:
+                    more = False
+                    break
+                worker = idle.pop()
+                worker.send(case)
+                busy[worker.pipe] = (worker, case, time.monotonic())
+            ready = wait(list(busy), timeout=1.0)
+            for pipe, (worker, case, start) in list(busy.items()):
+                if pipe in ready:
+                    answer = worker.receive()
+                elif time.monotonic() - start > SECONDS:
+                    answer = ("hang", f"no answer in {SECONDS:.0f} s", SECONDS, 0)
+                else:
+                    continue
+                del busy[pipe]
+                if answer[0] == "hang" or worker.n_read >= _RESTART_AFTER or not worker.is_alive():
+                    worker.stop()
+                    worker = _Worker()
+                idle.append(worker)
+                yield (case, *answer)
+    finally:
+        for worker in (*idle, *(found for found, _, _ in busy.values())):
+            worker.stop()
+
+
+class _Worker:
+    """A process that reads files one after the other."""
+
+    def __init__(self) -> None:
+        context = mp.get_context("forkserver")
+        self.pipe, other = context.Pipe()
+        self.process = context.Process(target=_serve, args=(other,), daemon=True)
+        self.process.start()
+        other.close()
+        self.n_read = 0
+
+    def send(self, case: Case) -> None:
+        self.pipe.send(case)
+        self.n_read += 1
+
+    def receive(self) -> tuple[str, str, float, int]:
+        try:
+            answer: tuple[str, str, float, int] = self.pipe.recv()
+        except (EOFError, OSError):
+            self.process.join(10)
+            return "foreign", f"the process ended with {self.process.exitcode}", 0.0, 0
+        return answer
+
+    def is_alive(self) -> bool:
+        return self.process.is_alive()
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.join(10)
+        self.pipe.close()
+
+
+def _serve(pipe: Connection) -> None:
+    """Read what is asked for until nobody asks any more."""
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    warnings.simplefilter("ignore")
+    # Libraries complain on stderr about what they then raise.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    read = _Reader()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    limit = _status("VmSize:") + 2 * MEMORY
+    resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+    while True:
+        try:
+            case = pipe.recv()
+        except (EOFError, OSError):
+            return
+        before = _reset_peak()
+        start = time.process_time()
+        outcome, detail = read(case)
+        n_bytes = max(_status("VmHWM:") - before, 0)
+        if n_bytes > MEMORY and outcome in ("read", "refused"):
+            outcome, detail = "memory", f"{n_bytes / 2**20:.0f} MiB"
+        pipe.send((outcome, detail, time.process_time() - start, n_bytes))
+
+
+class _Reader:
+    """Reads a case as the program would, its libraries imported once."""
+
+    def __init__(self) -> None:
+        # All that is imported at the first use counts to the process and not to a file.
+        import h5netcdf  # type: ignore[import-untyped, unused-ignore]  # noqa: F401
+        import pyarrow.csv
+        import pyarrow.parquet  # noqa: F401
+        import xarray  # noqa: F401
+        import zarr  # noqa: F401
+
+        from driftbayes import io
+        from driftbayes.errors import DriftbayesError
+
+        self._io, self._error = io, DriftbayesError
+
+    def __call__(self, case: Case) -> tuple[str, str]:
+        """What came of a case, and a word on it."""
+        try:
+            if case.is_scan:
+                _use_scan(case.path)
+            else:
+                self._io.read_trajectories(case.path, format=case.format)
+        except self._error as error:
+            return _refused(error)
+        except MemoryError as error:
+            return "memory", repr(error)[:200]
+        except BaseException as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            return "foreign", f"{error!r:.200} at {Path(where.filename).name}:{where.lineno}"
+        return "read", ""
+
+
+def _refused(error: BaseException) -> tuple[str, str]:
+    """Whether a message is one, and whether it hides that the memory was full."""
+    message = str(error)
+    if not message.strip() or "\n" in message or len(message) > 600:
+        return "foreign", f"not one sentence: {message[:200]!r}"
+    cause: BaseException | None = error
+    while cause is not None:
+        text = str(cause)
+        if isinstance(cause, MemoryError) or any(word in text for word in _OUT_OF_MEMORY):
+            return "memory", f"{cause!r:.200}"
+        cause = cause.__cause__
+    return "refused", message
+
+
+def _use_scan(path: Path) -> None:
+    """All that is made of a scan: tables, the page of a report, exports."""
+    from driftbayes.errors import DriftbayesError
+    from driftbayes.io import read_scan
+    from driftbayes.report import write_report
+    from driftbayes.simulators import export, recommend
+
+    scan = read_scan(path)
+    with tempfile.TemporaryDirectory() as folder:
+        write_report(scan, Path(folder) / "report.html")
+    for tau in (None, 2.0):
+        try:
+            recommendation = recommend(scan, tau=tau, length_unit="m", time_unit="s")
+            for simulator in ("json", "parcels", "parcels3", "opendrift"):
+                export(recommendation, simulator)
+        except DriftbayesError:
+            continue
+
+
+def _status(key: str) -> int:
+    """A number of bytes from what the system says of this process."""
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith(key):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def _reset_peak() -> int:
+    """Memory in use; the peak is counted from here on."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    except OSError:
+        return _status("VmHWM:")
+    return _status("VmRSS:")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
