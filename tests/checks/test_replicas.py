@@ -13,8 +13,8 @@ from driftbayes.checks.replicas import Replicator
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis, PosteriorDraws, evidence
 from driftbayes.likelihood import PaddedSteps
-from driftbayes.models import MODELS, Langevin, model_named
-from driftbayes.priors import Exponential
+from driftbayes.models import MODELS, Langevin, model_named, prepare
+from driftbayes.priors import Exponential, Fixed
 
 THETA = np.array([0.7, 1.3])
 UNIT = Exponential(mean=1.0)
@@ -172,3 +172,64 @@ def test_a_model_without_state_space_is_refused_for_irregular_times():
     layout = Layout(gappy_data("keep"))
     with pytest.raises(DriftbayesError, match="fractional has no state-space form, without which"):
         Engine.of(MODELS["fractional"], layout)
+
+
+TURNING = model_named("langevin&oscillating+rotating+mean", MODELS)
+TURNING_THETA = {
+    "gamma_langevin": 0.4,
+    "gamma_oscillating": 0.3,
+    "omega_oscillating": 1.9,
+    "share_oscillating": 0.2,
+    "k": 1.3,
+}
+
+
+def turning_hypothesis():
+    return Hypothesis(TURNING, **dict.fromkeys(TURNING_THETA, UNIT), flow=Fixed(0.5))
+
+
+@pytest.mark.parametrize("sense", [1.0, -1.0])
+@pytest.mark.parametrize("case", ["regular", "noisy"])
+def test_whitening_undoes_colouring_of_a_rotation_of_either_sense(case, sense):
+    layout = Layout(CASES[case]())
+    kicks = np.random.default_rng(3).standard_normal((layout.n_runs, layout.n_steps, 2))
+    hypothesis = turning_hypothesis()
+    values = np.array([TURNING_THETA[name] for name in hypothesis.names])
+    model = hypothesis.at(jnp.asarray(values))
+    dx = np.array(coloured(model, Engine.of(TURNING, layout), jnp.asarray(kicks)))
+    mirror, valid = np.array([1.0, sense]), layout.valid[..., None]
+    white = Whitener(hypothesis, values, layout)((dx * mirror * valid)[None])[0]
+    assert_allclose(white, kicks * mirror * valid, atol=1e-9)
+
+
+def test_innovations_of_a_rotation_square_to_the_likelihood():
+    data = CASES["noisy"]()
+    layout, hypothesis = Layout(data), turning_hypothesis()
+    values = np.array([TURNING_THETA[name] for name in hypothesis.names])
+    white = Whitener(hypothesis, values, layout)(layout.pad(data.dx)[None])
+    model = hypothesis.at(jnp.asarray(values))
+    both = [terms.steps for terms in model._products(prepare(data, TURNING.needs()))]
+    assert_allclose(np.sum(white**2), min(map(float, both)), rtol=1e-9)
+
+
+def test_replicas_of_a_rotation_turn_as_the_data_do():
+    data = langevin_data()
+    layout, hypothesis = Layout(data), turning_hypothesis()
+    values = [TURNING_THETA[name] for name in hypothesis.names]
+    own = np.asarray(
+        coloured(
+            hypothesis.at(jnp.asarray(values)),
+            Engine.of(TURNING, layout),
+            jnp.asarray(np.random.default_rng(1).standard_normal(layout.pad(data.dx).shape)),
+        )
+    )
+
+    def turning(dx):
+        return np.sum(dx[..., :-1, 0] * dx[..., 1:, 1] - dx[..., :-1, 1] * dx[..., 1:, 0])
+
+    for mirror in (1.0, -1.0):
+        seen = replace(data, dx=(own * [1.0, mirror])[layout.valid])
+        draws = made_draws(hypothesis, values, 20)
+        replicas = Replicator(draws, Layout(seen), 5)(range(20))
+        same = [turning(one) * turning(own) * mirror > 0 for one in replicas]
+        assert sum(same) >= 19

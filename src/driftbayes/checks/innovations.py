@@ -4,11 +4,22 @@ Both directions are exact, and each undoes the other. Regular runs take the Durb
 filters; long or irregular ones, and positions with errors, take the Kalman filter.
 """
 
-__all__ = ["Engine", "Layout", "Whitener", "carried", "coloured", "drift", "plain_part", "whitened"]
+__all__ = [
+    "Engine",
+    "Layout",
+    "Whitener",
+    "carried",
+    "coloured",
+    "drift",
+    "is_turning",
+    "plain_part",
+    "whitened",
+]
 
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -22,6 +33,7 @@ from driftbayes.likelihood import (
     kalman_innovations,
     toeplitz_displacements,
 )
+from driftbayes.likelihood.hermitian import hermitian_displacements, hermitian_innovations
 from driftbayes.models import AbstractModel
 from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray, IntArray
@@ -89,13 +101,20 @@ class Layout:
 
 
 def plain_part(model: Any) -> Any:
-    """The Gaussian model, alike for all particles and axes, that a model is made from."""
-    while model.kind != "summed":
+    """The model, alike for all particles, that a model is made from; with a rotation, if any."""
+    while model.kind != "summed" and not is_turning(model):
         model = model.base
     return model
 
 
+def is_turning(model: Any) -> bool:
+    """Whether a model, or a class of models, couples two axes by a common sense of rotation."""
+    return hasattr(model, "complex_transition")
+
+
 def _uses_filters(model: type[AbstractModel], data: Displacements) -> bool:
+    if is_turning(model):
+        return False
     if data.is_regular and (data.n_steps <= _SHORT or not model.has_state_space):
         if data.n_steps > _LONGEST:
             msg = (
@@ -150,7 +169,12 @@ class Engine(eqx.Module):
 def coloured(
     model: AbstractModel, engine: Engine, kicks: Float[Array, "run step dim"]
 ) -> Float[Array, "run step dim"]:
-    """Displacements under a plain model from innovations of unit variance."""
+    """Displacements under a plain model from innovations of unit variance.
+
+    A model with a common sense of rotation turns anticlockwise.
+    """
+    if is_turning(model):
+        return _coloured_plane(model, engine, kicks)
     if engine.steps is None:
         return toeplitz_displacements(engine.autocovariance(model), kicks)
     whole = kalman_displacements(
@@ -167,7 +191,13 @@ def coloured(
 def whitened(
     model: AbstractModel, engine: Engine, dx: Float[Array, "run step dim"]
 ) -> tuple[Float[Array, "run step dim"], Float[Array, "run step"]]:
-    """Innovations of unit variance under a plain model, and the variances they had before."""
+    """Innovations of unit variance under a plain model, and the variances they had before.
+
+    Under a model with a common sense of rotation every two columns are one data set, whitened with
+    the sense that is likelier for it.
+    """
+    if is_turning(model):
+        return _whitened_plane(model, engine, dx)
     if engine.steps is None:
         filters = durbin_levinson(engine.autocovariance(model))
         # One product of matrices: the runs' steps go first.
@@ -182,6 +212,40 @@ def whitened(
     )
     found = (innovation / jnp.sqrt(variance)[:, :, None])[: engine.n_runs, : engine.n_steps]
     return found, variance[: engine.n_runs, : engine.n_steps]
+
+
+def _coloured_plane(model: Any, engine: Engine, kicks: Array) -> Array:
+    whole = engine.full(kicks)
+    dz = hermitian_displacements(
+        model.complex_transition,
+        model.complex_initial_covariance(),
+        engine.steps,
+        jax.lax.complex(whole[..., :1], whole[..., 1:]),
+        model.fix_variance(),
+    )[: engine.n_runs, : engine.n_steps, 0]
+    return jnp.stack([dz.real, dz.imag], axis=-1)
+
+
+def _whitened_plane(model: Any, engine: Engine, dx: Array) -> tuple[Array, Array]:
+    steps, whole = engine.steps, engine.full(dx)
+    z = jax.lax.complex(whole[..., 0::2], whole[..., 1::2])
+    n_sets = z.shape[-1]
+    innovation, variance = hermitian_innovations(
+        model.complex_transition,
+        model.complex_initial_covariance(),
+        steps,
+        jnp.concatenate([z, z.conj()], axis=-1),
+        model.fix_variance(),
+    )
+    white = innovation / jnp.sqrt(variance)[:, :, None].astype(innovation.dtype)
+    square = (white.real**2 + white.imag**2) * steps.valid[:, :, None]
+    one, other = jnp.split(jnp.sum(square, axis=(0, 1)), [n_sets])
+    chosen = jnp.where(
+        (one <= other)[None, None, :], white[..., :n_sets], white[..., n_sets:].conj()
+    )
+    axes = jnp.stack([chosen.real, chosen.imag], axis=-1).reshape(*chosen.shape[:2], 2 * n_sets)
+    kept = (slice(engine.n_runs), slice(engine.n_steps))
+    return axes[kept], variance[kept]
 
 
 def drift(layout: Layout, dx: FloatArray, flow: FloatArray) -> FloatArray:

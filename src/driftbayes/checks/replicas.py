@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from driftbayes.checks.innovations import Engine, Layout, carried, coloured, plain_part
+from driftbayes.checks.innovations import Engine, Layout, carried, coloured, is_turning, plain_part
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Batch, Hypothesis, PosteriorDraws
 from driftbayes.models import AbstractModel
@@ -30,7 +30,7 @@ _KNOWN = {
 def check_replicable(model: type[AbstractModel], layout: Layout) -> None:
     """Refuse, before the work is done, a model that could not be replicated."""
     fields = {*model.__dataclass_fields__, "parameters"}
-    if not any(name in fields for name in _KNOWN[model.kind]):
+    if not is_turning(model) and not any(name in fields for name in _KNOWN[model.kind]):
         msg = f"no way is known to replicate data under {model.name}; leave it out of the check"
         raise DriftbayesError(msg)
     Engine.of(model, layout)
@@ -57,6 +57,7 @@ class Replicator:
         self._word = zlib.crc32(draws.hypothesis.name.encode()) << 32
         self._engine = Engine.of(draws.hypothesis.model, layout)
         self._flows = mean_flows(draws.hypothesis, draws.theta, layout)
+        self._senses = _anticlockwise(draws.hypothesis, draws.theta, layout)
 
     def __call__(self, numbers: Sequence[int] | IntArray) -> FloatArray:
         """Steps (replica, run, step, dim) of some replicas, zero where a run has ended."""
@@ -84,6 +85,10 @@ class Replicator:
             values, vectors = np.linalg.eigh(np.asarray(inverse))
             root = (vectors / np.sqrt(values)[:, None]) @ np.swapaxes(vectors, 1, 2)
             dx = dx @ root[:, None]
+        if self._senses is not None:
+            for i, (number, rng) in enumerate(zip(numbers, rngs, strict=True)):
+                if rng.random() > self._senses[number]:
+                    dx[i, ..., 1] *= -1
         if self._flows is not None:
             for i, (number, rng) in enumerate(zip(numbers, rngs, strict=True)):
                 mean, covariance = (part[number] for part in self._flows)
@@ -129,6 +134,21 @@ def mean_flows(
     data = Batch.of(layout.data, model=hypothesis.model).data
     mean, covariance = _flows(hypothesis, data, jnp.asarray(theta))
     return np.asarray(mean), np.asarray(covariance)
+
+
+def _anticlockwise(hypothesis: Hypothesis, theta: FloatArray, layout: Layout) -> FloatArray | None:
+    """Probability at each θ that particles turn anticlockwise; None if they have no sense."""
+    if not is_turning(hypothesis.model):
+        return None
+    data = Batch.of(layout.data, model=hypothesis.model).data
+    return np.asarray(_sense_probabilities(hypothesis, data, jnp.asarray(theta)))
+
+
+@eqx.filter_jit
+def _sense_probabilities(
+    hypothesis: Hypothesis, data: Any, theta: Float[Array, "draw parameter"]
+) -> Float[Array, " draw"]:
+    return jax.lax.map(lambda at: hypothesis.at(at).derived(data)["anticlockwise"], theta)
 
 
 @eqx.filter_jit

@@ -14,7 +14,6 @@ __all__ = [
 ]
 
 import argparse
-from contextlib import suppress
 from math import isfinite
 from typing import TYPE_CHECKING
 

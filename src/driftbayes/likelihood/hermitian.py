@@ -6,7 +6,14 @@ the covariance of an axis with itself and the imaginary part that of y with x, a
 real axis, with conjugates.
 """
 
-__all__ = ["HermitianTerms", "hermitian_moments_terms", "hermitian_steps_terms", "hermitian_walk"]
+__all__ = [
+    "HermitianTerms",
+    "hermitian_displacements",
+    "hermitian_innovations",
+    "hermitian_moments_terms",
+    "hermitian_steps_terms",
+    "hermitian_walk",
+]
 
 from collections.abc import Callable
 
@@ -17,6 +24,7 @@ from jaxtyping import Array, Complex, Float
 
 from driftbayes.jax_typing import Scalar, ScalarLike
 from driftbayes.likelihood.channels import ChannelMoments, ChannelSteps
+from driftbayes.likelihood.kalman import PaddedSteps
 from driftbayes.likelihood.terms import GaussianTerms
 
 ComplexTransition = Callable[[Array], tuple[Array, Array]]
@@ -69,7 +77,7 @@ def hermitian_moments_terms(
     f = data.forms
     steps = jax.lax.complex(f[:, 0, 0] + f[:, 1, 1], f[:, 1, 0] - f[:, 0, 1])
     cross = jax.lax.complex(f[:, 0, 2], f[:, 1, 2])
-    durations = f[:, 2, 2].astype(cross.dtype)
+    durations = jnp.asarray(f[:, 2, 2], dtype=cross.dtype)
     # A window that is run through backwards has the filter of the other direction.
     own = jnp.where(data.paired[:, None] > 0, own, own.conj())
     weight = 1 / variances[data.orders]
@@ -106,34 +114,13 @@ def hermitian_steps_terms(
         noise_variance: Variance of the measurement error of every fix, added to the data's own.
     """
     steps = data.steps
-    noise = steps.noise_variance + noise_variance
     x, y = steps.dx[..., 0], steps.dx[..., 1]
     # The opposite sense is that of the mirror image; both have the same variances.
     duration = steps.dx[..., 2].astype(initial_covariance.dtype)
     columns = jnp.stack([jax.lax.complex(x, y), jax.lax.complex(x, -y), duration], axis=-1)
-    n_state = initial_covariance.shape[0]
-
-    def run(dz: Array, interval: Array, errors: Array) -> tuple[Array, Array]:
-        def step(
-            carry: tuple[Array, Array], inputs: tuple[Array, Array, Array]
-        ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-            mean, cov = carry
-            step_dz, step_interval, error = inputs
-            a, q = transition(step_interval)
-            mean, cov = mean @ a.T, a @ cov @ a.conj().T + q
-            innovation = step_dz - mean[:, 0]
-            variance = cov[0, 0].real + error
-            gain = cov[:, 0] / variance.astype(cov.dtype)
-            mean = (mean + innovation[:, None] * gain[None, :]).at[:, 0].add(-step_dz)
-            cov = cov - jnp.outer(gain, gain.conj()) * variance.astype(cov.dtype)
-            return (mean, cov), (innovation, variance)
-
-        cov = initial_covariance.at[0, 0].add(errors[0].astype(initial_covariance.dtype))
-        start = (jnp.zeros((3, n_state), dtype=dz.dtype), cov)
-        _, found = jax.lax.scan(step, start, (dz, interval, errors[1:]))
-        return found
-
-    innovation, variance = jax.vmap(run)(columns, steps.interval, noise)
+    innovation, variance = hermitian_innovations(
+        transition, initial_covariance, steps, columns, noise_variance
+    )
     weight = (steps.valid / variance).astype(innovation.dtype)
     products = jnp.einsum("rs,rsa,rsb->ab", weight, innovation, innovation.conj())
     n, log_det = jnp.sum(steps.valid), jnp.sum(steps.valid * jnp.log(variance))
@@ -142,6 +129,85 @@ def hermitian_steps_terms(
         HermitianTerms(n, log_det, first, products[0, 2], between),
         HermitianTerms(n, log_det, second, products[1, 2].conj(), between),
     )
+
+
+def hermitian_innovations(
+    transition: ComplexTransition,
+    initial_covariance: Complex[Array, "state state"],
+    steps: PaddedSteps,
+    columns: Complex[Array, "run step column"],
+    noise_variance: ScalarLike = 0.0,
+) -> tuple[Complex[Array, "run step column"], Float[Array, "run step"]]:
+    """What the earlier steps do not predict of each complex step, and its variance per axis.
+
+    Args:
+        transition: Maps an interval to the complex $(A, Q)$ of the state, position first.
+        initial_covariance: Hermitian covariance of the state, given the position.
+        steps: Intervals and errors of the positions; its displacements are not looked at.
+        columns: Complex steps; each column is filtered by itself.
+        noise_variance: Variance of the measurement error of every fix, added to the data's own.
+    """
+
+    def innovate(predicted: Array, dz: Array, _: Array) -> tuple[Array, Array]:
+        innovation = dz - predicted
+        return innovation, dz
+
+    innovation, _, variance = _filtered(
+        transition, initial_covariance, steps, columns, noise_variance, innovate
+    )
+    return innovation, variance
+
+
+def hermitian_displacements(
+    transition: ComplexTransition,
+    initial_covariance: Complex[Array, "state state"],
+    steps: PaddedSteps,
+    kicks: Complex[Array, "run step column"],
+    noise_variance: ScalarLike = 0.0,
+) -> Complex[Array, "run step column"]:
+    """Complex steps whose whitened innovations are the kicks; `hermitian_innovations` undone."""
+
+    def innovate(predicted: Array, kick: Array, variance: Array) -> tuple[Array, Array]:
+        innovation = jnp.sqrt(variance).astype(kick.dtype) * kick
+        return innovation, predicted + innovation
+
+    _, dz, _ = _filtered(transition, initial_covariance, steps, kicks, noise_variance, innovate)
+    return dz
+
+
+def _filtered(
+    transition: ComplexTransition,
+    initial_covariance: Array,
+    steps: PaddedSteps,
+    columns: Array,
+    noise_variance: ScalarLike,
+    innovate: Callable[[Array, Array, Array], tuple[Array, Array]],
+) -> tuple[Array, Array, Array]:
+    """Run the filter; `innovate` maps prediction, input and variance to innovation and step."""
+    n_state, n_columns = initial_covariance.shape[0], columns.shape[-1]
+
+    def run(column: Array, interval: Array, errors: Array) -> tuple[Array, Array, Array]:
+        def step(
+            carry: tuple[Array, Array], inputs: tuple[Array, Array, Array]
+        ) -> tuple[tuple[Array, Array], tuple[Array, Array, Array]]:
+            mean, cov = carry
+            given, step_interval, error = inputs
+            a, q = transition(step_interval)
+            mean, cov = mean @ a.T, a @ cov @ a.conj().T + q
+            variance = cov[0, 0].real + error
+            innovation, dz = innovate(mean[:, 0], given, variance)
+            gain = cov[:, 0] / variance.astype(cov.dtype)
+            mean = (mean + innovation[:, None] * gain[None, :]).at[:, 0].add(-dz)
+            cov = cov - jnp.outer(gain, gain.conj()) * variance.astype(cov.dtype)
+            return (mean, cov), (innovation, dz, variance)
+
+        cov = initial_covariance.at[0, 0].add(errors[0].astype(initial_covariance.dtype))
+        start = (jnp.zeros((n_columns, n_state), dtype=column.dtype), cov)
+        _, found = jax.lax.scan(step, start, (column, interval, errors[1:]))
+        return found
+
+    noise = steps.noise_variance + noise_variance
+    return jax.vmap(run)(columns, steps.interval, noise)
 
 
 @eqx.filter_jit

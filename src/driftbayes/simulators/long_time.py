@@ -29,7 +29,7 @@ class Parts(NamedTuple):
     """What a model's name consists of.
 
     Args:
-        base: The plain model.
+        base: The plain model, or several joined by `&`.
         options: Its options.
         is_mixture: Whether trajectories belong to several classes.
     """
@@ -83,8 +83,9 @@ class Dispersion:
 def parts_of(model: str) -> Parts:
     """A model's name taken apart."""
     name, star, _ = model.partition("*")
-    base, *options = name.split("+")
-    return Parts(base, tuple(options), bool(star))
+    parts = [part.split("+") for part in name.split("&")]
+    options = [option for _, *own in parts for option in own]
+    return Parts("&".join(base for base, *_ in parts), tuple(options), bool(star))
 
 
 def dispersion(model: str, parameters: Mapping[str, Estimate]) -> Dispersion:
@@ -100,7 +101,9 @@ def dispersion(model: str, parameters: Mapping[str, Estimate]) -> Dispersion:
         parameters: Its parameters, the known ones too.
     """
     base, options, is_mixture = parts_of(model)
-    name = DIFFUSIVITY.get(base)
+    # Diffusivities of independent motions add up, if none of them is bound to a place.
+    disperses = all(part in DIFFUSIVITY for part in base.split("&"))
+    name = ("k" if "&" in base else DIFFUSIVITY[base]) if disperses else None
     if name is None or name not in parameters:
         msg = (
             f"{model} has no one long-time diffusivity to give to a simulator; "
@@ -178,7 +181,7 @@ def _mean_of_classes(model: str, name: str) -> Callable[[Mapping[str, float]], f
         with jax.enable_x64(True):  # noqa: FBT003
             whole = family(**values)
             weights = np.exp(np.asarray(whole.log_weights))
-            sizes = [float(getattr(one.motion(), name)) for one in whole.classes]
+            sizes = [float(one.value_of(name)) for one in whole.classes]
         return float(weights @ np.array(sizes))
 
     return mean

@@ -129,14 +129,23 @@ def with_rotation(model: type[AbstractModel]) -> type[AbstractModel]:
             out = {**self._core.derived(data), "anticlockwise": share}
             if "flow" not in model.parameters:
                 return out
+            mean, covariance = self.mean_flow(data)
+            sd = jnp.sqrt(jnp.diag(covariance))
+            out |= {f"flow_{i + 1}": mean[i] for i in range(2)}
+            return out | {f"flow_{i + 1}_sd": sd[i] for i in range(2)}
+
+        def mean_flow(self, data: Data) -> tuple[Float[Array, "2"], Float[Array, "2 2"]]:
+            """Posterior mean and covariance of the flow, over both senses of rotation."""
+            senses = self._products(data)
+            one, other = (terms.gaussian(self._flow).log_likelihood() for terms in senses)
+            share = jax.nn.sigmoid(one - other)
             (mean, variance), (mean_2, variance_2) = (
                 terms.flow_posterior(self._flow) for terms in senses
             )
-            mixed = share * mean + (1 - share) * mean_2
             within = share * variance + (1 - share) * variance_2
-            sd = jnp.sqrt(within + share * (1 - share) * (mean - mean_2) ** 2)
-            out |= {f"flow_{i + 1}": mixed[i] for i in range(2)}
-            return out | {f"flow_{i + 1}_sd": sd[i] for i in range(2)}
+            apart = mean - mean_2
+            covariance = within * jnp.eye(2) + share * (1 - share) * jnp.outer(apart, apart)
+            return share * mean + (1 - share) * mean_2, covariance
 
         def simulate(
             self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
