@@ -14,7 +14,7 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis, PosteriorDraws, evidence
 from driftbayes.likelihood import PaddedSteps
 from driftbayes.models import MODELS, Langevin, model_named, prepare
-from driftbayes.priors import Exponential, Fixed
+from driftbayes.priors import Exponential, Fixed, Uniform
 
 THETA = np.array([0.7, 1.3])
 UNIT = Exponential(mean=1.0)
@@ -185,7 +185,8 @@ TURNING_THETA = {
 
 
 def turning_hypothesis():
-    return Hypothesis(TURNING, **dict.fromkeys(TURNING_THETA, UNIT), flow=Fixed(0.5))
+    priors = {**dict.fromkeys(TURNING_THETA, UNIT), "share_oscillating": Uniform(0.0, 1.0)}
+    return Hypothesis(TURNING, **priors, flow=Fixed(0.5))
 
 
 @pytest.mark.parametrize("sense", [1.0, -1.0])
