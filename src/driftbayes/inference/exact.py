@@ -25,6 +25,7 @@ from driftbayes.inference.symmetric import cholesky, eigh
 from driftbayes.inference.trapezoid import integrate
 from driftbayes.jax_typing import Scalar
 from driftbayes.likelihood import GaussianTerms
+from driftbayes.likelihood.memory import evaluations_at_once
 from driftbayes.models import Data
 from driftbayes.typing import FloatArray
 
@@ -33,6 +34,8 @@ from driftbayes.typing import FloatArray
 _TOLERANCE = {0: 1e-8, 1: 1e-8, 2: 1e-8, 3: 1e-3}
 _REFINEMENTS = {0: (1, 2, 4), 1: (1, 2, 4), 2: (1, 2, 4), 3: (1, 2)}
 _MOST = 3
+# As many nodes as one row of the finest grid has.
+_MAX_AT_ONCE = 1024
 
 
 def exact(hypothesis: Hypothesis, data: Batch) -> Evidence:
@@ -138,7 +141,8 @@ def _whole(joint: LogJoint, mode: Mode, refinement: int) -> _Integral:
         fit = joint.log_likelihood(theta)
         return fit + hypothesis.log_prior(theta) + hypothesis.log_jacobian(z), (theta, fit)
 
-    grid = integrate(log_f, mode.z, cholesky(_whitening(mode.hessian)), refinement)
+    basis = cholesky(_whitening(mode.hessian))
+    grid = integrate(log_f, mode.z, basis, refinement, _at_once(joint))
     theta, fits = grid.extras
     nodes = PosteriorNodes(grid.log_values, theta, log_likelihoods=fits)
     return grid.log_integral, grid.error, grid.contained, nodes
@@ -170,10 +174,16 @@ def _collapsed(joint: LogJoint, mode: Mode, refinement: int) -> _Integral:
         return log_evidence, 1e-15 * jnp.abs(log_evidence), jnp.isfinite(log_evidence), nodes
 
     basis = cholesky(_whitening(mode.hessian)[np.ix_(others, others)])
-    grid = integrate(log_f, mode.z[others], basis, refinement)
+    grid = integrate(log_f, mode.z[others], basis, refinement, _at_once(joint))
     theta, terms = grid.extras
     nodes = PosteriorNodes(grid.log_values, theta, terms=terms, form=form)
     return grid.log_integral, grid.error, grid.contained, nodes
+
+
+def _at_once(joint: LogJoint) -> int:
+    """At how many nodes the likelihood can be evaluated at a time."""
+    dense = not joint.hypothesis.model.has_state_space
+    return evaluations_at_once(joint.data, _MAX_AT_ONCE, dense=dense)
 
 
 def _is_certain(solution: _Solution, tolerance: float) -> NDArray[np.bool_]:

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.joint import whole_scale
+from driftbayes.likelihood.memory import evaluations_at_once
 from driftbayes.models import Data
 from driftbayes.priors import Uniform
 
@@ -60,7 +61,12 @@ def start_points(hypothesis: Hypothesis, data: Data) -> Float[Array, "density pa
         both = jnp.stack([value, value + hypothesis.log_jacobian(z)])
         return jnp.where(jnp.isfinite(both), both, -jnp.inf), z
 
-    values, places = jax.vmap(candidate)(points)
+    dense = not model.has_state_space
+    at_once = evaluations_at_once(data, len(points), dense=dense)
+    if at_once < len(points):
+        values, places = jax.lax.map(candidate, points, batch_size=at_once)
+    else:
+        values, places = jax.vmap(candidate)(points)
     return places[jnp.argmax(values, axis=0)]
 
 
