@@ -1,6 +1,6 @@
 """What can go wrong, said in one sentence each, with what to do about it."""
 
-__all__ = ["DriftbayesError", "DriftbayesWarning", "Status"]
+__all__ = ["OUT_OF_MEMORY", "DriftbayesError", "DriftbayesWarning", "Status", "is_out_of_memory"]
 
 from enum import Enum
 
@@ -11,6 +11,21 @@ class DriftbayesError(ValueError):
 
 class DriftbayesWarning(UserWarning):
     """Something the user should know that does not stop the computation."""
+
+
+OUT_OF_MEMORY = (
+    "the computation does not fit in memory; use shorter runs (--n-tau), a longer tau, fewer "
+    "trajectories or fewer parameters"
+)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether Python, NumPy or the compiled code of JAX ran out of memory."""
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError)
+        and ("resource_exhausted" in text or "out of memory" in text)
+    )
 
 
 class Status(Enum):

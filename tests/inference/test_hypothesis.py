@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
-from driftbayes.models import MODELS, Brownian, Langevin, prepare
-from driftbayes.priors import Exponential, LogNormal, Uniform, scaling_priors
+from driftbayes.models import MODELS, Brownian, Langevin, model_named, prepare
+from driftbayes.priors import Exponential, Fixed, LogNormal, Uniform, scaling_priors
 from driftbayes.sampling import Displacements
 
 MIXED = Hypothesis(Langevin, gamma=LogNormal(median=2.0, sigma=0.5), k=Uniform(low=0.5, high=4.0))
@@ -97,3 +97,42 @@ def test_hypothesis_is_a_tree_whose_leaves_are_the_priors_numbers():
     assert sorted(float(leaf) for leaf in leaves) == [0.5, 0.5, 2.0, 4.0]
     again = jax.tree.unflatten(structure, leaves)
     assert again.describe() == MIXED.describe()
+
+
+# --- Bounds of parameters ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "prior"),
+    [
+        ("hurst", Exponential(0.5)),
+        ("hurst", Uniform(0.0, 1.5)),
+        ("hurst", Fixed(1.2)),
+        ("hurst", LogNormal(0.5, 0.1)),
+    ],
+)
+def test_a_prior_beyond_the_bound_of_its_parameter_is_refused(name, prior):
+    others = {"kappa": Exponential(1.0), "reference": Fixed(1.0)}
+    with pytest.raises(DriftbayesError, match="hurst of fractional cannot exceed 1"):
+        Hypothesis(MODELS["fractional"], **{**others, name: prior})
+
+
+def test_a_rescaled_prior_stays_within_the_bound_of_its_parameter():
+    priors = {"kappa": Exponential(1.0), "reference": Fixed(1.0), "hurst": Uniform(0.2, 0.8)}
+    hypothesis = Hypothesis(MODELS["fractional"], **priors)
+    assert hypothesis.rescaled({"hurst": 2.0}).describe()["hurst"] == "uniform:0.4:1"
+    assert hypothesis.rescaled({"hurst": 8.0}).describe()["hurst"] == "uniform:0.2:0.8"
+
+
+@pytest.mark.parametrize("name", ["brownian+student", "brownian*2", "two_scale*2"])
+def test_parameters_of_options_have_their_bounds(name):
+    model = model_named(name, MODELS)
+    bounded = {n: p.upper for n, p in model.parameters.items() if np.isfinite(p.upper)}
+    expected = {
+        "brownian+student": {"tail": 0.5},
+        "brownian*2": {"ratio_2": 1.0, "share_2": 1.0},
+        "two_scale*2": dict.fromkeys(
+            ("ratio", "share", "ratio_2", "share_2", "class_ratio_2", "class_share_2"), 1.0
+        ),
+    }
+    assert bounded == expected[name]

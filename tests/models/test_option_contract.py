@@ -9,6 +9,7 @@ from functools import cache
 from itertools import pairwise, product
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -17,10 +18,12 @@ from scipy.linalg import block_diag, expm, solve_triangular
 from scipy.special import gammaln, logsumexp
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.models import MODELS, model_named
+from driftbayes.models import MODELS, model_named, prepare
 from driftbayes.sampling import Displacements
 
 TAU, RTOL = 0.7, 1e-8
+# Tolerance of Monte Carlo tests, in standard errors.
+FIVE_SIGMA = 5.0
 THETA = {
     "gamma": 0.8,
     "k": 1.3,
@@ -65,11 +68,11 @@ CHAINS = [
 ]
 # One of each kind: closed forms, matrix exponentials, no state-space form.
 QUICK = {
-    *(("brownian", chain) for chain in CHAINS if chain.startswith("+blur")),
-    *(("langevin", chain) for chain in ("+blur+noise+mean", "+blur+linear", "+noise*2")),
-    *(("fractional", chain) for chain in ("+blur+mean", "+mean", "+noise*2", "+scatter")),
+    *(("brownian", f"+blur{last}") for last in ("", "+anisotropic", "+linear", "+scatter", "*2")),
+    *(("brownian", f"+blur+noise{last}") for last in ("+mean", "*2")),
+    *(("fractional", chain) for chain in ("+blur+mean", "+noise*2")),
+    ("langevin", "+blur+noise+mean"),
     ("oscillating", "+blur"),
-    ("confined_brownian", "+blur"),
     ("two_scale", "*2"),
 }
 CASES = [
@@ -290,3 +293,122 @@ def test_no_two_parameters_of_a_chain_share_a_name(name, chain):
     n_last = sum(n for option, n in n_own.items() if f"+{option}" in chain)
     n_classes = n_common + 1 if "*2" in chain else 0
     assert len(model.parameters) == n_common + n_last + n_classes
+
+
+def simulated_covariance(chain, theta, shape):
+    """Covariance of steps (step x axis, step x axis) that a simulation must have."""
+    name = chain.split("+")[0].split("*")[0]
+    base = MODELS[name](**{n: theta[n] for n in MODELS[name].parameters})
+    data = Displacements.from_array(np.ones(shape), TAU)
+    tensor, factor = np.eye(2), 1.0
+    if "anisotropic" in chain:
+        a, b = theta["h1"], theta["h2"]
+        tensor = expm(np.array([[a, b], [b, -a]]) / np.sqrt(2))
+    if "scatter" in chain:
+        # The mean of 1/g.
+        factor = 1 / (1 - theta["scatter"] ** 2)
+    if "*2" in chain:
+        factor = 1 + theta["share_2"] * (theta["ratio_2"] - 1)
+    return factor * np.kron(covariances(base, theta, data)[0], tensor)
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        "brownian+blur+noise",
+        "oscillating+blur",
+        pytest.param("langevin+blur+anisotropic", marks=pytest.mark.slow),
+        pytest.param("brownian+blur+scatter", marks=pytest.mark.slow),
+        pytest.param("brownian+noise+student", marks=pytest.mark.slow),
+        pytest.param("fractional+blur+noise", marks=pytest.mark.slow),
+        pytest.param("matern+blur", marks=pytest.mark.slow),
+        pytest.param("confined+blur", marks=pytest.mark.slow),
+        pytest.param("confined_brownian+blur", marks=pytest.mark.slow),
+        pytest.param("two_scale+blur", marks=pytest.mark.slow),
+        pytest.param("second_order+blur", marks=pytest.mark.slow),
+        pytest.param("brownian*2", marks=pytest.mark.slow),
+    ],
+)
+def test_simulated_steps_have_the_covariance_of_the_density(chain):
+    model = family(chain)
+    # A scatter of which the fourth moment exists.
+    theta = {n: THETA[n] for n in model.parameters} | (
+        {"scatter": 0.4} if "scatter" in chain else {}
+    )
+    n_particles, n_steps = 20_000, 4
+    x = model(**theta).simulate(
+        jax.random.key(3), n_particles=n_particles, n_steps=n_steps, n_dim=2, tau=TAU
+    )
+    dx = np.diff(np.asarray(x), axis=1).reshape(n_particles, -1)
+    products = dx[:, :, None] * dx[:, None, :]
+    error = products.std(axis=0) / np.sqrt(n_particles)
+    wanted = simulated_covariance(chain, theta, (1, n_steps, 2))
+    assert (np.abs(products.mean(axis=0) - wanted) < FIVE_SIGMA * error).all()
+
+
+def test_classes_with_noise_tell_their_scales():
+    model = family("brownian+noise*2")(
+        **{n: THETA[n] for n in family("brownian+noise*2").parameters}
+    )
+    found = model.derived(prepare(data_of("regular"), model.needs()))
+    assert_allclose(found["kappa_1"], THETA["kappa"])
+    assert_allclose(found["kappa_2"], THETA["kappa"] * THETA["ratio_2"])
+    assert_allclose(found["weight_2"], THETA["share_2"])
+
+
+def test_a_blurred_tensor_tells_its_components():
+    model = family("brownian+blur+anisotropic")
+    found = model(**{n: THETA[n] for n in model.parameters}).derived(data_of("regular"))
+    a, b = THETA["h1"], THETA["h2"]
+    tensor = THETA["kappa"] * expm(np.array([[a, b], [b, -a]]) / np.sqrt(2))
+    assert_allclose([found["K_11"], found["K_12"], found["K_22"]], tensor[[0, 0, 1], [0, 1, 1]])
+
+
+def test_autocovariance_of_blurred_steps_is_that_at_the_lags_asked_for():
+    model = family("langevin+blur")(gamma=0.8, k=1.3, exposure=0.45)
+    row = model.first_autocovariances(6, jnp.asarray(TAU))
+    found = model.increment_autocovariance(jnp.asarray([5.0, 0.0, 2.0]), jnp.asarray(TAU))
+    assert_allclose(found, row[jnp.asarray([5, 0, 2])], rtol=1e-12)
+
+
+def test_a_fast_oscillation_is_blurred_exactly():
+    # ∫∫ over both exposures of r(t) = u² e^{-γt} cos Ωt, by its complex rate.
+    gamma, omega, k, exposure = 0.01, 30.0, 1.3, 0.7
+    rate = complex(gamma, -omega)
+    scale = k * (gamma**2 + omega**2) / gamma
+    blur, step = (-np.expm1(-rate * t) / (rate * t) for t in (exposure, TAU))
+    lags = np.arange(2, 6)
+    # From the end of one exposure to the start of the other, both steps and both exposures.
+    between = np.exp(-rate * (lags * TAU - TAU - exposure))
+    wanted = (scale * TAU**2 * blur**2 * step**2 * between).real
+    model = family("oscillating+blur")(gamma=gamma, omega=omega, k=k, exposure=exposure)
+    found = model.first_autocovariances(6, jnp.asarray(TAU))
+    assert_allclose(found[2:], wanted, rtol=1e-9, atol=1e-12 * float(found[0]))
+
+
+@pytest.mark.parametrize("kind", ["regular", "gaps", "errors"])
+def test_an_exposure_longer_than_a_step_is_refused(kind):
+    model = family("brownian+blur")(kappa=1.0, exposure=2 * TAU)
+    with pytest.raises(DriftbayesError, match="longer than the shortest step"):
+        model.log_likelihood(data_of(kind))
+    with pytest.raises(DriftbayesError, match="longer than the shortest step"):
+        model.simulate(jax.random.key(0), n_particles=1, n_steps=2, n_dim=1, tau=TAU)
+
+
+@pytest.mark.parametrize("n_steps", [100, 300])
+def test_a_weakly_damped_acceleration_is_remembered_for_as_long_as_it_lasts(n_steps):
+    # Sampled at its half period, with γa = (π/τ)²: 31 steps would not do.
+    accel, tau, k = 0.02, 1.0, 1.0
+    gamma = np.pi**2 / accel
+    rate = 0.5 * accel - 1j * np.sqrt(np.pi**2 - 0.25 * accel**2)
+    # r = Re c e^{-rate t}, with r(0) = kγ and r'(0) = 0.
+    c = k * gamma * (1 + 1j * rate.real / rate.imag)
+    jump = -np.expm1(-rate * tau)
+    row = (c * (jump / rate) ** 2 * np.exp(-rate * tau * (np.arange(n_steps) - 1.0))).real
+    row[0] = (2 * c * (tau / rate - jump / rate**2)).real
+    covariance = row[np.abs(np.subtract.outer(np.arange(n_steps), np.arange(n_steps)))]
+    rng = np.random.default_rng(0)
+    x = np.linalg.cholesky(covariance) @ rng.normal(size=(n_steps, 2))
+    model = MODELS["second_order"](gamma=gamma, accel=accel, k=k)
+    found = model.log_likelihood(Displacements.from_array(x[None], tau))
+    assert_allclose(found, gaussian(covariance, x), rtol=1e-8)

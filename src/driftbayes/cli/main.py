@@ -45,7 +45,12 @@ from driftbayes.cli import (
     turbulence,
 )
 from driftbayes.cli._parser import Parser
-from driftbayes.errors import DriftbayesError, DriftbayesWarning
+from driftbayes.errors import (
+    OUT_OF_MEMORY,
+    DriftbayesError,
+    DriftbayesWarning,
+    is_out_of_memory,
+)
 
 # In the groups and the order in which they are shown; the name of a module is that of its command.
 _COMMANDS: dict[str, tuple[ModuleType, ...]] = {
@@ -108,6 +113,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if _console.is_verbose():
             traceback.print_exc()
         print(f"driftbayes: {error}", file=sys.stderr)
+        return 2
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        print(f"driftbayes: {OUT_OF_MEMORY}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("driftbayes: stopped", file=sys.stderr)

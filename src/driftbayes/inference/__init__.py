@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import OUT_OF_MEMORY, DriftbayesError, is_out_of_memory
 from driftbayes.inference._batch import Batch
 from driftbayes.inference.draws import PosteriorDraws, posterior_draws
 from driftbayes.inference.evidence import QUANTILES, Evidence
@@ -11,7 +11,9 @@ from driftbayes.inference.exact import exact, exact_batch, is_integrable
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.laplace import Coords, laplace, laplace_batch
 from driftbayes.inference.sampled import SAMPLERS, sampled_batch
+from driftbayes.inference.truncation import with_truncation_error
 from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
+from driftbayes.likelihood.memory import check_memory
 from driftbayes.sampling import Displacements
 from driftbayes.suggest import did_you_mean
 
@@ -68,12 +70,33 @@ def evidence_batch(
 ) -> list[Evidence]:
     """Evidences of one hypothesis for several data sets, or of several priors for one data set."""
     batch = data if isinstance(data, Batch) else Batch.of(data, model=hypotheses[0].model)
+    model = hypotheses[0].model
     for hypothesis in hypotheses:
         hypothesis.check_step(batch.shortest_step)
+    check_memory(model.name, batch.data, len(hypotheses[0].names), dense=not model.has_state_space)
     if method not in METHODS:
         near = did_you_mean(str(method), METHODS)
         msg = f"method must be one of {', '.join(METHODS)}, got {method!r}{near}"
         raise DriftbayesError(msg)
+    try:
+        records = _evidences(hypotheses, batch, method, coords, options)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise DriftbayesError(OUT_OF_MEMORY) from error
+    return [
+        with_truncation_error(record, hypotheses[min(i, len(hypotheses) - 1)], batch[i])
+        for i, record in enumerate(records)
+    ]
+
+
+def _evidences(
+    hypotheses: Sequence[Hypothesis],
+    batch: Batch,
+    method: Method,
+    coords: Coords,
+    options: dict[str, Any],
+) -> list[Evidence]:
     if method == "auto":
         method = "quadrature" if is_integrable(hypotheses[0], batch) else "bridge"
     if method in SAMPLERS:

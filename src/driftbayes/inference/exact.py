@@ -22,7 +22,7 @@ from driftbayes.inference.derived import derived_at
 from driftbayes.inference.evidence import Evidence, unidentified
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.importance import resample
-from driftbayes.inference.joint import LogJoint, whole_scale
+from driftbayes.inference.joint import LogJoint, evaluations_at_once, whole_scale
 from driftbayes.inference.lattice import Lattice, draw_candidates, keep_by_ratio
 from driftbayes.inference.modes import Modes, find_modes
 from driftbayes.inference.posterior import PosteriorNodes, summarise
@@ -48,6 +48,8 @@ _NOTHING = 1e-12
 _MAX_ROUNDS = 10
 # By how many errors, and how much, ln Z from points between the nodes may differ.
 _AGREEMENT, _MAX_OFF = 5.0, 1e-3
+# As many nodes as one row of the finest grid has.
+_MAX_AT_ONCE = 1024
 
 
 def exact(hypothesis: Hypothesis, data: Batch) -> Evidence:
@@ -180,7 +182,8 @@ def _at_points(
             rest = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, jnp.shape(value)), rest)
         return value + shares.log_share(*point), theta, rest
 
-    return jax.lax.map(at, (z, parts), batch_size=256)
+    at_once = evaluations_at_once(hypothesis, data, 256)
+    return jax.lax.map(at, (z, parts), batch_size=at_once)
 
 
 def _solved(hypotheses: Sequence[Hypothesis], data: Batch) -> list[tuple[Evidence, "_Solution"]]:
@@ -280,7 +283,12 @@ def _solve(hypothesis: Hypothesis, data: Data, refinement: int, n_parts: int) ->
         error, contained = 1e-15 * jnp.abs(log_evidence), jnp.isfinite(log_evidence)
     else:
         log_evidence, error, contained, (theta, rest), lattice = _boxes(
-            log_f, modes, left, refinement, n_parts
+            log_f,
+            modes,
+            left,
+            refinement,
+            n_parts,
+            evaluations_at_once(hypothesis, data, _MAX_AT_ONCE),
         )
         log_values = lattice.log_values.reshape(-1)
         if n_parts > 1:
@@ -339,6 +347,7 @@ def _boxes(
     left: NDArray[np.int_],
     refinement: int,
     n_parts: int,
+    at_once: int,
 ) -> tuple[Scalar, Scalar, Array, Any, Lattice]:
     """Quadrature in a box around the highest mode, or in one around each of several.
 
@@ -362,7 +371,7 @@ def _boxes(
             value, extras = log_f(z)
             return value + shares.log_share(z, part), extras
 
-        return integrate(integrand, center[part], basis[part], refinement)
+        return integrate(integrand, center[part], basis[part], refinement, at_once)
 
     if n_parts == 1:
         grids = jax.tree.map(lambda leaf: leaf[None], integral(np.zeros((), dtype=int)))

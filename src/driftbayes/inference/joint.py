@@ -1,6 +1,6 @@
 """The density whose mode is sought, ln p(D, θ), in unconstrained coordinates, with derivatives."""
 
-__all__ = ["LogJoint", "whole_scale"]
+__all__ = ["LogJoint", "evaluations_at_once", "whole_scale"]
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.newton import Sweep, derivatives
 from driftbayes.jax_typing import Scalar
-from driftbayes.likelihood import GaussianTerms, PaddedSteps
+from driftbayes.likelihood import GaussianTerms, PaddedSteps, memory
 from driftbayes.models import Data
 
 
@@ -22,6 +22,11 @@ def whole_scale(hypothesis: Hypothesis, data: Data) -> int | None:
     """
     noisy = isinstance(data, PaddedSteps) and data.noisy
     return None if noisy else hypothesis.scale_index
+
+
+def evaluations_at_once(hypothesis: Hypothesis, data: Data, most: int) -> int:
+    """At how many points the likelihood can be evaluated at a time without filling the memory."""
+    return memory.evaluations_at_once(data, most, dense=not hypothesis.model.has_state_space)
 
 
 class LogJoint:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from driftbayes.inference.hypothesis import Hypothesis
-from driftbayes.inference.joint import whole_scale
+from driftbayes.inference.joint import evaluations_at_once, whole_scale
 from driftbayes.jax_typing import Scalar
 from driftbayes.models import Data
 from driftbayes.priors import Uniform
@@ -113,11 +113,13 @@ def start_points(hypothesis: Hypothesis, data: Data) -> Starts:
     rows = np.minimum(np.arange(n_blocks * size), len(thetas) - 1).reshape(n_blocks, size)
     blocks = jnp.concatenate([thetas[rows], thetas[rows[:1]]])
     is_last = jnp.arange(n_blocks + 1) == n_blocks
+    at_once = evaluations_at_once(hypothesis, data, size)
 
     def sweep(carry: tuple[Array, Array], block: tuple[Array, Array]) -> Any:
         highest, best = carry
         points, last = block
-        values, places = jax.vmap(judge)(jnp.where(last, on_lines(best[1])[0], points))
+        chosen = jnp.where(last, on_lines(best[1])[0], points)
+        values, places = jax.lax.map(judge, chosen, batch_size=at_once)
         top = jnp.argmax(values, axis=0)
         higher = jnp.max(values, axis=0) > highest
         best = jnp.where((higher & ~last)[:, None], places[top], best)

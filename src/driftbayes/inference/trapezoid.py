@@ -71,6 +71,7 @@ def integrate(
     center: Float[Array, " parameter"],
     basis: Float[Array, "parameter parameter"],
     refinement: int = 1,
+    at_once: int | None = None,
 ) -> Grid:
     r"""The integral of exp(log_f) over all of space, in up to three dimensions.
 
@@ -84,6 +85,8 @@ def integrate(
         center: A point near the peak.
         basis: Lower-triangular factor of the peak's approximate covariance, which whitens it.
         refinement: Multiplies the number of nodes along each direction.
+        at_once: At how many nodes to evaluate at a time at the most, where more would fill the
+            memory.
     """
     n_dim = center.shape[0]
     n = refinement * (_NODES[n_dim] - 1) + 1
@@ -95,7 +98,7 @@ def integrate(
         w = (low[None] + (high - low)[None] * mesh) / EVEN
         nodes = center[None] + (EVEN * jnp.sinh(w)) @ basis.T
         # Row by row in more than one dimension: all at once would fill the memory.
-        values, extras = jax.lax.map(log_f, nodes, batch_size=n)
+        values, extras = jax.lax.map(log_f, nodes, batch_size=min(n, at_once or n))
         values = values + jnp.sum(jnp.log(jnp.cosh(w)), axis=1)
         return nodes, jnp.where(jnp.isnan(values), -jnp.inf, values), extras
 

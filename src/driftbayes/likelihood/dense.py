@@ -74,7 +74,8 @@ def dense_innovations(
 
     def run(dx: Array, interval: Array, valid: Array, errors: Array) -> tuple[Array, Array]:
         times = jnp.concatenate([jnp.zeros(1), jnp.cumsum(interval)])
-        spread = mean_square_displacement(jnp.abs(times[:, None] - times[None, :]))
+        # Row by row: a model may need many numbers for each of its own.
+        spread = jax.lax.map(lambda t: mean_square_displacement(jnp.abs(t - times)), times)
         cov = -0.5 * jnp.diff(jnp.diff(spread, axis=0), axis=1)
         cov = cov + jnp.diff(jnp.diff(jnp.diag(errors), axis=0), axis=1)
         # Steps after the end of a run are independent, of variance one, and zero.

@@ -148,8 +148,14 @@ def preparation(
     memory = LONG_MEMORY if needs.memory is None else needs.memory
     if kind == "steps" or (engine == "auto" and not data.is_regular):
         engine = "kalman"
-    elif engine == "auto":
+    elif engine in ("auto", "moments"):
         too_long = longest > memory > MEMORY and needs.has_state_space
+        if too_long and engine == "moments":
+            msg = (
+                f"the statistics engine keeps {memory} steps, and {needs.model} needs all of the "
+                f"{longest} of a run; use engine='auto', or cut runs with n_tau"
+            )
+            raise DriftbayesError(msg)
         engine = "kalman" if too_long else "moments"
     return Preparation(kind, engine, min(longest, memory), needs.positions)
 
