@@ -44,8 +44,13 @@ class Deviation:
 
     @property
     def unit(self) -> float:
-        """The deviation that one replica in a hundred exceeds."""
-        return max(float(np.quantile(self.replicas, 0.99)), np.finfo(float).tiny)
+        """The deviation that one data set in a hundred exceeds.
+
+        Of the replicas and the data together: units from the replicas alone would fit them more
+        closely than the data, which then would seem to deviate.
+        """
+        everything = np.append(self.replicas, self.largest)
+        return max(float(np.quantile(everything, 0.99)), np.finfo(float).tiny)
 
 
 def fit_deviation(fit: FloatArray, fits: FloatArray) -> Deviation:
@@ -148,7 +153,7 @@ def deviations(
 def adjusted_p_values(many: Mapping[str, Deviation]) -> dict[str, float]:
     """P-values adjusted for the number of quantities, by the largest deviation of all.
 
-    Each deviation is measured in units that one replica in a hundred exceeds, so that all count
+    Each deviation is measured in units that one data set in a hundred exceeds, so that all count
     alike, and ranked among the largest of every replica (Westfall and Young, 1993). The smallest is
     the p-value of all quantities together; the probability that any of them falls below a level
     is that level if the model is true, whatever the correlations between quantities.
