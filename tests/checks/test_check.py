@@ -21,7 +21,12 @@ from touchstone import (
 )
 
 from driftbayes.checks import check_fit
-from driftbayes.checks.calibrate import adjusted_p_values, deviations, fit_deviation
+from driftbayes.checks.calibrate import (
+    adjusted_p_values,
+    data_leverage,
+    deviations,
+    fit_deviation,
+)
 from driftbayes.checks.innovations import Layout
 from driftbayes.checks.replicas import Replicator
 from driftbayes.checks.score import Score
@@ -126,6 +131,8 @@ def test_a_fit_outside_those_of_the_replicas_is_a_failure():
     across = fit_deviation(np.array([1.0, -1.0]), fits)
     assert across.p_value == 1 / 201
     assert np.all(np.abs(across.z) < 1.5)
+    assert data_leverage(np.zeros(2), fits) < 0.1
+    assert data_leverage(np.array([1.0, -1.0]), fits) > 1
     covariance = np.cov(fits.T, bias=True)
     away = np.array([1.0, -1.0]) - fits.mean(axis=0)
     assert_allclose(across.largest, np.sqrt(away @ np.linalg.solve(covariance, away)), rtol=1e-9)

@@ -1,6 +1,6 @@
 """P-values of data among replicas: at equal fit, adjusted for the number of comparisons."""
 
-__all__ = ["Deviation", "adjusted_p_values", "deviations", "fit_deviation"]
+__all__ = ["Deviation", "adjusted_p_values", "data_leverage", "deviations", "fit_deviation"]
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -86,6 +86,17 @@ def fit_deviation(fit: FloatArray, fits: FloatArray) -> Deviation:
         largest=float(own * size),
         replicas=replicas * size,
     )
+
+
+def data_leverage(fit: FloatArray, fits: FloatArray) -> float:
+    """Variance of the regression at the fit of the data, over that of a replica.
+
+    Args:
+        fit: Score of the data.
+        fits: Scores of the replicas, (replica, parameter).
+    """
+    triangle = np.linalg.qr(_design(fits - fit), mode="r")
+    return float(np.sum(np.linalg.solve(triangle.T, np.eye(len(triangle))[0]) ** 2))
 
 
 def deviations(
