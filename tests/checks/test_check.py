@@ -21,7 +21,12 @@ from touchstone import (
 )
 
 from driftbayes.checks import check_fit
-from driftbayes.checks.calibrate import adjusted_p_values, deviations, fit_deviation
+from driftbayes.checks.calibrate import (
+    adjusted_p_values,
+    data_leverage,
+    deviations,
+    fit_deviation,
+)
 from driftbayes.checks.innovations import Layout
 from driftbayes.checks.replicas import Replicator
 from driftbayes.checks.score import Score
@@ -100,15 +105,15 @@ def test_statistics_fixed_by_the_fit_are_not_checked():
 
 def test_the_adjusted_p_values_hold_their_level_over_all_quantities():
     rng = np.random.default_rng(0)
-    n_sets, n_replicas, level = 1000, 200, 0.05
+    n_sets, n_replicas, level = 600, 100, 0.1
     smallest = np.empty(n_sets)
     for i in range(n_sets):
-        # Three numbers that share a part, and one with heavy tails.
+        # Three numbers that share a part, one with heavy tails, and many more.
         common = rng.standard_normal((n_replicas + 1, 1))
         groups = {
             "alike": common + 0.3 * rng.standard_normal((n_replicas + 1, 3)),
-            "other": rng.standard_normal((n_replicas + 1, 5)),
             "tails": rng.standard_t(3, (n_replicas + 1, 1)),
+            **{f"other {j}": rng.standard_normal((n_replicas + 1, 4)) for j in range(8)},
         }
         fits = rng.standard_normal((n_replicas, 1))
         many = {name: deviations(v[0], v[1:], np.zeros(1), fits) for name, v in groups.items()}
@@ -126,6 +131,8 @@ def test_a_fit_outside_those_of_the_replicas_is_a_failure():
     across = fit_deviation(np.array([1.0, -1.0]), fits)
     assert across.p_value == 1 / 201
     assert np.all(np.abs(across.z) < 1.5)
+    assert data_leverage(np.zeros(2), fits) < 0.1
+    assert data_leverage(np.array([1.0, -1.0]), fits) > 1
     covariance = np.cov(fits.T, bias=True)
     away = np.array([1.0, -1.0]) - fits.mean(axis=0)
     assert_allclose(across.largest, np.sqrt(away @ np.linalg.solve(covariance, away)), rtol=1e-9)
@@ -228,7 +235,7 @@ def test_gaps_and_irregular_times_are_checked_too(gaps):
 
 
 def test_the_verdict_names_what_is_not_explained():
-    result = check_fit([BROWNIAN, LANGEVIN], langevin_data(1), n_replicas=N, seed=4)
+    result = check_fit([BROWNIAN, LANGEVIN], langevin_data(2), n_replicas=N, seed=4)
     assert result.comparison.best == "langevin"
     assert result.verdict.startswith("langevin is the best of the set, and nothing checked contra")
     assert result.verdict.endswith("; 100 replicas, seed 4")

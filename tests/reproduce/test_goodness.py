@@ -55,13 +55,17 @@ def test_the_command_writes_numbers_tables_and_a_figure_and_resumes(tmp_path, ca
     # What was done is not done again, unless the question changes.
     done = []
     monkeypatch.setattr(goodness, "_rows", lambda job: done.append(job) or [_row()] * 2)
-    assert main(["reproduce", "goodness", *FEW, "-o", str(tmp_path)]) == 0
-    assert json.loads((tmp_path / "goodness.json").read_text()) == stored
+
+    def again(seed=0):
+        cases = cases_named("brownian,sub-brownian")
+        return run_goodness(2, 2, seed, cases=cases, directory=tmp_path / "checks").to_json()
+
+    assert again() == stored
     assert not done
     (tmp_path / "checks" / "brownian-0-2.json").write_text("{")
-    assert main(["reproduce", "goodness", *FEW, "-o", str(tmp_path)]) == 0
+    assert again() != stored
     assert [job.case for job in done] == ["brownian"]
-    assert main(["reproduce", "goodness", *FEW, "--seed", "1", "-o", str(tmp_path)]) == 0
+    again(seed=1)
     assert len(done) == 3
 
 

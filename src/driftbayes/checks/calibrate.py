@@ -1,6 +1,6 @@
 """P-values of data among replicas: at equal fit, adjusted for the number of comparisons."""
 
-__all__ = ["Deviation", "adjusted_p_values", "deviations", "fit_deviation"]
+__all__ = ["Deviation", "adjusted_p_values", "data_leverage", "deviations", "fit_deviation"]
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -44,8 +44,13 @@ class Deviation:
 
     @property
     def unit(self) -> float:
-        """The deviation that one replica in a hundred exceeds."""
-        return max(float(np.quantile(self.replicas, 0.99)), np.finfo(float).tiny)
+        """The deviation that one data set in a hundred exceeds.
+
+        Of the replicas and the data together: units from the replicas alone would fit them more
+        closely than the data, which then would seem to deviate.
+        """
+        everything = np.append(self.replicas, self.largest)
+        return max(float(np.quantile(everything, 0.99)), np.finfo(float).tiny)
 
 
 def fit_deviation(fit: FloatArray, fits: FloatArray) -> Deviation:
@@ -81,6 +86,17 @@ def fit_deviation(fit: FloatArray, fits: FloatArray) -> Deviation:
         largest=float(own * size),
         replicas=replicas * size,
     )
+
+
+def data_leverage(fit: FloatArray, fits: FloatArray) -> float:
+    """Variance of the regression at the fit of the data, over that of a replica.
+
+    Args:
+        fit: Score of the data.
+        fits: Scores of the replicas, (replica, parameter).
+    """
+    triangle = np.linalg.qr(_design(fits - fit), mode="r")
+    return float(np.sum(np.linalg.solve(triangle.T, np.eye(len(triangle))[0]) ** 2))
 
 
 def deviations(
@@ -148,7 +164,7 @@ def deviations(
 def adjusted_p_values(many: Mapping[str, Deviation]) -> dict[str, float]:
     """P-values adjusted for the number of quantities, by the largest deviation of all.
 
-    Each deviation is measured in units that one replica in a hundred exceeds, so that all count
+    Each deviation is measured in units that one data set in a hundred exceeds, so that all count
     alike, and ranked among the largest of every replica (Westfall and Young, 1993). The smallest is
     the p-value of all quantities together; the probability that any of them falls below a level
     is that level if the model is true, whatever the correlations between quantities.

@@ -10,7 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from driftbayes.checks.calibrate import Deviation, adjusted_p_values, deviations, fit_deviation
+from driftbayes.checks.calibrate import (
+    Deviation,
+    adjusted_p_values,
+    data_leverage,
+    deviations,
+    fit_deviation,
+)
 from driftbayes.checks.cards import fit_check_card, fit_check_line
 from driftbayes.checks.innovations import Layout, Whitener
 from driftbayes.checks.replicas import Replicator, check_replicable, mean_flows
@@ -33,6 +39,8 @@ LEVEL = 0.01
 _MIN_REPLICAS = 100
 # Numbers held at once: replicas are made in batches that stay in the cache.
 _BLOCK = 1 << 20
+# From here on the error of the regression exceeds the scatter of a replica.
+_MAX_LEVERAGE = 1.0
 # A verdict names so many quantities at most.
 _MAX_NAMED = 3
 
@@ -392,13 +400,15 @@ def _checked(
             progress(f"replicas of {hypothesis.name}", low + kept, n)
     others = {q.name: np.concatenate([part[q.name] for part in found]) for q in chosen}
     all_fits = np.concatenate([own_fit, *fits])
-    # A direction in which no data set has a finite score says nothing.
-    all_fits = all_fits[:, np.isfinite(all_fits).any(axis=0)]
+    # A parameter for which no data set has a finite score says nothing.
+    known = np.isfinite(all_fits).any(axis=0)
+    all_fits = all_fits[:, known]
     _check_finite(hypothesis.name, "scores of the replicas", all_fits)
     for name, values in others.items():
         _check_finite(hypothesis.name, f"replicas, in {name},", values)
     fit = fit_deviation(all_fits[0], all_fits[1:])
-    at_equal_fit = fit.p_value >= LEVEL
+    leverage = data_leverage(all_fits[0], all_fits[1:])
+    at_equal_fit = fit.p_value >= LEVEL and leverage < _MAX_LEVERAGE
     compared = {
         q.name: deviations(
             own[q.name][0],
@@ -414,7 +424,7 @@ def _checked(
         p_values = {"fit": fit.p_value, **adjusted_p_values(compared)}
     else:
         p_values = adjusted_p_values({"fit": fit, **compared})
-    names = fit_of.names
+    names = tuple(np.array(fit_of.names)[known].tolist())
     about = Quantity(
         "fit", "the best-fitting parameters", ", ".join(names), np.arange(float(len(names))), names
     )

@@ -22,6 +22,7 @@ from driftbayes.checks.check import LEVEL
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.reproduce.folder import make_folder, write_figure, write_json
 from driftbayes.reproduce.goodness_cases import CASES, Case
+from driftbayes.storage import atomic_path
 from driftbayes.typing import FloatArray
 
 Progress = Callable[[str, int, int], None]
@@ -340,7 +341,8 @@ def write_goodness(result: Goodness, directory: Path) -> list[Path]:
     content = result.to_json()
     numbers = write_json(content, directory / "goodness.json")
     table = directory / "goodness.md"
-    table.write_text(goodness_table(content) + "\n", encoding="utf-8")
+    with atomic_path(table) as temporary:
+        temporary.write_text(goodness_table(content) + "\n", encoding="utf-8")
     return [numbers, table, *write_figure(_figure(result), directory / "goodness")]
 
 
