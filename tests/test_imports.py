@@ -11,7 +11,7 @@ ROOT = Path(driftbayes.__file__).parent
 FLOORS = [
     {"errors", "typing", "jax_typing", "suggest", "representation", "units", "_version"},
     {"storage"},
-    {"trajectories", "sampling", "data_cards", "labelled", "sphere", "quality"},
+    {"trajectories", "sampling", "data_cards", "labelled", "sphere", "tangent", "quality"},
     {"likelihood"},
     {"models"},
     {"priors"},
