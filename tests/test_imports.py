@@ -12,7 +12,7 @@ FLOORS = [
     {"errors", "typing", "jax_typing", "suggest", "representation", "units", "_version"},
     {"processes"},
     {"storage"},
-    {"trajectories", "sampling", "data_cards", "labelled", "sphere", "quality"},
+    {"trajectories", "sampling", "data_cards", "labelled", "sphere", "tangent", "quality"},
     {"likelihood"},
     {"models"},
     {"priors"},

@@ -55,6 +55,17 @@ def test_planes_lead_back_over_the_pole():
         assert_allclose(points(found), points(lonlat), atol=1e-11)
 
 
+@pytest.mark.parametrize("short", [0.0, 1e-3, 1.0])
+def test_planes_lead_to_the_pole_itself(short):
+    # Straight north, to the pole or a little short of it, and a kilometre on.
+    distance = np.radians(0.5) * R - short
+    path = np.array([[[0.0, 0.0], [0.0, distance], [0.0, distance + 1e3]]])
+    found = from_plane(np.array([[40.0, 89.5]]), path, frame="transported", radius=R)[0]
+    assert_allclose(np.radians(90 - found[1, 1]) * R, short, atol=1e-5)
+    assert_allclose(np.radians(90 - found[2, 1]) * R, 1e3 - short, atol=1e-5)
+    assert_allclose(found[2, 0], -140.0, atol=1e-6)
+
+
 def test_a_pole_that_east_and_north_lead_to_has_no_longitude():
     start, north = np.array([[10.0, 89.5]]), np.array([[[0.0, 0.0], [0.0, 2e5]]])
     with pytest.raises(DriftbayesError, match="too near to a pole"):

@@ -224,7 +224,9 @@ def _moved(here: FloatArray, step: FloatArray, radius: float | None, frame: Fram
         heading = (east * guess[:, 0] + north * guess[:, 1]) / np.where(length > 0, length, 1.0)
         angle = length / earth_radius(radius)
         point = up * np.cos(angle) + heading * np.sin(angle)
-        there = np.stack([np.arctan2(point[1], point[0]), np.arcsin(np.clip(point[2], -1, 1))], -1)
+        # Not by the arcsine, which loses digits at a pole.
+        lat = np.arctan2(point[2], np.hypot(point[0], point[1]))
+        there = np.stack([np.arctan2(point[1], point[0]), lat], axis=-1)
         # Every other step is one of these, the rest lead from one particle to the next.
         lon, lat = np.stack([here, there], axis=1).reshape(-1, 2).T
         error = step - _steps(lon, lat, radius, frame)[0][::2]

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+import earth
 from driftbayes import DriftbayesError, Trajectories, compare, displacements
-from driftbayes.comparison import make_hypotheses
+from driftbayes.comparison import make_hypotheses, regions
 from driftbayes.comparison.regions import map_regions
 from driftbayes.comparison.subsets import subset
 from driftbayes.sphere import on_plane
@@ -90,6 +91,26 @@ def test_a_cell_says_what_a_comparison_of_its_windows_says():
         single.evidences["brownian+mean"].posterior_mean["kappa"],
         rtol=1e-9,
     )
+
+
+def test_positions_in_a_cell_are_those_around_its_middle(monkeypatch):
+    # Two seas a third of the earth apart: on one tangent plane, both would be turned.
+    both = np.concatenate([earth.drifters(lon, 55.0, n=30, n_steps=10) for lon in (-60.0, 60.0)])
+    tracks = on_plane(Trajectories.from_arrays(both, dt=HOUR), radius=earth.R)
+    seen = []
+
+    def capture(parts, *_, **__):
+        seen.extend(parts)
+        raise DriftbayesError("enough")
+
+    monkeypatch.setattr(regions, "scan_displacements", capture)
+    with pytest.raises(DriftbayesError, match="enough"):
+        map_regions(tracks, hypotheses("brownian+linear"), cell=30.0, taus=[HOUR], min_windows=1)
+    assert len(seen) >= 2
+    for part in seen:
+        p = earth.points(part.start_lonlat)
+        middle = earth.lonlat_of(p.mean(axis=0))
+        assert_allclose(part.start, earth.on_tangent_plane(p, *middle), atol=1e-3)
 
 
 def test_the_dateline_is_a_place_like_any_other():

@@ -2,6 +2,7 @@
 
 __all__ = ["ParticleForecast", "ensemble", "predict_particles"]
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -15,7 +16,7 @@ from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
 from driftbayes.comparison.predict import average_weights, checked_horizons
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DriftbayesError, DriftbayesWarning
 from driftbayes.inference import PosteriorDraws
 from driftbayes.inference.plain import check_plain, check_plain_models
 from driftbayes.inference.symmetric import eigh
@@ -84,7 +85,10 @@ class ParticleForecast:
         if self.fixes is None:
             return paths
         ground = self.fixes.ground
-        laid = on_plane(paths, frame=ground.frame, radius=ground.radius)
+        with warnings.catch_warnings():
+            # A long step is a long horizon here, not a wrong fix.
+            warnings.simplefilter("ignore", DriftbayesWarning)
+            laid = on_plane(paths, frame=ground.frame, radius=ground.radius)
         return laid.in_units(length=(ground.per_metre, self.length_unit))
 
 

@@ -173,11 +173,13 @@ def _check_ground(data: Displacements, ground: Ground, needs: Needs) -> None:
             "cell"
         )
         raise DriftbayesError(msg)
-    if ground.frame == "transported" and (extent > _MAX_COMMON or turn > _MAX_MISALIGNED):
+    # Axes come from where the tangent plane is, which may be far from some part of the data.
+    reach = float(np.hypot(*data.origin.T).max()) / ground.earth_radius
+    if ground.frame == "transported" and (reach > _MAX_COMMON or turn > _MAX_MISALIGNED):
         msg = (
             f"{needs.model} needs axes that all trajectories share, and axes carried along these "
-            f"paths, which reach {far} from their centre, are up to {apart} apart; use east and "
-            "north (--frame local), or a smaller region"
+            f"paths, which reach {reach:.2g} earth radii from their centre, are up to {apart} "
+            "apart; use east and north (--frame local), or a smaller region"
         )
         raise DriftbayesError(msg)
 
