@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -14,12 +15,13 @@ import driftbayes.io.formats as known_formats
 from driftbayes.comparison import make_hypotheses, scan
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import read_trajectories, write_trajectories
-from driftbayes.io.blocks import plan_blocks, read_block
+from driftbayes.io.blocks import Block, plan_blocks, read_block
 from driftbayes.io.netcdf import from_dataset, to_dataset
-from driftbayes.io.reading import Format
+from driftbayes.io.reading import Format, ReadOptions
 from driftbayes.models import MODELS, model_named, preparation, prepare
 from driftbayes.sampling import displacements
 from driftbayes.streaming import Recipe, Workers, scan_tally, tally_file, tally_of
+from driftbayes.streaming.memory import check_fits
 
 TAUS = (0.1, 0.2, 0.3, 0.7, 2.0, 5.0)
 TRACKS = ragged_tracks()
@@ -239,6 +241,40 @@ def test_a_column_of_ids_that_is_not_known_by_name_must_be_told(tmp_path):
         plan_blocks(path),
     ):
         pass
+
+
+@pytest.mark.parametrize("workers", [Workers(threads=2), Workers(processes=2)])
+def test_what_would_not_fit_into_memory_is_refused_before_it_starts(tmp_path, monkeypatch, workers):
+    write_time_major(ragged_tracks(), tmp_path / "tracks.parquet")
+    monkeypatch.setattr(Workers, "reduce", lambda *_: pytest.fail("it has started"))
+    monkeypatch.setenv("DRIFTBAYES_READ_MEMORY", "70MB")
+    message = r"2 workers with blocks of up to \d+ points .* would take about \d+ MB of memory, and"
+    with pytest.raises(DriftbayesError, match=message) as caught:
+        tally_file(
+            *(tmp_path / "tracks.parquet", PLAIN, (0.1,)),
+            block_points=500,
+            workers=workers,
+        )
+    # What it asks for is enough.
+    monkeypatch.undo()
+    monkeypatch.setenv("DRIFTBAYES_READ_MEMORY", str(caught.value).rpartition("=")[2])
+    tally_file(
+        *(tmp_path / "tracks.parquet", PLAIN, (0.1,)),
+        block_points=500,
+        workers=Workers(threads=2),
+    )
+
+
+def test_a_long_memory_with_axes_apart_takes_more_than_the_points():
+    blocks = [Block(Path("x"), "table", ReadOptions(), 1000)]
+    recipe = Recipe(strides=tuple(range(1, 21)), dt=1.0, memories=((256, True),))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DRIFTBAYES_READ_MEMORY", "1GB")
+        with pytest.raises(DriftbayesError, match="and sums of 2 GB would take about"):
+            check_fits(blocks, recipe, 2, Workers(threads=1))
+        # Workers of a cluster have memories of their own; here is only the total.
+        patch.setenv("DRIFTBAYES_READ_MEMORY", "1.6GB")
+        check_fits(blocks, recipe, 2, Workers(cluster="tls://10.0.0.1:8786"))
 
 
 def test_workers_are_a_number_or_a_cluster():

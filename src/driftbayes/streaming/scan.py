@@ -19,6 +19,7 @@ from driftbayes.io.reading import ReadOptions
 from driftbayes.models import AbstractModel, check_summable
 from driftbayes.sampling import Gaps, Windows, check_cutting, snap_taus
 from driftbayes.storage import PathLike
+from driftbayes.streaming.memory import check_fits
 from driftbayes.streaming.tally import Recipe, Tally, tally_of
 from driftbayes.streaming.workers import Progress, Workers
 from driftbayes.trajectories import Trajectories
@@ -110,10 +111,12 @@ def tally_file(
             windows=windows,
             sampled=share if sampled else 0.0,
         )
+        workers = workers or Workers()
+        check_fits(plan.blocks, recipe, pilot.n_dim, workers)
         provenance = pilot.provenance
         del pilot
         function = partial(_tally_block, prepare=prepare, recipe=recipe)
-        tally = (workers or Workers()).reduce(function, plan.blocks, Tally.merge, progress)
+        tally = workers.reduce(function, plan.blocks, Tally.merge, progress)
     return tally, provenance
 
 
