@@ -24,8 +24,9 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
@@ -40,6 +41,10 @@ import fuzz_samples  # noqa: E402
 SECONDS = 60.0
 # Memory that one file may take beyond that of the process that reads it.
 MEMORY = 2**30
+_PRELOADED = (
+    *("h5netcdf", "pyarrow.csv", "pyarrow.compute", "pyarrow.parquet", "xarray", "zarr", "pandas"),
+    *("driftbayes.io.blocks", "driftbayes.report", "driftbayes.simulators"),
+)
 _RESTART_AFTER = 400
 _OUT_OF_MEMORY = ("Unable to allocate", "malloc of size", "bad_alloc", "realloc of size")
 
@@ -53,12 +58,14 @@ class Case:
         path: The file or store.
         format: Name of the format, where it is not to be found from the content.
         is_scan: Whether it is read as a scan.
+        in_blocks: Whether it is read in blocks too, as files larger than memory are.
     """
 
     name: str
     path: Path
     format: str | None = None
     is_scan: bool = False
+    in_blocks: bool = False
 
 
 @dataclass
@@ -179,7 +186,7 @@ def _cases(folder: Path, n_cases: int, seed: int, only: str, *, hostile: bool) -
         place = folder / "hostile"
         place.mkdir()
         for name, path, chosen, is_scan in fuzz_hostile.make(place):
-            yield Case(f"hostile:{name}", path, chosen, is_scan)
+            yield Case(f"hostile:{name}", path, chosen, is_scan, in_blocks=not is_scan)
     samples = [
         sample for sample in fuzz_samples.make(folder / "samples") if sample.name.startswith(only)
     ]
@@ -189,7 +196,8 @@ def _cases(folder: Path, n_cases: int, seed: int, only: str, *, hostile: bool) -
         inside.mkdir()
         path, how = fuzz_mutations.mutate(sample.path, inside, samples, [seed, number])
         name = f"{sample.name}: case {number}, {how}"
-        yield Case(name, path, sample.format, sample.is_scan)
+        blocks = not sample.is_scan and number % 4 == 0
+        yield Case(name, path, sample.format, sample.is_scan, in_blocks=blocks)
 
 
 def _pooled(cases: Iterator[Case], n_workers: int) -> Iterator[tuple[Case, str, str, float, int]]:
@@ -230,7 +238,9 @@ class _Worker:
     """A process that reads files one after the other."""
 
     def __init__(self) -> None:
+        # Forked from a process that has imported everything and read nothing.
         context = mp.get_context("forkserver")
+        context.set_forkserver_preload(list(_PRELOADED))
         self.pipe, other = context.Pipe()
         self.process = context.Process(target=_serve, args=(other,), daemon=True)
         self.process.start()
@@ -286,13 +296,9 @@ class _Reader:
     """Reads a case as the program would, its libraries imported once."""
 
     def __init__(self) -> None:
-        # All that is imported at the first use counts to the process and not to a file.
-        import h5netcdf  # type: ignore[import-untyped, unused-ignore]  # noqa: F401
-        import pyarrow.csv
-        import pyarrow.parquet  # noqa: F401
-        import xarray  # noqa: F401
-        import zarr  # noqa: F401
-
+        # What is imported counts to the process and not to the file that needs it first.
+        for name in _PRELOADED:
+            import_module(name)
         from driftbayes import io
         from driftbayes.errors import DriftbayesError
 
@@ -300,11 +306,17 @@ class _Reader:
 
     def __call__(self, case: Case) -> tuple[str, str]:
         """What came of a case, and a word on it."""
+        if case.in_blocks:
+            outcome, detail = self._try(lambda: _read_in_blocks(case))
+            if outcome not in ("read", "refused"):
+                return outcome, f"in blocks: {detail}"
+        if case.is_scan:
+            return self._try(lambda: _use_scan(case.path))
+        return self._try(lambda: self._io.read_trajectories(case.path, format=case.format))
+
+    def _try(self, read: Callable[[], object]) -> tuple[str, str]:
         try:
-            if case.is_scan:
-                _use_scan(case.path)
-            else:
-                self._io.read_trajectories(case.path, format=case.format)
+            read()
         except self._error as error:
             return _refused(error)
         except MemoryError as error:
@@ -327,6 +339,15 @@ def _refused(error: BaseException) -> tuple[str, str]:
             return "memory", f"{cause!r:.200}"
         cause = cause.__cause__
     return "refused", message
+
+
+def _read_in_blocks(case: Case) -> None:
+    """As a file that is larger than memory is read."""
+    from driftbayes.io.blocks import plan_blocks, read_block
+
+    with plan_blocks(case.path, format=case.format, block_points=4) as plan:
+        for block in plan.blocks[:50]:
+            read_block(block)
 
 
 def _use_scan(path: Path) -> None:

@@ -11,6 +11,7 @@ import socket
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -249,6 +250,10 @@ def _edit(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
     path.write_text(json.dumps(value), encoding="utf-8")
 
 
+def _update(changed: dict[str, Any], value: dict[str, Any]) -> None:
+    value.update(changed)
+
+
 def _stores(folder: Path) -> Iterator[tuple[str, Path]]:
     code = pickle.dumps(np.array([_Harm(folder)], dtype=object))
     objects = {"dtype": "|O", "compressor": None, "fill_value": None}
@@ -267,7 +272,7 @@ def _stores(folder: Path) -> Iterator[tuple[str, Path]]:
         ("text of petabytes", {"dtype": "<U1000000000"}),
     ):
         path = _store(folder, name)
-        _edit(path / "lon" / ".zarray", lambda value, change=change: value.update(change))
+        _edit(path / "lon" / ".zarray", partial(_update, change))
         (path / "lon" / "0").write_bytes(code)
         yield name, path
     path = _store(folder, "pickle in consolidated metadata")
@@ -290,8 +295,8 @@ def _stores(folder: Path) -> Iterator[tuple[str, Path]]:
     yield "pickle in a nested group", path
     for name, compressor in (("gzip", {"id": "gzip", "level": 9}), ("zlib", {"id": "zlib"})):
         path = _store(folder, f"chunk of {name} that inflates")
-        new = {"compressor": compressor}
-        _edit(path / "lon" / ".zarray", lambda value, new=new: value.update(new))
+        new: dict[str, Any] = {"compressor": compressor}
+        _edit(path / "lon" / ".zarray", partial(_update, new))
         data = _gzip_of(bytes(2**20), 3000) if name == "gzip" else _zlib_of(bytes(2**20), 3000)
         (path / "lon" / "0").write_bytes(data)
         yield f"chunk of {name} that inflates", path
@@ -352,7 +357,7 @@ def _runs(folder: Path) -> Iterator[tuple[str, Path]]:
     ):
         path = _run(folder / name.replace(" ", "-"))
         file = path / "trajectories.zarr" / array / "zarr.json"
-        _edit(file, lambda value, change=change: value.update(change))
+        _edit(file, partial(_update, change))
         yield name, path
     path = _run(folder / "run-with-a-pipe")
     chunk = path / "trajectories.zarr" / "x" / "c" / "0" / "0"

@@ -232,9 +232,9 @@ def _change_npz(file: Path, rng: np.random.Generator) -> str:
     name = list(members)[int(rng.integers(len(members)))]
     data = members[name]
     head = bytes(data[:128])
-    found = list(_NUMBER.finditer(head)) or [None]
-    match = found[int(rng.integers(len(found)))]
-    if match is not None and rng.random() < 0.7:
+    found = list(_NUMBER.finditer(head))
+    if found and rng.random() < 0.7:
+        match = found[int(rng.integers(len(found)))]
         data[match.start() : match.end()] = _WORDS[int(rng.integers(len(_WORDS)))]
     else:
         data[int(rng.integers(len(data)))] ^= int(rng.integers(1, 256))

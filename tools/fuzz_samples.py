@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import samples as texts
+import samples as texts  # type: ignore[import-not-found]
 import xarray as xr
 
 from driftbayes.io import write_scan, write_trajectories

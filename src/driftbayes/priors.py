@@ -434,9 +434,10 @@ def scaling_priors(u_rms: float, timescale: float) -> dict[str, AbstractPrior]:
         timescale: T, for example the eddy turnover time.
     """
     for name, value in (("u_rms", u_rms), ("timescale", timescale)):
-        if not checked(value if isinstance(value, int) else float(value), name) > 0:
+        if not (np.isfinite(value) and value > 0):
             msg = f"{name} must be a positive number, got {value}"
             raise DriftbayesError(msg)
+        checked(float(value), name)
     diffusivity, rate = Exponential(mean=u_rms**2 * timescale), Exponential(mean=1 / timescale)
     unit = Uniform(low=0.0, high=1.0)
     return {

@@ -103,7 +103,7 @@ def test_an_error_while_writing_leaves_the_old_scan(tmp_path, scan, monkeypatch)
     with pytest.raises(RuntimeError, match="halfway"):
         write_scan(scan, tmp_path / "scan.nc")
     assert [p.name for p in tmp_path.iterdir()] == ["scan.nc"]
-    assert read_scan(tmp_path / "scan.nc").attrs["seed"] == 3
+    assert read_dataset(tmp_path / "scan.nc", kind="scan").attrs["seed"] == 3
 
 
 def test_a_plain_xarray_opens_the_trajectories_without_decoding_times(tmp_path):

@@ -109,7 +109,7 @@ def test_tracks_that_were_filtered_out_are_left_out(read):
         ("<Tracks></Tracks>", "has no detections"),
         ("<?xml version='1.0'?><html/>", "is of no known format"),
         ("<?xml version='1.0'?>" + "<a>" * 5000, "of no known format"),
-        ("<Tracks>" + "<a>" * 5000, "elements 65 deep"),
+        ("<Tracks>" + "<a>" * 5000, "nested more than 64 levels deep"),
     ],
 )
 def test_what_cannot_be_used_is_one_sentence(read, text, message):

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.io import nc_file
+from driftbayes.io import csv_text, nc_file
 from driftbayes.io.contents import Contents, contents_of
-from driftbayes.io.datasets import open_dataset
+from driftbayes.io.datasets import open_dataset, verify
 from driftbayes.io.formats import choose, format_named, read_as
 from driftbayes.io.packages import require
 from driftbayes.io.paths import reason
 from driftbayes.io.reading import ReadOptions
+from driftbayes.io.tables import plain_texts, text_columns
 from driftbayes.storage.atomic import PathLike
 from driftbayes.storage.leftovers import scratch_folder
 from driftbayes.trajectories import Trajectories
@@ -89,7 +90,7 @@ def estimated_points(contents: Contents) -> int:
     if contents.container == "parquet":
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(contents.path) as parquet:
+        with _reading(contents.path), pq.ParquetFile(contents.path) as parquet:
             return int(parquet.metadata.num_rows)
     if contents.container in ("netcdf", "zarr"):
         with open_dataset(contents) as dataset:
@@ -201,6 +202,8 @@ def _is_nested(contents: Contents) -> bool:
 
 def _of_dataset(whole: Block, contents: Contents, block_points: int) -> list[Block]:
     with open_dataset(contents) as dataset:
+        for known in {*_COUNTS, *_sampled(dataset)}:
+            verify(dataset, known)
         count = _count_variable(dataset)
         if count is not None:
             name, observations = count
@@ -241,6 +244,10 @@ def _of_dataset(whole: Block, contents: Contents, block_points: int) -> list[Blo
 
 def _sliced(whole: Block, slices: Mapping[str, tuple[int, int]], n_points: int) -> Block:
     return Block(whole.path, whole.format, whole.options, n_points, slices=dict(slices))
+
+
+def _sampled(dataset: "xr.Dataset") -> list[str]:
+    return [str(n) for n, v in dataset.variables.items() if "sample_dimension" in v.attrs]
 
 
 def _count_variable(dataset: "xr.Dataset") -> tuple[str, str] | None:
@@ -297,33 +304,25 @@ def _stretches(whole: Block, contents: Contents, block_points: int) -> IntArray 
     """Rows of each trajectory, if each has its rows in one stretch that can be read by itself."""
     import pyarrow as pa
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
     name = _id_column(contents, whole.options)
-    with pq.ParquetFile(whole.path) as parquet:
+    with _reading(whole.path), _parquet(whole.path) as parquet:
         groups = [
             parquet.metadata.row_group(i).num_rows for i in range(parquet.metadata.num_row_groups)
         ]
         if max(groups, default=0) > _MOST_BLOCKS_IN_GROUP * max(block_points, BLOCK_POINTS):
             return None
         ids, counts = [], []
-        try:
-            for batch in parquet.iter_batches(_BATCH_ROWS, columns=[name]):
-                column = batch.column(0)
-                if pa.types.is_dictionary(column.type):
-                    column = column.cast(column.type.value_type)
-                ends = pc.run_end_encode(column)
-                ids.append(pa.chunked_array([ends.values]))
-                counts.append(np.diff(np.asarray(ends.run_ends), prepend=0).astype(np.int64))
-                if len(ends.values) > 0.5 * len(column) > 8:
-                    # Nearly every row has another id than the one before.
-                    return None
-        except pa.ArrowException as error:
-            msg = (
-                f"{whole.path.name!r} cannot be read as Parquet ({reason(error)}); "
-                "it may be damaged"
-            )
-            raise DriftbayesError(msg) from error
+        for batch in parquet.iter_batches(_BATCH_ROWS, columns=[name]):
+            column = plain_texts(batch, whole.path).column(0)
+            if pa.types.is_dictionary(column.type):
+                column = column.cast(column.type.value_type)
+            ends = pc.run_end_encode(column)
+            ids.append(pa.chunked_array([ends.values]))
+            counts.append(np.diff(np.asarray(ends.run_ends), prepend=0).astype(np.int64))
+            if len(ends.values) > 0.5 * len(column) > 8:
+                # Nearly every row has another id than the one before.
+                return None
     if not ids:
         return None
     values = pa.concat_arrays([chunk for one in ids for chunk in one.chunks])
@@ -350,14 +349,13 @@ def _of_rows(whole: Block, sizes: IntArray, block_points: int) -> list[Block]:
 
 def _rows(path: Path, first: int, last: int) -> Any:
     """Some rows of a Parquet file."""
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path) as parquet:
+    with _reading(path), _parquet(path) as parquet:
         n = [parquet.metadata.row_group(i).num_rows for i in range(parquet.metadata.num_row_groups)]
         ends = np.cumsum(n)
         low = int(np.searchsorted(ends, first, side="right"))
         high = int(np.searchsorted(ends, last, side="left"))
         table = parquet.read_row_groups(list(range(low, high + 1)), use_threads=False)
+        table = plain_texts(table, path)
         return table.slice(first - int(ends[low] - n[low]), last - first)
 
 
@@ -435,10 +433,30 @@ def _dealt(
 
 
 def _parquet_batches(path: Path) -> Iterator[Any]:
+    with _parquet(path) as parquet:
+        for batch in parquet.iter_batches(_BATCH_ROWS, use_threads=False):
+            yield plain_texts(batch, path)
+
+
+def _parquet(path: Path) -> Any:
+    """A Parquet file that is read with its texts as numbers of texts."""
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as parquet:
-        yield from parquet.iter_batches(_BATCH_ROWS, use_threads=False)
+        texts = text_columns(parquet.schema_arrow)
+    return pq.ParquetFile(path, read_dictionary=texts)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Errors of a damaged Parquet file, said in our words."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        msg = f"{path.name!r} cannot be read as Parquet ({reason(error)}); it may be damaged"
+        raise DriftbayesError(msg) from error
 
 
 def _csv_batches(contents: Contents) -> Iterator[Any]:
@@ -446,6 +464,7 @@ def _csv_batches(contents: Contents) -> Iterator[Any]:
     import pyarrow as pa
     import pyarrow.csv as pacsv
 
+    csv_text.check_size(contents.path)
     compression = "gzip" if contents.path.name.lower().endswith(".gz") else None
     with pa.input_stream(str(contents.path), compression=compression) as stream:
         header = pacsv.open_csv(

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import csv_text, nc_file, numpy_file, xml_text, zarr_file
+from driftbayes.io.limits import MAX_NAMES
 from driftbayes.io.packages import require
 from driftbayes.io.paths import existing_file, reason
 from driftbayes.storage.atomic import PathLike
@@ -104,6 +105,9 @@ def _of_parquet(file: Path) -> Contents:
             "it may be damaged, cut short or of another format"
         )
         raise DriftbayesError(msg) from error
+    if len(schema.names) > MAX_NAMES:
+        msg = f"{file.name!r} has {len(schema.names):,} columns; expected at most {MAX_NAMES:,}"
+        raise DriftbayesError(msg)
     return Contents(
         file,
         "parquet",

@@ -1,6 +1,6 @@
 """CSV as text: how it is laid out, its header, and the line on which something is wrong."""
 
-__all__ = ["Layout", "first_problem", "layout", "peek", "read_columns"]
+__all__ = ["Layout", "check_size", "first_problem", "layout", "peek", "read_columns"]
 
 import csv
 import gzip
@@ -16,7 +16,7 @@ from typing import Any
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import inflated
 from driftbayes.io.cells import MISSING, is_missing, is_number, parse_numbers
-from driftbayes.io.limits import MAX_HEAD, MAX_NAMES, Clock, check_memory, memory_budget
+from driftbayes.io.limits import MAX_HEAD, MAX_NAMES, Clock, check_memory, stored_size
 from driftbayes.io.paths import reason
 from driftbayes.io.schema import ID, TIME
 
@@ -26,6 +26,8 @@ _COMMENT = "#"
 _MOST_ROWS, _MOST_COMMENTS = 4, 200
 # Bytes of memory for each of text: the table, the numbers, and the trajectories made of them.
 _MEMORY_PER_BYTE = 3
+# Text of numbers becomes a third to a thirtieth of its length; below this size nobody minds.
+_MOST_PER_COMPRESSED_BYTE, _HARMLESS = 200, 2**28
 
 
 @dataclass(frozen=True)
@@ -212,16 +214,32 @@ def _wrong(canonical: str, text: str, accepts: Callable[[str], bool], expected: 
     return f"holds {text[:40]!r}, expected {expected}; correct the cell{blank}"
 
 
+def check_size(path: Path) -> int:
+    """Number of bytes of a table of text, refused if a small file inflates to a huge one.
+
+    Args:
+        path: A CSV file, compressed if its name ends in .gz.
+    """
+    n_bytes = stored_size(path)
+    if not _is_gzip(path):
+        return n_bytes
+    most = max(n_bytes * _MOST_PER_COMPRESSED_BYTE, _HARMLESS)
+    if n_bytes * 1032 <= _HARMLESS:
+        return n_bytes * 10
+    with _readable(path), path.open("rb") as stream:
+        inflated_size = inflated.gzip_size(stream, n_bytes, most)
+    if inflated_size > most:
+        msg = (
+            f"{path.name!r} inflates to more than {_MOST_PER_COMPRESSED_BYTE} times its "
+            f"{n_bytes:,} bytes, as no table of measurements does; decompress it yourself if you "
+            "trust it"
+        )
+        raise DriftbayesError(msg)
+    return inflated_size
+
+
 def _check_memory(path: Path) -> None:
-    """Refuse a table that would not fit; a small file may inflate to any size."""
-    n_bytes = path.stat().st_size
-    if _is_gzip(path):
-        budget = memory_budget() // _MEMORY_PER_BYTE
-        # A thousand times as long is the most that gzip can hold; below, there is no need to count.
-        if n_bytes * 1032 > budget:
-            with _readable(path), path.open("rb") as stream:
-                n_bytes = inflated.gzip_size(stream, n_bytes, budget)
-    check_memory(n_bytes * _MEMORY_PER_BYTE, f"the table {path.name!r}")
+    check_memory(check_size(path) * _MEMORY_PER_BYTE, f"the table {path.name!r}")
 
 
 def _open_stream(path: Path, *, squeezed: bool = False) -> Any:

@@ -9,6 +9,7 @@ __all__ = [
     "parse_time_unit",
     "seconds",
     "time_origin",
+    "verify",
 ]
 
 import re
@@ -61,6 +62,20 @@ def open_dataset(
         yield dataset
 
 
+def verify(dataset: "xr.Dataset", name: str) -> None:
+    """Refuse a variable that is not what it claims; to be asked before it is read.
+
+    Args:
+        dataset: Where it is.
+        name: Of the variable.
+    """
+    if name in dataset.encoding.get("damaged", {}):
+        raise DriftbayesError(dataset.encoding["damaged"][name])
+    check = dataset.encoding.get("check_chunks")
+    if check is not None and name in dataset.variables:
+        check(name)
+
+
 def numbers(
     dataset: "xr.Dataset", name: str, source: str, *, are_counts: bool = False
 ) -> FloatArray:
@@ -73,8 +88,7 @@ def numbers(
         are_counts: Whether it counts or numbers something, which the user's missing values are not
             meant for.
     """
-    if name in dataset.encoding.get("damaged", {}):
-        raise DriftbayesError(dataset.encoding["damaged"][name])
+    verify(dataset, name)
     if name not in dataset.variables:
         there = ", ".join(repr(str(other)) for other in list(dataset.variables)[:8])
         near = did_you_mean(name, map(str, dataset.variables))
@@ -174,8 +188,7 @@ def _epoch(date: str) -> float | None:
 
 def identifiers(dataset: "xr.Dataset", name: str, source: str) -> StrArray:
     """A variable of ids as an array of text or whole numbers, without the spaces around them."""
-    if name in dataset.encoding.get("damaged", {}):
-        raise DriftbayesError(dataset.encoding["damaged"][name])
+    verify(dataset, name)
     if name not in dataset.variables:
         near = did_you_mean(name, map(str, dataset.variables))
         msg = f"{source!r} has no variable {name!r}; name another with --columns{near}"
@@ -187,7 +200,7 @@ def identifiers(dataset: "xr.Dataset", name: str, source: str) -> StrArray:
 def from_grid(
     coordinates: Sequence[FloatArray],
     times: FloatArray,
-    ids: Sequence[Any],
+    ids: Sequence[Any] | np.ndarray,
     contents: Contents,
     *,
     sd: FloatArray | None = None,
@@ -229,13 +242,12 @@ def from_grid(
         msg = f"{source!r} holds no position at all; every one is missing"
         raise DriftbayesError(msg)
     positions = np.column_stack([np.where(there, axis, np.nan)[rows] for axis in coordinates])
-    names = [name for name, count in zip(ids, counts, strict=True) if count]
     with begin_with_name(contents.path):
         return Trajectories(
             positions=positions,
             times=times[rows],
             row_sizes=counts[counts > 0],
-            ids=_id_array(names),
+            ids=_id_array(ids, counts),
             position_sd=None if sd is None else np.broadcast_to(sd, shape)[rows],
             flags={name: values[rows] for name, values in (flags or {}).items()},
             **attributes,
@@ -281,22 +293,26 @@ def from_ragged(
     if not (there & timed).any():
         msg = f"{source!r} holds no position at all; every one is missing"
         raise DriftbayesError(msg)
-    names = [name for name, count in zip(ids, counts, strict=True) if count]
     with begin_with_name(contents.path):
         return Trajectories(
             positions=np.column_stack([np.where(there, a, np.nan)[timed] for a in coordinates]),
             times=times[timed],
             row_sizes=counts[counts > 0],
-            ids=_id_array(names),
+            ids=_id_array(ids, counts),
             position_sd=None if sd is None else sd[timed],
             flags={name: values[timed] for name, values in (flags or {}).items()},
             **attributes,
         )
 
 
-def _id_array(names: list[Any]) -> StrArray:
+def _id_array(ids: Sequence[Any] | np.ndarray, counts: IntArray) -> StrArray:
+    """The ids of those trajectories that have observations."""
+    if isinstance(ids, range):
+        ids = np.arange(ids.start, ids.stop, dtype=np.int64)
+    if isinstance(ids, np.ndarray) and ids.dtype.kind == "i" and len(ids) == len(counts):
+        return ids[counts > 0].astype(np.int64)
     try:
-        return cells.id_array(names)
+        return cells.id_array([i for i, count in zip(ids, counts, strict=True) if count])
     except cells.BadCellError as error:
         msg = f"the variable of ids {error.what}"
         raise DriftbayesError(msg) from error

@@ -228,7 +228,7 @@ def assemble(
         if not keep.all():
             n_left = int((~keep).sum())
             notes.append(f"{n_left:,} of {len(keep):,} rows belong to no track and are left out")
-        positions = without(np.column_stack(coordinates)[keep], options.missing)
+        positions = np.column_stack(without(coordinates, options.missing))[keep]
         times = times[keep]
         sd = None if sd is None else sd[keep]
         if ((np.diff(codes) < 0) | (np.diff(codes) == 0) & (np.diff(times) < 0)).any():

@@ -1,6 +1,6 @@
 """What an HDF5 file claims to hold, checked against what it can hold before anything is read."""
 
-__all__ = ["check_heaps", "check_links", "check_size"]
+__all__ = ["check_chunks", "check_heaps", "check_links", "check_size"]
 
 import math
 import struct
@@ -24,6 +24,9 @@ _TEXT = np.dtype([("length", "<u4"), ("heap", "<u8"), ("index", "<u4")])
 # Index, count of references, reserved bytes, length of a text in a collection.
 _OBJECT_HEADER = struct.Struct("<HHIQ")
 _BLOCK = 2**24
+# Variables whose chunks were looked at, and whether they inflate without end.
+_CHUNKS: dict[tuple[str, int, int, str], bool] = {}
+_MAX_KNOWN = 1000
 # Beyond, looking at every byte takes longer than a damaged file is likely.
 _LONGEST_SEARCH = 2**30
 
@@ -123,8 +126,6 @@ def check_size(dataset: "h5py.Dataset", shape: Sequence[int], name: str, file: P
             f"only {stored:,} are stored; the file is damaged or was never filled"
         )
         raise DriftbayesError(msg)
-    if filtered:
-        _check_chunks(dataset, name, file)
     if h5py.check_string_dtype(dataset.dtype) and _longest_text(dataset, file) > file_size:
         msg = (
             f"{file.name!r}: variable {_short(name)} has a text that is longer than the file; "
@@ -133,8 +134,10 @@ def check_size(dataset: "h5py.Dataset", shape: Sequence[int], name: str, file: P
         raise DriftbayesError(msg)
 
 
-def _check_chunks(dataset: "h5py.Dataset", name: str, file: Path) -> None:
+def check_chunks(dataset: "h5py.Dataset", name: str, file: Path) -> None:
     """Refuse chunks that would inflate without end: the library goes on until the memory is full.
+
+    To be asked before a variable is read, once for each file and variable.
 
     Args:
         dataset: The variable as HDF5 has it.
@@ -145,12 +148,26 @@ def _check_chunks(dataset: "h5py.Dataset", name: str, file: Path) -> None:
 
     created = dataset.id.get_create_plist()
     filters = [created.get_filter(i)[0] for i in range(created.get_nfilters())]
-    if filters.count(h5py.h5z.FILTER_DEFLATE) > 1:
-        msg = f"{file.name!r}: variable {_short(name)} is compressed twice; write it anew"
-        raise DriftbayesError(msg)
     # Other filters than this one cannot make much of little, or are not installed.
     if h5py.h5z.FILTER_DEFLATE not in filters:
         return
+    state = file.stat()
+    key = (str(file), state.st_size, state.st_mtime_ns, name)
+    if key not in _CHUNKS:
+        while len(_CHUNKS) >= _MAX_KNOWN:
+            _CHUNKS.pop(next(iter(_CHUNKS)))
+        twice = filters.count(h5py.h5z.FILTER_DEFLATE) > 1
+        _CHUNKS[key] = twice or _is_bomb(dataset, file)
+    if _CHUNKS[key]:
+        msg = (
+            f"{file.name!r}: a chunk of variable {_short(name)} holds far more than the file "
+            "declares; it is damaged or means harm"
+        )
+        raise DriftbayesError(msg)
+
+
+def _is_bomb(dataset: "h5py.Dataset", file: Path) -> bool:
+    """Whether a chunk inflates to much more than it should."""
     allowed = 16 * math.prod(dataset.chunks) * dataset.dtype.itemsize
     parts: list[tuple[int, int]] = []
 
@@ -161,14 +178,11 @@ def _check_chunks(dataset: "h5py.Dataset", name: str, file: Path) -> None:
     dataset.id.chunk_iter(keep)
     n_bytes = file.stat().st_size
     with file.open("rb") as stream:
-        for start, length in parts:
-            inside = start >= 0 and start + length <= n_bytes
-            if inside and inflated.exceeds(stream, start, length, "zlib", allowed):
-                msg = (
-                    f"{file.name!r}: a chunk of variable {_short(name)} holds far more than the "
-                    "file declares; it is damaged or means harm"
-                )
-                raise DriftbayesError(msg)
+        return any(
+            inflated.exceeds(stream, start, length, "zlib", allowed)
+            for start, length in parts
+            if start >= 0 and start + length <= n_bytes
+        )
 
 
 def _longest_text(dataset: "h5py.Dataset", file: Path) -> int:

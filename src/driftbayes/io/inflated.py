@@ -17,7 +17,7 @@ import numpy as np
 _BLOCK = 2**18
 # The most that one byte can become.
 _MOST = {"zlib": 1032, "gzip": 1032, "bz2": 2**20, "lzma": 2**14}
-_HARMLESS = 2**30
+_HARMLESS = 2**28
 _BLOSC_HEADER = 16
 _ZSTD_MAGIC, _ZSTD_BLOCK = 0xFD2FB528, 2**17
 _SKIPPABLE = range(0x184D2A50, 0x184D2A60)

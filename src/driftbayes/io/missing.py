@@ -95,16 +95,17 @@ def _refuse_unsure(
         raise DriftbayesError(msg)
 
 
-def without(values: FloatArray, missing: Sequence[float] | None) -> FloatArray:
-    """Numbers with those that the user calls missing as NaN.
+def without(axes: Sequence[FloatArray], missing: Sequence[float] | None) -> list[FloatArray]:
+    """Coordinates with NaN on all axes where one of them is what the user calls missing.
 
     Args:
-        values: From a table or an array.
-        missing: What stands for a missing value.
+        axes: One array for each coordinate, of one shape.
+        missing: Numbers that stand for a missing value.
     """
-    if not missing:
-        return values
-    return np.where(np.isin(values, list(missing)), np.nan, values)
+    if not missing or len({axis.shape for axis in axes}) != 1:
+        return list(axes)
+    gone = np.any([np.isin(axis, list(missing)) for axis in axes], axis=0)
+    return [np.where(gone, np.nan, axis) for axis in axes]
 
 
 def _equals(raw: np.ndarray, number: float) -> np.ndarray:

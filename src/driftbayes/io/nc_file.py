@@ -150,6 +150,7 @@ def _opened(file: Path, select: Select | None, *, lazily: bool = False) -> "Iter
                 stored = _stored(raw, name)
                 hdf5.check_size(stored, variables[name].shape, name, file)
                 if not lazily:
+                    hdf5.check_chunks(stored, name, file)
                     # As stored and, where numbers are unpacked, as floats.
                     n_values = math.prod(map(int, variables[name].shape))
                     budget.claim(n_values * (stored.dtype.itemsize + 8))
@@ -169,6 +170,10 @@ def _opened(file: Path, select: Select | None, *, lazily: bool = False) -> "Iter
             create_default_indexes=not lazily,
         ) as dataset:
             dataset.encoding["damaged"] = damaged
+            if lazily:
+                dataset.encoding["check_chunks"] = lambda name: hdf5.check_chunks(
+                    _stored(raw, name), name, file
+                )
             yield dataset
 
 

@@ -2,6 +2,7 @@
 
 __all__ = ["array", "names"]
 
+import io
 import math
 import warnings
 import zipfile
@@ -11,7 +12,7 @@ from typing import IO, Any
 import numpy as np
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.io.limits import is_plausible
+from driftbayes.io.limits import check_memory, is_plausible, stored_size
 from driftbayes.io.paths import reason
 
 # The name of the only array of a .npy file.
@@ -19,6 +20,8 @@ ONLY = "array"
 _MAGIC = b"\x93NUMPY"
 _SUFFIX = ".npy"
 _MOST_ARRAYS = 1000
+_MAX_HEADER = 2**16
+_MEMORY_PER_BYTE = 6
 # What NumPy writes; other methods can make far more of one byte.
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
@@ -53,7 +56,7 @@ def array(path: Path, name: str) -> np.ndarray:
         path: A .npy or .npz file.
         name: Of the array.
     """
-    n_bytes = path.stat().st_size
+    n_bytes = stored_size(path)
     try:
         if _is_single(path):
             with path.open("rb") as stream:
@@ -76,13 +79,14 @@ def _read(stream: IO[bytes], path: Path, name: str, stored: int, *, compressed: 
     with warnings.catch_warnings():
         # Headers written by Python 2 are read, with a warning that helps nobody.
         warnings.simplefilter("ignore")
-        version = np.lib.format.read_magic(stream)
+        head = _head(stream, path, name)
+        version = np.lib.format.read_magic(head)
         read_header: Any = (
             np.lib.format.read_array_header_1_0
             if version == (1, 0)
             else np.lib.format.read_array_header_2_0
         )
-        shape, fortran, dtype = read_header(stream)
+        shape, fortran, dtype = read_header(head)
     if dtype.hasobject or dtype.kind not in "iufbSUmM":
         msg = (
             f"{path.name!r}: array {name[:40]!r} holds {str(dtype)[:40]}, expected numbers; "
@@ -99,12 +103,25 @@ def _read(stream: IO[bytes], path: Path, name: str, stored: int, *, compressed: 
             f"file has {stored:,}; it is damaged"
         )
         raise DriftbayesError(msg)
+    # As stored, as floats, by axes, as positions and times.
+    check_memory(_MEMORY_PER_BYTE * declared, f"{path.name!r}: array {name[:40]!r}")
     data = stream.read(declared)
     if len(data) < declared:
         msg = f"{path.name!r}: array {name[:40]!r} is cut short; write the file anew"
         raise DriftbayesError(msg)
     flat = np.frombuffer(data, dtype=dtype)
     return flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)
+
+
+def _head(stream: IO[bytes], path: Path, name: str) -> io.BytesIO:
+    """Magic, version, length and header of an array; a length of gigabytes is not believed."""
+    start = stream.read(len(_MAGIC) + 2)
+    length = stream.read(2 if start[len(_MAGIC) :] == b"\x01\x00" else 4)
+    size = int.from_bytes(length, "little")
+    if size > _MAX_HEADER:
+        msg = f"{path.name!r}: array {name[:40]!r} has a header of {size:,} bytes; it is damaged"
+        raise DriftbayesError(msg)
+    return io.BytesIO(start + length + stream.read(size))
 
 
 def _is_single(path: Path) -> bool:

@@ -21,26 +21,24 @@ _REQUIRED = {
     "parameter": (("parameter",), "t"),
     "log_evidence": (_BY_MODEL, "f"),
     "log_evidence_err": (_BY_MODEL, "f"),
+    "log_likelihood_at_map": (_BY_MODEL, "f"),
+    "log_occam_factor": (_BY_MODEL, "f"),
+    "information_gain": (_BY_MODEL, "f"),
     "status": (_BY_MODEL, "t"),
     "probability": (_BY_MODEL, "f"),
-    "posterior_mean": (_BY_PARAMETER, "f"),
-    "posterior_sd": (_BY_PARAMETER, "f"),
+    **dict.fromkeys(
+        ("map", "posterior_mean", "posterior_sd", "log_mean", "log_sd", "contraction"),
+        (_BY_PARAMETER, "f"),
+    ),
+    "quantile": (("quantile",), "f"),
+    "posterior_quantile": ((*_BY_PARAMETER, "quantile"), "f"),
     "consistent": (_BY_PARAMETER, "b"),
     "n_particles": (("tau",), "i"),
     "n_steps": (("tau",), "i"),
     "n_displacements": (("tau",), "i"),
 }
 _OPTIONAL = {
-    "quantile": (("quantile",), "f"),
     "pair": (("pair",), "t"),
-    "log_likelihood_at_map": (_BY_MODEL, "f"),
-    "log_occam_factor": (_BY_MODEL, "f"),
-    "information_gain": (_BY_MODEL, "f"),
-    "map": (_BY_PARAMETER, "f"),
-    "log_mean": (_BY_PARAMETER, "f"),
-    "log_sd": (_BY_PARAMETER, "f"),
-    "contraction": (_BY_PARAMETER, "f"),
-    "posterior_quantile": ((*_BY_PARAMETER, "quantile"), "f"),
     "data_fingerprint": (("tau",), "t"),
     "verdict": (("tau",), "t"),
     "log_bayes_factor": (("pair", "tau"), "f"),
@@ -80,10 +78,9 @@ def check_scan(scan: "xr.Dataset", source: str) -> None:
     for name in ("n_particles", "n_steps", "n_displacements"):
         if (scan[name].values < 0).any():
             raise _damaged(source, f"{name} is negative")
-    if "quantile" in scan.variables:
-        levels = scan["quantile"].values
-        if not ((levels > 0) & (levels < 1)).all() or (np.diff(levels) <= 0).any():
-            raise _damaged(source, "its quantiles are not increasing between 0 and 1")
+    levels = scan["quantile"].values
+    if not ((levels > 0) & (levels < 1)).all() or (np.diff(levels) <= 0).any():
+        raise _damaged(source, "its quantiles are not increasing between 0 and 1")
     _check_attributes(scan.attrs, source)
 
 

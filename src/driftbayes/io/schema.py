@@ -26,6 +26,7 @@ __all__ = [
 ]
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from driftbayes.errors import DriftbayesError
@@ -123,8 +124,8 @@ def extras_in(
         found: What `file_names` found.
         columns: The user's mapping, as for `file_names`.
     """
-    taken = set(found.values())
-    free = {name for name in present if name not in taken and list(present).count(name) == 1}
+    taken, counts = set(found.values()), Counter(present)
+    free = {name for name in present if name not in taken and counts[name] == 1}
     extras = {name: name for name in present if name in free and name.startswith(FLAG)}
     # `--columns lon=` leaves them out.
     if "y" in found and set(LONLAT) <= free and not set(LONLAT) & set(columns or {}):

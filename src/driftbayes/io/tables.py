@@ -4,9 +4,11 @@ __all__ = [
     "TIME_ORIGIN",
     "lonlat_of",
     "parquet_columns",
+    "plain_texts",
     "read_csv",
     "read_parquet",
     "separated_by",
+    "text_columns",
     "write_csv",
     "write_parquet",
 ]
@@ -23,7 +25,7 @@ import numpy as np
 from driftbayes._version import __version__
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells, csv_text, provenance, schema
-from driftbayes.io.limits import is_plausible
+from driftbayes.io.limits import LONGEST_ID, check_memory, is_plausible, stored_size
 from driftbayes.io.missing import without
 from driftbayes.io.packages import require
 from driftbayes.io.paths import begin_with_name, existing_file, reason
@@ -34,6 +36,7 @@ from driftbayes.typing import FloatArray, StrArray
 
 # What times that were dates count from, kept as `time_origin` in the provenance.
 TIME_ORIGIN = "1970-01-01T00:00:00"
+_TEXT_TYPES = ("string", "large_string")
 _METADATA_KEY = b"driftbayes"
 _NUMBER = (cells.is_number, "a number")
 _DATE = (cells.is_date, "an ISO date like 2024-05-17T12:00:00Z")
@@ -151,24 +154,64 @@ def parquet_columns(file: Path, names: list[str]) -> Any:
     try:
         with pq.ParquetFile(file) as parquet:
             n_rows = parquet.metadata.num_rows
+            texts = [n for n in names if str(parquet.schema_arrow.field(n).type) in _TEXT_TYPES]
     except Exception as error:
         raise DriftbayesError(_damaged(file, error)) from error
-    n_bytes = file.stat().st_size
+    n_bytes = stored_size(file)
     if not is_plausible(8 * n_rows * len(names), n_bytes, compressed=True):
         msg = (
             f"{file.name!r} is declared to have {n_rows:,} rows in {n_bytes:,} bytes; the file is "
             "damaged"
         )
         raise DriftbayesError(msg)
+    # The table, the numbers, and the trajectories that are made of them.
+    check_memory(3 * 8 * n_rows * len(names), f"the table {file.name!r}")
     try:
-        with pq.ParquetFile(file) as parquet:
+        # A text that comes a million times is stored once, and kept so until it is known to be
+        # short.
+        with pq.ParquetFile(file, read_dictionary=texts) as parquet:
             table = parquet.read(columns=names)
             table.validate(full=True)
     except Exception as error:
         raise DriftbayesError(_damaged(file, error)) from error
+    table = plain_texts(table, file)
     if table.num_rows == 0:
         msg = f"{file.name!r} has columns but no rows; expected one row per observation"
         raise DriftbayesError(msg)
+    return table
+
+
+def text_columns(schema: Any) -> list[str]:
+    """Names of the columns of text of an Arrow schema."""
+    return [field.name for field in schema if str(field.type) in _TEXT_TYPES]
+
+
+def plain_texts(table: Any, file: Path) -> Any:
+    """A table or batch that was read with texts as numbers of texts, with the texts themselves.
+
+    Args:
+        table: What was read.
+        file: Where it comes from, for messages.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for place, name in enumerate(table.schema.names):
+        column = table.column(place)
+        if not pa.types.is_dictionary(column.type):
+            continue
+        if str(column.type.value_type) not in _TEXT_TYPES:
+            continue
+        chunks = column.chunks if hasattr(column, "chunks") else [column]
+        lengths = [pc.max(pc.binary_length(chunk.dictionary)).as_py() or 0 for chunk in chunks]
+        # A character has at most four bytes.
+        if max(lengths, default=0) > 4 * LONGEST_ID:
+            msg = (
+                f"{file.name!r}: column {name[:40]!r} holds a text of {max(lengths):,} bytes; use "
+                f"ids of at most {LONGEST_ID} characters"
+            )
+            raise DriftbayesError(msg)
+        table = table.set_column(place, name, column.cast(column.type.value_type))
     return table
 
 
@@ -258,9 +301,11 @@ def _assemble(
         values = {}
         for current in table:
             if current not in (schema.ID, schema.TIME):
-                values[current] = without(cells.numbers(table[current]), missing)
+                values[current] = cells.numbers(table[current])
     except cells.BadCellError as error:
         raise _NamedCellError(current, error) from error
+    axes = schema.coordinates_in(values)
+    values |= zip(axes, without([values[axis] for axis in axes], missing), strict=True)
     if dates and time_unit not in (None, "", "s"):
         msg = (
             f"the times in {path.name!r} are dates, read as seconds; leave out time_unit, "

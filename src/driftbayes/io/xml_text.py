@@ -7,6 +7,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from driftbayes.errors import DriftbayesError
+from driftbayes.io.limits import Clock
 from driftbayes.io.paths import reason
 
 # What to do at the start of an element: the names of those around it and its own, its attributes.
@@ -15,6 +16,7 @@ Visit = Callable[[tuple[str, ...], Mapping[str, str]], None]
 _BLOCK = 2**18
 # Trajectories take six levels; a file with more than this means harm.
 _DEEPEST = 64
+_LONGEST_ELEMENT = 2**22
 
 
 class _Enough(Exception):
@@ -52,7 +54,10 @@ def visit(path: Path, see: Visit) -> None:
     def start(name: str, attributes: dict[str, str]) -> None:
         names.append(name)
         if len(names) > _DEEPEST:
-            msg = f"{path.name!r} has elements {len(names)} deep; expected tracks, not a pit"
+            msg = (
+                f"{path.name!r} has elements nested more than {_DEEPEST} levels deep; expected "
+                "tracks"
+            )
             raise DriftbayesError(msg)
         see(tuple(names), attributes)
 
@@ -72,13 +77,26 @@ def visit(path: Path, see: Visit) -> None:
     parser.StartDoctypeDeclHandler = refuse
     parser.EntityDeclHandler = refuse
     isfinal = True
+    clock = Clock(path.name, path.stat().st_size)
     try:
         with path.open("rb") as stream:
+            n_read = 0
             while block := stream.read(_BLOCK):
+                n_read += len(block)
                 parser.Parse(block)
+                # The parser begins again at the start of what is not complete yet.
+                if n_read - parser.CurrentByteIndex > _LONGEST_ELEMENT:
+                    msg = (
+                        f"{path.name!r} has a tag of more than {_LONGEST_ELEMENT:,} bytes; "
+                        "expected tracks"
+                    )
+                    raise DriftbayesError(msg)
+                clock.check()
             parser.Parse(b"", isfinal)
     except _Enough:
         return
+    except DriftbayesError:
+        raise
     # ValueError and LookupError: an encoding that Python does not know, or that is none.
     except (expat.ExpatError, ValueError, LookupError, OSError) as error:
         msg = (

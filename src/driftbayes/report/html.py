@@ -3,6 +3,7 @@
 __all__ = ["embedded", "facts", "figures", "section", "static", "table"]
 
 import json
+import math
 from collections.abc import Iterable
 from html import escape
 from importlib import resources
@@ -19,7 +20,16 @@ def static(name: str) -> str:
 
 def embedded(value: Any) -> str:
     """JSON for a script element: nothing that a file brought along may end it."""
-    return json.dumps(value, allow_nan=False).replace("<", "\\u003c")
+    return json.dumps(_finite(value), allow_nan=False).replace("<", "\\u003c")
+
+
+def _finite(value: Any) -> Any:
+    """The value with null for what is no number, which JSON cannot hold."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(part) for key, part in value.items()}
+    return [_finite(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def section(name: str, title: str, inside: str) -> str:

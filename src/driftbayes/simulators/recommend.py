@@ -111,7 +111,16 @@ def recommend(
             raise DriftbayesError(msg)
         chosen = max(places, key=lambda name: _probability(scan, name, places[name]))
         place = places[chosen]
-    return _made(scan, chosen, place, ranges[chosen], length_unit, time_unit)
+    found = _made(scan, chosen, place, ranges[chosen], length_unit, time_unit)
+    for name, estimate in found.parameters.items():
+        needed = (estimate.value, estimate.sd, estimate.low, estimate.high, found.probability)
+        if not np.isfinite(needed).all():
+            msg = (
+                f"{name} of {chosen} has no finite estimate at this sampling time: nothing can be "
+                "exported; choose another with --tau, or another --model"
+            )
+            raise DriftbayesError(msg)
+    return found
 
 
 def _made(

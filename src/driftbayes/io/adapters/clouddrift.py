@@ -12,7 +12,7 @@ from driftbayes.io.adapters.cf import assemble
 from driftbayes.io.contents import Contents
 from driftbayes.io.datasets import foreign_provenance, from_ragged
 from driftbayes.io.layouts import find_layout
-from driftbayes.io.limits import is_plausible
+from driftbayes.io.limits import check_memory, is_plausible, stored_size
 from driftbayes.io.missing import without
 from driftbayes.io.packages import require
 from driftbayes.io.paths import begin_with_name, reason
@@ -64,7 +64,7 @@ def _read(contents: Contents, options: ReadOptions) -> Trajectories:
         options.coordinates is None and "lon" in x.lower()
     )
     trajectories = from_ragged(
-        [without(_numbers(columns[name][0], name, source), options.missing) for name in (x, y)],
+        without([_numbers(columns[name][0], name, source) for name in (x, y)], options.missing),
         times,
         sizes,
         _ids(contents, record, told.get("id", "id"), source),
@@ -88,13 +88,14 @@ def _record(contents: Contents) -> Any:
         with pq.ParquetFile(file) as parquet:
             groups = [parquet.metadata.row_group(i) for i in range(parquet.metadata.num_row_groups)]
             values = sum(g.column(i).num_values for g in groups for i in range(g.num_columns))
-            n_bytes = file.stat().st_size
+            n_bytes = stored_size(file)
             if not is_plausible(8 * values, n_bytes, compressed=True):
                 msg = (
                     f"{file.name!r} is declared to have {values:,} values in {n_bytes:,} bytes; "
                     "the file is damaged"
                 )
                 raise DriftbayesError(msg)
+            check_memory(3 * 8 * values, f"{file.name!r}")
             table = parquet.read(columns=[_OBS])
             table.validate(full=True)
             record = table[_OBS].combine_chunks()

@@ -154,7 +154,7 @@ def _grid(
     coordinates: list[FloatArray],
 ) -> Trajectories:
     notes = []
-    axes = [np.atleast_2d(without(axis, options.missing)) for axis in coordinates]
+    axes = [np.atleast_2d(axis) for axis in without(coordinates, options.missing)]
     times = arrays.get("time")
     if times is None:
         times = np.arange(axes[0].shape[1], dtype=np.float64)
@@ -185,7 +185,7 @@ def _grid(
         found = from_grid(
             axes,
             shaped if shaped.shape in (axes[0].shape, axes[0].shape[1:]) else shaped.squeeze(),
-            ids.tolist(),
+            ids if ids.dtype.kind == "i" else ids.tolist(),
             contents,
             sd=sd,
             length_unit=options.length_unit or "",
