@@ -208,6 +208,53 @@ def test_errors_are_honest_over_seeds(name):
     assert np.std(off, ddof=1) < 2
 
 
+class TailTarget(AbstractTarget):
+    r"""A diffusivity far in the tail of its prior: κ ~ Exp(1), n displacements of variance c.
+
+    With $a = 1 - n/2$ and $b = nc/2$ the evidence is
+    $\int \kappa^{a-1} e^{-b/\kappa - \kappa}\,\mathrm{d}\kappa = 2 b^{a/2} K_a(2\sqrt b)$.
+    """
+
+    n: jax.Array
+    variance: jax.Array
+
+    @property
+    def n_dim(self):
+        return 1
+
+    def log_prior(self, z):
+        return (z - jnp.exp(z))[0]
+
+    def log_likelihood(self, z):
+        return (-0.5 * self.n * (z + self.variance * jnp.exp(-z)))[0]
+
+    def sample_prior(self, key):
+        return jnp.log(jax.random.exponential(key, (1,)))
+
+    @property
+    def log_evidence(self):
+        z = np.linspace(-5, 10, 300_001)
+        n, c = float(self.n), float(self.variance)
+        values = z - np.exp(z) - 0.5 * n * (z + c * np.exp(-z))
+        return logsumexp(values) + np.log(z[1] - z[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variance", [50.0, 1000.0])
+def test_errors_are_honest_where_prior_and_data_are_in_conflict(variance):
+    """The likelihood peaks at 50 and at 1000 prior means."""
+    target = TailTarget(jnp.asarray(200.0), jnp.asarray(variance))
+    z = []
+    for seed in range(24):
+        estimate = smc(target, jax.random.key(seed))
+        if estimate.status is Status.OK:
+            z.append((estimate.log_evidence - target.log_evidence) / estimate.log_evidence_err)
+    assert len(z) >= 20
+    assert abs(np.mean(z)) < 4 / np.sqrt(len(z))
+    assert np.sqrt(np.mean(np.square(z))) < 1.6
+    assert np.max(np.abs(z)) < 5
+
+
 def test_error_is_that_of_the_mean_over_islands():
     z = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
     estimate = _estimate(run_with(log_evidence=np.log(z)))
@@ -341,7 +388,11 @@ def test_nothing_is_said_of_a_good_run():
             Status.SAMPLER_NOT_CONVERGED,
         ),
         ({"memory": 0.9}, "use more n_moves", Status.OK),
-        ({"thermodynamic": np.full(8, 0.5)}, "differs from ln Z by 0.5 nats", Status.OK),
+        (
+            {"thermodynamic": np.full(8, 0.5)},
+            "differs from ln Z by 0.5 nats",
+            Status.SAMPLER_NOT_CONVERGED,
+        ),
         ({"n_alive": 40}, "only 5 in each island", Status.OK),
     ],
     ids=["unfinished", "stuck", "scattered", "slow", "thermodynamic", "rare"],
@@ -350,6 +401,17 @@ def test_doubts_are_said_in_words(changes, words, status):
     estimate = _estimate(run_with(**changes))
     assert estimate.status is status
     assert words in estimate.warnings[0]
+
+
+def test_a_bias_that_islands_share_widens_the_error():
+    scattered = np.log(1 + 0.01 * np.arange(-3.5, 4))
+    before = _estimate(run_with(log_evidence=scattered))
+    near = _estimate(run_with(log_evidence=scattered, thermodynamic=scattered + 0.01))
+    far = _estimate(run_with(log_evidence=scattered, thermodynamic=scattered + 0.1))
+    error = before.log_evidence_err
+    assert 0.005 < error < 0.02
+    assert near.log_evidence_err == error
+    assert_allclose(far.log_evidence_err, np.hypot(error, 0.1 - 2 * error), rtol=1e-9)
 
 
 def test_running_out_of_temperatures_is_said(monkeypatch):

@@ -11,8 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.linalg import solve_triangular
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
@@ -27,7 +26,7 @@ from driftbayes.inference.lattice import Lattice, draw_candidates, keep_by_ratio
 from driftbayes.inference.modes import Modes, find_modes
 from driftbayes.inference.posterior import PosteriorNodes, summarise
 from driftbayes.inference.scale import GammaForm, draw_scales, gamma_form, log_scale_evidence
-from driftbayes.inference.symmetric import cholesky, eigh
+from driftbayes.inference.symmetric import cholesky, eigh, solve_lower
 from driftbayes.inference.trapezoid import EVEN, Grid, integrate
 from driftbayes.jax_typing import Scalar
 from driftbayes.likelihood import GaussianTerms
@@ -140,7 +139,7 @@ def _draw_from(
         parts = rng.choice(n_parts, size=size, p=shares)
         z = np.empty((size, lattices.center.shape[1]))
         guess, stretch = np.empty(size), np.empty(size)
-        for part in range(n_parts):
+        for part in np.unique(parts):
             here = parts == part
             lattice = jax.tree.map(lambda leaf, i=part: leaf[i], lattices)
             z[here], guess[here], stretch[here] = draw_candidates(lattice, int(here.sum()), rng)
@@ -295,8 +294,9 @@ def _solve(hypothesis: Hypothesis, data: Data, refinement: int, n_parts: int) ->
             log_values = (lattice.log_values + lattice.log_cell[:, None]).reshape(-1)
         outside = ~jnp.any(jax.vmap(partial(_is_inside, lattice))(modes.every.z[:, left]), axis=1)
         log_missed = jax.scipy.special.logsumexp(jnp.where(outside, modes.log_mass, -jnp.inf))
-    nodes = PosteriorNodes(log_values, theta, log_likelihoods=rest)
-    if form is not None:
+    if form is None:
+        nodes = PosteriorNodes(log_values, theta, log_likelihoods=rest)
+    else:
         nodes = PosteriorNodes(log_values, theta, terms=rest, form=form)
     return _Solution(
         log_evidence=log_evidence,
@@ -334,7 +334,7 @@ class _Shares(eqx.Module):
             return jnp.zeros(())
 
         def log_gaussian(center: Array, basis: Array, log_mass: Array) -> Scalar:
-            w = solve_triangular(basis, z - center, lower=True)
+            w = solve_lower(basis, z - center)
             return log_mass - 0.5 * jnp.sum(w**2) - jnp.sum(jnp.log(jnp.diag(basis)))
 
         each = jax.vmap(log_gaussian)(self.center, self.basis, self.log_mass)
@@ -374,7 +374,7 @@ def _boxes(
         return integrate(integrand, center[part], basis[part], refinement, at_once)
 
     if n_parts == 1:
-        grids = jax.tree.map(lambda leaf: leaf[None], integral(np.zeros((), dtype=int)))
+        grids = jax.tree.map(lambda leaf: leaf[None], integral(jnp.zeros((), dtype=int)))
     else:
         grids = jax.lax.map(integral, jnp.arange(n_parts))
     lattice = Lattice(
@@ -393,11 +393,11 @@ def _boxes(
     return log_evidence, error, contained, extras, lattice
 
 
-def _is_inside(lattice: Lattice, z: Float[Array, " parameter"]) -> Float[Array, " part"]:
+def _is_inside(lattice: Lattice, z: Float[Array, " parameter"]) -> Bool[Array, " part"]:
     """Whether a point lies within the box of each lattice."""
 
     def one(center: Array, basis: Array, low: Array, high: Array) -> Array:
-        w = EVEN * jnp.arcsinh(solve_triangular(basis, z - center, lower=True) / EVEN)
+        w = EVEN * jnp.arcsinh(solve_lower(basis, z - center) / EVEN)
         return jnp.all((w > low) & (w < high))
 
     return jax.vmap(one)(lattice.center, lattice.basis, lattice.low, lattice.high)

@@ -3,8 +3,10 @@ r"""Importance sampling from a heavy-tailed guess of the posterior: Laplace's me
 $$\hat Z = \frac1N \sum_i w_i, \qquad w_i = \frac{L(z_i)\,\pi(z_i)}{q(z_i)}, \qquad
   z_i \sim q = t_5(\text{mode}, \text{curvature})$$
 
-In unconstrained coordinates, where the posterior is closest to a Gaussian. The error is that of the
-mean of the weights; how far it can be trusted is told by the tail of the largest of them.
+In unconstrained coordinates, where the posterior is closest to a Gaussian. With several modes q is
+a mixture over them; a tenth of the draws comes from the prior, so that a part of the posterior that
+no mode covers is met now and then, and shows in the largest weights. The error is that of the mean
+of the weights; how far it can be trusted is told by the tail of the largest of them.
 """
 
 __all__ = ["Proposals", "importance", "pareto_shape", "propose", "resample"]
@@ -27,6 +29,13 @@ N_PROPOSALS = 4000
 _FREEDOM = 5.0
 # Vehtari et al.: beyond this the mean of the weights has no useful error bar.
 WORST_SHAPE = 0.7
+# Share of the proposals that come from the prior.
+_FROM_PRIOR = 0.1
+# Every mode has at least this share of the others, divided evenly.
+_EVENLY = 0.5
+# With fewer effective draws, or with more of the weight on one of them, the error says nothing.
+_MIN_EFFECTIVE = 100
+_MAX_SHARE = 0.05
 
 
 class Proposals(eqx.Module):
@@ -52,24 +61,60 @@ def propose(target: AbstractTarget, guide: Guide, key: Key, n: int) -> Proposals
         key: Of the draws.
         n: How many.
     """
-    n_dim = target.n_dim
-    key_normal, key_stretch = jax.random.split(key)
-    normal = jax.random.normal(key_normal, (n, n_dim))
+    # With components two more keys are needed; without them the numbers are those of two.
+    keys = jax.random.split(key, 2 if guide.components is None else 4)
+    key_normal, key_stretch = keys[0], keys[1]
+    normal = jax.random.normal(key_normal, (n, target.n_dim))
     stretch = 2 * jax.random.gamma(key_stretch, 0.5 * _FREEDOM, (n,)) / _FREEDOM
     w = normal / jnp.sqrt(stretch)[:, None]
-    z = guide.center[None] + w @ guide.factor.T
-    log_det = jnp.sum(jnp.log(jnp.diag(guide.factor)))
+    parts = guide.components
+    if parts is None:
+        z = guide.center[None] + w @ guide.factor.T
+        log_q = _log_student(w, guide.factor)
+    else:
+        # By lot: one of the modes, or the prior.
+        exists = jnp.isfinite(parts.log_masses).at[0].set(True)
+        masses = jax.nn.softmax(jnp.where(exists, parts.log_masses, -jnp.inf))
+        # The highest mode may have no mass, if the search for it did not converge.
+        evenly = exists.astype(masses.dtype) / jnp.sum(exists, dtype=masses.dtype)
+        masses = jnp.where(jnp.isfinite(masses), masses, evenly)
+        shares = (1 - _EVENLY) * masses + _EVENLY * evenly
+        log_shares = jnp.log(jnp.append((1 - _FROM_PRIOR) * shares, _FROM_PRIOR))
+        kind = jax.random.categorical(keys[2], log_shares, shape=(n,))
+        prior = jax.vmap(target.sample_prior)(jax.random.split(keys[3], n))
+        mode = jnp.minimum(kind, len(shares) - 1)
+        near = parts.centers[mode] + jnp.einsum("nij,nj->ni", parts.factors[mode], w)
+        z = jnp.where((kind == len(shares))[:, None], prior, near)
+        # A draw at the very edge of the prior has no place in unconstrained coordinates.
+        z = jnp.where(jnp.all(jnp.isfinite(z), axis=1)[:, None], z, near)
+
+        def log_density(center: Array, factor: Array) -> Array:
+            away = (z - center[None]).T
+            return _log_student(
+                jax.scipy.linalg.solve_triangular(factor, away, lower=True).T, factor
+            )
+
+        each = jax.vmap(log_density)(parts.centers, parts.factors)
+        each = jnp.where(exists[:, None], each, -jnp.inf)
+        every = jnp.concatenate([each, jax.vmap(target.log_prior)(z)[None]])
+        log_q = jax.scipy.special.logsumexp(every + log_shares[:, None], axis=0)
+    # One after the other in blocks: a long record's likelihood would fill the memory.
+    fits = jax.lax.map(target.log_likelihood, z, batch_size=256)
+    log_joint = fits + jax.vmap(target.log_prior)(z)
+    return Proposals(z=z, log_likelihoods=fits, log_weights=log_joint - log_q)
+
+
+def _log_student(w: Float[Array, "draw parameter"], factor: Array) -> Float[Array, " draw"]:
+    """Ln of Student's density of points at w in units of the factor."""
+    n_dim = w.shape[1]
+    log_det = jnp.sum(jnp.log(jnp.diag(factor)))
     half = 0.5 * (_FREEDOM + n_dim)
     constant = (
         jax.scipy.special.gammaln(jnp.asarray(half))
         - jax.scipy.special.gammaln(jnp.asarray(0.5 * _FREEDOM))
         - 0.5 * n_dim * np.log(_FREEDOM * np.pi)
     )
-    log_q = constant - log_det - half * jnp.log1p(jnp.sum(w**2, axis=1) / _FREEDOM)
-    # One after the other in blocks: a long record's likelihood would fill the memory.
-    fits = jax.lax.map(target.log_likelihood, z, batch_size=256)
-    log_joint = fits + jax.vmap(target.log_prior)(z)
-    return Proposals(z=z, log_likelihoods=fits, log_weights=log_joint - log_q)
+    return constant - log_det - half * jnp.log1p(jnp.sum(w**2, axis=1) / _FREEDOM)
 
 
 def importance(proposals: Proposals) -> Estimate:
@@ -90,11 +135,21 @@ def importance(proposals: Proposals) -> Estimate:
         effective = float(relative.sum() ** 2 / np.sum(relative**2))
         shape = pareto_shape(relative)
         if shape > WORST_SHAPE:
-            status = Status.SAMPLER_NOT_CONVERGED
             warnings = (
                 f"the largest importance weights have a tail of shape {shape:.2f}, above "
                 f"{WORST_SHAPE}: the error is not to be trusted; use method='bridge'",
             )
+        elif n > _MIN_EFFECTIVE and not effective >= _MIN_EFFECTIVE:
+            warnings = (
+                f"the proposals are worth only {effective:.0f} draws from the posterior: the error "
+                "is not to be trusted; use method='smc', or more n_proposals",
+            )
+        elif n * _MAX_SHARE > 1 and relative.max() > _MAX_SHARE * relative.sum():
+            warnings = (
+                f"one proposal has {relative.max() / relative.sum():.0%} of the weight: there is a "
+                "part of the posterior that the proposals hardly reach; use method='smc'",
+            )
+        status = Status.SAMPLER_NOT_CONVERGED if warnings else Status.OK
     return Estimate(
         log_evidence=log_evidence,
         log_evidence_err=error,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -17,8 +18,8 @@ from driftbayes.inference.derived import derived_at
 from driftbayes.inference.evidence import QUANTILES, Evidence, unidentified
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.joint import LogJoint
-from driftbayes.inference.newton import climb
-from driftbayes.inference.start import start_points
+from driftbayes.inference.modes import find_modes
+from driftbayes.inference.newton import Mode, climb
 from driftbayes.inference.symmetric import eigh
 from driftbayes.jax_typing import Scalar
 from driftbayes.models import Data
@@ -28,6 +29,8 @@ Coords = Literal["natural", "log"]
 
 # Natural and log parameters give different approximations; further apart, neither is good.
 _DISAGREEMENT = 0.05
+# A share of the mass at other modes that moves ln Z by as little as 0.01 nats is let pass.
+_OTHER_MASS = 0.01
 # A mode this close to an end of an interval, relative to its length, lies at the end.
 _EDGE = 1e-6
 # Normal quantiles of QUANTILES.
@@ -49,6 +52,7 @@ class _Solution(eqx.Module):
     natural: _Expansion
     log: _Expansion
     prior_log_sd: Float[Array, " parameter"]
+    other_mass: Scalar
 
 
 def laplace(hypothesis: Hypothesis, data: Batch, *, coords: Coords = "natural") -> Evidence:
@@ -104,12 +108,10 @@ def _solve(hypothesis: Hypothesis, data: Data) -> _Solution:
     def log_slope(z: Array) -> Scalar:
         return jnp.sum(jnp.log(jnp.where(signed, 1.0, hypothesis.from_unconstrained(z))))
 
-    def expand(start: Array, *, in_log: bool) -> tuple[_Expansion, Array]:
-        # Climbed in unconstrained coordinates z, where no step can leave the prior's support; the
+    def expand(mode: Mode, *, in_log: bool) -> _Expansion:
+        # Found in unconstrained coordinates z, where no step can leave the prior's support; the
         # mode is that of the density in the coordinates asked for. At a mode the gradient is zero,
         # so second derivatives there change coordinates by the Jacobian alone.
-        joint = LogJoint(hypothesis, data, log_slope if in_log else None)
-        mode = climb(joint.sweep, start)
         theta = hypothesis.from_unconstrained(mode.z)
         slopes = jnp.exp(
             jnp.stack(
@@ -130,12 +132,17 @@ def _solve(hypothesis: Hypothesis, data: Data) -> _Solution:
             precision=precision,
             lowest_curvature=curvatures[0],
             converged=mode.converged,
-        ), mode.z
+        )
 
-    natural, z = expand(start_points(hypothesis, data).natural, in_log=False)
-    log, _ = expand(z, in_log=True)
-    prior_log_sd = jnp.stack([hypothesis.priors[name].log_sd() for name in names])
-    return _Solution(natural=natural, log=log, prior_log_sd=prior_log_sd)
+    modes = find_modes(hypothesis, data)
+    in_log = climb(LogJoint(hypothesis, data, log_slope).sweep, modes.natural.z)
+    masses = jax.nn.softmax(modes.log_mass)
+    return _Solution(
+        natural=expand(modes.natural, in_log=False),
+        log=expand(in_log, in_log=True),
+        prior_log_sd=jnp.stack([hypothesis.priors[name].log_sd() for name in names]),
+        other_mass=jnp.where(jnp.any(jnp.isnan(masses)), 0.0, jnp.sum(masses[1:])),
+    )
 
 
 def _record(
@@ -154,6 +161,7 @@ def _record(
     log_evidence = float(chosen.log_evidence[index])
     status, cov = Status.OK, np.full((len(names), len(names)), np.nan)
     difference = solution.natural.log_evidence[index] - solution.log.log_evidence[index]
+    other_mass = float(solution.other_mass[index])
     if not np.isfinite(log_evidence):
         status = Status.NOT_FINITE
     elif at_bound:
@@ -164,11 +172,16 @@ def _record(
         status = Status.HESSIAN_NOT_POSITIVE
     else:
         cov = np.linalg.inv(np.asarray(chosen.precision[index]))
-        if not abs(difference) <= _DISAGREEMENT:
+        if not abs(difference) <= _DISAGREEMENT or other_mass > _OTHER_MASS:
             status = Status.LAPLACE_UNRELIABLE
     sd = np.sqrt(np.diag(cov))
     warnings: tuple[str, ...] = () if status is Status.OK else (status.advice,)
-    if status is Status.LAPLACE_UNRELIABLE:
+    if status is Status.LAPLACE_UNRELIABLE and other_mass > _OTHER_MASS:
+        warnings = (
+            f"the posterior has other modes with about {other_mass:.0%} of its mass, which "
+            "Laplace's method leaves out; use method='auto'",
+        )
+    elif status is Status.LAPLACE_UNRELIABLE:
         warnings = (
             f"Laplace's method in natural and in log parameters disagrees by {abs(difference):.2f} "
             f"nats at tau = {data.tau(index):g}: trust neither, use method='auto'",

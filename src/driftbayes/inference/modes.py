@@ -16,6 +16,7 @@ from driftbayes.inference.start import start_points
 from driftbayes.inference.symmetric import eigh
 from driftbayes.jax_typing import Scalar
 from driftbayes.models import Data
+from driftbayes.typing import IntArray
 
 # Two modes closer than this, in widths of the wider, are one.
 _SAME = 0.5
@@ -79,7 +80,7 @@ def find_modes(hypothesis: Hypothesis, data: Data) -> Modes:
     blank = jnp.zeros_like(starts.free)
     _, found = jax.lax.scan(search, (blank, blank, blank[0]), (kinds, given, exists))
 
-    def take(index: Array | int) -> Mode:
+    def take(index: Array | IntArray | int) -> Mode:
         return jax.tree.map(lambda leaf: leaf[index], found)
 
     if not n_others:

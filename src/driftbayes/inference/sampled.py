@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from scipy.linalg import solve_triangular
+from scipy.special import logsumexp
 
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch, run_batch
@@ -20,7 +22,7 @@ from driftbayes.inference.evidence import QUANTILES, Evidence, unidentified
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.importance import N_PROPOSALS, Proposals, importance, propose, resample
 from driftbayes.inference.posterior import described
-from driftbayes.inference.target import Guide, PosteriorTarget, guide_of
+from driftbayes.inference.target import Components, Guide, PosteriorTarget, guide_of
 from driftbayes.jax_typing import Key, Scalar
 from driftbayes.models import Data
 from driftbayes.typing import FloatArray
@@ -30,6 +32,9 @@ SAMPLERS: tuple[SamplerName, ...] = get_args(SamplerName)
 
 # Equally likely draws that a record keeps.
 N_DRAWS = 1000
+# A mode with this share of the mass, by the curvature at its top, must be in the draws, with at
+# least this part of what it should have: curvature alone may mislead by a factor of a few.
+_MIN_MASS, _MIN_FOUND = 0.01, 0.1
 
 
 class _Start(eqx.Module):
@@ -182,6 +187,10 @@ def _record(
     z, fits = estimate.z[usable], estimate.log_likelihoods[usable]
     log_weights = estimate.log_weights[usable]
     status, warnings = estimate.status, estimate.warnings
+    missed = _missed_modes(z, log_weights, _one(start.guide.components, index))
+    if missed and status is Status.OK:
+        status = Status.SAMPLER_NOT_CONVERGED
+    warnings = (*warnings, *missed)
     if len(z) == 0 or not np.isfinite(estimate.log_evidence):
         status = Status.NOT_FINITE
         warnings = warnings or (status.advice,)
@@ -229,6 +238,27 @@ def _record(
         n_evaluations=estimate.n_evaluations,
         diagnostics=dict(estimate.diagnostics),
         draws=theta[places],
+    )
+
+
+def _missed_modes(z: FloatArray, log_weights: FloatArray, modes: Components) -> tuple[str, ...]:
+    """A doubt for a mode that counts and that the weighted draws do not have in them."""
+    log_masses = np.asarray(modes.log_masses)
+    there = np.flatnonzero(np.isfinite(log_masses))
+    if len(there) < 2 or len(z) == 0:
+        return ()
+    masses = np.exp(log_masses[there] - logsumexp(log_masses[there]))
+    distances = [
+        np.sum(solve_triangular(factor, (z - center).T, lower=True) ** 2, axis=0)
+        for center, factor in zip(modes.centers[there], modes.factors[there], strict=True)
+    ]
+    weights = np.exp(log_weights - logsumexp(log_weights))
+    found = np.bincount(np.argmin(distances, axis=0), weights=weights, minlength=len(there))
+    short = (masses > _MIN_MASS) & (found < _MIN_FOUND * masses)
+    return tuple(
+        f"the posterior has a mode with about {mass:.0%} of its mass that the draws hardly "
+        f"visited ({share:.1%}); use method='auto' where it integrates exactly, or 'smc'"
+        for mass, share in zip(masses[short], found[short], strict=True)
     )
 
 

@@ -1,6 +1,6 @@
 r"""What a sampler samples: a prior density and a likelihood over unconstrained coordinates z."""
 
-__all__ = ["AbstractTarget", "Guide", "PosteriorTarget", "guide_of"]
+__all__ = ["AbstractTarget", "Components", "Guide", "PosteriorTarget", "guide_of"]
 
 from abc import abstractmethod
 
@@ -77,6 +77,20 @@ class PosteriorTarget(AbstractTarget):
         return self.hypothesis.to_unconstrained(jnp.stack(draws))
 
 
+class Components(eqx.Module):
+    """Gaussians at every mode that was found, the guide's first.
+
+    Args:
+        centers: The modes.
+        factors: Lower-triangular factor of the covariance at each.
+        log_masses: ln of the integral of each; minus infinity where there is no further mode.
+    """
+
+    centers: Float[Array, "mode parameter"]
+    factors: Float[Array, "mode parameter parameter"]
+    log_masses: Float[Array, " mode"]
+
+
 class Guide(eqx.Module):
     """A Gaussian that is roughly where the posterior is.
 
@@ -84,11 +98,13 @@ class Guide(eqx.Module):
         center: The mode of the density of z.
         factor: Lower-triangular factor of the covariance of a Gaussian of the same curvature.
         converged: Whether the mode was found.
+        components: The same at every mode, if they were looked for.
     """
 
     center: Float[Array, " parameter"]
     factor: Float[Array, "parameter parameter"]
     converged: Bool[Array, ""]
+    components: Components | None = None
 
 
 def guide_of(hypothesis: Hypothesis, data: Data) -> tuple[Guide, Mode]:
@@ -96,9 +112,15 @@ def guide_of(hypothesis: Hypothesis, data: Data) -> tuple[Guide, Mode]:
 
     The first starts samplers; the second is where the Occam factor is taken.
     """
-    natural, free = find_modes(hypothesis, data)
-    curvature, axes = eigh(-0.5 * (free.hessian + free.hessian.T))
+    modes = find_modes(hypothesis, data)
+    factors = jax.vmap(_factor)(modes.every.hessian)
+    components = Components(modes.every.z, factors, modes.log_mass)
+    guide = Guide(modes.free.z, factors[0], modes.free.converged, components)
+    return guide, modes.natural
+
+
+def _factor(hessian: Float[Array, "parameter parameter"]) -> Float[Array, "parameter parameter"]:
+    curvature, axes = eigh(-0.5 * (hessian + hessian.T))
     # Widths within reason: a flat direction is as wide as a factor of twenty.
     variance = jnp.clip(1 / jnp.maximum(jnp.abs(curvature), 1e-30), 1e-20, 9.0)
-    factor = cholesky((axes * variance[None, :]) @ axes.T)
-    return Guide(center=free.z, factor=factor, converged=free.converged), natural
+    return cholesky((axes * variance[None, :]) @ axes.T)

@@ -44,6 +44,7 @@ class Run(eqx.Module):
         acceptance: Share of moves accepted at the temperature where it was least.
         memory: Correlation of a coordinate before and after the moves at one temperature, for
             the coordinate and the temperature where it was largest.
+        n_chains: Chains of all islands together; 0 if it is not known.
     """
 
     log_evidence: Float[Array, " island"]
@@ -56,6 +57,7 @@ class Run(eqx.Module):
     n_alive: Int[Array, ""]
     acceptance: Scalar
     memory: Scalar
+    n_chains: int = 0
 
 
 class _State(eqx.Module):
@@ -127,6 +129,7 @@ def smc_core(
         n_alive=jnp.sum(alive),
         acceptance=end.acceptance,
         memory=end.memory,
+        n_chains=n_islands * (n_particles // n_moves),
     )
 
 
