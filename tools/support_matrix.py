@@ -1,0 +1,304 @@
+"""Try every model with its options on every kind of data and for every use; write what happens.
+
+    python tools/support_matrix.py run docs/figures/support.json     # minutes on many cores
+    python tools/support_matrix.py page docs/figures/support.json docs/support.md
+
+A combination either works or is refused with a `DriftbayesError`; anything else stops the run. That
+the numbers of those that work are right is the business of the tests.
+"""
+
+import argparse
+import json
+import os
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from driftbayes.inference import Hypothesis, PosteriorDraws
+    from driftbayes.sampling import Displacements
+    from driftbayes.trajectories import Trajectories
+
+TAU = 0.5
+# With a state-space form, without one, and a sum with a component that may rotate.
+FAMILIES = ("langevin", "matern", "langevin&oscillating")
+CHAINS = (
+    "",
+    "+noise",
+    "+blur",
+    "+blur+noise",
+    "+mean",
+    "+blur+noise+mean",
+    "+linear",
+    "+noise+linear",
+    "+anisotropic",
+    "+anisotropic+mean",
+    "+blur+anisotropic",
+    "+scatter",
+    "+blur+scatter",
+    "+student",
+    "+noise+student",
+    "*2",
+    "+noise*2",
+    "+rotating",
+    "+noise+mean+rotating",
+)
+# Letter, and what the data are.
+KINDS = {
+    "R": "regular, exact",
+    "G": "missing fixes, gaps kept",
+    "I": "irregular times",
+    "E": "errors given: an sd column, or `--noise`",
+}
+USES = {
+    "likelihood": "`compare`, `scan`",
+    "simulate": "`simulate`",
+    "draws": "draws",
+    "predict": "`predict`",
+    "score": "`score`",
+    "check": "`check`",
+    "export": "`export`",
+    "datatree": "ArviZ",
+}
+
+
+def names() -> list[str]:
+    """Every model with every chain of options."""
+    return [family + chain for family in FAMILIES for chain in CHAINS]
+
+
+def tracks_of(kind: str) -> "Trajectories":
+    """A small data set: eight particles with a velocity that remembers."""
+    from driftbayes.trajectories import Trajectories
+
+    rng = np.random.default_rng(7)
+    n_particles, n_times = 8, 14
+    velocity = np.zeros((n_particles, n_times, 2))
+    for i in range(1, n_times):
+        kick = rng.normal(size=(n_particles, 2))
+        velocity[:, i] = 0.6 * velocity[:, i - 1] + 0.8 * kick
+    x = np.cumsum(velocity, axis=1) * TAU + rng.normal(size=(n_particles, 1, 2))
+    times = np.arange(n_times) * TAU
+    if kind == "I":
+        times = times + rng.uniform(-0.2, 0.2, size=n_times) * TAU
+    if kind == "G":
+        x[:, 6] = np.nan
+    if kind == "E":
+        return Trajectories.from_arrays(
+            x, times=times, position_sd=np.full((n_particles, n_times), 0.05)
+        )
+    return Trajectories.from_arrays(x, times=times)
+
+
+def hypothesis_of(name: str) -> "Hypothesis":
+    """The model with default priors of scale one."""
+    from driftbayes.comparison import make_hypotheses
+    from driftbayes.models import MODELS, model_named
+    from driftbayes.priors import Fixed
+
+    given = {
+        parameter: Fixed(0.2)
+        for parameter in model_named(name, MODELS).parameters
+        if parameter.startswith("exposure")
+    }
+    (hypothesis,) = make_hypotheses([name], priors=given, u_rms=1.0, timescale=1.0).hypotheses
+    return hypothesis
+
+
+def draws_of(hypothesis: "Hypothesis", data: "Displacements") -> "PosteriorDraws":
+    """Draws of the prior: enough to see which uses take them, without any inference."""
+    import jax
+
+    from driftbayes.inference import Hypothesis, PosteriorDraws, evidence
+    from driftbayes.models import MODELS, model_named
+    from driftbayes.priors import Exponential
+
+    plain = Hypothesis(model_named("brownian", MODELS), kappa=Exponential(mean=1.0))
+    record = evidence(plain, data)
+    keys = jax.random.split(jax.random.key(3), len(hypothesis.names))
+    theta = np.stack(
+        [
+            np.asarray(hypothesis.priors[name].sample(key, (4,)))
+            for name, key in zip(hypothesis.names, keys, strict=True)
+        ],
+        axis=1,
+    )
+    record = replace(record, hypothesis=hypothesis.name)
+    return PosteriorDraws(hypothesis, theta, np.zeros(4), record, 0)
+
+
+def tried(name: str, kind: str, uses: tuple[str, ...] = tuple(USES)) -> dict[str, str]:
+    """What comes of each use: an empty text if it works, else the refusal."""
+    from driftbayes.errors import DriftbayesError
+    from driftbayes.models import MODELS, model_named
+    from driftbayes.sampling import displacements
+
+    tracks = tracks_of(kind)
+    tau = None if kind == "I" else TAU
+    data = displacements(tracks, tau, gaps="keep")
+    try:
+        model_named(name, MODELS)
+        hypothesis = hypothesis_of(name)
+    except DriftbayesError as error:
+        return dict.fromkeys(uses, str(error))
+    actions = _actions(hypothesis, data, tracks, tau)
+    found = {}
+    for use in uses:
+        try:
+            actions[use]()
+            found[use] = ""
+        except DriftbayesError as error:
+            found[use] = str(error)
+    return found
+
+
+def _actions(
+    hypothesis: "Hypothesis", data: "Displacements", tracks: "Trajectories", tau: float | None
+) -> dict[str, Callable[[], Any]]:
+    import jax
+    import jax.numpy as jnp
+
+    from driftbayes.checks import check_fit
+    from driftbayes.comparison.forecast import predict_particles
+    from driftbayes.comparison.predict import predict
+    from driftbayes.comparison.scores import prequential
+    from driftbayes.inference import posterior_draws
+    from driftbayes.inference.datatree import to_datatree
+    from driftbayes.simulators.estimate import Estimate
+    from driftbayes.simulators.long_time import dispersion
+
+    draws = draws_of(hypothesis, data)
+
+    def likelihood() -> None:
+        model = hypothesis.at(jnp.asarray(draws.theta[0]))
+        value = float(model.log_likelihood(data))
+        if not np.isfinite(value):
+            raise ArithmeticError(f"{hypothesis.name}: ln L is {value}")
+
+    def simulate() -> None:
+        model = hypothesis.at(jnp.asarray(draws.theta[0]))
+        x = model.simulate(jax.random.key(1), n_particles=3, n_steps=4, n_dim=2, tau=TAU)
+        if not np.isfinite(np.asarray(x)).all():
+            raise ArithmeticError(f"{hypothesis.name}: simulated positions are not finite")
+
+    def prediction() -> None:
+        predict([draws], [1.0, 2.0], probabilities=[1.0], n_dim=2)
+        predict_particles([draws], tracks, [1.0], tau=tau, n_members=2, probabilities=[1.0])
+
+    def score() -> None:
+        prequential([hypothesis], data, method="laplace")
+
+    def exported() -> None:
+        values = hypothesis.values(jnp.asarray(draws.theta[0]))
+        estimates = {
+            name: Estimate(float(v), 0.0, float(v), float(v), "") for name, v in values.items()
+        }
+        if "scatter" in estimates:
+            estimates["scatter"] = Estimate(0.3, 0.01, 0.3, 0.3, "")
+        dispersion(hypothesis.name, estimates)
+
+    return {
+        "likelihood": likelihood,
+        "simulate": simulate,
+        "draws": partial(posterior_draws, hypothesis, data, n_draws=20, method="laplace_is"),
+        "predict": prediction,
+        "score": score,
+        "check": partial(check_fit, [hypothesis], data, n_replicas=100, method="laplace_is"),
+        "export": exported,
+        "datatree": partial(to_datatree, draws, data),
+    }
+
+
+def _job(job: tuple[str, str]) -> dict[str, Any]:
+    import jax
+
+    jax.config.update("jax_enable_x64", True)  # noqa: FBT003
+    name, kind = job
+    return {"model": name, "kind": kind, "uses": tried(name, kind)}
+
+
+def page(rows: list[dict[str, Any]]) -> str:
+    """The page of the documentation."""
+    table: dict[str, dict[str, str]] = {}
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        cells = table.setdefault(row["model"], dict.fromkeys(USES, ""))
+        for use, refusal in row["uses"].items():
+            if not refusal:
+                cells[use] += row["kind"]
+            else:
+                reasons.setdefault(refusal, []).append(f"{row['model']} ({row['kind']}, {use})")
+    never = [name for name, cells in table.items() if not any(cells.values())]
+    lines = [
+        "# What works with what",
+        "",
+        "Every model takes options, every option several kinds of data, and results have several "
+        "uses. A combination either works, and its numbers are tested against an independent "
+        "reference, or is refused with a message. This table is made by trying them all "
+        "(`python tools/support_matrix.py`).",
+        "",
+        "Kinds of data: "
+        + "; ".join(f"**{letter}** {words}" for letter, words in KINDS.items())
+        + ". A letter in a cell means that the combination works, – that none does.",
+        "",
+        "`langevin` stands for all models with a state-space form (`driftbayes models`), `matern` "
+        "for those without, `langevin&oscillating` for sums.",
+        "",
+        "| model | " + " | ".join(USES.values()) + " |",
+        "|---" * (1 + len(USES)) + "|",
+    ]
+    lines += [
+        f"| `{name}` | " + " | ".join(cells[use] or "–" for use in USES) + " |"
+        for name, cells in table.items()
+        if name not in never
+    ]
+    lines += ["", "## Refusals", "", "Combinations that no data or use can take:", ""]
+    lines += [f"- `{name}`: {_reason(name, rows)}." for name in never]
+    lines += ["", "What is refused for some data or uses, in the words of the program:", ""]
+    shown = {text: where for text, where in reasons.items() if not _is_of(where, never)}
+    lines += [f"- *{text}*" for text in sorted(shown)]
+    return "\n".join(lines) + "\n"
+
+
+def _reason(name: str, rows: list[dict[str, Any]]) -> str:
+    return next(row["uses"]["likelihood"] for row in rows if row["model"] == name)
+
+
+def _is_of(where: list[str], never: list[str]) -> bool:
+    return all(place.split(" (")[0] in never for place in where)
+
+
+def main() -> int:
+    """Run the matrix, or write its page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("run", help="try every combination")
+    run.add_argument("output", type=Path)
+    run.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    write = commands.add_parser("page", help="write the page from the results")
+    write.add_argument("results", type=Path)
+    write.add_argument("output", type=Path)
+    args = parser.parse_args()
+    if args.command == "page":
+        args.output.write_text(page(json.loads(args.results.read_text())), encoding="utf-8")
+        return 0
+    jobs = [(name, kind) for name in names() for kind in KINDS]
+    with ProcessPoolExecutor(
+        args.workers, mp_context=get_context("spawn"), max_tasks_per_child=8
+    ) as pool:
+        rows = []
+        for number, row in enumerate(pool.map(_job, jobs)):
+            rows.append(row)
+            print(f"{number + 1} of {len(jobs)}: {row['model']} {row['kind']}", flush=True)
+    args.output.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
