@@ -14,7 +14,7 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis, PosteriorDraws, evidence
 from driftbayes.likelihood import PaddedSteps
 from driftbayes.models import MODELS, Langevin, model_named
-from driftbayes.priors import Exponential
+from driftbayes.priors import Exponential, Uniform
 
 THETA = np.array([0.7, 1.3])
 UNIT = Exponential(mean=1.0)
@@ -83,7 +83,11 @@ def test_replicas_depend_on_seed_and_number_alone():
 
 def hypothesis_of(name):
     family = model_named(name, MODELS)
-    return Hypothesis(family, **dict.fromkeys(family.parameters, UNIT))
+    priors = {
+        name: Uniform(0.0, parameter.upper) if np.isfinite(parameter.upper) else UNIT
+        for name, parameter in family.parameters.items()
+    }
+    return Hypothesis(family, **priors)
 
 
 @pytest.mark.parametrize(
