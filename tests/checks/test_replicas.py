@@ -84,7 +84,11 @@ def test_replicas_depend_on_seed_and_number_alone():
 
 def hypothesis_of(name):
     family = model_named(name, MODELS)
-    return Hypothesis(family, **dict.fromkeys(family.parameters, UNIT))
+    priors = {
+        name: Uniform(0.0, parameter.upper) if np.isfinite(parameter.upper) else UNIT
+        for name, parameter in family.parameters.items()
+    }
+    return Hypothesis(family, **priors)
 
 
 @pytest.mark.parametrize(

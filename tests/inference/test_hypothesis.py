@@ -77,8 +77,10 @@ def test_log_prior_is_the_sum_over_parameters(z):
 @families
 def test_log_joint_is_likelihood_and_prior(family):
     data = prepare(Displacements.from_array(np.random.default_rng(0).normal(size=(3, 6, 2)), 0.7))
-    hypothesis = Hypothesis(family, **dict.fromkeys(family.parameters, Exponential(mean=2.0)))
-    theta = jnp.full(len(family.parameters), 1.3)
+    bounded = [np.isfinite(parameter.upper) for parameter in family.parameters.values()]
+    priors = [Uniform(0.0, 1.0) if one else Exponential(mean=2.0) for one in bounded]
+    hypothesis = Hypothesis(family, **dict(zip(family.parameters, priors, strict=True)))
+    theta = jnp.where(jnp.asarray(bounded), 0.4, 1.3)
     fit = hypothesis.at(theta).log_likelihood(data)
     assert_allclose(hypothesis.log_likelihood(theta, data), fit, rtol=1e-13)
     assert_allclose(

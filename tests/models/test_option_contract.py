@@ -396,11 +396,12 @@ def test_an_exposure_longer_than_a_step_is_refused(kind):
 
 
 @pytest.mark.parametrize("n_steps", [100, 300])
-def test_a_weakly_damped_acceleration_is_remembered_for_as_long_as_it_lasts(n_steps):
-    # Sampled at its half period, with γa = (π/τ)²: 31 steps would not do.
-    accel, tau, k = 0.02, 1.0, 1.0
-    gamma = np.pi**2 / accel
-    rate = 0.5 * accel - 1j * np.sqrt(np.pi**2 - 0.25 * accel**2)
+@pytest.mark.parametrize("half_periods", [0.99, 1.97])
+def test_a_weakly_damped_acceleration_is_remembered_for_as_long_as_it_lasts(half_periods, n_steps):
+    # Sampled near its half period or period, with γa = ω²: 31 steps would lose up to 5 nats.
+    accel, tau, k, omega = 0.01, 1.0, 1.0, half_periods * np.pi
+    gamma = omega**2 / accel
+    rate = 0.5 * accel - 1j * np.sqrt(omega**2 - 0.25 * accel**2)
     # r = Re c e^{-rate t}, with r(0) = kγ and r'(0) = 0.
     c = k * gamma * (1 + 1j * rate.real / rate.imag)
     jump = -np.expm1(-rate * tau)

@@ -68,7 +68,7 @@ def check_memory(name: str, data: Any, n_parameters: int, *, dense: bool = False
     if available is None or needed <= available:
         return
     msg = (
-        f"{name} needs about {_text(float(needed))} of memory for these data, and {_text(float(available))} are "
+        f"{name} needs about {_text(needed)} of memory for these data, and {_text(available)} are "
         "available; use shorter runs (--n-tau), a longer tau, or fewer trajectories"
     )
     raise DriftbayesError(msg)
@@ -114,7 +114,8 @@ def _read(path: str) -> str | None:
         return None
 
 
-def _text(size: float) -> str:
+def _text(n_bytes: int) -> str:
+    size = float(n_bytes)
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:
             return f"{size:.3g} {unit}"
