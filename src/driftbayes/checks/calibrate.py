@@ -95,7 +95,7 @@ def data_leverage(fit: FloatArray, fits: FloatArray) -> float:
         fit: Score of the data.
         fits: Scores of the replicas, (replica, parameter).
     """
-    triangle = np.linalg.qr(_design(fits - fit), mode="r")
+    _, triangle = np.linalg.qr(_design(fits - fit))
     return float(np.sum(np.linalg.solve(triangle.T, np.eye(len(triangle))[0]) ** 2))
 
 

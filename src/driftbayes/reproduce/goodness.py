@@ -32,8 +32,10 @@ Prepare = Callable[[], None]
 STRICT = 0.005
 # Data sets that one process judges before it writes them down.
 _CHUNK = 100
-# Each process computes on one thread: as many processes as cores would otherwise compete.
+# Each process computes on one thread of the processor: as many processes as cores would otherwise
+# compete, or share a graphics card.
 _ONE_THREAD = {
+    "JAX_PLATFORMS": "cpu",
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
