@@ -43,7 +43,7 @@ def test_quiet_before_or_after_the_command(place, flag, ask, tmp_path):
     line += ["--tau", "1", "-o", str(tmp_path / "a.csv")]
     answer = ask(flag, *line) if place == "before" else ask(*line, flag)
     assert (answer.code, answer.out, answer.err) == (0, "", "")
-    assert "wrote" in ask(*line).err
+    assert "wrote" in ask(*line, "--overwrite").err
 
 
 def test_quiet_does_not_hide_that_the_data_are_used_twice(ask, tracks_csv):

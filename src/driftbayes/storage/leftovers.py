@@ -115,9 +115,10 @@ def _restore(backup: Path) -> None:
 
 
 def _is_abandoned(path: Path, match: re.Match[str]) -> bool:
-    if match["place"] == _place():
+    # Elsewhere than on POSIX systems, asking whether a process runs may end it.
+    if match["place"] == _place() and os.name == "posix":
         return not _is_running(int(match["pid"]), int(match["start"]))
-    # The process is, or was, on another machine: only its silence can be seen.
+    # Nobody can be asked whether the process runs: only its silence can be seen.
     try:
         files = [path, *path.rglob("*")] if path.is_dir() and not path.is_symlink() else [path]
         newest = max(file.lstat().st_mtime for file in files)
