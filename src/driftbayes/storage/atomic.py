@@ -18,6 +18,7 @@ from driftbayes.storage.renames import exchange, rename_new
 # What the machine, not our code, can refuse while a file is written.
 _REFUSALS = {
     errno.EACCES,
+    errno.EBUSY,
     errno.EDQUOT,
     errno.EFBIG,
     errno.EIO,
@@ -25,6 +26,7 @@ _REFUSALS = {
     errno.ENOSPC,
     errno.EPERM,
     errno.EROFS,
+    errno.EXDEV,
 }
 # Folders that this process has cleared of the leftovers of others.
 _swept: set[Path] = set()
@@ -141,11 +143,12 @@ def _step_aside(temporary: Path, target: Path) -> None:
     backup = backup_folder(target)
     backup.mkdir()
     old = backup / target.name
-    target.rename(old)
     try:
+        target.rename(old)
         temporary.rename(target)
     except OSError:
-        old.rename(target)
+        if old.exists():
+            old.rename(target)
         with suppress(OSError):
             backup.rmdir()
         raise

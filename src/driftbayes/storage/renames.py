@@ -11,8 +11,9 @@ from typing import Any
 
 _AT_FDCWD = -100
 _NO_REPLACE, _EXCHANGE = 1, 2
-# How a system says that it, or its file system, does not know these renames.
-_UNKNOWN = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP}
+# How a system says that it, or its file system, does not know these renames; layered file systems
+# say EXDEV of directories that lie in a lower layer.
+_UNKNOWN = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EXDEV}
 
 
 def rename_new(source: Path, target: Path) -> None:
