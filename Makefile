@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: setup demo test test-slow lint docs docs-links bench golden clean
+.PHONY: setup demo test test-slow lint fuzz docs docs-links bench golden clean
 
 setup: $(STAMP)
 
@@ -40,6 +40,10 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Reads 10,000 damaged files and all hostile ones; about ten minutes.
+fuzz: setup
+	$(BIN)/python tools/fuzz.py
 
 # Strict: a warning, a broken link or anything fetched from the network is an error.
 docs: setup

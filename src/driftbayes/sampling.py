@@ -21,6 +21,8 @@ from driftbayes.typing import FloatArray, IntArray
 
 Gaps = Literal["split", "keep"]
 Windows = Literal["first", "all"]
+# Recording intervals in a sampling time; a whole number of 64 bits has to hold them.
+_MAX_STRIDE = 2**53
 
 
 @dataclass(frozen=True, eq=False)
@@ -406,6 +408,10 @@ def _sampled_rows(
     dt = trajectories.recording_interval
     if dt is None:
         raise DriftbayesError(trajectories.irregular_message())
+    if tau / dt > _MAX_STRIDE:
+        unit = f" {trajectories.time_unit}" if trajectories.time_unit else ""
+        msg = f"tau = {tau:g}{unit} is longer than any trajectory; the data are {dt:g}{unit} apart"
+        raise DriftbayesError(msg)
     stride = round(tau / dt)
     if stride < 1 or abs(tau - stride * dt) > GRID_TOLERANCE * dt:
         unit = f" {trajectories.time_unit}" if trajectories.time_unit else ""
