@@ -41,7 +41,9 @@ _REFINEMENTS = {0: (1, 2, 4), 1: (1, 2, 4), 2: (1, 2, 4), 3: (1, 2)}
 _MOST = 3
 # Modes whose mass is within exp(-_DEPTH) of the largest may have a box of their own, if it helps.
 _DEPTH = 23.0
-_MAX_PARTS = 8
+_MAX_PARTS = 11
+# A share of the mass at modes without a box that is told as an error; more is not accepted.
+_MAX_MISSED = 1e-3
 _NOTHING = 1e-12
 # Rounds of candidates for draws; the first is enough but for thin ridges.
 _MAX_ROUNDS = 10
@@ -202,7 +204,7 @@ def _solved(hypotheses: Sequence[Hypothesis], data: Batch) -> list[tuple[Evidenc
         (record, jax.tree.map(lambda leaf, i=i: leaf[i : i + 1], solution))
         for i, record in enumerate(records)
     ]
-    is_whole = _is_whole(solution, tolerance)
+    is_whole = _missed(solution) < 0.01 * tolerance
     doubtful = np.isfinite(solution.log_evidence) & ~(_is_certain(solution, tolerance) & is_whole)
     for i in map(int, np.flatnonzero(doubtful)):
         one, single = [hypotheses[min(i, len(hypotheses) - 1)]], data[i]
@@ -214,7 +216,7 @@ def _solved(hypotheses: Sequence[Hypothesis], data: Batch) -> list[tuple[Evidenc
         for refinement, n_parts in tries:
             refined: _Solution = run_batch(_solve, one, single, refinement, n_parts)
             solved[i] = (_records(one, single, refined)[0], refined)
-            if (_is_certain(refined, tolerance) & _is_whole(refined, tolerance))[0]:
+            if (_is_certain(refined, tolerance) & (_missed(refined) < _MAX_MISSED))[0]:
                 break
     return solved
 
@@ -292,8 +294,11 @@ def _solve(hypothesis: Hypothesis, data: Data, refinement: int, n_parts: int) ->
         log_values = lattice.log_values.reshape(-1)
         if n_parts > 1:
             log_values = (lattice.log_values + lattice.log_cell[:, None]).reshape(-1)
-        outside = ~jnp.any(jax.vmap(partial(_is_inside, lattice))(modes.every.z[:, left]), axis=1)
-        log_missed = jax.scipy.special.logsumexp(jnp.where(outside, modes.log_mass, -jnp.inf))
+        places = jnp.concatenate([modes.every.z, modes.left[None]])[:, left]
+        masses = jnp.append(modes.log_mass, modes.left_mass)
+        outside = ~jnp.any(jax.vmap(partial(_is_inside, lattice))(places), axis=1)
+        log_missed = jax.scipy.special.logsumexp(jnp.where(outside, masses, -jnp.inf))
+        log_missed = jnp.where(jnp.isnan(log_missed), -jnp.inf, log_missed)
     if form is None:
         nodes = PosteriorNodes(log_values, theta, log_likelihoods=rest)
     else:
@@ -439,10 +444,9 @@ def _log_integrand(
     return collapsed
 
 
-def _is_whole(solution: _Solution, tolerance: float) -> NDArray[np.bool_]:
-    """Whether no mode that counts lies outside of the boxes."""
-    missed = np.asarray(solution.log_missed - solution.log_evidence)
-    return np.asarray(missed < np.log(0.01 * tolerance))
+def _missed(solution: _Solution) -> FloatArray:
+    """Share of the evidence at modes that lie outside of the boxes."""
+    return np.exp(np.minimum(solution.log_missed - solution.log_evidence, 700.0))
 
 
 def _is_certain(solution: _Solution, tolerance: float) -> NDArray[np.bool_]:
@@ -462,7 +466,8 @@ def _records(hypotheses: Sequence[Hypothesis], data: Batch, solution: _Solution)
     contractions = 1 - posterior.log_sd / np.asarray(solution.prior_log_sd)
     descriptions = [hypothesis.describe() for hypothesis in hypotheses]
     tolerance = _TOLERANCE[_n_left(hypotheses[0], data.data)]
-    certain = _is_certain(solution, tolerance) & _is_whole(solution, tolerance)
+    missed = _missed(solution)
+    certain = _is_certain(solution, tolerance) & (missed < _MAX_MISSED)
 
     def record(i: int) -> Evidence:
         def named(values: Array | FloatArray) -> dict[str, float]:
@@ -481,7 +486,7 @@ def _records(hypotheses: Sequence[Hypothesis], data: Batch, solution: _Solution)
             hypothesis=hypotheses[0].name,
             method="exact",
             log_evidence=float(solution.log_evidence[i]),
-            log_evidence_err=float(solution.error[i]),
+            log_evidence_err=float(solution.error[i] + missed[i]),
             log_likelihood_at_map=float(solution.log_likelihood_at_map[i]),
             map=named(solution.theta_map),
             posterior_mean=named(posterior.mean),

@@ -36,12 +36,16 @@ class Modes(NamedTuple):
         every: Every maximum of the density of z that was found, `free` first.
         log_mass: ln of the integral of a Gaussian of the same height and curvature at each of
             them; minus infinity for one that did not converge or that repeats another.
+        left: A place from which no search was made, since there were too many.
+        left_mass: ln of the integral there, if the peak is as wide as that at `free`.
     """
 
     natural: Mode
     free: Mode
     every: Mode
     log_mass: Float[Array, " mode"]
+    left: Float[Array, " parameter"]
+    left_mass: Scalar
 
 
 def find_modes(hypothesis: Hypothesis, data: Data) -> Modes:
@@ -85,7 +89,7 @@ def find_modes(hypothesis: Hypothesis, data: Data) -> Modes:
 
     if not n_others:
         every = take(np.array([1]))
-        return Modes(take(0), take(1), every, _log_masses(every))
+        return Modes(take(0), take(1), every, _log_masses(every), starts.left, starts.left_value)
     values = found.value[1:-1]
     usable = found.converged[1:-1] & (values > values[0] + _HIGHER)
     # The first stands, converged or not, if none that converged is higher.
@@ -95,7 +99,9 @@ def find_modes(hypothesis: Hypothesis, data: Data) -> Modes:
     every = take(order)
     is_better = found.converged[-1] & (found.value[-1] > found.value[0] + _HIGHER)
     natural = take(jnp.where(is_better, n_others + 2, 0))
-    return Modes(natural, take(order[0]), every, _log_masses(every))
+    log_mass = _log_masses(every)
+    left_mass = log_mass[0] + starts.left_value - every.value[0]
+    return Modes(natural, take(order[0]), every, log_mass, starts.left, left_mass)
 
 
 def _log_masses(modes: Mode) -> Float[Array, " mode"]:

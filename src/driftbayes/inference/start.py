@@ -28,7 +28,7 @@ _N_QUANTILES = 32
 _N_ON_LINE = _N_LINE + _N_QUANTILES + 1
 # Local maxima that are taken from the grid and from the lines.
 _N_FROM_GRID = 2
-_N_FROM_LINES = {1: 3, 2: 8}
+_N_FROM_LINES = 8
 
 
 class Starts(NamedTuple):
@@ -39,12 +39,16 @@ class Starts(NamedTuple):
         free: The best of the grid for the density of z.
         others: Further local maxima of the latter.
         exists: Which of these are there.
+        left: The highest local maximum along the lines that is not among them.
+        left_value: The density of z there; minus infinity if there is none.
     """
 
     natural: Float[Array, " parameter"]
     free: Float[Array, " parameter"]
     others: Float[Array, "start parameter"]
     exists: Bool[Array, " start"]
+    left: Float[Array, " parameter"]
+    left_value: Scalar
 
 
 def start_points(hypothesis: Hypothesis, data: Data) -> Starts:
@@ -96,7 +100,7 @@ def start_points(hypothesis: Hypothesis, data: Data) -> Starts:
     if len(along) == 0:
         values, places = jax.vmap(judge)(thetas)
         natural, free = places[jnp.argmax(values, axis=0)]
-        return Starts(natural, free, places[:0], jnp.zeros(0, bool))
+        return Starts(natural, free, places[:0], jnp.zeros(0, bool), free, jnp.asarray(-jnp.inf))
 
     def on_lines(z: Array) -> tuple[Array, Array]:
         """Points along each line through z in turn, and which of them are z itself."""
@@ -130,24 +134,25 @@ def start_points(hypothesis: Hypothesis, data: Data) -> Starts:
     nothing = (jnp.full(2, -jnp.inf), first)
     (_, starts), (values, places) = jax.lax.scan(sweep, nothing, (blocks, is_last))
     is_known = on_lines(starts[1])[1]
-    found = [_tops_of_lines(values[-1, :, 1], is_known, places[-1])]
+    tops = _tops_of_lines(values[-1, :, 1], is_known)
+    found = [_highest(tops, places[-1], _N_FROM_LINES)]
+    left_value, left = (part[_N_FROM_LINES] for part in jax.lax.top_k(tops, _N_FROM_LINES + 1))
     if len(on_grid) > 1:
         table = values[:-1, :, 1].reshape(-1)[: len(thetas)]
         peaks = _local_maxima(table.reshape((n_points,) * len(on_grid))).reshape(-1)
         peaks = peaks.at[jnp.argmax(table)].set(-jnp.inf)
         found.append(_highest(peaks, places[:-1].reshape(-1, len(names)), _N_FROM_GRID))
     others, exists = (jnp.concatenate(part) for part in zip(*found, strict=True))
-    return Starts(starts[0], starts[1], others, exists)
+    return Starts(starts[0], starts[1], others, exists, places[-1][left], left_value)
 
 
-def _tops_of_lines(values: Array, is_known: Array, places: Array) -> tuple[Array, Array]:
-    """The highest local maxima along the lines, but for that at the point they have in common."""
+def _tops_of_lines(values: Array, is_known: Array) -> Array:
+    """Local maxima along the lines, but for that at the point they have in common."""
     table = values.reshape(is_known.shape)
     known = is_known | jnp.roll(is_known, 1, axis=1) | jnp.roll(is_known, -1, axis=1)
     left = jnp.pad(table, ((0, 0), (1, 0)), constant_values=-jnp.inf)[:, :-1]
     right = jnp.pad(table, ((0, 0), (0, 1)), constant_values=-jnp.inf)[:, 1:]
-    tops = jnp.where((table > left) & (table >= right) & ~known, table, -jnp.inf)
-    return _highest(tops.reshape(-1), places, _N_FROM_LINES[min(len(table), 2)])
+    return jnp.where((table > left) & (table >= right) & ~known, table, -jnp.inf).reshape(-1)
 
 
 def _highest(values: Array, places: Array, n: int) -> tuple[Array, Array]:
