@@ -154,6 +154,14 @@ class Engine(eqx.Module):
         steps = None if _uses_filters(model, data) else PaddedSteps.from_displacements(data)
         return cls(steps, jnp.asarray(data.tau), layout.n_steps, layout.n_runs)
 
+    @property
+    def padded(self) -> PaddedSteps:
+        """Intervals and errors, of an engine that has them."""
+        if self.steps is None:
+            msg = "these data were laid out for the filters, not for the state-space engine"
+            raise DriftbayesError(msg)
+        return self.steps
+
     def autocovariance(self, model: AbstractModel) -> Float[Array, " step"]:
         """Of the displacements under the model, up to the longest lag."""
         lags = jnp.arange(self.n_steps, dtype=self.tau.dtype)
@@ -219,7 +227,7 @@ def _coloured_plane(model: Any, engine: Engine, kicks: Array) -> Array:
     dz = hermitian_displacements(
         model.complex_transition,
         model.complex_initial_covariance(),
-        engine.steps,
+        engine.padded,
         jax.lax.complex(whole[..., :1], whole[..., 1:]),
         model.fix_variance(),
     )[: engine.n_runs, : engine.n_steps, 0]
@@ -227,7 +235,7 @@ def _coloured_plane(model: Any, engine: Engine, kicks: Array) -> Array:
 
 
 def _whitened_plane(model: Any, engine: Engine, dx: Array) -> tuple[Array, Array]:
-    steps, whole = engine.steps, engine.full(dx)
+    steps, whole = engine.padded, engine.full(dx)
     z = jax.lax.complex(whole[..., 0::2], whole[..., 1::2])
     n_sets = z.shape[-1]
     innovation, variance = hermitian_innovations(
