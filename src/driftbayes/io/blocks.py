@@ -400,6 +400,9 @@ def _dealt(
             deals: dict[int, Callable[[Any], None]] = {}
             for batch in batches:
                 names = [name.strip() for name in batch.schema.names]
+                if names.count(column) != 1:
+                    msg = f"{whole.path.name!r} has no column {column[:40]!r}, or several of them"
+                    raise DriftbayesError(msg)
                 part = _hashes(batch.column(names.index(column))) % np.uint64(n_parts)
                 order = np.argsort(part, kind="stable")
                 sorted_batch = batch.take(pa.array(order)) if n_parts > 1 else batch
@@ -465,20 +468,19 @@ def _csv_batches(contents: Contents) -> Iterator[Any]:
     import pyarrow.csv as pacsv
 
     csv_text.check_size(contents.path)
+    layout = contents.layout or csv_text.Layout()
+    # As they are: a header that is not the table's own stands in the comments.
+    names = None if layout.own_header else list(layout.header)
     compression = "gzip" if contents.path.name.lower().endswith(".gz") else None
     with pa.input_stream(str(contents.path), compression=compression) as stream:
-        header = pacsv.open_csv(
-            pa.input_stream(str(contents.path), compression=compression),
-            read_options=pacsv.ReadOptions(block_size=1 << 20),
-        )
-        names = header.schema.names
-        header.close()
         yield from pacsv.open_csv(
             stream,
-            read_options=pacsv.ReadOptions(block_size=1 << 24),
-            parse_options=pacsv.ParseOptions(newlines_in_values=True),
+            read_options=pacsv.ReadOptions(
+                block_size=1 << 24, skip_rows=layout.n_before, column_names=names
+            ),
+            parse_options=pacsv.ParseOptions(newlines_in_values=True, delimiter=layout.separator),
             convert_options=pacsv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+                column_types=dict.fromkeys(layout.header, pa.string()), strings_can_be_null=False
             ),
         )
 
