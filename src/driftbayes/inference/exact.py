@@ -146,7 +146,8 @@ def _draw_from(
             lattice = jax.tree.map(lambda leaf, i=part: leaf[i], lattices)
             z[here], guess[here], stretch[here] = draw_candidates(lattice, int(here.sum()), rng)
         values, *rest = jax.tree.map(
-            np.asarray, _at_points(hypothesis, data.data, lattices, z, parts)
+            np.asarray,
+            _at_points(hypothesis, data.data, lattices, jnp.asarray(z), jnp.asarray(parts)),
         )
         found.append(tuple(rest))
         ratios = np.append(ratios, np.nan_to_num(values + stretch - guess, nan=-np.inf))
@@ -362,7 +363,7 @@ def _boxes(
     log_mass, chosen = jax.lax.top_k(modes.log_mass, n_parts)
     if n_parts == 1:
         # The highest, even if the search for it did not converge.
-        log_mass, chosen = modes.log_mass[:1], np.zeros(1, dtype=int)
+        log_mass, chosen = modes.log_mass[:1], jnp.zeros(1, dtype=int)
     center = modes.every.z[chosen][:, left]
 
     def factor(hessian: Array) -> Array:

@@ -53,7 +53,7 @@ def find_modes(hypothesis: Hypothesis, data: Data) -> Modes:
     starts = start_points(hypothesis, data)
     n_others = len(starts.others)
     again = 1 if n_others else 0
-    kinds = np.array([_NATURAL, _FREE] + [_OTHER] * n_others + [_AGAIN] * again)
+    kinds = jnp.asarray([_NATURAL, _FREE] + [_OTHER] * n_others + [_AGAIN] * again)
     given = jnp.concatenate(
         [starts.natural[None], starts.free[None], starts.others, starts.free[None][:again]]
     )

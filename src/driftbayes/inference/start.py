@@ -24,7 +24,9 @@ _FEWEST = 4
 # prior. A frequency has aliases, as little as a fraction of 2π/τ apart.
 _LINE_DECADES = (-2.0, 2.0)
 _N_LINE = 64
-_N_QUANTILES = 32
+_N_QUANTILES = 64
+# So many means of its prior a parameter is followed, in even steps.
+_N_MEANS = 16.0
 _N_ON_LINE = _N_LINE + _N_QUANTILES + 1
 # Local maxima that are taken from the grid and from the lines.
 _N_FROM_GRID = 2
@@ -186,7 +188,6 @@ def _line(hypothesis: Hypothesis, name: str, unit: Array, best: Scalar) -> Float
         spread = prior.quantile(jnp.asarray(middle))
         decades = jnp.clip(decades, spread[0], spread[-1])
     else:
-        # As of an exponential prior of the same mean: some quantiles are SciPy's, which cannot be
-        # compiled.
-        spread = prior.mean() * jnp.asarray(-np.log1p(-middle))
+        even = np.linspace(0.0, _N_MEANS, _N_QUANTILES + 1)[1:]
+        spread = prior.mean() * jnp.asarray(even)
     return jnp.sort(jnp.concatenate([spread, decades, best[None]]))
