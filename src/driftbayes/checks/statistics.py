@@ -102,12 +102,13 @@ def quantities(layout: Layout) -> list[Quantity]:
     if layout.moments is not None:
         both = ("displacements", "innovations")
         words = "the independence of particles"
-        found.append(Quantity("together", words, ", ".join(both), np.arange(2.0), both))
+        found.append(Quantity("together", words, "steps, innovations", np.arange(2.0), both))
     if layout.n_dim > 1:
         pairs = _axis_pairs(layout.n_dim)
         words = "the isotropy of the innovations"
         numbers = np.arange(float(len(pairs)))
-        found.append(Quantity("axes", words, ", ".join(pairs), numbers, pairs))
+        about = ", ".join(_axis_labels(layout.n_dim))
+        found.append(Quantity("axes", words, about, numbers, pairs))
     shape = ("skewness", "kurtosis")
     words = "the shape of the innovations"
     found.append(Quantity("innovation_shape", words, ", ".join(shape), np.array([3.0, 4.0]), shape))
@@ -206,6 +207,12 @@ def _axis_pairs(n_dim: int) -> tuple[str, ...]:
     own = [f"variance along axis {i + 1}" for i in range(n_dim - 1)]
     pairs = [f"covariance of axes {i + 1} and {j + 1}" for i, j in combinations(range(n_dim), 2)]
     return (*own, *pairs)
+
+
+def _axis_labels(n_dim: int) -> tuple[str, ...]:
+    """The same for a figure."""
+    own = [f"{i + 1}{i + 1}" for i in range(n_dim - 1)]
+    return (*own, *(f"{i + 1}{j + 1}" for i, j in combinations(range(n_dim), 2)))
 
 
 def _axes(white: FloatArray) -> FloatArray:

@@ -36,6 +36,7 @@ _TITLES = {
 }
 # Numbers of different kinds, drawn in units of the half width of their band.
 _IN_SD = ("mean", "axes", "innovation_shape")
+_PER_ROW = 4
 # Numbers that are no curve.
 _APART = (*_IN_SD, "fit", "together", "innovation_particles")
 # Drawn over the median of the replicas: of numbers over decades differences would not be seen.
@@ -144,11 +145,12 @@ def plot_quantity(check: "ModelCheck", name: str, ax: "Axes | None" = None) -> "
 
 
 def plot_check(result: "FitCheck") -> "Figure":
-    """All quantities of all models: two rows of panels for each model."""
+    """All quantities of all models: rows of four panels for each model."""
     import matplotlib.pyplot as plt
 
     with journal_style():
-        height = 2 * 0.86 * COLUMN[1] * len(result.models)
+        n_rows = -(-len(result.quantities) // _PER_ROW)
+        height = n_rows * 0.86 * COLUMN[1] * len(result.models)
         figure = plt.figure(figsize=(2.6 * COLUMN[0], height), layout="constrained")
         parts = figure.subfigures(len(result.models), 1, squeeze=False)[:, 0]
         for part, (model, check) in zip(parts, result.models.items(), strict=True):
@@ -159,7 +161,7 @@ def plot_check(result: "FitCheck") -> "Figure":
             bands = f"points: data; light: 95 % of {check.n_replicas} replicas"
             bands += "; dark: at equal fit" if check.is_at_equal_fit else ", not at equal fit"
             part.suptitle(f"{model}   ({bands})", color=colour_of(model))
-            panels = np.ravel(part.subplots(2, -(-len(names) // 2)))
+            panels = np.ravel(part.subplots(n_rows, _PER_ROW))
             for ax, name in zip(panels, names, strict=False):
                 ax.tick_params(which="both", direction="in", top=True, right=True, width=0.6)
                 plot_quantity(check, name, ax)
