@@ -152,7 +152,7 @@ def single_threaded() -> Iterator[None]:
     finally:
         for name, value in before.items():
             if value is None:
-                del os.environ[name]
+                os.environ.pop(name, None)
 
 
 def _serve(connection: Connection, prepare: Callable[[], None] | None) -> None:

@@ -247,8 +247,8 @@ def test_a_column_of_ids_that_is_not_known_by_name_must_be_told(tmp_path):
 def test_what_would_not_fit_into_memory_is_refused_before_it_starts(tmp_path, monkeypatch, workers):
     write_time_major(ragged_tracks(), tmp_path / "tracks.parquet")
     monkeypatch.setattr(Workers, "reduce", lambda *_: pytest.fail("it has started"))
-    monkeypatch.setenv("DRIFTBAYES_READ_MEMORY", "70MB")
-    message = r"2 workers with blocks of up to \d+ points .* would take about \d+ MB of memory, and"
+    monkeypatch.setenv("DRIFTBAYES_READ_MEMORY", "100KB")
+    message = r"2 workers with blocks of up to \d+ points .* would take about \d+ [KM]B of"
     with pytest.raises(DriftbayesError, match=message) as caught:
         tally_file(
             *(tmp_path / "tracks.parquet", PLAIN, (0.1,)),
@@ -272,6 +272,13 @@ def test_a_long_memory_with_axes_apart_takes_more_than_the_points():
         patch.setenv("DRIFTBAYES_READ_MEMORY", "1GB")
         with pytest.raises(DriftbayesError, match="and sums of 2 GB would take about"):
             check_fits(blocks, recipe, 2, Workers(threads=1))
+        # Threads that nobody asked for are as many as fit.
+        many = [Block(Path("x"), "table", ReadOptions(), 10**6)] * 50
+        small = Recipe(strides=(1,), dt=1.0, memories=((32, False),))
+        patch.setattr("os.cpu_count", lambda: 40)
+        assert check_fits(many, small, 2, Workers()).threads == 3
+        with pytest.raises(DriftbayesError, match="40 workers with blocks of up to 1,000,000"):
+            check_fits(many, small, 2, Workers(threads=40))
         # Workers of a cluster have memories of their own; here is only the total.
         patch.setenv("DRIFTBAYES_READ_MEMORY", "1.6GB")
         check_fits(blocks, recipe, 2, Workers(cluster="tls://10.0.0.1:8786"))

@@ -3,22 +3,23 @@
 __all__ = ["check_fits"]
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.io.blocks import Block
 from driftbayes.io.limits import MEMORY_VARIABLE, memory_budget, readable_size
-from driftbayes.streaming.tally import Recipe
+from driftbayes.streaming.tally import CHUNK, Recipe
 from driftbayes.streaming.workers import Workers
 
 # Measured with Zarr, Parquet and CSV in two dimensions (`benchmarks/throughput.py` measures it):
-# bytes for each observation of a block, and what else a worker takes.
-_PER_POINT = 150
-_PER_THREAD, _PER_PROCESS = 100_000_000, 300_000_000
+# bytes for each observation of a block, for each step of the chunk that is summed at a time, and
+# for a process.
+_PER_POINT, _PER_STEP, _PER_PROCESS = 110, 700, 190_000_000
 # Sums of this many kinds at each sampling time: lengths of runs and sizes of steps differ.
 _KINDS = 4
 
 
-def check_fits(blocks: Sequence[Block], recipe: Recipe, n_dim: int, workers: Workers) -> None:
+def check_fits(blocks: Sequence[Block], recipe: Recipe, n_dim: int, workers: Workers) -> Workers:
     """Refuse a file whose sums would not fit into the memory of this machine.
 
     Args:
@@ -26,14 +27,22 @@ def check_fits(blocks: Sequence[Block], recipe: Recipe, n_dim: int, workers: Wor
         recipe: What to sum.
         n_dim: Number of spatial dimensions.
         workers: Who does it; those of a cluster have memories of their own.
+
+    Returns:
+        The workers; with fewer threads, if their number was not given and all would not fit.
     """
     n = workers.at_once(len(blocks))
     largest = max(block.n_points for block in blocks)
-    one = _PER_PROCESS if workers.processes is not None else _PER_THREAD
     tally = _tally_bytes(recipe, n_dim)
-    # One tally more: the total.
-    needed = n * (one + _PER_POINT * largest + tally) + tally
+    one = _PER_POINT * largest + _PER_STEP * min(largest, CHUNK) + tally
+    if workers.processes is not None:
+        one += _PER_PROCESS
     budget = memory_budget()
+    if workers.processes is None and workers.threads is None and n > 1:
+        n = max(min((budget - tally) // one, n), 1)
+        workers = replace(workers, threads=n)
+    # One tally more: the total.
+    needed = n * one + tally
     if needed > budget:
         msg = (
             f"{n} worker{'s' if n > 1 else ''} with blocks of up to {largest:,} points and sums of "
@@ -43,6 +52,7 @@ def check_fits(blocks: Sequence[Block], recipe: Recipe, n_dim: int, workers: Wor
             f"{MEMORY_VARIABLE}={readable_size(needed).replace(' ', '')}"
         )
         raise DriftbayesError(msg)
+    return workers
 
 
 def _tally_bytes(recipe: Recipe, n_dim: int) -> int:

@@ -111,8 +111,7 @@ def tally_file(
             windows=windows,
             sampled=share if sampled else 0.0,
         )
-        workers = workers or Workers()
-        check_fits(plan.blocks, recipe, pilot.n_dim, workers)
+        workers = check_fits(plan.blocks, recipe, pilot.n_dim, workers or Workers())
         provenance = pilot.provenance
         del pilot
         function = partial(_tally_block, prepare=prepare, recipe=recipe)

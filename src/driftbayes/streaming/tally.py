@@ -1,6 +1,6 @@
 """What a scan needs of some trajectories, as sums: a few kilobytes for each sampling time."""
 
-__all__ = ["Recipe", "Sample", "Tally", "tally_of"]
+__all__ = ["CHUNK", "Recipe", "Sample", "Tally", "tally_of"]
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray
 
 # Steps that are made at a time, so that memory does not grow with the block.
-_CHUNK = 1 << 18
+CHUNK = 1 << 18
 # Positions of one trajectory that a sample takes at the most.
 _LONGEST_SAMPLE = 1 << 18
 
@@ -294,7 +294,7 @@ def _whole_runs(
     low = 0
     while low < len(used):
         done = ends[low - 1] if low else 0
-        high = max(int(np.searchsorted(ends, done + _CHUNK, side="right")), low + 1)
+        high = max(int(np.searchsorted(ends, done + CHUNK, side="right")), low + 1)
         n, first = n_steps[low:high], starts[low:high]
         rows = np.concatenate([[0], np.cumsum(n + 1)[:-1]])
         index = np.repeat(first - stride * rows, n + 1)
