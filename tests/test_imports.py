@@ -9,8 +9,8 @@ import driftbayes
 
 ROOT = Path(driftbayes.__file__).parent
 FLOORS = [
-    {"errors", "typing", "jax_typing", "suggest", "representation", "units", "_version"},
-    {"processes"},
+    {"errors", "typing", "jax_typing", "suggest", "representation", "magnitudes", "_version"},
+    {"units", "processes"},
     {"storage"},
     {"trajectories", "sampling", "data_cards", "labelled", "sphere", "tangent", "quality"},
     {"likelihood"},

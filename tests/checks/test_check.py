@@ -364,22 +364,34 @@ def test_scores_are_those_of_a_dense_gaussian():
 # What cannot be checked
 
 
+def irregular_brownian_data(n_particles=20, n_steps=12):
+    rng = np.random.default_rng(8)
+    interval = rng.uniform(0.1, 0.4, size=n_particles * n_steps)
+    return Displacements(
+        dx=rng.normal(size=(len(interval), 2)) * np.sqrt(2 * interval)[:, None],
+        interval=interval,
+        row_sizes=np.full(n_particles, n_steps),
+        trajectory=np.arange(n_particles),
+        tau=0.25,
+    )
+
+
 def test_a_model_without_replicas_has_a_status_and_leaves_the_others_alone():
-    family = model_named("oscillating+rotating", MODELS)
-    rotating = Hypothesis(family, gamma=UNIT, omega=UNIT, k=UNIT)
-    result = check_fit([BROWNIAN, rotating], brownian_data(), n_replicas=N, method="laplace")
-    failed = result.models["oscillating+rotating"]
+    matern = Hypothesis(MODELS["matern"], gamma=UNIT, smoothness=UNIT, k=UNIT)
+    data = irregular_brownian_data()
+    result = check_fit([BROWNIAN, matern], data, n_replicas=N, method="laplace")
+    failed = result.models["matern"]
     assert failed.status is Status.NOT_CHECKED
-    assert failed.verdict.startswith("it could not be checked: no way is known to replicate")
+    assert failed.verdict.startswith("it could not be checked: matern has no state-space form")
     assert np.isnan(failed.p_value)
     found = json.loads(json.dumps(result.to_json(), allow_nan=False))["models"]
-    assert found["oscillating+rotating"]["status"] == "not_checked"
-    assert found["oscillating+rotating"]["p_value"] is None
+    assert found["matern"]["status"] == "not_checked"
+    assert found["matern"]["p_value"] is None
     assert found["brownian"]["status"] == "ok"
     assert result.models["brownian"].p_value > 0.01
     assert "not checked" in str(result)
-    with pytest.raises(DriftbayesError, match="no way is known to replicate"):
-        check_fit([rotating], brownian_data(), n_replicas=N)
+    with pytest.raises(DriftbayesError, match="has no state-space form"):
+        check_fit([matern], data, n_replicas=N)
 
 
 def test_replicas_that_are_not_finite_are_no_basis_for_a_verdict(monkeypatch):

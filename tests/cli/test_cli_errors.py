@@ -287,7 +287,7 @@ def test_scan_says_the_same(case, ask, tmp_path):
     [
         (("--taus", "1:2"), "--taus must be written a,b,c or low:high:count or low:high:countlog"),
         (("--taus", "1;2"), "--taus must be numbers separated by commas, got '1;2'"),
-        (("--taus", "2:1:5log"), "--taus needs 0 < low <= high and a count of 1 or more"),
+        (("--taus", "2:1:5log"), "--taus needs 0 < low <= high and a count from 1 to 10,000"),
         (("--taus", "0.5,-1"), "sampling times must be positive numbers, got [0.5, -1.0]"),
         (("--taus", "0.5", "--n-tau", "9"), "no trajectory has 9 successive steps at tau = 0.5"),
         (("--taus", "50"), "no trajectory has 1 successive steps at tau = 50, the longest has 0"),

@@ -43,6 +43,7 @@ COMMANDS = {
     "reproduce discrepancies": (),
     "reproduce calibration": ("--data-sets", "1"),
     "reproduce recovery": ("--data-sets", "1"),
+    "reproduce goodness": ("--data-sets", "1"),
 }
 # Outputs that are folders, which have tests of their own.
 FOLDERS = {name for name in COMMANDS if name.startswith("reproduce")} | {"turbulence run"}

@@ -22,7 +22,7 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.inference import PosteriorDraws, posterior_draws
 from driftbayes.inference.datatree import to_datatree
 from driftbayes.models import MODELS, model_named, preparation
-from driftbayes.priors import Exponential, Fixed
+from driftbayes.priors import Exponential, Fixed, Uniform
 from driftbayes.trajectories import Trajectories
 
 DT, N_POSITIONS = 0.5, 7
@@ -101,13 +101,14 @@ def theta_of(name, factor=1.0):
 
 def hypothesis_of(name):
     family = model_named(name, MODELS)
-    priors = {
-        n: Fixed(THETA[n])
-        if n in ("reference", "exposure", "flow", "gradient")
-        else Exponential(1.0)
-        for n in family.parameters
-    }
-    return Hypothesis(family, **priors)
+    fixed = ("reference", "exposure", "flow", "gradient")
+
+    def prior(n, about):
+        if n in fixed:
+            return Fixed(THETA[n])
+        return Exponential(1.0) if np.isinf(about.upper) else Uniform(0.0, about.upper)
+
+    return Hypothesis(family, **{n: prior(n, about) for n, about in family.parameters.items()})
 
 
 def draws_of(name, data=None):

@@ -253,7 +253,7 @@ def test_the_command_that_is_shown_makes_the_same_file(tmp_path, monkeypatch, ca
     ("change", "message"),
     [
         ({"model": "magic"}, "unknown model 'magic'"),
-        ({"theta": {"gamma": 1.0}}, "k must be a number, got None"),
+        ({"theta": {"gamma": 1.0}}, "k must be a number, got 'None'"),
         ({"theta": {"gamma": -1.0, "k": 1.0}}, "gamma must be a positive number below inf, got -1"),
         ({"particles": 10**9}, "particles must be one of 3, 10, 30, 100, got 1e\\+09"),
         ({"seed": -1}, "seed must be a whole number"),

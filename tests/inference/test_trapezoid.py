@@ -154,7 +154,7 @@ def test_nodes_and_what_was_kept_of_them_belong_together():
     grid = grid_of("correlated", jnp.zeros(2), jnp.eye(2))
     assert_allclose(grid.extras, jnp.sum(grid.nodes, axis=1))
     # The nodes stand for volumes that grow with their distance: d sinh(w) = cosh(w) dw.
-    volume = np.sum(np.log(np.hypot(1.0, np.asarray(grid.nodes) / trapezoid._EVEN)), axis=1)
+    volume = np.sum(np.log(np.hypot(1.0, np.asarray(grid.nodes) / trapezoid.EVEN)), axis=1)
     expected = np.asarray(jax.vmap(correlated)(grid.nodes)) + volume
     assert_allclose(grid.log_values, expected, rtol=1e-12)
     weights = np.exp(grid.log_values) / np.exp(grid.log_values).sum()

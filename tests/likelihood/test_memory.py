@@ -74,19 +74,9 @@ def test_command_line_says_in_words_that_memory_ran_out(monkeypatch, capsys):
     def fail(*_):
         raise MemoryError
 
-    monkeypatch.setattr("driftbayes.cli.main.build_parser", lambda: _Parser(fail))
+    monkeypatch.setattr("driftbayes.cli.models.run", fail)
     assert main(["models"]) == 2
     assert "does not fit in memory" in capsys.readouterr().err
-
-
-class _Parser:
-    """A parser whose only command fails."""
-
-    def __init__(self, run):
-        self.run, self.verbosity = run, 0
-
-    def parse_known_args(self, _):
-        return self, []
 
 
 # --- Windows of limited length -----------------------------------------------------------------

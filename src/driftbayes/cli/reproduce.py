@@ -101,7 +101,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "ones. Write the shares that are contradicted as JSON, Markdown and a figure. A stopped "
         "run resumes where it was.",
     )
-    goodness.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    _add_folder(goodness)
     goodness.add_argument(
         "--data-sets", type=int, default=300, help="of each true model (default: 300)"
     )
@@ -128,27 +128,27 @@ def run_goodness(args: argparse.Namespace) -> int:
     from driftbayes.cli._jax import prepare_jax
 
     prepare_jax()
-    from driftbayes.reproduce.folder import make_folder
+    from driftbayes.reproduce.folder import working_folder
     from driftbayes.reproduce.goodness import goodness_table, write_goodness
     from driftbayes.reproduce.goodness import run_goodness as check_all
     from driftbayes.reproduce.goodness_cases import cases_named
 
     cases = cases_named(args.cases)
-    make_folder(args.output)
-    with _console.progress_bar() as progress:
-        result = check_all(
-            args.data_sets,
-            args.wrong_data_sets,
-            args.seed,
-            n_replicas=args.replicas,
-            cases=cases,
-            n_workers=args.workers,
-            directory=args.output / "checks",
-            prepare=prepare_jax,
-            progress=progress,
-        )
-    for path in write_goodness(result, args.output):
-        _console.note(f"wrote {path}")
+    with working_folder(args.output, args.experiment):
+        with _console.progress_bar() as progress:
+            result = check_all(
+                args.data_sets,
+                args.wrong_data_sets,
+                args.seed,
+                n_replicas=args.replicas,
+                cases=cases,
+                n_workers=args.workers,
+                directory=args.output / "checks",
+                prepare=prepare_jax,
+                progress=progress,
+            )
+        for path in write_goodness(result, args.output):
+            _console.note(f"wrote {path}")
     if args.json:
         _console.print_json(result.to_json())
         return 0

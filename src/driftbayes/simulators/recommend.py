@@ -111,16 +111,7 @@ def recommend(
             raise DriftbayesError(msg)
         chosen = max(places, key=lambda name: _probability(scan, name, places[name]))
         place = places[chosen]
-    found = _made(scan, chosen, place, ranges[chosen], length_unit, time_unit)
-    for name, estimate in found.parameters.items():
-        needed = (estimate.value, estimate.sd, estimate.low, estimate.high, found.probability)
-        if not np.isfinite(needed).all():
-            msg = (
-                f"{name} of {chosen} has no finite estimate at this sampling time: nothing can be "
-                "exported; choose another with --tau, or another --model"
-            )
-            raise DriftbayesError(msg)
-    return found
+    return _made(scan, chosen, place, ranges[chosen], length_unit, time_unit)
 
 
 def _made(
@@ -142,10 +133,10 @@ def _made(
         means, sd = _posterior(scan, model, name, parameter)
         if means is None:
             continue
-        if not np.isfinite([means[place], sd[place]]).all():
+        if not np.isfinite([means[place], sd[place], _probability(scan, model, place)]).all():
             msg = (
-                f"the posterior of {name} of {model} could not be computed at tau = "
-                f"{taus[place] / seconds:g}; choose another --tau or --model"
+                f"{name} of {model} has no finite estimate at tau = {taus[place] / seconds:g}: "
+                "nothing can be exported; choose another --tau or --model"
             )
             raise DriftbayesError(msg)
         factor = metres**parameter.length_power * seconds**parameter.time_power
