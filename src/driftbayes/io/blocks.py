@@ -325,14 +325,16 @@ def _stretches(whole: Block, contents: Contents, block_points: int) -> IntArray 
                 return None
     if not ids:
         return None
-    values = pa.concat_arrays([chunk for one in ids for chunk in one.chunks])
-    sizes = np.concatenate(counts)
-    # A trajectory may go on in the next batch.
-    new = np.ones(len(values), dtype=bool)
-    new[1:] = np.asarray(pc.fill_null(pc.not_equal(values[1:], values[:-1]), True))  # noqa: FBT003
-    sizes = np.add.reduceat(sizes, np.flatnonzero(new))
-    if pc.count_distinct(values, mode="all").as_py() != len(sizes):
-        return None
+    with _reading(whole.path):
+        values = pa.concat_arrays([chunk for one in ids for chunk in one.chunks])
+        sizes = np.concatenate(counts)
+        # A trajectory may go on in the next batch.
+        new = np.ones(len(values), dtype=bool)
+        changed = pc.not_equal(values[1:], values[:-1])
+        new[1:] = np.asarray(pc.fill_null(changed, True))  # noqa: FBT003
+        sizes = np.add.reduceat(sizes, np.flatnonzero(new))
+        if pc.count_distinct(values, mode="all").as_py() != len(sizes):
+            return None
     return np.asarray(sizes)
 
 

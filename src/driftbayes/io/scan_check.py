@@ -45,7 +45,10 @@ _OPTIONAL = {
     "log_bayes_factor_err": (("pair", "tau"), "f"),
 }
 _KINDS = {"f": ("iuf", "numbers"), "i": ("iu", "whole numbers"), "b": ("biu", "yes or no")}
-_TEXTS = ("length_unit", "time_unit", "method", "convention", "data_fingerprint")
+_TEXTS = (
+    *("length_unit", "time_unit", "method", "convention", "data_fingerprint"),
+    "driftbayes_version",
+)
 _OBJECTS = ("priors", "consistency", "provenance", "options")
 _MAX_TEXT = 1000
 

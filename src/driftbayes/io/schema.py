@@ -153,15 +153,16 @@ def coordinates_in(found: Collection[str]) -> list[str]:
 
 def check_schema_version(version: object, source: str) -> None:
     """Refuse a file that a newer driftbayes wrote, rather than misread it."""
-    if isinstance(version, str) or not str(version).isdigit():
+    if isinstance(version, str) or not str(version)[:40].isdigit():
         msg = (
-            f"{source!r} has a schema version {version!r} that is not a whole number; write it anew"
+            f"{source!r} has a schema version {str(version)[:40]!r} that is not a whole number; "
+            "write it anew"
         )
         raise DriftbayesError(msg)
     if int(str(version)) > SCHEMA_VERSION:
         msg = (
-            f"{source!r} has schema version {version}, this driftbayes knows {SCHEMA_VERSION}; "
-            "upgrade driftbayes"
+            f"{source!r} has schema version {str(version)[:40]}, this driftbayes knows "
+            f"{SCHEMA_VERSION}; upgrade driftbayes"
         )
         raise DriftbayesError(msg)
 

@@ -335,9 +335,32 @@ def _check_chunk(path: Path, array: _Array, name: str, folder: Path) -> None:
                     inflated.exceeds(stream, start, length, array.compressor, allowed)
                     for start, length in parts
                 )
+    if not too_large and size and not array.n_inner:
+        too_large = _count_of_texts(path, array) > max(array.chunk_bytes, 1)
     if too_large:
         msg = (
             f"{folder.name!r}: the chunk {name[:80]!r} holds more than the {array.chunk_bytes:,} "
             "bytes that its array declares for one; the store is damaged or means harm"
         )
         raise DriftbayesError(msg)
+
+
+def _count_of_texts(path: Path, array: _Array) -> int:
+    """How many texts a chunk says it holds, for which room is made before any is read."""
+    codecs = [
+        *(array.described.get("filters") or []),
+        *(array.described.get("codecs") or []),
+        *([array.described["compressor"]] if array.described.get("compressor") else []),
+    ]
+    if "vlen-utf8" not in map(_name, codecs):
+        return 0
+    import numcodecs  # type: ignore[import-untyped, unused-ignore]
+
+    data: Any = path.read_bytes()
+    if array.compressor is not None:
+        try:
+            data = numcodecs.get_codec({"id": array.compressor}).decode(data)
+        # What is wrong with it is for the reader to say.
+        except Exception:
+            return 0
+    return int.from_bytes(bytes(data[:4]), "little")
