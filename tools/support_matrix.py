@@ -3,8 +3,8 @@
     python tools/support_matrix.py run docs/figures/support.json     # minutes on many cores
     python tools/support_matrix.py page docs/figures/support.json docs/support.md
 
-A combination either works or is refused with a `DriftbayesError`; anything else stops the run. That
-the numbers of those that work are right is the business of the tests.
+A combination either works or is refused with a `DriftbayesError`; anything else is named at the end,
+with exit code 1. That the numbers of those that work are right is the business of the tests.
 """
 
 import argparse
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from driftbayes.trajectories import Trajectories
 
 TAU = 0.5
+_BROKEN = "BROKEN:"
 # With a state-space form, without one, and a sum with a component that may rotate.
 FAMILIES = ("langevin", "matern", "langevin&oscillating")
 CHAINS = (
@@ -155,6 +156,9 @@ def tried(name: str, kind: str, uses: tuple[str, ...] = tuple(USES)) -> dict[str
             found[use] = ""
         except DriftbayesError as error:
             found[use] = str(error)
+        except Exception as error:
+            # Neither an answer nor a refusal: the run goes on, and ends with an error.
+            found[use] = f"{_BROKEN} {type(error).__name__}: {error}"[:500]
     return found
 
 
@@ -295,9 +299,16 @@ def main() -> int:
         rows = []
         for number, row in enumerate(pool.map(_job, jobs)):
             rows.append(row)
-            print(f"{number + 1} of {len(jobs)}: {row['model']} {row['kind']}", flush=True)
+            print(f"{number + 1} of {len(jobs)}", end="\r", flush=True)
     args.output.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    return 0
+    broken = [
+        f"{row['model']} ({row['kind']}, {use}): {text}"
+        for row in rows
+        for use, text in row["uses"].items()
+        if text.startswith(_BROKEN)
+    ]
+    print("\n".join(broken) if broken else "every combination works or is refused in words")
+    return 1 if broken else 0
 
 
 if __name__ == "__main__":
