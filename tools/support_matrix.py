@@ -3,8 +3,8 @@
     python tools/support_matrix.py run docs/figures/support.json     # minutes on many cores
     python tools/support_matrix.py page docs/figures/support.json docs/support.md
 
-A combination either works or is refused with a `DriftbayesError`; anything else is named at the end,
-with exit code 1. That the numbers of those that work are right is the business of the tests.
+A combination either works or is refused with a `DriftbayesError`; anything else is named at the
+end, with exit code 1. That the numbers of those that work are right is the business of the tests.
 """
 
 import argparse
