@@ -51,4 +51,5 @@ def run(args: argparse.Namespace) -> int:
     for option, meaning in OPTIONS.items():
         print(f"  +{option}: {meaning}")
     print("  *N: N classes of particles, for example brownian*2")
+    print("\nSums, joined by &, for example 'langevin&oscillating+rotating' (quote it in a shell)")
     return 0
