@@ -9,7 +9,10 @@ import driftbayes
 
 ROOT = Path(driftbayes.__file__).parent
 FLOORS = [
-    {"errors", "typing", "jax_typing", "suggest", "representation", "units", "_version"},
+    {
+        *("errors", "typing", "jax_typing", "suggest", "representation", "units", "magnitudes"),
+        "_version",
+    },
     {"storage"},
     {"trajectories", "sampling", "data_cards", "labelled", "sphere", "quality"},
     {"likelihood"},
