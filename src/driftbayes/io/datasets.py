@@ -23,7 +23,7 @@ import numpy as np
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells, nc_file, netcdf, provenance, zarr_file
 from driftbayes.io.contents import Contents
-from driftbayes.io.limits import Budget
+from driftbayes.io.limits import Budget, check_memory
 from driftbayes.io.missing import present
 from driftbayes.io.paths import begin_with_name
 from driftbayes.suggest import did_you_mean
@@ -307,6 +307,8 @@ def from_ragged(
 
 def _id_array(ids: Sequence[Any] | np.ndarray, counts: IntArray) -> StrArray:
     """The ids of those trajectories that have observations."""
+    # As text too, of which every one takes the room of the longest.
+    check_memory(300 * len(counts), f"{len(counts):,} trajectories")
     if isinstance(ids, range):
         ids = np.arange(ids.start, ids.stop, dtype=np.int64)
     if isinstance(ids, np.ndarray) and ids.dtype.kind == "i" and len(ids) == len(counts):

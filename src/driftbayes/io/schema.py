@@ -155,7 +155,7 @@ def check_schema_version(version: object, source: str) -> None:
     """Refuse a file that a newer driftbayes wrote, rather than misread it."""
     if isinstance(version, str) or not str(version)[:40].isdigit():
         msg = (
-            f"{source!r} has a schema version {str(version)[:40]!r} that is not a whole number; "
+            f"{source!r} has a schema version {version!r:.40} that is not a whole number; "
             "write it anew"
         )
         raise DriftbayesError(msg)
