@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 TAU = 0.5
 _BROKEN = "BROKEN:"
-# With a state-space form, without one, and a sum with a component that may rotate.
-FAMILIES = ("langevin", "matern", "langevin&oscillating")
+# Models tried and the kinds of data they are tried on: with a state-space form, without one, whose
+# engine is the same for G, I and E, and a sum with a component that may rotate.
+FAMILIES = {"langevin": "RGIE", "matern": "RE", "langevin&oscillating": "RE"}
 CHAINS = (
     "",
     "+noise",
@@ -69,9 +70,14 @@ USES = {
 }
 
 
-def names() -> list[str]:
-    """Every model with every chain of options."""
-    return [family + chain for family in FAMILIES for chain in CHAINS]
+def jobs() -> list[tuple[str, str]]:
+    """Every model with every chain of options, and each kind of data that it is tried on."""
+    return [
+        (family + chain, kind)
+        for family, kinds in FAMILIES.items()
+        for chain in CHAINS
+        for kind in kinds
+    ]
 
 
 def tracks_of(kind: str) -> "Trajectories":
@@ -252,7 +258,8 @@ def page(rows: list[dict[str, Any]]) -> str:
         + ". A letter in a cell means that the combination works, – that none does.",
         "",
         "`langevin` stands for all models with a state-space form (`driftbayes models`), `matern` "
-        "for those without, `langevin&oscillating` for sums.",
+        "for those without, for which G and I are as E, and `langevin&oscillating` for sums, for "
+        "which they are too.",
         "",
         "| model | " + " | ".join(USES.values()) + " |",
         "|---" * (1 + len(USES)) + "|",
@@ -292,14 +299,14 @@ def main() -> int:
     if args.command == "page":
         args.output.write_text(page(json.loads(args.results.read_text())), encoding="utf-8")
         return 0
-    jobs = [(name, kind) for name in names() for kind in KINDS]
+    todo = jobs()
     with ProcessPoolExecutor(
         args.workers, mp_context=get_context("spawn"), max_tasks_per_child=8
     ) as pool:
         rows = []
-        for number, row in enumerate(pool.map(_job, jobs)):
+        for number, row in enumerate(pool.map(_job, todo)):
             rows.append(row)
-            print(f"{number + 1} of {len(jobs)}", end="\r", flush=True)
+            print(f"{number + 1} of {len(todo)}", end="\r", flush=True)
     args.output.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     broken = [
         f"{row['model']} ({row['kind']}, {use}): {text}"
