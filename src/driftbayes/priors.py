@@ -8,6 +8,7 @@ __all__ = [
     "LogNormal",
     "Normal",
     "Uniform",
+    "is_signed_prior",
     "parse_prior",
     "scaling_priors",
 ]
@@ -417,6 +418,12 @@ def parse_prior(text: str) -> AbstractPrior:
         if np.isfinite(value):
             checked(value, f"a number of the prior {text[:80]!r}")
     return make(**dict(zip(fields, values, strict=True)))
+
+
+def is_signed_prior(text: str) -> bool:
+    """Whether a prior, as `parse_prior` takes it, lets its parameter be negative."""
+    family = _FAMILIES.get(text.partition(":")[0])
+    return family is not None and family[0].is_signed
 
 
 def scaling_priors(u_rms: float, timescale: float) -> dict[str, AbstractPrior]:

@@ -34,6 +34,7 @@ from driftbayes.checks.statistics import quantities, statistics
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Hypothesis
 from driftbayes.models import MODELS, model_named
+from driftbayes.priors import Fixed, Uniform
 from driftbayes.sampling import Displacements
 
 # A p-value cannot be uniform to better than this many data sets tell.
@@ -377,21 +378,22 @@ def irregular_brownian_data(n_particles=20, n_steps=12):
 
 
 def test_a_model_without_replicas_has_a_status_and_leaves_the_others_alone():
-    matern = Hypothesis(MODELS["matern"], gamma=UNIT, smoothness=UNIT, k=UNIT)
+    priors = {"hurst": Uniform(0.0, 1.0), "kappa": UNIT, "reference": Fixed(1.0)}
+    fractional = Hypothesis(MODELS["fractional"], **priors)
     data = irregular_brownian_data()
-    result = check_fit([BROWNIAN, matern], data, n_replicas=N, method="laplace")
-    failed = result.models["matern"]
+    result = check_fit([BROWNIAN, fractional], data, n_replicas=N, method="laplace")
+    failed = result.models["fractional"]
     assert failed.status is Status.NOT_CHECKED
-    assert failed.verdict.startswith("it could not be checked: matern has no state-space form")
+    assert failed.verdict.startswith("it could not be checked: fractional has no state-space")
     assert np.isnan(failed.p_value)
     found = json.loads(json.dumps(result.to_json(), allow_nan=False))["models"]
-    assert found["matern"]["status"] == "not_checked"
-    assert found["matern"]["p_value"] is None
+    assert found["fractional"]["status"] == "not_checked"
+    assert found["fractional"]["p_value"] is None
     assert found["brownian"]["status"] == "ok"
     assert result.models["brownian"].p_value > 0.01
     assert "not checked" in str(result)
     with pytest.raises(DriftbayesError, match="has no state-space form"):
-        check_fit([matern], data, n_replicas=N)
+        check_fit([fractional], data, n_replicas=N)
 
 
 def test_replicas_that_are_not_finite_are_no_basis_for_a_verdict(monkeypatch):

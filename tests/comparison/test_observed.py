@@ -29,7 +29,7 @@ DT, N_POSITIONS = 0.5, 7
 THETA = {
     **{"kappa": 0.7, "k": 1.2, "gamma": 0.9, "hurst": 0.35, "reference": 2.0, "well": 0.6},
     **{"accel": 3.0, "smoothness": 0.8, "omega": 1.1, "ratio": 0.2, "share": 0.4},
-    **{"sigma": 0.4, "exposure": 0.3, "flow": 1.0, "gradient": 1.0, "scatter": 0.5, "tail": 0.2},
+    **{"sigma": 0.4, "exposure": 0.08, "flow": 1.0, "gradient": 1.0, "scatter": 0.5, "tail": 0.2},
     **{"h1": 0.3, "h2": -0.2, "ratio_2": 0.3, "share_2": 0.4, "sigma_2": 0.2},
 }
 OBSERVED = ("", "+noise", "+blur", "+blur+noise")

@@ -9,7 +9,7 @@ from driftbayes.errors import Status
 from driftbayes.explore.drawing import _of_model
 from driftbayes.inference import Evidence
 from driftbayes.models import MODELS, model_named
-from driftbayes.priors import Exponential, Fixed
+from driftbayes.priors import Exponential, Fixed, Uniform
 from driftbayes.trajectories import Trajectories
 
 TAUS = np.array([0.5, 2.0])
@@ -18,7 +18,13 @@ KNOWN = ("exposure", "flow", "gradient", "reference")
 
 def drawn(name, derived=None, sd=None, **theta):
     family = model_named(name, MODELS)
-    priors = {n: Fixed(theta[n]) if n in KNOWN else Exponential(1.0) for n in family.parameters}
+
+    def prior(n, about):
+        if n in KNOWN:
+            return Fixed(theta[n])
+        return Exponential(1.0) if np.isinf(about.upper) else Uniform(0.0, about.upper)
+
+    priors = {n: prior(n, about) for n, about in family.parameters.items()}
     hypothesis = Hypothesis(family, **priors)
     ones = {n: theta[n] for n in hypothesis.names}
     record = Evidence(

@@ -225,7 +225,8 @@ def test_the_command_writes_the_same_and_prints_json_alone(ask, result, written,
     assert found == json.loads(json.dumps(result.to_json()))
     assert len(found["exact"]) == len(found["laplace"]) == 100
     names = {path.name for path in written[1]}
-    assert {path.name for path in (tmp_path / "out").iterdir()} == names
+    marker = ".driftbayes-reproduce.json"
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {*names, marker}
     assert all(f"wrote {tmp_path / 'out' / name}\n" in err for name in names)
     csv_here = (tmp_path / "out" / "langevin.csv").read_bytes()
     assert csv_here == (written[0] / "langevin.csv").read_bytes()

@@ -215,6 +215,7 @@ def families():
 
 
 def value_of(name):
+    name = name.removeprefix("class_")
     return VALUES[name] if name in VALUES else VALUES[name.partition("_")[0]]
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from driftbayes.models import MODELS, Parameter, model_named
-from driftbayes.priors import parse_prior
+from driftbayes.priors import is_signed_prior
 from driftbayes.report.svg import Curve, Panel, Scale
 from driftbayes.units import readable_time
 
@@ -207,7 +207,7 @@ def _is_signed(scan: "xr.Dataset", label: str) -> bool:
     """Whether the prior of a parameter lets it be negative."""
     model, _, name = label.rpartition(".")
     text = parsed(scan.attrs.get("priors")).get(model, {}).get(name)
-    return text is not None and parse_prior(str(text)).is_signed
+    return text is not None and is_signed_prior(str(text))
 
 
 def table_at(scan: "xr.Dataset", place: int) -> tuple[Table, Table]:
