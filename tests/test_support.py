@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support_matrix import FAMILIES, KINDS, USES, jobs, page, tried
+from support_matrix import FAMILIES, KINDS, USES, jobs, page, tried, uses_of
 
 DOCS = Path(__file__).parents[1] / "docs"
 RESULTS = json.loads((DOCS / "figures" / "support.json").read_text(encoding="utf-8"))
@@ -16,7 +16,8 @@ QUICK = ("likelihood", "simulate", "export", "datatree")
 
 def test_every_combination_has_been_tried():
     assert set(FOUND) == set(jobs())
-    assert all(set(uses) == set(USES) for uses in FOUND.values())
+    assert all(set(uses) == set(uses_of(name)) for (name, _), uses in FOUND.items())
+    assert set(USES) == set().union(*FOUND.values())
 
 
 def test_nothing_neither_works_nor_is_refused():

@@ -30,9 +30,9 @@ CASES = {
     ),
     "I": (
         *("brownian", "langevin", "second_order", "oscillating", "confined", "brownian+noise"),
-        *("langevin+noise", "langevin+mean", "brownian+blur", "brownian+scatter"),
+        *("langevin+noise", "langevin+mean", "brownian+blur", "brownian+scatter", "brownian+mean"),
+        *("confined_brownian",),
     ),
-    "G": ("langevin", "langevin+noise", "brownian+mean", "confined_brownian"),
     "E": ("brownian", "langevin", "confined", "brownian+mean"),
 }
 

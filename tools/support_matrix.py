@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 TAU = 0.5
 _BROKEN = "BROKEN:"
-# Models tried and the kinds of data they are tried on: with a state-space form, without one, whose
-# engine is the same for G, I and E, and a sum with a component that may rotate.
-FAMILIES = {"langevin": "RGIE", "matern": "RE", "langevin&oscillating": "RE"}
+# Models tried and the kinds of data they are tried on: with a state-space form, without one, and a
+# sum with a component that may rotate.
+FAMILIES = {"langevin": "RIE", "matern": "R", "langevin&oscillating": "R"}
 CHAINS = (
     "",
     "+noise",
@@ -54,8 +54,7 @@ CHAINS = (
 # Letter, and what the data are.
 KINDS = {
     "R": "regular, exact",
-    "G": "missing fixes, gaps kept",
-    "I": "irregular times",
+    "I": "irregular times, or missing fixes with gaps kept",
     "E": "errors given: an sd column, or `--noise`",
 }
 USES = {
@@ -71,7 +70,7 @@ USES = {
 
 
 def jobs() -> list[tuple[str, str]]:
-    """Every model with every chain of options, and each kind of data that it is tried on."""
+    """List every model with every chain of options, and each kind of data it is tried on."""
     return [
         (family + chain, kind)
         for family, kinds in FAMILIES.items()
@@ -94,7 +93,6 @@ def tracks_of(kind: str) -> "Trajectories":
     times = np.arange(n_times) * TAU
     if kind == "I":
         times = times + rng.uniform(-0.2, 0.2, size=n_times) * TAU
-    if kind == "G":
         x[:, 6] = np.nan
     if kind == "E":
         return Trajectories.from_arrays(
@@ -140,8 +138,15 @@ def draws_of(hypothesis: "Hypothesis", data: "Displacements") -> "PosteriorDraws
     return PosteriorDraws(hypothesis, theta, np.zeros(4), record, 0)
 
 
-def tried(name: str, kind: str, uses: tuple[str, ...] = tuple(USES)) -> dict[str, str]:
-    """What comes of each use: an empty text if it works, else the refusal."""
+def uses_of(name: str) -> tuple[str, ...]:
+    """List the uses that a model is tried for: draws take minutes to compile but for `langevin`."""
+    is_quick = name.startswith("langevin") and "&" not in name
+    return tuple(use for use in USES if is_quick or use != "draws")
+
+
+def tried(name: str, kind: str, uses: tuple[str, ...] | None = None) -> dict[str, str]:
+    """Try each use: the text is empty if it works, else the refusal."""
+    uses = uses_of(name) if uses is None else uses
     from driftbayes.errors import DriftbayesError
     from driftbayes.models import MODELS, model_named
     from driftbayes.sampling import displacements
@@ -257,13 +262,16 @@ def page(rows: list[dict[str, Any]]) -> str:
     table: dict[str, dict[str, str]] = {}
     reasons: dict[str, list[str]] = {}
     for row in rows:
-        cells = table.setdefault(row["model"], dict.fromkeys(USES, ""))
+        blank = {use: "" if use in row["uses"] else "·" for use in USES}
+        cells = table.setdefault(row["model"], blank)
         for use, refusal in row["uses"].items():
             if not refusal:
                 cells[use] += row["kind"]
             else:
                 reasons.setdefault(refusal, []).append(f"{row['model']} ({row['kind']}, {use})")
-    never = [name for name, cells in table.items() if not any(cells.values())]
+    never = [
+        name for name, cells in table.items() if not any(set(c) - {"·"} for c in cells.values())
+    ]
     lines = [
         "# What works with what",
         "",
@@ -274,11 +282,12 @@ def page(rows: list[dict[str, Any]]) -> str:
         "",
         "Kinds of data: "
         + "; ".join(f"**{letter}** {words}" for letter, words in KINDS.items())
-        + ". A letter in a cell means that the combination works, – that none does.",
+        + ". A letter in a cell means that the combination works, – that none does, · that it was "
+        "not tried: draws need no more than the likelihood.",
         "",
         "`langevin` stands for all models with a state-space form (`driftbayes models`), `matern` "
-        "for those without, for which G and I are as E, and `langevin&oscillating` for sums, for "
-        "which they are too.",
+        "for those without, and `langevin&oscillating` for sums; the last two were tried on "
+        "regular data only.",
         "",
         "| model | " + " | ".join(USES.values()) + " |",
         "|---" * (1 + len(USES)) + "|",
@@ -325,8 +334,9 @@ def main() -> int:
         rows = []
         for number, row in enumerate(pool.map(_job, todo)):
             rows.append(row)
+            text = json.dumps(rows, indent=1, ensure_ascii=False)
+            args.output.write_text(f"{text}\n", encoding="utf-8")
             print(f"{number + 1} of {len(todo)}", end="\r", flush=True)
-    args.output.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     broken = [
         f"{row['model']} ({row['kind']}, {use}): {text}"
         for row in rows

@@ -149,7 +149,7 @@ def test_model_priors_move_probabilities_and_not_bayes_factors(ask, tracks_csv):
     # At tau = 0.1 the data leave no doubt: the prior has to be as sure as they are.
     plain = ask("compare", tracks_csv, "--tau", "0.1", *PRIORS, "--json").json
     log_k = plain["log_bayes_factors"]["langevin:brownian"]
-    tiny = 10.0 ** (-100)
+    tiny = 10.0 ** (-300)
     found = ask(
         "compare", tracks_csv, "--tau", "0.1", *PRIORS, "--model-prior", f"1,{tiny}", "--json"
     ).json

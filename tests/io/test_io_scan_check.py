@@ -84,7 +84,7 @@ def test_a_report_of_a_scan_with_failures_is_written(tmp_path, good):
     failed = good.map(lambda v: v * np.nan if v.dtype.kind == "f" else v)
     write_scan(failed, tmp_path / "scan.nc")
     write_report(read_scan(tmp_path / "scan.nc"), tmp_path / "r.html")
-    assert "NaN" not in (tmp_path / "r.json").read_text()
+    assert "NaN" not in (tmp_path / "r.report.json").read_text()
 
 
 def test_nothing_is_exported_that_is_not_finite(good):

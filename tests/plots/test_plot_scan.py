@@ -13,7 +13,7 @@ from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 
 from driftbayes.inference import QUANTILES
-from driftbayes.io import read_scan, write_scan
+from driftbayes.io import read_dataset, write_scan
 from driftbayes.plots.scan import (
     colour_of,
     plot_log_bayes_factor,
@@ -109,7 +109,8 @@ def test_figures_leave_the_style_as_it_was(figure, dataset):
 @pytest.mark.parametrize("figure", FIGURES)
 def test_a_data_set_from_a_file_is_drawn_alike(figure, dataset, tmp_path):
     write_scan(dataset, tmp_path / "scan.nc")
-    before, after = FIGURES[figure](dataset), FIGURES[figure](read_scan(tmp_path / "scan.nc"))
+    stored = read_dataset(tmp_path / "scan.nc", kind="scan")
+    before, after = FIGURES[figure](dataset), FIGURES[figure](stored)
     for one, other in zip(before.lines, after.lines, strict=True):
         assert_array_equal(one.get_ydata(), other.get_ydata())
 

@@ -136,11 +136,12 @@ def model_prior(args: argparse.Namespace) -> list[float] | None:
     """Probabilities of the models before the data."""
     if args.model_prior is None:
         return None
-    values = numbers("--model-prior", args.model_prior.split(","))
+    # Only their ratios count, and a model may be next to impossible.
+    values = numbers("--model-prior", args.model_prior.split(","), any_size=True)
     names = model_names(args)
-    if len(values) != len(names) or not all(0 < value < float("inf") for value in values):
+    if len(values) != len(names) or not all(0 < value <= 1e100 for value in values):
         msg = (
-            f"--model-prior must be {len(names)} positive numbers, one each for "
+            f"--model-prior must be {len(names)} positive numbers up to 1e100, one each for "
             f"{', '.join(names)}, got {args.model_prior!r}"
         )
         raise DriftbayesError(msg)
@@ -187,12 +188,14 @@ def parse_taus(text: str) -> list[float]:
     return [float(tau) for tau in space(low, high, count)]
 
 
-def numbers(option: str, texts: list[str]) -> list[float]:
-    """What an option lists, as numbers."""
+def numbers(option: str, texts: list[str], *, any_size: bool = False) -> list[float]:
+    """What an option lists, as numbers; of any size only where nothing is computed from them."""
     try:
         values = [float(text) for text in texts]
     except ValueError:
         msg = f"{option} must be numbers separated by commas, got {','.join(texts)[:80]!r}"
         raise DriftbayesError(msg) from None
+    if any_size:
+        return values
     # What inf and nan mean is for the option to say.
     return [checked(value, option) if isfinite(value) else value for value in values]

@@ -230,8 +230,8 @@ def write_csv(trajectories: Trajectories, path: PathLike) -> None:
     require("tables", "pyarrow")
     import pyarrow.csv as pacsv
 
-    _refuse_padded(trajectories.ids)
     table = _as_table(trajectories, escape_ids=True)
+    _refuse_padded(trajectories.ids)
     with atomic_path(path) as temporary:
         compressed = Path(path).name.lower().endswith(".gz")
         with temporary.open("wb") as file, _compressing(file, compressed) as stream:
