@@ -187,12 +187,14 @@ FILES = {
     "model prior of the wrong length": (
         GOOD,
         ("--model-prior", "1"),
-        "--model-prior must be 2 positive numbers up to 1e100, one each for brownian, langevin, got '1'",
+        "--model-prior must be 2 positive numbers up to 1e100, one each for brownian, langevin, "
+        "got '1'",
     ),
     "model prior of zero": (
         GOOD,
         ("--model-prior", "1,0"),
-        "--model-prior must be 2 positive numbers up to 1e100, one each for brownian, langevin, got '1,0'",
+        "--model-prior must be 2 positive numbers up to 1e100, one each for brownian, langevin, "
+        "got '1,0'",
     ),
     "model prior in words": (
         GOOD,

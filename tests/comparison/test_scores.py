@@ -13,7 +13,7 @@ from scipy.integrate import quad
 from scipy.special import hyp1f1
 from verdicts import N_STEPS, langevin_data, langevin_tracks, unit_hypotheses
 
-from driftbayes.comparison import compare, rules, subsets
+from driftbayes.comparison import compare, make_hypotheses, rules, subsets
 from driftbayes.comparison.predict import AVERAGE, ScaleMixture
 from driftbayes.comparison.rules import crps, energy_score, log_score
 from driftbayes.comparison.scores import TrajectoryScores, held_out, leave_one_out, prequential
@@ -21,6 +21,7 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.inference import evidence, posterior_draws
 from driftbayes.likelihood import second_moments
 from driftbayes.models import Preparation
+from driftbayes.priors import Fixed
 from driftbayes.sampling import Displacements, displacements
 from driftbayes.testing import reference
 from driftbayes.trajectories import Trajectories
@@ -342,3 +343,12 @@ def test_an_observed_displacement_has_the_errors_of_both_its_ends(tracks):
 def test_folds_must_divide(tracks, wrong):
     with pytest.raises(DriftbayesError, match="n_folds must be a whole number, 2 or more"):
         held_out(tracks, unit_hypotheses(), 0.2, [0.4], n_folds=wrong)
+
+
+def test_a_model_that_would_fill_the_memory_is_refused_before_it_is_scored():
+    (hypothesis,) = make_hypotheses(
+        ["matern+blur"], priors={"exposure": Fixed(0.1)}, u_rms=1.0, timescale=1.0
+    ).hypotheses
+    data = Displacements.from_array(np.ones((3, 4, 2)), 0.5)
+    with pytest.raises(DriftbayesError, match=r"a score cannot take matern\+blur: .* memory"):
+        prequential([hypothesis], data)

@@ -236,7 +236,7 @@ def held_out(
     from driftbayes.inference import posterior_draws
 
     check_names(hypotheses)
-    check_plain(hypotheses, "a score")
+    _check_scorable(hypotheses)
     data = displacements(trajectories, tau, n_tau=n_tau, windows=windows, gaps=gaps)
     targets = [displacements(trajectories, time) for time in held_out_taus]
     n_fitted = len(np.unique(data.trajectory % n_folds)) if n_folds == int(n_folds) >= 2 else 0
@@ -321,6 +321,19 @@ def _noise_variance(trajectories: Trajectories) -> float:
     return float(errors[0] ** 2)
 
 
+def _check_scorable(hypotheses: Sequence[Hypothesis]) -> None:
+    """Refuse models that a score would get wrong, or that would fill the memory."""
+    check_plain(hypotheses, "a score")
+    for hypothesis in hypotheses:
+        model = hypothesis.model
+        if model.has_many_nodes and not model.observes_position:
+            msg = (
+                f"a score cannot take {model.name}: blur without a state-space form takes more "
+                "memory than there is for many sets of trajectories; leave it out"
+            )
+            raise DriftbayesError(msg)
+
+
 def _log_evidences(
     hypotheses: Sequence[Hypothesis],
     data: Displacements,
@@ -332,7 +345,7 @@ def _log_evidences(
 ) -> tuple[dict[str, FloatArray], tuple[str, ...]]:
     """Ln Z of every model for every data set, and what went wrong."""
     check_names(hypotheses)
-    check_plain(hypotheses, "a score")
+    _check_scorable(hypotheses)
     Batch.of(data)  # Refuses single precision before the work is done.
     found: dict[str, list[Evidence]] = {hypothesis.name: [] for hypothesis in hypotheses}
     # Models that take the data in the same way share them.

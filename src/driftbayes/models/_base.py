@@ -99,6 +99,8 @@ class AbstractModel(eqx.Module):
     has_state_space: ClassVar[bool] = True
     # Whether the first component of the state is the particle's position, and not a mean of it.
     observes_position: ClassVar[bool] = True
+    # Whether a covariance is a sum over hundreds of nodes, which another integral multiplies.
+    has_many_nodes: ClassVar[bool] = False
     # From how many earlier steps the next one is predicted in long regular runs; None: from as
     # many as the engines can take.
     memory: ClassVar[int | None] = MEMORY

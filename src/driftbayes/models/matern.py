@@ -64,6 +64,7 @@ class MaternVelocity(AbstractModel):
     scale_parameter: ClassVar[str] = "k"
     limit: ClassVar[str] = "langevin, at smoothness = 1/2"
     has_state_space: ClassVar[bool] = False
+    has_many_nodes: ClassVar[bool] = True
     memory: ClassVar[int | None] = None
 
     def increment_autocovariance(

@@ -20,6 +20,7 @@ _FACTS = (
     "is_gaussian",
     "has_state_space",
     "observes_position",
+    "has_many_nodes",
     "memory",
     "kind",
     "exact_positions",
