@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 TAU = 0.5
 _BROKEN = "BROKEN:"
 _PER_POOL = 6
-# Models tried and the kinds of data they are tried on: with a state-space form, without one, and a
-# sum with a component that may rotate.
-FAMILIES = {"langevin": "RIE", "matern": "R", "langevin&oscillating": "R"}
+# Models tried and the kinds of data they are tried on: with a state-space form, and without one.
+FAMILIES = {"langevin": "RIE", "matern": "R"}
 CHAINS = (
     "",
     "+noise",
@@ -294,9 +293,9 @@ def page(rows: list[dict[str, Any]]) -> str:
         + ". A letter in a cell means that the combination works, – that none does, · that it was "
         "not tried: draws need no more than the likelihood.",
         "",
-        "`langevin` stands for all models with a state-space form (`driftbayes models`), `matern` "
-        "for those without, and `langevin&oscillating` for sums; the last two were tried on "
-        "regular data only.",
+        "`langevin` stands for all models with a state-space form (`driftbayes models`), `matern`, "
+        "tried on regular data only, for those without. Sums (`a&b`) take the options of their "
+        "components; they were not tried here.",
         "",
         "| model | " + " | ".join(USES.values()) + " |",
         "|---" * (1 + len(USES)) + "|",
