@@ -4,7 +4,7 @@ Parent and child share an anonymous pipe. Nothing listens on a port or under a n
 system, so no other process can connect, and no secret is needed.
 """
 
-__all__ = ["Child", "ChildDied", "single_threaded"]
+__all__ = ["Child", "ChildDied", "environment", "single_threaded"]
 
 import multiprocessing
 import os
@@ -12,7 +12,7 @@ import pickle
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -143,16 +143,25 @@ class Child:
 
 
 @contextmanager
-def single_threaded() -> Iterator[None]:
-    """Let children that are started meanwhile use one thread each for linear algebra."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update({name: "1" for name, value in before.items() if value is None})
+def environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables for processes that are started in the block."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
     try:
         yield
     finally:
         for name, value in before.items():
             if value is None:
                 os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def single_threaded() -> Iterator[None]:
+    """Let children that are started meanwhile use one thread each for linear algebra."""
+    with environment({name: "1" for name in _THREADS if name not in os.environ}):
+        yield
 
 
 def _serve(connection: Connection, prepare: Callable[[], None] | None) -> None:

@@ -4,11 +4,9 @@ __all__ = ["CaseResult", "Goodness", "goodness_table", "run_goodness", "write_go
 
 import json
 import multiprocessing
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from driftbayes._version import __version__
 from driftbayes.checks import check_fit
 from driftbayes.checks.check import LEVEL
 from driftbayes.errors import DriftbayesError, Status
+from driftbayes.processes import environment
 from driftbayes.reproduce.folder import make_folder, write_figure, write_json
 from driftbayes.reproduce.goodness_cases import CASES, Case
 from driftbayes.storage import atomic_path
@@ -235,7 +234,7 @@ def _judged(
             yield job, _rows(job)
         return
     with (
-        _environment(_ONE_THREAD),
+        environment(_ONE_THREAD),
         ProcessPoolExecutor(
             min(n_workers, max(len(jobs), 1)),
             mp_context=multiprocessing.get_context("spawn"),
@@ -245,21 +244,6 @@ def _judged(
         futures = {pool.submit(_rows, job): job for job in jobs}
         for future in as_completed(futures):
             yield futures[future], future.result()
-
-
-@contextmanager
-def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Environment variables for processes that are started meanwhile."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 def _rows(job: _Job) -> list[dict[str, Any]]:
