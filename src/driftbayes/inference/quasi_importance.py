@@ -1,0 +1,242 @@
+r"""Evidence of several parameters by importance sampling with quasi-random points.
+
+$$\hat Z = \frac1N \sum_i \frac{f(z_i)}{q(z_i)}, \qquad q = \sum_s \frac{N_s}{N}\, q_s$$
+
+The proposals $q_s$ are Student laws at the modes and the prior. Each is sampled by scrambled Sobol
+points, in several independent randomisations, whose spread gives the error. Stages double; between
+them the mixture is fitted to the weighted points. All stages count, with the weights of the
+mixture of all proposals (adaptive multiple importance sampling, Cornuet et al. 2012).
+"""
+
+__all__ = ["Components", "LogDensity", "equal_draws", "quasi_importance"]
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import logsumexp
+
+from driftbayes.errors import DriftbayesError, Status
+from driftbayes.inference.components import Components, mixture_at_modes
+from driftbayes.inference.estimate import Estimate
+from driftbayes.inference.importance import WORST_SHAPE, pareto_shape, resample
+from driftbayes.inference.quasi_stages import (
+    N_RANDOMISATIONS,
+    Group,
+    LogDensity,
+    Points,
+    Source,
+    Stage,
+    Target,
+)
+from driftbayes.typing import FloatArray
+
+# Points of the Student laws in the first stage, per randomisation.
+_N_FIRST = 64
+_MIN_EFFECTIVE = 100
+_MAX_SHARE = 0.05
+# Differences beyond this many errors are no chance, though errors are known from few values.
+_MAX_DEVIATION = 5.0
+
+
+def quasi_importance(
+    log_f: LogDensity,
+    components: Components,
+    *,
+    seed: int,
+    tolerance: float = 0.01,
+    max_evaluations: int = 65536,
+    sample_prior: Callable[[FloatArray], FloatArray] | None = None,
+    log_prior: Callable[[FloatArray], FloatArray] | None = None,
+) -> Estimate:
+    """Estimate an evidence to a tolerance, with as few evaluations as the weights allow.
+
+    Args:
+        log_f: ln of likelihood times density of the prior, and ln of the likelihood, at points
+            z of shape (point, parameter). The number of points differs between calls and is a
+            multiple of 32. Minus infinity and NaN count as zero density.
+        components: The modes found.
+        seed: Random seed of the scrambled points.
+        tolerance: Error of ln Z at which to stop, one sigma in nats.
+        max_evaluations: Largest number of evaluations.
+        sample_prior: Map from points of the unit cube to draws from the prior; without it no
+            part of the posterior is found that the modes do not cover.
+        log_prior: ln of the normalised density of those draws.
+
+    Returns:
+        The evidence, its error and weighted points. The status is `SAMPLER_NOT_CONVERGED`, with
+        the reason as a warning, if the tolerance is not reached or the weights are not to be
+        trusted.
+
+    Raises:
+        DriftbayesError: If an argument is out of range or ln f is plus infinity.
+
+    Examples:
+        >>> def log_f(z):
+        ...     value = -0.5 * np.sum(z**2, axis=1)
+        ...     return value, value
+        >>> modes = Components(np.zeros((1, 4)), np.eye(4)[None], np.zeros(1))
+        >>> estimate = quasi_importance(log_f, modes, seed=0)
+        >>> bool(abs(estimate.log_evidence - 2 * np.log(2 * np.pi)) < 0.03)
+        True
+        >>> equal_draws(estimate, 100, seed=0).shape
+        (100, 4)
+    """
+    if seed != int(seed) or seed < 0:
+        msg = f"seed must be a whole number, 0 or more, got {seed}"
+        raise DriftbayesError(msg)
+    if not tolerance > 0:
+        msg = f"tolerance must be positive, got {tolerance}"
+        raise DriftbayesError(msg)
+    if (sample_prior is None) != (log_prior is None):
+        msg = "give both sample_prior and log_prior, or neither"
+        raise DriftbayesError(msg)
+    start = mixture_at_modes(components)
+    target = Target(log_f, sample_prior, log_prior)
+    source = Source(seed, start.centers.shape[1])
+    groups = [Group(target, start, np.arange(g, N_RANDOMISATIONS, 2)) for g in (0, 1)]
+    estimate: Estimate | None = None
+    n_stages, n_left = 0, max_evaluations
+    while True:
+        planned = _plan(groups, _N_FIRST * 2 ** max(n_stages - 1, 0), n_left)
+        if planned is None:
+            if estimate is not None:
+                return estimate
+            msg = (
+                f"max_evaluations is too small for the first stage, got {max_evaluations} with "
+                f"{len(start.shares) // 2} modes; the default is 65536"
+            )
+            raise DriftbayesError(msg)
+        stages, n = planned
+        n_left, n_stages = n_left - n, n_stages + 1
+        own = [group.extend(stage, source) for group, stage in zip(groups, stages, strict=True)]
+        points = [group.points for group in groups if group.points is not None]
+        estimate = _summarise(points, n_stages, estimate, np.concatenate(own), tolerance)
+        if estimate.status is not Status.SAMPLER_NOT_CONVERGED:
+            return estimate
+        # Each group proposes by what the other has found: a mixture fitted to a group's own points
+        # would be too high at them, and the evidence too low.
+        for group, other in zip(groups, reversed(points), strict=True):
+            group.propose_by(other, np.random.default_rng([seed, n_stages]))
+
+
+def _plan(groups: list[Group], n_student: int, n_left: int) -> tuple[list[Stage], int] | None:
+    """Plan a stage of every group, halved until it fits; None if nothing fits."""
+    while n_student >= _N_FIRST:
+        stages = [group.plan(n_student) for group in groups]
+        per_run = [int(stage.counts.sum() + stage.n_prior) for stage in stages]
+        n = sum(len(group.runs) * each for group, each in zip(groups, per_run, strict=True))
+        if n <= n_left:
+            return stages, n
+        n_student //= 2
+    return None
+
+
+def equal_draws(estimate: Estimate, n: int, seed: int) -> FloatArray:
+    """Draw equally likely points from the weighted ones, none of them twice.
+
+    Args:
+        estimate: What `quasi_importance` returned.
+        n: Number of draws; at most a quarter of the effective sample size is returned, beyond
+            which draws without replacement are too even.
+        seed: Random seed.
+
+    Raises:
+        DriftbayesError: If n is not positive or no point has weight.
+    """
+    if n < 1 or not np.isfinite(estimate.log_weights).any():
+        msg = f"expected n of 1 or more and points of non-zero weight, got n = {n}"
+        raise DriftbayesError(msg)
+    n_kept = int(np.clip(0.25 / np.sum(estimate.weights**2), 1, n))
+    return estimate.z[resample(estimate.log_weights, n_kept, np.random.default_rng(seed))]
+
+
+def _mean_and_error(
+    log_evidences: FloatArray, random_variance: float | None = None
+) -> tuple[float, float]:
+    """Ln of the mean of the randomisations, and the standard error of that.
+
+    Few randomisations may agree by chance; one more counts that is no better than random draws.
+    """
+    n = len(log_evidences)
+    mean = float(logsumexp(log_evidences) - np.log(n))
+    variance = float(np.exp(log_evidences - mean).var(ddof=1) / n)
+    if random_variance is not None:
+        variance = ((n - 1) * variance + random_variance) / n
+    return mean, float(np.sqrt(variance))
+
+
+def _summarise(
+    points: list[Points],
+    n_stages: int,
+    before: Estimate | None,
+    own: FloatArray,
+    tolerance: float,
+) -> Estimate:
+    """Estimate evidence and error, and check the weights.
+
+    Args:
+        points: Points of each group.
+        n_stages: Number of stages so far.
+        before: Estimate before the last stage.
+        own: ln of the evidence of each randomisation by the last stage alone.
+        tolerance: Largest error.
+    """
+    log_weights = np.concatenate([part.log_weights for part in points])
+    n = len(log_weights)
+    log_evidence = error = shape = effective = float("nan")
+    status = Status.NOT_FINITE
+    warnings: tuple[str, ...] = (status.advice,)
+    if np.isfinite(log_weights).any():
+        weights = np.exp(log_weights - logsumexp(log_weights))
+        effective, shape = float(1 / np.sum(weights**2)), pareto_shape(weights)
+        log_evidences = np.concatenate([part.log_evidences() for part in points])
+        log_evidence, error = _mean_and_error(log_evidences, 1 / effective - 1 / n)
+        # Mass of the Pareto tail beyond the largest weight seen.
+        heavy = np.clip(shape, 0, 0.99)
+        error = float(np.hypot(error, weights.max() * heavy / (1 - heavy)))
+        warnings = ()
+        if shape > WORST_SHAPE:
+            warnings += (
+                f"the largest importance weights have a tail of shape {shape:.2f}, above "
+                f"{WORST_SHAPE}: the error is not to be trusted; use method='smc'",
+            )
+        if effective < _MIN_EFFECTIVE:
+            warnings += (
+                f"the effective sample size is only {effective:.0f}: the error is not to be "
+                "trusted; use method='smc'",
+            )
+        if weights.max() > _MAX_SHARE:
+            warnings += (
+                f"one point has {weights.max():.0%} of the weight: the proposals hardly reach a "
+                "part of the posterior; use method='smc'",
+            )
+        if not error <= tolerance:
+            warnings += (
+                f"the randomisations differ: the error of ln Z is {error:.2g} nats after {n} "
+                f"evaluations, above the tolerance of {tolerance:g}; raise max_evaluations",
+            )
+        if before is None:
+            warnings += (
+                "there is only one stage, and no other to compare it with; raise max_evaluations",
+            )
+        else:
+            last, last_error = _mean_and_error(own)
+            allowed = _MAX_DEVIATION * np.hypot(last_error, before.log_evidence_err)
+            if not abs(last - before.log_evidence) <= allowed:
+                warnings += (
+                    f"successive stages disagree: ln Z = {before.log_evidence:.4g} ± "
+                    f"{before.log_evidence_err:.2g}, then {last:.4g} ± {last_error:.2g}; "
+                    "raise max_evaluations or use method='smc'",
+                )
+        status = Status.SAMPLER_NOT_CONVERGED if warnings else Status.OK
+    return Estimate(
+        log_evidence=log_evidence,
+        log_evidence_err=error,
+        z=np.concatenate([part.z for part in points]),
+        log_weights=log_weights,
+        log_likelihoods=np.concatenate([part.log_likelihoods for part in points]),
+        n_evaluations=n,
+        status=status,
+        diagnostics={"pareto_k": shape, "ess": effective, "n_stages": float(n_stages)},
+        warnings=warnings,
+    )

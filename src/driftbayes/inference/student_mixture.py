@@ -1,0 +1,208 @@
+r"""Mixtures of multivariate Student laws: density, quasi-random points, fit to weighted points."""
+
+__all__ = ["FREEDOM", "StudentMixture", "fit_mixture"]
+
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.special import betaincinv, gammainc, gammaincc, gammaln, logsumexp, ndtri, stdtrit
+
+from driftbayes.typing import FloatArray
+
+BoolArray: TypeAlias = NDArray[np.bool_]
+# Degrees of freedom: heavy enough for any posterior that falls exponentially.
+FREEDOM = 5.0
+_N_ITERATIONS = 5
+_MAX_COMPONENTS = 16
+# A component, or a new fit, is taken if points that it was not fitted to gain this much, in nats.
+_MIN_GAIN = 0.005
+
+
+@dataclass(frozen=True, eq=False)
+class StudentMixture:
+    """A mixture of Student laws with five degrees of freedom.
+
+    Args:
+        centers: Centre of each component, (component, parameter).
+        factors: Lower-triangular factor of each scale matrix, (component, parameter, parameter).
+        shares: Mass of each component; they sum to one.
+        is_product: Whether a component is a product of one-dimensional laws along the columns of
+            its factor, whose tails along one column are heavier than those of the joint law, and
+            along diagonals lighter.
+    """
+
+    centers: FloatArray
+    factors: FloatArray
+    shares: FloatArray
+    is_product: BoolArray
+
+    def whiten(self, z: FloatArray) -> FloatArray:
+        """Coordinates of each point in units of each component, (component, parameter, point)."""
+        return np.array(
+            [
+                solve_triangular(factor, (z - center).T, lower=True)
+                for center, factor in zip(self.centers, self.factors, strict=True)
+            ]
+        )
+
+    def log_densities(self, whitened: FloatArray) -> FloatArray:
+        """Ln of share times density of each component at each point, (component, point)."""
+        n_dim = self.centers.shape[1]
+        # Draws from a wide prior may be so far away that their square overflows.
+        whitened = np.clip(whitened, -1e150, 1e150)
+        joint = _log_constant(n_dim) - 0.5 * (FREEDOM + n_dim) * np.log1p(
+            np.sum(whitened**2, axis=1) / FREEDOM
+        )
+        product = n_dim * _log_constant(1) - 0.5 * (FREEDOM + 1) * np.sum(
+            np.log1p(whitened**2 / FREEDOM), axis=1
+        )
+        log_det = np.sum(np.log(np.diagonal(self.factors, axis1=1, axis2=2)), axis=1)
+        return (
+            np.where(self.is_product[:, None], product, joint)
+            + (np.log(self.shares) - log_det)[:, None]
+        )
+
+    def log_density(self, z: FloatArray) -> FloatArray:
+        """Ln of the density of the mixture at each point."""
+        return logsumexp(self.log_densities(self.whiten(z)), axis=0)
+
+    def points(self, component: int, uniforms: FloatArray) -> FloatArray:
+        """Map points of the unit cube to draws from a component.
+
+        Args:
+            component: Number of the component.
+            uniforms: Points strictly inside the cube, (point, parameter).
+        """
+        unit = stdtrit(FREEDOM, uniforms) if self.is_product[component] else _joint(uniforms)
+        return self.centers[component] + unit @ self.factors[component].T
+
+
+def _log_constant(n_dim: int) -> float:
+    """Ln of Student's density of unit scale at its centre."""
+    half = 0.5 * FREEDOM
+    ratio = gammaln(half + 0.5 * n_dim) - gammaln(half)
+    return float(ratio - 0.5 * n_dim * np.log(FREEDOM * np.pi))
+
+
+def _joint(uniforms: FloatArray) -> FloatArray:
+    """Map points of the cube to the joint law of unit scale, without a further coordinate.
+
+    The direction is that of a Gaussian vector; its radius is carried over at equal probability.
+    """
+    normal = ndtri(uniforms)
+    half = 0.5 * uniforms.shape[1]
+    square = np.maximum(np.sum(normal**2, axis=1), 1e-300)
+    # The smaller of the two tail probabilities keeps the digits of the radius.
+    inner = betaincinv(half, 0.5 * FREEDOM, gammainc(half, 0.5 * square))
+    outer = betaincinv(0.5 * FREEDOM, half, gammaincc(half, 0.5 * square))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        odds = np.where(inner < 0.5, inner / (1 - inner), (1 - outer) / outer)
+    return normal * np.sqrt(FREEDOM * odds / square)[:, None]
+
+
+def fit_mixture(
+    mixture: StudentMixture,
+    z: FloatArray,
+    log_f: FloatArray,
+    weights: FloatArray,
+    fitted: BoolArray,
+) -> StudentMixture | None:
+    """Fit the mixture to weighted points, with more components where points in reserve gain by it.
+
+    Components are added where the ratio of the density to the mixture is largest (incremental
+    mixture importance sampling, Raftery and Bao 2010).
+
+    Args:
+        mixture: The mixture that proposed last.
+        z: Points, (point, parameter).
+        log_f: ln of the density to be fitted there, not normalised.
+        weights: Their weights; they sum to one.
+        fitted: Whether a point is fitted at first; the others decide on the components.
+
+    Returns:
+        The new mixture, or None if it is not better than the old one.
+    """
+    if not (weights[fitted].sum() > 0 and weights[~fitted].sum() > 0):
+        return None
+    train = z[fitted], log_f[fitted], weights[fitted] / weights[fitted].sum()
+    test_z, test_weights = z[~fitted], weights[~fitted] / weights[~fitted].sum()
+
+    def score(candidate: StudentMixture) -> float:
+        return float(test_weights @ candidate.log_density(test_z))
+
+    old = best = score(mixture)
+    n_added, candidate = -1, mixture
+    while len(candidate.shares) <= _MAX_COMPONENTS:
+        trial = candidate if n_added < 0 else _with_component(candidate, *train)
+        trial = _maximise(trial, train[0], train[2])
+        if not (value := score(trial)) > best + _MIN_GAIN:
+            break
+        candidate, best, n_added = trial, value, n_added + 1
+    if not best > old + _MIN_GAIN:
+        return None
+    new = _maximise(mixture, z, weights)
+    for _ in range(n_added):
+        new = _maximise(_with_component(new, z, log_f, weights), z, weights)
+    return new
+
+
+def _with_component(
+    mixture: StudentMixture, z: FloatArray, log_f: FloatArray, weights: FloatArray
+) -> StudentMixture:
+    """Add a component where the density exceeds the mixture most, as wide as its neighbours."""
+    n, n_dim = z.shape
+    place = z[np.argmax(log_f - mixture.log_density(z))]
+    mean = weights @ z
+    spread = (weights[:, None] * (z - mean)).T @ (z - mean) + 1e-12 * np.eye(n_dim)
+    whitened = solve_triangular(np.linalg.cholesky(spread), (z - place).T, lower=True)
+    near = np.argsort(np.sum(whitened**2, axis=0))[: max(8 * n_dim, n // 10)]
+    mass = weights[near] + 1 / n
+    away = z[near] - place
+    cov = (mass[:, None] * away).T @ away / mass.sum() + 1e-6 * spread
+    share = 1 / (1 + len(mixture.shares))
+    return StudentMixture(
+        np.concatenate([mixture.centers, place[None]]),
+        np.concatenate([mixture.factors, np.linalg.cholesky(cov)[None]]),
+        np.append((1 - share) * mixture.shares, share),
+        np.append(mixture.is_product, False),
+    )
+
+
+def _maximise(mixture: StudentMixture, z: FloatArray, weights: FloatArray) -> StudentMixture:
+    """Fit by expectation maximisation; scale matrices start from, and are held by, the old ones."""
+    n_dim = z.shape[1]
+    # Points of no weight cost time only; the largest weights are cut (Ionides 2008).
+    weights = np.minimum(weights, 1 / np.sqrt(len(weights)))
+    kept = weights > 1e-9 * weights.max()
+    z, weights = z[kept], weights[kept] / weights[kept].sum()
+    n_effective = 1 / np.sum(weights**2)
+    start = mixture.factors
+    held = n_dim + 2.0
+    for _ in range(_N_ITERATIONS):
+        whitened = mixture.whiten(z)
+        log_parts = mixture.log_densities(whitened)
+        belongs = weights * np.exp(log_parts - logsumexp(log_parts, axis=0))
+        counts = n_effective * belongs.sum(axis=1)
+        centers, factors = [], []
+        for k, (u, factor) in enumerate(zip(whitened, mixture.factors, strict=True)):
+            # Far points pull less: by coordinate in a product, by distance in a joint law.
+            if mixture.is_product[k]:
+                pull = (FREEDOM + 1) / (FREEDOM + u**2)
+            else:
+                pull = np.ones_like(u) * (FREEDOM + n_dim) / (FREEDOM + np.sum(u**2, axis=0))
+            mass = n_effective * belongs[k] * pull
+            # One pseudo-observation holds the centre, n_dim + 2 the scale.
+            shift = np.sum(mass * u, axis=1) / (np.sum(mass, axis=1) + 1)
+            away = (u - shift[:, None]) * np.sqrt(mass)
+            old = solve_triangular(factor, start[k], lower=True)
+            cov = (away @ away.T + held * old @ old.T) / (counts[k] + held)
+            centers.append(mixture.centers[k] + factor @ shift)
+            factors.append(factor @ np.linalg.cholesky(cov))
+        shares = (counts + 0.5) / np.sum(counts + 0.5)
+        mixture = replace(
+            mixture, centers=np.array(centers), factors=np.array(factors), shares=shares
+        )
+    return mixture
