@@ -414,7 +414,7 @@ def test_evidence_of_millions_of_displacements_is_not_called_unconverged(name):
     batch = Batch.of(langevin_data(1.0))
     data = batch.data
     huge = dataclasses.replace(data, forms=2e5 * data.forms, predicted=2e5 * data.predicted)
-    found = exact(HYPOTHESES[name], dataclasses.replace(batch, data=huge))
+    found = exact(HYPOTHESES[name], dataclasses.replace(batch, given=huge))
     assert found.status is Status.OK
     assert found.log_evidence_err < 1e-6
     assert all(value > 0.99 for value in found.contraction.values())

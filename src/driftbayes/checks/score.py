@@ -72,9 +72,10 @@ class Score:
 
 @eqx.filter_jit
 def _slope(hypothesis: Hypothesis, data: Any, z: Array) -> Array:
-    return jax.grad(lambda at: hypothesis.log_likelihood(hypothesis.from_unconstrained(at), data))(
-        z
-    )
+    def fit(at: Array) -> Array:
+        return hypothesis.log_likelihood(hypothesis.from_unconstrained(at), data)
+
+    return jax.jacfwd(fit)(z)
 
 
 @eqx.filter_jit

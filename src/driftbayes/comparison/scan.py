@@ -35,9 +35,7 @@ from driftbayes.inference import (
 from driftbayes.inference.cards import parameter_units
 from driftbayes.inference.laplace import Coords
 from driftbayes.likelihood import (
-    ChannelMoments,
     ReducedDisplacements,
-    SecondMoments,
     SummedDisplacements,
 )
 from driftbayes.priors import parse_prior
@@ -279,8 +277,7 @@ def scan_displacements(
     done, total = 0, len(hypotheses) * len(many)
     for hypothesis in hypotheses:
         batches = [Batch.of(data, model=hypothesis.model) for data in many]
-        moments = SecondMoments | ChannelMoments
-        regular = [i for i, batch in enumerate(batches) if isinstance(batch.data, moments)]
+        regular = [i for i, batch in enumerate(batches) if batch.is_summed]
         others = [i for i in range(len(many)) if i not in set(regular)]
         found: dict[int, Evidence] = {}
         if regular:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
-from driftbayes.errors import OUT_OF_MEMORY, DriftbayesError, is_out_of_memory
+from driftbayes.errors import OUT_OF_MEMORY, DriftbayesError, Status, is_out_of_memory
 from driftbayes.inference._batch import Batch
 from driftbayes.inference.draws import PosteriorDraws, posterior_draws
 from driftbayes.inference.evidence import QUANTILES, Evidence
@@ -52,10 +52,12 @@ def evidence(
         hypothesis: Model family and prior.
         data: Displacements at one tau.
         method: "auto" integrates exactly if no more than three parameters are left beside the
-            scale, and samples ("bridge") otherwise; "quadrature" insists on the first; "laplace" is
-            the paper's approximation; "laplace_is", "bridge", "smc" and "nested" sample.
+            scale, and samples otherwise: "laplace_is", and where its weights are not to be trusted
+            "bridge"; "quadrature" insists on the first; "laplace" is the paper's approximation;
+            "laplace_is", "bridge", "smc" and "nested" sample.
         coords: Coordinates of Laplace's method.
-        **options: Of a sampler: `seed`, and its own numbers of draws.
+        **options: `tolerance`, the accepted error of ln Z in nats, of quadrature and
+            "laplace_is"; of a sampler `seed`, and its own numbers of draws.
     """
     return evidence_batch([hypothesis], data, method=method, coords=coords, **options)[0]
 
@@ -73,11 +75,13 @@ def evidence_batch(
     model = hypotheses[0].model
     for hypothesis in hypotheses:
         hypothesis.check_step(batch.shortest_step)
-    check_memory(model.name, batch.data, len(hypotheses[0].names), dense=not model.has_state_space)
     if method not in METHODS:
         near = did_you_mean(str(method), METHODS)
         msg = f"method must be one of {', '.join(METHODS)}, got {method!r}{near}"
         raise DriftbayesError(msg)
+    if method in SAMPLERS and method != "laplace_is":
+        dense = not model.has_state_space
+        check_memory(model.name, batch.data, len(hypotheses[0].names), dense=dense)
     try:
         records = _evidences(hypotheses, batch, method, coords, options)
     except (MemoryError, RuntimeError) as error:
@@ -90,6 +94,23 @@ def evidence_batch(
     ]
 
 
+def _sampled(
+    hypotheses: Sequence[Hypothesis], batch: Batch, options: dict[str, Any]
+) -> list[Evidence]:
+    """Importance sampling, and where its weights are not to be trusted, the bridge."""
+    shared = {name: value for name, value in options.items() if name in ("seed", "tolerance")}
+    if set(options) - set(shared):
+        return sampled_batch(hypotheses, batch, "bridge", **options)
+    records = sampled_batch(hypotheses, batch, "laplace_is", **shared)
+    for i, record in enumerate(records):
+        if record.status is Status.SAMPLER_NOT_CONVERGED:
+            one = [hypotheses[min(i, len(hypotheses) - 1)]]
+            seed = {"seed": shared["seed"]} if "seed" in shared else {}
+            (other,) = sampled_batch(one, batch[i], "bridge", **seed)
+            records[i] = other if other.status is Status.OK else record
+    return records
+
+
 def _evidences(
     hypotheses: Sequence[Hypothesis],
     batch: Batch,
@@ -98,14 +119,17 @@ def _evidences(
     options: dict[str, Any],
 ) -> list[Evidence]:
     if method == "auto":
-        method = "quadrature" if is_integrable(hypotheses[0], batch) else "bridge"
+        if not is_integrable(hypotheses[0], batch):
+            return _sampled(hypotheses, batch, options)
+        method = "quadrature"
     if method in SAMPLERS:
         return sampled_batch(hypotheses, batch, method, **options)
     # The seed is no option of a method that draws nothing, but a caller may pass it to all.
-    unknown = sorted(set(options) - {"seed"})
+    known = {"seed"} if method == "laplace" else {"seed", "tolerance"}
+    unknown = sorted(set(options) - known)
     if unknown:
         msg = f"method {method!r} has no option {unknown[0]!r}; leave it out"
         raise DriftbayesError(msg)
     if method == "laplace":
         return laplace_batch(hypotheses, batch, coords=coords)
-    return exact_batch(hypotheses, batch)
+    return exact_batch(hypotheses, batch, tolerance=options.get("tolerance"))

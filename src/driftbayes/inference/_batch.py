@@ -1,70 +1,67 @@
-"""Many inferences as one computation: several data sets, or several priors."""
+"""Data sets as inference takes them."""
 
-__all__ = ["Batch", "run_batch"]
+__all__ = ["Batch"]
 
-import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cache
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
-import equinox as eqx
 import jax
-import numpy as np
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.likelihood import (
     ChannelMoments,
-    ChannelSteps,
-    PaddedSteps,
     ReducedDisplacements,
     SecondMoments,
     SummedDisplacements,
-    TrajectoryPieces,
 )
+from driftbayes.likelihood.engines import Engine
 from driftbayes.likelihood.moments import stack_moments
 from driftbayes.models import AbstractModel, Data, Needs, Preparation, preparation, prepare
+from driftbayes.models._engine import engine_from, make_engine
+from driftbayes.models._prepare import Engine as EngineName
+from driftbayes.models._prepare import check_precision
 from driftbayes.sampling import Displacements
 
-Result = TypeVar("Result")
-
-# Data sets in one chunk take as many passes as the hardest of them, and share the cache.
-_CHUNK = 13
+AnyDisplacements: TypeAlias = Displacements | ReducedDisplacements | SummedDisplacements
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Batch:
-    """What the engines made of one data set, or of several of the same kind.
+    """One data set, or several of the same kind, ready for inference.
 
     Args:
-        data: The engine's data; with a leading axis if `is_stacked`.
+        given: Data as compiled programs take them, with a leading axis if `is_stacked`; None if
+            they are to be made from `source`.
         taus: Sampling time of each data set.
         fingerprints: Fingerprint of each data set.
-        is_stacked: Whether `data` has a leading axis over data sets.
+        is_stacked: Whether `given` has a leading axis over data sets.
+        source: Displacements, and what a model needs of them.
     """
 
-    data: Data
+    given: Data | None
     taus: tuple[float, ...]
     fingerprints: tuple[str, ...]
     is_stacked: bool = False
+    source: tuple[AnyDisplacements, Needs, EngineName] | None = None
+    _engines: dict[Any, Engine] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(
         cls,
-        data: Displacements | ReducedDisplacements | SummedDisplacements,
+        data: AnyDisplacements,
         engine: Any = "auto",
         model: type[AbstractModel] | None = None,
     ) -> "Batch":
         """One data set, prepared for a model; a second one that needs the same finds it so."""
+        check_precision()
         needs = Needs() if model is None else model.needs()
         key = preparation(data, needs, engine)
         found = _PREPARED.setdefault(data, {})
         if key not in found:
-            made = prepare(data, needs, engine=engine)
-            found[key] = cls(made, (data.tau,), (data.fingerprint,))
+            found[key] = cls(None, (data.tau,), (data.fingerprint,), source=(data, needs, engine))
         return found[key]
 
     @classmethod
@@ -72,16 +69,47 @@ class Batch:
         """Several data sets, all regular, as one."""
         moments = []
         for batch in many:
-            if not isinstance(batch.data, SecondMoments | ChannelMoments) or batch.is_stacked:
+            data = batch.data if batch.is_summed else None
+            if not isinstance(data, SecondMoments | ChannelMoments) or batch.is_stacked:
                 msg = "only data sets prepared for the statistics engine can be stacked"
                 raise DriftbayesError(msg)
-            moments.append(batch.data)
+            moments.append(data)
         return cls(
             stack_moments(moments),
             tuple(batch.taus[0] for batch in many),
             tuple(batch.fingerprints[0] for batch in many),
             is_stacked=True,
         )
+
+    @cached_property
+    def data(self) -> Data:
+        """Data as compiled programs take them: for methods that need gradients."""
+        if self.given is not None:
+            return self.given
+        assert self.source is not None
+        data, needs, engine = self.source
+        return prepare(data, needs, engine=engine)
+
+    @cached_property
+    def is_summed(self) -> bool:
+        """Whether only second moments are kept."""
+        if self.source is None:
+            return isinstance(self.given, SecondMoments | ChannelMoments)
+        way = preparation(*self.source)
+        return way.engine == "moments" and way.kind in ("summed", "channels")
+
+    def engine(self, index: int, model: type[AbstractModel]) -> Engine:
+        """The engine that holds a data set for a model."""
+        key = (index if self.is_stacked else 0, model.is_turning, model.has_state_space)
+        if key not in self._engines:
+            one = self[index]
+            if one.source is None or self.is_summed:
+                self._engines[key] = engine_from(one.data, is_turning=model.is_turning)
+            else:
+                data, needs, engine = one.source
+                assert isinstance(data, Displacements)
+                self._engines[key] = make_engine(data, needs, engine, is_turning=model.is_turning)
+        return self._engines[key]
 
     def __len__(self) -> int:
         return len(self.taus)
@@ -95,14 +123,12 @@ class Batch:
     @property
     def shortest_step(self) -> float:
         """Duration of the shortest step."""
-        data = self.data
-        if isinstance(data, TrajectoryPieces):
-            data = data.pieces
-        if isinstance(data, ChannelSteps):
-            data = data.steps
-        if isinstance(data, PaddedSteps):
-            return float(np.min(np.where(data.valid > 0, data.interval, np.inf)))
-        return min(self.taus)
+        if self.source is not None:
+            data = self.source[0]
+            return float(data.interval.min()) if isinstance(data, Displacements) else data.tau
+        if self.is_summed:
+            return min(self.taus)
+        return engine_from(self.data).shortest_step
 
     def tau(self, index: int) -> float:
         """Sampling time of a data set."""
@@ -114,98 +140,4 @@ class Batch:
 
 
 # Forgotten with the displacements they were made from.
-_PREPARED: WeakKeyDictionary[
-    Displacements | ReducedDisplacements | SummedDisplacements, dict[Preparation, Batch]
-] = WeakKeyDictionary()
-
-
-def run_batch(
-    function: Callable[..., Result], hypotheses: Sequence[Hypothesis], batch: Batch, *options: int
-) -> Result:
-    """Apply function(hypothesis, data, *options) to all data sets or all priors at once.
-
-    The result has NumPy leaves with a leading axis over data sets or priors.
-
-    Args:
-        function: Pure function of JAX arrays; compiled once per shape.
-        hypotheses: One hypothesis for all data sets, or several that differ in their
-            priors' numbers for one data set.
-        batch: The data.
-        *options: Static options of the function.
-    """
-    if batch.is_stacked and len(hypotheses) > 1:
-        msg = "give several data sets or several priors, not both"
-        raise DriftbayesError(msg)
-    if batch.is_stacked:
-        return _in_chunks(function, hypotheses[0], batch, options)
-    # Stacked in NumPy: each stack in JAX would be a program of its own to compile.
-    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *hypotheses)
-    return jax.tree.map(np.asarray, _over_priors(function, stacked, batch.data, options))
-
-
-def _in_chunks(
-    function: Callable[..., Any], hypothesis: Hypothesis, batch: Batch, options: tuple[int, ...]
-) -> Any:
-    """Chunks of equal size, filled up with copies of the last data set, on all cores."""
-    n, size = len(batch), min(len(batch), _CHUNK)
-    rows = np.minimum(np.arange(size * -(-n // size)), n - 1).reshape(-1, size)
-
-    def run(members: np.ndarray) -> Any:
-        # A thread does not see double precision that was switched on by a `with` block.
-        with jax.enable_x64(True):  # noqa: FBT003
-            data = jax.tree.map(lambda leaf: leaf[members], batch.data)
-            return jax.tree.map(np.asarray, _over_data(function, hypothesis, data, options))
-
-    # The first alone, so that the program is compiled but once.
-    results = [run(rows[0])]
-    if len(rows) > 1:
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            results += pool.map(run, rows[1:])
-    return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:n], *results)
-
-
-@eqx.filter_jit
-def _over_data(
-    function: Callable[..., Any], hypothesis: Hypothesis, data: Data, options: tuple[int, ...]
-) -> Any:
-    return jax.vmap(lambda one: function(hypothesis, one, *options))(data)
-
-
-def _over_priors(
-    function: Callable[..., Any], hypotheses: Hypothesis, data: Data, options: tuple[int, ...]
-) -> Any:
-    few = len(hypotheses.names) <= 2
-    cheap = few and isinstance(data, SecondMoments)
-    return _quickly_compiled(cheap=cheap)(function, hypotheses, data, options)
-
-
-@cache
-def _quickly_compiled(*, cheap: bool) -> Callable[..., Any]:
-    """One after another over priors, compiled with less effort if the compiler takes the hint.
-
-    For one data set most of the time goes into compiling. These switches halve that and cost
-    some speed; a compiler that does not know them says so.
-
-    Args:
-        cheap: Whether running takes milliseconds, so that slow code compiled at once is best.
-    """
-    options: dict[str, bool | int] = {
-        "xla_cpu_use_fusion_emitters": False,
-        "xla_llvm_disable_expensive_passes": True,
-    }
-    if cheap:
-        options["xla_backend_optimization_level"] = 0
-    try:
-        jax.jit(lambda x: x + 1, compiler_options=options).lower(1.0).compile()
-    except Exception:
-        return eqx.filter_jit(_map_priors)
-    # The options are passed on to jax.jit, which equinox's annotations do not tell.
-    return eqx.filter_jit(_map_priors, compiler_options=options)  # type: ignore[call-overload]
-
-
-def _map_priors(
-    function: Callable[..., Any], hypotheses: Hypothesis, data: Data, options: tuple[int, ...]
-) -> Any:
-    # One after the other: the program is then that of a single prior, which takes half the time to
-    # compile, and a handful of priors takes milliseconds to run.
-    return jax.lax.map(lambda one: function(one, data, *options), hypotheses)
+_PREPARED: WeakKeyDictionary[AnyDisplacements, dict[Preparation, Batch]] = WeakKeyDictionary()

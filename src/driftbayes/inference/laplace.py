@@ -3,26 +3,22 @@
 __all__ = ["Coords", "laplace", "laplace_batch"]
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
 from driftbayes.errors import DriftbayesError, Status
-from driftbayes.inference._batch import Batch, run_batch
+from driftbayes.inference._batch import Batch
+from driftbayes.inference.density import Density
 from driftbayes.inference.derived import derived_at
 from driftbayes.inference.evidence import QUANTILES, Evidence, unidentified
+from driftbayes.inference.formulas import points_at, prior_facts
 from driftbayes.inference.hypothesis import Hypothesis
-from driftbayes.inference.joint import LogJoint
-from driftbayes.inference.modes import find_modes
-from driftbayes.inference.newton import Mode, climb
-from driftbayes.inference.symmetric import eigh
-from driftbayes.jax_typing import Scalar
-from driftbayes.models import Data
+from driftbayes.inference.newton import Maximum, maximise
+from driftbayes.inference.search import find_modes
+from driftbayes.priors import Uniform
 from driftbayes.typing import FloatArray
 
 Coords = Literal["natural", "log"]
@@ -37,22 +33,23 @@ _EDGE = 1e-6
 _SCORES = (-1.959963984540054, -0.994457883209753, 0.0, 0.994457883209753, 1.959963984540054)
 
 
-class _Expansion(eqx.Module):
+@dataclass(frozen=True)
+class _Expansion:
     """The quadratic expansion of the log-posterior about its mode, in one set of coordinates."""
 
-    theta: Float[Array, " parameter"]
-    log_likelihood: Scalar
-    log_evidence: Scalar
-    precision: Float[Array, "parameter parameter"]
-    lowest_curvature: Scalar
-    converged: Array
+    theta: FloatArray
+    log_likelihood: float
+    log_evidence: float
+    precision: FloatArray
+    lowest_curvature: float
+    converged: bool
 
 
-class _Solution(eqx.Module):
+@dataclass(frozen=True)
+class _Solution:
     natural: _Expansion
     log: _Expansion
-    prior_log_sd: Float[Array, " parameter"]
-    other_mass: Scalar
+    other_mass: float
 
 
 def laplace(hypothesis: Hypothesis, data: Batch, *, coords: Coords = "natural") -> Evidence:
@@ -80,98 +77,89 @@ def laplace_batch(
     if coords not in ("natural", "log"):
         msg = f"coords must be 'natural' or 'log', got {coords!r}"
         raise DriftbayesError(msg)
-    solution: _Solution = run_batch(_solve, hypotheses, data)
-    # Once for each hypothesis: a scan has one, and hundreds of data sets.
-    descriptions = [hypothesis.describe() for hypothesis in hypotheses]
-    supports = [_support(hypothesis) for hypothesis in hypotheses]
+    if data.is_stacked and len(hypotheses) > 1:
+        msg = "give several data sets or several priors, not both"
+        raise DriftbayesError(msg)
     records = []
-    for i in range(len(solution.prior_log_sd)):
-        which = min(i, len(hypotheses) - 1)
-        at_bound = _at_bound(supports[which], _chosen(solution, coords).theta[i])
-        records.append(
-            _record(
-                hypotheses[which], descriptions[which], data, i, solution, coords, at_bound=at_bound
-            )
-        )
+    for i in range(max(len(hypotheses), len(data))):
+        hypothesis = hypotheses[min(i, len(hypotheses) - 1)]
+        density = Density(hypothesis, data.engine(i, hypothesis.model))
+        records.append(_record(hypothesis, data, i, _solve(density), coords))
     return records
 
 
-def _chosen(solution: _Solution, coords: Coords) -> _Expansion:
-    return solution.natural if coords == "natural" else solution.log
-
-
-def _solve(hypothesis: Hypothesis, data: Data) -> _Solution:
-    names = hypothesis.names
-
+# Where nothing is finite the result says so in its status, not NumPy in a warning.
+@np.errstate(all="ignore")
+def _solve(density: Density) -> _Solution:
+    hypothesis = density.hypothesis
     signed = np.array(hypothesis.signed)
 
-    def log_slope(z: Array) -> Scalar:
-        return jnp.sum(jnp.log(jnp.where(signed, 1.0, hypothesis.from_unconstrained(z))))
+    def log_slope(theta: FloatArray) -> FloatArray:
+        return np.asarray(np.sum(np.log(np.where(signed, 1.0, theta)), axis=-1))
 
-    def expand(mode: Mode, *, in_log: bool) -> _Expansion:
+    def in_log(z: FloatArray, _: NDArray[np.int64]) -> FloatArray:
+        points = density.at(z)
+        value = points.natural + log_slope(points.theta)
+        return np.where(np.isnan(value), -np.inf, value)
+
+    def expand(mode: Maximum, *, is_log: bool) -> _Expansion:
         # Found in unconstrained coordinates z, where no step can leave the prior's support; the
         # mode is that of the density in the coordinates asked for. At a mode the gradient is zero,
         # so second derivatives there change coordinates by the Jacobian alone.
-        theta = hypothesis.from_unconstrained(mode.z)
-        slopes = jnp.exp(
-            jnp.stack(
-                [hypothesis.priors[name].log_jacobian(mode.z[i]) for i, name in enumerate(names)]
-            )
-        )
-        slopes = slopes / jnp.where(signed, 1.0, theta) if in_log else slopes
-        precision = -0.5 * (mode.hessian + mode.hessian.T) / jnp.outer(slopes, slopes)
+        theta, log_priors, log_jacobians = (x[0] for x in points_at(hypothesis, mode.z[None]))
+        slopes = np.exp(log_jacobians)
+        slopes = slopes / np.where(signed, 1.0, theta) if is_log else slopes
+        precision = -mode.hessian / np.outer(slopes, slopes)
         # Judged relative to the parameters' own sizes, whatever their units.
-        size = jnp.sqrt(jnp.abs(jnp.diag(precision)))
-        curvatures = eigh(precision / jnp.outer(size, size))[0]
-        log_det = jnp.sum(jnp.log(jnp.abs(curvatures))) + 2 * jnp.sum(jnp.log(size))
-        correction = hypothesis.log_prior(theta) + (log_slope(mode.z) if in_log else 0.0)
+        size = np.sqrt(np.abs(np.diag(precision)))
+        relative = precision / np.outer(size, size)
+        usable = bool(np.isfinite(relative).all())
+        curvatures = np.linalg.eigvalsh(relative) if usable else np.full(len(theta), np.nan)
+        log_det = np.sum(np.log(np.abs(curvatures))) + 2 * np.sum(np.log(size))
+        correction = log_priors.sum() + (log_slope(theta) if is_log else 0.0)
         return _Expansion(
             theta=theta,
-            log_likelihood=mode.value - correction,
-            log_evidence=mode.value + 0.5 * len(names) * np.log(2 * np.pi) - 0.5 * log_det,
+            log_likelihood=float(mode.value - correction),
+            log_evidence=float(mode.value + 0.5 * len(theta) * np.log(2 * np.pi) - 0.5 * log_det),
             precision=precision,
-            lowest_curvature=curvatures[0],
+            lowest_curvature=float(curvatures[0]),
             converged=mode.converged,
         )
 
-    modes = find_modes(hypothesis, data)
-    in_log = climb(LogJoint(hypothesis, data, log_slope).sweep, modes.natural.z)
-    masses = jax.nn.softmax(modes.log_mass)
+    modes = find_modes(density)
+    (log_mode,) = maximise(in_log, modes.natural.z[None])
+    masses = np.exp(modes.log_mass - modes.log_mass[0])
+    other_mass = float(np.sum(masses[1:]) / np.sum(masses))
     return _Solution(
-        natural=expand(modes.natural, in_log=False),
-        log=expand(in_log, in_log=True),
-        prior_log_sd=jnp.stack([hypothesis.priors[name].log_sd() for name in names]),
-        other_mass=jnp.where(jnp.any(jnp.isnan(masses)), 0.0, jnp.sum(masses[1:])),
+        natural=expand(modes.natural, is_log=False),
+        log=expand(log_mode, is_log=True),
+        other_mass=other_mass if np.isfinite(other_mass) else 0.0,
     )
 
 
 def _record(
     hypothesis: Hypothesis,
-    priors: dict[str, str],
     data: Batch,
     index: int,
     solution: _Solution,
     coords: Coords,
-    *,
-    at_bound: bool,
 ) -> Evidence:
     names = hypothesis.names
-    chosen = _chosen(solution, coords)
-    theta = np.asarray(chosen.theta[index])
-    log_evidence = float(chosen.log_evidence[index])
+    chosen = solution.natural if coords == "natural" else solution.log
+    theta, log_evidence = chosen.theta, chosen.log_evidence
     status, cov = Status.OK, np.full((len(names), len(names)), np.nan)
-    difference = solution.natural.log_evidence[index] - solution.log.log_evidence[index]
-    other_mass = float(solution.other_mass[index])
+    difference = solution.natural.log_evidence - solution.log.log_evidence
+    other_mass = solution.other_mass
     if not np.isfinite(log_evidence):
         status = Status.NOT_FINITE
-    elif at_bound:
+    elif _at_bound(_support(hypothesis), theta):
         status = Status.MODE_AT_BOUND
-    elif not chosen.converged[index]:
+    elif not chosen.converged:
         status = Status.MAP_NOT_CONVERGED
-    elif chosen.lowest_curvature[index] <= 0:
+    elif not chosen.lowest_curvature > 0:
         status = Status.HESSIAN_NOT_POSITIVE
     else:
-        cov = np.linalg.inv(np.asarray(chosen.precision[index]))
+        cov = np.linalg.inv(chosen.precision)
         if not abs(difference) <= _DISAGREEMENT or other_mass > _OTHER_MASS:
             status = Status.LAPLACE_UNRELIABLE
     sd = np.sqrt(np.diag(cov))
@@ -188,13 +176,13 @@ def _record(
         )
     signed = np.array(hypothesis.signed)
     log_sd = sd / np.where(signed, 1.0, theta) if coords == "natural" else sd
-    log_likelihood = float(chosen.log_likelihood[index])
+    log_likelihood = chosen.log_likelihood
     quantiles, mean, natural_sd, natural_cov = _natural(theta, sd, cov, coords, signed)
 
     def named(values: FloatArray) -> dict[str, float]:
         return {name: float(values[i]) for i, name in enumerate(names)}
 
-    contraction = named(1 - log_sd / np.asarray(solution.prior_log_sd[index]))
+    contraction = named(1 - log_sd / prior_facts(hypothesis).log_sd)
     return Evidence(
         hypothesis=hypothesis.name,
         method="laplace",
@@ -216,7 +204,7 @@ def _record(
         warnings=(*warnings, *unidentified(contraction, data.tau(index))),
         tau=data.tau(index),
         data_fingerprint=data.fingerprint(index),
-        priors=priors,
+        priors=hypothesis.describe(),
         derived=derived_at(hypothesis, data, index, theta),
     )
 
@@ -242,11 +230,18 @@ def _natural(
 
 def _support(hypothesis: Hypothesis) -> FloatArray:
     """Ends of the interval to which each parameter's prior confines it, in the order of θ."""
-    ends = jnp.asarray([0.0, 1.0])
-    return np.array([hypothesis.priors[name].quantile(ends) for name in hypothesis.names])
+    priors = [hypothesis.priors[name] for name in hypothesis.names]
+    return np.array(
+        [
+            (float(prior.low), float(prior.high))
+            if isinstance(prior, Uniform)
+            else (-np.inf if prior.is_signed else 0.0, np.inf)
+            for prior in priors
+        ]
+    )
 
 
-def _at_bound(support: FloatArray, theta: Float[Array, " parameter"] | FloatArray) -> bool:
+def _at_bound(support: FloatArray, theta: FloatArray) -> bool:
     """Whether a parameter lies at an end of a finite interval to which its prior confines it.
 
     Asked of every mode: in unconstrained coordinates an end is a top like any other, at infinity.

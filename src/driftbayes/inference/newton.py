@@ -1,150 +1,168 @@
-"""The top of a smooth function, by damped Newton steps with exact derivatives."""
+"""Local maxima of a smooth function by Newton's method with differences, many starts at once."""
 
-__all__ = ["Mode", "Sweep", "climb", "derivatives"]
+__all__ = ["Maximum", "derivatives", "maximise"]
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+import numpy as np
+from numpy.typing import NDArray
 
-from driftbayes.inference.symmetric import eigh
-from driftbayes.jax_typing import Scalar
+from driftbayes.typing import FloatArray
 
-# Value, gradient and Hessian at a point.
-Sweep: TypeAlias = tuple[Array, Array, Array]
+# Maps points, (point, parameter), and for each the number of its start, to values.
+Function: TypeAlias = Callable[[FloatArray, NDArray[np.int64]], FloatArray]
 
 _MAX_STEPS = 60
 # Coordinates are logarithms: a step of 2 changes a parameter by a factor of 7.
 _LONGEST_STEP = 2.0
-# Newton decrement gᵀ(-H)⁻¹g at which to stop: the mode is then good to 1e-7 posterior widths.
-_TOLERANCE = 1e-14
-# Where rounding hides a further gain, a decrement this small, 1e-4 widths, is still a mode.
-_GOOD_ENOUGH = 1e-8
+# Widths of the peak that differences span: while it is sought, and at the end.
+_SPAN, _FINE_SPAN = 0.15, 0.03
+_WIDEST, _NARROWEST = 0.5, 1e-9
+# Newton decrements: good enough to go on with a fine span, done, and still a maximum where
+# rounding hides a further gain.
+_NEAR, _DONE, _GOOD_ENOUGH = 1e-6, 1e-14, 1e-8
+_MAX_DAMPING = 1e12
 
 
-class Mode(eqx.Module):
-    """Where the search ended.
+@dataclass(frozen=True)
+class Maximum:
+    """Where one search ended.
 
     Args:
-        z: The mode.
+        z: The maximum.
         value: The function there.
         hessian: Its second derivatives there.
         converged: Whether the top was reached and is a peak in all directions.
-        n_steps: Steps taken.
     """
 
-    z: Float[Array, " parameter"]
-    value: Scalar
-    hessian: Float[Array, "parameter parameter"]
-    converged: Bool[Array, ""]
-    n_steps: Int[Array, ""]
+    z: FloatArray
+    value: float
+    hessian: FloatArray
+    converged: bool
 
 
-class _State(eqx.Module):
-    z: Array
-    trial: Array
-    value: Array
-    gradient: Array
-    hessian: Array
-    decrement: Array
-    lowest: Array
-    damping: Array
-    count: Array
-    done: Array
+def _stencil(n: int) -> FloatArray:
+    """Points of the differences in units of the span, the centre first."""
+    unit = np.eye(n)
+    rows = [np.zeros(n)]
+    for i in range(n):
+        rows += [unit[i], -unit[i], 2 * unit[i], -2 * unit[i]]
+    for i in range(n):
+        for j in range(i):
+            both = unit[i] + unit[j]
+            rows += [both, -both, 2 * both, -2 * both]
+    return np.stack(rows)
 
 
-def derivatives(f: Callable[[Array], Array], z: Float[Array, " parameter"]) -> Sweep:
-    """Value, gradient and Hessian of a scalar or an array in one sweep.
+def derivatives(values: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
+    """Gradient and Hessian, of fourth order, from values on the stencil."""
+    centre, rest = values[0], values[1:].reshape(-1, 4)
+    sums = rest[:, 0] + rest[:, 1], rest[:, 2] + rest[:, 3]
+    # Second derivatives along each axis and along each sum of two.
+    second = (16 * (sums[0] - 2 * centre) - (sums[1] - 2 * centre)) / 12
+    gradient = (8 * (rest[:n, 0] - rest[:n, 1]) - (rest[:n, 2] - rest[:n, 3])) / 12
+    hessian = np.diag(second[:n])
+    pair = n
+    for i in range(n):
+        for j in range(i):
+            hessian[i, j] = hessian[j, i] = 0.5 * (second[pair] - second[i] - second[j])
+            pair += 1
+    return gradient, hessian
 
-    Forward mode twice: for a few parameters it is as fast as reverse mode, stores nothing
-    along a long state-space recursion, and compiles in less time.
+
+@dataclass
+class _Search:
+    """One search: where it is, and what it tries next."""
+
+    z: FloatArray
+    trial: FloatArray
+    basis: FloatArray
+    span: float = _SPAN
+    value: float = -np.inf
+    gradient: FloatArray | None = None
+    hessian: FloatArray | None = None
+    decrement: float = np.inf
+    lowest: float = 0.0
+    damping: float = 0.0
+    count: int = 0
+    done: bool = False
+
+    def take(self, values: FloatArray) -> None:
+        """Accept the trial or not, by the values on the stencil around it; propose another."""
+        n = len(self.z)
+        gradient, hessian = derivatives(values, n)
+        usable = bool(np.isfinite(values).all())
+        rounding = 4e-15 * abs(float(values[0]))
+        higher = self.gradient is None or float(values[0]) >= self.value - rounding
+        accepted = usable and higher
+        self.count += 1
+        if accepted:
+            inverse = np.linalg.inv(self.basis) / self.span
+            self.z, self.value = self.trial, float(values[0])
+            self.gradient = inverse.T @ gradient
+            hessian = inverse.T @ hessian @ inverse
+            self.hessian = 0.5 * (hessian + hessian.T)
+            self.damping = 0.1 * self.damping if self.damping > 5 else 0.0
+        elif self.gradient is None:
+            # Nothing is known yet: look closer.
+            self.basis = 0.1 * self.basis
+            self.done = self.count > 8
+            return
+        else:
+            self.damping = 10 * self.damping + 1.0
+        self._propose(accepted=accepted)
+
+    def _propose(self, *, accepted: bool) -> None:
+        assert self.gradient is not None
+        assert self.hessian is not None
+        if not np.isfinite(self.hessian).all():
+            self.done = True
+            return
+        curvature, axes = np.linalg.eigh(-self.hessian)
+        along = axes.T @ self.gradient
+        strength = np.maximum(np.abs(curvature), 1e-10)
+        self.lowest, self.decrement = float(curvature[0]), float(np.sum(along**2 / strength))
+        step = axes @ (along / (strength * (1 + self.damping)))
+        length = np.linalg.norm(step)
+        self.trial = self.z + step * min(1.0, _LONGEST_STEP / max(length, 1e-300))
+        self.basis = axes * np.clip(1 / np.sqrt(strength), _NARROWEST, _WIDEST)
+        enough = _DONE if accepted else _GOOD_ENOUGH
+        if self.lowest > 0 and self.decrement < _NEAR and self.span > _FINE_SPAN:
+            self.span, self.damping = _FINE_SPAN, 0.0
+        elif self.lowest > 0 and self.decrement < enough:
+            self.done = True
+        self.done = self.done or self.count >= _MAX_STEPS or self.damping > _MAX_DAMPING
+
+    def result(self) -> Maximum:
+        n = len(self.z)
+        hessian = np.full((n, n), np.nan) if self.hessian is None else self.hessian
+        converged = self.lowest > 0 and self.decrement < _GOOD_ENOUGH and np.isfinite(self.value)
+        return Maximum(self.z, self.value, hessian, bool(converged))
+
+
+def maximise(function: Function, starts: FloatArray) -> list[Maximum]:
+    """Find the local maximum uphill of each start.
+
+    Newton steps on the absolute value of the Hessian's eigenvalues, so that every step goes uphill,
+    damped until the value grows and never longer than a factor of 7 in a parameter. All searches
+    are evaluated together.
+
+    Args:
+        function: The function; its second argument says which start a point belongs to.
+        starts: Points, (start, parameter).
     """
-    if z.shape[0] == 1:
-        # Along a single direction, without the batch over directions: a smaller program.
-        one = jnp.ones_like(z)
-        (value, first), (_, second) = jax.jvp(lambda y: jax.jvp(f, (y,), (one,)), (z,), (one,))
-        return value, first[..., None], second[..., None, None]
-
-    def value_twice(z: Array) -> tuple[Array, Array]:
-        value = f(z)
-        return value, value
-
-    def gradient_and_both(z: Array) -> tuple[Array, tuple[Array, Array]]:
-        gradient, value = jax.jacfwd(value_twice, has_aux=True)(z)
-        return gradient, (value, gradient)
-
-    hessian, (value, gradient) = jax.jacfwd(gradient_and_both, has_aux=True)(z)
-    return value, gradient, hessian
-
-
-def climb(sweep: Callable[[Array], Sweep], start: Float[Array, " parameter"]) -> Mode:
-    """The local maximum uphill of `start` of a function given by its value and derivatives.
-
-    Newton steps on the absolute value of the Hessian's eigenvalues, so that every step goes
-    uphill, damped until the value grows and never longer than a factor of 7 in a parameter.
-    """
-
-    def newton(gradient: Array, hessian: Array, damping: Array) -> tuple[Array, Array, Array]:
-        curvature, axes = eigh(-0.5 * (hessian + hessian.T))
-        along = axes.T @ gradient
-        strength = jnp.maximum(jnp.abs(curvature), 1e-10)
-        step = axes @ (along / (strength * (1 + damping)))
-        length = jnp.sqrt(jnp.sum(step**2))
-        step = step * jnp.minimum(1.0, _LONGEST_STEP / jnp.maximum(length, 1e-300))
-        return step, jnp.sum(along**2 / strength), jnp.min(curvature)
-
-    # The body evaluates the trial that the previous pass proposed, so that the derivatives, by far
-    # the largest part of the program, are compiled once.
-    def unfinished(state: _State) -> Array:
-        return ~state.done & (state.count < _MAX_STEPS) & (state.damping < 1e12)
-
-    def body(state: _State) -> _State:
-        value, gradient, hessian = sweep(state.trial)
-        # Rounding makes the value uncertain at the top by a few units in the last place.
-        better = value >= state.value - 4e-15 * jnp.abs(value)
-        first = state.count == 0
-        accept = first | (better & jnp.all(jnp.isfinite(hessian)))
-        damping = jnp.where(accept, 0.1 * state.damping, 10 * state.damping + 1.0)
-        damping = jnp.where(accept & (damping < 0.5), 0.0, damping)
-        z = jnp.where(accept, state.trial, state.z)
-        value = jnp.where(accept, value, state.value)
-        gradient = jnp.where(accept, gradient, state.gradient)
-        hessian = jnp.where(accept, hessian, state.hessian)
-        step, decrement, lowest = newton(gradient, hessian, damping)
-        return _State(
-            z=z,
-            trial=z + step,
-            value=value,
-            gradient=gradient,
-            hessian=hessian,
-            decrement=decrement,
-            lowest=lowest,
-            damping=damping,
-            count=state.count + 1,
-            done=(decrement < jnp.where(accept, _TOLERANCE, _GOOD_ENOUGH)) & (lowest > 0),
-        )
-
-    n, zero = start.shape[0], jnp.zeros((), dtype=start.dtype)
-    state = _State(
-        z=start,
-        trial=start,
-        value=zero,
-        gradient=jnp.zeros(n),
-        hessian=jnp.zeros((n, n)),
-        decrement=zero,
-        lowest=zero,
-        damping=zero,
-        count=jnp.zeros((), int),
-        done=jnp.zeros((), bool),
-    )
-    end = jax.lax.while_loop(unfinished, body, state)
-    return Mode(
-        z=end.z,
-        value=end.value,
-        hessian=end.hessian,
-        converged=jnp.isfinite(end.value) & (end.decrement < _GOOD_ENOUGH) & (end.lowest > 0),
-        n_steps=end.count,
-    )
+    n = starts.shape[1]
+    stencil = _stencil(n)
+    searches = [_Search(z=z, trial=z, basis=0.3 * np.eye(n)) for z in np.array(starts, float)]
+    while active := [i for i, search in enumerate(searches) if not search.done]:
+        points = [
+            searches[i].trial + searches[i].span * stencil @ searches[i].basis.T for i in active
+        ]
+        which = np.repeat(active, len(stencil))
+        with np.errstate(all="ignore"):
+            values = function(np.concatenate(points), which).reshape(len(active), -1)
+            for i, found in zip(active, values, strict=True):
+                searches[i].take(found)
+    return [search.result() for search in searches]

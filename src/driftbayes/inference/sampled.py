@@ -4,27 +4,30 @@ __all__ = ["N_DRAWS", "SAMPLERS", "SamplerName", "sampled_batch"]
 
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, get_args
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 
 from driftbayes.errors import DriftbayesError, Status
-from driftbayes.inference._batch import Batch, run_batch
+from driftbayes.inference._batch import Batch
+from driftbayes.inference.density import Density
 from driftbayes.inference.derived import derived_at
 from driftbayes.inference.estimate import Estimate
 from driftbayes.inference.evidence import QUANTILES, Evidence, unidentified
+from driftbayes.inference.formulas import points_at, prior_facts, prior_quantiles
 from driftbayes.inference.hypothesis import Hypothesis
-from driftbayes.inference.importance import N_PROPOSALS, Proposals, importance, propose, resample
+from driftbayes.inference.importance import resample
 from driftbayes.inference.posterior import described
-from driftbayes.inference.target import Components, Guide, PosteriorTarget, guide_of
-from driftbayes.jax_typing import Key, Scalar
-from driftbayes.models import Data
+from driftbayes.inference.quasi_importance import Components, quasi_importance
+from driftbayes.inference.search import find_modes
+from driftbayes.inference.target import Guide, PosteriorTarget, components_of, guide_of
+from driftbayes.jax_typing import Key
 from driftbayes.typing import FloatArray
 
 SamplerName = Literal["laplace_is", "bridge", "smc", "nested"]
@@ -37,14 +40,15 @@ N_DRAWS = 1000
 _MIN_MASS, _MIN_FOUND = 0.01, 0.1
 
 
-class _Start(eqx.Module):
+@dataclass(frozen=True)
+class _Start:
     """What all samplers share: where the posterior is, and its mode in natural parameters."""
 
     guide: Guide
-    theta_map: Float[Array, " parameter"]
-    log_likelihood_at_map: Scalar
-    prior_log_sd: Float[Array, " parameter"]
-    converged: Array
+    components: Components
+    theta_map: FloatArray
+    log_likelihood_at_map: float
+    prior_log_sd: FloatArray
 
 
 def sampled_batch(
@@ -67,14 +71,21 @@ def sampled_batch(
         seed: Key of the random numbers, stored with the result.
         **options: Of the sampler.
     """
-    start: _Start = run_batch(_start, hypotheses, data)
     key = _key(hypotheses[0], seed, method)
-    n = len(start.prior_log_sd)
-    estimates = _RUN[method](hypotheses, data, start, key, **options)
+    n = max(len(hypotheses), len(data))
+    starts = [_start(hypotheses[min(i, len(hypotheses) - 1)], data, i) for i in range(n)]
+    estimates = _RUN[method](hypotheses, data, starts, key, **options)
     rng = np.random.default_rng([seed, zlib.crc32(hypotheses[0].name.encode())])
     return [
         _record(
-            hypotheses[min(i, len(hypotheses) - 1)], data, i, start, estimates[i], method, seed, rng
+            hypotheses[min(i, len(hypotheses) - 1)],
+            data,
+            i,
+            starts[i],
+            estimates[i],
+            method,
+            seed,
+            rng,
         )
         for i in range(n)
     ]
@@ -89,15 +100,15 @@ def _key(hypothesis: Hypothesis, seed: int, method: str) -> Key:
     return jax.random.fold_in(jax.random.key(seed), words)
 
 
-def _start(hypothesis: Hypothesis, data: Data) -> _Start:
-    guide, natural = guide_of(hypothesis, data)
-    theta = hypothesis.from_unconstrained(natural.z)
+def _start(hypothesis: Hypothesis, data: Batch, index: int) -> _Start:
+    modes = find_modes(Density(hypothesis, data.engine(index, hypothesis.model)))
+    theta, log_priors, _ = (part[0] for part in points_at(hypothesis, modes.natural.z[None]))
     return _Start(
-        guide=guide,
+        guide=guide_of(modes),
+        components=components_of(modes),
         theta_map=theta,
-        log_likelihood_at_map=natural.value - hypothesis.log_prior(theta),
-        prior_log_sd=jnp.stack([hypothesis.priors[name].log_sd() for name in hypothesis.names]),
-        converged=natural.converged,
+        log_likelihood_at_map=float(modes.natural.value - log_priors.sum()),
+        prior_log_sd=prior_facts(hypothesis).log_sd,
     )
 
 
@@ -122,33 +133,58 @@ def _one(targets: Any, i: int) -> Any:
 def _run_importance(
     hypotheses: Sequence[Hypothesis],
     data: Batch,
-    start: _Start,
+    starts: Sequence[_Start],
     key: Key,
-    n_proposals: int = N_PROPOSALS,
+    tolerance: float = 0.01,
+    max_evaluations: int = 65536,
 ) -> list[Estimate]:
-    targets = _targets(hypotheses, data)
+    seeds = np.asarray(jax.random.key_data(key)).reshape(-1)
     found = []
-    for i in range(len(start.prior_log_sd)):
-        proposals = _propose(_one(targets, i), _one(start.guide, i), key, n_proposals)
-        found.append(importance(proposals))
+    for i, start in enumerate(starts):
+        hypothesis = hypotheses[min(i, len(hypotheses) - 1)]
+        density = Density(hypothesis, data.engine(i, hypothesis.model))
+
+        def log_f(z: FloatArray, density: Density = density) -> tuple[FloatArray, FloatArray]:
+            points = density.at(z)
+            return np.where(points.free < np.inf, points.free, -np.inf), points.log_likelihood
+
+        def log_prior(z: FloatArray, hypothesis: Hypothesis = hypothesis) -> FloatArray:
+            _, log_priors, log_jacobians = points_at(hypothesis, z)
+            return np.asarray((log_priors + log_jacobians).sum(axis=1))
+
+        found.append(
+            quasi_importance(
+                log_f,
+                start.components,
+                seed=int(seeds[0]),
+                tolerance=tolerance,
+                max_evaluations=max_evaluations,
+                sample_prior=partial(prior_quantiles, hypothesis),
+                log_prior=log_prior,
+            )
+        )
     return found
 
 
-@eqx.filter_jit
-def _propose(target: PosteriorTarget, guide: Guide, key: Key, n: int) -> Proposals:
-    return propose(target, guide, key, n)
-
-
 def _run_bridge(
-    hypotheses: Sequence[Hypothesis], data: Batch, start: _Start, key: Key, **options: int
+    hypotheses: Sequence[Hypothesis],
+    data: Batch,
+    starts: Sequence[_Start],
+    key: Key,
+    **options: int,
 ) -> list[Estimate]:
     from driftbayes.inference.bridge import bridge_batch
 
-    return bridge_batch(_targets(hypotheses, data), start.guide, key, **options)
+    guides = jax.tree.map(lambda *leaves: np.stack(leaves), *(start.guide for start in starts))
+    return bridge_batch(_targets(hypotheses, data), guides, key, **options)
 
 
 def _run_smc(
-    hypotheses: Sequence[Hypothesis], data: Batch, start: _Start, key: Key, **options: int
+    hypotheses: Sequence[Hypothesis],
+    data: Batch,
+    starts: Sequence[_Start],
+    key: Key,
+    **options: int,
 ) -> list[Estimate]:
     from driftbayes.inference.smc import smc_batch
 
@@ -156,12 +192,16 @@ def _run_smc(
 
 
 def _run_nested(
-    hypotheses: Sequence[Hypothesis], data: Batch, start: _Start, key: Key, **options: int
+    hypotheses: Sequence[Hypothesis],
+    data: Batch,
+    starts: Sequence[_Start],
+    key: Key,
+    **options: int,
 ) -> list[Estimate]:
     from driftbayes.inference.nested import nested
 
     targets = _targets(hypotheses, data)
-    return [nested(_one(targets, i), key, **options) for i in range(len(start.prior_log_sd))]
+    return [nested(_one(targets, i), key, **options) for i in range(len(starts))]
 
 
 _RUN: dict[str, Callable[..., list[Estimate]]] = {
@@ -187,7 +227,7 @@ def _record(
     z, fits = estimate.z[usable], estimate.log_likelihoods[usable]
     log_weights = estimate.log_weights[usable]
     status, warnings = estimate.status, estimate.warnings
-    missed = _missed_modes(z, log_weights, _one(start.guide.components, index))
+    missed = _missed_modes(z, log_weights, start.components)
     if missed and status is Status.OK:
         status = Status.SAMPLER_NOT_CONVERGED
     warnings = (*warnings, *missed)
@@ -195,7 +235,7 @@ def _record(
         status = Status.NOT_FINITE
         warnings = warnings or (status.advice,)
         z, fits, log_weights = np.full((1, len(names)), np.nan), np.full(1, np.nan), np.zeros(1)
-    theta = np.asarray(jax.vmap(hypothesis.from_unconstrained)(jnp.asarray(z)))
+    theta = points_at(hypothesis, z)[0]
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
     log_theta = described(theta, np.array(hypothesis.signed))
@@ -207,7 +247,7 @@ def _record(
     def named(values: Array | FloatArray) -> dict[str, float]:
         return {name: float(value) for name, value in zip(names, values, strict=True)}
 
-    contraction = named(1 - log_sd / np.asarray(start.prior_log_sd[index]))
+    contraction = named(1 - log_sd / np.asarray(start.prior_log_sd))
     # Drawn without replacement: no more than a quarter of what the weighted points are worth.
     is_weighted = np.ptp(log_weights) > 0
     worth = 0.25 / np.sum(weights**2) if is_weighted else float(len(theta))
@@ -218,8 +258,8 @@ def _record(
         method=method,
         log_evidence=estimate.log_evidence,
         log_evidence_err=estimate.log_evidence_err,
-        log_likelihood_at_map=float(start.log_likelihood_at_map[index]),
-        map=named(start.theta_map[index]),
+        log_likelihood_at_map=start.log_likelihood_at_map,
+        map=named(start.theta_map),
         posterior_mean=named(mean),
         posterior_sd=named(np.sqrt(np.diag(cov))),
         posterior_quantiles=_quantiles(names, theta, weights),
@@ -233,7 +273,7 @@ def _record(
         tau=data.tau(index),
         data_fingerprint=data.fingerprint(index),
         priors=hypothesis.describe(),
-        derived=derived_at(hypothesis, data, index, start.theta_map[index]),
+        derived=derived_at(hypothesis, data, index, start.theta_map),
         seed=seed,
         n_evaluations=estimate.n_evaluations,
         diagnostics=dict(estimate.diagnostics),

@@ -9,15 +9,11 @@ __all__ = [
     "scale_posterior",
 ]
 
-from typing import Any
+from dataclasses import dataclass
 
-import equinox as eqx
-import jax.numpy as jnp
-import jax.scipy.special as jsp
 import numpy as np
+from scipy.special import gammaln
 
-from driftbayes.jax_typing import Scalar
-from driftbayes.likelihood import GaussianTerms
 from driftbayes.likelihood.terms import LOG_2PI
 from driftbayes.priors import AbstractPrior, Exponential, Gamma
 from driftbayes.typing import FloatArray
@@ -29,7 +25,8 @@ _N_NODES = 129
 _N_POSTERIOR = 33
 
 
-class GammaForm(eqx.Module):
+@dataclass(frozen=True)
+class GammaForm:
     r"""A prior of the form $e^{c} \theta^{\alpha-1} e^{-\lambda\theta}$.
 
     Args:
@@ -38,24 +35,27 @@ class GammaForm(eqx.Module):
         log_norm: c, the logarithm of its normalisation.
     """
 
-    shape: Scalar
-    rate: Scalar
-    log_norm: Scalar
+    shape: float
+    rate: float
+    log_norm: float
 
 
 def gamma_form(prior: AbstractPrior) -> GammaForm | None:
     """A prior in gamma form; None if the scale has no closed integral under it."""
     if isinstance(prior, Exponential):
-        rate = 1 / prior.scale
-        return GammaForm(jnp.ones_like(rate), rate, jnp.log(rate))
+        rate = 1 / float(prior.scale)
+        return GammaForm(1.0, rate, float(np.log(rate)))
     if isinstance(prior, Gamma):
-        rate = 1 / prior.scale
-        log_norm = prior.shape * jnp.log(rate) - jsp.gammaln(prior.shape)
-        return GammaForm(prior.shape, rate, log_norm)
+        shape, rate = float(prior.shape), 1 / float(prior.scale)
+        return GammaForm(shape, rate, shape * float(np.log(rate)) - float(gammaln(shape)))
     return None
 
 
-def log_scale_evidence(terms: GaussianTerms, form: GammaForm) -> Scalar:
+# Where nothing is finite the result says so in its status, not NumPy in a warning.
+@np.errstate(all="ignore")
+def log_scale_evidence(
+    n: FloatArray, log_det: FloatArray, quadratic: FloatArray, form: GammaForm
+) -> FloatArray:
     r"""The log-evidence for covariance cS with a gamma prior on c. Paper: [eq:evidence].
 
     With $a = n/2$ and $b = Q/2$,
@@ -64,18 +64,20 @@ def log_scale_evidence(terms: GaussianTerms, form: GammaForm) -> Scalar:
       = 2\, (b/\lambda)^{(\alpha-a)/2} K_{a-\alpha}\!\left(2\sqrt{\lambda b}\right).$$
 
     Args:
-        terms: Gaussian terms at c = 1.
+        n: Count of the Gaussian terms at c = 1.
+        log_det: Their log-determinants.
+        quadratic: Their quadratic forms.
         form: Shape α and rate λ of the prior, with its normalisation.
     """
-    order = 0.5 * terms.n - form.shape
-    b = 0.5 * terms.quadratic
+    order = 0.5 * n - form.shape
+    b = 0.5 * quadratic
     log_evidence = (
-        -0.5 * (terms.n * LOG_2PI + terms.log_det)
+        -0.5 * (n * LOG_2PI + log_det)
         + form.log_norm
-        - 0.5 * order * (jnp.log(b) - jnp.log(form.rate))
-        + (log_bessel_k(order, 2 * jnp.sqrt(form.rate * b)) + np.log(2.0))
+        - 0.5 * order * (np.log(b) - np.log(form.rate))
+        + (log_bessel_k(np.asarray(order), np.asarray(2 * np.sqrt(form.rate * b))) + np.log(2.0))
     )
-    return jnp.where(jnp.isnan(log_evidence), -jnp.inf, log_evidence)
+    return np.where(np.isnan(log_evidence), -np.inf, log_evidence)
 
 
 def scale_posterior(
@@ -87,7 +89,7 @@ def scale_posterior(
     """
     order = np.asarray(0.5 * n - shape)[..., None]
     b = np.asarray(0.5 * quadratic)[..., None]
-    _, t, log_weights = _bessel_integral(order, 2 * np.sqrt(rate[..., None] * b), _N_POSTERIOR, np)
+    _, t, log_weights = _bessel_integral(order, 2 * np.sqrt(rate[..., None] * b), _N_POSTERIOR)
     nodes = np.sqrt(b / rate[..., None]) * np.exp(-t)
     return nodes, np.broadcast_to(log_weights, nodes.shape)
 
@@ -118,7 +120,7 @@ def draw_scales(
     order = np.asarray(0.5 * n - shape)[..., None]
     b = np.asarray(0.5 * quadratic)[..., None]
     x = 2 * np.sqrt(rate[..., None] * b)
-    _, t, exponent = _bessel_integral(order, x, _N_NODES, np)
+    _, t, exponent = _bessel_integral(order, x, _N_NODES)
     nu, sign = np.abs(order), np.where(order < 0, -1.0, 1.0)
     root = np.sqrt(nu**2 + x**2)
     peak, excess = np.log((nu + root) / x), x**2 / (root + nu)
@@ -134,19 +136,23 @@ def draw_scales(
         cell = np.sum(rise[pending] < (step * rise[pending, -1])[:, None], axis=1)
         low, high = s[pending, cell], s[pending, cell + 1]
         place = low + along * (high - low)
-        value = _below_peak(place, nu[pending, 0], excess[pending, 0], np)
+        value = _below_peak(place, nu[pending, 0], excess[pending, 0])
         kept = np.log(height) < value - top[pending, cell]
         found[pending[kept]] = place[kept]
         pending = pending[~kept]
     return np.sqrt(b / rate[..., None])[:, 0] * np.exp(-(sign * (peak + found[:, None]))[:, 0])
 
 
-def log_bessel_k(order: Scalar, x: Scalar) -> Scalar:
+def log_bessel_k(order: FloatArray, x: FloatArray) -> FloatArray:
     r"""$\ln K_\nu(x)$ for any real order and x > 0, where SciPy's `kve` overflows."""
-    return _bessel_integral(order[..., None], x[..., None], _N_NODES, jnp)[0][..., 0]
+    return _bessel_integral(np.asarray(order)[..., None], np.asarray(x)[..., None], _N_NODES)[0][
+        ..., 0
+    ]
 
 
-def _bessel_integral(order: Any, x: Any, n_nodes: int, xp: Any) -> tuple[Any, Any, Any]:
+def _bessel_integral(
+    order: FloatArray, x: FloatArray, n_nodes: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     r"""$\ln K_\nu(x)$, and the nodes t with log-weights whose sum it is.
 
     $$K_\nu(x) = \tfrac12 \int_{-\infty}^{\infty} e^{\nu t - x\cosh t}\,\mathrm{d}t$$
@@ -154,33 +160,32 @@ def _bessel_integral(order: Any, x: Any, n_nodes: int, xp: Any) -> tuple[Any, An
     The integrand is entire and falls doubly exponentially, so the trapezoid rule converges
     exponentially. Counted from its peak, $\sinh t_0 = \nu/x$, its logarithm is
     $-\nu(e^s - 1 - s) - (R - \nu)(\cosh s - 1)$ with $R = \sqrt{\nu^2 + x^2}$: two terms of the
-    same sign, free of cancellation at orders of millions and at x of millionths. Written once for
-    NumPy and for JAX (`xp`); the last axis runs over the nodes and has length 1 in `order`, `x` and
-    the result.
+    same sign, free of cancellation at orders of millions and at x of millionths. The last axis runs
+    over the nodes and has length 1 in `order`, `x` and the result.
     """
-    nu = xp.abs(order)
-    root = xp.sqrt(nu**2 + x**2)
-    peak = xp.log((nu + root) / x)
-    right = _arccosh1p(_DEPTH / root, xp)
+    nu = np.abs(order)
+    root = np.sqrt(nu**2 + x**2)
+    peak = np.log((nu + root) / x)
+    right = _arccosh1p(_DEPTH / root)
     # To the left the exponent falls at least as fast as each of two parts: ν(|s| - 1 + e^-|s|),
     # which is beyond the depth at c + sqrt(2c), c = depth/ν; and (R - ν)(cosh s - 1).
     excess = x**2 / (root + nu)  # R - ν
-    slow = _DEPTH / xp.maximum(nu, 1e-300)
-    left = xp.minimum(slow + xp.sqrt(2 * slow), _arccosh1p(_DEPTH / excess, xp))
+    slow = _DEPTH / np.maximum(nu, 1e-300)
+    left = np.minimum(slow + np.sqrt(2 * slow), _arccosh1p(_DEPTH / excess))
     width = left + right
     s = -left + width * np.linspace(0.0, 1.0, n_nodes)
-    exponent = _below_peak(s, nu, excess, xp)
-    total = xp.sum(xp.exp(exponent), axis=-1, keepdims=True) * (0.5 / (n_nodes - 1)) * width
-    log_k = nu * peak - root + xp.log(total)
-    return log_k, xp.where(order < 0, -1.0, 1.0) * (peak + s), exponent
+    exponent = _below_peak(s, nu, excess)
+    total = np.sum(np.exp(exponent), axis=-1, keepdims=True) * (0.5 / (n_nodes - 1)) * width
+    log_k = nu * peak - root + np.log(total)
+    return log_k, np.where(order < 0, -1.0, 1.0) * (peak + s), exponent
 
 
-def _below_peak(s: Any, nu: Any, excess: Any, xp: Any) -> Any:
+def _below_peak(s: FloatArray, nu: FloatArray, excess: FloatArray) -> FloatArray:
     """Logarithm of the integrand at a distance s from its peak, where it is 0."""
-    growth = xp.expm1(s)
-    cosh_less_1 = 0.5 * growth**2 * xp.exp(-s)
+    growth = np.expm1(s)
+    cosh_less_1 = 0.5 * growth**2 * np.exp(-s)
     return -nu * (growth - s) - excess * cosh_less_1
 
 
-def _arccosh1p(u: Any, xp: Any) -> Any:
-    return xp.log1p(u + xp.sqrt(u * (u + 2)))
+def _arccosh1p(u: FloatArray) -> FloatArray:
+    return np.log1p(u + np.sqrt(u * (u + 2)))

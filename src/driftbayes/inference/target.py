@@ -1,20 +1,22 @@
 r"""What a sampler samples: a prior density and a likelihood over unconstrained coordinates z."""
 
-__all__ = ["AbstractTarget", "Components", "Guide", "PosteriorTarget", "guide_of"]
+__all__ = ["AbstractTarget", "Guide", "PosteriorTarget", "components_of", "guide_of"]
 
 from abc import abstractmethod
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from driftbayes.inference.components import Components
 from driftbayes.inference.hypothesis import Hypothesis
-from driftbayes.inference.modes import find_modes
-from driftbayes.inference.newton import Mode
-from driftbayes.inference.symmetric import cholesky, eigh
+from driftbayes.inference.search import Modes
 from driftbayes.jax_typing import Key, Scalar
+from driftbayes.likelihood.moments import AnyArray
 from driftbayes.models import Data
+from driftbayes.typing import FloatArray
 
 
 class AbstractTarget(eqx.Module):
@@ -77,20 +79,6 @@ class PosteriorTarget(AbstractTarget):
         return self.hypothesis.to_unconstrained(jnp.stack(draws))
 
 
-class Components(eqx.Module):
-    """Gaussians at every mode that was found, the guide's first.
-
-    Args:
-        centers: The modes.
-        factors: Lower-triangular factor of the covariance at each.
-        log_masses: ln of the integral of each; minus infinity where there is no further mode.
-    """
-
-    centers: Float[Array, "mode parameter"]
-    factors: Float[Array, "mode parameter parameter"]
-    log_masses: Float[Array, " mode"]
-
-
 class Guide(eqx.Module):
     """A Gaussian that is roughly where the posterior is.
 
@@ -98,29 +86,28 @@ class Guide(eqx.Module):
         center: The mode of the density of z.
         factor: Lower-triangular factor of the covariance of a Gaussian of the same curvature.
         converged: Whether the mode was found.
-        components: The same at every mode, if they were looked for.
     """
 
-    center: Float[Array, " parameter"]
-    factor: Float[Array, "parameter parameter"]
-    converged: Bool[Array, ""]
-    components: Components | None = None
+    center: Float[AnyArray, "*batch parameter"]
+    factor: Float[AnyArray, "*batch parameter parameter"]
+    converged: Bool[AnyArray, "*batch"]
 
 
-def guide_of(hypothesis: Hypothesis, data: Data) -> tuple[Guide, Mode]:
-    """The guide in unconstrained coordinates, and the mode in natural ones.
-
-    The first starts samplers; the second is where the Occam factor is taken.
-    """
-    modes = find_modes(hypothesis, data)
-    factors = jax.vmap(_factor)(modes.every.hessian)
-    components = Components(modes.every.z, factors, modes.log_mass)
-    guide = Guide(modes.free.z, factors[0], modes.free.converged, components)
-    return guide, modes.natural
+def guide_of(modes: Modes) -> Guide:
+    """The guide of a sampler from the modes of the posterior."""
+    factor = _factor(modes.free.hessian)
+    return Guide(modes.free.z, factor, np.asarray(modes.free.converged))
 
 
-def _factor(hessian: Float[Array, "parameter parameter"]) -> Float[Array, "parameter parameter"]:
-    curvature, axes = eigh(-0.5 * (hessian + hessian.T))
+def components_of(modes: Modes) -> Components:
+    """Gaussians at all modes of the posterior."""
+    centers = np.stack([mode.z for mode in modes.every])
+    factors = np.stack([_factor(mode.hessian) for mode in modes.every])
+    return Components(centers, factors, modes.log_mass)
+
+
+def _factor(hessian: FloatArray) -> FloatArray:
+    curvature, axes = np.linalg.eigh(-np.nan_to_num(hessian))
     # Widths within reason: a flat direction is as wide as a factor of twenty.
-    variance = jnp.clip(1 / jnp.maximum(jnp.abs(curvature), 1e-30), 1e-20, 9.0)
-    return cholesky((axes * variance[None, :]) @ axes.T)
+    variance = np.clip(1 / np.maximum(np.abs(curvature), 1e-30), 1e-20, 9.0)
+    return np.asarray(np.linalg.cholesky((axes * variance) @ axes.T))

@@ -29,9 +29,11 @@ def with_truncation_error(record: Evidence, hypothesis: Hypothesis, batch: Batch
         hypothesis: Its hypothesis.
         batch: That data set.
     """
-    model, data = hypothesis.model, batch.data
-    if model.memory is not None or not isinstance(data, SecondMoments | ChannelMoments):
+    model = hypothesis.model
+    if model.memory is not None or not batch.is_summed:
         return record
+    data = batch.data
+    assert isinstance(data, SecondMoments | ChannelMoments)
     if not np.isfinite(record.log_evidence):
         return record
     n_later = _n_later(data)

@@ -9,6 +9,7 @@ from driftbayes.likelihood.channels import (
     channel_steps,
     channel_steps_terms,
 )
+from driftbayes.likelihood.collected import Collected
 from driftbayes.likelihood.dense import dense_innovations, dense_terms
 from driftbayes.likelihood.exact_moments import ExactMoments
 from driftbayes.likelihood.generate import kalman_displacements, toeplitz_displacements
@@ -34,6 +35,7 @@ __all__ = [
     "ChannelMoments",
     "ChannelSteps",
     "ChannelTerms",
+    "Collected",
     "ExactMoments",
     "GaussianTerms",
     "PaddedSteps",

@@ -16,7 +16,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Complex, Float, Int
 
 from driftbayes.jax_typing import Scalar
 from driftbayes.likelihood.kalman import PaddedSteps
@@ -89,7 +89,7 @@ class ChannelTerms(eqx.Module):
 
     n: Scalar
     log_det: Scalar
-    products: Float[Array, "channel channel"]
+    products: Float[Array, "channel channel"] | Complex[Array, "channel channel"]
     n_dim: int = eqx.field(static=True)
 
     @property

@@ -8,6 +8,7 @@ real axis, with conjugates.
 
 __all__ = [
     "HermitianTerms",
+    "hermitian_column_terms",
     "hermitian_displacements",
     "hermitian_innovations",
     "hermitian_moments_terms",
@@ -23,7 +24,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Complex, Float
 
 from driftbayes.jax_typing import Scalar, ScalarLike
-from driftbayes.likelihood.channels import ChannelMoments, ChannelSteps
+from driftbayes.likelihood.channels import ChannelMoments, ChannelSteps, ChannelTerms
 from driftbayes.likelihood.kalman import PaddedSteps
 from driftbayes.likelihood.terms import GaussianTerms
 
@@ -124,6 +125,12 @@ def hermitian_steps_terms(
     weight = (steps.valid / variance).astype(innovation.dtype)
     products = jnp.einsum("rs,rsa,rsb->ab", weight, innovation, innovation.conj())
     n, log_det = jnp.sum(steps.valid), jnp.sum(steps.valid * jnp.log(variance))
+    return hermitian_column_terms(ChannelTerms(n, log_det, products, 2))
+
+
+def hermitian_column_terms(terms: ChannelTerms) -> tuple[HermitianTerms, HermitianTerms]:
+    """Terms of both senses from whitened products of x + iy, x - iy and the duration."""
+    n, log_det, products = terms.n, terms.log_det, terms.products
     first, second, between = jnp.diag(products).real
     return (
         HermitianTerms(n, log_det, first, products[0, 2], between),

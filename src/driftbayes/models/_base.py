@@ -19,6 +19,7 @@ from driftbayes.likelihood import (
     ChannelMoments,
     ChannelSteps,
     ChannelTerms,
+    Collected,
     GaussianTerms,
     PaddedSteps,
     SecondMoments,
@@ -38,6 +39,8 @@ from driftbayes.likelihood.moments import MEMORY
 from driftbayes.models._prepare import Data, Engine, Kind, Needs, prepare
 from driftbayes.sampling import Displacements
 
+# Data of which the axes are kept apart.
+Channels = ChannelMoments | ChannelSteps | Collected
 # Below this a conditional variance, relative to the unconditional one, is taken as zero.
 _SPENT = 1e-13
 
@@ -110,6 +113,8 @@ class AbstractModel(eqx.Module):
     exact_positions: ClassVar[bool] = False
     # Whether it matters where a step begins.
     needs_positions: ClassVar[bool] = False
+    # Whether its covariances are complex: steps in a plane that rotate.
+    is_turning: ClassVar[bool] = False
     # Whether a model that tells axes apart must see all particles along the same ones.
     shares_axes: ClassVar[bool] = True
 
@@ -137,6 +142,18 @@ class AbstractModel(eqx.Module):
         """Stationary covariance of the state, given the position."""
         raise DriftbayesError(self._no_state_space())
 
+    def engine_transition(self, interval: Scalar) -> tuple[Array, Array]:
+        """`transition`, or the complex one of a model that rotates."""
+        return self.transition(interval)
+
+    def engine_start(self) -> Array:
+        """`initial_covariance`, or the complex one of a model that rotates."""
+        return self.initial_covariance()
+
+    def engine_autocovariances(self, n_lags: int, tau: Scalar) -> Array:
+        """`first_autocovariances`, or the complex ones of a model that rotates."""
+        return self.first_autocovariances(n_lags, tau)
+
     def generator(self) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
         r"""F and D of $\mathrm{d}Y = F Y\,\mathrm{d}t + L\,\mathrm{d}W$, $D = L L^\mathrm{T}$.
 
@@ -161,6 +178,14 @@ class AbstractModel(eqx.Module):
         if self.has_state_space:
             return kalman_innovations(self.stepper(), self.initial_covariance(), steps, noise)
         return dense_innovations(self.mean_square_displacement, steps, noise)
+
+    def components(self) -> tuple["AbstractModel", ...]:
+        """The Gaussian models whose sums an engine has to find; of most models itself."""
+        return (self,)
+
+    def tail_weight(self) -> ScalarLike:
+        r"""W of the sum of $\ln(1 + w |e|^2/v)$ over innovations e that heavy tails ask for."""
+        return 0.0
 
     def fix_variance(self) -> ScalarLike:
         """Variance of the error of every position, as far as the model knows of it."""
@@ -197,7 +222,7 @@ class AbstractModel(eqx.Module):
             return moments_terms(self._autocovariance(data), data)
         if isinstance(data, TrajectoryPieces):
             return trajectory_terms(self, data, noise_variance)
-        if isinstance(data, ChannelMoments | ChannelSteps):
+        if isinstance(data, Channels):
             terms = self.channel_terms(data)
             n_dim = terms.n_dim
             return GaussianTerms(n_dim * terms.n, n_dim * terms.log_det, jnp.trace(terms.axes))
@@ -206,8 +231,10 @@ class AbstractModel(eqx.Module):
             return dense_terms(self.mean_square_displacement, data, noise)
         return innovation_terms(*self.innovations(data, noise_variance), data)
 
-    def channel_terms(self, data: ChannelMoments | ChannelSteps) -> ChannelTerms:
+    def channel_terms(self, data: Channels) -> ChannelTerms:
         """Cross-products of whitened displacements, axis against axis and with the duration."""
+        if isinstance(data, Collected):
+            return data.parts[0]
         if isinstance(data, ChannelMoments):
             return channel_moments_terms(self._autocovariance(data), data)
         return channel_steps_terms(*self.innovations(data.steps), data)

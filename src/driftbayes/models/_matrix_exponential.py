@@ -2,25 +2,24 @@ r"""Exponentials of small matrices and their integrals, to full digits from shor
 
 Taylor series over a step so short that the matrix has norm 1/2 or less, then doublings of the step.
 What is doubled is $e^{Bh} - I$ and not $e^{Bh}$: a slow motion beside a fast one would lose a
-digit for each digit of their ratio. The number of doublings is fixed and those not needed are
-masked, so that derivatives of any order and in both modes exist.
+digit for each digit of their ratio. There are as many doublings as needed, so that derivatives
+exist in forward mode only.
 """
 
 __all__ = ["Integrals", "exponential_integrals", "noise_covariance"]
 
 from functools import partial
 from math import factorial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from driftbayes.jax_typing import Scalar
 
 Matrix = Float[Array, "row column"]
-T = TypeVar("T")
 
 # Enough for a norm of 1e18: a rate of 1e6 per interval at 1e12 intervals.
 _N_DOUBLINGS = 61
@@ -51,18 +50,16 @@ def exponential_integrals(matrix: Matrix) -> Integrals:
     change, once, twice = _series(matrix * step)
     start = (Integrals(change, once * step, twice * step**2), step)
 
-    def double(
-        carry: tuple[Integrals, Scalar], index: Scalar
-    ) -> tuple[tuple[Integrals, Scalar], None]:
+    def double(_: Array, carry: tuple[Integrals, Scalar]) -> tuple[Integrals, Scalar]:
         (change, once, twice), step = carry
         doubled = Integrals(
             change=2 * change + _product(change, change),
             once=2 * once + _product(change, once),
             twice=2 * twice + step * once + _product(change, twice),
         )
-        return _chosen(index < n_doublings, (doubled, 2 * step), carry), None
+        return doubled, 2 * step
 
-    (integrals, _), _ = jax.lax.scan(double, start, jnp.arange(float(_N_DOUBLINGS)))
+    integrals, _ = jax.lax.fori_loop(0, n_doublings, double, start)
     return integrals
 
 
@@ -85,25 +82,25 @@ def noise_covariance(
     change, _, _ = _series(matrix * step)
     start = (change, _noise_series(matrix * step, intensity * step))
 
-    def double(carry: tuple[Array, Array], index: Scalar) -> tuple[tuple[Array, Array], None]:
+    def double(_: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         change, noise = carry
         moved = _product(change, noise)
-        doubled = (
+        return (
             2 * change + _product(change, change),
             2 * noise + moved + moved.T + _product(moved, change.T),
         )
-        return _chosen(index < n_doublings, doubled, carry), None
 
-    (change, noise), _ = jax.lax.scan(double, start, jnp.arange(float(_N_DOUBLINGS)))
+    change, noise = jax.lax.fori_loop(0, n_doublings, double, start)
     return jnp.eye(len(matrix)) + change, noise
 
 
-def _short_step(matrix: Matrix) -> tuple[Scalar, Scalar]:
+def _short_step(matrix: Matrix) -> tuple[Scalar, Int[Array, ""]]:
     """A step over which the norm is 1/2 or less, and how often it must be doubled."""
     norm = jax.lax.stop_gradient(jnp.max(jnp.sum(jnp.abs(matrix), axis=1), initial=0.0))
     n_doublings = jnp.ceil(jnp.log2(jnp.maximum(2 * norm, 1.0)))
-    n_doublings = jnp.minimum(n_doublings, float(_N_DOUBLINGS))
-    return jnp.exp2(-n_doublings), n_doublings
+    # No number: no doubling, and no number comes out.
+    n_doublings = jnp.where(n_doublings >= 0, jnp.minimum(n_doublings, float(_N_DOUBLINGS)), 0.0)
+    return jnp.exp2(-n_doublings), n_doublings.astype(int)
 
 
 def _series(matrix: Matrix) -> Integrals:
@@ -141,10 +138,6 @@ def _noise_series(matrix: Matrix, intensity: Matrix) -> Matrix:
 
     (_, total), _ = jax.lax.scan(add, (intensity, intensity), divisors)
     return total
-
-
-def _chosen(condition: Array, yes: T, no: T) -> T:
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
 
 
 def _product(left: Matrix, right: Matrix) -> Matrix:

@@ -21,6 +21,7 @@ from driftbayes.likelihood import (
     MEMORY,
     ChannelMoments,
     ChannelSteps,
+    Collected,
     PaddedSteps,
     ReducedDisplacements,
     SecondMoments,
@@ -39,7 +40,13 @@ Engine = Literal["auto", "moments", "kalman", "dense"]
 # trajectories only, over axes only, or not at all.
 Kind = Literal["summed", "channels", "trajectories", "steps"]
 Data: TypeAlias = (
-    SecondMoments | PaddedSteps | Displacements | ChannelMoments | ChannelSteps | TrajectoryPieces
+    SecondMoments
+    | PaddedSteps
+    | Displacements
+    | ChannelMoments
+    | ChannelSteps
+    | TrajectoryPieces
+    | Collected
 )
 
 # Where the last MEMORY steps do not tell all, so many are kept; then the state-space engine.
@@ -224,6 +231,16 @@ def _of_summed(data: SummedDisplacements, needs: Needs, engine: Engine) -> Prepa
     return Preparation(needs.kind, "moments", memory)
 
 
+def check_precision() -> None:
+    """Refuse to go on in single precision."""
+    if not jax.config.read("jax_enable_x64"):
+        msg = (
+            "evidence needs double precision, which JAX has switched off: call "
+            'jax.config.update("jax_enable_x64", True) first, or set JAX_ENABLE_X64=1'
+        )
+        raise DriftbayesError(msg)
+
+
 def prepare(
     data: Displacements | ReducedDisplacements | SummedDisplacements,
     needs: Needs = PLAIN,
@@ -231,12 +248,7 @@ def prepare(
     engine: Engine = "auto",
 ) -> Data:
     """What the chosen engine needs to know of the data; the arguments are `preparation`'s."""
-    if not jax.config.read("jax_enable_x64"):
-        msg = (
-            "evidence needs double precision, which JAX has switched off: call "
-            'jax.config.update("jax_enable_x64", True) first, or set JAX_ENABLE_X64=1'
-        )
-        raise DriftbayesError(msg)
+    check_precision()
     kind, chosen, memory, positions = preparation(data, needs, engine)
     if isinstance(data, ReducedDisplacements):
         return data.second_moments()

@@ -16,7 +16,6 @@ from driftbayes._version import __version__
 from driftbayes.comparison import make_hypotheses
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Batch, Evidence, Hypothesis, evidence, evidence_batch
-from driftbayes.likelihood import ChannelMoments, SecondMoments
 from driftbayes.reproduce.folder import make_folder, write_figure, write_json
 from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray
@@ -327,7 +326,7 @@ def _simulated(hypothesis: Hypothesis, group: Group, number: int, seed: int) -> 
 def _judged(hypothesis: Hypothesis, data: Sequence[Displacements]) -> list[Evidence]:
     """Evidences of one hypothesis for all data sets, compiled once."""
     batches = [Batch.of(one, model=hypothesis.model) for one in data]
-    if isinstance(batches[0].data, SecondMoments | ChannelMoments):
+    if batches[0].is_summed:
         return evidence_batch([hypothesis], Batch.stack(batches))
     return [evidence(hypothesis, batch) for batch in batches]
 

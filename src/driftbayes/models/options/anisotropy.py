@@ -12,8 +12,8 @@ from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
-from driftbayes.likelihood import ChannelMoments, ChannelSteps, GaussianTerms
-from driftbayes.models._base import AbstractModel, Parameter, as_parameter
+from driftbayes.likelihood import GaussianTerms
+from driftbayes.models._base import AbstractModel, Channels, Parameter, as_parameter
 from driftbayes.models._prepare import Data, Kind
 from driftbayes.models.options._base import AbstractOption, check_base, with_own
 from driftbayes.models.options.mean_flow import flow_terms
@@ -79,7 +79,7 @@ def with_anisotropy(model: type[AbstractModel], n_dim: int) -> type[AbstractMode
             return self._power(1.0)
 
         def terms(self, data: Data, noise_variance: ScalarLike = 0.0) -> GaussianTerms:
-            if not isinstance(data, ChannelMoments | ChannelSteps):
+            if not isinstance(data, Channels):
                 msg = f"{self.name} needs displacements by axis; prepare them for it"
                 raise DriftbayesError(msg)
             terms = self.channel_terms(data)

@@ -13,8 +13,8 @@ from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
-from driftbayes.likelihood import ChannelMoments, ChannelSteps, GaussianTerms
-from driftbayes.models._base import AbstractModel, Parameter, as_parameter
+from driftbayes.likelihood import GaussianTerms
+from driftbayes.models._base import AbstractModel, Channels, Parameter, as_parameter
 from driftbayes.models._prepare import Data, Kind
 from driftbayes.models.options._base import AbstractOption, check_base, with_own
 from driftbayes.models.options.mean_flow import FLOW, flow_posterior, flow_terms
@@ -77,7 +77,7 @@ def with_linear_flow(model: type[AbstractModel]) -> type[AbstractModel]:
             self.gradient = as_parameter(gradient)
 
         def terms(self, data: Data, noise_variance: ScalarLike = 0.0) -> GaussianTerms:
-            if not isinstance(data, ChannelMoments | ChannelSteps):
+            if not isinstance(data, Channels):
                 msg = f"{self.name} needs displacements by axis; prepare them for it"
                 raise DriftbayesError(msg)
             terms = self.channel_terms(data)
@@ -85,7 +85,7 @@ def with_linear_flow(model: type[AbstractModel]) -> type[AbstractModel]:
             return flow_terms(terms, inverse, self._spreads(terms.n_dim))
 
         def mean_flow(
-            self, data: ChannelMoments | ChannelSteps
+            self, data: Channels
         ) -> tuple[Float[Array, " coefficient"], Float[Array, "coefficient coefficient"]]:
             """Posterior mean and covariance of (U_1, A_11, A_12, ..., U_2, A_21, ...)."""
             terms = self.channel_terms(data)
@@ -94,7 +94,7 @@ def with_linear_flow(model: type[AbstractModel]) -> type[AbstractModel]:
 
         def derived(self, data: Data) -> dict[str, Scalar]:
             """The flow at the centre, its gradients with standard deviations, and the centre."""
-            if not isinstance(data, ChannelMoments | ChannelSteps):
+            if not isinstance(data, Channels):
                 return self.base.derived(data)
             mean, covariance = self.mean_flow(data)
             centre = jnp.asarray(data.centre)

@@ -12,8 +12,8 @@ from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
-from driftbayes.likelihood import ChannelMoments, ChannelSteps, ChannelTerms, GaussianTerms
-from driftbayes.models._base import AbstractModel, Parameter, as_parameter
+from driftbayes.likelihood import ChannelTerms, GaussianTerms
+from driftbayes.models._base import AbstractModel, Channels, Parameter, as_parameter
 from driftbayes.models._prepare import Data, Kind
 from driftbayes.models.options._base import AbstractOption, check_base, with_own
 
@@ -97,15 +97,13 @@ def with_mean_flow(model: type[AbstractModel]) -> type[AbstractModel]:
             self.flow = as_parameter(flow)
 
         def terms(self, data: Data, noise_variance: ScalarLike = 0.0) -> GaussianTerms:
-            if not isinstance(data, ChannelMoments | ChannelSteps):
+            if not isinstance(data, Channels):
                 msg = f"{self.name} needs displacements by axis; prepare them for it"
                 raise DriftbayesError(msg)
             terms = self.channel_terms(data)
             return flow_terms(terms, self.base.inverse_shape(terms.n_dim), self._spreads())
 
-        def mean_flow(
-            self, data: ChannelMoments | ChannelSteps
-        ) -> tuple[Float[Array, " dim"], Float[Array, "dim dim"]]:
+        def mean_flow(self, data: Channels) -> tuple[Float[Array, " dim"], Float[Array, "dim dim"]]:
             """Posterior mean and covariance of the flow, given the other parameters."""
             terms = self.channel_terms(data)
             return flow_posterior(terms, self.base.inverse_shape(terms.n_dim), self._spreads())
@@ -115,7 +113,7 @@ def with_mean_flow(model: type[AbstractModel]) -> type[AbstractModel]:
 
         def derived(self, data: Data) -> dict[str, Scalar]:
             """The components of the flow, and their standard deviations."""
-            if not isinstance(data, ChannelMoments | ChannelSteps):
+            if not isinstance(data, Channels):
                 return self.base.derived(data)
             mean, covariance = self.mean_flow(data)
             sd = jnp.sqrt(jnp.diag(covariance))

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
-from driftbayes.likelihood import GaussianTerms
+from driftbayes.likelihood import Collected, GaussianTerms
 from driftbayes.models._base import AbstractModel, Parameter, as_parameter
 from driftbayes.models._prepare import Data, Kind
 from driftbayes.models.options._base import AbstractOption, check_base, with_own
@@ -89,8 +89,16 @@ def mixture_of(model: type[AbstractModel], n_classes: int) -> type[AbstractModel
 
         def log_joint(self, data: Data) -> Float[Array, "class trajectory"]:
             """Ln of weight times density of each trajectory in each class."""
+            if isinstance(data, Collected):
+                each = [data.component(c) for c in range(n_classes)]
+                terms = [one.terms(seen) for one, seen in zip(self.classes, each, strict=True)]
+                fits = jnp.stack([t.log_likelihood() for t in terms])[:, None]
+                return fits + self.log_weights[:, None]
             terms = [one.terms(data) for one in self.classes]
             return jnp.stack([t.log_likelihood() for t in terms]) + self.log_weights[:, None]
+
+        def components(self) -> tuple[AbstractModel, ...]:
+            return self.classes
 
         def responsibilities(self, data: Data) -> Float[Array, "class trajectory"]:
             """Probability of each class for each trajectory."""

@@ -11,9 +11,10 @@ from jaxtyping import Array, Complex, Float
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
-from driftbayes.likelihood import ChannelMoments, ChannelSteps, GaussianTerms
+from driftbayes.likelihood import ChannelMoments, ChannelSteps, Collected, GaussianTerms
 from driftbayes.likelihood.hermitian import (
     HermitianTerms,
+    hermitian_column_terms,
     hermitian_moments_terms,
     hermitian_steps_terms,
     hermitian_walk,
@@ -53,6 +54,7 @@ def with_rotation(model: type[AbstractModel]) -> type[AbstractModel]:
         limit: ClassVar[str] = "axes that are independent, as omega → 0"
         # A mean of two Gaussian densities.
         is_gaussian: ClassVar[bool] = False
+        is_turning: ClassVar[bool] = True
         kind: ClassVar[Kind] = "channels"
         # No rotation of the axes of a particle changes its density; a mean flow has a direction.
         shares_axes: ClassVar[bool] = "flow" in model.parameters
@@ -74,7 +76,18 @@ def with_rotation(model: type[AbstractModel]) -> type[AbstractModel]:
             one, other = self._products(data)
             return one.gaussian(self._flow), other.gaussian(self._flow)
 
+        def engine_transition(self, interval: Scalar) -> tuple[Array, Array]:
+            return self.complex_transition(interval)
+
+        def engine_start(self) -> Array:
+            return self.complex_initial_covariance()
+
+        def engine_autocovariances(self, n_lags: int, tau: Scalar) -> Array:
+            return self.complex_autocovariances(n_lags, tau)
+
         def _products(self, data: Data) -> tuple[HermitianTerms, HermitianTerms]:
+            if isinstance(data, Collected):
+                return hermitian_column_terms(data.parts[0])
             if not isinstance(data, ChannelMoments | ChannelSteps):
                 msg = f"{self.name} needs displacements by axis; prepare them for it"
                 raise DriftbayesError(msg)

@@ -67,6 +67,9 @@ def with_scatter(model: type[AbstractModel]) -> type[AbstractModel]:
             )
             return jnp.sum(jnp.where(jnp.isnan(value), -jnp.inf, value))
 
+        def components(self) -> tuple[AbstractModel, ...]:
+            return (self.base,)
+
         def changed(
             self, key: Key, positions: Float[Array, "particle position dim"], tau: ScalarLike
         ) -> Float[Array, "particle position dim"]:

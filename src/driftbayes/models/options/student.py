@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
-from driftbayes.likelihood import PaddedSteps
+from driftbayes.likelihood import Collected, PaddedSteps
 from driftbayes.models._base import AbstractModel, Parameter, as_parameter
 from driftbayes.models._gamma_ratio import log_gamma_ratio
 from driftbayes.models._prepare import Data, Kind
@@ -62,7 +62,27 @@ def with_student(model: type[AbstractModel]) -> type[AbstractModel]:
             self.base = model(**others)
             self.tail = as_parameter(tail)
 
+        def tail_weight(self) -> ScalarLike:
+            tail = jnp.maximum(self.tail, _NO_TAIL)
+            return tail / (1 - 2 * tail)
+
+        def _constant(self, n_dim: int) -> Scalar:
+            """Ln of the density's constant, of one step of unit variance."""
+            tail = jnp.maximum(self.tail, _NO_TAIL)
+            # ν = 2 / q' with q' → 0 the Gaussian: all terms are written so as to survive it.
+            ratio = log_gamma_ratio(0.5 / tail, jnp.asarray(0.5 * n_dim))
+            return ratio - 0.5 * n_dim * (np.log(2 * np.pi) + jnp.log1p(-2 * tail))
+
         def log_density(self, data: Data) -> Scalar:
+            if isinstance(data, Collected):
+                (terms,) = data.parts
+                nu = 1 / jnp.maximum(self.tail, _NO_TAIL)
+                value = (
+                    terms.n * self._constant(terms.n_dim)
+                    - 0.5 * terms.n_dim * terms.log_det
+                    - 0.5 * (nu + terms.n_dim) * data.excess
+                )
+                return jnp.where(jnp.isnan(value), -jnp.inf, value)
             if not isinstance(data, PaddedSteps):
                 msg = f"{self.name} needs single steps; prepare the data for it"
                 raise DriftbayesError(msg)
@@ -70,10 +90,7 @@ def with_student(model: type[AbstractModel]) -> type[AbstractModel]:
             n_dim = data.dx.shape[-1]
             square = jnp.sum(innovation**2, axis=-1) / variance
             tail = jnp.maximum(self.tail, _NO_TAIL)
-            nu = 1 / tail
-            # ν = 2 / q' with q' → 0 the Gaussian: all terms are written so as to survive it.
-            ratio = log_gamma_ratio(0.5 * nu, jnp.asarray(0.5 * n_dim))
-            constant = ratio - 0.5 * n_dim * (np.log(2 * np.pi) + jnp.log1p(-2 * tail))
+            nu, constant = 1 / tail, self._constant(n_dim)
             excess = jnp.log1p(tail * square / (1 - 2 * tail))
             value = constant - 0.5 * n_dim * jnp.log(variance) - 0.5 * (nu + n_dim) * excess
             total = jnp.sum(jnp.where(data.valid > 0, value, 0.0))

@@ -1,0 +1,442 @@
+"""A model's formulas at many parameter values at once, by compiled programs of fixed shape.
+
+Every program takes a fixed number of points and is run as often as needed: neither another file,
+nor another number of steps, trajectories or nodes compiles anything anew.
+"""
+
+__all__ = [
+    "Rows",
+    "derived",
+    "finish",
+    "points_at",
+    "prior_facts",
+    "prior_quantiles",
+    "unconstrained",
+]
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from driftbayes.inference.hypothesis import Hypothesis
+from driftbayes.likelihood.channels import ChannelTerms
+from driftbayes.likelihood.collected import Collected
+from driftbayes.likelihood.engines import Context
+from driftbayes.likelihood.sums import Sums
+from driftbayes.priors import AbstractPrior, Uniform
+from driftbayes.typing import FloatArray, IntArray
+
+# Parameter values, pairs of a parameter value and an interval, and trajectories in one call: the
+# smallest of several numbers that is enough, or the largest.
+_N_POINTS = 64
+_N_PAIRS = (64, 4096)
+_N_SLOTS = (1, 64, 1024)
+# Lags are computed in as many as the next of these.
+_N_LAGS = (32, 256, 4096)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Formulas of one hypothesis at several θ, in the form in which engines ask for them.
+
+    Args:
+        hypothesis: Model family and prior.
+        theta: Parameters, (point, parameter).
+        rows: Which rows: point times number of components plus component; None for all.
+    """
+
+    hypothesis: Hypothesis
+    theta: FloatArray
+    rows: IntArray | None = None
+
+    @property
+    def n_components(self) -> int:
+        """Components of the model."""
+        return _n_components(*_split(self.hypothesis)[1:])
+
+    @property
+    def n_state(self) -> int:
+        """Components of the state of each."""
+        return _n_state(*_split(self.hypothesis)[1:])
+
+    @property
+    def _every(self) -> IntArray:
+        if self.rows is not None:
+            return self.rows
+        return np.arange(len(self.theta) * self.n_components)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self._every)
+
+    def part(self, rows: slice) -> "Rows":
+        return Rows(self.hypothesis, self.theta, self._every[rows])
+
+    def _needed(self) -> tuple[FloatArray, IntArray, IntArray]:
+        """Points that the rows need, and point and component of each row."""
+        point, component = np.divmod(self._every, self.n_components)
+        first, last = int(point[0]), int(point[-1])
+        return self.theta[first : last + 1], point - first, component
+
+    def starts(self) -> tuple[NDArray[Any], FloatArray, FloatArray]:
+        theta, point, component = self._needed()
+        found = _by_points(_start_program, self.hypothesis, _N_POINTS, theta)
+        start, extra, weight = (part[point, component] for part in found)
+        return start, extra, weight
+
+    def transitions(self, intervals: FloatArray) -> tuple[NDArray[Any], NDArray[Any]]:
+        theta, point, component = self._needed()
+        n, m = len(theta), len(intervals)
+        found = _by_points(
+            _transition_program,
+            self.hypothesis,
+            _enough(_N_PAIRS, n * m),
+            np.repeat(theta, m, axis=0),
+            np.tile(intervals, n),
+        )
+        propagator, noise = (
+            part.reshape(n, m, *part.shape[1:])[point, :, component] for part in found
+        )
+        return propagator, noise
+
+    def autocovariances(self, tau: float, n_lags: int) -> NDArray[Any]:
+        theta, point, component = self._needed()
+        n_program = _enough(_N_LAGS, n_lags)
+        program = _autocovariance_program(n_program)
+        at_once = max(_N_POINTS * 64 // n_program, 8)
+        at_once = min(at_once, _N_POINTS)
+        taus = np.full(len(theta), tau)
+        (found,) = _by_points(program, self.hypothesis, at_once, theta, taus)
+        return np.ascontiguousarray(found[point, component, :n_lags])
+
+    def mean_square_displacements(self, lags: FloatArray) -> FloatArray:
+        theta, point, component = self._needed()
+        n, m = len(theta), len(lags)
+        (found,) = _by_points(
+            _spread_program,
+            self.hypothesis,
+            _enough(_N_PAIRS, n * m),
+            np.repeat(theta, m, axis=0),
+            np.tile(lags, n),
+        )
+        return found.reshape(n, m, -1)[point, :, component]
+
+
+@dataclass(frozen=True)
+class PriorFacts:
+    """Numbers of the priors of the inferred parameters, in the order of θ.
+
+    Args:
+        mean: Means.
+        log_sd: Standard deviations of ln θ; of θ itself where it is signed.
+        quantiles: (parameter, probability), at `PROBABILITIES`; NaN unless a prior is uniform.
+    """
+
+    mean: FloatArray
+    log_sd: FloatArray
+    quantiles: FloatArray
+
+
+PROBABILITIES = np.linspace(0.0, 1.0, 66)[1:-1]
+
+
+def prior_facts(hypothesis: Hypothesis) -> PriorFacts:
+    """Means, widths and quantiles of the priors."""
+    leaves, tree = _split(hypothesis)
+    with jax.default_device(_cpu()):
+        return PriorFacts(*map(np.asarray, _prior_program(tree)(leaves)))
+
+
+@lru_cache(maxsize=256)
+def _prior_program(tree: Any) -> Callable[..., Any]:
+    def run(leaves: tuple[Any, ...]) -> Any:
+        hypothesis = jax.tree.unflatten(tree, leaves)
+        priors = [hypothesis.priors[name] for name in hypothesis.names]
+        return (
+            jnp.stack([prior.mean() for prior in priors]),
+            jnp.stack([prior.log_sd() for prior in priors]),
+            jnp.stack([_quantiles(prior) for prior in priors]),
+        )
+
+    return jax.jit(run)
+
+
+def _quantiles(prior: AbstractPrior) -> Any:
+    if not isinstance(prior, Uniform):
+        return jnp.full(len(PROBABILITIES), jnp.nan)
+    return prior.quantile(jnp.asarray(PROBABILITIES))
+
+
+def unconstrained(hypothesis: Hypothesis, theta: FloatArray) -> FloatArray:
+    """Unconstrained coordinates of parameters, (point, parameter)."""
+    (z,) = _by_points(_coordinate_program, hypothesis, _N_POINTS, theta)
+    return z
+
+
+def prior_quantiles(hypothesis: Hypothesis, probabilities: FloatArray) -> FloatArray:
+    """Unconstrained coordinates at quantiles of the priors, (point, parameter)."""
+    size, n = _N_POINTS, len(probabilities)
+    theta = np.empty_like(probabilities)
+    with jax.default_device(_cpu()):
+        for i, name in enumerate(hypothesis.names):
+            padded = np.resize(probabilities[:, i], size * -(-n // size)).reshape(-1, size)
+            found = [
+                np.asarray(hypothesis.priors[name].quantile(jnp.asarray(row))) for row in padded
+            ]
+            theta[:, i] = np.concatenate(found)[:n]
+    return unconstrained(hypothesis, theta)
+
+
+def points_at(hypothesis: Hypothesis, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """θ, ln p and ln |dθ/dz| of each parameter at unconstrained points, all (point, parameter)."""
+    theta, log_prior, log_jacobian = _by_points(_point_program, hypothesis, _N_POINTS, z)
+    return theta, log_prior, log_jacobian
+
+
+def finish(
+    hypothesis: Hypothesis, theta: FloatArray, sums: Sums, n_dim: int, tau: float, context: Context
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Log-density, and n, log-determinant and quadratic form of the Gaussian terms, of each θ.
+
+    Args:
+        hypothesis: Model family and prior.
+        theta: Parameters, (point, parameter).
+        sums: What the engine found for the rows of these points.
+        n_dim: Number of columns that are axes.
+        tau: Sampling time.
+        context: Where the data are.
+    """
+    n_points, n_slots = len(theta), len(sums.n)
+    size = _enough(_N_SLOTS, n_slots)
+    n_components = len(sums.log_det) // n_points
+    program = _finish_program(n_dim, context.is_lonlat)
+    total = np.zeros((4, n_points))
+    for low in range(0, n_slots, size):
+        part = slice(low, low + size)
+        shape = (n_points, n_components)
+        log_det, products, excess = (
+            _padded(array[:, part].reshape(*shape, -1, *array.shape[2:]), size, axis=2)
+            for array in (sums.log_det, sums.products, sums.excess)
+        )
+        n = np.broadcast_to(_padded(sums.n[part], size, axis=0), (n_points, size))
+        shared = (context.centre, np.asarray(context.turning), np.asarray(tau))
+        found = _by_points(
+            program, hypothesis, _N_POINTS, theta, n, log_det, products, excess, shared=shared
+        )
+        total += np.stack(found)
+    return total[0], total[1], total[2], total[3]
+
+
+def derived(
+    hypothesis: Hypothesis, theta: FloatArray, sums: Sums, n_dim: int, tau: float, context: Context
+) -> dict[str, float]:
+    """What a model derives from one θ and the sums of all data."""
+    leaves, *key = _split(hypothesis)
+    program = _derived_program(*key, n_dim, context.is_lonlat)
+    one = (theta, sums.n[0], sums.log_det[:, 0], sums.products[:, 0], sums.excess[:, 0])
+    shared = (context.centre, np.asarray(context.turning), np.asarray(tau))
+    return {name: float(value) for name, value in program(leaves, one, shared).items()}
+
+
+def _enough(sizes: tuple[int, ...], n: int) -> int:
+    return next((size for size in sizes if size >= n), sizes[-1])
+
+
+def _padded(array: NDArray[Any], size: int, axis: int) -> NDArray[Any]:
+    missing = size - array.shape[axis]
+    if not missing:
+        return array
+    return np.pad(array, [(0, missing if i == axis else 0) for i in range(array.ndim)])
+
+
+def _split(hypothesis: Hypothesis) -> tuple[tuple[Any, ...], Any]:
+    """Numbers of a hypothesis, and what it is without them."""
+    leaves, tree = jax.tree.flatten(hypothesis)
+    return tuple(np.asarray(leaf, dtype=np.float64) for leaf in leaves), tree
+
+
+def _by_points(
+    make: Callable[[Any], Callable[..., Any]],
+    hypothesis: Hypothesis,
+    size: int,
+    *arrays: NDArray[Any],
+    shared: tuple[Any, ...] = (),
+) -> tuple[NDArray[Any], ...]:
+    """Run a program for `size` points at a time; arrays have the points along their first axis."""
+    leaves, tree = _split(hypothesis)
+    program = make(tree)
+    pieces = []
+    with jax.default_device(_cpu()):
+        for low in range(0, len(arrays[0]), size):
+            some = [array[low : low + size] for array in arrays]
+            n = len(some[0])
+            if n < size:
+                some = [
+                    np.concatenate([part, np.repeat(part[-1:], size - n, axis=0)]) for part in some
+                ]
+            found = program(leaves, some, shared)
+            pieces.append([np.asarray(part)[:n] for part in found])
+    if len(pieces) == 1:
+        return tuple(pieces[0])
+    return tuple(np.concatenate(part) for part in zip(*pieces, strict=True))
+
+
+@cache
+def _cpu() -> Any:
+    return jax.local_devices(backend="cpu")[0]
+
+
+def _program(at: Callable[..., Any]) -> Callable[[Any], Callable[..., Any]]:
+    """A program that maps at(hypothesis, point..., shared...) over points, kept by hypothesis."""
+
+    @lru_cache(maxsize=256)
+    def make(tree: Any) -> Callable[..., Any]:
+        def run(leaves: tuple[Any, ...], arrays: list[Any], shared: tuple[Any, ...]) -> Any:
+            hypothesis = jax.tree.unflatten(tree, leaves)
+            return jax.vmap(lambda *one: at(hypothesis, *one, *shared))(*arrays)
+
+        return jax.jit(run)
+
+    return make
+
+
+def _components(hypothesis: Hypothesis, theta: Any) -> Any:
+    return hypothesis.at(theta).components()
+
+
+def _stacked(values: list[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(one) for one in leaves]), *values)
+
+
+@_program
+def _point_program(hypothesis: Hypothesis, z: Any) -> Any:
+    theta = hypothesis.from_unconstrained(z)
+    priors = [hypothesis.priors[name] for name in hypothesis.names]
+    return (
+        theta,
+        jnp.stack([prior.log_density(theta[i]) for i, prior in enumerate(priors)]),
+        jnp.stack([prior.log_jacobian(z[i]) for i, prior in enumerate(priors)]),
+    )
+
+
+@_program
+def _coordinate_program(hypothesis: Hypothesis, theta: Any) -> Any:
+    return (hypothesis.to_unconstrained(theta),)
+
+
+@_program
+def _start_program(hypothesis: Hypothesis, theta: Any) -> Any:
+    def of(model: Any) -> Any:
+        start = model.engine_start() if model.has_state_space else jnp.zeros((1, 1))
+        return (
+            start,
+            jnp.asarray(model.fix_variance(), dtype=jnp.float64),
+            jnp.asarray(model.tail_weight(), dtype=jnp.float64),
+        )
+
+    return _stacked([of(model) for model in _components(hypothesis, theta)])
+
+
+@_program
+def _transition_program(hypothesis: Hypothesis, theta: Any, interval: Any) -> Any:
+    return _stacked([model.engine_transition(interval) for model in _components(hypothesis, theta)])
+
+
+@_program
+def _spread_program(hypothesis: Hypothesis, theta: Any, lag: Any) -> Any:
+    models = _components(hypothesis, theta)
+    return (jnp.stack([model.mean_square_displacement(lag) for model in models]),)
+
+
+@cache
+def _autocovariance_program(n_lags: int) -> Callable[[Any], Callable[..., Any]]:
+    @_program
+    def program(hypothesis: Hypothesis, theta: Any, tau: Any) -> Any:
+        models = _components(hypothesis, theta)
+        return (jnp.stack([model.engine_autocovariances(n_lags, tau) for model in models]),)
+
+    return program
+
+
+def _collected(
+    n: Any,
+    log_det: Any,
+    products: Any,
+    excess: Any,
+    where: tuple[Any, ...],
+    n_dim: int,
+    *,
+    is_lonlat: bool,
+) -> Collected:
+    centre, turning, tau = where
+    parts = tuple(ChannelTerms(n, log_det[c], products[c], n_dim) for c in range(log_det.shape[0]))
+    return Collected(parts, excess[0], centre, turning, tau, is_lonlat)
+
+
+@cache
+def _finish_program(n_dim: int, is_lonlat: bool) -> Callable[[Any], Callable[..., Any]]:  # noqa: FBT001
+    @_program
+    def program(
+        hypothesis: Hypothesis,
+        theta: Any,
+        n: Any,
+        log_det: Any,
+        products: Any,
+        excess: Any,
+        *where: Any,
+    ) -> Any:
+        model = hypothesis.at(theta)
+
+        def slot(n: Any, log_det: Any, products: Any, excess: Any) -> Any:
+            seen = _collected(n, log_det, products, excess, where, n_dim, is_lonlat=is_lonlat)
+            terms = model.terms(seen)
+            return model.log_density(seen), terms.n, terms.log_det, terms.quadratic
+
+        found = jax.vmap(slot, in_axes=(0, 1, 1, 1))(n, log_det, products, excess)
+        return jax.tree.map(jnp.sum, found)
+
+    return program
+
+
+@lru_cache(maxsize=256)
+def _derived_program(tree: Any, n_dim: int, is_lonlat: bool) -> Callable[..., Any]:  # noqa: FBT001
+    def run(leaves: tuple[Any, ...], one: tuple[Any, ...], where: tuple[Any, ...]) -> Any:
+        hypothesis = jax.tree.unflatten(tree, leaves)
+        theta, *sums = one
+        seen = _collected(*sums, where, n_dim, is_lonlat=is_lonlat)
+        return hypothesis.at(theta).derived(seen)
+
+    return jax.jit(run)
+
+
+@lru_cache(maxsize=256)
+def _n_components(tree: Any) -> int:
+    return _shape(tree)[0]
+
+
+@lru_cache(maxsize=256)
+def _n_state(tree: Any) -> int:
+    return _shape(tree)[1]
+
+
+def _shape(tree: Any) -> tuple[int, ...]:
+    def start(leaves: Any) -> Any:
+        hypothesis = jax.tree.unflatten(tree, leaves)
+        theta = jnp.ones(len(hypothesis.names))
+        return _start_of(hypothesis, theta)
+
+    leaves = [jax.ShapeDtypeStruct((), jnp.float64)] * tree.num_leaves
+    return jax.eval_shape(start, leaves).shape
+
+
+def _start_of(hypothesis: Hypothesis, theta: Any) -> Any:
+    models = _components(hypothesis, theta)
+    if not models[0].has_state_space:
+        return jnp.zeros((len(models), 1, 1))
+    return jnp.stack([model.engine_start() for model in models])

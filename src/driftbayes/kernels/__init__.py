@@ -1,0 +1,1 @@
+"""Loops that Numba compiles: arrays in, arrays out, no model and no class of the package."""

@@ -1,0 +1,160 @@
+r"""Compiled Durbin--Levinson recursions: stationary steps at regular times, for many parameters.
+
+$\operatorname{Cov}(x_i, x_j) = c_{i-j}$ with $c_{-l} = c_l^*$. With $\phi_n$ the partial
+correlation at lag n, the variance of what n earlier steps leave of the next is
+$v_n = v_{n-1}(1 - |\phi_n|^2)$.
+"""
+
+__all__ = ["form_products", "run_products"]
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+_OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "cache": True,
+    "fastmath": {"contract"},
+    "error_model": "numpy",
+    "boundscheck": False,
+}
+
+
+@njit(**_OPTIONS)
+def form_products(  # type: ignore[no-untyped-def]
+    autocovariance, forms, orders, paired, log_variances, products
+):
+    """Whiten summed second moments; the notation is that of `SecondMoments`.
+
+    Args:
+        autocovariance: c at lags 0, 1, ..., one row per parameter value.
+        forms: T of each group and kind of product, Hermitian if complex.
+        orders: Order of the filters of each group.
+        paired: 1 where the second filter counts.
+        log_variances: Result, ln v of each order.
+        products: Result, one row per parameter value, one column per kind.
+    """
+    n_rows, n_lags = autocovariance.shape
+    n_groups, n_kinds = forms.shape[:2]
+    forward = np.empty(n_lags, dtype=autocovariance.dtype)
+    backward = np.empty(n_lags, dtype=autocovariance.dtype)
+    shifted = np.empty(n_lags, dtype=autocovariance.dtype)
+    own = np.empty(n_lags, dtype=autocovariance.dtype)
+    for b in range(n_rows):
+        forward[:] = 0.0
+        backward[:] = 0.0
+        forward[0] = 1.0
+        backward[0] = 1.0
+        variance = autocovariance[b, 0].real
+        for n in range(n_lags):
+            for i in range(n_lags - 1, 0, -1):
+                shifted[i] = forward[i - 1]
+            shifted[0] = 0.0
+            if n > 0:
+                total = 0 * shifted[0]
+                for i in range(1, n + 1):
+                    total += shifted[i] * autocovariance[b, i]
+                reflection = total / variance
+                for i in range(n + 1):
+                    forward[i] = shifted[i] - reflection * backward[i]
+                    backward[i] = backward[i] - np.conj(reflection) * shifted[i]
+                size = abs(reflection)
+                variance *= (1 - size) * (1 + size)
+                for i in range(n_lags - 1, 0, -1):
+                    shifted[i] = forward[i - 1]
+            log_variances[b, n] = np.log(variance)
+            for g in range(n_groups):
+                if orders[g] != n:
+                    continue
+                for i in range(n_lags):
+                    own[i] = backward[i] if paired[g] > 0 else np.conj(backward[i])
+                for k in range(n_kinds):
+                    whole = 0 * own[0]
+                    for i in range(n + 1):
+                        row = 0 * own[0]
+                        other = 0 * own[0]
+                        for j in range(n + 1):
+                            row += forms[g, k, i, j] * np.conj(own[j])
+                            other += forms[g, k, i, j] * np.conj(shifted[j])
+                        whole += own[i] * row - paired[g] * shifted[i] * other
+                    products[b, k] += whole / variance
+
+
+@njit(**_OPTIONS)
+def run_products(  # type: ignore[no-untyped-def]
+    dx, offsets, slot, autocovariance, weight, tolerance, log_det, products, excess, orders
+):
+    """Whiten runs of regular steps themselves, as the filter kernel does, in O(steps x order).
+
+    The recursion stops where the partial correlations have died out: when ln v can change by no
+    more than `tolerance` per step of the longest run, as far as the last correlations tell.
+
+    Args:
+        dx: Steps of all runs, (step, column).
+        offsets: Where runs begin and end.
+        slot: Where the sums of each run go.
+        autocovariance: c at lags 0, 1, ..., one row per parameter value; as long as the longest
+            window.
+        weight: w of ln(1 + w |innovation|² / variance), one per parameter value.
+        tolerance: Largest change of ln v that is left out.
+        log_det: Result, (slot, parameter value).
+        products: Result, (slot, pair of columns, parameter value).
+        excess: Result, (slot, parameter value).
+        orders: Result, the order at which the recursion ended.
+    """
+    n_rows, n_lags = autocovariance.shape
+    n_columns = dx.shape[1]
+    filters = np.zeros((n_lags, n_lags), dtype=autocovariance.dtype)
+    variances = np.empty(n_lags)
+    backward = np.empty(n_lags, dtype=autocovariance.dtype)
+    shifted = np.empty(n_lags, dtype=autocovariance.dtype)
+    innovation = np.empty(n_columns, dtype=dx.dtype)
+    for b in range(n_rows):
+        # Row n of the filters leaves of x_n what x_0 ... x_{n-1} do not predict.
+        filters[0, 0] = 1.0
+        backward[:] = 0.0
+        backward[0] = 1.0
+        variances[0] = autocovariance[b, 0].real
+        order = n_lags - 1
+        recent = 0.0
+        for n in range(1, n_lags):
+            shifted[0] = 0.0
+            for i in range(1, n + 1):
+                shifted[i] = filters[n - 1, i - 1]
+            total = 0 * shifted[0]
+            for i in range(1, n + 1):
+                total += shifted[i] * autocovariance[b, i]
+            reflection = total / variances[n - 1]
+            for i in range(n + 1):
+                filters[n, i] = shifted[i] - reflection * backward[i]
+                backward[i] = backward[i] - np.conj(reflection) * shifted[i]
+            size = abs(reflection)
+            variances[n] = variances[n - 1] * (1 - size) * (1 + size)
+            # Correlations that fall as 1/n leave n times the last square; faster ones leave less.
+            recent = max(size, 0.9 * recent)
+            if n * recent**2 < tolerance:
+                order = n
+                break
+        orders[b] = order
+        logs = np.log(variances[: order + 1])
+        for r in range(offsets.shape[0] - 1):
+            first, last, out = offsets[r], offsets[r + 1], slot[r]
+            for s in range(first, last):
+                n = min(s - first, order)
+                for c in range(n_columns):
+                    innovation[c] = 0.0
+                for i in range(n + 1):
+                    factor = filters[n, i]
+                    for c in range(n_columns):
+                        innovation[c] += factor * dx[s - n + i, c]
+                log_det[out, b] += logs[n]
+                square = 0.0
+                p = 0
+                for c in range(n_columns):
+                    square += innovation[c].real ** 2
+                    for d in range(c + 1):
+                        products[out, p, b] += innovation[c] * np.conj(innovation[d]) / variances[n]
+                        p += 1
+                if weight[b] > 0:
+                    excess[out, b] += np.log1p(weight[b] * square / variances[n])

@@ -1,0 +1,575 @@
+"""Engines: each takes displacements once, and gives sums for any number of parameter values.
+
+An engine knows no model. It is given `Formulas`, which say what a model is at many parameter values
+at once, and returns `Sums`, from which the model makes its density.
+"""
+
+__all__ = [
+    "Context",
+    "DenseEngine",
+    "Engine",
+    "FilterEngine",
+    "MomentsEngine",
+    "Runs",
+    "ToeplitzEngine",
+    "distinct_intervals",
+    "make_runs",
+]
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from itertools import pairwise
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from driftbayes.likelihood.channels import ChannelMoments
+from driftbayes.likelihood.moments import SecondMoments
+from driftbayes.likelihood.sums import Formulas, Sums, triangle
+from driftbayes.sampling import Displacements
+from driftbayes.typing import FloatArray, IntArray
+
+# Durations that differ by less than this, relatively, are the rounding of times.
+_SAME_INTERVAL = 1e-10
+# Matrices of all intervals that are held at a time, in bytes.
+_MATRIX_BYTES = 64 << 20
+# Runs are shared out among threads in as many parts, whatever the number of threads.
+_N_PARTS = 4
+_MIN_STEPS = 20_000
+# Longest window of the Toeplitz engine, and how far ln L may be from that of longer ones.
+_MAX_LAGS = 4096
+_TOLERANCE = 1e-4
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """What inference needs of an engine."""
+
+    # Whether the error of some fix is known, so that no parameter scales the whole covariance.
+    noisy: bool
+    # Number of leading columns that are axes.
+    n_dim: int
+    tau: float
+    # Whether runs are cut off: the density is then an approximation.
+    context: "Context"
+
+    def sums(self, formulas: Formulas) -> Sums:
+        """Sums of each row of the formulas."""
+        ...
+
+    def thinned(self, n_steps: int) -> "tuple[Engine, float]":
+        """An engine with fewer data, about `n_steps`, and how many times fewer they are."""
+        ...
+
+    @property
+    def shortest_step(self) -> float:
+        """Duration of the shortest step."""
+        ...
+
+
+@dataclass(frozen=True)
+class Context:
+    """Where the data are, for what a model derives from its parameters.
+
+    Args:
+        centre: Mean position at which steps begin; zero where no model asks for it.
+        turning: Angle by which the axes turn clockwise per length along x, on the earth.
+        is_lonlat: Whether `centre` is a longitude and a latitude.
+    """
+
+    centre: FloatArray
+    turning: float = 0.0
+    is_lonlat: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Steps of all runs as ragged arrays, with every column that a model asks for.
+
+    Args:
+        columns: Steps along each axis, then the duration and its kin, (step, column).
+        intervals: Distinct durations of steps.
+        which: Which of them each step took.
+        offsets: Where runs begin, and where the last one ends.
+        slot: Slot of each run, counted from 0.
+        error: Variance of the error of each position, one more per run than steps.
+        n_dim: Number of axes.
+        tau: Sampling time.
+        context: Where the data are.
+    """
+
+    columns: NDArray[Any]
+    intervals: FloatArray
+    which: NDArray[np.int32]
+    offsets: IntArray
+    slot: IntArray
+    error: FloatArray
+    n_dim: int
+    tau: float
+    context: Context
+
+    @property
+    def n_slots(self) -> int:
+        """Number of slots."""
+        return int(self.slot.max()) + 1
+
+    @cached_property
+    def n(self) -> FloatArray:
+        """Steps of each slot."""
+        sizes = np.diff(self.offsets).astype(np.float64)
+        return np.bincount(self.slot, weights=sizes, minlength=self.n_slots)
+
+    @cached_property
+    def noisy(self) -> bool:
+        """Whether any position has an error."""
+        return bool(np.any(self.error > 0))
+
+    def part(self, first: int, last: int) -> "Runs":
+        """Some of the runs."""
+        low, high = self.offsets[first], self.offsets[last]
+        return replace(
+            self,
+            columns=self.columns[low:high],
+            which=self.which[low:high],
+            offsets=self.offsets[first : last + 1] - low,
+            slot=self.slot[first:last],
+            error=self.error[low + first : high + last],
+        )
+
+    def thinned(self, n_steps: int) -> "tuple[Runs, float]":
+        """About as many steps as asked for, by leaving out runs and the ends of runs."""
+        total = len(self.columns)
+        if total <= n_steps or self.n_slots > 1:
+            return self, 1.0
+        sizes = np.diff(self.offsets)
+        # Long enough to hold what is slow, and as many as that leaves.
+        length = int(max(np.sqrt(n_steps) * 16, n_steps // len(sizes)))
+        kept = np.minimum(sizes, length)
+        every = max(int(np.ceil(kept.sum() / n_steps)), 1)
+        chosen = np.arange(0, len(sizes), every)
+        starts, kept = self.offsets[chosen], kept[chosen]
+        steps = np.concatenate([s + np.arange(k) for s, k in zip(starts, kept, strict=True)])
+        fixes = np.concatenate(
+            [s + r + np.arange(k + 1) for r, s, k in zip(chosen, starts, kept, strict=True)]
+        )
+        out = replace(
+            self,
+            columns=self.columns[steps],
+            which=self.which[steps],
+            offsets=np.concatenate([[0], np.cumsum(kept)]),
+            slot=self.slot[chosen],
+            error=self.error[fixes],
+        )
+        return out, total / len(steps)
+
+
+def make_runs(
+    data: Displacements,
+    *,
+    channels: bool = False,
+    positions: bool = False,
+    by_trajectory: bool = False,
+    is_turning: bool = False,
+) -> Runs:
+    """Steps with the columns that a model asks for.
+
+    Args:
+        data: Displacements at one tau.
+        channels: Whether the duration is a column.
+        positions: Whether positions times the duration are too.
+        by_trajectory: Whether each trajectory has a slot of its own.
+        is_turning: Whether the columns are x + iy, x - iy and the duration.
+    """
+    columns: list[NDArray[Any]] = [data.dx]
+    if is_turning:
+        z = data.dx[:, 0] + 1j * data.dx[:, 1]
+        columns = [z, z.conj(), data.interval.astype(complex)]
+    elif channels:
+        columns.append(data.interval)
+        if positions:
+            columns.append((data.origin - data.centre) * data.interval[:, None])
+    intervals, which = distinct_intervals(data.interval)
+    slot = np.zeros(len(data.row_sizes), dtype=np.int64)
+    if by_trajectory:
+        slot = np.unique(data.trajectory, return_inverse=True)[1]
+    n_fixes = len(data.dx) + len(data.row_sizes)
+    sd = data.position_sd
+    return Runs(
+        columns=np.ascontiguousarray(np.column_stack(columns)),
+        intervals=intervals,
+        which=which,
+        offsets=np.concatenate([[0], np.cumsum(data.row_sizes)]),
+        slot=slot,
+        error=np.zeros(n_fixes) if sd is None else np.asarray(sd, dtype=np.float64) ** 2,
+        n_dim=data.n_dim,
+        tau=data.tau,
+        context=_context(data, positions=positions),
+    )
+
+
+def _context(data: Displacements, *, positions: bool) -> Context:
+    if not positions:
+        return Context(np.zeros(data.n_dim))
+    on_earth = data.ground is not None
+    centre = data.centre_lonlat if on_earth else data.centre
+    return Context(np.asarray(centre), float(data.turning), on_earth)
+
+
+def distinct_intervals(interval: FloatArray) -> tuple[FloatArray, NDArray[np.int32]]:
+    """Distinct durations, those that differ by rounding taken for one, and which each step took."""
+    values, which = np.unique(interval, return_inverse=True)
+    new = np.concatenate([[True], np.diff(values) > _SAME_INTERVAL * values[1:]])
+    group = np.cumsum(new) - 1
+    return values[new], group[which].astype(np.int32)
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_n_threads(), thread_name_prefix="driftbayes-engine")
+
+
+def _n_threads() -> int:
+    """Threads that kernels may take: NUMBA_NUM_THREADS, or as many as there are processors."""
+    from numba import config
+
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(min(config.NUMBA_NUM_THREADS, allowed or 1), 1)
+
+
+def _in_threads(task: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Run one task for each set of arguments; the order of the results is that of the arguments."""
+    if len(arguments) == 1 or _n_threads() == 1:
+        return [task(*one) for one in arguments]
+    return list(_pool().map(lambda one: task(*one), arguments))
+
+
+@dataclass(frozen=True, eq=False)
+class FilterEngine:
+    """State-space models: any times, any errors, O(steps)."""
+
+    runs: Runs
+    kind: ClassVar[str] = "filter"
+
+    @property
+    def noisy(self) -> bool:
+        return self.runs.noisy
+
+    @property
+    def n_dim(self) -> int:
+        return self.runs.n_dim
+
+    @property
+    def tau(self) -> float:
+        return self.runs.tau
+
+    @property
+    def context(self) -> Context:
+        return self.runs.context
+
+    @property
+    def shortest_step(self) -> float:
+        return float(self.runs.intervals[0])
+
+    def thinned(self, n_steps: int) -> "tuple[FilterEngine, float]":
+        runs, factor = self.runs.thinned(n_steps)
+        return (self, 1.0) if runs is self.runs else (FilterEngine(runs), factor)
+
+    @cached_property
+    def _parts(self) -> list[Runs]:
+        """Runs in parts of about as many steps."""
+        runs = self.runs
+        n_runs = len(runs.slot)
+        if runs.n_slots > 1 or n_runs == 1 or len(runs.columns) < _MIN_STEPS:
+            return [runs]
+        goals = np.linspace(0, runs.offsets[-1], _N_PARTS + 1)[1:-1]
+        cuts = np.unique(np.searchsorted(runs.offsets, goals).clip(1, n_runs - 1))
+        edges = [0, *map(int, cuts), n_runs]
+        return [runs.part(a, b) for a, b in pairwise(edges)]
+
+    def sums(self, formulas: Formulas) -> Sums:
+        runs = self.runs
+        n_state = formulas.n_state
+        # As many rows at a time as their matrices and their slots leave room for.
+        row_bytes = 16 * (2 * n_state**2 * len(runs.intervals) + 4 * runs.n_slots)
+        at_once = max(_MATRIX_BYTES // row_bytes, 1)
+        pieces = [
+            self._some(formulas.part(slice(low, low + at_once)))
+            for low in range(0, formulas.n_rows, at_once)
+        ]
+        if len(pieces) == 1:
+            return pieces[0]
+        return Sums(
+            runs.n,
+            *(
+                np.concatenate([getattr(piece, name) for piece in pieces])
+                for name in ("log_det", "products", "excess")
+            ),
+        )
+
+    def _some(self, formulas: Formulas) -> Sums:
+        from driftbayes.kernels.filter import LANES
+
+        runs, n_rows = self.runs, formulas.n_rows
+        start, extra, weight = formulas.starts()
+        n_blocks = -(-n_rows // LANES)
+        matrices = _lanes_last(np.stack(formulas.transitions(runs.intervals), axis=2), n_blocks)
+        first = _lanes_last(start, n_blocks).reshape(n_blocks, -1)
+        extra, weight = (
+            np.resize(np.pad(part, (0, n_blocks * LANES - n_rows), mode="edge"), (n_blocks, LANES))
+            for part in (extra, weight)
+        )
+        matrices = matrices.reshape(n_blocks, len(runs.intervals), -1)
+        tasks = [
+            (part, matrices[b], first[b], extra[b], weight[b], start.shape[1])
+            for b in range(n_blocks)
+            for part in self._parts
+        ]
+        found = _in_threads(_filter, tasks)
+        n_parts, n_columns = len(self._parts), runs.columns.shape[1]
+        whole = [
+            [sum(found[b * n_parts + i][k] for i in range(n_parts)) for b in range(n_blocks)]
+            for k in range(3)
+        ]
+        log_det, products, excess = (np.concatenate(part, axis=-1)[..., :n_rows] for part in whole)
+        return Sums(runs.n, log_det.T, triangle(products, n_columns), excess.T)
+
+    def innovations(self, formulas: Formulas) -> tuple[NDArray[Any], FloatArray]:
+        """What the earlier steps do not predict of each, (row, step, column), and its variance."""
+        from driftbayes.kernels.filter import LANES
+
+        runs = self.runs
+        n_blocks = -(-formulas.n_rows // LANES)
+        innovations, variances = [], []
+        for b in range(n_blocks):
+            some = formulas.part(slice(b * LANES, (b + 1) * LANES))
+            start, extra, weight = some.starts()
+            n_state = start.shape[1]
+            matrices = _lanes_last(np.stack(some.transitions(runs.intervals), axis=2), 1)
+            *_, innovation, variance = _filter(
+                runs,
+                matrices.reshape(len(runs.intervals), -1),
+                _lanes_last(start, 1).reshape(-1),
+                np.pad(extra, (0, LANES - len(extra)), mode="edge"),
+                np.pad(weight, (0, LANES - len(weight)), mode="edge"),
+                n_state,
+                keep=True,
+            )
+            innovations.append(np.moveaxis(innovation, -1, 0)[: some.n_rows])
+            variances.append(variance.T[: some.n_rows])
+        return np.concatenate(innovations), np.concatenate(variances)
+
+
+def _lanes_last(values: NDArray[Any], n_blocks: int) -> NDArray[Any]:
+    """(row, ...) as (block, ..., lane), the last block filled up with its last row."""
+    from driftbayes.kernels.filter import LANES
+
+    missing = n_blocks * LANES - len(values)
+    if missing:
+        values = np.concatenate([values, np.repeat(values[-1:], missing, axis=0)])
+    blocks = values.reshape(n_blocks, LANES, *values.shape[1:])
+    return np.ascontiguousarray(np.moveaxis(blocks, 1, -1))
+
+
+def _filter(
+    runs: Runs,
+    matrices: NDArray[Any],
+    start: NDArray[Any],
+    extra: FloatArray,
+    weight: FloatArray,
+    n_state: int,
+    *,
+    keep: bool = False,
+) -> tuple[NDArray[Any], ...]:
+    from driftbayes.kernels.filter import LANES, filter_kernel
+
+    n_columns, n_slots = runs.columns.shape[1], runs.n_slots
+    columns = runs.columns.astype(matrices.dtype, copy=False)
+    log_det, excess = np.zeros((n_slots, LANES)), np.zeros((n_slots, LANES))
+    products = np.zeros((n_slots, n_columns * (n_columns + 1) // 2, LANES), dtype=matrices.dtype)
+    n_kept = len(columns) if keep else 0
+    innovations = np.empty((n_kept, n_columns, LANES), dtype=matrices.dtype)
+    variances = np.empty((n_kept, LANES))
+    kernel = filter_kernel(n_state, n_columns, heavy=bool(np.any(weight > 0)))
+    kernel(
+        *(columns, runs.which, runs.offsets, runs.slot, runs.error, matrices, start, extra),
+        *(weight, log_det, products, excess, innovations, variances),
+    )
+    return log_det, products, excess, innovations, variances
+
+
+@dataclass(frozen=True, eq=False)
+class MomentsEngine:
+    """Regular exact data of which second moments are kept: the same cost for any number of data.
+
+    Args:
+        moments: Summed over axes, or with the axes apart.
+        is_turning: Whether steps are complex numbers.
+        noisy: Never: moments are those of exact positions.
+    """
+
+    moments: SecondMoments | ChannelMoments
+    is_turning: bool = False
+    noisy: bool = field(default=False, init=False)
+    kind: ClassVar[str] = "moments"
+
+    @property
+    def n_dim(self) -> int:
+        moments = self.moments
+        return moments.centre.shape[-1] if isinstance(moments, ChannelMoments) else 1
+
+    @property
+    def tau(self) -> float:
+        return float(self.moments.tau)
+
+    @property
+    def shortest_step(self) -> float:
+        return self.tau
+
+    @property
+    def context(self) -> Context:
+        moments = self.moments
+        if not isinstance(moments, ChannelMoments):
+            return Context(np.zeros(1))
+        return Context(np.asarray(moments.centre), float(moments.turning), moments.is_lonlat)
+
+    def thinned(self, n_steps: int) -> "tuple[MomentsEngine, float]":
+        return self, 1.0
+
+    @cached_property
+    def _forms(self) -> NDArray[Any]:
+        """(group, kind of product, step, step)."""
+        f = np.asarray(self.moments.forms, dtype=np.float64)
+        if isinstance(self.moments, SecondMoments):
+            return np.ascontiguousarray(f[:, None])
+        if not self.is_turning:
+            n = f.shape[1]
+            return np.stack([f[:, c, d] for c in range(n) for d in range(c + 1)], axis=1)
+        steps = f[:, 0, 0] + f[:, 1, 1] + 1j * (f[:, 1, 0] - f[:, 0, 1])
+        cross = f[:, 0, 2] + 1j * f[:, 1, 2]
+        durations = f[:, 2, 2].astype(complex)
+        return np.stack([steps, steps.conj(), cross, cross.conj(), durations], axis=1)
+
+    def sums(self, formulas: Formulas) -> Sums:
+        from driftbayes.kernels.toeplitz import form_products
+
+        moments, forms = self.moments, self._forms
+        n_lags = forms.shape[-1]
+        covariance = formulas.autocovariances(self.tau, n_lags)
+        n_rows = len(covariance)
+        logs = np.empty((n_rows, n_lags))
+        products = np.zeros((n_rows, forms.shape[1]), dtype=forms.dtype)
+        orders = np.asarray(moments.orders, dtype=np.int64)
+        paired = np.asarray(moments.paired, dtype=np.float64)
+        # Groups that only fill up a stack are empty.
+        there = np.flatnonzero(np.any(forms != 0, axis=(1, 2, 3)))
+        given = (np.ascontiguousarray(forms[there]), orders[there], paired[there])
+        n_tasks = min(_n_threads(), -(-n_rows // 64))
+        edges = np.linspace(0, n_rows, n_tasks + 1).astype(int)
+        _in_threads(
+            lambda a, b: form_products(covariance[a:b], *given, logs[a:b], products[a:b]),
+            list(pairwise(edges)),
+        )
+        predicted = np.asarray(moments.predicted, dtype=np.float64)
+        used = predicted > 0
+        log_det = logs[:, used] @ predicted[used]
+        n = np.array([predicted.sum()])
+        return Sums(n, log_det[:, None], self._matrix(products), np.zeros((n_rows, 1)))
+
+    def _matrix(self, products: NDArray[Any]) -> NDArray[Any]:
+        if not self.is_turning:
+            n_columns = int((np.sqrt(8 * products.shape[1] + 1) - 1) / 2)
+            return triangle(products.T[None], n_columns)
+        out = np.zeros((len(products), 1, 3, 3), dtype=complex)
+        out[:, 0, 0, 0], out[:, 0, 1, 1], out[:, 0, 2, 2] = products[:, [0, 1, 4]].T
+        out[:, 0, 0, 2], out[:, 0, 1, 2] = products[:, [2, 3]].T
+        out[:, 0, 2, 0], out[:, 0, 2, 1] = products[:, [2, 3]].conj().T
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class ToeplitzEngine(FilterEngine):
+    """Models without a state space at regular times, by the Durbin--Levinson recursion.
+
+    Errors must have one size for all fixes. Runs longer than the longest window are predicted from
+    that many steps; shorter windows are enough where the partial correlations have died out.
+    """
+
+    kind: ClassVar[str] = "toeplitz"
+
+    def thinned(self, n_steps: int) -> "tuple[ToeplitzEngine, float]":
+        runs, factor = self.runs.thinned(n_steps)
+        return (self, 1.0) if runs is self.runs else (ToeplitzEngine(runs), factor)
+
+    def sums(self, formulas: Formulas) -> Sums:
+        from driftbayes.kernels.toeplitz import run_products
+
+        runs = self.runs
+        n_columns = runs.columns.shape[1]
+        n_pairs, n_slots = n_columns * (n_columns + 1) // 2, runs.n_slots
+        n_lags = int(min(np.diff(runs.offsets).max(), _MAX_LAGS))
+        tolerance = _TOLERANCE / len(runs.columns)
+
+        def whiten(some: Formulas) -> tuple[FloatArray, ...]:
+            _, _, weight = some.starts()
+            covariance = some.autocovariances(runs.tau, n_lags)
+            covariance[:, 0] += 2 * runs.error[0]
+            covariance[:, 1:2] -= runs.error[0]
+            n = some.n_rows
+            out = np.zeros((n_slots, n)), np.zeros((n_slots, n_pairs, n)), np.zeros((n_slots, n))
+            given = (runs.columns, runs.offsets, runs.slot, covariance, weight, tolerance)
+            run_products(*given, *out, np.zeros(n, dtype=np.int64))
+            return out
+
+        at_once = int(np.clip(_MATRIX_BYTES // (8 * n_lags), 1, 64))
+        parts = [
+            (formulas.part(slice(i, i + at_once)),) for i in range(0, formulas.n_rows, at_once)
+        ]
+        pieces = _in_threads(whiten, parts)
+        log_det, products, excess = (np.concatenate(part, -1) for part in zip(*pieces, strict=True))
+        return Sums(runs.n, log_det.T, triangle(products, n_columns), excess.T)
+
+    def innovations(self, formulas: Formulas) -> tuple[NDArray[Any], FloatArray]:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class DenseEngine(FilterEngine):
+    """Models without a state space at irregular times: one factorisation of O(steps³) per run."""
+
+    kind: ClassVar[str] = "dense"
+
+    def thinned(self, n_steps: int) -> "tuple[DenseEngine, float]":
+        return self, 1.0
+
+    def sums(self, formulas: Formulas) -> Sums:
+        runs, n_rows = self.runs, formulas.n_rows
+        _, extra, weight = formulas.starts()
+        n_columns = runs.columns.shape[1]
+        log_det, excess = np.zeros((n_rows, runs.n_slots)), np.zeros((n_rows, runs.n_slots))
+        products = np.zeros((n_rows, runs.n_slots, n_columns, n_columns))
+        interval = runs.intervals[runs.which]
+        for r, out in enumerate(runs.slot):
+            low, high = runs.offsets[r : r + 2]
+            times = np.concatenate([[0.0], np.cumsum(interval[low:high])])
+            lags, place = np.unique(np.abs(times[:, None] - times), return_inverse=True)
+            errors = runs.error[low + r : high + r + 1]
+            for b in range(n_rows):
+                spread = formulas.part(slice(b, b + 1)).mean_square_displacements(lags)[0]
+                spread = spread[place.reshape(len(times), -1)]
+                cov = -0.5 * np.diff(np.diff(spread, axis=0), axis=1)
+                cov += np.diff(np.diff(np.diag(errors + extra[b]), axis=0), axis=1)
+                try:
+                    factor = np.linalg.cholesky(cov)
+                except np.linalg.LinAlgError:
+                    log_det[b, out] = np.nan
+                    continue
+                white = solve_triangular(factor, runs.columns[low:high], lower=True)
+                log_det[b, out] += 2 * np.sum(np.log(np.diag(factor)))
+                products[b, out] += white.T @ white
+                excess[b, out] += np.sum(np.log1p(weight[b] * np.sum(white**2, axis=1)))
+        return Sums(runs.n, log_det, products, excess)

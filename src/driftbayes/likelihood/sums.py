@@ -1,0 +1,86 @@
+"""What an engine gives: of each parameter value the sums that a Gaussian density is made of."""
+
+__all__ = ["Formulas", "Sums"]
+
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from driftbayes.typing import FloatArray
+
+
+@dataclass(frozen=True)
+class Sums:
+    r"""Sums over the steps of each slot: of all data, or of one trajectory each.
+
+    Args:
+        n: Number of steps, (slot,).
+        log_det: $\ln\det S$ of one axis, (row, slot); a row is one model at one parameter value.
+        products: Whitened products $Y^\dagger S^{-1} Y$, (row, slot, column, column).
+        excess: Sum of $\ln(1 + w |e|^2/v)$ over steps, (row, slot); zero unless asked for.
+    """
+
+    n: FloatArray
+    log_det: FloatArray
+    products: NDArray[Any]
+    excess: FloatArray
+
+
+@runtime_checkable
+class Formulas(Protocol):
+    """What an engine asks of a model, for many parameter values at once.
+
+    Rows are parameter values times the components of a mixture.
+    """
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        ...
+
+    @property
+    def n_state(self) -> int:
+        """Components of the state; 1 without a state-space form."""
+        ...
+
+    def transitions(self, intervals: FloatArray) -> tuple[NDArray[Any], NDArray[Any]]:
+        """A and Q, (row, interval, state, state)."""
+        ...
+
+    def starts(self) -> tuple[NDArray[Any], FloatArray, FloatArray]:
+        """Initial covariance, variance of every fix, and weight of the tail, of each row."""
+        ...
+
+    def autocovariances(self, tau: float, n_lags: int) -> NDArray[Any]:
+        """Covariances of steps 0, 1, ... apart, (row, lag)."""
+        ...
+
+    def mean_square_displacements(self, lags: FloatArray) -> FloatArray:
+        """Mean square displacement per axis, (row, lag)."""
+        ...
+
+    def part(self, rows: slice) -> "Formulas":
+        """The same for some of the rows."""
+        ...
+
+
+def triangle(packed: NDArray[Any], n_columns: int) -> NDArray[Any]:
+    """Whole Hermitian matrices from their lower triangles, packed along the second axis.
+
+    Args:
+        packed: (slot, pair, row).
+        n_columns: Rows of a matrix.
+
+    Returns:
+        (row, slot, column, column).
+    """
+    out = np.empty((packed.shape[2], packed.shape[0], n_columns, n_columns), dtype=packed.dtype)
+    pair = 0
+    for c in range(n_columns):
+        for d in range(c + 1):
+            out[:, :, c, d] = packed[:, pair].T
+            out[:, :, d, c] = packed[:, pair].T.conj()
+            pair += 1
+    return out
