@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.likelihood.channels import ChannelTerms
 from driftbayes.likelihood.collected import Collected
-from driftbayes.likelihood.engines import Context
+from driftbayes.likelihood.engines import Context, run_in_threads
 from driftbayes.likelihood.sums import Sums
 from driftbayes.priors import AbstractPrior, Uniform
 from driftbayes.typing import FloatArray, IntArray
@@ -37,6 +37,8 @@ from driftbayes.typing import FloatArray, IntArray
 _N_POINTS = 64
 _N_PAIRS = (64, 4096)
 _N_SLOTS = (1, 64, 1024)
+# From so many intervals on, as many are computed in one call for a block of parameter values.
+_MANY_INTERVALS, _N_INTERVALS = 16, 512
 # Lags are computed in as many as the next of these.
 _N_LAGS = (32, 256, 4096)
 
@@ -88,6 +90,48 @@ class Rows:
         found = _by_points(_start_program, self.hypothesis, _N_POINTS, theta)
         start, extra, weight = (part[point, component] for part in found)
         return start, extra, weight
+
+    def lanes(self, intervals: FloatArray) -> NDArray[Any]:
+        """A and Q of all rows by blocks of lanes, (block, interval, 2, state, state, lane)."""
+        from driftbayes.kernels.filter import LANES
+
+        n_rows, n_blocks = self.n_rows, -(-self.n_rows // LANES)
+        rows = np.minimum(np.arange(n_blocks * LANES), n_rows - 1)
+        if self.n_components == 1 and len(intervals) >= _MANY_INTERVALS:
+            theta = self.theta[self._every[rows]].reshape(n_blocks, LANES, -1)
+            if self.hypothesis.model.moves_by_generator:
+                return self._by_generator(theta, intervals)
+            return np.stack([self._block(one, intervals) for one in theta])
+        both = np.stack(self.transitions(intervals), axis=2)[rows]
+        blocks = both.reshape(n_blocks, LANES, *both.shape[1:])
+        return np.ascontiguousarray(np.moveaxis(blocks, 1, -1))
+
+    def _block(self, theta: FloatArray, intervals: FloatArray) -> NDArray[Any]:
+        """The same for one block, by a program over many intervals."""
+        leaves, tree = _split(self.hypothesis)
+        program, size = _block_program(tree), _N_INTERVALS
+        pieces = []
+        with jax.default_device(_cpu()):
+            for low in range(0, len(intervals), size):
+                some = intervals[low : low + size]
+                n = len(some)
+                some = np.concatenate([some, np.full(size - n, intervals[-1])])
+                pieces.append(np.asarray(program(leaves, theta, some))[:n])
+        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+    def _by_generator(self, theta: FloatArray, intervals: FloatArray) -> NDArray[Any]:
+        from driftbayes.kernels.exponential import exponential_kernel
+
+        n_blocks, n_lanes, n_parameters = theta.shape
+        flat = theta.reshape(-1, n_parameters)
+        found = _by_points(_generator_program, self.hypothesis, _N_POINTS, flat)
+        n = found[0].shape[-1]
+        drift, intensity = (np.ascontiguousarray(x).reshape(n_blocks, n_lanes, n, n) for x in found)
+        out = np.empty((n_blocks, len(intervals), 2, n, n, n_lanes))
+        kernel = exponential_kernel(n)
+        tasks = [(drift[b], intensity[b], intervals, out[b]) for b in range(n_blocks)]
+        run_in_threads(kernel, tasks)
+        return out
 
     def transitions(self, intervals: FloatArray) -> tuple[NDArray[Any], NDArray[Any]]:
         theta, point, component = self._needed()
@@ -345,6 +389,27 @@ def _start_program(hypothesis: Hypothesis, theta: Any) -> Any:
 @_program
 def _transition_program(hypothesis: Hypothesis, theta: Any, interval: Any) -> Any:
     return _stacked([model.engine_transition(interval) for model in _components(hypothesis, theta)])
+
+
+@_program
+def _generator_program(hypothesis: Hypothesis, theta: Any) -> Any:
+    return hypothesis.at(theta).generator()
+
+
+@lru_cache(maxsize=256)
+def _block_program(tree: Any) -> Callable[..., Any]:
+    """Matrices of a few parameter values and many intervals, with the parameter values last."""
+
+    def run(leaves: tuple[Any, ...], theta: Any, intervals: Any) -> Any:
+        hypothesis = jax.tree.unflatten(tree, leaves)
+
+        def one(theta: Any) -> Any:
+            (model,) = _components(hypothesis, theta)
+            return jnp.stack(jax.vmap(model.engine_transition)(intervals), axis=1)
+
+        return jax.vmap(one, out_axes=-1)(theta)
+
+    return jax.jit(run)
 
 
 @_program

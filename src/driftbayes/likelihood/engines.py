@@ -14,6 +14,7 @@ __all__ = [
     "ToeplitzEngine",
     "distinct_intervals",
     "make_runs",
+    "run_in_threads",
 ]
 
 import os
@@ -246,7 +247,7 @@ def _n_threads() -> int:
     return max(min(config.NUMBA_NUM_THREADS, allowed or 1), 1)
 
 
-def _in_threads(task: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+def run_in_threads(task: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
     """Run one task for each set of arguments; the order of the results is that of the arguments."""
     if len(arguments) == 1 or _n_threads() == 1:
         return [task(*one) for one in arguments]
@@ -326,7 +327,7 @@ class FilterEngine:
         runs, n_rows = self.runs, formulas.n_rows
         start, extra, weight = formulas.starts()
         n_blocks = -(-n_rows // LANES)
-        matrices = _lanes_last(np.stack(formulas.transitions(runs.intervals), axis=2), n_blocks)
+        matrices = formulas.lanes(runs.intervals)
         first = _lanes_last(start, n_blocks).reshape(n_blocks, -1)
         extra, weight = (
             np.resize(np.pad(part, (0, n_blocks * LANES - n_rows), mode="edge"), (n_blocks, LANES))
@@ -338,7 +339,7 @@ class FilterEngine:
             for b in range(n_blocks)
             for part in self._parts
         ]
-        found = _in_threads(_filter, tasks)
+        found = run_in_threads(_filter, tasks)
         n_parts, n_columns = len(self._parts), runs.columns.shape[1]
         whole = [
             [sum(found[b * n_parts + i][k] for i in range(n_parts)) for b in range(n_blocks)]
@@ -358,7 +359,7 @@ class FilterEngine:
             some = formulas.part(slice(b * LANES, (b + 1) * LANES))
             start, extra, weight = some.starts()
             n_state = start.shape[1]
-            matrices = _lanes_last(np.stack(some.transitions(runs.intervals), axis=2), 1)
+            matrices = some.lanes(runs.intervals)[0]
             *_, innovation, variance = _filter(
                 runs,
                 matrices.reshape(len(runs.intervals), -1),
@@ -483,7 +484,7 @@ class MomentsEngine:
         given = (np.ascontiguousarray(forms[there]), orders[there], paired[there])
         n_tasks = min(_n_threads(), -(-n_rows // 64))
         edges = np.linspace(0, n_rows, n_tasks + 1).astype(int)
-        _in_threads(
+        run_in_threads(
             lambda a, b: form_products(covariance[a:b], *given, logs[a:b], products[a:b]),
             list(pairwise(edges)),
         )
@@ -542,7 +543,7 @@ class ToeplitzEngine(FilterEngine):
         parts = [
             (formulas.part(slice(i, i + at_once)),) for i in range(0, formulas.n_rows, at_once)
         ]
-        pieces = _in_threads(whiten, parts)
+        pieces = run_in_threads(whiten, parts)
         log_det, products, excess = (np.concatenate(part, -1) for part in zip(*pieces, strict=True))
         return Sums(runs.n, log_det.T, triangle(products, n_columns), excess.T)
 
