@@ -33,7 +33,9 @@ from driftbayes.typing import IntArray
 if TYPE_CHECKING:
     import xarray as xr
 
-BLOCK_POINTS = 1 << 21
+# The columns of a block have up to 32 MB each: freed memory of that size is used again, and larger
+# arrays are asked for from the system each time.
+BLOCK_POINTS = 1 << 20
 # What is read first, to see what the data are like.
 _PILOT_POINTS = 1 << 17
 # Rows that are dealt out at a time, and into how many files at the most.

@@ -14,17 +14,17 @@ from driftbayes.comparison.scan import what_repeats_it
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis, Method
 from driftbayes.inference.laplace import Coords
-from driftbayes.io.blocks import BLOCK_POINTS, Block, plan_blocks, read_block
+from driftbayes.io.blocks import BLOCK_POINTS, plan_blocks
 from driftbayes.io.reading import ReadOptions
 from driftbayes.models import AbstractModel, check_summable
 from driftbayes.sampling import Gaps, Windows, check_cutting, snap_taus
 from driftbayes.storage import PathLike
+from driftbayes.streaming.block import Prepare, read_prepared, tally_block
 from driftbayes.streaming.memory import check_fits
-from driftbayes.streaming.tally import Recipe, Tally, tally_of
+from driftbayes.streaming.tally import Tally, TallySpec
 from driftbayes.streaming.workers import Progress, Workers
 from driftbayes.trajectories import Trajectories
 
-Prepare = Callable[[Trajectories], Trajectories]
 # Scales of the data are taken from about so many positions.
 _SAMPLED_POINTS = 1 << 20
 
@@ -96,14 +96,14 @@ def tally_file(
         scratch=scratch,
         progress=progress,
     ) as plan:
-        pilot = _read(plan.pilot, prepare)
+        pilot = read_prepared(plan.pilot, prepare)
         chosen = list(models(pilot.n_dim))
         memories = check_streamable(chosen, gaps)
         _check_axes(chosen, pilot)
         actual, dt = snap_taus(pilot, taus), pilot.recording_interval
         assert dt is not None
         share = min(_SAMPLED_POINTS / max(plan.n_points, 1), 1.0)
-        recipe = Recipe(
+        spec = TallySpec(
             strides=tuple(map(int, np.rint(actual / dt))),
             dt=dt,
             memories=memories,
@@ -111,10 +111,10 @@ def tally_file(
             windows=windows,
             sampled=share if sampled else 0.0,
         )
-        workers = check_fits(plan.blocks, recipe, pilot.n_dim, workers or Workers())
+        workers = check_fits(plan.blocks, spec, pilot.n_dim, workers or Workers())
         provenance = pilot.provenance
         del pilot
-        function = partial(_tally_block, prepare=prepare, recipe=recipe)
+        function = partial(tally_block, prepare=prepare, spec=spec)
         tally = workers.reduce(function, plan.blocks, Tally.merge, progress)
     return tally, provenance
 
@@ -157,18 +157,14 @@ def scan_tally(
     attributes = what_repeats_it(
         tally.fingerprint,
         provenance or {},
-        n_tau=tally.recipe.n_tau,
+        n_tau=tally.spec.n_tau,
         seed=seed,
-        windows=tally.recipe.windows,
+        windows=tally.spec.windows,
         gaps="split",
         coords=coords,
         prior_probabilities=prior_probabilities,
     )
     return replace(result, skipped=skipped, attributes=attributes)
-
-
-def _tally_block(block: Block, *, prepare: Prepare | None, recipe: Recipe) -> Tally:
-    return tally_of(_read(block, prepare), recipe)
 
 
 def _check_axes(models: Iterable[type[AbstractModel]], pilot: Trajectories) -> None:
@@ -183,19 +179,3 @@ def _check_axes(models: Iterable[type[AbstractModel]], pilot: Trajectories) -> N
                 "the data that fits in memory"
             )
             raise DriftbayesError(msg)
-
-
-def _read(block: Block, prepare: Prepare | None) -> Trajectories:
-    found = read_block(block)
-    plane = found.provenance.get("plane")
-    if (
-        block.options.frame == "auto"
-        and isinstance(plane, Mapping)
-        and plane.get("frame") == "transported"
-    ):
-        msg = (
-            "some fixes lie beyond 80 degrees of latitude, and a file that is read in blocks needs "
-            "one frame for all: pass --frame transported, or --frame local"
-        )
-        raise DriftbayesError(msg)
-    return found if prepare is None else prepare(found)
