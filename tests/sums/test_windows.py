@@ -33,8 +33,7 @@ def by_definition(dx, n_steps, memory, columns):
 
 @pytest.fixture(params=[kernels, plain], ids=["compiled", "NumPy"])
 def _chosen(request, monkeypatch):
-    largest = -1 if request.param is kernels else 1 << 60
-    monkeypatch.setattr(windows, "_MAX_PLAIN", largest)
+    monkeypatch.setattr(windows, "_is_large", lambda *_: request.param is kernels)
 
 
 @pytest.mark.usefixtures("_chosen")

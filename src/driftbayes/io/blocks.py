@@ -10,7 +10,7 @@ __all__ = ["Block", "Plan", "estimated_points", "plan_blocks", "read_block"]
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -175,6 +175,8 @@ def read_block(block: Block) -> Trajectories:
                 return chosen.convert(part, contents, block.options)
             part = part.load()
         return _by_way_of_a_file(block, lambda file: nc_file.save(part, file))
+    if block.rows is not None and chosen.reads_rows:
+        return read_as(chosen, replace(contents, rows=block.rows), block.options)
     if block.rows is not None:
         table = _rows(block.path, *block.rows)
         return _by_way_of_a_file(block, lambda file: _write_plainly(table, file))

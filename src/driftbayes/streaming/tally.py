@@ -253,14 +253,18 @@ def tally_of(trajectories: Trajectories, spec: TallySpec) -> Tally:
     tracks = trajectories.on_interval(spec.dt)
     n_dim, grid = tracks.n_dim, tracks.grid_index
     at = [
-        StrideSums([WindowSums(memory, n_dim, apart, apart) for memory, apart in spec.memories])
+        StrideSums(
+            [
+                WindowSums(memory, n_dim, apart=apart, duration=apart, compiled=True)
+                for memory, apart in spec.memories
+            ]
+        )
         for _ in spec.strides
     ]
     tally = Tally(spec, n_dim, tracks.length_unit, tracks.time_unit, at)
     tally.n_trajectories, tally.n_points = tracks.n_trajectories, len(tracks.times)
     starts = tracks.starts[:-1]
-    elapsed = tracks.times - np.repeat(tracks.times[starts], tracks.row_sizes)
-    tally.products.add(np.add.reduceat(elapsed * grid, starts))
+    tally.products.add(np.add.reduceat(tracks.elapsed * grid, starts))
     tally.squares.add(np.add.reduceat(grid.astype(np.float64) ** 2, starts))
     digests = _digests(tracks)
     tally.digest = sum(int.from_bytes(digest, "little") for digest in digests)

@@ -21,8 +21,8 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.typing import FloatArray, IntArray
 
 # Up to so many products, and runs of so many different lengths, NumPy is done before the compiled
-# loops are loaded, which takes half a second. Both depend on the data alone, as the last bits do.
-_MAX_PLAIN, _MAX_PLAIN_LENGTHS = 1 << 26, 64
+# loops are loaded, which takes half a second.
+_MAX_PLAIN, _MAX_PLAIN_LENGTHS = 1 << 25, 64
 
 
 class Groups(NamedTuple):
@@ -50,6 +50,8 @@ class WindowSums:
         n_axes: Number of columns of the steps.
         apart: Whether to keep a sum for each pair of columns; else one over all columns.
         duration: Whether a further column counts steps: 1 everywhere. Needs `apart`.
+        compiled: Whether to use compiled loops for any amount of data: they have one order of
+            summation, whatever it is.
         first: For each length of first windows the sums, (place, step, step), upper triangles.
         lagged: Over later windows the products of their first step with each, (place, lag).
         ends: Products at the end of long runs less those at their beginning, upper triangles.
@@ -63,6 +65,7 @@ class WindowSums:
     n_axes: int
     apart: bool = False
     duration: bool = False
+    compiled: bool = False
     first: dict[int, FloatArray] = field(default_factory=dict)
     lagged: FloatArray = field(init=False)
     ends: FloatArray = field(init=False)
@@ -95,8 +98,7 @@ class WindowSums:
             return
         capped = np.minimum(n_steps, self.memory)
         pairs = self._pairs()
-        n_products = int(np.sum(n_steps * capped)) * len(pairs)
-        if n_products > _MAX_PLAIN or len(np.unique(n_steps)) > _MAX_PLAIN_LENGTHS:
+        if self.compiled or _is_large(n_steps, int(np.sum(n_steps * capped)) * len(pairs)):
             from driftbayes.sums.kernels import add_runs
         else:
             from driftbayes.sums.plain import add_runs
@@ -188,6 +190,10 @@ class WindowSums:
             self.first[length] += sums
         else:
             self.first[length] = sums.copy()
+
+
+def _is_large(n_steps: IntArray, n_products: int) -> bool:
+    return n_products > _MAX_PLAIN or len(np.unique(n_steps)) > _MAX_PLAIN_LENGTHS
 
 
 def diagonal_sums(moment: FloatArray) -> FloatArray:
