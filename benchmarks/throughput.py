@@ -115,7 +115,7 @@ def summed(path: Path, kind: str, count: int) -> tuple[int, float]:
 
     workers = Workers(processes=count) if kind == "processes" else Workers(threads=count)
     tally, _ = tally_file(
-        path, lambda _: [Brownian, Langevin], TAUS, workers=workers, sampled=False
+        path, lambda _: [Brownian, Langevin], TAUS, workers=workers, sample_points=0
     )
     many, _ = tally.displacements()
     return tally.n_points, float(sum(np.sum(one.summed[32].forms) for one in many))

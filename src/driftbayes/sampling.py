@@ -402,6 +402,23 @@ def _sampled_rows(
     observed = trajectories.observed
     if tau is None:
         return np.flatnonzero(observed), None, None
+    stride, actual = stride_of(trajectories, tau)
+    grid = trajectories.grid_index
+    # Counted from the first position, so that a late start does not cost the first steps.
+    first_row = np.full(trajectories.n_trajectories, len(grid), dtype=np.int64)
+    np.minimum.at(first_row, trajectories.trajectory_index[observed], np.flatnonzero(observed))
+    since_first = grid - grid[first_row][trajectories.trajectory_index]
+    rows = np.flatnonzero(observed & (since_first % stride == 0))
+    return rows, since_first[rows] // stride, actual
+
+
+def stride_of(trajectories: Trajectories, tau: float) -> tuple[int, float]:
+    """How many recording intervals a sampling time is, and the multiple itself.
+
+    Args:
+        trajectories: Where the particles were.
+        tau: Sampling time, a whole multiple of the recording interval but for rounding.
+    """
     if not (np.isfinite(tau) and tau > 0):
         msg = f"tau must be a positive number, got {tau}"
         raise DriftbayesError(msg)
@@ -424,13 +441,7 @@ def _sampled_rows(
             f"got {tau:g}{unit}; {nearest}"
         )
         raise DriftbayesError(msg)
-    grid = trajectories.grid_index
-    # Counted from the first position, so that a late start does not cost the first steps.
-    first_row = np.full(trajectories.n_trajectories, len(grid), dtype=np.int64)
-    np.minimum.at(first_row, trajectories.trajectory_index[observed], np.flatnonzero(observed))
-    since_first = grid - grid[first_row][trajectories.trajectory_index]
-    rows = np.flatnonzero(observed & (since_first % stride == 0))
-    return rows, since_first[rows] // stride, stride * dt
+    return stride, stride * dt
 
 
 def _runs(joined: np.ndarray) -> tuple[IntArray, IntArray]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from driftbayes.data_cards import trajectories_card, trajectories_line
-from driftbayes.errors import DriftbayesError, DriftbayesWarning
+from driftbayes.errors import DriftbayesError, DriftbayesWarning, NothingLeftError
 from driftbayes.labelled import from_dataframe, to_dataframe, to_dataset
 from driftbayes.representation import html_of, line_of, text_of
 from driftbayes.typing import FloatArray, IntArray, StrArray
@@ -272,7 +272,7 @@ class Trajectories:
         keep = counts >= min_points
         if not keep.any():
             msg = f"no trajectory has {min_points} or more positions; nothing is left"
-            raise DriftbayesError(msg)
+            raise NothingLeftError(msg)
         kept = self.select(keep[self.trajectory_index])
         return replace(kept, provenance={**self.provenance, "dropped_short": int((~keep).sum())})
 
@@ -285,7 +285,7 @@ class Trajectories:
         counts = np.add.reduceat(rows, self.starts[:-1]).astype(np.int64)
         if not counts.any():
             msg = "no observation is left; keep at least one"
-            raise DriftbayesError(msg)
+            raise NothingLeftError(msg)
         return replace(
             self,
             positions=self.positions[rows],

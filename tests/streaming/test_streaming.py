@@ -163,7 +163,7 @@ def test_models_find_the_moments_that_displacements_would_give(files, name, cut)
     taus = (0.1, 0.4, 5.0)
     needs = model_named(name, MODELS, 2).needs()
     tally, _ = tally_file(
-        files / "tracks.nc", models(name), taus, sampled=False, block_points=500, **cut
+        files / "tracks.nc", models(name), taus, sample_points=0, block_points=500, **cut
     )
     many, skipped = tally.displacements()
     assert len(many) + len(skipped) == 3
@@ -196,7 +196,7 @@ def test_what_needs_the_steps_themselves_is_refused(files):
 
 def test_runs_beyond_the_longest_memory_are_refused(files):
     name = "langevin+noise"
-    tally, _ = tally_file(files / "tracks.nc", models(name), (0.1,), sampled=False)
+    tally, _ = tally_file(files / "tracks.nc", models(name), (0.1,), sample_points=0)
     (data,), _ = tally.displacements()
     assert 32 < data.n_steps < max(LENGTHS)
     preparation(data, model_named(name, MODELS, 2).needs())

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from driftbayes.streaming.scan import check_streamable, scan_tally, tally_file
+    from driftbayes.streaming.scan import check_streamable, sample_file, scan_tally, tally_file
     from driftbayes.streaming.tally import Tally, TallySpec, tally_of
     from driftbayes.streaming.workers import Workers
 
@@ -13,6 +13,7 @@ __all__ = [
     "TallySpec",
     "Workers",
     "check_streamable",
+    "sample_file",
     "scan_tally",
     "tally_file",
     "tally_of",
@@ -20,7 +21,7 @@ __all__ = [
 
 # Imported when they are asked for: a worker process needs no models, and no JAX.
 _HOMES = {
-    "scan": ("check_streamable", "scan_tally", "tally_file"),
+    "scan": ("check_streamable", "sample_file", "scan_tally", "tally_file"),
     "tally": ("Tally", "TallySpec", "tally_of"),
     "workers": ("Workers",),
 }

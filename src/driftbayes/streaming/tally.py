@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from driftbayes import quality
 from driftbayes.errors import DriftbayesError
 from driftbayes.sampling import Windows, sampled_runs, too_short
 from driftbayes.sums import WindowSums
@@ -120,6 +121,7 @@ class Tally:
         squares: Sum of the squares of these numbers.
         samples: Trajectories that were kept.
         spare: The trajectory of the least hash, for want of others.
+        quality: What quality control has done, as recorded in provenance.
     """
 
     spec: TallySpec
@@ -134,9 +136,28 @@ class Tally:
     squares: ExactSum = field(default_factory=ExactSum)
     samples: list[Sample] = field(default_factory=list)
     spare: Sample | None = None
+    quality: list[dict[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def empty(cls, spec: TallySpec, done: list[dict[str, Any]]) -> "Tally":
+        """The tally of a part of which no trajectory is left.
+
+        Args:
+            spec: What would have been summed.
+            done: What quality control has done.
+        """
+        return cls(spec, 0, "", "", [], quality=done)
 
     def merge(self, other: "Tally") -> "Tally":
         """Add the sums over other trajectories."""
+        done = quality.merged(self.quality, other.quality)
+        total = self if other.n_points == 0 else other
+        if self.n_points and other.n_points:
+            total = self._merged(other)
+        total.quality = done
+        return total
+
+    def _merged(self, other: "Tally") -> "Tally":
         mine = (self.n_dim, self.length_unit, self.time_unit)
         theirs = (other.n_dim, other.length_unit, other.time_unit)
         if self.spec != other.spec or mine != theirs:
