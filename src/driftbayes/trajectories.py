@@ -164,6 +164,11 @@ class Trajectories:
         return ~np.isnan(self.positions[:, 0])
 
     @cached_property
+    def n_positions(self) -> IntArray:
+        """Number of positions of each trajectory, missing fixes not counted."""
+        return np.add.reduceat(self.observed, self.starts[:-1], dtype=np.int64)
+
+    @cached_property
     def elapsed(self) -> FloatArray:
         """Time of each row since the first row of its trajectory."""
         return self.times - np.repeat(self.times[self.starts[:-1]], self.row_sizes)
@@ -204,6 +209,13 @@ class Trajectories:
         if self.recording_interval is None:
             raise DriftbayesError(self.irregular_message())
         return np.round(self.elapsed / self.recording_interval).astype(np.int64)
+
+    @cached_property
+    def whole(self) -> np.ndarray:
+        """Which trajectories have a position at every recording interval, from first to last."""
+        ends = self.starts[1:] - 1
+        observed = np.logical_and.reduceat(self.observed, self.starts[:-1])
+        return observed & (self.grid_index[ends] == self.row_sizes - 1)
 
     @cached_property
     def ground(self) -> "tuple[Ground, FloatArray | None] | None":
@@ -268,8 +280,7 @@ class Trajectories:
 
     def drop_short(self, min_points: int = 2) -> "Trajectories":
         """Only the trajectories that have at least `min_points` positions."""
-        counts = np.add.reduceat(self.observed, self.starts[:-1])
-        keep = counts >= min_points
+        keep = self.n_positions >= min_points
         if not keep.any():
             msg = f"no trajectory has {min_points} or more positions; nothing is left"
             raise NothingLeftError(msg)
@@ -349,15 +360,15 @@ class Trajectories:
             raise DriftbayesError(msg)
         # A copy, whose values need not be checked again.
         same = copy(self)
-        same.__dict__.pop("grid_index", None)
+        for name in ("grid_index", "whole"):
+            same.__dict__.pop(name, None)
         same.__dict__["recording_interval"] = float(dt)
         return same
 
     def check_usable(self) -> None:
         """Refuse trajectories in which some particle cannot have moved."""
-        counts = np.add.reduceat(self.observed, self.starts[:-1])
         for n_positions, what in ((0, "no position at all (all NaN)"), (1, "only one position")):
-            bad = np.flatnonzero(counts == n_positions)
+            bad = np.flatnonzero(self.n_positions == n_positions)
             if len(bad):
                 others = f" and {len(bad) - 1} others" if len(bad) > 1 else ""
                 msg = (

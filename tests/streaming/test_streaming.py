@@ -281,7 +281,7 @@ def test_a_long_memory_with_axes_apart_takes_more_than_the_points():
         many = [Block(Path("x"), "table", ReadOptions(), 10**6)] * 50
         small = TallySpec(strides=(1,), dt=1.0, memories=((32, False),))
         patch.setattr("os.cpu_count", lambda: 40)
-        assert check_fits(many, small, 2, Workers()).threads == 9
+        assert check_fits(many, small, 2, Workers()).threads == 6
         with pytest.raises(DriftbayesError, match="40 workers with blocks of up to 1,000,000"):
             check_fits(many, small, 2, Workers(threads=40))
         # Workers of a cluster have memories of their own; here is only the total.

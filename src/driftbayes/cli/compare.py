@@ -13,7 +13,6 @@ from driftbayes.errors import DriftbayesError
 if TYPE_CHECKING:
     from driftbayes.comparison import Comparison
     from driftbayes.likelihood import SummedDisplacements
-    from driftbayes.sampling import Displacements
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -51,22 +50,20 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(args: argparse.Namespace) -> int:
     """Read, compare, print."""
     from driftbayes.cli._jax import prepare_jax
+    from driftbayes.sampling import Displacements, displacements
 
     tau = _parse_tau(args.tau)
     prior_probabilities = _options.model_prior(args)
     data: Displacements | SummedDisplacements
-    streamed = _streaming.is_asked_for(args)
-    if streamed:
+    if _streaming.is_asked_for(args):
         data, trajectories = _streaming.summed(args, tau)
     else:
         trajectories = _reading.read(args)
-    prepare_jax()
-    from driftbayes.comparison import compare
-    from driftbayes.sampling import displacements
-
-    if not streamed:
         cut = {"n_tau": args.n_tau, "windows": args.windows, "gaps": args.gaps}
         data = displacements(trajectories, tau, **cut)
+    prepare_jax()
+    from driftbayes.comparison import compare
+
     setup = _options.setup(args, trajectories)
     if data.n_unused:
         what = "1 trajectory is" if data.n_unused == 1 else f"{data.n_unused} trajectories are"
@@ -87,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
             sensitivity=several and (setup.from_data or args.sensitivity),
         )
     together = None
-    if not streamed:
+    if isinstance(data, Displacements):
         with _console.timed("whether particles move together"):
             together = tell(trajectories, [(result, data)], setup.hypotheses)
     if args.json:

@@ -12,9 +12,8 @@ from driftbayes.streaming.tally import TallySpec
 from driftbayes.streaming.workers import Workers
 
 # Measured with Zarr, Parquet and CSV in two dimensions (`benchmarks/throughput.py` measures it):
-# bytes for each observation of a block, for each step of the chunk that is summed at a time, and
-# for a process.
-_PER_POINT, _PER_STEP, _PER_PROCESS = 110, 700, 190_000_000
+# bytes for each observation of a block, and for a process.
+_PER_POINT, _PER_PROCESS = 150, 270_000_000
 # Sums of this many kinds at each sampling time: lengths of runs and sizes of steps differ.
 _KINDS = 4
 

@@ -296,8 +296,7 @@ def tally_of(trajectories: Trajectories, spec: TallySpec) -> Tally:
             tally.samples.append(_sample(tracks, digests, chosen))
         tally.spare = _sample(tracks, digests, np.array([np.argmin(leading)]))
     # Without a gap, the rows at a stride are known without a look at them.
-    whole = np.logical_and.reduceat(tracks.observed, starts)
-    whole &= grid[tracks.starts[1:] - 1] == tracks.row_sizes - 1
+    whole = tracks.whole
     broken = None if whole.all() else tracks.select(~whole[tracks.trajectory_index])
     if broken is not None:
         broken = broken.on_interval(spec.dt)

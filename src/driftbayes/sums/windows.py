@@ -13,6 +13,7 @@ __all__ = ["WindowSums", "diagonal_sums"]
 
 from collections import Counter
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import NamedTuple
 
 import numpy as np
@@ -98,17 +99,15 @@ class WindowSums:
             return
         capped = np.minimum(n_steps, self.memory)
         pairs = self._pairs()
-        if self.compiled or _is_large(n_steps, int(np.sum(n_steps * capped)) * len(pairs)):
-            from driftbayes.sums.kernels import add_runs
-        else:
-            from driftbayes.sums.plain import add_runs
+        compiled = self.compiled or _is_large(n_steps, int(np.sum(n_steps * capped)) * len(pairs))
+        loops = import_module(f"driftbayes.sums.{'kernels' if compiled else 'plain'}")
         counts = np.bincount(capped)
         lengths = np.flatnonzero(counts)
         group_of = np.zeros(len(counts), dtype=np.int64)
         group_of[lengths] = np.arange(len(lengths))
         size, n_places = int(lengths[-1]), self.n_columns**2
         first = np.zeros((len(lengths), n_places, size, size))
-        add_runs(
+        loops.add_runs(
             np.ascontiguousarray(source),
             np.asarray(firsts, dtype=np.int64),
             np.asarray(n_steps, dtype=np.int64),
