@@ -9,7 +9,7 @@ $$\sum_{s=1}^{N-L} u_{s+p} v_{s+p+\mathrm{lag}} = \sum_{i=1}^{N-L} u_i v_{i+\mat
 so that a run takes L products per step and two triangles, and not L² products per step.
 """
 
-__all__ = ["WindowSums", "diagonal_sums"]
+__all__ = ["WindowGroups", "WindowSums", "diagonal_sums"]
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ from driftbayes.typing import FloatArray, IntArray
 _MAX_PLAIN, _MAX_PLAIN_LENGTHS = 1 << 25, 64
 
 
-class Groups(NamedTuple):
+class WindowGroups(NamedTuple):
     """Windows by length, as the statistics engine takes them; see `SecondMoments`.
 
     Args:
@@ -148,7 +148,7 @@ class WindowSums:
         later = self.lagged[places, 0].any()
         return bool(later or any(np.trace(one[p]) for one in self.first.values() for p in places))
 
-    def groups(self) -> Groups:
+    def groups(self) -> WindowGroups:
         """The sums in the form that the statistics engine takes."""
         size, n = min(self.longest, self.memory), self.n_columns
         keys = [(length, True) for length in sorted(self.first)]
@@ -164,7 +164,7 @@ class WindowSums:
             predicted[:length] += count
         predicted[-1] += self.n_later
         orders = np.array([length - 1 for length, _ in keys])
-        return Groups(forms, orders, np.array([float(one) for _, one in keys]), predicted)
+        return WindowGroups(forms, orders, np.array([float(one) for _, one in keys]), predicted)
 
     def _later(self) -> FloatArray:
         """Sums over later windows, (place, step, step), upper triangles."""
