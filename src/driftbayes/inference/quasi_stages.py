@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 import numpy as np
 from scipy.special import logsumexp
-from scipy.stats import qmc
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference.student_mixture import StudentMixture, fit_mixture
@@ -122,6 +121,8 @@ class Source:
     """Scrambled Sobol points; every component continues its own sequences through the stages."""
 
     def __init__(self, seed: int, n_dim: int) -> None:
+        from scipy.stats import qmc  # here: it takes a third of a second
+
         self._seed, self._n_dim = seed, n_dim
         self._engines: dict[tuple[int, int], qmc.Sobol] = {}
 
