@@ -37,8 +37,9 @@ from driftbayes.typing import FloatArray
 _TOLERANCE = {0: 1e-10, 1: 1e-10, 2: 1e-8}
 TOLERANCE = 1e-3
 _MOST = 3
-# Of data with more steps than this other priors take what was found under the first.
-_DEAR = 1000
+# Of data with more steps than this, or where more nodes were needed, other priors take what was
+# found under the first.
+_DEAR, _MANY = 1000, 100
 # Rounds of candidates for draws; the first is enough but for thin ridges.
 _MAX_ROUNDS = 10
 # By how many errors, and how much, ln Z from points between the nodes may differ.
@@ -109,7 +110,8 @@ def _solved(
         )
         raise DriftbayesError(msg)
     accepted = _TOLERANCE.get(n_left, TOLERANCE) if tolerance is None else tolerance
-    is_dear = density.engine.n_steps > _DEAR
+    n_steps = density.engine.n_steps
+    is_dear = known is not None and (n_steps > _DEAR or known.quadrature.n_evaluations > _MANY)
     if known is not None and is_dear and tolerance is None:
         accepted = max(accepted, TOLERANCE)
         again = reweight(known.quadrature, density)

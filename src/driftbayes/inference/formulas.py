@@ -34,11 +34,13 @@ from driftbayes.typing import FloatArray, IntArray
 
 # Parameter values, pairs of a parameter value and an interval, and trajectories in one call: the
 # smallest of several numbers that is enough, or the largest.
-_N_POINTS = 64
+_N_POINTS = (64, 1024)
 _N_PAIRS = (64, 4096)
 _N_SLOTS = (1, 64, 1024)
 # From so many intervals on, as many are computed in one call for a block of parameter values.
 _MANY_INTERVALS, _N_INTERVALS = 16, 512
+# Covariances in one call, where there are many lags.
+_MAX_COVARIANCES = 1 << 16
 # Lags are computed in as many as the next of these.
 _N_LAGS = (32, 256, 4096)
 
@@ -87,7 +89,8 @@ class Rows:
 
     def starts(self) -> tuple[NDArray[Any], FloatArray, FloatArray]:
         theta, point, component = self._needed()
-        found = _by_points(_start_program, self.hypothesis, _N_POINTS, theta)
+        size = _enough(_N_POINTS, len(theta))
+        found = _by_points(_start_program, self.hypothesis, size, theta)
         start, extra, weight = (part[point, component] for part in found)
         return start, extra, weight
 
@@ -124,7 +127,7 @@ class Rows:
 
         n_blocks, n_lanes, n_parameters = theta.shape
         flat = theta.reshape(-1, n_parameters)
-        found = _by_points(_generator_program, self.hypothesis, _N_POINTS, flat)
+        found = _by_points(_generator_program, self.hypothesis, _N_POINTS[0], flat)
         n = found[0].shape[-1]
         drift, intensity = (np.ascontiguousarray(x).reshape(n_blocks, n_lanes, n, n) for x in found)
         out = np.empty((n_blocks, len(intervals), 2, n, n, n_lanes))
@@ -152,8 +155,8 @@ class Rows:
         theta, point, component = self._needed()
         n_program = _enough(_N_LAGS, n_lags)
         program = _autocovariance_program(n_program)
-        at_once = max(_N_POINTS * 64 // n_program, 8)
-        at_once = min(at_once, _N_POINTS)
+        at_once = _enough(_N_POINTS, len(theta))
+        at_once = max(min(at_once, _MAX_COVARIANCES // n_program), 8)
         taus = np.full(len(theta), tau)
         (found,) = _by_points(program, self.hypothesis, at_once, theta, taus)
         return np.ascontiguousarray(found[point, component, :n_lags])
@@ -218,13 +221,14 @@ def _quantiles(prior: AbstractPrior) -> Any:
 
 def unconstrained(hypothesis: Hypothesis, theta: FloatArray) -> FloatArray:
     """Unconstrained coordinates of parameters, (point, parameter)."""
-    (z,) = _by_points(_coordinate_program, hypothesis, _N_POINTS, theta)
+    size = _enough(_N_POINTS, len(theta))
+    (z,) = _by_points(_coordinate_program, hypothesis, size, theta)
     return z
 
 
 def prior_quantiles(hypothesis: Hypothesis, probabilities: FloatArray) -> FloatArray:
     """Unconstrained coordinates at quantiles of the priors, (point, parameter)."""
-    size, n = _N_POINTS, len(probabilities)
+    size, n = _N_POINTS[0], len(probabilities)
     theta = np.empty_like(probabilities)
     with jax.default_device(_cpu()):
         for i, name in enumerate(hypothesis.names):
@@ -238,7 +242,8 @@ def prior_quantiles(hypothesis: Hypothesis, probabilities: FloatArray) -> FloatA
 
 def points_at(hypothesis: Hypothesis, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """θ, ln p and ln |dθ/dz| of each parameter at unconstrained points, all (point, parameter)."""
-    theta, log_prior, log_jacobian = _by_points(_point_program, hypothesis, _N_POINTS, z)
+    size = _enough(_N_POINTS, len(z))
+    theta, log_prior, log_jacobian = _by_points(_point_program, hypothesis, size, z)
     return theta, log_prior, log_jacobian
 
 
@@ -257,6 +262,7 @@ def finish(
     """
     n_points, n_slots = len(theta), len(sums.n)
     size = _enough(_N_SLOTS, n_slots)
+    at_once = _enough(_N_POINTS, n_points) if size == 1 else _N_POINTS[0]
     n_components = len(sums.log_det) // n_points
     program = _finish_program(n_dim, context.is_lonlat)
     total = np.zeros((4, n_points))
@@ -270,7 +276,7 @@ def finish(
         n = np.broadcast_to(_padded(sums.n[part], size, axis=0), (n_points, size))
         shared = (context.centre, np.asarray(context.turning), np.asarray(tau))
         found = _by_points(
-            program, hypothesis, _N_POINTS, theta, n, log_det, products, excess, shared=shared
+            program, hypothesis, at_once, theta, n, log_det, products, excess, shared=shared
         )
         total += np.stack(found)
     return total[0], total[1], total[2], total[3]

@@ -4,7 +4,7 @@ __all__ = ["N_RANDOMISATIONS", "Group", "LogDensity", "Points", "Source", "Stage
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.special import logsumexp
@@ -121,13 +121,13 @@ class Source:
     """Scrambled Sobol points; every component continues its own sequences through the stages."""
 
     def __init__(self, seed: int, n_dim: int) -> None:
-        from scipy.stats import qmc  # here: it takes a third of a second
-
         self._seed, self._n_dim = seed, n_dim
-        self._engines: dict[tuple[int, int], qmc.Sobol] = {}
+        self._engines: dict[tuple[int, int], Any] = {}
 
     def uniforms(self, component: int, n: int, runs: IntArray) -> FloatArray:
         """Give the next n points of each randomisation, one randomisation after the other."""
+        from scipy.stats import qmc  # here: it takes a third of a second
+
         parts = []
         for run in runs.tolist():
             if (component, run) not in self._engines:
