@@ -82,12 +82,17 @@ def evidence_batch(
     if method in SAMPLERS and method != "laplace_is":
         dense = not model.has_state_space
         check_memory(model.name, batch.data, len(hypotheses[0].names), dense=dense)
+    # Priors that are the same have the same evidence.
+    texts = [str(hypothesis.describe()) for hypothesis in hypotheses]
+    distinct = [hypotheses[texts.index(text)] for text in dict.fromkeys(texts)]
     try:
-        records = _evidences(hypotheses, batch, method, coords, options)
+        found = _evidences(distinct, batch, method, coords, options)
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
         raise DriftbayesError(OUT_OF_MEMORY) from error
+    order = list(dict.fromkeys(texts))
+    records = found if len(hypotheses) == 1 else [found[order.index(text)] for text in texts]
     return [
         with_truncation_error(record, hypotheses[min(i, len(hypotheses) - 1)], batch[i])
         for i, record in enumerate(records)

@@ -40,6 +40,8 @@ _MOST = 3
 # Of data with more steps than this, or where more nodes were needed, other priors take what was
 # found under the first.
 _DEAR, _MANY = 1000, 100
+# With more nodes than this a cloud of weighted points is good enough for quantiles.
+_DENSE = 20_000
 # Rounds of candidates for draws; the first is enough but for thin ridges.
 _MAX_ROUNDS = 10
 # By how many errors, and how much, ln Z from points between the nodes may differ.
@@ -197,9 +199,24 @@ def _with_marginals(hypothesis: Hypothesis, found: Quadrature, quantiles: FloatA
     if not np.isfinite(found.log_evidence):
         return quantiles
     z = np.zeros((len(QUANTILES), len(hypothesis.names)))
-    z[:, found.left] = marginal_quantiles(found.lattices, logs, np.array(QUANTILES)).T
+    if len(found.nodes.log_weights) > _DENSE:
+        z[:, found.left] = _of_cloud(found)
+    else:
+        z[:, found.left] = marginal_quantiles(found.lattices, logs, np.array(QUANTILES)).T
     out = np.array(quantiles)
     out[found.left] = points_at(hypothesis, z)[0].T[found.left]
+    return out
+
+
+def _of_cloud(found: Quadrature) -> FloatArray:
+    """Quantiles of each coordinate from nodes that lie closely: (probability, coordinate)."""
+    z = np.concatenate([lattice.z for lattice in found.lattices])
+    weights = np.exp(found.nodes.log_weights - found.log_evidence)
+    out = np.empty((len(QUANTILES), z.shape[1]))
+    for i, values in enumerate(z.T):
+        order = np.argsort(values)
+        rise = np.cumsum(weights[order])
+        out[:, i] = np.interp(QUANTILES, (rise - 0.5 * weights[order]) / rise[-1], values[order])
     return out
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 
@@ -30,9 +31,9 @@ _EDGE = 10.0
 _NEAR = 10.0
 # The stated error is so many times the lattice's own estimate, which is now and then too small:
 # a thin arm of a posterior of three parameters may carry some 1e-4 of it, so that with three and
-# more it is no less than half the tolerance.
+# more it is no less than the tolerance.
 _CAUTION = {1: 3.0, 2: 3.0}
-_MOST_CAUTION, _FLOOR = 6.0, 0.5
+_MOST_CAUTION = 6.0
 _MAX_NODES = {1: 4_000, 2: 60_000, 3: 300_000}
 
 
@@ -189,7 +190,7 @@ def _in_parts(
         weight = np.nan_to_num(np.exp(logs - log_evidence))
     errors = caution * np.array([lattice.error for lattice in lattices])
     if len(left) > 2:
-        errors = np.maximum(errors, _FLOOR * tolerance)
+        errors = np.maximum(errors, tolerance)
     # A part that carries nothing need not be contained.
     counts = weight > _NOTHING
     places = [*(m.z for m in modes.every), *modes.left]
@@ -290,17 +291,24 @@ def _with_values(lattice: NodeLattice, values: FloatArray) -> NodeLattice:
     halves = [
         float(logsumexp(values[part])) if part.any() else -np.inf for part in (is_even, ~is_even)
     ]
-    nodes = set(map(tuple, lattice.index.tolist()))
-    steps = 2 * np.eye(lattice.index.shape[1], dtype=int)
-    at_edge = np.array(
-        [
-            any(tuple(i + s) not in nodes or tuple(i - s) not in nodes for s in steps)
-            for i in lattice.index
-        ]
-    )
+    at_edge = _at_edge(lattice.index)
     edge = float(np.exp(logsumexp(values[at_edge]) - total)) if at_edge.any() else 0.0
     error = abs(halves[0] - halves[1]) + _EDGE * edge + lattice.error
     return replace(lattice, log_values=values, log_integral=total + lattice.log_cell, error=error)
+
+
+def _at_edge(index: IntArray) -> NDArray[np.bool_]:
+    """Which nodes have a neighbour along some axis that is not a node."""
+    low = index.min(axis=0) - 2
+    place = np.cumprod(np.concatenate([[1], (index.max(axis=0) - low + 3)[:-1]]))
+    keys = np.sort((index - low) @ place)
+    edge = np.zeros(len(index), dtype=bool)
+    for axis in range(index.shape[1]):
+        for step in (-2, 2):
+            key = (index - low) @ place + step * place[axis]
+            found = np.searchsorted(keys, key).clip(max=len(keys) - 1)
+            edge |= keys[found] != key
+    return edge
 
 
 def _integrand(

@@ -21,6 +21,7 @@ from driftbayes.typing import FloatArray
 # The integrand is followed down to exp(-_DEPTH) of its peak: below the rounding of the sum.
 _DEPTH = 40.0
 _N_NODES = 129
+_N_FEW, _NARROW = 49, 50.0
 # Fewer are enough for the moments of the posterior.
 _N_POSTERIOR = 33
 
@@ -145,9 +146,11 @@ def draw_scales(
 
 def log_bessel_k(order: FloatArray, x: FloatArray) -> FloatArray:
     r"""$\ln K_\nu(x)$ for any real order and x > 0, where SciPy's `kve` overflows."""
-    return _bessel_integral(np.asarray(order)[..., None], np.asarray(x)[..., None], _N_NODES)[0][
-        ..., 0
-    ]
+    order, x = np.asarray(order)[..., None], np.asarray(x)[..., None]
+    # Where order or argument is large the integrand is nearly a Gaussian.
+    is_narrow = bool(np.all(order**2 + x**2 > _NARROW**2))
+    n_nodes = _N_FEW if is_narrow else _N_NODES
+    return _bessel_integral(order, x, n_nodes)[0][..., 0]
 
 
 def _bessel_integral(
