@@ -37,8 +37,6 @@ from driftbayes.typing import FloatArray
 _TOLERANCE = {0: 1e-10, 1: 1e-10, 2: 1e-8}
 TOLERANCE = 1e-3
 _MOST = 3
-# Of data with more steps than this other priors take what was found under the first.
-_DEAR = 1000
 # Rounds of candidates for draws; the first is enough but for thin ridges.
 _MAX_ROUNDS = 10
 # By how many errors, and how much, ln Z from points between the nodes may differ.
@@ -99,7 +97,7 @@ def _solved(
     tolerance: float | None,
     known: _Solution | None = None,
 ) -> _Solution:
-    """Integrate one evidence; where evaluations are dear, from that of another prior."""
+    """Integrate one evidence, from the nodes under another prior where they suffice."""
     density = Density(hypothesis, data.engine(index, hypothesis.model))
     n_left = _n_left(density)
     if n_left > _MOST:
@@ -109,16 +107,18 @@ def _solved(
         )
         raise DriftbayesError(msg)
     accepted = _TOLERANCE.get(n_left, TOLERANCE) if tolerance is None else tolerance
-    is_dear = density.engine.n_steps > _DEAR
-    if known is not None and is_dear and tolerance is None:
+    if known is not None and tolerance is None:
         accepted = max(accepted, TOLERANCE)
         again = reweight(known.quadrature, density)
         if again is not None and again.error <= accepted:
             modes = find_modes(density, known.modes)
-            return _solution(hypothesis, data, index, modes, again, accepted)
-    modes = find_modes(density)
+            return _solution(hypothesis, data, index, modes, again, accepted, refined=False)
+    # Where the integral has a closed form the modes are for the record only.
+    modes = find_modes(density, known.modes if known is not None and n_left == 0 else None)
     quadrature = integrate_posterior(density, modes, accepted)
-    return _solution(hypothesis, data, index, modes, quadrature, accepted)
+    # Of several priors only the evidences are compared.
+    refined = known is None
+    return _solution(hypothesis, data, index, modes, quadrature, accepted, refined=refined)
 
 
 def _solution(
@@ -128,8 +128,10 @@ def _solution(
     modes: Modes,
     quadrature: Quadrature,
     tolerance: float,
+    *,
+    refined: bool,
 ) -> _Solution:
-    record = _record(hypothesis, data, index, modes, quadrature, tolerance)
+    record = _record(hypothesis, data, index, modes, quadrature, tolerance, refined=refined)
     return _Solution(record, modes, quadrature)
 
 
@@ -140,12 +142,15 @@ def _record(
     modes: Modes,
     found: Quadrature,
     tolerance: float,
+    *,
+    refined: bool,
 ) -> Evidence:
+    """Summarise a posterior; quantiles are those of the marginals if `refined`, else of nodes."""
     names = hypothesis.names
     facts = prior_facts(hypothesis)
     posterior = summarise(found.nodes, found.density.scale, found.form, hypothesis.signed)
     quantiles = posterior.quantiles
-    if found.lattices:
+    if found.lattices and refined:
         quantiles = _with_marginals(hypothesis, found, quantiles)
     theta_map, log_priors, _ = (part[0] for part in points_at(hypothesis, modes.natural.z[None]))
     contraction = 1 - posterior.log_sd / facts.log_sd

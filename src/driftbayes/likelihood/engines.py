@@ -484,7 +484,9 @@ class MomentsEngine:
 
     @property
     def n_steps(self) -> int:
-        return 0
+        # A step of the filter takes as long as eight products.
+        orders = np.asarray(self.moments.orders, dtype=np.int64)
+        return int(np.sum((orders + 1) ** 2)) * self._forms.shape[1] // 8
 
     @property
     def context(self) -> Context:
