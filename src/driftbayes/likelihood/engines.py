@@ -62,11 +62,6 @@ class Engine(Protocol):
         """Sums of each row of the formulas."""
         ...
 
-    @property
-    def n_steps(self) -> int:
-        """Steps that one evaluation goes through."""
-        ...
-
     def thinned(self, n_steps: int) -> "tuple[Engine, float]":
         """An engine with fewer data, about `n_steps`, and how many times fewer they are."""
         ...
@@ -277,10 +272,6 @@ class FilterEngine:
         return self.runs.context
 
     @property
-    def n_steps(self) -> int:
-        return len(self.runs.columns)
-
-    @property
     def shortest_step(self) -> float:
         return float(self.runs.intervals[0])
 
@@ -481,12 +472,6 @@ class MomentsEngine:
     @property
     def shortest_step(self) -> float:
         return self.tau
-
-    @property
-    def n_steps(self) -> int:
-        # A step of the filter takes as long as eight products.
-        orders = np.asarray(self.moments.orders, dtype=np.int64)
-        return int(np.sum((orders + 1) ** 2)) * self._forms.shape[1] // 8
 
     @property
     def context(self) -> Context:
