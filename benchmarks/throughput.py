@@ -1,28 +1,34 @@
-"""Points per second from a file to the statistics of 20 sampling times, and the memory it takes.
+"""Points per second from a file to the statistics of 12 sampling times, and the memory it takes.
+
+Processor time is what other jobs on the machine disturb least: its ratio to that of reading and
+summing the columns is what a pass costs. Evidences are not computed.
 
 By hand: `python benchmarks/throughput.py 100000000` for another number of points.
 """
 
 import json
+import os
+import re
 import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 N_TIMES = 1000
-TAUS = np.geomspace(1.0, 100.0, 20)
+TAUS = np.geomspace(1.0, 100.0, 12)
 BATCH = 500
-CASES = ("read", "threads-1", "threads-2", "processes-1", "processes-2")
+CASES = ("read", "memory", "threads-1", "threads-2", "processes-1", "processes-2")
 
 
 def throughput(n_points: int = 5_000_000) -> dict[str, Any]:
-    """Rates for both formats, as ratios to merely reading the columns of the file."""
+    """Rates for both formats, with ratios to reading and summing the columns of the file."""
     result: dict[str, Any] = {"n_points": n_points, "n_taus": len(TAUS)}
     with tempfile.TemporaryDirectory() as folder:
         free = shutil.disk_usage(folder).free
@@ -32,11 +38,13 @@ def throughput(n_points: int = 5_000_000) -> dict[str, Any]:
             path = Path(folder) / name
             write(path, n_points // N_TIMES)
             rows = {case: _in_a_process(path, case) for case in CASES}
-            plain = rows["read"]["points_per_second"]
+            plain = rows["read"]["cpu_seconds"]
             for row in rows.values():
-                row["ratio_to_reading"] = row["points_per_second"] / plain
-            sums = {row.pop("sum") for case, row in rows.items() if case != "read"}
-            assert len(sums) == 1, "workers must not change the sums"
+                row["cpu_over_reading"] = row["cpu_seconds"] / plain
+            sums = {case: row.pop("sum") for case, row in rows.items() if case != "read"}
+            whole = sums.pop("memory")
+            assert len(set(sums.values())) == 1, "workers must not change the sums"
+            assert np.isclose(whole, sums["threads-1"], rtol=1e-12), "nor must blocks"
             result[name] = {"bytes": _size(path), **rows}
     return result
 
@@ -90,14 +98,17 @@ def write_zarr(path: Path, n_particles: int) -> None:
 
 
 def read(path: Path) -> int:
-    """Every column once, and nothing else."""
+    """Every column once, summed, and nothing else."""
     n_points = 0
     if path.suffix == ".parquet":
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(path) as parquet:
             for i in range(parquet.num_row_groups):
-                n_points += parquet.read_row_group(i, use_threads=False).num_rows
+                table = parquet.read_row_group(i, use_threads=False)
+                for column in table.columns:
+                    float(np.sum(column.to_numpy(), dtype=np.float64))
+                n_points += table.num_rows
         return n_points
     import zarr
 
@@ -105,17 +116,44 @@ def read(path: Path) -> int:
     for low in range(0, root["lon"].shape[0], 4 * BATCH):
         for name in ("lon", "lat", "time"):
             block = root[name][low : low + 4 * BATCH]
+            float(np.sum(block, dtype=np.float64))
         n_points += block.size
     return n_points
 
 
-def summed(path: Path, kind: str, count: int) -> tuple[int, float]:
+def in_memory(path: Path) -> tuple[int, float]:
+    """The same from trajectories that are read whole and cut at one sampling time after another."""
+    from driftbayes.io import read_trajectories
+    from driftbayes.likelihood import second_moments
+    from driftbayes.sampling import displacements, snap_taus
+
+    tracks = read_trajectories(path)
+    many = (second_moments(displacements(tracks, tau)) for tau in snap_taus(tracks, TAUS))
+    return len(tracks.times), float(sum(np.sum(one.forms) for one in many))
+
+
+def peak_noted(trajectories: Any, *, folder: Path) -> Any:
+    """Trajectories as they are; the most memory that this process has had is written down."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        found = re.search(r"VmHWM:\s+(\d+)", status.read_text())
+        assert found is not None
+        (folder / str(os.getpid())).write_text(found[1])
+    return trajectories
+
+
+def summed(path: Path, kind: str, count: int, folder: Path) -> tuple[int, float]:
     from driftbayes.models import Brownian, Langevin
     from driftbayes.streaming import Workers, tally_file
 
     workers = Workers(processes=count) if kind == "processes" else Workers(threads=count)
     tally, _ = tally_file(
-        path, lambda _: [Brownian, Langevin], TAUS, workers=workers, sampled=False
+        path,
+        lambda _: [Brownian, Langevin],
+        TAUS,
+        workers=workers,
+        sample_points=0,
+        prepare=partial(peak_noted, folder=folder),
     )
     many, _ = tally.displacements()
     return tally.n_points, float(sum(np.sum(one.summed[32].forms) for one in many))
@@ -124,7 +162,11 @@ def summed(path: Path, kind: str, count: int) -> tuple[int, float]:
 def _in_a_process(path: Path, case: str) -> dict[str, Any]:
     """Each case by itself: the most memory that a process ever had cannot be reset."""
     done = subprocess.run(
-        [sys.executable, __file__, str(path), case], capture_output=True, text=True, check=False
+        [sys.executable, __file__, str(path), case],
+        env={**os.environ, "JAX_ENABLE_X64": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
         raise RuntimeError(done.stderr)
@@ -134,21 +176,33 @@ def _in_a_process(path: Path, case: str) -> dict[str, Any]:
 def _case(path: Path, case: str) -> dict[str, Any]:
     if case != "read":
         # Importing is not what is measured.
-        import driftbayes.streaming  # noqa: F401
-    begin = time.perf_counter()
+        import driftbayes.models
+        import driftbayes.streaming.scan  # noqa: F401
+    begin, cpu = time.perf_counter(), _cpu()
     row: dict[str, Any] = {}
-    if case == "read":
-        n_points = read(path)
-    else:
-        kind, _, count = case.partition("-")
-        n_points, row["sum"] = summed(path, kind, int(count))
-    seconds = time.perf_counter() - begin
-    own, others = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
-    # Of a worker, the largest of all.
-    peak = {"peak_mb": resource.getrusage(own).ru_maxrss / 1024}
-    if case.startswith("processes"):
-        peak["peak_mb_of_a_worker"] = resource.getrusage(others).ru_maxrss / 1024
-    return {"points_per_second": n_points / seconds, "seconds": seconds, **peak, **row}
+    with tempfile.TemporaryDirectory() as folder:
+        if case == "read":
+            n_points = read(path)
+        elif case == "memory":
+            n_points, row["sum"] = in_memory(path)
+        else:
+            kind, _, count = case.partition("-")
+            n_points, row["sum"] = summed(path, kind, int(count), Path(folder))
+        seconds, cpu = time.perf_counter() - begin, _cpu() - cpu
+        # A child begins with the memory of its parent in the books: it is asked itself.
+        peaks = {int(file.name): int(file.read_text()) / 1024 for file in Path(folder).iterdir()}
+    peaks.pop(os.getpid(), None)
+    row["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    if peaks:
+        row["peak_mb_of_a_worker"] = max(peaks.values())
+    rate = n_points / seconds
+    return {"points_per_second": rate, "seconds": seconds, "cpu_seconds": cpu, **row}
+
+
+def _cpu() -> float:
+    """Processor time of this process and of those that it started and that have ended."""
+    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(used.ru_utime + used.ru_stime for used in both)
 
 
 def _size(path: Path) -> int:

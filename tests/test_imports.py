@@ -13,6 +13,7 @@ FLOORS = [
     {"units", "processes"},
     {"storage"},
     {"trajectories", "sampling", "data_cards", "labelled", "sphere", "tangent", "quality"},
+    {"sums", "kernels"},
     {"likelihood"},
     {"models"},
     {"priors"},

@@ -1,12 +1,33 @@
 """What can go wrong, said in one sentence each, with what to do about it."""
 
-__all__ = ["OUT_OF_MEMORY", "DriftbayesError", "DriftbayesWarning", "Status", "is_out_of_memory"]
+__all__ = [
+    "OUT_OF_MEMORY",
+    "DriftbayesError",
+    "DriftbayesWarning",
+    "NothingLeftError",
+    "Status",
+    "is_out_of_memory",
+]
 
 from enum import Enum
+from typing import Any
 
 
 class DriftbayesError(ValueError):
     """A user's slip: the message says what was expected, what came and what to do."""
+
+
+class NothingLeftError(DriftbayesError):
+    """No trajectory is left; of a part of a file that need not be wrong.
+
+    Args:
+        message: What left none, and what to do.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        # What quality control has done, as it is recorded in provenance.
+        self.quality: list[dict[str, Any]] = []
 
 
 class DriftbayesWarning(UserWarning):

@@ -21,7 +21,12 @@ from driftbayes.errors import DriftbayesError
 
 # A child that has nothing to do ends within so many seconds.
 _PATIENCE = 5.0
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+_THREADS = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
 
 
 class ChildDied(Exception):

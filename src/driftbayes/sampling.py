@@ -273,13 +273,16 @@ def displacements(
     if len(firsts) == 0:
         raise DriftbayesError(too_short(runs.longest, n_tau, runs.tau))
     step_rows = np.repeat(firsts, n_steps) + _ragged_arange(n_steps)
-    dx = trajectories.positions[rows[step_rows + 1]] - trajectories.positions[rows[step_rows]]
+    # Between all rows first, of which those between runs are left out.
+    dx = np.diff(trajectories.positions.take(rows, axis=0), axis=0).take(step_rows, axis=0)
     if index is None:
-        interval = trajectories.times[rows[step_rows + 1]] - trajectories.times[rows[step_rows]]
+        interval = np.diff(trajectories.times[rows])[step_rows]
         used_tau = float(interval.mean())
     else:
         used_tau = float(runs.tau or 0.0)
-        interval = (index[step_rows + 1] - index[step_rows]) * used_tau
+        interval = np.full(len(dx), used_tau)
+        if gaps == "keep":
+            interval *= np.diff(index)[step_rows]
     sd = None
     if trajectories.position_sd is not None:
         ends = np.repeat(firsts, n_steps + 1) + _ragged_arange(n_steps + 1)
@@ -402,6 +405,27 @@ def _sampled_rows(
     observed = trajectories.observed
     if tau is None:
         return np.flatnonzero(observed), None, None
+    stride, actual = stride_of(trajectories, tau)
+    if trajectories.whole.all():
+        counts = (trajectories.row_sizes - 1) // stride + 1
+        number = _ragged_arange(counts)
+        return np.repeat(trajectories.starts[:-1], counts) + stride * number, number, actual
+    grid = trajectories.grid_index
+    # Counted from the first position, so that a late start does not cost the first steps.
+    first_row = np.full(trajectories.n_trajectories, len(grid), dtype=np.int64)
+    np.minimum.at(first_row, trajectories.trajectory_index[observed], np.flatnonzero(observed))
+    since_first = grid - grid[first_row][trajectories.trajectory_index]
+    rows = np.flatnonzero(observed & (since_first % stride == 0))
+    return rows, since_first[rows] // stride, actual
+
+
+def stride_of(trajectories: Trajectories, tau: float) -> tuple[int, float]:
+    """How many recording intervals a sampling time is, and the multiple itself.
+
+    Args:
+        trajectories: Where the particles were.
+        tau: Sampling time, a whole multiple of the recording interval but for rounding.
+    """
     if not (np.isfinite(tau) and tau > 0):
         msg = f"tau must be a positive number, got {tau}"
         raise DriftbayesError(msg)
@@ -424,13 +448,7 @@ def _sampled_rows(
             f"got {tau:g}{unit}; {nearest}"
         )
         raise DriftbayesError(msg)
-    grid = trajectories.grid_index
-    # Counted from the first position, so that a late start does not cost the first steps.
-    first_row = np.full(trajectories.n_trajectories, len(grid), dtype=np.int64)
-    np.minimum.at(first_row, trajectories.trajectory_index[observed], np.flatnonzero(observed))
-    since_first = grid - grid[first_row][trajectories.trajectory_index]
-    rows = np.flatnonzero(observed & (since_first % stride == 0))
-    return rows, since_first[rows] // stride, stride * dt
+    return stride, stride * dt
 
 
 def _runs(joined: np.ndarray) -> tuple[IntArray, IntArray]:

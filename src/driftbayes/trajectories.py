@@ -5,6 +5,7 @@ __all__ = ["Trajectories"]
 import hashlib
 import warnings
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from driftbayes.data_cards import trajectories_card, trajectories_line
-from driftbayes.errors import DriftbayesError, DriftbayesWarning
+from driftbayes.errors import DriftbayesError, DriftbayesWarning, NothingLeftError
 from driftbayes.labelled import from_dataframe, to_dataframe, to_dataset
 from driftbayes.representation import html_of, line_of, text_of
 from driftbayes.typing import FloatArray, IntArray, StrArray
@@ -163,6 +164,16 @@ class Trajectories:
         return ~np.isnan(self.positions[:, 0])
 
     @cached_property
+    def n_positions(self) -> IntArray:
+        """Number of positions of each trajectory, missing fixes not counted."""
+        return np.add.reduceat(self.observed, self.starts[:-1], dtype=np.int64)
+
+    @cached_property
+    def elapsed(self) -> FloatArray:
+        """Time of each row since the first row of its trajectory."""
+        return self.times - np.repeat(self.times[self.starts[:-1]], self.row_sizes)
+
+    @cached_property
     def intervals(self) -> FloatArray:
         """Times between successive rows of the same trajectory, all in one array."""
         steps = np.diff(self.times)
@@ -178,7 +189,7 @@ class Trajectories:
         if len(self.intervals) == 0:
             return None
         dt = float(self.intervals.min())
-        elapsed = self._elapsed()
+        elapsed = self.elapsed
         if elapsed.max() > 2**53 * dt:
             return None
         steps = np.round(elapsed / dt)
@@ -197,7 +208,14 @@ class Trajectories:
         """Number of recording intervals between each row and the first row of its trajectory."""
         if self.recording_interval is None:
             raise DriftbayesError(self.irregular_message())
-        return np.round(self._elapsed() / self.recording_interval).astype(np.int64)
+        return np.round(self.elapsed / self.recording_interval).astype(np.int64)
+
+    @cached_property
+    def whole(self) -> np.ndarray:
+        """Which trajectories have a position at every recording interval, from first to last."""
+        ends = self.starts[1:] - 1
+        observed = np.logical_and.reduceat(self.observed, self.starts[:-1])
+        return observed & (self.grid_index[ends] == self.row_sizes - 1)
 
     @cached_property
     def ground(self) -> "tuple[Ground, FloatArray | None] | None":
@@ -262,11 +280,10 @@ class Trajectories:
 
     def drop_short(self, min_points: int = 2) -> "Trajectories":
         """Only the trajectories that have at least `min_points` positions."""
-        counts = np.add.reduceat(self.observed, self.starts[:-1])
-        keep = counts >= min_points
+        keep = self.n_positions >= min_points
         if not keep.any():
             msg = f"no trajectory has {min_points} or more positions; nothing is left"
-            raise DriftbayesError(msg)
+            raise NothingLeftError(msg)
         kept = self.select(keep[self.trajectory_index])
         return replace(kept, provenance={**self.provenance, "dropped_short": int((~keep).sum())})
 
@@ -279,7 +296,7 @@ class Trajectories:
         counts = np.add.reduceat(rows, self.starts[:-1]).astype(np.int64)
         if not counts.any():
             msg = "no observation is left; keep at least one"
-            raise DriftbayesError(msg)
+            raise NothingLeftError(msg)
         return replace(
             self,
             positions=self.positions[rows],
@@ -331,7 +348,7 @@ class Trajectories:
         Args:
             dt: The recording interval, at which their times must be.
         """
-        elapsed = self._elapsed()
+        elapsed = self.elapsed
         off = np.abs(elapsed - np.round(elapsed / dt) * dt).max()
         if off > GRID_TOLERANCE * dt + 4 * np.spacing(np.abs(self.times).max()):
             unit = f" {self.time_unit}" if self.time_unit else ""
@@ -341,15 +358,17 @@ class Trajectories:
                 "or use a part of the data"
             )
             raise DriftbayesError(msg)
-        same = replace(self)
+        # A copy, whose values need not be checked again.
+        same = copy(self)
+        for name in ("grid_index", "whole"):
+            same.__dict__.pop(name, None)
         same.__dict__["recording_interval"] = float(dt)
         return same
 
     def check_usable(self) -> None:
         """Refuse trajectories in which some particle cannot have moved."""
-        counts = np.add.reduceat(self.observed, self.starts[:-1])
         for n_positions, what in ((0, "no position at all (all NaN)"), (1, "only one position")):
-            bad = np.flatnonzero(counts == n_positions)
+            bad = np.flatnonzero(self.n_positions == n_positions)
             if len(bad):
                 others = f" and {len(bad) - 1} others" if len(bad) > 1 else ""
                 msg = (
@@ -357,9 +376,6 @@ class Trajectories:
                     "needs two: remove it, or pass --drop-short (in Python: .drop_short())"
                 )
                 raise DriftbayesError(msg)
-
-    def _elapsed(self) -> FloatArray:
-        return self.times - np.repeat(self.times[self.starts[:-1]], self.row_sizes)
 
     def irregular_message(self) -> str:
         """Why a sampling time cannot be applied to these times, and what to do instead."""
@@ -418,6 +434,40 @@ class Trajectories:
                 raise DriftbayesError(msg)
 
     def _check_values(self) -> None:
+        if not np.isfinite(self.positions).all():
+            self._check_missing()
+        if not np.isfinite(self.times).all():
+            row = int(np.flatnonzero(~np.isfinite(self.times))[0])
+            msg = (
+                f"trajectory {self._id_of(row)!r} has a time that is not a number (row {row}); "
+                "correct it"
+            )
+            raise DriftbayesError(msg)
+        steps = np.diff(self.times)
+        # From one trajectory to the next, times may go back.
+        steps[self.starts[1:-1] - 1] = np.inf
+        bad = steps <= 0
+        if bad.any():
+            row = int(np.argmax(bad)) + 1
+            what = "twice" if steps[row - 1] == 0 else f"after {self._time(row - 1)}"
+            kind = "duplicate" if steps[row - 1] == 0 else "decreasing"
+            msg = (
+                f"{kind} times: trajectory {self._id_of(row)!r} has time {self._time(row)} {what}; "
+                "times must increase strictly within a trajectory"
+            )
+            raise DriftbayesError(msg)
+        if self.position_sd is not None:
+            wrong = self.observed & ~(np.isfinite(self.position_sd) & (self.position_sd >= 0))
+            if wrong.any():
+                row = int(np.flatnonzero(wrong)[0])
+                msg = (
+                    f"trajectory {self._id_of(row)!r} at time {self._time(row)} has a position "
+                    f"with the measurement error {self.position_sd[row]:g}; it must be 0 or more"
+                )
+                raise DriftbayesError(msg)
+
+    def _check_missing(self) -> None:
+        """Refuse rows with some coordinates, and infinite ones."""
         missing = np.isnan(self.positions)
         partial = missing.any(axis=1) & ~missing.all(axis=1)
         if partial.any():
@@ -437,33 +487,6 @@ class Trajectories:
                 f"{self._time(row)}; write NaN for a missing fix"
             )
             raise DriftbayesError(msg)
-        if not np.isfinite(self.times).all():
-            row = int(np.flatnonzero(~np.isfinite(self.times))[0])
-            msg = (
-                f"trajectory {self._id_of(row)!r} has a time that is not a number (row {row}); "
-                "correct it"
-            )
-            raise DriftbayesError(msg)
-        steps = np.diff(self.times)
-        bad = np.flatnonzero((steps <= 0) & (np.diff(self.trajectory_index) == 0))
-        if len(bad):
-            row = int(bad[0]) + 1
-            what = "twice" if steps[row - 1] == 0 else f"after {self._time(row - 1)}"
-            kind = "duplicate" if steps[row - 1] == 0 else "decreasing"
-            msg = (
-                f"{kind} times: trajectory {self._id_of(row)!r} has time {self._time(row)} {what}; "
-                "times must increase strictly within a trajectory"
-            )
-            raise DriftbayesError(msg)
-        if self.position_sd is not None:
-            wrong = self.observed & ~(np.isfinite(self.position_sd) & (self.position_sd >= 0))
-            if wrong.any():
-                row = int(np.flatnonzero(wrong)[0])
-                msg = (
-                    f"trajectory {self._id_of(row)!r} at time {self._time(row)} has a position "
-                    f"with the measurement error {self.position_sd[row]:g}; it must be 0 or more"
-                )
-                raise DriftbayesError(msg)
 
     def _id_of(self, row: int) -> str:
         return str(self.ids[self.trajectory_index[row]])

@@ -1,4 +1,6 @@
-"""`driftbayes scan` of large files: by way of sums, in threads or other processes."""
+"""Commands that read large files in blocks: by way of sums, in threads or other processes."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ from numpy.testing import assert_allclose
 
 from driftbayes.cli import _streaming
 from driftbayes.io import read_scan, write_trajectories
+from driftbayes.trajectories import Trajectories
 
 
 def log_evidences(answer):
@@ -28,8 +31,8 @@ def test_a_streamed_scan_is_the_ordinary_one(ask, tracks_csv, tmp_path):
 def test_a_large_file_is_streamed_unless_the_models_forbid_it(ask, tracks_csv, monkeypatch):
     monkeypatch.setattr(_streaming, "_LARGE", 100)
     seen = []
-    whole = _streaming.run
-    monkeypatch.setattr(_streaming, "run", lambda *a: seen.append(1) or whole(*a))
+    whole = _streaming.scan
+    monkeypatch.setattr(_streaming, "scan", lambda *a: seen.append(1) or whole(*a))
     assert ask("scan", tracks_csv, "--taus", TAUS, *PRIORS).code == 0
     assert seen == [1]
     refused = ask("scan", tracks_csv, "--taus", "0.1", "--gaps", "keep", *PRIORS)
@@ -79,10 +82,88 @@ def test_blocks_have_no_common_axes_near_a_pole(ask, tmp_path):
     assert "langevin+mean needs axes that all trajectories share" in answer.err
 
 
-def test_workers_and_block_sizes_do_not_change_a_digit(process, tracks_csv):
-    options = ("--taus", TAUS, *PRIORS, "--json", "--block-points")
-    threads = process("scan", tracks_csv, *options, "300")
-    workers = process("scan", tracks_csv, *options, "100", "--workers", "2")
-    assert (threads.code, workers.code) == (0, 0)
-    assert workers.out == threads.out
-    assert workers.err == threads.err
+def test_workers_do_not_change_a_digit(process, tracks_csv):
+    options = ("--taus", TAUS, *PRIORS, "--json", "--block-points", "100")
+    threads = process("scan", tracks_csv, *options)
+    assert threads.code == 0
+    for count in ("1", "2", "3"):
+        workers = process("scan", tracks_csv, *options, "--workers", count)
+        assert (workers.code, workers.out, workers.err) == (0, threads.out, threads.err)
+
+
+def test_a_streamed_comparison_is_the_ordinary_one(ask, tracks_csv):
+    options = ("--tau", "0.2", "--models", "brownian,langevin+mean", "--json")
+    ordinary = ask("compare", tracks_csv, *options)
+    streamed = ask("compare", tracks_csv, *options, "--block-points", "100")
+    assert (ordinary.code, streamed.code) == (0, 0), streamed.err
+    for name, model in ordinary.json["models"].items():
+        found = streamed.json["models"][name]
+        assert_allclose(found["log_evidence"], model["log_evidence"], rtol=1e-9)
+    for key in ("n_particles", "n_steps", "n_displacements", "priors_from_data"):
+        assert streamed.json[key] == ordinary.json[key]
+    # Sensitivity to the priors comes from the sums too.
+    assert len(streamed.json["prior_sensitivity"]) == len(ordinary.json["prior_sensitivity"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--tau", "all"), "--tau all uses every fix at its own interval"),
+        (("--tau", "0.13"), "tau must be a whole multiple of the recording interval 0.1"),
+        (("--tau", "30"), "no trajectory has 1 successive steps at tau = 30"),
+    ],
+)
+def test_a_sampling_time_that_cannot_be_streamed_is_refused(ask, tracks_csv, options, message):
+    answer = ask("compare", tracks_csv, "--stream", *options)
+    assert answer.code == 2
+    assert message in answer.err
+
+
+def test_a_check_of_a_large_file_takes_a_sample(ask, tmp_path, monkeypatch):
+    path = tmp_path / "tracks.parquet"
+    write_trajectories(langevin_tracks(), path)
+    monkeypatch.setattr(_streaming, "_CHECKED_POINTS", 300)
+    options = ("--tau", "0.1", *PRIORS, "--replicas", "100", "--json")
+    found = [ask("check", path, *options, "--block-points", n) for n in ("100", "200")]
+    assert [answer.code for answer in found] == [0, 0], found[0].err
+    assert found[0].json == found[1].json
+    n_particles = found[0].json["n_particles"]
+    assert 10 <= n_particles <= 50
+    assert f"{n_particles} of 60 trajectories are used" in found[0].err
+    assert found[0].json["models"]["langevin"]["status"] == "ok"
+
+
+def spiky(n_particles=60, n_positions=11):
+    tracks = langevin_tracks(n_particles, n_positions)
+    positions = tracks.positions.copy()
+    positions[5::97] += 50.0
+    return replace(tracks, positions=positions)
+
+
+@pytest.mark.parametrize("checks", ["spikes=100,min-points=11", "spikes,stuck,gaps", "default"])
+def test_quality_control_block_by_block_is_that_of_the_file(ask, tmp_path, checks):
+    path = tmp_path / "tracks.parquet"
+    write_trajectories(spiky(), path)
+    options = ("--taus", TAUS, *PRIORS, "--json", "--qc", checks)
+    ordinary = ask("scan", path, *options)
+    streamed = ask("scan", path, *options, "--block-points", "100")
+    assert_allclose(log_evidences(streamed), log_evidences(ordinary), rtol=1e-9)
+    lines = [line for line in ordinary.err.splitlines() if line.startswith("qc: ")]
+    assert "made missing" in lines[0] or "made missing" in lines[1]
+    assert [line for line in streamed.err.splitlines() if line.startswith("qc: ")] == lines
+
+
+def test_a_block_of_which_nothing_is_left_does_no_harm(ask, tmp_path):
+    short, long = langevin_tracks(10, 3), langevin_tracks(20, 11)
+    tracks = [*short.positions.reshape(10, 3, 2), *long.positions.reshape(20, 11, 2)]
+    times = [np.arange(len(track)) * 0.1 for track in tracks]
+    path = tmp_path / "tracks.parquet"
+    write_trajectories(Trajectories.from_arrays(tracks, times=times), path)
+    options = ("--taus", "0.1,0.2", *PRIORS, "--json", "--qc", "min-points=5")
+    ordinary = ask("scan", path, *options)
+    streamed = ask("scan", path, *options, "--block-points", "15")
+    assert_allclose(log_evidences(streamed), log_evidences(ordinary), rtol=1e-9)
+    assert "qc: min-points: 10 trajectories left out, 30 fixes" in streamed.err.splitlines()
+    none = ask("scan", path, *options[:-1], "min-points=50", "--block-points", "15")
+    assert none.code == 2
+    assert "no trajectory is left; leave out --drop-short or --qc" in none.err

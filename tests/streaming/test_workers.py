@@ -1,5 +1,6 @@
 """Blocks summed by other processes: the same to the last bit, even if one of them is killed."""
 
+import operator
 import os
 import shutil
 import signal
@@ -100,7 +101,7 @@ def run(tmp_path, *arguments):
 
 
 @pytest.mark.skipif(not Path("/proc/net/unix").exists(), reason="needs Linux")
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("count", [1, 2, 3])
 def test_the_sums_are_those_of_a_thread_and_nobody_can_connect_to_a_worker(tmp_path, count):
     write_time_major(ragged_tracks(), tmp_path / "tracks.parquet")
     done = run(tmp_path, tmp_path / "tracks.parquet", count, "look")
@@ -114,6 +115,21 @@ def test_a_killed_worker_is_replaced_and_the_sums_are_the_same(tmp_path, moment)
     assert (done.returncode, done.stdout) == (0, "the same\n"), done.stderr
     # Python may notice that a process killed outright did not put its semaphores away.
     assert "Traceback" not in done.stderr
+
+
+def late_if_even(number):
+    time.sleep(0.05 * (number % 2 == 0))
+    return [number]
+
+
+@pytest.mark.parametrize(
+    "chosen", [workers.Workers(threads=3), workers.Workers(processes=2)], ids=["threads", "two"]
+)
+def test_results_are_merged_in_the_order_of_the_items(chosen):
+    told = []
+    found = chosen.reduce(late_if_even, range(11), operator.add, lambda *now: told.append(now))
+    assert found == list(range(11))
+    assert [done for _, done, _ in told] == list(range(1, 12))
 
 
 # In the command itself, seen from outside

@@ -151,7 +151,8 @@ def mean_flows(
 
 
 def _flow(model: Any, seen: Any) -> tuple[Any, ...]:
-    return model.mean_flow(seen)  # type: ignore[no-any-return]
+    mean, covariance = model.mean_flow(seen)
+    return mean, covariance
 
 
 def _anticlockwise(hypothesis: Hypothesis, theta: FloatArray, layout: Layout) -> FloatArray | None:

@@ -13,6 +13,7 @@ from driftbayes.checks.innovations import Layout
 from driftbayes.inference import Hypothesis
 from driftbayes.inference.formulas import Rows, finish, points_at, unconstrained
 from driftbayes.likelihood.engines import Engine
+from driftbayes.likelihood.sums import Formulas
 from driftbayes.models._engine import make_engine
 from driftbayes.typing import FloatArray
 
@@ -83,29 +84,30 @@ class Score:
 class _Remembered:
     """Formulas that many data sets of the same times ask for: computed once."""
 
-    def __init__(self, formulas: Any) -> None:
+    def __init__(self, formulas: Formulas) -> None:
         self._formulas = formulas
         self._known: dict[Any, Any] = {}
-        self.n_rows: int = formulas.n_rows
-        self.n_state: int = formulas.n_state
+
+    @property
+    def n_rows(self) -> int:
+        return self._formulas.n_rows
+
+    @property
+    def n_state(self) -> int:
+        return self._formulas.n_state
 
     def _once(self, key: Any, make: Callable[[], Any]) -> Any:
         if key not in self._known:
             self._known[key] = make()
         return self._known[key]
 
-    def transitions(self, intervals: FloatArray) -> tuple[NDArray[Any], NDArray[Any]]:
-        key = ("transitions", intervals.tobytes())
-        found: tuple[NDArray[Any], NDArray[Any]] = self._once(
-            key, lambda: self._formulas.transitions(intervals)
-        )
-        return found
+    def lanes(self, intervals: FloatArray) -> NDArray[Any]:
+        key = ("lanes", intervals.tobytes())
+        return np.asarray(self._once(key, lambda: self._formulas.lanes(intervals)))
 
     def starts(self) -> tuple[NDArray[Any], FloatArray, FloatArray]:
-        found: tuple[NDArray[Any], FloatArray, FloatArray] = self._once(
-            "starts", self._formulas.starts
-        )
-        return found
+        start, extra, weight = self._once("starts", self._formulas.starts)
+        return start, extra, weight
 
     def autocovariances(self, tau: float, n_lags: int) -> NDArray[Any]:
         key = ("autocovariances", tau, n_lags)
@@ -113,9 +115,9 @@ class _Remembered:
         return np.array(self._once(key, lambda: self._formulas.autocovariances(tau, n_lags)))
 
     def mean_square_displacements(self, lags: FloatArray) -> FloatArray:
-        return np.asarray(self._formulas.mean_square_displacements(lags))
+        return self._formulas.mean_square_displacements(lags)
 
-    def part(self, rows: slice) -> "_Remembered":
+    def part(self, rows: slice) -> Formulas:
         """The same for some of the rows."""
         key = ("part", rows.start, rows.stop)
         part: _Remembered = self._once(key, lambda: _Remembered(self._formulas.part(rows)))

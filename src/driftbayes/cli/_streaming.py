@@ -1,31 +1,40 @@
-"""The options and the way of a scan that does not read its file whole."""
+"""Options and steps of commands that read a file in blocks."""
 
-__all__ = ["add_streaming", "is_asked_for", "run"]
+__all__ = ["add_streaming", "is_asked_for", "sample", "scan", "summed"]
 
 import argparse
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from driftbayes.cli import _console, _options, _reading
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from driftbayes.comparison import Scan
+    from driftbayes.io.reading import ReadOptions
+    from driftbayes.likelihood import SummedDisplacements
     from driftbayes.models import AbstractModel
+    from driftbayes.streaming import Tally
+    from driftbayes.trajectories import Trajectories
 
 # Below this many points a file goes the ordinary way, which takes some 200 bytes for each.
 _LARGE = 20_000_000
+# Positions that a check draws replicas of.
+_CHECKED_POINTS = 100_000
 
 
 def add_streaming(parser: argparse.ArgumentParser) -> None:
-    """How to go through a file that is large."""
+    """How to read a large file."""
     group = parser.add_argument_group(
         "large files",
-        "A file of more than 20 million points is read in blocks and summed; memory does not grow "
-        "with it, and results do not depend on blocks or workers.",
+        "A file of more than 20 million points is read in blocks: memory does not grow with it, "
+        "and results do not depend on the number of workers.",
     )
-    group.add_argument("--stream", action="store_true", help="do so whatever the size of the file")
+    group.add_argument("--stream", action="store_true", help="read a file of any size in blocks")
     group.add_argument(
         "--workers",
         type=int,
@@ -42,7 +51,7 @@ def add_streaming(parser: argparse.ArgumentParser) -> None:
         "--block-points",
         type=int,
         metavar="N",
-        help="observations that each worker has in memory at a time (default: 2 million)",
+        help="observations that each worker has in memory at a time (default: 1 million)",
     )
     group.add_argument(
         "--scratch",
@@ -53,10 +62,15 @@ def add_streaming(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def is_asked_for(args: argparse.Namespace) -> bool:
-    """Whether to read in blocks: the user says so, or the file is large and the models allow it."""
+def is_asked_for(args: argparse.Namespace, *, sums: bool = True) -> bool:
+    """Whether to read in blocks: the user says so, or the file is large and the models allow it.
+
+    Args:
+        args: With the options of reading, data, inference and large files.
+        sums: Whether only sums are kept, which not every model can take.
+    """
     given = (args.workers, args.cluster, args.block_points)
-    if args.stream or any(one is not None for one in given):
+    if args.stream or any(value is not None for value in given):
         return True
     from driftbayes.io.blocks import estimated_points
     from driftbayes.io.contents import contents_of
@@ -66,55 +80,22 @@ def is_asked_for(args: argparse.Namespace) -> bool:
     from driftbayes.streaming import check_streamable
 
     try:
-        # Which models they are does not depend on the number of dimensions.
-        check_streamable(_models(args, 2), args.gaps)
+        if sums:
+            # Which models they are does not depend on the number of dimensions.
+            check_streamable(_models(args, 2), args.gaps)
     except DriftbayesError as error:
         _console.note(f"the whole file is read into memory: {error}")
         return False
-    return args.noise is None and args.qc is None
+    return args.noise is None
 
 
-def run(
+def scan(
     args: argparse.Namespace, taus: list[float], prior_probabilities: list[float] | None
 ) -> "tuple[Scan, float | None]":
     """The scan, and the recording interval."""
-    from driftbayes.cli._jax import prepare_jax
+    from driftbayes.streaming import scan_tally
 
-    if args.qc is not None:
-        msg = (
-            "--qc looks at the whole file, and a file that is read in blocks is never seen whole; "
-            "mend it first: driftbayes convert IN OUT --qc ..., then scan OUT"
-        )
-        raise DriftbayesError(msg)
-    prepare_jax()
-    from driftbayes.io.blocks import BLOCK_POINTS
-    from driftbayes.io.reading import ReadOptions
-    from driftbayes.streaming import Workers, scan_tally, tally_file
-
-    workers = Workers(processes=args.workers, cluster=args.cluster)
-    prepare = partial(
-        _reading.after_reading,
-        units=args.units,
-        drop_short=args.drop_short,
-        period=args.period,
-        noise=args.noise,
-    )
-    with _console.progress_bar() as progress:
-        tally, provenance = tally_file(
-            args.file,
-            partial(_models, args),
-            taus,
-            ReadOptions(**_reading.reading(args)),
-            format=args.format,
-            n_tau=args.n_tau,
-            windows=args.windows,
-            gaps=args.gaps,
-            prepare=prepare,
-            block_points=BLOCK_POINTS if args.block_points is None else args.block_points,
-            workers=workers,
-            scratch=args.scratch,
-            progress=progress,
-        )
+    tally, provenance = _tally(args, taus, snap=True)
     setup = _options.setup(args, tally.sample())
     _options.say_priors(setup)
     _options.say_where_priors_move(setup)
@@ -130,6 +111,104 @@ def run(
             progress=progress,
         )
     return result, tally.recording_interval
+
+
+def summed(
+    args: argparse.Namespace, tau: float | None
+) -> "tuple[SummedDisplacements, Trajectories]":
+    """Displacements at one sampling time as sums, and a sample of the trajectories.
+
+    Args:
+        args: With the options of reading, data, inference and large files.
+        tau: Sampling time; None, for irregular times, is refused.
+    """
+    if tau is None:
+        msg = (
+            "--tau all uses every fix at its own interval and needs the steps themselves, of "
+            "which only sums are kept; give a sampling time, or a part of the data that fits in "
+            "memory"
+        )
+        raise DriftbayesError(msg)
+    tally, provenance = _tally(args, [tau], snap=False)
+    many, skipped = tally.displacements()
+    if not many:
+        raise DriftbayesError(next(iter(skipped.values())))
+    return many[0], replace(tally.sample(), provenance=_reading.recorded(provenance, args))
+
+
+def sample(args: argparse.Namespace) -> "Trajectories":
+    """Some trajectories of the file, as many as replicas can be drawn of."""
+    from driftbayes.streaming import sample_file
+
+    options, reading = _how(args)
+    with _console.progress_bar() as progress:
+        tally, provenance = sample_file(
+            args.file, options, sample_points=_CHECKED_POINTS, progress=progress, **reading
+        )
+    _say_quality(provenance)
+    found = tally.sample()
+    _console.note(
+        f"{found.n_trajectories:,} of {tally.n_trajectories:,} trajectories are used, chosen by a "
+        f"hash of their content: {len(found.times):,} of {tally.n_points:,} positions"
+    )
+    return replace(found, provenance=_reading.recorded(provenance, args))
+
+
+def _tally(
+    args: argparse.Namespace, taus: list[float], *, snap: bool
+) -> "tuple[Tally, Mapping[str, Any]]":
+    from driftbayes.cli._jax import prepare_jax
+
+    prepare_jax()
+    from driftbayes.streaming import tally_file
+
+    options, reading = _how(args)
+    with _console.progress_bar() as progress:
+        tally, provenance = tally_file(
+            args.file,
+            partial(_models, args),
+            taus,
+            options,
+            n_tau=args.n_tau,
+            windows=args.windows,
+            gaps=args.gaps,
+            snap=snap,
+            progress=progress,
+            **reading,
+        )
+    _say_quality(provenance)
+    return tally, provenance
+
+
+def _how(args: argparse.Namespace) -> "tuple[ReadOptions, dict[str, Any]]":
+    """How to read the file, and in which blocks."""
+    from driftbayes.io.blocks import BLOCK_POINTS
+    from driftbayes.io.reading import ReadOptions
+    from driftbayes.streaming import Workers
+
+    prepare = partial(
+        _reading.after_reading,
+        units=args.units,
+        drop_short=args.drop_short,
+        period=args.period,
+        noise=args.noise,
+    )
+    reading = {
+        "format": args.format,
+        "prepare": prepare,
+        "checks": args.qc,
+        "block_points": BLOCK_POINTS if args.block_points is None else args.block_points,
+        "workers": Workers(processes=args.workers, cluster=args.cluster),
+        "scratch": args.scratch,
+    }
+    return ReadOptions(**_reading.reading(args)), reading
+
+
+def _say_quality(provenance: "Mapping[str, Any]") -> None:
+    from driftbayes import quality
+
+    for done in quality.applied(provenance):
+        _console.note(f"qc: {done}")
 
 
 def _models(args: argparse.Namespace, n_dim: int) -> "list[type[AbstractModel]]":

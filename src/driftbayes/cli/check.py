@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from driftbayes.cli import _console, _options, _outputs, _reading
+from driftbayes.cli import _console, _options, _outputs, _reading, _streaming
 from driftbayes.cli.predict import parse_tau
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     _options.add_data(parser)
     _options.add_inference(parser)
     _options.add_json(parser)
+    _streaming.add_streaming(parser)
     parser.set_defaults(run=run)
 
 
@@ -62,7 +63,8 @@ def run(args: argparse.Namespace) -> int:
     tau = parse_tau(args.tau)
     _options.check_seed(args.seed)
     prior_probabilities = _options.model_prior(args)
-    trajectories = _reading.read(args)
+    streamed = _streaming.is_asked_for(args, sums=False)
+    trajectories = _streaming.sample(args) if streamed else _reading.read(args)
     prepare_jax()
     from driftbayes.checks import check_fit
     from driftbayes.sampling import displacements

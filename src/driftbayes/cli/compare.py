@@ -6,12 +6,13 @@ import argparse
 import math
 from typing import TYPE_CHECKING
 
-from driftbayes.cli import _console, _options, _reading
+from driftbayes.cli import _console, _options, _reading, _streaming
 from driftbayes.cli.dependence import tell
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
     from driftbayes.comparison import Comparison
+    from driftbayes.likelihood import SummedDisplacements
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -25,6 +26,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
             "driftbayes compare tracks.csv --tau 0.5",
             "driftbayes compare tracks.csv --tau 0.5 --u-rms 1.4 --timescale 1 --json",
             "driftbayes compare drifters.nc --tau all --models langevin,langevin+noise",
+            "driftbayes compare large.parquet --tau 2 --workers 8",
         ),
     )
     _reading.add_reading(parser)
@@ -41,21 +43,27 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="show ln K for prior scales divided and multiplied by 4 (always, for default priors)",
     )
     _options.add_json(parser)
+    _streaming.add_streaming(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Read, compare, print."""
     from driftbayes.cli._jax import prepare_jax
+    from driftbayes.sampling import Displacements, displacements
 
     tau = _parse_tau(args.tau)
     prior_probabilities = _options.model_prior(args)
-    trajectories = _reading.read(args)
+    data: Displacements | SummedDisplacements
+    if _streaming.is_asked_for(args):
+        data, trajectories = _streaming.summed(args, tau)
+    else:
+        trajectories = _reading.read(args)
+        cut = {"n_tau": args.n_tau, "windows": args.windows, "gaps": args.gaps}
+        data = displacements(trajectories, tau, **cut)
     prepare_jax()
     from driftbayes.comparison import compare
-    from driftbayes.sampling import displacements
 
-    data = displacements(trajectories, tau, n_tau=args.n_tau, windows=args.windows, gaps=args.gaps)
     setup = _options.setup(args, trajectories)
     if data.n_unused:
         what = "1 trajectory is" if data.n_unused == 1 else f"{data.n_unused} trajectories are"
@@ -75,8 +83,10 @@ def run(args: argparse.Namespace) -> int:
             prior_probabilities=prior_probabilities,
             sensitivity=several and (setup.from_data or args.sensitivity),
         )
-    with _console.timed("whether particles move together"):
-        together = tell(trajectories, [(result, data)], setup.hypotheses)
+    together = None
+    if isinstance(data, Displacements):
+        with _console.timed("whether particles move together"):
+            together = tell(trajectories, [(result, data)], setup.hypotheses)
     if args.json:
         quality = {k: v for k, v in trajectories.provenance.items() if k == "quality"}
         found = {**result.to_json(), "priors_from_data": setup.from_data, **quality}

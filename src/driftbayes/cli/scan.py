@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     taus = _options.parse_taus(args.taus)
     prior_probabilities = _options.model_prior(args)
     if _streaming.is_asked_for(args):
-        result, interval = _streaming.run(args, taus, prior_probabilities)
+        result, interval = _streaming.scan(args, taus, prior_probabilities)
     else:
         result, trajectories = scan_in_memory(args, taus, prior_probabilities)
         interval = trajectories.recording_interval

@@ -23,8 +23,9 @@ from driftbayes.comparison.dependence import Dependence, dependence
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Batch, Evidence, Hypothesis, Method, evidence_batch
 from driftbayes.likelihood import SecondMoments, second_moments
-from driftbayes.likelihood.moments import diagonal_sums, sliding_moment, window_products
+from driftbayes.likelihood.moments import sliding_moment
 from driftbayes.sampling import Displacements, displacements
+from driftbayes.sums import diagonal_sums
 from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray
 
@@ -210,7 +211,8 @@ def unit_moments(data: Displacements, labels: IntArray, memory: int) -> SecondMo
         group = keys.index((length - 1, 1.0))
         for unit in np.unique(heads[capped == length]).tolist():
             members = starts[(capped == length) & (heads == unit)]
-            moment = np.einsum("iaja->ij", window_products(data.dx, members, length))
+            windows = data.dx[members[:, None] + np.arange(length)]
+            moment = np.tensordot(windows, windows, axes=([0, 2], [0, 2]))
             forms[unit, group, :length, :length] += diagonal_sums(moment)
             predicted[unit, :length] += len(members) * data.n_dim
     for start, n_steps in zip(starts.tolist(), data.row_sizes.tolist(), strict=True):

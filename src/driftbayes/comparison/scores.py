@@ -355,9 +355,10 @@ def _log_evidences(
     done = 0
     for way, members in ways.items():
         for part in _parts(sets(way), n_sets):
-            stacked = _stacked(part, data)
+            # Members share the moments, if it is moments.
+            batch = _batch(part, members[0], data)
             for hypothesis in members:
-                batch = stacked or Batch.of(part[0], model=hypothesis.model)
+                batch = batch if batch.is_stacked else _batch(part, hypothesis, data)
                 found[hypothesis.name] += evidence_batch([hypothesis], batch, **options)
             done += len(part)
             if progress is not None:
@@ -390,10 +391,10 @@ def _parts(sets: Iterator[Part], n_sets: int) -> Iterator[list[Part]]:
         yield list(islice(rest, (i + 1) * n_sets // n_parts - i * n_sets // n_parts))
 
 
-def _stacked(part: list[Part], data: Displacements) -> Batch | None:
-    """Moments as one batch; None for displacements themselves."""
-    if isinstance(part[0], Displacements):
-        return None
+def _batch(part: list[Part], hypothesis: Hypothesis, data: Displacements) -> Batch:
+    first = part[0]
+    if isinstance(first, Displacements):
+        return Batch.of(first, model=hypothesis.model)
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *part)
     n = len(part)
     return Batch(stacked, (data.tau,) * n, (data.fingerprint,) * n, is_stacked=True)

@@ -37,6 +37,8 @@ from driftbayes.typing import FloatArray
 _TOLERANCE = {0: 1e-10, 1: 1e-10, 2: 1e-8}
 TOLERANCE = 1e-3
 _MOST = 3
+# Where more nodes than this were needed other priors take what was found under the first.
+_MANY = 100
 # Rounds of candidates for draws; the first is enough but for thin ridges.
 _MAX_ROUNDS = 10
 # By how many errors, and how much, ln Z from points between the nodes may differ.
@@ -107,7 +109,7 @@ def _solved(
         )
         raise DriftbayesError(msg)
     accepted = _TOLERANCE.get(n_left, TOLERANCE) if tolerance is None else tolerance
-    if known is not None and tolerance is None:
+    if known is not None and known.quadrature.n_evaluations > _MANY and tolerance is None:
         accepted = max(accepted, TOLERANCE)
         again = reweight(known.quadrature, density)
         if again is not None and again.error <= accepted:

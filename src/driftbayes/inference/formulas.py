@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.likelihood.channels import ChannelTerms
 from driftbayes.likelihood.collected import Collected
-from driftbayes.likelihood.engines import Context, Engine
+from driftbayes.likelihood.engines import Context, Engine, run_in_threads
 from driftbayes.likelihood.sums import Sums
 from driftbayes.models import AbstractModel
 from driftbayes.priors import AbstractPrior, Uniform
@@ -37,9 +37,13 @@ from driftbayes.typing import FloatArray, IntArray
 
 # Parameter values, pairs of a parameter value and an interval, and trajectories in one call: the
 # smallest of several numbers that is enough, or the largest.
-_N_POINTS = 64
+_N_POINTS = (64, 1024)
 _N_PAIRS = (64, 4096)
 _N_SLOTS = (1, 64, 1024)
+# From so many intervals on, as many are computed in one call for a block of parameter values.
+_MANY_INTERVALS, _N_INTERVALS = 16, 512
+# Covariances in one call, where there are many lags.
+_MAX_COVARIANCES = 1 << 16
 # Lags are computed in as many as the next of these.
 _N_LAGS = (32, 256, 4096)
 
@@ -88,9 +92,52 @@ class Rows:
 
     def starts(self) -> tuple[NDArray[Any], FloatArray, FloatArray]:
         theta, point, component = self._needed()
-        found = _by_points(_start_program, self.hypothesis, _N_POINTS, theta)
+        size = _enough(_N_POINTS, len(theta))
+        found = _by_points(_start_program, self.hypothesis, size, theta)
         start, extra, weight = (part[point, component] for part in found)
         return start, extra, weight
+
+    def lanes(self, intervals: FloatArray) -> NDArray[Any]:
+        """A and Q of all rows by blocks of lanes, (block, interval, 2, state, state, lane)."""
+        from driftbayes.kernels.filter import LANES
+
+        n_rows, n_blocks = self.n_rows, -(-self.n_rows // LANES)
+        rows = np.minimum(np.arange(n_blocks * LANES), n_rows - 1)
+        if self.n_components == 1 and len(intervals) >= _MANY_INTERVALS:
+            theta = self.theta[self._every[rows]].reshape(n_blocks, LANES, -1)
+            if self.hypothesis.model.moves_by_generator:
+                return self._by_generator(theta, intervals)
+            return np.stack([self._block(one, intervals) for one in theta])
+        both = np.stack(self.transitions(intervals), axis=2)[rows]
+        blocks = both.reshape(n_blocks, LANES, *both.shape[1:])
+        return np.ascontiguousarray(np.moveaxis(blocks, 1, -1))
+
+    def _block(self, theta: FloatArray, intervals: FloatArray) -> NDArray[Any]:
+        """The same for one block, by a program over many intervals."""
+        leaves, tree = _split(self.hypothesis)
+        program, size = _block_program(tree), _N_INTERVALS
+        pieces = []
+        with jax.default_device(_cpu()):
+            for low in range(0, len(intervals), size):
+                some = intervals[low : low + size]
+                n = len(some)
+                some = np.concatenate([some, np.full(size - n, intervals[-1])])
+                pieces.append(np.asarray(program(leaves, theta, some))[:n])
+        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+    def _by_generator(self, theta: FloatArray, intervals: FloatArray) -> NDArray[Any]:
+        from driftbayes.kernels.exponential import exponential_kernel
+
+        n_blocks, n_lanes, n_parameters = theta.shape
+        flat = theta.reshape(-1, n_parameters)
+        found = _by_points(_generator_program, self.hypothesis, _N_POINTS[0], flat)
+        n = found[0].shape[-1]
+        drift, intensity = (np.ascontiguousarray(x).reshape(n_blocks, n_lanes, n, n) for x in found)
+        out = np.empty((n_blocks, len(intervals), 2, n, n, n_lanes))
+        kernel = exponential_kernel(n)
+        tasks = [(drift[b], intensity[b], intervals, out[b]) for b in range(n_blocks)]
+        run_in_threads(kernel, tasks)
+        return out
 
     def transitions(self, intervals: FloatArray) -> tuple[NDArray[Any], NDArray[Any]]:
         theta, point, component = self._needed()
@@ -111,8 +158,8 @@ class Rows:
         theta, point, component = self._needed()
         n_program = _enough(_N_LAGS, n_lags)
         program = _autocovariance_program(n_program)
-        at_once = max(_N_POINTS * 64 // n_program, 8)
-        at_once = min(at_once, _N_POINTS)
+        at_once = _enough(_N_POINTS, len(theta))
+        at_once = max(min(at_once, _MAX_COVARIANCES // n_program), 8)
         taus = np.full(len(theta), tau)
         (found,) = _by_points(program, self.hypothesis, at_once, theta, taus)
         return np.ascontiguousarray(found[point, component, :n_lags])
@@ -177,13 +224,14 @@ def _quantiles(prior: AbstractPrior) -> Any:
 
 def unconstrained(hypothesis: Hypothesis, theta: FloatArray) -> FloatArray:
     """Unconstrained coordinates of parameters, (point, parameter)."""
-    (z,) = _by_points(_coordinate_program, hypothesis, _N_POINTS, theta)
+    size = _enough(_N_POINTS, len(theta))
+    (z,) = _by_points(_coordinate_program, hypothesis, size, theta)
     return z
 
 
 def prior_quantiles(hypothesis: Hypothesis, probabilities: FloatArray) -> FloatArray:
     """Unconstrained coordinates at quantiles of the priors, (point, parameter)."""
-    size, n = _N_POINTS, len(probabilities)
+    size, n = _N_POINTS[0], len(probabilities)
     theta = np.empty_like(probabilities)
     with jax.default_device(_cpu()):
         for i, name in enumerate(hypothesis.names):
@@ -197,7 +245,8 @@ def prior_quantiles(hypothesis: Hypothesis, probabilities: FloatArray) -> FloatA
 
 def points_at(hypothesis: Hypothesis, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """θ, ln p and ln |dθ/dz| of each parameter at unconstrained points, all (point, parameter)."""
-    theta, log_prior, log_jacobian = _by_points(_point_program, hypothesis, _N_POINTS, z)
+    size = _enough(_N_POINTS, len(z))
+    theta, log_prior, log_jacobian = _by_points(_point_program, hypothesis, size, z)
     return theta, log_prior, log_jacobian
 
 
@@ -216,6 +265,7 @@ def finish(
     """
     n_points, n_slots = len(theta), len(sums.n)
     size = _enough(_N_SLOTS, n_slots)
+    at_once = _enough(_N_POINTS, n_points) if size == 1 else _N_POINTS[0]
     n_components = len(sums.log_det) // n_points
     program = _finish_program(n_dim, context.is_lonlat)
     total = np.zeros((4, n_points))
@@ -229,7 +279,7 @@ def finish(
         n = np.broadcast_to(_padded(sums.n[part], size, axis=0), (n_points, size))
         shared = (context.centre, np.asarray(context.turning), np.asarray(tau))
         found = _by_points(
-            program, hypothesis, _N_POINTS, theta, n, log_det, products, excess, shared=shared
+            program, hypothesis, at_once, theta, n, log_det, products, excess, shared=shared
         )
         total += np.stack(found)
     return total[0], total[1], total[2], total[3]
@@ -256,7 +306,7 @@ def evaluate(
         theta: Parameters, (point, parameter).
         of: A function that lives as long as the program: programs are kept by it.
     """
-    return _by_points(_model_program(of), hypothesis, _N_POINTS, theta)
+    return _by_points(_model_program(of), hypothesis, _N_POINTS[0], theta)
 
 
 def evaluate_with_sums(
@@ -281,7 +331,7 @@ def evaluate_with_sums(
     parts = (sums.log_det, sums.products, sums.excess)
     shared = (context.centre, np.asarray(context.turning), np.asarray(engine.tau))
     program = _sums_program(of, engine.n_dim, context.is_lonlat)
-    return _by_points(program, hypothesis, _N_POINTS, theta, n, *parts, shared=shared)
+    return _by_points(program, hypothesis, _N_POINTS[0], theta, n, *parts, shared=shared)
 
 
 def _enough(sizes: tuple[int, ...], n: int) -> int:
@@ -389,6 +439,27 @@ def _transition_program(hypothesis: Hypothesis, theta: Any, interval: Any) -> An
 
 
 @_program
+def _generator_program(hypothesis: Hypothesis, theta: Any) -> Any:
+    return hypothesis.at(theta).generator()
+
+
+@lru_cache(maxsize=256)
+def _block_program(tree: Any) -> Callable[..., Any]:
+    """Matrices of a few parameter values and many intervals, with the parameter values last."""
+
+    def run(leaves: tuple[Any, ...], theta: Any, intervals: Any) -> Any:
+        hypothesis = jax.tree.unflatten(tree, leaves)
+
+        def one(theta: Any) -> Any:
+            (model,) = _components(hypothesis, theta)
+            return jnp.stack(jax.vmap(model.engine_transition)(intervals), axis=1)
+
+        return jax.vmap(one, out_axes=-1)(theta)
+
+    return jax.jit(run)
+
+
+@_program
 def _spread_program(hypothesis: Hypothesis, theta: Any, lag: Any) -> Any:
     models = _components(hypothesis, theta)
     return (jnp.stack([model.mean_square_displacement(lag) for model in models]),)
@@ -456,9 +527,17 @@ def _sums_program(
     is_lonlat: bool,  # noqa: FBT001
 ) -> Callable[[Any], Callable[..., Any]]:
     @_program
-    def program(hypothesis: Hypothesis, theta: Any, *given: Any) -> Any:
-        sums, where = given[:4], given[4:]
-        return of(hypothesis.at(theta), _collected(*sums, where, n_dim, is_lonlat=is_lonlat))
+    def program(
+        hypothesis: Hypothesis,
+        theta: Any,
+        n: Any,
+        log_det: Any,
+        products: Any,
+        excess: Any,
+        *where: Any,
+    ) -> Any:
+        seen = _collected(n, log_det, products, excess, where, n_dim, is_lonlat=is_lonlat)
+        return of(hypothesis.at(theta), seen)
 
     return program
 

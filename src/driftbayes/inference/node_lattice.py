@@ -18,8 +18,9 @@ from driftbayes.typing import FloatArray, IntArray
 
 # Share of the tolerance left to the mass beyond the last nodes, and most of it: moments of a
 # posterior with a heavy tail need more of it than its integral.
-_TAIL_SHARE, _MAX_TAIL = 0.25, 2e-6
+_TAIL_SHARE, _MAX_TAIL = 0.25, 1e-5
 _MAX_DEPTH = 80.0
+_DEEPER = 3.0
 _MAX_LEVELS = 12
 # A finer lattice is tried if it can have this many times as many nodes.
 _MIN_GROWTH = 1.5
@@ -156,6 +157,14 @@ def _fill(flood: Flood, start: IntArray, depth: float, max_tail: float) -> tuple
         complete = flood.fill(flood.index[:0], depth)
         before, tail = tail, flood.tail()
         if tail >= before:
+            break
+    # The tail is an extrapolation from the last nodes. A plateau beyond them shows only if the
+    # lattice is filled deeper.
+    while complete and np.isfinite(flood.peak) and depth < _MAX_DEPTH:
+        known = float(logsumexp(flood.values))
+        depth += _DEEPER
+        complete = flood.fill(flood.index[:0], depth)
+        if float(logsumexp(flood.values)) - known <= max_tail:
             break
     return complete, depth
 

@@ -17,6 +17,9 @@ from driftbayes.typing import FloatArray
 # Probability beyond exp(-_DEPTH) of the peak is left out of quantiles, and nodes of moments.
 _DEPTH = 36.0
 _N_DENSITY = 257
+# Nodes of less weight, relative to the largest, are left out of quantiles; others are taken so many
+# at a time.
+_NEGLIGIBLE, _AT_ONCE = 1e-7, 4096
 
 
 @dataclass(frozen=True)
@@ -123,19 +126,22 @@ class _Scales:
 
     def log_quantiles(self) -> FloatArray:
         """Quantiles of ln c from its marginal density, a mixture over the nodes."""
-        joint = np.log(self.weights)[:, None] + np.log(self.inner)
-        matter = joint > joint.max() - _DEPTH
-        log_values = np.log(self.values)
+        kept = np.flatnonzero(self.weights > _NEGLIGIBLE * self.weights.max())
+        log_values, inner = np.log(self.values[kept]), self.inner[kept]
+        matter = self.weights[kept, None] * inner > np.exp(-_DEPTH) * self.weights.max()
         low, high = log_values[matter].min(), log_values[matter].max()
         v = np.linspace(low, high, _N_DENSITY)
-        exponent = (
-            (self.form.shape - 0.5 * self.n)[:, None] * v
-            - (0.5 * self.quadratic)[:, None] * np.exp(-v)
-            - self.form.rate * np.exp(v)
-        )
-        conditional = np.exp(exponent - exponent.max(axis=1, keepdims=True))
-        conditional /= conditional.sum(axis=1, keepdims=True)
-        return _from_density(v, self.weights @ conditional)
+        density = np.zeros(_N_DENSITY)
+        for first in range(0, len(kept), _AT_ONCE):
+            some = kept[first : first + _AT_ONCE]
+            exponent = (
+                (self.form.shape - 0.5 * self.n[some])[:, None] * v
+                - (0.5 * self.quadratic[some])[:, None] * np.exp(-v)
+                - self.form.rate * np.exp(v)
+            )
+            conditional = np.exp(exponent - exponent.max(axis=1, keepdims=True))
+            density += self.weights[some] @ (conditional / conditional.sum(axis=1, keepdims=True))
+        return _from_density(v, density)
 
 
 def _mean_and_cov(weights: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:

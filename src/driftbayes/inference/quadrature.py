@@ -28,8 +28,11 @@ _NOTHING = 1e-12
 _EDGE = 10.0
 # Modes within so many widths of the center of a lattice are seeds of it.
 _NEAR = 10.0
-# The stated error is so many times the lattice's own estimate, which is now and then too small.
-_CAUTION = 5.0
+# The stated error is so many times the lattice's own estimate, which is now and then too small:
+# a thin arm of a posterior of three parameters may carry some 1e-4 of it, so that with three and
+# more it is no less than half the tolerance.
+_CAUTION = {1: 3.0, 2: 3.0}
+_MOST_CAUTION, _FLOOR = 6.0, 0.5
 _MAX_NODES = {1: 4_000, 2: 60_000, 3: 300_000}
 
 
@@ -161,6 +164,7 @@ def _in_parts(
     bases = np.stack([_basis(modes.every[i].hessian, left) for i in chosen])
     shares = Shares(centers, bases, np.array([modes.log_mass[i] for i in chosen]))
     others = np.array([m.z[left] for m in modes.every if m.converged]).reshape(-1, len(left))
+    caution = _CAUTION.get(len(left), _MOST_CAUTION)
     lattices = []
     for part in range(n_parts):
 
@@ -174,7 +178,7 @@ def _in_parts(
                 integrand,
                 centers[part],
                 bases[part],
-                tolerance=tolerance / _CAUTION,
+                tolerance=tolerance / caution,
                 seeds=seeds,
                 max_nodes=_MAX_NODES.get(len(left), 500_000),
             )
@@ -183,7 +187,9 @@ def _in_parts(
     log_evidence = float(logsumexp(logs)) if np.isfinite(logs).any() else -np.inf
     with np.errstate(all="ignore"):
         weight = np.nan_to_num(np.exp(logs - log_evidence))
-    errors = _CAUTION * np.array([lattice.error for lattice in lattices])
+    errors = caution * np.array([lattice.error for lattice in lattices])
+    if len(left) > 2:
+        errors = np.maximum(errors, _FLOOR * tolerance)
     # A part that carries nothing need not be contained.
     counts = weight > _NOTHING
     places = [*(m.z for m in modes.every), *modes.left]

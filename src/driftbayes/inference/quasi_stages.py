@@ -4,11 +4,10 @@ __all__ = ["N_RANDOMISATIONS", "Group", "LogDensity", "Points", "Source", "Stage
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.special import logsumexp
-from scipy.stats import qmc
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference.student_mixture import StudentMixture, fit_mixture
@@ -123,10 +122,12 @@ class Source:
 
     def __init__(self, seed: int, n_dim: int) -> None:
         self._seed, self._n_dim = seed, n_dim
-        self._engines: dict[tuple[int, int], qmc.Sobol] = {}
+        self._engines: dict[tuple[int, int], Any] = {}
 
     def uniforms(self, component: int, n: int, runs: IntArray) -> FloatArray:
         """Give the next n points of each randomisation, one randomisation after the other."""
+        from scipy.stats import qmc  # here: it takes a third of a second
+
         parts = []
         for run in runs.tolist():
             if (component, run) not in self._engines:

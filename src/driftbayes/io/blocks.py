@@ -10,7 +10,7 @@ __all__ = ["Block", "Plan", "estimated_points", "plan_blocks", "read_block"]
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,9 @@ from driftbayes.typing import IntArray
 if TYPE_CHECKING:
     import xarray as xr
 
-BLOCK_POINTS = 1 << 21
+# The columns of a block have up to 32 MB each: freed memory of that size is used again, and larger
+# arrays are asked for from the system each time.
+BLOCK_POINTS = 1 << 20
 # What is read first, to see what the data are like.
 _PILOT_POINTS = 1 << 17
 # Rows that are dealt out at a time, and into how many files at the most.
@@ -173,6 +175,8 @@ def read_block(block: Block) -> Trajectories:
                 return chosen.convert(part, contents, block.options)
             part = part.load()
         return _by_way_of_a_file(block, lambda file: nc_file.save(part, file))
+    if block.rows is not None and chosen.reads_rows:
+        return read_as(chosen, replace(contents, rows=block.rows), block.options)
     if block.rows is not None:
         table = _rows(block.path, *block.rows)
         return _by_way_of_a_file(block, lambda file: _write_plainly(table, file))

@@ -88,9 +88,13 @@ def numbers(column: Any) -> FloatArray:
     if not (numeric or pa.types.is_null(kind)):
         msg = f"holds {kind}, expected numbers"
         raise BadCellError(msg)
-    values = _in_memory(column.cast(pa.float64(), safe=False)).astype(np.float64)
+    values = _in_memory(column.cast(pa.float64(), safe=False))
+    if not values.flags.writeable:
+        values = values.copy()
     # NaN has many bit patterns, and a fingerprint would tell them apart.
-    values[np.isnan(values)] = np.nan
+    missing = np.isnan(values)
+    if missing.any():
+        values[missing] = np.nan
     return values
 
 

@@ -31,6 +31,7 @@ class Contents:
         types: Type of each column of a Parquet file, as Arrow writes it.
         first_row: Cells under the header, for tables of text.
         layout: Of a table of text.
+        rows: For a part of a Parquet table, its first row and one past the last.
     """
 
     path: Path
@@ -42,6 +43,7 @@ class Contents:
     types: Mapping[str, str] = field(default_factory=dict)
     first_row: tuple[str, ...] = ()
     layout: csv_text.Layout | None = None
+    rows: tuple[int, int] | None = None
 
     def has(self, *names: str) -> bool:
         """Whether all these columns or variables are there."""

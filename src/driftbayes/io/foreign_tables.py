@@ -172,7 +172,7 @@ def _from_parquet(contents: Contents, names: Mapping[str, str]) -> dict[str, Any
         if contents.names.count(name) > 1:
             msg = f"{contents.path.name!r} has more than one column {name!r}; rename one of them"
             raise DriftbayesError(msg)
-    table = parquet_columns(contents.path, list(dict.fromkeys(names.values())))
+    table = parquet_columns(contents.path, list(dict.fromkeys(names.values())), contents.rows)
     columns = {}
     for key, name in names.items():
         kept = key.partition(":")[0] in (schema.ID, schema.TIME)

@@ -55,6 +55,7 @@ class Format:
         detect: Whether contents are of this format.
         read: From a file to trajectories.
         convert: From a dataset to trajectories.
+        reads_rows: Whether `read` heeds `Contents.rows`.
     """
 
     name: str
@@ -62,3 +63,4 @@ class Format:
     detect: Callable[[Contents], bool]
     read: "Callable[[Contents, ReadOptions], Trajectories] | None" = None
     convert: "Callable[[xr.Dataset, Contents, ReadOptions], Trajectories] | None" = None
+    reads_rows: bool = False

@@ -108,8 +108,18 @@ def read_parquet(
     length_unit: str | None = None,
     time_unit: str | None = None,
     missing: Sequence[float] | None = None,
+    rows: tuple[int, int] | None = None,
 ) -> Trajectories:
-    """Trajectories from a Parquet file; arguments as for `read_csv`."""
+    """Trajectories from a Parquet file; arguments as for `read_csv`.
+
+    Args:
+        path: A Parquet file.
+        columns: Names in the file of canonical columns, where they differ.
+        length_unit: Name of the unit of positions.
+        time_unit: Name of the unit of times.
+        missing: Numbers that stand for a missing value.
+        rows: The first row to read and one past the last; by default all.
+    """
     require("tables", "pyarrow")
     import pyarrow.parquet as pq
 
@@ -124,7 +134,7 @@ def read_parquet(
     found = schema.file_names(names, columns, source=file.name)
     found |= schema.extras_in(names, found, columns)
     header = {} if stored is None else _read_metadata(stored, file.name)
-    table = parquet_columns(file, list(found.values()))
+    table = parquet_columns(file, list(found.values()), rows)
     try:
         return _assemble(
             {canonical: table[name] for canonical, name in found.items()},
@@ -137,17 +147,19 @@ def read_parquet(
             stored=header.get("provenance", {}),
         )
     except _NamedCellError as error:
-        row = "" if error.row is None else f" row {error.row + 1}"
+        first = 0 if rows is None else rows[0]
+        row = "" if error.row is None else f" row {first + error.row + 1}"
         msg = f"{file.name!r}{row}: column {found[error.column]!r} {error.what}"
         raise DriftbayesError(msg) from error
 
 
-def parquet_columns(file: Path, names: list[str]) -> Any:
+def parquet_columns(file: Path, names: list[str], rows: tuple[int, int] | None = None) -> Any:
     """Some columns of a Parquet file as an Arrow table, its size checked before it is read.
 
     Args:
         file: A Parquet file.
         names: Of the columns, which are there, each once.
+        rows: The first row to read and one past the last; by default all.
     """
     import pyarrow.parquet as pq
 
@@ -164,13 +176,14 @@ def parquet_columns(file: Path, names: list[str]) -> Any:
             "damaged"
         )
         raise DriftbayesError(msg)
+    n_read = n_rows if rows is None else rows[1] - rows[0]
     # The table, the numbers, and the trajectories that are made of them.
-    check_memory(3 * 8 * n_rows * len(names), f"the table {file.name!r}")
+    check_memory(3 * 8 * n_read * len(names), f"the table {file.name!r}")
     try:
         # A text that comes a million times is stored once, and kept so until it is known to be
         # short.
         with pq.ParquetFile(file, read_dictionary=texts) as parquet:
-            table = parquet.read(columns=names)
+            table = parquet.read(columns=names) if rows is None else _rows(parquet, names, rows)
             table.validate(full=True)
     except Exception as error:
         raise DriftbayesError(_damaged(file, error)) from error
@@ -179,6 +192,16 @@ def parquet_columns(file: Path, names: list[str]) -> Any:
         msg = f"{file.name!r} has columns but no rows; expected one row per observation"
         raise DriftbayesError(msg)
     return table
+
+
+def _rows(parquet: Any, names: list[str], rows: tuple[int, int]) -> Any:
+    """Some rows of an open Parquet file, from the row groups that hold them."""
+    groups = range(parquet.metadata.num_row_groups)
+    sizes = np.array([parquet.metadata.row_group(i).num_rows for i in groups])
+    ends = np.cumsum(sizes)
+    low, high = np.searchsorted(ends, [rows[0], rows[1] - 1], side="right").tolist()
+    table = parquet.read_row_groups(range(low, high + 1), columns=names, use_threads=False)
+    return table.slice(rows[0] - int(ends[low] - sizes[low]), rows[1] - rows[0])
 
 
 def text_columns(schema: Any) -> list[str]:

@@ -23,6 +23,9 @@ LANES = 8
 # numbers within these bounds neither overflows nor underflows.
 _TOGETHER = 8
 _SMALL, _LARGE = 1e-35, 1e35
+# Of steps of one duration with one error each _WATCH-th is compared with the one before it; gains
+# that differ by rounding only have become constant.
+_WATCH, _STEADY = 16, 4.5e-16
 
 KERNEL_OPTIONS: dict[str, Any] = {
     "nogil": True,
@@ -52,12 +55,11 @@ def filter_kernel(n: int, n_columns: int, *, heavy: bool = False) -> Callable[..
     mean = 2 * size
     moved = mean + n_columns * n
     gain = moved + n
-    found = gain + n
+    spread = gain + n  # variance of the innovation, next to the gain
+    inverse = spread + 1
+    found = inverse + 1
     product = found + n_columns
-    given = product + n_columns * (n_columns + 1) // 2
-    error_row = given + n_columns
-    inverse = error_row + 1
-    n_rows = inverse + 1
+    n_rows = product + n_columns * (n_columns + 1) // 2
 
     @njit(**KERNEL_OPTIONS)
     def run(  # type: ignore[no-untyped-def]
@@ -75,6 +77,7 @@ def filter_kernel(n: int, n_columns: int, *, heavy: bool = False) -> Callable[..
         excess,
     ):
         rows = np.zeros(n_rows * LANES, dtype=matrices.dtype)
+        before = np.empty((n + 1) * LANES, dtype=matrices.dtype)
         volume = np.ones(LANES)
         for r in range(offsets.shape[0] - 1):
             first, last, out = offsets[r], offsets[r + 1], slot[r]
@@ -84,44 +87,71 @@ def filter_kernel(n: int, n_columns: int, *, heavy: bool = False) -> Callable[..
             for lane in range(LANES):
                 rows[lane] += error[first + r] + extra[lane]
                 volume[lane] = 1.0
-            waiting = 0
+            waiting, steady, since = 0, False, 0
             for s in range(first, last):
-                for c in range(n_columns):
-                    x = dx[s, c]
+                matrix, own = matrices[which[s]], error[s + r + 1]
+                is_same = s > first and which[s] == which[s - 1] and own == error[s + r]
+                since = since + 1 if is_same else 0
+                steady = steady and is_same
+                if not steady:
+                    # Twice in a row every so often: has the gain changed from one step to the next?
+                    watched = since % _WATCH
+                    if watched == _WATCH - 1:
+                        for i in range((n + 1) * LANES):
+                            before[i] = rows[gain * LANES + i]
                     for lane in range(LANES):
-                        rows[(given + c) * LANES + lane] = x
+                        for i in range(n):
+                            for j in range(n):
+                                total = rows[j * LANES + lane] if i == 0 else 0 * rows[lane]
+                                for m in range(1, n):
+                                    total += (
+                                        matrix[(i * n + m) * LANES + lane]
+                                        * rows[(m * n + j) * LANES + lane]
+                                    )
+                                rows[(mixed + i * n + j) * LANES + lane] = total
+                        for i in range(n):
+                            for j in range(i + 1):
+                                total = matrix[(size + i * n + j) * LANES + lane]
+                                if j == 0:
+                                    total += rows[(mixed + i * n) * LANES + lane]
+                                for m in range(1, n):
+                                    total += rows[(mixed + i * n + m) * LANES + lane] * np.conj(
+                                        matrix[(j * n + m) * LANES + lane]
+                                    )
+                                rows[(i * n + j) * LANES + lane] = total
+                        fix = own + extra[lane]
+                        variance = rows[lane].real + fix
+                        one_over = 1.0 / variance
+                        rows[spread * LANES + lane] = variance
+                        rows[inverse * LANES + lane] = one_over
+                        for i in range(n):
+                            rows[(gain + i) * LANES + lane] = rows[i * n * LANES + lane] * one_over
+                        for i in range(1, n):
+                            for j in range(1, i + 1):
+                                total = rows[(i * n + j) * LANES + lane] - rows[
+                                    (gain + i) * LANES + lane
+                                ] * np.conj(rows[j * n * LANES + lane])
+                                rows[(i * n + j) * LANES + lane] = total
+                                rows[(j * n + i) * LANES + lane] = np.conj(total)
+                        # What is left of the position's variance: prior · error / (prior + error).
+                        left = fix * one_over
+                        for i in range(n):
+                            total = rows[i * n * LANES + lane] * left
+                            rows[i * n * LANES + lane] = total
+                            rows[i * LANES + lane] = np.conj(total)
+                    if watched == _WATCH - 1:
+                        # From here on gain and variance are constants, until a duration or an error
+                        # differs; where there is no number, nothing is waited for.
+                        steady = True
+                        for i in range((n + 1) * LANES):
+                            now = rows[gain * LANES + i]
+                            if abs(now - before[i]) > _STEADY * abs(now):
+                                steady = False
+                                break
                 for lane in range(LANES):
-                    rows[error_row * LANES + lane] = error[s + r + 1] + extra[lane]
-                matrix = matrices[which[s]]
-                for lane in range(LANES):
-                    for i in range(n):
-                        for j in range(n):
-                            total = rows[j * LANES + lane] if i == 0 else 0 * rows[lane]
-                            for m in range(1, n):
-                                total += (
-                                    matrix[(i * n + m) * LANES + lane]
-                                    * rows[(m * n + j) * LANES + lane]
-                                )
-                            rows[(mixed + i * n + j) * LANES + lane] = total
-                    for i in range(n):
-                        for j in range(i + 1):
-                            total = matrix[(size + i * n + j) * LANES + lane]
-                            if j == 0:
-                                total += rows[(mixed + i * n) * LANES + lane]
-                            for m in range(1, n):
-                                total += rows[(mixed + i * n + m) * LANES + lane] * np.conj(
-                                    matrix[(j * n + m) * LANES + lane]
-                                )
-                            rows[(i * n + j) * LANES + lane] = total
-                    fix = rows[error_row * LANES + lane].real
-                    variance = rows[lane].real + fix
-                    one_over = 1.0 / variance
-                    rows[inverse * LANES + lane] = one_over
-                    rows[error_row * LANES + lane] = variance
-                    for i in range(n):
-                        rows[(gain + i) * LANES + lane] = rows[i * n * LANES + lane] * one_over
+                    one_over = rows[inverse * LANES + lane].real
                     for c in range(n_columns):
-                        x = rows[(given + c) * LANES + lane]
+                        x = dx[s, c]
                         for i in range(n):
                             total = rows[(mean + c * n) * LANES + lane] if i == 0 else 0 * x
                             for m in range(1, n):
@@ -147,22 +177,9 @@ def filter_kernel(n: int, n_columns: int, *, heavy: bool = False) -> Callable[..
                             rows[(product + c * (c + 1) // 2 + d) * LANES + lane] += (
                                 weighted * np.conj(rows[(found + d) * LANES + lane])
                             )
-                    for i in range(1, n):
-                        for j in range(1, i + 1):
-                            total = rows[(i * n + j) * LANES + lane] - rows[
-                                (gain + i) * LANES + lane
-                            ] * np.conj(rows[j * n * LANES + lane])
-                            rows[(i * n + j) * LANES + lane] = total
-                            rows[(j * n + i) * LANES + lane] = np.conj(total)
-                    # What is left of the position's variance: prior · error / (prior + error).
-                    left = fix * one_over
-                    for i in range(n):
-                        total = rows[i * n * LANES + lane] * left
-                        rows[i * n * LANES + lane] = total
-                        rows[i * LANES + lane] = np.conj(total)
                 waiting += 1
                 for lane in range(LANES):
-                    variance = rows[error_row * LANES + lane].real
+                    variance = rows[spread * LANES + lane].real
                     if _SMALL < variance < _LARGE:
                         volume[lane] *= variance
                     else:

@@ -40,10 +40,10 @@ def form_products(  # type: ignore[no-untyped-def]
         backward[0] = 1.0
         variance = autocovariance[b, 0].real
         for n in range(n_lags):
-            for i in range(n_lags - 1, 0, -1):
-                shifted[i] = forward[i - 1]
-            shifted[0] = 0.0
             if n > 0:
+                shifted[0] = 0.0
+                for i in range(1, n + 1):
+                    shifted[i] = forward[i - 1]
                 total = 0 * shifted[0]
                 for i in range(1, n + 1):
                     total += shifted[i] * autocovariance[b, i]
@@ -53,13 +53,14 @@ def form_products(  # type: ignore[no-untyped-def]
                     backward[i] = backward[i] - np.conj(reflection) * shifted[i]
                 size = abs(reflection)
                 variance *= (1 - size) * (1 + size)
-                for i in range(n_lags - 1, 0, -1):
-                    shifted[i] = forward[i - 1]
             log_variances[b, n] = np.log(variance)
             for g in range(n_groups):
                 if orders[g] != n:
                     continue
-                for i in range(n_lags):
+                shifted[0] = 0.0
+                for i in range(1, n + 1):
+                    shifted[i] = forward[i - 1]
+                for i in range(n + 1):
                     own[i] = backward[i] if paired[g] > 0 else np.conj(backward[i])
                 for k in range(n_kinds):
                     whole = 0 * own[0]

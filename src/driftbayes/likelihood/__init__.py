@@ -5,13 +5,13 @@ from driftbayes.likelihood.channels import (
     ChannelSteps,
     ChannelTerms,
     channel_moments,
+    channel_moments_of,
     channel_moments_terms,
     channel_steps,
     channel_steps_terms,
 )
 from driftbayes.likelihood.collected import Collected
 from driftbayes.likelihood.dense import dense_innovations, dense_terms
-from driftbayes.likelihood.exact_moments import ExactMoments
 from driftbayes.likelihood.generate import toeplitz_displacements
 from driftbayes.likelihood.kalman import (
     PaddedSteps,
@@ -19,7 +19,13 @@ from driftbayes.likelihood.kalman import (
     kalman_innovations,
     kalman_terms,
 )
-from driftbayes.likelihood.moments import MEMORY, SecondMoments, moments_terms, second_moments
+from driftbayes.likelihood.moments import (
+    MEMORY,
+    SecondMoments,
+    moments_terms,
+    second_moments,
+    second_moments_of,
+)
 from driftbayes.likelihood.per_trajectory import (
     TrajectoryPieces,
     trajectory_pieces,
@@ -36,7 +42,6 @@ __all__ = [
     "ChannelSteps",
     "ChannelTerms",
     "Collected",
-    "ExactMoments",
     "GaussianTerms",
     "PaddedSteps",
     "ReducedDisplacements",
@@ -44,6 +49,7 @@ __all__ = [
     "SummedDisplacements",
     "TrajectoryPieces",
     "channel_moments",
+    "channel_moments_of",
     "channel_moments_terms",
     "channel_steps",
     "channel_steps_terms",
@@ -55,6 +61,7 @@ __all__ = [
     "kalman_terms",
     "moments_terms",
     "second_moments",
+    "second_moments_of",
     "toeplitz_displacements",
     "trajectory_pieces",
     "trajectory_terms",

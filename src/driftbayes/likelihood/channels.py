@@ -5,6 +5,7 @@ __all__ = [
     "ChannelSteps",
     "ChannelTerms",
     "channel_moments",
+    "channel_moments_of",
     "channel_moments_terms",
     "channel_steps",
     "channel_steps_terms",
@@ -18,11 +19,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float, Int
 
+from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Scalar
 from driftbayes.likelihood.kalman import PaddedSteps
-from driftbayes.likelihood.moments import AnyArray, diagonal_sums, window_products
+from driftbayes.likelihood.moments import AnyArray
 from driftbayes.likelihood.toeplitz import durbin_levinson
 from driftbayes.sampling import Displacements
+from driftbayes.sums import WindowSums
 from driftbayes.typing import FloatArray
 
 
@@ -152,48 +155,34 @@ def channel_moments(data: Displacements, memory: int, *, positions: bool = False
         memory: Longest window.
         positions: Whether positions are channels too.
     """
-    whole = _with_regressors(data, positions=positions)
-    size = min(int(data.row_sizes.max()), memory)
-    starts = np.concatenate([[0], np.cumsum(data.row_sizes)[:-1]])
-    n_channels = whole.n_dim
-    capped = np.minimum(data.row_sizes, size)
-    groups: list[tuple[np.ndarray, int, float]] = []
-    predicted = np.zeros(size)
-
-    def add(members: np.ndarray, length: int, *, first: bool) -> None:
-        products = window_products(whole.dx, members, length).transpose(1, 3, 0, 2)
-        form = np.zeros((n_channels, n_channels, size, size))
-        for a in range(n_channels):
-            for b in range(n_channels):
-                block = products[a, b]
-                block = diagonal_sums(block) if first else block[::-1, ::-1]
-                form[a, b, :length, :length] = block
-        groups.append((form, length - 1, float(first)))
-
-    for length in map(int, np.flatnonzero(np.bincount(capped))):
-        members = starts[capped == length]
-        add(members, length, first=True)
-        predicted[:length] += len(members)
-    later = [
-        np.arange(start + 1, start + n - size + 1)
-        for start, n in zip(starts, data.row_sizes, strict=True)
-        if n > size
-    ]
-    if later:
-        members = np.concatenate(later)
-        add(members, size, first=False)
-        predicted[-1] += len(members)
-    forms, orders, paired = zip(*groups, strict=True)
+    columns = _with_regressors(data, positions=positions).dx
+    sums = WindowSums(memory, columns.shape[1], apart=True)
+    sums.add(columns, np.cumsum(data.row_sizes) - data.row_sizes, data.row_sizes)
     return ChannelMoments(
-        forms=np.stack(forms),
-        orders=np.array(orders),
-        paired=np.array(paired),
-        predicted=predicted,
+        *sums.groups(),
         tau=np.array(data.tau),
         centre=_centre(data, positions=positions),
         turning=np.array(data.turning if positions else 0.0),
         is_lonlat=positions and data.ground is not None,
     )
+
+
+def channel_moments_of(sums: WindowSums, tau: float) -> ChannelMoments:
+    """Moments of displacements that were summed with the axes apart.
+
+    Args:
+        sums: Over steps, with the duration as the last column.
+        tau: Sampling time.
+    """
+    if not sums.duration:
+        msg = "these displacements were summed over axes; sum them again with the axes apart"
+        raise DriftbayesError(msg)
+    forms, orders, paired, predicted = sums.groups()
+    # The duration was counted in steps.
+    forms[:, -1] *= tau
+    forms[:, :, -1] *= tau
+    centre = np.zeros(sums.n_axes)
+    return ChannelMoments(forms, orders, paired, predicted, np.array(tau), centre)
 
 
 def channel_steps(data: Displacements, *, positions: bool = False) -> ChannelSteps:

@@ -14,6 +14,7 @@ __all__ = [
     "ToeplitzEngine",
     "distinct_intervals",
     "make_runs",
+    "run_in_threads",
 ]
 
 import os
@@ -241,7 +242,7 @@ def _n_threads() -> int:
     return max(min(config.NUMBA_NUM_THREADS, allowed or 1), 1)
 
 
-def _in_threads(task: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+def run_in_threads(task: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
     """Run one task for each set of arguments; the order of the results is that of the arguments."""
     if len(arguments) == 1 or _n_threads() == 1:
         return [task(*one) for one in arguments]
@@ -317,7 +318,7 @@ class FilterEngine:
         runs, n_rows = self.runs, formulas.n_rows
         start, extra, weight = formulas.starts()
         n_blocks = -(-n_rows // LANES)
-        matrices = _lanes_last(np.stack(formulas.transitions(runs.intervals), axis=2), n_blocks)
+        matrices = formulas.lanes(runs.intervals)
         first = _lanes_last(start, n_blocks).reshape(n_blocks, -1)
         extra, weight = (
             np.resize(np.pad(part, (0, n_blocks * LANES - n_rows), mode="edge"), (n_blocks, LANES))
@@ -329,7 +330,7 @@ class FilterEngine:
             for b in range(n_blocks)
             for part in self._parts
         ]
-        found = _in_threads(_filter, tasks)
+        found = run_in_threads(_filter, tasks)
         n_parts, n_columns = len(self._parts), runs.columns.shape[1]
         whole = [
             [sum(found[b * n_parts + i][k] for i in range(n_parts)) for b in range(n_blocks)]
@@ -369,23 +370,22 @@ class FilterEngine:
         lows = range(0, len(given), LANES)
         if formulas.n_rows == 1:
             shared = self._lanes(formulas)
-            _in_threads(transform, [(low, *shared) for low in lows])
+            run_in_threads(transform, [(low, *shared) for low in lows])
             return found, variances
         # Matrices of as many blocks at a time as there are threads.
         n_threads = _n_threads()
         for i in range(0, len(lows), n_threads):
             some = lows[i : i + n_threads]
             parts = [(low, *self._lanes(formulas.part(slice(low, low + LANES)))) for low in some]
-            _in_threads(transform, parts)
+            run_in_threads(transform, parts)
         return found, variances
 
     def _lanes(self, formulas: Formulas) -> tuple[NDArray[Any], NDArray[Any], FloatArray]:
         """Matrices, initial covariance and variance of every fix of at most LANES rows."""
         start, extra, _ = formulas.starts()
         intervals = self.runs.intervals
-        matrices = _lanes_last(np.stack(formulas.transitions(intervals), axis=2), 1)
         return (
-            matrices.reshape(len(intervals), -1),
+            formulas.lanes(intervals).reshape(len(intervals), -1),
             _lanes_last(start, 1).reshape(-1),
             _lanes_last(extra, 1).reshape(-1),
         )
@@ -513,7 +513,7 @@ class MomentsEngine:
         given = (np.ascontiguousarray(forms[there]), orders[there], paired[there])
         n_tasks = min(_n_threads(), -(-n_rows // 64))
         edges = np.linspace(0, n_rows, n_tasks + 1).astype(int)
-        _in_threads(
+        run_in_threads(
             lambda a, b: form_products(covariance[a:b], *given, logs[a:b], products[a:b]),
             list(pairwise(edges)),
         )
@@ -572,7 +572,7 @@ class ToeplitzEngine(FilterEngine):
         parts = [
             (formulas.part(slice(i, i + at_once)),) for i in range(0, formulas.n_rows, at_once)
         ]
-        pieces = _in_threads(whiten, parts)
+        pieces = run_in_threads(whiten, parts)
         log_det, products, excess = (np.concatenate(part, -1) for part in zip(*pieces, strict=True))
         return Sums(runs.n, log_det.T, triangle(products, n_columns), excess.T)
 
@@ -597,7 +597,7 @@ class ToeplitzEngine(FilterEngine):
             found[sets] = np.moveaxis(own.reshape(columns.shape), 1, 0)
             variances[sets] = sizes
 
-        _in_threads(transform, [(row,) for row in range(n_rows)])
+        run_in_threads(transform, [(row,) for row in range(n_rows)])
         return found, variances
 
 

@@ -3,13 +3,11 @@
 __all__ = [
     "MEMORY",
     "SecondMoments",
-    "diagonal_sums",
     "moments_terms",
     "second_moments",
+    "second_moments_of",
     "sliding_moment",
-    "sliding_moments",
     "stack_moments",
-    "window_products",
 ]
 
 from collections.abc import Sequence
@@ -20,13 +18,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
-from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood.terms import GaussianTerms
 from driftbayes.likelihood.toeplitz import durbin_levinson
 from driftbayes.sampling import Displacements
+from driftbayes.sums import WindowSums
 from driftbayes.typing import FloatArray
 
 Moments = TypeVar("Moments", bound=eqx.Module)
@@ -36,8 +34,6 @@ AnyArray: TypeAlias = Array | np.ndarray
 # Runs longer than this are predicted from their last MEMORY - 1 steps only. The innovations of
 # integrated velocities forget at least as fast as (2 - sqrt 3)^lag, so that 32 steps leave 1e-18.
 MEMORY = 32
-# Rows per block of the pass over the data: the block and its copy stay in the cache.
-_BLOCK_BYTES = 1 << 20
 
 
 class SecondMoments(eqx.Module):
@@ -100,32 +96,23 @@ def second_moments(data: Displacements, memory: int = MEMORY) -> SecondMoments:
             "use engine='auto' for gaps, irregular times or noise"
         )
         raise DriftbayesError(msg)
-    size = min(int(data.row_sizes.max()), memory)
-    starts = np.concatenate([[0], np.cumsum(data.row_sizes)[:-1]])
-    capped = np.minimum(data.row_sizes, size)
-    forms, orders, paired, predicted = [], [], [], np.zeros(size)
-    for length in np.flatnonzero(np.bincount(capped)):
-        members = starts[capped == length]
-        form = np.zeros((size, size))
-        form[:length, :length] = diagonal_sums(_window_moment(data.dx, members, int(length)))
-        forms.append(form)
-        orders.append(int(length) - 1)
-        paired.append(1.0)
-        predicted[:length] += len(members) * data.n_dim
-    long = data.row_sizes > size
-    if long.any():
-        form = sliding_moments(data.dx, starts[long] + 1, data.row_sizes[long] - 1, size)
-        forms.append(form[::-1, ::-1])
-        orders.append(size - 1)
-        paired.append(0.0)
-        predicted[-1] += (data.row_sizes[long] - size).sum() * data.n_dim
-    return SecondMoments(
-        forms=np.stack(forms),
-        orders=np.array(orders),
-        paired=np.array(paired),
-        predicted=predicted,
-        tau=np.array(data.tau),
-    )
+    sums = WindowSums(memory, data.n_dim)
+    sums.add(data.dx, np.cumsum(data.row_sizes) - data.row_sizes, data.row_sizes)
+    return second_moments_of(sums, data.tau)
+
+
+def second_moments_of(sums: WindowSums, tau: float) -> SecondMoments:
+    """Moments of displacements that were summed over all axes, or with the axes apart.
+
+    Args:
+        sums: Over steps at one sampling time.
+        tau: Sampling time.
+    """
+    forms, orders, paired, predicted = sums.groups()
+    axes = forms[:, 0, 0]
+    if sums.apart:
+        axes = np.einsum("gaapq->gpq", forms[:, : sums.n_axes, : sums.n_axes])
+    return SecondMoments(axes, orders, paired, predicted * sums.n_axes, np.array(tau))
 
 
 def stack_moments(many: Sequence[Moments]) -> Moments:
@@ -141,85 +128,23 @@ def stack_moments(many: Sequence[Moments]) -> Moments:
     return jax.tree.map(stack, *many)
 
 
-def diagonal_sums(moment: FloatArray) -> FloatArray:
-    """T with T[p, q] the sum of the elements from (p, q) on along the diagonal."""
-    sums = moment.copy()
-    for p in range(len(moment) - 2, -1, -1):
-        sums[p, :-1] += sums[p + 1, 1:]
-    return sums
-
-
-def _window_moment(dx: FloatArray, starts: np.ndarray, length: int) -> FloatArray:
-    """Sum of x xᵀ over windows of `length` steps at `starts`, and over axes."""
-    return np.einsum("iaja->ij", window_products(dx, starts, length))
-
-
-def window_products(dx: FloatArray, starts: np.ndarray, length: int) -> FloatArray:
-    """Sum over windows of the product of each two elements: (step, axis, step, axis)."""
-    n_dim = dx.shape[1]
-    total = np.zeros((length, n_dim, length, n_dim))
-    block = max(_BLOCK_BYTES // (8 * n_dim * length), 1)
-    contiguous = len(starts) > 1 and bool(np.all(np.diff(starts) == length))
-    for low in range(0, len(starts), block):
-        chosen = starts[low : low + block]
-        if contiguous:
-            windows = dx[chosen[0] : chosen[-1] + length].reshape(len(chosen), length, n_dim)
-        else:
-            windows = dx[chosen[:, None] + np.arange(length)]
-        # The products of different axes are not needed, but leaving the data as they lie in memory
-        # and forming them all is several times faster than sorting the axes apart first.
-        flat = windows.reshape(len(chosen), length * n_dim)
-        total += (flat.T @ flat).reshape(total.shape)
-    return total
-
-
 def sliding_moment(dx: FloatArray, size: int) -> FloatArray:
-    """Sum of x xᵀ over all windows of `size` successive steps of one run, and over axes."""
-    return sliding_moments(dx, np.array([0]), np.array([len(dx)]), size)
-
-
-def sliding_moments(
-    dx: FloatArray, starts: np.ndarray, lengths: np.ndarray, size: int
-) -> FloatArray:
-    """Sum of x xᵀ over all windows of `size` successive steps of many runs, and over axes.
+    """Sum of x xᵀ over all windows of `size` successive steps of one run, and over axes.
 
     The first row by `size` scalar products; the others follow along the diagonals, since
     shifting the window by one drops one product at the head and gains one at the tail.
 
     Args:
-        dx: Steps of all runs, (step, dim).
-        starts: Where runs begin.
-        lengths: Their steps, `size` or more.
+        dx: Steps, (step, dim).
         size: Steps of a window.
     """
-    n_windows = lengths - size + 1
-    first = _lagged_sums(dx, starts, n_windows, size)
-    if size == 1:
-        return first[:, None]
-    gained = _window_moment(dx, starts + n_windows, size - 1)
-    change = gained - _window_moment(dx, starts, size - 1)
+    n_windows = len(dx) - size + 1
+    head, tail = dx[: size - 1], dx[n_windows:]
+    change = tail @ tail.T - head @ head.T
     moment = np.empty((size, size))
     for lag in range(size):
-        diagonal = first[lag] + np.concatenate([[0.0], np.cumsum(np.diagonal(change, lag))])
+        first = np.vdot(dx[:n_windows], dx[lag : lag + n_windows])
+        diagonal = first + np.concatenate([[0.0], np.cumsum(np.diagonal(change, lag))])
         index = np.arange(size - lag)
         moment[index, index + lag] = moment[index + lag, index] = diagonal
     return moment
-
-
-def _lagged_sums(dx: FloatArray, starts: np.ndarray, counts: np.ndarray, size: int) -> FloatArray:
-    """Sum over runs of the product of their first `counts` steps with those a lag later."""
-    n_dim = dx.shape[1]
-    strides = np.unique(np.diff(starts))
-    if len(starts) > 1 and len(strides) == 1 and len(np.unique(counts)) == 1:
-        # Runs of one length that lie evenly are one table: no loop over thousands of them.
-        flat = np.ascontiguousarray(dx)[starts[0] :].reshape(-1)
-        n = int(counts[0]) * n_dim
-        shape, step = (len(starts), n + (size - 1) * n_dim), int(strides[0]) * n_dim
-        table = as_strided(flat, shape, (step * flat.itemsize, flat.itemsize), writeable=False)
-        shifted = [table[:, lag * n_dim : lag * n_dim + n] for lag in range(size)]
-        return np.array([np.einsum("ri,ri->", shifted[0], one) for one in shifted])
-    total = np.zeros(size)
-    for start, n in zip(starts, counts, strict=True):
-        run = dx[start : start + n + size - 1]
-        total += [np.vdot(run[:n], run[lag : lag + n]) for lag in range(size)]
-    return total

@@ -20,12 +20,12 @@ from driftbayes.likelihood.kalman import PaddedSteps
 from driftbayes.likelihood.moments import (
     MEMORY,
     SecondMoments,
-    diagonal_sums,
     moments_terms,
     sliding_moment,
 )
 from driftbayes.likelihood.terms import GaussianTerms
 from driftbayes.sampling import Displacements
+from driftbayes.sums import diagonal_sums
 from driftbayes.typing import IntArray
 
 # Pieces of trajectories, along the first axis of every array that has one.
@@ -133,7 +133,7 @@ def _block_moments(
         summed = np.zeros((len(who), length, length))
         np.add.at(summed, place, moments)
         forms, predicted = np.zeros((len(who), size, size)), np.zeros((len(who), size))
-        forms[:, :length, :length] = diagonal_sums(summed.transpose(1, 2, 0)).transpose(2, 0, 1)
+        forms[:, :length, :length] = diagonal_sums(summed)
         predicted[:, :length] = count[:, None] * data.n_dim
         groups.append((who, forms, predicted, length - 1, 1.0))
     long = np.flatnonzero(row_sizes > size)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.likelihood.moments import SecondMoments, diagonal_sums
+from driftbayes.likelihood.moments import SecondMoments
+from driftbayes.sums import diagonal_sums
 from driftbayes.typing import FloatArray
 
 

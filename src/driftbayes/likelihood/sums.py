@@ -44,8 +44,8 @@ class Formulas(Protocol):
         """Components of the state of a model with a state-space form."""
         ...
 
-    def transitions(self, intervals: FloatArray) -> tuple[NDArray[Any], NDArray[Any]]:
-        """A and Q, (row, interval, state, state)."""
+    def lanes(self, intervals: FloatArray) -> NDArray[Any]:
+        """A and Q by blocks of rows, (block, interval, 2, state, state, lane of a block)."""
         ...
 
     def starts(self) -> tuple[NDArray[Any], FloatArray, FloatArray]:

@@ -113,6 +113,8 @@ class AbstractModel(eqx.Module):
     exact_positions: ClassVar[bool] = False
     # Whether it matters where a step begins.
     needs_positions: ClassVar[bool] = False
+    # Whether `transition` is the exponential of `generator`, which engines then compute themselves.
+    moves_by_generator: ClassVar[bool] = False
     # Whether its covariances are complex: steps in a plane that rotate.
     is_turning: ClassVar[bool] = False
     # Whether a model that tells axes apart must see all particles along the same ones.

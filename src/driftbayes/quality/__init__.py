@@ -10,7 +10,9 @@ from driftbayes.quality.report import (
     QualityReport,
     applied,
     apply,
+    fixed_by,
     inspect,
+    merged,
     parse_checks,
 )
 from driftbayes.quality.short import Short
@@ -31,6 +33,8 @@ __all__ = [
     "Stuck",
     "applied",
     "apply",
+    "fixed_by",
     "inspect",
+    "merged",
     "parse_checks",
 ]

@@ -7,16 +7,27 @@ from typing import ClassVar
 
 import numpy as np
 
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DriftbayesError, NothingLeftError
 from driftbayes.quality.finding import AbstractCheck, Finding
 from driftbayes.trajectories import Trajectories
 
 
 @dataclass(frozen=True)
 class Drogue(AbstractCheck):
-    """Observations from the loss of the drogue on, by the flag "drogued"."""
+    """Observations from the loss of the drogue on, by the flag "drogued".
+
+    Args:
+        if_known: Whether data without the flag are left as they are, and not refused.
+    """
 
     name: ClassVar[str] = "drogued"
+    if_known: bool = False
+
+    def refuse_unknown(self, trajectories: Trajectories) -> None:
+        """Refuse data in which no loss can be seen."""
+        if "drogued" not in trajectories.flags and not self.if_known:
+            msg = "the data have no flag 'drogued', so that no loss can be seen; leave it out"
+            raise DriftbayesError(msg)
 
     def find(self, trajectories: Trajectories) -> Finding:
         lost = np.zeros(len(trajectories.times), dtype=bool)
@@ -34,5 +45,5 @@ class Drogue(AbstractCheck):
         """Trajectories end where the drogue is lost."""
         if finding.rows.all():
             msg = "no trajectory has a drogue at any time; nothing is left: leave out 'drogued'"
-            raise DriftbayesError(msg)
+            raise NothingLeftError(msg)
         return trajectories.select(~finding.rows)

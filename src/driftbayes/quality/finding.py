@@ -58,6 +58,16 @@ class AbstractCheck(ABC):
     def mend(self, trajectories: Trajectories, finding: Finding) -> Trajectories:
         """The trajectories without what was found in them."""
 
+    def fixed_by(self, trajectories: Trajectories) -> "AbstractCheck":
+        """The same check with the limits that it would take from these trajectories.
+
+        Parts of a file are then checked alike.
+
+        Args:
+            trajectories: Some of the file.
+        """
+        return self
+
     def _found(
         self,
         trajectories: Trajectories,

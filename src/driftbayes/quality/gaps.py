@@ -26,12 +26,17 @@ class Gaps(AbstractCheck):
     name: ClassVar[str] = "gaps"
     time: tuple[float, str] | None = None
 
+    def fixed_by(self, trajectories: Trajectories) -> "Gaps":
+        return replace(self, time=(self._longest(trajectories), ""))
+
+    def _longest(self, trajectories: Trajectories) -> float:
+        if self.time is not None:
+            return in_units_of(trajectories, self.time, "time", "gaps")
+        intervals = trajectories.intervals
+        return _INTERVALS * float(np.median(intervals)) if len(intervals) else np.inf
+
     def find(self, trajectories: Trajectories) -> Finding:
-        if self.time is None:
-            intervals = trajectories.intervals
-            longest = _INTERVALS * float(np.median(intervals)) if len(intervals) else np.inf
-        else:
-            longest = in_units_of(trajectories, self.time, "time", "gaps")
+        longest = self._longest(trajectories)
         rows, same = successive(trajectories)
         wide = same & (np.diff(trajectories.times[rows]) > longest * (1 + 1e-9))
         chosen = np.zeros(len(trajectories.times), dtype=bool)

@@ -1,14 +1,24 @@
 """Looking at trajectories, and mending them if asked to."""
 
-__all__ = ["CHECKS", "DEFAULT", "QualityReport", "applied", "apply", "inspect", "parse_checks"]
+__all__ = [
+    "CHECKS",
+    "DEFAULT",
+    "QualityReport",
+    "applied",
+    "apply",
+    "fixed_by",
+    "inspect",
+    "merged",
+    "parse_checks",
+]
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DriftbayesError, NothingLeftError
 from driftbayes.quality.amounts import parse_amount
 from driftbayes.quality.drogue import Drogue
 from driftbayes.quality.finding import AbstractCheck, Finding
@@ -25,7 +35,7 @@ from driftbayes.trajectories import Trajectories
 CHECKS: tuple[type[AbstractCheck], ...] = (Drogue, Stuck, Spikes, Repeats, Gaps, Short)
 # What `--qc default` applies: neither repeated positions, which may be slow steps in few digits,
 # nor gaps, which harm nobody.
-DEFAULT: tuple[AbstractCheck, ...] = (Drogue(), Stuck(), Spikes(), Short())
+DEFAULT: tuple[AbstractCheck, ...] = (Drogue(if_known=True), Stuck(), Spikes(), Short())
 # Mending one thing may lay open another: again until nothing is found.
 _ROUNDS = 50
 
@@ -119,9 +129,8 @@ def apply(trajectories: Trajectories, checks: _Checks = DEFAULT) -> Trajectories
     """The trajectories mended by some checks; see `QualityReport.apply`."""
     chosen = parse_checks(checks)
     for check in chosen:
-        if isinstance(check, Drogue) and "drogued" not in trajectories.flags and _named(checks):
-            msg = "the data have no flag 'drogued', so that no loss can be seen; leave it out"
-            raise DriftbayesError(msg)
+        if isinstance(check, Drogue):
+            check.refuse_unknown(trajectories)
     totals = {check.name: 0 for check in chosen}
     touched: dict[str, set[str]] = {check.name: set() for check in chosen}
     limits: dict[str, dict[str, Any]] = {}
@@ -136,18 +145,14 @@ def apply(trajectories: Trajectories, checks: _Checks = DEFAULT) -> Trajectories
                 totals[check.name] += finding.n_observations
                 owners = np.unique(result.trajectory_index[finding.rows])
                 touched[check.name] |= set(result.ids[owners].astype(str).tolist())
-                result = check.mend(result, finding)
+                try:
+                    result = check.mend(result, finding)
+                except NothingLeftError as error:
+                    error.quality = _records(totals, touched, limits)
+                    raise
         if not changed:
             break
-    done = [
-        {
-            "check": name,
-            "n_observations": n,
-            "n_trajectories": len(touched[name]),
-            **limits[name],
-        }
-        for name, n in totals.items()
-    ]
+    done = _records(totals, touched, limits)
     provenance = {k: v for k, v in result.provenance.items() if k != "dropped_short"}
     if "dropped_short" in trajectories.provenance:
         provenance["dropped_short"] = trajectories.provenance["dropped_short"]
@@ -155,10 +160,61 @@ def apply(trajectories: Trajectories, checks: _Checks = DEFAULT) -> Trajectories
     return replace(result, provenance={**provenance, "quality": before + done})
 
 
-def applied(trajectories: Trajectories) -> list[str]:
-    """What checks have done to trajectories, a line each."""
+def fixed_by(trajectories: Trajectories, checks: _Checks) -> tuple[AbstractCheck, ...]:
+    """Checks with limits taken from some of a file, to be applied to each part of it.
+
+    Args:
+        trajectories: Some of the file.
+        checks: Which, as in `--qc`, or as objects.
+    """
+    return tuple(check.fixed_by(trajectories) for check in parse_checks(checks))
+
+
+def merged(
+    first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """What the same checks have done to two parts of a file, as recorded in provenance.
+
+    Args:
+        first: Records of one part, or none.
+        second: Records of the other.
+    """
+    if not (first and second):
+        return [dict(record) for record in first or second]
+    both = []
+    for a, b in zip(first, second, strict=True):
+        # Limits that are shares of a part say nothing of the whole.
+        record = {name: value for name, value in a.items() if b.get(name) == value}
+        counts = {name: a[name] + b[name] for name in ("n_observations", "n_trajectories")}
+        both.append({**record, **counts})
+    return both
+
+
+def _records(
+    totals: Mapping[str, int],
+    touched: Mapping[str, set[str]],
+    limits: Mapping[str, Mapping[str, Any]],
+) -> list[dict[str, Any]]:
+    return [
+        {
+            "check": name,
+            "n_observations": n,
+            "n_trajectories": len(touched[name]),
+            **limits.get(name, {}),
+        }
+        for name, n in totals.items()
+    ]
+
+
+def applied(trajectories: Trajectories | Mapping[str, Any]) -> list[str]:
+    """What checks have done to trajectories, a line each.
+
+    Args:
+        trajectories: The trajectories, or their provenance.
+    """
     lines = []
-    for done in trajectories.provenance.get("quality", []):
+    known = trajectories.provenance if isinstance(trajectories, Trajectories) else trajectories
+    for done in known.get("quality", []):
         n, m, name = done["n_observations"], done["n_trajectories"], done["check"]
         fixes = "1 fix" if n == 1 else f"{n} fixes"
         tracks = "1 trajectory" if m == 1 else f"{m} trajectories"
@@ -218,15 +274,6 @@ def _check(name: str, value: str) -> AbstractCheck:
         msg = f"{name} takes no value, got {value!r}; leave it out"
         raise DriftbayesError(msg)
     return plain[name]()
-
-
-def _named(checks: _Checks) -> bool:
-    """Whether the loss of drogues was asked for by name, not with all the defaults."""
-    items: Sequence[Any] = checks.split(",") if isinstance(checks, str) else tuple(checks)
-    return items != DEFAULT and any(
-        isinstance(item, Drogue) or (isinstance(item, str) and item.strip() == "drogued")
-        for item in items
-    )
 
 
 def _advice(finding: Finding) -> str:

@@ -5,8 +5,6 @@ __all__ = ["Short"]
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from driftbayes.quality.finding import AbstractCheck, Finding
 from driftbayes.trajectories import Trajectories
 
@@ -23,8 +21,7 @@ class Short(AbstractCheck):
     min_points: int = 2
 
     def find(self, trajectories: Trajectories) -> Finding:
-        counts = np.add.reduceat(trajectories.observed, trajectories.starts[:-1])
-        short = (counts < self.min_points)[trajectories.trajectory_index]
+        short = (trajectories.n_positions < self.min_points)[trajectories.trajectory_index]
         sentence = f"{{tracks}}: fewer than {self.min_points} positions"
         n = self.min_points
         return self._found(trajectories, short, sentence, is_notable=False, min_points=n)

@@ -20,6 +20,7 @@ from driftbayes.quality.amounts import in_units_of
 from driftbayes.quality.finding import AbstractCheck, Finding, successive, with_unit
 from driftbayes.sphere import on_plane
 from driftbayes.trajectories import Trajectories
+from driftbayes.typing import FloatArray
 
 # Of Gaussian steps a leg of eight medians is 5.4 standard deviations in 1D and 9.4 in 2D, and a
 # spike takes two of them.
@@ -35,11 +36,22 @@ class Spikes(AbstractCheck):
     Args:
         speed: Limit of the speed of both legs and its unit; None for a multiple of the median.
         multiple: Of the median leg, where no speed is given.
+        medians: Of all legs of the file, per time and per root of time, where only a part of it is
+            looked at; None takes those of the trajectories.
     """
 
     name: ClassVar[str] = "spikes"
     speed: tuple[float, str] | None = None
     multiple: float = MULTIPLE
+    medians: tuple[float, float] | None = None
+
+    def fixed_by(self, trajectories: Trajectories) -> "Spikes":
+        if self.speed is not None:
+            return self
+        rows, _ = successive(trajectories)
+        _, same, measures = _legs(trajectories, rows)
+        per_time, per_root = (_median(measure, same) for measure in measures)
+        return replace(self, medians=(per_time, per_root))
 
     def find(self, trajectories: Trajectories) -> Finding:
         limit = None
@@ -48,7 +60,7 @@ class Spikes(AbstractCheck):
         rows, _ = successive(trajectories)
         chosen = np.zeros(len(trajectories.times), dtype=bool)
         while len(rows) > 2:
-            found = _worst(trajectories, rows, limit, self.multiple)
+            found = _worst(trajectories, rows, limit, self)
             if not found.any():
                 break
             chosen[rows[found]] = True
@@ -88,20 +100,34 @@ def without_detours(trajectories: Trajectories) -> Trajectories:
     return replace(trajectories, positions=anew.positions)
 
 
+def _legs(
+    trajectories: Trajectories, rows: np.ndarray
+) -> tuple[FloatArray, np.ndarray, list[FloatArray]]:
+    """Lengths of legs, whether they lie within a trajectory, and both measures of speed."""
+    same = np.diff(trajectories.trajectory_index[rows]) == 0
+    length = np.linalg.norm(np.diff(trajectories.positions[rows], axis=0), axis=1)
+    took = np.where(same, np.diff(trajectories.times[rows]), 1.0)
+    return length, same, [length / took, length / np.sqrt(took)]
+
+
+def _median(measure: FloatArray, same: np.ndarray) -> float:
+    moving = same & (measure > 0)
+    return float(np.median(measure[moving])) if moving.any() else 0.0
+
+
 def _worst(
-    trajectories: Trajectories, rows: np.ndarray, limit: float | None, multiple: float
+    trajectories: Trajectories, rows: np.ndarray, limit: float | None, check: Spikes
 ) -> np.ndarray:
     """Which of these rows are spikes; of neighbours only the one farthest from its surroundings."""
     x, owner = trajectories.positions[rows], trajectories.trajectory_index[rows]
-    same = np.diff(owner) == 0
-    length = np.linalg.norm(np.diff(x, axis=0), axis=1)
-    took = np.where(same, np.diff(trajectories.times[rows]), 1.0)
-    measures = [length / took] if limit is not None else [length / took, length / np.sqrt(took)]
-    fast = same.copy()
-    for measure in measures:
-        moving = same & (measure > 0)
-        usual = float(np.median(measure[moving])) if moving.any() else 0.0
-        fast &= measure > (multiple * usual if limit is None else limit)
+    length, same, measures = _legs(trajectories, rows)
+    if limit is not None:
+        fast = same & (measures[0] > limit)
+    else:
+        usual = check.medians or [_median(measure, same) for measure in measures]
+        fast = same.copy()
+        for measure, median in zip(measures, usual, strict=True):
+            fast &= measure > check.multiple * median
     chord = np.linalg.norm(x[2:] - x[:-2], axis=1)
     inner = fast[:-1] & fast[1:] & (chord < np.minimum(length[:-1], length[1:]))
     candidates = np.concatenate([[False], inner, [False]])
@@ -111,7 +137,7 @@ def _worst(
             low, high = np.searchsorted(owner, [number, number + 1])
             for measure in measures:
                 own = measure[low : high - 1]
-                large = own > multiple * np.median(own[own > 0])
+                large = own > check.multiple * np.median(own[own > 0])
                 candidates[low + 1 : high - 1] &= large[:-1] & large[1:]
     if not candidates.any():
         return candidates

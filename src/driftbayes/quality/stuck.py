@@ -34,12 +34,19 @@ class Stuck(AbstractCheck):
     time: tuple[float, str] | None = None
     radius: tuple[float, str] | None = None
 
-    def find(self, trajectories: Trajectories) -> Finding:
+    def fixed_by(self, trajectories: Trajectories) -> "Stuck":
+        if self.time is not None:
+            return self
+        return Stuck((self._least(trajectories), ""), self.radius or (0.0, ""))
+
+    def _least(self, trajectories: Trajectories) -> float:
+        if self.time is not None:
+            return in_units_of(trajectories, self.time, "time", "stuck")
         intervals = trajectories.intervals
-        if self.time is None:
-            least = _INTERVALS * float(np.median(intervals)) if len(intervals) else np.inf
-        else:
-            least = in_units_of(trajectories, self.time, "time", "stuck")
+        return _INTERVALS * float(np.median(intervals)) if len(intervals) else np.inf
+
+    def find(self, trajectories: Trajectories) -> Finding:
+        least = self._least(trajectories)
         chosen = np.zeros(len(trajectories.times), dtype=bool)
         radius = self._radius(trajectories)
         rows, same = successive(trajectories)

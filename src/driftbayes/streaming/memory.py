@@ -8,23 +8,22 @@ from dataclasses import replace
 from driftbayes.errors import DriftbayesError
 from driftbayes.io.blocks import Block
 from driftbayes.io.limits import MEMORY_VARIABLE, memory_budget, readable_size
-from driftbayes.streaming.tally import CHUNK, Recipe
+from driftbayes.streaming.tally import TallySpec
 from driftbayes.streaming.workers import Workers
 
 # Measured with Zarr, Parquet and CSV in two dimensions (`benchmarks/throughput.py` measures it):
-# bytes for each observation of a block, for each step of the chunk that is summed at a time, and
-# for a process.
-_PER_POINT, _PER_STEP, _PER_PROCESS = 110, 700, 190_000_000
+# bytes for each observation of a block, and for a process.
+_PER_POINT, _PER_PROCESS = 150, 270_000_000
 # Sums of this many kinds at each sampling time: lengths of runs and sizes of steps differ.
 _KINDS = 4
 
 
-def check_fits(blocks: Sequence[Block], recipe: Recipe, n_dim: int, workers: Workers) -> Workers:
+def check_fits(blocks: Sequence[Block], spec: TallySpec, n_dim: int, workers: Workers) -> Workers:
     """Refuse a file whose sums would not fit into the memory of this machine.
 
     Args:
         blocks: All blocks of the file.
-        recipe: What to sum.
+        spec: What to sum.
         n_dim: Number of spatial dimensions.
         workers: Who does it; those of a cluster have memories of their own.
 
@@ -33,8 +32,9 @@ def check_fits(blocks: Sequence[Block], recipe: Recipe, n_dim: int, workers: Wor
     """
     n = workers.at_once(len(blocks))
     largest = max(block.n_points for block in blocks)
-    tally = _tally_bytes(recipe, n_dim)
-    one = _PER_POINT * largest + _PER_STEP * min(largest, CHUNK) + tally
+    tally = _tally_bytes(spec, n_dim)
+    # A result may wait for its turn while the next block is summed.
+    one = _PER_POINT * largest + 2 * tally
     if workers.processes is not None:
         one += _PER_PROCESS
     budget = memory_budget()
@@ -55,10 +55,9 @@ def check_fits(blocks: Sequence[Block], recipe: Recipe, n_dim: int, workers: Wor
     return workers
 
 
-def _tally_bytes(recipe: Recipe, n_dim: int) -> int:
+def _tally_bytes(spec: TallySpec, n_dim: int) -> int:
     total = 0
-    for memory, by_channel in recipe.memories:
+    for memory, by_channel in spec.memories:
         channels = n_dim + 1 if by_channel else 1
-        # Four digits of 8 bytes each.
-        total += _KINDS * 32 * (channels * memory) ** 2
-    return total * len(recipe.strides)
+        total += _KINDS * 8 * (channels * memory) ** 2
+    return total * len(spec.strides)

@@ -1,6 +1,6 @@
 """From a file to a scan by way of sums, in memory that does not grow with the file."""
 
-__all__ = ["check_streamable", "scan_tally", "tally_file"]
+__all__ = ["check_streamable", "sample_file", "scan_tally", "tally_file"]
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -9,24 +9,25 @@ from typing import Any
 
 import numpy as np
 
+from driftbayes import quality
 from driftbayes.comparison import Scan, scan_displacements
 from driftbayes.comparison.scan import what_repeats_it
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DriftbayesError, NothingLeftError
 from driftbayes.inference import Hypothesis, Method
 from driftbayes.inference.laplace import Coords
-from driftbayes.io.blocks import BLOCK_POINTS, Block, plan_blocks, read_block
+from driftbayes.io.blocks import BLOCK_POINTS, Plan, plan_blocks
 from driftbayes.io.reading import ReadOptions
 from driftbayes.models import AbstractModel, check_summable
-from driftbayes.sampling import Gaps, Windows, check_cutting, snap_taus
+from driftbayes.sampling import Gaps, Windows, check_cutting, snap_taus, stride_of
 from driftbayes.storage import PathLike
+from driftbayes.streaming.block import Prepare, read_prepared, tally_block
 from driftbayes.streaming.memory import check_fits
-from driftbayes.streaming.tally import Recipe, Tally, tally_of
+from driftbayes.streaming.tally import Tally, TallySpec
 from driftbayes.streaming.workers import Progress, Workers
 from driftbayes.trajectories import Trajectories
 
-Prepare = Callable[[Trajectories], Trajectories]
 # Scales of the data are taken from about so many positions.
-_SAMPLED_POINTS = 1 << 20
+SAMPLE_POINTS = 1 << 20
 
 
 def check_streamable(
@@ -58,36 +59,81 @@ def tally_file(
     taus: Iterable[float],
     options: ReadOptions | None = None,
     *,
-    format: str | None = None,
     n_tau: int | None = None,
     windows: Windows = "first",
     gaps: Gaps = "split",
+    snap: bool = True,
+    sample_points: int = SAMPLE_POINTS,
+    **reading: Any,
+) -> tuple[Tally, Mapping[str, Any]]:
+    """Sum over all trajectories of a file what models need, and tell where the data come from.
+
+    Args:
+        path: The file.
+        models: From the number of dimensions to the models that the sums are for.
+        taus: Requested sampling times.
+        options: How to read the file.
+        n_tau: Steps per run; see `displacements`.
+        windows: Which windows of `n_tau` steps to use.
+        gaps: What a missing fix does; only "split" can be streamed.
+        snap: Whether to use the multiples of the recording interval nearest to `taus`; otherwise
+            they must be multiples.
+        sample_points: About how many positions to keep, in whole trajectories, from which to take
+            scales; 0 keeps none.
+        **reading: Further arguments of `sample_file`.
+    """
+    check_cutting(n_tau, windows, gaps)
+
+    def spec_for(pilot: Trajectories, dt: float) -> TallySpec:
+        chosen = list(models(pilot.n_dim))
+        memories = check_streamable(chosen, gaps)
+        _check_axes(chosen, pilot)
+        if snap:
+            strides = tuple(map(int, np.rint(snap_taus(pilot, taus) / dt)))
+        else:
+            strides = tuple(stride_of(pilot, tau)[0] for tau in taus)
+        return TallySpec(strides, dt, memories, n_tau, windows)
+
+    return _reduce(path, options, spec_for, sample_points, **reading)
+
+
+def sample_file(
+    path: PathLike,
+    options: ReadOptions | None = None,
+    *,
+    sample_points: int = SAMPLE_POINTS,
+    **reading: Any,
+) -> tuple[Tally, Mapping[str, Any]]:
+    """Keep some trajectories of a file, chosen by a hash of what is in them, and sum nothing.
+
+    Args:
+        path: The file.
+        options: How to read the file.
+        sample_points: About how many positions to keep, in whole trajectories.
+        **reading: `format`, the name of the file's format, where it is not to be found from the
+            content; `prepare`, what to do with the trajectories of each block first; `checks`,
+            quality control as in `--qc`, with limits from the first trajectories where they come
+            from the data; `block_points`, observations that are in memory at a time, for each
+            worker; `workers`, by default threads; `scratch`, a directory for temporary files;
+            `progress`, called with a stage, how many are done, and of how many.
+    """
+    return _reduce(path, options, lambda _, dt: TallySpec((), dt, ()), sample_points, **reading)
+
+
+def _reduce(
+    path: PathLike,
+    options: ReadOptions | None,
+    spec_for: Callable[[Trajectories, float], TallySpec],
+    sample_points: int,
+    *,
+    format: str | None = None,
     prepare: Prepare | None = None,
-    sampled: bool = True,
+    checks: str | None = None,
     block_points: int = BLOCK_POINTS,
     workers: Workers | None = None,
     scratch: PathLike | None = None,
     progress: Progress | None = None,
 ) -> tuple[Tally, Mapping[str, Any]]:
-    """Sums over all trajectories of a file, and where the data come from.
-
-    Args:
-        path: The file.
-        models: From the number of dimensions to the models that the sums are for.
-        taus: Requested sampling times; the nearest multiples of the recording interval are used.
-        options: How to read the file.
-        format: Name of its format, where it is not to be found from the content.
-        n_tau: Steps per run; see `displacements`.
-        windows: Which windows of `n_tau` steps to use.
-        gaps: What a missing fix does; only "split" can be streamed.
-        prepare: What to do with the trajectories of each block before they are summed.
-        sampled: Whether to keep a sample, from which to take scales.
-        block_points: Observations that are in memory at a time, for each worker.
-        workers: Who does it; by default threads.
-        scratch: Directory for temporary files.
-        progress: Called with a stage, how many are done, and of how many.
-    """
-    check_cutting(n_tau, windows, gaps)
     with plan_blocks(
         path,
         options,
@@ -96,26 +142,20 @@ def tally_file(
         scratch=scratch,
         progress=progress,
     ) as plan:
-        pilot = _read(plan.pilot, prepare)
-        chosen = list(models(pilot.n_dim))
-        memories = check_streamable(chosen, gaps)
-        _check_axes(chosen, pilot)
-        actual, dt = snap_taus(pilot, taus), pilot.recording_interval
-        assert dt is not None
-        share = min(_SAMPLED_POINTS / max(plan.n_points, 1), 1.0)
-        recipe = Recipe(
-            strides=tuple(map(int, np.rint(actual / dt))),
-            dt=dt,
-            memories=memories,
-            n_tau=n_tau,
-            windows=windows,
-            sampled=share if sampled else 0.0,
-        )
-        workers = check_fits(plan.blocks, recipe, pilot.n_dim, workers or Workers())
+        pilot, chosen = _pilot(plan, prepare, checks)
+        dt = pilot.recording_interval
+        if dt is None:
+            raise DriftbayesError(pilot.irregular_message())
+        share = min(sample_points / max(plan.n_points, 1), 1.0)
+        spec = replace(spec_for(pilot, dt), sampled=share)
+        workers = check_fits(plan.blocks, spec, pilot.n_dim, workers or Workers())
         provenance = pilot.provenance
         del pilot
-        function = partial(_tally_block, prepare=prepare, recipe=recipe)
+        function = partial(tally_block, prepare=prepare, spec=spec, checks=chosen)
         tally = workers.reduce(function, plan.blocks, Tally.merge, progress)
+    if tally.quality:
+        before = list(provenance.get("quality", []))
+        provenance = {**provenance, "quality": before + tally.quality}
     return tally, provenance
 
 
@@ -157,9 +197,9 @@ def scan_tally(
     attributes = what_repeats_it(
         tally.fingerprint,
         provenance or {},
-        n_tau=tally.recipe.n_tau,
+        n_tau=tally.spec.n_tau,
         seed=seed,
-        windows=tally.recipe.windows,
+        windows=tally.spec.windows,
         gaps="split",
         coords=coords,
         prior_probabilities=prior_probabilities,
@@ -167,8 +207,22 @@ def scan_tally(
     return replace(result, skipped=skipped, attributes=attributes)
 
 
-def _tally_block(block: Block, *, prepare: Prepare | None, recipe: Recipe) -> Tally:
-    return tally_of(_read(block, prepare), recipe)
+def _pilot(
+    plan: Plan, prepare: Prepare | None, checks: str | None
+) -> tuple[Trajectories, tuple[quality.AbstractCheck, ...]]:
+    """The first trajectories that are left, and quality control with the limits that they give."""
+    for block in (plan.pilot, *plan.blocks):
+        try:
+            pilot = read_prepared(block, prepare)
+            if checks is None:
+                return pilot, ()
+            chosen = quality.fixed_by(pilot, checks)
+            # They tell the recording interval; what was done is counted block by block.
+            return replace(quality.apply(pilot, chosen), provenance=pilot.provenance), chosen
+        except NothingLeftError:
+            continue
+    msg = "no trajectory is left; leave out --drop-short or --qc, or give wider limits"
+    raise DriftbayesError(msg)
 
 
 def _check_axes(models: Iterable[type[AbstractModel]], pilot: Trajectories) -> None:
@@ -183,19 +237,3 @@ def _check_axes(models: Iterable[type[AbstractModel]], pilot: Trajectories) -> N
                 "the data that fits in memory"
             )
             raise DriftbayesError(msg)
-
-
-def _read(block: Block, prepare: Prepare | None) -> Trajectories:
-    found = read_block(block)
-    plane = found.provenance.get("plane")
-    if (
-        block.options.frame == "auto"
-        and isinstance(plane, Mapping)
-        and plane.get("frame") == "transported"
-    ):
-        msg = (
-            "some fixes lie beyond 80 degrees of latitude, and a file that is read in blocks needs "
-            "one frame for all: pass --frame transported, or --frame local"
-        )
-        raise DriftbayesError(msg)
-    return found if prepare is None else prepare(found)

@@ -1,29 +1,32 @@
 """What a scan needs of some trajectories, as sums: a few kilobytes for each sampling time."""
 
-__all__ = ["CHUNK", "Recipe", "Sample", "Tally", "tally_of"]
+__all__ = ["Sample", "Tally", "TallySpec", "tally_of"]
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from driftbayes import quality
 from driftbayes.errors import DriftbayesError
-from driftbayes.likelihood import ExactMoments, SummedDisplacements
 from driftbayes.sampling import Windows, sampled_runs, too_short
+from driftbayes.sums import WindowSums
 from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray
 
-# Steps that are made at a time, so that memory does not grow with the block.
-CHUNK = 1 << 18
+if TYPE_CHECKING:
+    from driftbayes.likelihood import SummedDisplacements
+
 # Positions of one trajectory that a sample takes at the most.
-_LONGEST_SAMPLE = 1 << 18
+_MAX_SAMPLE_LENGTH = 1 << 18
 
 
 @dataclass(frozen=True)
-class Recipe:
+class TallySpec:
     """What to sum.
 
     Args:
@@ -44,10 +47,10 @@ class Recipe:
 
 
 @dataclass
-class AtStride:
+class StrideSums:
     """Sums at one sampling time."""
 
-    moments: list[ExactMoments]
+    moments: list[WindowSums]
     n_particles: int = 0
     longest: int = 0
 
@@ -100,10 +103,13 @@ class Sample:
 
 @dataclass
 class Tally:
-    """Sums over trajectories; two tallies of the same recipe can be merged, in any order.
+    """Sums over trajectories; two tallies of the same things can be merged.
+
+    The sums of displacements are rounded, so that their last bits depend on the order of merging;
+    the other fields do not.
 
     Args:
-        recipe: What was summed.
+        spec: What was summed.
         n_dim: Number of spatial dimensions.
         length_unit: Name of the unit of positions.
         time_unit: Name of the unit of times.
@@ -115,13 +121,14 @@ class Tally:
         squares: Sum of the squares of these numbers.
         samples: Trajectories that were kept.
         spare: The trajectory of the least hash, for want of others.
+        quality: What quality control has done, as recorded in provenance.
     """
 
-    recipe: Recipe
+    spec: TallySpec
     n_dim: int
     length_unit: str
     time_unit: str
-    at: list[AtStride]
+    at: list[StrideSums]
     n_trajectories: int = 0
     n_points: int = 0
     digest: int = 0
@@ -129,12 +136,31 @@ class Tally:
     squares: ExactSum = field(default_factory=ExactSum)
     samples: list[Sample] = field(default_factory=list)
     spare: Sample | None = None
+    quality: list[dict[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def empty(cls, spec: TallySpec, done: list[dict[str, Any]]) -> "Tally":
+        """The tally of a part of which no trajectory is left.
+
+        Args:
+            spec: What would have been summed.
+            done: What quality control has done.
+        """
+        return cls(spec, 0, "", "", [], quality=done)
 
     def merge(self, other: "Tally") -> "Tally":
         """Add the sums over other trajectories."""
+        done = quality.merged(self.quality, other.quality)
+        total = self if other.n_points == 0 else other
+        if self.n_points and other.n_points:
+            total = self._merged(other)
+        total.quality = done
+        return total
+
+    def _merged(self, other: "Tally") -> "Tally":
         mine = (self.n_dim, self.length_unit, self.time_unit)
         theirs = (other.n_dim, other.length_unit, other.time_unit)
-        if self.recipe != other.recipe or mine != theirs:
+        if self.spec != other.spec or mine != theirs:
             msg = (
                 f"parts of the data differ in dimensions or units: {mine} and {theirs}; "
                 "make them alike"
@@ -165,15 +191,22 @@ class Tally:
         """A short hash of positions, times and units, whatever the order of the trajectories."""
         return _hash(f"{self.digest}|{self.n_dim}|{self.length_unit}|{self.time_unit}")
 
-    def displacements(self) -> tuple[list[SummedDisplacements], dict[float, str]]:
+    def displacements(self) -> "tuple[list[SummedDisplacements], dict[float, str]]":
         """For each sampling time what models ask for, or the reason why there is nothing."""
+        # Workers, which only sum, do without JAX.
+        from driftbayes.likelihood import (
+            SummedDisplacements,
+            channel_moments_of,
+            second_moments_of,
+        )
+
         many, skipped = [], {}
-        recipe, dt = self.recipe, self.recording_interval
-        cut = f"{recipe.n_tau}|{recipe.windows}"
-        for stride, at in zip(recipe.strides, self.at, strict=True):
+        spec, dt = self.spec, self.recording_interval
+        cut = f"{spec.n_tau}|{spec.windows}"
+        for stride, at in zip(spec.strides, self.at, strict=True):
             tau, first = stride * dt, at.moments[0]
             if first.n_steps == 0:
-                skipped[tau] = too_short(at.longest, recipe.n_tau, tau)
+                skipped[tau] = too_short(at.longest, spec.n_tau, tau)
                 continue
             if not first.moves:
                 skipped[tau] = (
@@ -181,10 +214,10 @@ class Tally:
                     "check the columns and the number of digits in the file"
                 )
                 continue
-            apart = [one for one in at.moments if one.by_channel]
+            apart = [sums for sums in at.moments if sums.apart]
             summed = SummedDisplacements(
-                summed={one.memory: one.second_moments(tau) for one in at.moments},
-                channels={one.memory: one.channel_moments(tau) for one in apart},
+                summed={sums.memory: second_moments_of(sums, tau) for sums in at.moments},
+                channels={sums.memory: channel_moments_of(sums, tau) for sums in apart},
                 n_dim=self.n_dim,
                 n_particles=at.n_particles,
                 n_steps=first.longest,
@@ -203,7 +236,7 @@ class Tally:
         spare = [] if self.spare is None else [self.spare]
         samples = self.samples or spare
         if not samples:
-            msg = "no trajectories were kept; ask for some in the recipe"
+            msg = "no trajectories were kept; ask for some in the specification"
             raise DriftbayesError(msg)
         digests = [digest for one in samples for digest in one.digests]
         sizes = np.concatenate([one.row_sizes for one in samples])
@@ -223,12 +256,12 @@ class Tally:
         return kept.on_interval(self.recording_interval)
 
 
-def tally_of(trajectories: Trajectories, recipe: Recipe) -> Tally:
+def tally_of(trajectories: Trajectories, spec: TallySpec) -> Tally:
     """Sum what a scan needs over trajectories.
 
     Args:
         trajectories: Some or all of the data, trajectories whole.
-        recipe: What to sum.
+        spec: What to sum.
     """
     if trajectories.position_sd is not None:
         msg = (
@@ -238,89 +271,69 @@ def tally_of(trajectories: Trajectories, recipe: Recipe) -> Tally:
         )
         raise DriftbayesError(msg)
     trajectories.check_usable()
-    tracks = trajectories.on_interval(recipe.dt)
+    tracks = trajectories.on_interval(spec.dt)
     n_dim, grid = tracks.n_dim, tracks.grid_index
     at = [
-        AtStride([ExactMoments(memory, n_dim, apart) for memory, apart in recipe.memories])
-        for _ in recipe.strides
+        StrideSums(
+            [
+                WindowSums(memory, n_dim, apart=apart, duration=apart, compiled=True)
+                for memory, apart in spec.memories
+            ]
+        )
+        for _ in spec.strides
     ]
-    tally = Tally(recipe, n_dim, tracks.length_unit, tracks.time_unit, at)
+    tally = Tally(spec, n_dim, tracks.length_unit, tracks.time_unit, at)
     tally.n_trajectories, tally.n_points = tracks.n_trajectories, len(tracks.times)
     starts = tracks.starts[:-1]
-    elapsed = tracks.times - np.repeat(tracks.times[starts], tracks.row_sizes)
-    tally.products.add(np.add.reduceat(elapsed * grid, starts))
+    tally.products.add(np.add.reduceat(tracks.elapsed * grid, starts))
     tally.squares.add(np.add.reduceat(grid.astype(np.float64) ** 2, starts))
     digests = _digests(tracks)
     tally.digest = sum(int.from_bytes(digest, "little") for digest in digests)
-    if recipe.sampled > 0:
+    if spec.sampled > 0:
         leading = np.frombuffer(b"".join(digests), dtype=">u8")[::4]
-        chosen = np.flatnonzero(leading < recipe.sampled * 2.0**64)
+        chosen = np.flatnonzero(leading < spec.sampled * 2.0**64)
         if len(chosen):
             tally.samples.append(_sample(tracks, digests, chosen))
         tally.spare = _sample(tracks, digests, np.array([np.argmin(leading)]))
     # Without a gap, the rows at a stride are known without a look at them.
-    whole = np.logical_and.reduceat(tracks.observed, starts)
-    whole &= grid[tracks.starts[1:] - 1] == tracks.row_sizes - 1
+    whole = tracks.whole
     broken = None if whole.all() else tracks.select(~whole[tracks.trajectory_index])
     if broken is not None:
-        broken = broken.on_interval(recipe.dt)
-    for stride, sums in zip(recipe.strides, at, strict=True):
-        for dx, row_sizes in _whole_runs(tracks, whole, stride, recipe, sums):
-            for moments in sums.moments:
-                moments.add(dx, row_sizes)
+        broken = broken.on_interval(spec.dt)
+    for stride, sums in zip(spec.strides, at, strict=True):
+        _add_whole(tracks, whole, stride, sums, spec)
         if broken is not None:
-            dx, row_sizes = _broken_runs(broken, stride, recipe, sums)
-            for moments in sums.moments:
-                moments.add(dx, row_sizes)
-        for moments in sums.moments:
-            moments.settle()
+            _add_broken(broken, stride, sums, spec)
     return tally
 
 
-def _whole_runs(
-    tracks: Trajectories, whole: np.ndarray, stride: int, recipe: Recipe, sums: AtStride
-) -> Iterator[tuple[FloatArray, IntArray]]:
-    """Steps of trajectories without a gap, some at a time, and how many each run has."""
+def _add_whole(
+    tracks: Trajectories, whole: np.ndarray, stride: int, sums: StrideSums, spec: TallySpec
+) -> None:
+    """Add trajectories without a gap."""
     n_steps = (tracks.row_sizes - 1) // stride
     sums.longest = max(sums.longest, int(n_steps[whole].max(initial=0)))
-    used = np.flatnonzero(whole & (n_steps >= (recipe.n_tau or 1)))
+    used = np.flatnonzero(whole & (n_steps >= (spec.n_tau or 1)))
     sums.n_particles += len(used)
-    n_steps, starts = n_steps[used], tracks.starts[:-1][used]
-    if recipe.n_tau is not None and recipe.windows == "first":
-        n_steps = np.full(len(used), recipe.n_tau)
-    elif recipe.n_tau is not None:
-        n_steps -= n_steps % recipe.n_tau
-    ends = np.cumsum(n_steps)
-    low = 0
-    while low < len(used):
-        done = ends[low - 1] if low else 0
-        high = max(int(np.searchsorted(ends, done + CHUNK, side="right")), low + 1)
-        n, first = n_steps[low:high], starts[low:high]
-        rows = np.concatenate([[0], np.cumsum(n + 1)[:-1]])
-        index = np.repeat(first - stride * rows, n + 1)
-        index += stride * np.arange(len(index))
-        x = tracks.positions[index]
-        inside = np.ones(len(index) - 1, dtype=bool)
-        inside[rows[1:] - 1] = False
-        dx = (x[1:] - x[:-1])[inside]
-        if recipe.n_tau is not None:
-            n = np.full(len(dx) // recipe.n_tau, recipe.n_tau)
-        yield dx, n
-        low = high
+    n_steps, firsts = n_steps[used], tracks.starts[:-1][used]
+    if spec.n_tau is not None:
+        counts = n_steps // spec.n_tau if spec.windows == "all" else np.ones_like(n_steps)
+        number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        firsts = np.repeat(firsts, counts) + spec.n_tau * stride * number
+        n_steps = np.full(len(firsts), spec.n_tau)
+    for moments in sums.moments:
+        moments.add(tracks.positions, firsts, n_steps, stride)
 
 
-def _broken_runs(
-    tracks: Trajectories, stride: int, recipe: Recipe, sums: AtStride
-) -> tuple[FloatArray, IntArray]:
-    """Steps of trajectories with gaps, and how many each run has."""
-    tau = stride * recipe.dt
-    runs = sampled_runs(tracks, tau, n_tau=recipe.n_tau, windows=recipe.windows)
+def _add_broken(tracks: Trajectories, stride: int, sums: StrideSums, spec: TallySpec) -> None:
+    """Add trajectories with gaps."""
+    runs = sampled_runs(tracks, stride * spec.dt, n_tau=spec.n_tau, windows=spec.windows)
     sums.longest = max(sums.longest, runs.longest)
     sums.n_particles += len(np.unique(tracks.trajectory_index[runs.rows[runs.firsts]]))
-    first = np.cumsum(runs.n_steps) - runs.n_steps
-    places = np.repeat(runs.firsts - first, runs.n_steps) + np.arange(int(runs.n_steps.sum()))
-    x = tracks.positions
-    return x[runs.rows[places + 1]] - x[runs.rows[places]], runs.n_steps
+    x, firsts = tracks.positions[runs.rows], runs.firsts
+    for moments in sums.moments:
+        # Rows that are sampled follow one another within a run.
+        moments.add(x, firsts, runs.n_steps, 1)
 
 
 def _digests(tracks: Trajectories) -> list[bytes]:
@@ -338,7 +351,7 @@ def _digests(tracks: Trajectories) -> list[bytes]:
 
 
 def _sample(tracks: Trajectories, digests: Sequence[bytes], chosen: IntArray) -> Sample:
-    sizes = np.minimum(tracks.row_sizes[chosen], _LONGEST_SAMPLE)
+    sizes = np.minimum(tracks.row_sizes[chosen], _MAX_SAMPLE_LENGTH)
     rows = np.concatenate(
         [np.arange(first, first + n) for first, n in zip(tracks.starts[chosen], sizes, strict=True)]
     )

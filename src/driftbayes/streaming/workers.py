@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from multiprocessing import connection
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 Progress = Callable[[str, int, int], None]
 
 # Results that are merged by one task of a cluster.
-_BRANCHES = 8
+_BATCH = 8
 # So many workers may die over one block, or in succession; then another would die too.
 _MAX_DEATHS = 4
 # A cluster without any worker is waited for so long, in seconds, and looked at so often.
@@ -74,12 +74,15 @@ class Workers:
         merge: Callable[[Result, Result], Result],
         progress: Progress | None = None,
     ) -> Result:
-        """Apply a function to all items and merge the results, in no particular order.
+        """Apply a function to all items and merge the results, in the order of the items.
+
+        Each is merged into the total of all before it, whoever did it and whenever it was done: a
+        sum that is rounded is the same to the last bit.
 
         Args:
             function: To be applied to each; for other processes, importable there.
             items: One or more.
-            merge: Merges two results; must not care about the order.
+            merge: Merges the second of two results into the first, and returns it.
             progress: Called with a stage, how many are done, and of how many.
         """
         if not items:
@@ -91,6 +94,50 @@ class Workers:
         return reduce(self.at_once(len(items)), function, items, merge, progress)
 
 
+class _Total(Generic[Result]):
+    """Results merged in order; one that comes before its turn waits.
+
+    Args:
+        merge: Merges a result into the total.
+        n_items: How many results there will be.
+        progress: Called with a stage, how many are done, and of how many.
+    """
+
+    def __init__(
+        self, merge: Callable[[Result, Result], Result], n_items: int, progress: Progress | None
+    ) -> None:
+        self._merge, self._n_items, self._progress = merge, n_items, progress
+        self._waiting: dict[int, Result] = {}
+        self._value: Result | None = None
+        self._n_merged = 0
+
+    def add(self, place: int, result: Result) -> None:
+        """Take the result of one item."""
+        self._waiting[place] = result
+        while self._n_merged in self._waiting:
+            following = self._waiting.pop(self._n_merged)
+            first = self._value is None
+            self._value = following if first else self._merge(self._value, following)  # type: ignore[arg-type]
+            self._n_merged += 1
+        if self._progress is not None:
+            self._progress("blocks", self._n_merged + len(self._waiting), self._n_items)
+
+    def may_begin(self, place: int, n_workers: int) -> bool:
+        """Whether an item is near enough to its turn, so that few results wait in memory."""
+        return place < min(self._n_merged + 2 * n_workers, self._n_items)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all results are merged."""
+        return self._n_merged == self._n_items
+
+    @property
+    def value(self) -> Result:
+        """The total."""
+        assert self._value is not None
+        return self._value
+
+
 def _by_threads(
     n_threads: int,
     function: Callable[[Item], Result],
@@ -98,31 +145,22 @@ def _by_threads(
     merge: Callable[[Result, Result], Result],
     progress: Progress | None,
 ) -> Result:
-    total: Result | None = None
-    done, left = 0, iter(items)
+    total = _Total(merge, len(items), progress)
     with ThreadPoolExecutor(n_threads) as pool:
-        running: set[Future[Result]] = set()
+        running: dict[Future[Result], int] = {}
+        place = 0
         try:
-            while True:
+            while not total.is_complete:
                 # No more than are being worked on: results that wait take memory.
-                for item in left:
-                    running.add(pool.submit(function, item))
-                    if len(running) >= n_threads:
-                        break
-                if not running:
-                    break
-                finished, running = wait(running, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    result = future.result()
-                    total = result if total is None else merge(total, result)
-                    done += 1
-                    if progress is not None:
-                        progress("blocks", done, len(items))
+                while len(running) < n_threads and total.may_begin(place, n_threads):
+                    running[pool.submit(function, items[place])] = place
+                    place += 1
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    total.add(running.pop(future), future.result())
         finally:
             for future in running:
                 future.cancel()
-    assert total is not None
-    return total
+    return total.value
 
 
 def _by_processes(
@@ -133,8 +171,8 @@ def _by_processes(
     progress: Progress | None,
 ) -> Result:
     """Each process has one item at a time; an item that was lost with its process is done again."""
-    total: Result | None = None
-    done, left = 0, deque(range(len(items)))
+    total = _Total(merge, len(items), progress)
+    left = deque(range(len(items)))
     lost: Counter[int] = Counter()
     n_deaths = 0
     idle: list[Child] = []
@@ -149,8 +187,8 @@ def _by_processes(
         left.appendleft(place)
 
     try:
-        while done < len(items):
-            while left and len(running) < n_processes:
+        while not total.is_complete:
+            while left and len(running) < n_processes and total.may_begin(left[0], n_processes):
                 place = left.popleft()
                 try:
                     child = idle.pop() if idle else _start()
@@ -170,17 +208,14 @@ def _by_processes(
                     continue
                 del running[line]
                 idle.append(child)
-                total = result if total is None else merge(total, result)
-                done, n_deaths = done + 1, 0
-                if progress is not None:
-                    progress("blocks", done, len(items))
+                n_deaths = 0
+                total.add(place, result)
     finally:
         for child, _ in running.values():
             child.kill()
         for child in idle:
             child.close()
-    assert total is not None
-    return total
+    return total.value
 
 
 def _start() -> Child:
@@ -268,14 +303,14 @@ def _by_tasks(
     merge: Callable[[Result, Result], Result],
     progress: Progress | None,
 ) -> Result:
-    """As a tree of tasks; the scheduler does again what was lost with a worker."""
-    level = client.map(function, items, pure=False)
-    top = list(level)
-    while len(top) > 1:
-        groups = [top[i : i + _BRANCHES] for i in range(0, len(top), _BRANCHES)]
-        top = [client.submit(_merge_all, merge, group, pure=False) for group in groups]
-    # Leaves are kept until the end: what a merge has lost with its worker is made of them again.
-    left = set(level)
+    """As tasks, a chain of which merges; the scheduler does again what was lost with a worker."""
+    parts = client.map(function, items, pure=False)
+    total = parts[0]
+    for low in range(1, len(parts), _BATCH):
+        group = [total, *parts[low : low + _BATCH]]
+        total = client.submit(_merge_all, merge, group, pure=False)
+    # Parts are kept until the end: what a merge has lost with its worker is made of them again.
+    left = set(parts)
     while left:
         finished = _finished(client, left)
         left -= finished
@@ -285,8 +320,8 @@ def _by_tasks(
                 future.result()
         if progress is not None and finished:
             progress("blocks", len(items) - len(left), len(items))
-    _finished(client, {top[0]})
-    return top[0].result()
+    _finished(client, {total})
+    return total.result()
 
 
 def _finished(client: "Client", futures: set[Any]) -> set[Any]:

@@ -118,4 +118,5 @@ PARCELS_4 = Format(
         and any(key.startswith("parcels_") for key in contents.attributes)
     ),
     read=_read,
+    reads_rows=True,
 )

@@ -2,6 +2,7 @@
 
 __all__ = ["NETCDF", "RUN", "TABLE", "ZARR", "scaled"]
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from driftbayes.io import schema
@@ -28,7 +29,9 @@ def _read_table(contents: Contents, options: ReadOptions) -> Trajectories:
     if names is not None and options.coordinates != "plane":
         columns |= {"x": names[0], "y": names[1], "z": None}
         degrees = True
-    reader = read_parquet if contents.container == "parquet" else read_csv
+    reader = read_csv
+    if contents.container == "parquet":
+        reader = partial(read_parquet, rows=contents.rows)
     trajectories = reader(
         contents.path,
         columns=columns or None,
@@ -124,4 +127,5 @@ TABLE = Format(
     "CSV or Parquet, one row for each observation: id, time and x, y, z or lon, lat; --columns",
     lambda contents: contents.container in ("csv", "parquet"),
     read=_read_table,
+    reads_rows=True,
 )

@@ -21,6 +21,7 @@ _FACTS = (
     "has_state_space",
     "observes_position",
     "has_many_nodes",
+    "moves_by_generator",
     "memory",
     "kind",
     "exact_positions",

@@ -77,6 +77,7 @@ def with_blur(model: type[AbstractModel]) -> type[AbstractModel]:
         )
         limit: ClassVar[str] = f"{model.name}, as exposure → 0"
         observes_position: ClassVar[bool] = False
+        moves_by_generator: ClassVar[bool] = False
 
         def __init__(self, *, exposure: ScalarLike, **others: Any) -> None:
             self.base = model(**others)

@@ -55,6 +55,7 @@ def with_rotation(model: type[AbstractModel]) -> type[AbstractModel]:
         # A mean of two Gaussian densities.
         is_gaussian: ClassVar[bool] = False
         is_turning: ClassVar[bool] = True
+        moves_by_generator: ClassVar[bool] = False
         kind: ClassVar[Kind] = "channels"
         # No rotation of the axes of a particle changes its density; a mean flow has a direction.
         shares_axes: ClassVar[bool] = "flow" in model.parameters

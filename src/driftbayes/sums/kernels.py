@@ -1,0 +1,109 @@
+"""Compiled loops over runs of displacements.
+
+Every sum has one order, written here: no fused or reassociated operations, so that the same runs
+give the same bits on any processor and with any number of threads.
+"""
+
+__all__ = ["add_runs"]
+
+import numpy as np
+from numba import njit
+
+from driftbayes.typing import FloatArray, IntArray
+
+# Steps that are summed before the sum joins the total, so that rounding grows slowly.
+_CHUNK = 4096
+
+
+@njit(cache=True, nogil=True)
+def add_runs(
+    source: FloatArray,
+    firsts: IntArray,
+    n_steps: IntArray,
+    stride: int,
+    memory: int,
+    pairs: IntArray,
+    group_of: IntArray,
+    first: FloatArray,
+    lagged: FloatArray,
+    ends: FloatArray,
+) -> None:
+    """Add products of runs to sums over their windows; see `WindowSums` for what is summed.
+
+    Args:
+        source: Positions, or steps, one row each.
+        firsts: Row at which each run begins.
+        n_steps: Number of steps of each run.
+        stride: Rows from one position of a run to the next; 0 if rows are steps.
+        memory: Longest window.
+        pairs: Columns to multiply and the place of the sum, one row each; the column after the
+            last of `source` is 1 everywhere.
+        group_of: Place in `first` of windows of each length.
+        first: (group, place, step, step), the upper triangle is added to.
+        lagged: (place, lag).
+        ends: (place, step, step), the upper triangle is added to.
+    """
+    n_axes = source.shape[1]
+    columns = np.ones((n_axes + 1, n_steps.max()))
+    lags = np.empty(memory)
+    for run in range(len(firsts)):
+        n, row = n_steps[run], firsts[run]
+        for axis in range(n_axes):
+            column = columns[axis]
+            if stride == 0:
+                for i in range(n):
+                    column[i] = source[row + i, axis]
+            else:
+                before = source[row, axis]
+                for i in range(n):
+                    after = source[row + (i + 1) * stride, axis]
+                    column[i] = after - before
+                    before = after
+        size = min(n, memory)
+        for k in range(len(pairs)):
+            u, v, place = columns[pairs[k, 0]], columns[pairs[k, 1]], pairs[k, 2]
+            _add_triangle(u[:size], v[:size], first[group_of[size], place])
+            if n > memory:
+                _add_lags(u[1:], v[1:], n - memory, lags, lagged[place])
+                later = n - memory + 1
+                _subtract_triangle(u[1:size], v[1:size], ends[place])
+                _add_triangle(u[later:n], v[later:n], ends[place])
+
+
+@njit(cache=True, nogil=True)
+def _add_triangle(u: FloatArray, v: FloatArray, total: FloatArray) -> None:
+    n = len(u)
+    for i in range(n):
+        x, later, row = u[i], v[i:n], total[i, i:n]
+        for j in range(n - i):
+            row[j] += x * later[j]
+
+
+@njit(cache=True, nogil=True)
+def _subtract_triangle(u: FloatArray, v: FloatArray, total: FloatArray) -> None:
+    n = len(u)
+    for i in range(n):
+        x, later, row = u[i], v[i:n], total[i, i:n]
+        for j in range(n - i):
+            row[j] -= x * later[j]
+
+
+@njit(cache=True, nogil=True)
+def _add_lags(u: FloatArray, v: FloatArray, n: int, lags: FloatArray, total: FloatArray) -> None:
+    """Add the sum of u[i] v[i + lag] over i < n, for every lag."""
+    size = len(lags)
+    for low in range(0, n, _CHUNK):
+        high = min(low + _CHUNK, n)
+        lags[:] = 0.0
+        fours = low + (high - low) // 4 * 4
+        for i in range(low, fours, 4):
+            u0, u1, u2, u3 = u[i], u[i + 1], u[i + 2], u[i + 3]
+            w = v[i : i + size + 3]
+            for lag in range(size):
+                lags[lag] += (u0 * w[lag] + u1 * w[lag + 1]) + (u2 * w[lag + 2] + u3 * w[lag + 3])
+        for i in range(fours, high):
+            x, w = u[i], v[i : i + size]
+            for lag in range(size):
+                lags[lag] += x * w[lag]
+        for lag in range(size):
+            total[lag] += lags[lag]

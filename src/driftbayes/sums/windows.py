@@ -1,0 +1,213 @@
+r"""Sums of products of displacements over windows of successive steps.
+
+A run of at most L steps is one window. Of a longer run the first L steps are one, and every later
+step ends another. Over the later windows the product of the steps p and p + lag is
+
+$$\sum_{s=1}^{N-L} u_{s+p} v_{s+p+\mathrm{lag}} = \sum_{i=1}^{N-L} u_i v_{i+\mathrm{lag}}
+  + \sum_{q=1}^{p} \left( u_{N-L+q} v_{N-L+q+\mathrm{lag}} - u_q v_{q+\mathrm{lag}} \right),$$
+
+so that a run takes L products per step and two triangles, and not L² products per step.
+"""
+
+__all__ = ["WindowGroups", "WindowSums", "diagonal_sums"]
+
+from collections import Counter
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import NamedTuple
+
+import numpy as np
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.typing import FloatArray, IntArray
+
+# Up to so many products, and runs of so many different lengths, NumPy is done before the compiled
+# loops are loaded, which takes half a second.
+_MAX_PLAIN, _MAX_PLAIN_LENGTHS = 1 << 25, 64
+
+
+class WindowGroups(NamedTuple):
+    """Windows by length, as the statistics engine takes them; see `SecondMoments`.
+
+    Args:
+        forms: (group, column, column, step, step), with one column if columns were summed.
+        orders: Length of the windows of each group, less one.
+        paired: 1 for first windows, 0 for later ones.
+        predicted: How many steps are predicted from 0, 1, 2, ... earlier ones.
+    """
+
+    forms: FloatArray
+    orders: IntArray
+    paired: FloatArray
+    predicted: FloatArray
+
+
+@dataclass(eq=False)
+class WindowSums:
+    """Sums of products over windows of runs, to be added to and merged.
+
+    Args:
+        memory: Longest window.
+        n_axes: Number of columns of the steps.
+        apart: Whether to keep a sum for each pair of columns; else one over all columns.
+        duration: Whether a further column counts steps: 1 everywhere. Needs `apart`.
+        compiled: Whether to use compiled loops for any amount of data: they have one order of
+            summation, whatever it is.
+        first: For each length of first windows the sums, (place, step, step), upper triangles.
+        lagged: Over later windows the products of their first step with each, (place, lag).
+        ends: Products at the end of long runs less those at their beginning, upper triangles.
+        runs: How many runs there are of each length, those beyond the memory as one.
+        n_later: Number of later windows.
+        n_steps: Number of steps.
+        longest: Steps of the longest run.
+    """
+
+    memory: int
+    n_axes: int
+    apart: bool = False
+    duration: bool = False
+    compiled: bool = False
+    first: dict[int, FloatArray] = field(default_factory=dict)
+    lagged: FloatArray = field(init=False)
+    ends: FloatArray = field(init=False)
+    runs: Counter[int] = field(default_factory=Counter)
+    n_later: int = 0
+    n_steps: int = 0
+    longest: int = 0
+
+    def __post_init__(self) -> None:
+        """Begin with sums of zero."""
+        n_places = self.n_columns**2
+        self.lagged = np.zeros((n_places, self.memory))
+        self.ends = np.zeros((n_places, self.memory - 1, self.memory - 1))
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns that are kept apart."""
+        return self.n_axes + self.duration if self.apart else 1
+
+    def add(self, source: FloatArray, firsts: IntArray, n_steps: IntArray, stride: int = 0) -> None:
+        """Add runs.
+
+        Args:
+            source: Positions, one row each; or steps, if the stride is 0.
+            firsts: Row at which each run begins.
+            n_steps: Number of steps of each run, 1 or more.
+            stride: Rows from one position of a run to the next.
+        """
+        if len(firsts) == 0:
+            return
+        capped = np.minimum(n_steps, self.memory)
+        pairs = self._pairs()
+        compiled = self.compiled or _is_large(n_steps, int(np.sum(n_steps * capped)) * len(pairs))
+        loops = import_module(f"driftbayes.sums.{'kernels' if compiled else 'plain'}")
+        counts = np.bincount(capped)
+        lengths = np.flatnonzero(counts)
+        group_of = np.zeros(len(counts), dtype=np.int64)
+        group_of[lengths] = np.arange(len(lengths))
+        size, n_places = int(lengths[-1]), self.n_columns**2
+        first = np.zeros((len(lengths), n_places, size, size))
+        loops.add_runs(
+            np.ascontiguousarray(source),
+            np.asarray(firsts, dtype=np.int64),
+            np.asarray(n_steps, dtype=np.int64),
+            stride,
+            self.memory,
+            pairs,
+            group_of,
+            first,
+            self.lagged,
+            self.ends,
+        )
+        for length, sums in zip(lengths.tolist(), first, strict=True):
+            self._add_first(length, sums[:, :length, :length])
+            self.runs[length] += int(counts[length])
+        self.n_later += int(np.sum(n_steps - capped))
+        self.n_steps += int(np.sum(n_steps))
+        self.longest = max(self.longest, int(np.max(n_steps)))
+
+    def merge(self, other: "WindowSums") -> None:
+        """Add the sums over other runs; the last bits depend on the order of merging."""
+        mine = (self.memory, self.n_axes, self.apart, self.duration)
+        if mine != (other.memory, other.n_axes, other.apart, other.duration):
+            msg = "only sums of the same memory and columns can be merged"
+            raise DriftbayesError(msg)
+        for length, sums in other.first.items():
+            self._add_first(length, sums)
+        self.lagged += other.lagged
+        self.ends += other.ends
+        self.runs.update(other.runs)
+        self.n_later += other.n_later
+        self.n_steps += other.n_steps
+        self.longest = max(self.longest, other.longest)
+
+    @property
+    def moves(self) -> bool:
+        """Whether any step differs from zero."""
+        places = [a * (self.n_columns + 1) for a in range(self.n_axes if self.apart else 1)]
+        later = self.lagged[places, 0].any()
+        return bool(later or any(np.trace(one[p]) for one in self.first.values() for p in places))
+
+    def groups(self) -> WindowGroups:
+        """The sums in the form that the statistics engine takes."""
+        size, n = min(self.longest, self.memory), self.n_columns
+        keys = [(length, True) for length in sorted(self.first)]
+        keys += [(size, False)] if self.n_later else []
+        forms = np.zeros((len(keys), n, n, size, size))
+        for form, (length, is_first) in zip(forms, keys, strict=True):
+            upper = self.first[length] if is_first else self._later()
+            full = _filled(upper.reshape(n, n, length, length))
+            full = diagonal_sums(full) if is_first else full[..., ::-1, ::-1]
+            form[..., :length, :length] = full
+        predicted = np.zeros(size)
+        for length, count in self.runs.items():
+            predicted[:length] += count
+        predicted[-1] += self.n_later
+        orders = np.array([length - 1 for length, _ in keys])
+        return WindowGroups(forms, orders, np.array([float(one) for _, one in keys]), predicted)
+
+    def _later(self) -> FloatArray:
+        """Sums over later windows, (place, step, step), upper triangles."""
+        size = self.memory
+        later = np.zeros((len(self.lagged), size, size))
+        for lag in range(size):
+            change = np.cumsum(np.diagonal(self.ends, lag, axis1=1, axis2=2), axis=1)
+            index = np.arange(size - lag)
+            later[:, index, index + lag] = self.lagged[:, lag : lag + 1]
+            later[:, index[1:], index[1:] + lag] += change
+        return later
+
+    def _pairs(self) -> IntArray:
+        """Columns to multiply, and the place of their sum."""
+        if not self.apart:
+            return np.array([(a, a, 0) for a in range(self.n_axes)])
+        n = self.n_columns
+        return np.array([(a, b, n * a + b) for a in range(n) for b in range(n)])
+
+    def _add_first(self, length: int, sums: FloatArray) -> None:
+        if length in self.first:
+            self.first[length] += sums
+        else:
+            self.first[length] = sums.copy()
+
+
+def _is_large(n_steps: IntArray, n_products: int) -> bool:
+    return n_products > _MAX_PLAIN or len(np.unique(n_steps)) > _MAX_PLAIN_LENGTHS
+
+
+def diagonal_sums(moment: FloatArray) -> FloatArray:
+    """T with T[..., p, q] the sum of the elements from (p, q) on along the diagonal.
+
+    Args:
+        moment: Square matrices.
+    """
+    sums = moment.copy()
+    for p in range(moment.shape[-2] - 2, -1, -1):
+        sums[..., p, :-1] += sums[..., p + 1, 1:]
+    return sums
+
+
+def _filled(upper: FloatArray) -> FloatArray:
+    """Products (column, column, step, step) from their upper triangles: M_ba is M_ab turned."""
+    lower = np.tril(upper.transpose(1, 0, 3, 2), -1)
+    return np.triu(upper) + lower
