@@ -6,13 +6,24 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.linalg import toeplitz
 from touchstone import LANGEVIN, gappy_data, langevin_data
 
-from driftbayes.checks.innovations import Engine, Layout, Whitener, carried, coloured, drift
+from driftbayes.checks.innovations import (
+    Layout,
+    Whitener,
+    carried,
+    colour,
+    drift,
+    replica_engine,
+    whiten,
+)
 from driftbayes.checks.replicas import Replicator
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis, PosteriorDraws, evidence
+from driftbayes.inference.formulas import Rows
 from driftbayes.likelihood import PaddedSteps
+from driftbayes.likelihood.engines import FilterEngine, ToeplitzEngine, make_runs
 from driftbayes.models import MODELS, Langevin, model_named, prepare
 from driftbayes.priors import Exponential, Fixed, Uniform
 
@@ -40,15 +51,21 @@ CASES = {
 }
 
 
+def coloured(hypothesis, theta, layout, kicks):
+    """Steps (set, run, step, dim) from kicks of the same shape."""
+    rows = Rows(hypothesis, np.tile(theta, (len(kicks), 1)))
+    engine = replica_engine(hypothesis.model, layout.data)
+    return layout.pad(colour(engine, rows, kicks[:, layout.valid]))
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_whitening_undoes_colouring(case):
     layout = Layout(CASES[case]())
-    kicks = np.random.default_rng(3).standard_normal((layout.n_runs, layout.n_steps, 2))
-    model = Langevin(gamma=0.7, k=1.3)
-    dx = np.asarray(coloured(model, Engine.of(Langevin, layout), jnp.asarray(kicks)))
-    valid = layout.valid[..., None]
-    white = Whitener(LANGEVIN, THETA, layout)(dx[None] * valid)[0]
-    assert_allclose(white, kicks * valid, atol=1e-10)
+    # More data sets than a kernel takes at a time.
+    kicks = np.random.default_rng(3).standard_normal((11, layout.n_runs, layout.n_steps, 2))
+    dx = coloured(LANGEVIN, THETA, layout, kicks)
+    white = Whitener(LANGEVIN, THETA, layout)(dx)
+    assert_allclose(white, kicks * layout.valid[..., None], atol=1e-10)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -61,15 +78,53 @@ def test_the_innovations_square_to_the_likelihood(case):
     assert_allclose(np.sum(white**2), terms.quadratic, rtol=1e-9)
 
 
-def test_filters_and_state_space_colour_alike():
-    data = langevin_data()
+@pytest.mark.parametrize("n_rows", [1, 11])
+def test_filters_and_state_space_colour_and_whiten_alike(n_rows):
+    runs = make_runs(gappy_data("split"))
+    steps = np.random.default_rng(3).standard_normal((11, *runs.columns.shape))
+    theta = np.array([0.7, 1.3]) * np.linspace(1.0, 2.0, n_rows)[:, None]
+    rows = Rows(LANGEVIN, theta)
+    kalman, filters = FilterEngine(runs), ToeplitzEngine(runs)
+    for one, other in zip(kalman.whiten(rows, steps), filters.whiten(rows, steps), strict=True):
+        assert_allclose(one, other, atol=1e-12)
+    assert_allclose(kalman.colour(rows, steps), filters.colour(rows, steps), atol=1e-12)
+
+
+@pytest.mark.parametrize("sd", [0.0, 0.3])
+def test_colouring_is_by_the_cholesky_factor_of_the_covariance(sd):
+    data = noisy(gappy_data("keep"), sd)
     layout = Layout(data)
-    kicks = jnp.asarray(np.random.default_rng(3).standard_normal((20, 10, 2)))
+    first = slice(0, int(data.row_sizes[0]))
+    n = len(data.dx)
+    # The response to one kick at a time.
+    kicks = np.eye(n)[first][..., None] * np.ones(2)
+    rows = Rows(LANGEVIN, np.tile(THETA, (len(kicks), 1)))
+    found = colour(replica_engine(Langevin, data), rows, kicks)[:, first, 0].T
+    times = np.concatenate([[0.0], np.cumsum(data.interval[first])])
     model = Langevin(gamma=0.7, k=1.3)
-    filters = Engine.of(Langevin, layout)
-    kalman = Engine(PaddedSteps.from_displacements(data), filters.tau, 10, 20)
-    assert filters.steps is None
-    assert_allclose(coloured(model, filters, kicks), coloured(model, kalman, kicks), atol=1e-12)
+    lags = jnp.asarray(np.abs(times[:, None] - times))
+    spread = np.asarray(model.mean_square_displacement(lags))
+    covariance = -0.5 * np.diff(np.diff(spread, axis=0), axis=1)
+    covariance += np.diff(np.diff(sd**2 * np.eye(len(times)), axis=0), axis=1)
+    assert_allclose(found, np.linalg.cholesky(covariance), atol=1e-12)
+    white, _ = whiten(replica_engine(Langevin, data), Rows(LANGEVIN, THETA[None]), data.dx[None])
+    expected = np.linalg.solve(np.linalg.cholesky(covariance), data.dx[first])
+    assert_allclose(white[0, first], expected, atol=1e-11)
+    assert_allclose(layout.pad(white)[0, 0, first], expected, atol=1e-11)
+
+
+def test_a_long_memory_is_coloured_by_the_cholesky_factor_too():
+    hypothesis = Hypothesis(
+        MODELS["fractional"], hurst=Uniform(0.0, 1.0), kappa=UNIT, reference=Fixed(1.0)
+    )
+    theta = np.array([0.7, 1.3])[None]
+    data = langevin_data()
+    engine = replica_engine(hypothesis.model, data)
+    kicks = np.zeros((10, *data.dx.shape))
+    kicks[:, :10, 0] = np.eye(10)
+    found = engine.colour(Rows(hypothesis, np.tile(theta, (10, 1))), kicks)[:, :10, 0].T
+    row = Rows(hypothesis, theta).autocovariances(data.tau, 10)[0]
+    assert_allclose(found, np.linalg.cholesky(toeplitz(row)), atol=1e-12)
 
 
 def test_replicas_depend_on_seed_and_number_alone():
@@ -175,7 +230,7 @@ def test_the_gradient_of_replicas_is_the_one_observed():
 def test_a_model_without_state_space_is_refused_for_irregular_times():
     layout = Layout(gappy_data("keep"))
     with pytest.raises(DriftbayesError, match="fractional has no state-space form, without which"):
-        Engine.of(MODELS["fractional"], layout)
+        replica_engine(MODELS["fractional"], layout.data)
 
 
 TURNING = model_named("langevin&oscillating+rotating+mean", MODELS)
@@ -197,13 +252,12 @@ def turning_hypothesis():
 @pytest.mark.parametrize("case", ["regular", "noisy"])
 def test_whitening_undoes_colouring_of_a_rotation_of_either_sense(case, sense):
     layout = Layout(CASES[case]())
-    kicks = np.random.default_rng(3).standard_normal((layout.n_runs, layout.n_steps, 2))
+    kicks = np.random.default_rng(3).standard_normal((3, layout.n_runs, layout.n_steps, 2))
     hypothesis = turning_hypothesis()
     values = np.array([TURNING_THETA[name] for name in hypothesis.names])
-    model = hypothesis.at(jnp.asarray(values))
-    dx = np.array(coloured(model, Engine.of(TURNING, layout), jnp.asarray(kicks)))
+    dx = coloured(hypothesis, values, layout, kicks)
     mirror, valid = np.array([1.0, sense]), layout.valid[..., None]
-    white = Whitener(hypothesis, values, layout)((dx * mirror * valid)[None])[0]
+    white = Whitener(hypothesis, values, layout)(dx * mirror)
     assert_allclose(white, kicks * mirror * valid, atol=1e-9)
 
 
@@ -221,13 +275,8 @@ def test_replicas_of_a_rotation_turn_as_the_data_do():
     data = langevin_data()
     layout, hypothesis = Layout(data), turning_hypothesis()
     values = [TURNING_THETA[name] for name in hypothesis.names]
-    own = np.asarray(
-        coloured(
-            hypothesis.at(jnp.asarray(values)),
-            Engine.of(TURNING, layout),
-            jnp.asarray(np.random.default_rng(1).standard_normal(layout.pad(data.dx).shape)),
-        )
-    )
+    kicks = np.random.default_rng(1).standard_normal((1, *layout.pad(data.dx).shape))
+    own = coloured(hypothesis, values, layout, kicks)[0]
 
     def turning(dx):
         return np.sum(dx[..., :-1, 0] * dx[..., 1:, 1] - dx[..., :-1, 1] * dx[..., 1:, 0])

@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose
 import driftbayes as db
 from driftbayes.comparison import make_hypotheses
 from driftbayes.explore import simulate
-from driftbayes.explore.judge import compare_at
 from driftbayes.io import FORMATS, write_trajectories
 from driftbayes.models import MODELS
 from driftbayes.report.tracks import draw_trajectories
@@ -140,20 +139,6 @@ def test_trajectories_are_drawn_across_the_date_line():
 @pytest.fixture(scope="module")
 def regular(tracks_csv):
     return db.read_trajectories(tracks_csv)
-
-
-@pytest.mark.parametrize("tau", [0.5, 6.0])
-def test_filled_up_statistics_change_no_number(regular, tau):
-    hypotheses = make_hypotheses(["brownian", "langevin"], u_rms=1.5, timescale=1.0).hypotheses
-    data = db.displacements(regular, tau)
-    ours, theirs = compare_at(hypotheses, data), db.compare(hypotheses, data)
-    for name in ("brownian", "langevin"):
-        one, other = ours.evidences[name], theirs.evidences[name]
-        assert_allclose(one.log_evidence, other.log_evidence, rtol=1e-10)
-        assert_allclose(
-            list(one.posterior_sd.values()), list(other.posterior_sd.values()), rtol=1e-6
-        )
-    assert ours.verdict == theirs.verdict
 
 
 def test_the_command_that_is_shown_finds_the_same(client, tracks_csv, capsys, monkeypatch):

@@ -1,46 +1,37 @@
 """Between displacements and innovations: what of each step the earlier ones do not predict.
 
-Both directions are exact, and each undoes the other. Regular runs take the Durbin--Levinson
-filters; long or irregular ones, and positions with errors, take the Kalman filter.
+Both directions are exact, and each undoes the other. Models with a state-space form take the Kalman
+filter, others, at regular times, the Durbin--Levinson filters.
 """
 
 __all__ = [
-    "Engine",
     "Layout",
     "Whitener",
     "carried",
-    "coloured",
+    "class_log_weights",
+    "colour",
     "drift",
     "is_turning",
-    "plain_part",
-    "whitened",
+    "replica_engine",
+    "tensor_root",
+    "whiten",
 ]
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
-from driftbayes.likelihood import (
-    PaddedSteps,
-    durbin_levinson,
-    kalman_displacements,
-    kalman_innovations,
-    toeplitz_displacements,
-)
-from driftbayes.likelihood.hermitian import hermitian_displacements, hermitian_innovations
+from driftbayes.inference.formulas import Rows, evaluate
+from driftbayes.likelihood.engines import FilterEngine, ToeplitzEngine, make_runs
 from driftbayes.models import AbstractModel
 from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray, IntArray
 
-# Up to this length the filters of all orders, one N by N matrix, are faster than a recursion.
-_SHORT = 128
-# Beyond it they would fill the memory.
+# Longest run for which models without a state-space form are replicated, in O(steps²).
 _LONGEST = 4096
 
 
@@ -86,9 +77,11 @@ class Layout:
         return groups if np.bincount(groups).max() > 1 else None
 
     def pad(self, dx: FloatArray) -> FloatArray:
-        """Steps as (run, step, dim), zero where a run has ended."""
-        whole = np.zeros((self.n_runs, self.n_steps, self.n_dim))
-        whole[self.valid] = dx
+        """Steps (..., step, dim) as (..., run, step, dim), zero where a run has ended."""
+        if self.is_full:
+            return dx.reshape(*dx.shape[:-2], *self.valid.shape, dx.shape[-1])
+        whole = np.zeros((*dx.shape[:-2], *self.valid.shape, dx.shape[-1]))
+        whole[..., self.valid, :] = dx
         return whole
 
     def per_particle(self, values: FloatArray) -> FloatArray:
@@ -100,160 +93,101 @@ class Layout:
         return np.moveaxis(total, 0, -1)
 
 
-def plain_part(model: Any) -> Any:
-    """The model, alike for all particles, that a model is made from; with a rotation, if any."""
-    while model.kind != "summed" and not is_turning(model):
-        model = model.base
-    return model
+def is_turning(model: type[AbstractModel]) -> bool:
+    """Whether a class of models couples two axes by a common sense of rotation."""
+    return model.is_turning
 
 
-def is_turning(model: Any) -> bool:
-    """Whether a model, or a class of models, couples two axes by a common sense of rotation."""
-    return hasattr(model, "complex_transition")
+def replica_engine(model: type[AbstractModel], data: Displacements) -> FilterEngine:
+    """The engine that turns steps of these runs into innovations, and innovations into steps.
 
+    Args:
+        model: The class of models.
+        data: Displacements at one tau.
 
-def _uses_filters(model: type[AbstractModel], data: Displacements) -> bool:
-    if is_turning(model):
-        return False
-    if data.is_regular and (data.n_steps <= _SHORT or not model.has_state_space):
-        if data.n_steps > _LONGEST:
-            msg = (
-                f"{model.name} has no state-space form, and runs of {data.n_steps} steps are too "
-                f"long to be replicated without; cut them with n_tau of {_LONGEST} or less"
-            )
-            raise DriftbayesError(msg)
-        return True
-    if not model.has_state_space:
+    Raises:
+        DriftbayesError: No engine can do so for the model and these data.
+    """
+    if model.has_state_space:
+        return FilterEngine(make_runs(data))
+    if not data.is_regular:
         msg = (
             f"{model.name} has no state-space form, without which irregular times, kept gaps and "
             "measurement errors cannot be replicated; choose a regular tau, or split at gaps"
         )
         raise DriftbayesError(msg)
-    return False
+    if data.n_steps > _LONGEST:
+        msg = (
+            f"{model.name} has no state-space form, and runs of {data.n_steps} steps are too "
+            f"long to be replicated without; cut them with n_tau of {_LONGEST} or less"
+        )
+        raise DriftbayesError(msg)
+    return ToeplitzEngine(make_runs(data))
 
 
-class Engine(eqx.Module):
-    """How steps and innovations of one layout are turned into each other.
-
-    Args:
-        steps: Intervals and errors for the Kalman filter; None for the filters.
-        tau: Sampling time.
-        n_steps: Steps of the longest run.
-        n_runs: Number of runs.
-    """
-
-    steps: PaddedSteps | None
-    tau: Float[Array, ""]
-    n_steps: int = eqx.field(static=True)
-    n_runs: int = eqx.field(static=True)
-
-    @classmethod
-    def of(cls, model: type[AbstractModel], layout: Layout) -> "Engine":
-        """The engine that these data need."""
-        data = layout.data
-        steps = None if _uses_filters(model, data) else PaddedSteps.from_displacements(data)
-        return cls(steps, jnp.asarray(data.tau), layout.n_steps, layout.n_runs)
-
-    @property
-    def padded(self) -> PaddedSteps:
-        """Intervals and errors, of an engine that has them."""
-        if self.steps is None:
-            msg = "these data were laid out for the filters, not for the state-space engine"
-            raise DriftbayesError(msg)
-        return self.steps
-
-    def autocovariance(self, model: AbstractModel) -> Float[Array, " step"]:
-        """Of the displacements under the model, up to the longest lag."""
-        lags = jnp.arange(self.n_steps, dtype=self.tau.dtype)
-        return model.increment_autocovariance(lags, self.tau)
-
-    def full(self, part: Float[Array, "run step dim"]) -> Float[Array, "run2 step2 dim"]:
-        """Padded to the sizes of the Kalman filter, which are powers of two."""
-        n_runs, n_steps = part.shape[:2] if self.steps is None else self.steps.interval.shape
-        return jnp.pad(part, ((0, n_runs - self.n_runs), (0, n_steps - self.n_steps), (0, 0)))
-
-
-@eqx.filter_jit
-def coloured(
-    model: AbstractModel, engine: Engine, kicks: Float[Array, "run step dim"]
-) -> Float[Array, "run step dim"]:
-    """Displacements under a plain model from innovations of unit variance.
+def colour(engine: FilterEngine, rows: Rows, kicks: FloatArray) -> FloatArray:
+    """Displacements (set, step, dim) of Gaussian models from innovations of unit variance.
 
     A model with a common sense of rotation turns anticlockwise.
+
+    Args:
+        engine: The engine of the data's runs.
+        rows: The models, one for each data set.
+        kicks: Innovations, run after run.
     """
-    if is_turning(model):
-        return _coloured_plane(model, engine, kicks)
-    if engine.steps is None:
-        return toeplitz_displacements(engine.autocovariance(model), kicks)
-    whole = kalman_displacements(
-        model.transition,
-        model.initial_covariance(),
-        engine.steps,
-        engine.full(kicks),
-        model.fix_variance(),
-    )
-    return whole[: engine.n_runs, : engine.n_steps]
+    if not is_turning(rows.hypothesis.model):
+        return engine.colour(rows, kicks)
+    z = engine.colour(rows, kicks[..., :1] + 1j * kicks[..., 1:])
+    return np.concatenate([z.real, z.imag], axis=-1)
 
 
-@eqx.filter_jit
-def whitened(
-    model: AbstractModel, engine: Engine, dx: Float[Array, "run step dim"]
-) -> tuple[Float[Array, "run step dim"], Float[Array, "run step"]]:
-    """Innovations of unit variance under a plain model, and the variances they had before.
+def whiten(engine: FilterEngine, rows: Rows, dx: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Innovations of unit variance under one Gaussian model, and the variances they had before.
 
-    Under a model with a common sense of rotation every two columns are one data set, whitened with
-    the sense that is likelier for it.
+    Under a model with a common sense of rotation each data set is whitened with the sense that is
+    likelier for it.
+
+    Args:
+        engine: The engine of the data's runs.
+        rows: The model.
+        dx: Displacements (set, step, dim), run after run.
+
+    Returns:
+        Innovations (set, step, dim), and variances (set, step).
     """
-    if is_turning(model):
-        return _whitened_plane(model, engine, dx)
-    if engine.steps is None:
-        filters = durbin_levinson(engine.autocovariance(model))
-        # One product of matrices: the runs' steps go first.
-        columns = jnp.moveaxis(dx, 1, 0).reshape(engine.n_steps, -1)
-        whole = (filters.forward / jnp.sqrt(filters.variances)[:, None]) @ columns
-        shape = (engine.n_steps, engine.n_runs, dx.shape[-1])
-        variance = jnp.broadcast_to(filters.variances[None, :], (engine.n_runs, engine.n_steps))
-        return jnp.moveaxis(whole.reshape(shape), 0, 1), variance
-    steps = eqx.tree_at(lambda one: one.dx, engine.steps, engine.full(dx))
-    innovation, variance = kalman_innovations(
-        model.transition, model.initial_covariance(), steps, model.fix_variance()
-    )
-    found = (innovation / jnp.sqrt(variance)[:, :, None])[: engine.n_runs, : engine.n_steps]
-    return found, variance[: engine.n_runs, : engine.n_steps]
+    if not is_turning(rows.hypothesis.model):
+        return engine.whiten(rows, dx)
+    z = dx[..., 0] + 1j * dx[..., 1]
+    white, variances = engine.whiten(rows, np.stack([z, z.conj()], axis=-1))
+    square = np.sum(white.real**2 + white.imag**2, axis=1)
+    mirrored = (square[:, 0] > square[:, 1])[:, None]
+    chosen = np.where(mirrored, white[..., 1].conj(), white[..., 0])
+    return np.stack([chosen.real, chosen.imag], axis=-1), variances
 
 
-def _coloured_plane(model: Any, engine: Engine, kicks: Array) -> Array:
-    whole = engine.full(kicks)
-    dz = hermitian_displacements(
-        model.complex_transition,
-        model.complex_initial_covariance(),
-        engine.padded,
-        jax.lax.complex(whole[..., :1], whole[..., 1:]),
-        model.fix_variance(),
-    )[: engine.n_runs, : engine.n_steps, 0]
-    return jnp.stack([dz.real, dz.imag], axis=-1)
+def tensor_root(
+    hypothesis: Hypothesis, theta: FloatArray, n_dim: int, *, inverse: bool
+) -> FloatArray | None:
+    """Square root of the tensor by which the axes' covariances differ, at each θ; None if alike.
+
+    Args:
+        hypothesis: Model family and prior.
+        theta: Parameters, (point, parameter).
+        n_dim: Number of axes.
+        inverse: Whether to give its inverse.
+    """
+    model = hypothesis.model
+    if model.kind != "channels" or is_turning(model):
+        return None
+    (tensor,) = evaluate(hypothesis, theta, _inverse_shape(n_dim))
+    values, vectors = np.linalg.eigh(tensor)
+    sizes = np.sqrt(values) if inverse else 1 / np.sqrt(values)
+    return np.asarray((vectors * sizes[:, None]) @ np.swapaxes(vectors, 1, 2))
 
 
-def _whitened_plane(model: Any, engine: Engine, dx: Array) -> tuple[Array, Array]:
-    steps, whole = engine.padded, engine.full(dx)
-    z = jax.lax.complex(whole[..., 0::2], whole[..., 1::2])
-    n_sets = z.shape[-1]
-    innovation, variance = hermitian_innovations(
-        model.complex_transition,
-        model.complex_initial_covariance(),
-        steps,
-        jnp.concatenate([z, z.conj()], axis=-1),
-        model.fix_variance(),
-    )
-    white = innovation / jnp.sqrt(variance)[:, :, None].astype(innovation.dtype)
-    square = (white.real**2 + white.imag**2) * steps.valid[:, :, None]
-    one, other = jnp.split(jnp.sum(square, axis=(0, 1)), [n_sets])
-    chosen = jnp.where(
-        (one <= other)[None, None, :], white[..., :n_sets], white[..., n_sets:].conj()
-    )
-    axes = jnp.stack([chosen.real, chosen.imag], axis=-1).reshape(*chosen.shape[:2], 2 * n_sets)
-    kept = (slice(engine.n_runs), slice(engine.n_steps))
-    return axes[kept], variance[kept]
+@cache
+def _inverse_shape(n_dim: int) -> Callable[[AbstractModel], tuple[Any, ...]]:
+    return lambda model: (model.inverse_shape(n_dim),)
 
 
 def drift(layout: Layout, dx: FloatArray, flow: FloatArray) -> FloatArray:
@@ -312,38 +246,43 @@ class Whitener:
         layout: Layout,
         flow: FloatArray | None = None,
     ) -> None:
-        model: Any = hypothesis.at(jnp.asarray(theta))
-        self._layout = layout
-        self._engine = Engine.of(hypothesis.model, layout)
-        self._flow = flow
-        self._inverse_root: FloatArray | None = None
-        if model.kind == "channels":
-            shaped = model.base if hasattr(model, "flow") else model
-            values, vectors = np.linalg.eigh(np.asarray(shaped.inverse_shape(layout.n_dim)))
-            self._inverse_root = (vectors * np.sqrt(values)) @ vectors.T
-        self._classes: tuple[Any, ...] = getattr(model, "classes", (plain_part(model),))
-        self._log_weights = np.asarray(getattr(model, "log_weights", np.zeros(1)))
+        self._layout, self._flow = layout, flow
+        self._engine = replica_engine(hypothesis.model, layout.data)
+        every = Rows(hypothesis, theta[None])
+        self._classes = [every.part(slice(c, c + 1)) for c in range(every.n_components)]
+        self._log_weights = class_log_weights(hypothesis, theta[None])[0]
+        self._root = tensor_root(hypothesis, theta[None], layout.n_dim, inverse=True)
 
     def __call__(self, dx: FloatArray) -> FloatArray:
         """Innovations (set, run, step, dim) of many data sets, zero where a run has ended."""
-        valid = self._layout.valid[..., None]
-        n_sets, n_dim = len(dx), self._layout.n_dim
+        layout = self._layout
         if self._flow is not None:
-            dx = dx - drift(self._layout, dx, self._flow)
-        # To the filters other data sets are further axes: their covariances are the same.
-        axes = np.moveaxis(dx, 0, -2).reshape(self._layout.n_runs, self._layout.n_steps, -1)
+            dx = dx - drift(layout, dx, self._flow)
+        steps = dx[:, layout.valid]
         found, fits = [], []
-        for model, log_weight in zip(self._classes, self._log_weights, strict=True):
-            white, variance = whitened(model, self._engine, jnp.asarray(axes))
-            own = np.asarray(white).reshape(*axes.shape[:2], n_sets, n_dim)
-            own = np.moveaxis(own, -2, 0) * valid
-            found.append(own if self._inverse_root is None else own @ self._inverse_root)
+        for rows, log_weight in zip(self._classes, self._log_weights, strict=True):
+            white, variances = whiten(self._engine, rows, steps)
+            found.append(white)
             if len(self._classes) > 1:
-                logs = n_dim * np.sum(np.log(variance) * self._layout.valid, axis=1)
-                terms = np.sum(own**2, axis=(-2, -1)) + logs
-                fits.append(log_weight - 0.5 * self._layout.per_particle(terms))
-        if len(found) == 1:
-            return found[0]
-        best = np.argmax(np.stack(fits), axis=0)[:, self._layout.owner]
-        chosen = np.take_along_axis(np.stack(found), best[None, :, :, None, None], axis=0)
-        return np.asarray(chosen[0])
+                terms = np.sum(white**2, axis=-1) + layout.n_dim * np.log(variances)
+                by_run = np.add.reduceat(terms, self._engine.runs.offsets[:-1], axis=1)
+                fits.append(log_weight - 0.5 * layout.per_particle(by_run))
+        chosen = found[0]
+        if len(found) > 1:
+            best = np.argmax(np.stack(fits), axis=0)[:, layout.owner]
+            best = np.repeat(best, layout.data.row_sizes, axis=1)
+            chosen = np.take_along_axis(np.stack(found), best[None, :, :, None], axis=0)[0]
+        if self._root is not None:
+            chosen = chosen @ self._root[0]
+        return layout.pad(chosen)
+
+
+def class_log_weights(hypothesis: Hypothesis, theta: FloatArray) -> FloatArray:
+    """Ln of the weight of each class of a mixture at each θ, (point, class); of one class, 0."""
+    if "classes" not in hypothesis.model.__dataclass_fields__:
+        return np.zeros((len(theta), 1))
+    return evaluate(hypothesis, theta, _log_weights)[0]
+
+
+def _log_weights(model: Any) -> tuple[Any, ...]:
+    return (model.log_weights,)

@@ -6,15 +6,20 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
-from driftbayes.checks.innovations import Engine, Layout, carried, coloured, is_turning, plain_part
+from driftbayes.checks.innovations import (
+    Layout,
+    carried,
+    class_log_weights,
+    colour,
+    is_turning,
+    replica_engine,
+    tensor_root,
+)
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Batch, Hypothesis, PosteriorDraws
+from driftbayes.inference.formulas import Rows, evaluate_with_sums
 from driftbayes.models import AbstractModel
 from driftbayes.typing import FloatArray, IntArray
 
@@ -33,7 +38,7 @@ def check_replicable(model: type[AbstractModel], layout: Layout) -> None:
     if not is_turning(model) and not any(name in fields for name in _KNOWN[model.kind]):
         msg = f"no way is known to replicate data under {model.name}; leave it out of the check"
         raise DriftbayesError(msg)
-    Engine.of(model, layout)
+    replica_engine(model, layout.data)
 
 
 class Replicator:
@@ -55,69 +60,78 @@ class Replicator:
         self._draws, self._layout = draws, layout
         self.seed, self.n_replicas = int(seed), len(draws)
         self._word = zlib.crc32(draws.hypothesis.name.encode()) << 32
-        self._engine = Engine.of(draws.hypothesis.model, layout)
-        self._flows = mean_flows(draws.hypothesis, draws.theta, layout)
+        self._engine = replica_engine(draws.hypothesis.model, layout.data)
+        self._flows = None
+        if (flows := mean_flows(draws.hypothesis, draws.theta, layout)) is not None:
+            # Symmetric roots, which rounding does not turn where variances are equal.
+            values, vectors = np.linalg.eigh(flows[1])
+            sizes = np.sqrt(np.maximum(values, 0.0))[:, None]
+            self._flows = flows[0], (vectors * sizes) @ np.swapaxes(vectors, 1, 2)
         self._senses = _anticlockwise(draws.hypothesis, draws.theta, layout)
 
     def __call__(self, numbers: Sequence[int] | IntArray) -> FloatArray:
         """Steps (replica, run, step, dim) of some replicas, zero where a run has ended."""
-        layout, n_dim = self._layout, self._layout.n_dim
-        models: Any = jax.vmap(self._draws.hypothesis.at)(jnp.asarray(self._draws.theta[numbers]))
+        layout, hypothesis = self._layout, self._draws.hypothesis
+        theta = self._draws.theta[numbers]
         rngs = [self._rng(int(number)) for number in numbers]
         shape = (layout.n_runs, layout.n_steps)
-        kicks = np.stack([rng.standard_normal((*shape, n_dim)) for rng in rngs])
-        if hasattr(models, "tail"):
-            for kick, rng, tail in zip(kicks, rngs, np.asarray(models.tail), strict=True):
+        kicks = np.stack([rng.standard_normal((*shape, layout.n_dim)) for rng in rngs])
+        if (tails := _values(hypothesis, theta, "tail")) is not None:
+            for kick, rng, tail in zip(kicks, rngs, tails, strict=True):
                 kick *= np.sqrt((1 / tail - 2) / rng.chisquare(1 / tail, (*shape, 1)))
-        if hasattr(models, "scatter"):
-            for kick, rng, scatter in zip(kicks, rngs, np.asarray(models.scatter), strict=True):
+        if (scatters := _values(hypothesis, theta, "scatter")) is not None:
+            for kick, rng, scatter in zip(kicks, rngs, scatters, strict=True):
                 precision = rng.gamma(scatter**-2, scatter**2, layout.n_particles)
                 kick /= np.sqrt(precision)[layout.owner, None, None]
-        classes = getattr(models, "classes", None)
-        if classes is None:
-            dx = np.array(_coloured(plain_part(models), self._engine, jnp.asarray(kicks)))
-        else:
-            many = [_coloured(model, self._engine, jnp.asarray(kicks)) for model in classes]
-            dx = self._one_class_each(np.stack(many), np.exp(models.log_weights), rngs)
-        if models.kind == "channels":
-            shaped = models.base if hasattr(models, "flow") else models
-            inverse = jax.vmap(lambda model: model.inverse_shape(n_dim))(shaped)
-            values, vectors = np.linalg.eigh(np.asarray(inverse))
-            root = (vectors / np.sqrt(values)[:, None]) @ np.swapaxes(vectors, 1, 2)
-            dx = dx @ root[:, None]
+        steps = self._coloured(theta, kicks[:, layout.valid], rngs)
+        root = tensor_root(hypothesis, theta, layout.n_dim, inverse=False)
+        dx = layout.pad(steps if root is None else steps @ root)
         if self._senses is not None:
             for i, (number, rng) in enumerate(zip(numbers, rngs, strict=True)):
                 if rng.random() > self._senses[number]:
                     dx[i, ..., 1] *= -1
         if self._flows is not None:
             for i, (number, rng) in enumerate(zip(numbers, rngs, strict=True)):
-                mean, covariance = (part[number] for part in self._flows)
-                dx[i] = carried(layout, dx[i], rng.multivariate_normal(mean, covariance))
-        return dx * layout.valid[..., None]
+                mean, root = (part[number] for part in self._flows)
+                dx[i] = carried(layout, dx[i], mean + root @ rng.standard_normal(len(mean)))
+            dx *= layout.valid[..., None]
+        return dx
+
+    def _coloured(
+        self, theta: FloatArray, kicks: FloatArray, rngs: Sequence[np.random.Generator]
+    ) -> FloatArray:
+        """Steps (replica, step, dim) from innovations; of a mixture, a class for each particle."""
+        layout, hypothesis = self._layout, self._draws.hypothesis
+        n_classes = Rows(hypothesis, theta).n_components
+        places = n_classes * np.arange(len(theta))
+        many = [
+            colour(self._engine, Rows(hypothesis, theta, places + c), kicks)
+            for c in range(n_classes)
+        ]
+        if n_classes == 1:
+            return many[0]
+        edges = np.cumsum(np.exp(class_log_weights(hypothesis, theta)), axis=1)[:, :-1]
+        found = np.empty_like(many[0])
+        for i, rng in enumerate(rngs):
+            which = np.searchsorted(edges[i], rng.random(layout.n_particles))[layout.owner]
+            which = np.repeat(which, layout.data.row_sizes)
+            for c, steps in enumerate(many):
+                found[i, which == c] = steps[i, which == c]
+        return found
 
     def _rng(self, number: int) -> np.random.Generator:
         key = np.array([self.seed, self._word + number], dtype=np.uint64)
         return np.random.Generator(np.random.Philox(key=key))
 
-    def _one_class_each(
-        self, many: FloatArray, weights: FloatArray, rngs: Sequence[np.random.Generator]
-    ) -> FloatArray:
-        """Draw a class for each particle, from steps (class, replica, run, step, dim)."""
-        layout = self._layout
-        edges = np.cumsum(weights, axis=1)[:, :-1]
-        found = np.empty(many.shape[1:])
-        for i, rng in enumerate(rngs):
-            which = np.searchsorted(edges[i], rng.random(layout.n_particles))[layout.owner]
-            found[i] = many[which, i, np.arange(layout.n_runs)]
-        return found
 
-
-@eqx.filter_jit
-def _coloured(
-    models: AbstractModel, engine: Engine, kicks: Float[Array, "replica run step dim"]
-) -> Float[Array, "replica run step dim"]:
-    """Displacements from innovations, each replica under its own model."""
-    return eqx.filter_vmap(coloured, in_axes=(eqx.if_array(0), None, 0))(models, engine, kicks)
+def _values(hypothesis: Hypothesis, theta: FloatArray, name: str) -> FloatArray | None:
+    """A parameter of the model at each θ, inferred or fixed; None if the model has none of it."""
+    if name not in hypothesis.model.parameters:
+        return None
+    if name in hypothesis.names:
+        return theta[:, hypothesis.names.index(name)]
+    fixed: Any = hypothesis.priors[name]
+    return np.full(len(theta), float(fixed.value))
 
 
 def mean_flows(
@@ -131,32 +145,23 @@ def mean_flows(
     """
     if "flow" not in hypothesis.model.parameters:
         return None
-    data = Batch.of(layout.data, model=hypothesis.model).data
-    mean, covariance = _flows(hypothesis, data, jnp.asarray(theta))
-    return np.asarray(mean), np.asarray(covariance)
+    engine = Batch.of(layout.data, model=hypothesis.model).engine(0, hypothesis.model)
+    mean, covariance = evaluate_with_sums(hypothesis, theta, engine, _flow)
+    return mean, covariance
+
+
+def _flow(model: Any, seen: Any) -> tuple[Any, ...]:
+    mean, covariance = model.mean_flow(seen)
+    return mean, covariance
 
 
 def _anticlockwise(hypothesis: Hypothesis, theta: FloatArray, layout: Layout) -> FloatArray | None:
     """Probability at each θ that particles turn anticlockwise; None if they have no sense."""
     if not is_turning(hypothesis.model):
         return None
-    data = Batch.of(layout.data, model=hypothesis.model).data
-    return np.asarray(_sense_probabilities(hypothesis, data, jnp.asarray(theta)))
+    engine = Batch.of(layout.data, model=hypothesis.model).engine(0, hypothesis.model)
+    return evaluate_with_sums(hypothesis, theta, engine, _sense)[0]
 
 
-@eqx.filter_jit
-def _sense_probabilities(
-    hypothesis: Hypothesis, data: Any, theta: Float[Array, "draw parameter"]
-) -> Float[Array, " draw"]:
-    return jax.lax.map(lambda at: hypothesis.at(at).derived(data)["anticlockwise"], theta)
-
-
-@eqx.filter_jit
-def _flows(
-    hypothesis: Hypothesis, data: Any, theta: Float[Array, "draw parameter"]
-) -> tuple[Float[Array, "draw coefficient"], Float[Array, "draw coefficient coefficient"]]:
-    def one(at: Array) -> tuple[Array, Array]:
-        model: Any = hypothesis.at(at)
-        return model.mean_flow(data)
-
-    return jax.lax.map(one, theta)
+def _sense(model: Any, seen: Any) -> tuple[Any, ...]:
+    return (model.derived(seen)["anticlockwise"],)

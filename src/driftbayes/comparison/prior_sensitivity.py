@@ -116,9 +116,11 @@ def prior_sensitivity(
             for group in groups
             for f in scale
         ]
+        batch = Batch.of(data, model=hypothesis.model)
+        # The prior as given comes first: others are integrated with its nodes where they suffice.
         records[hypothesis.name] = evidence_batch(
-            others, Batch.of(data, model=hypothesis.model), method=method, coords=coords, seed=seed
-        )
+            [hypothesis, *others], batch, method=method, coords=coords, seed=seed
+        )[1:]
     shape = (len(groups), len(scale))
     values, errors = {}, {}
     for a, b in combinations(records, 2):

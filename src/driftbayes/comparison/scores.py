@@ -24,12 +24,12 @@ from driftbayes.comparison.predict import (
     predictive_mixtures,
 )
 from driftbayes.comparison.rules import crps, energy_score, log_score
-from driftbayes.comparison.subsets import growing, subset, without_each
+from driftbayes.comparison.subsets import Part, growing, subset, without_each
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Batch, Evidence, Hypothesis, Method, evidence_batch
 from driftbayes.inference.laplace import Coords
 from driftbayes.inference.plain import check_plain
-from driftbayes.models import Data, Preparation, preparation
+from driftbayes.models import Preparation, preparation
 from driftbayes.sampling import Displacements, Gaps, Windows, displacements
 from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray
@@ -337,7 +337,7 @@ def _check_scorable(hypotheses: Sequence[Hypothesis]) -> None:
 def _log_evidences(
     hypotheses: Sequence[Hypothesis],
     data: Displacements,
-    sets: Callable[[Preparation], Iterator[Data]],
+    sets: Callable[[Preparation], Iterator[Part]],
     n_sets: int,
     stage: str,
     options: Mapping[str, Any],
@@ -354,15 +354,11 @@ def _log_evidences(
         ways.setdefault(preparation(data, hypothesis.model.needs()), []).append(hypothesis)
     done = 0
     for way, members in ways.items():
-        stacked = way.engine != "kalman"
-        for part in _parts(sets(way), n_sets, stacked=stacked):
-            batch = Batch(
-                jax.tree.map(lambda *leaves: np.stack(leaves), *part) if stacked else part[0],
-                (data.tau,) * len(part),
-                (data.fingerprint,) * len(part),
-                is_stacked=stacked,
-            )
+        for part in _parts(sets(way), n_sets):
+            # Members share the moments, if it is moments.
+            batch = _batch(part, members[0], data)
             for hypothesis in members:
+                batch = batch if batch.is_stacked else _batch(part, hypothesis, data)
                 found[hypothesis.name] += evidence_batch([hypothesis], batch, **options)
             done += len(part)
             if progress is not None:
@@ -382,12 +378,23 @@ def _log_evidences(
     return logs, tuple(warnings)
 
 
-def _parts(sets: Iterator[Data], n_sets: int, *, stacked: bool) -> Iterator[list[Data]]:
-    """Data sets, in parts of nearly equal size: a short last one would be compiled anew."""
+def _parts(sets: Iterator[Part], n_sets: int) -> Iterator[list[Part]]:
+    """Data sets, one by one or, if they are moments, as many as may be stacked."""
     first = next(sets)
-    size = sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(first))
-    largest = min(_SETS, max(_SETS_BYTES // size, 1)) if stacked else 1
+    largest = 1
+    if not isinstance(first, Displacements):
+        size = sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(first))
+        largest = min(_SETS, max(_SETS_BYTES // size, 1))
     n_parts = -(-n_sets // largest)
     rest = chain([first], sets)
     for i in range(n_parts):
         yield list(islice(rest, (i + 1) * n_sets // n_parts - i * n_sets // n_parts))
+
+
+def _batch(part: list[Part], hypothesis: Hypothesis, data: Displacements) -> Batch:
+    first = part[0]
+    if isinstance(first, Displacements):
+        return Batch.of(first, model=hypothesis.model)
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *part)
+    n = len(part)
+    return Batch(stacked, (data.tau,) * n, (data.fingerprint,) * n, is_stacked=True)

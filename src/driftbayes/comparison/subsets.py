@@ -1,17 +1,20 @@
 """Displacements of some of the trajectories: the first few, all but one, a fold."""
 
-__all__ = ["growing", "subset", "without_each"]
+__all__ = ["Part", "growing", "subset", "without_each"]
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TypeAlias
 
-import equinox as eqx
 import numpy as np
 
-from driftbayes.likelihood import PaddedSteps, SecondMoments, second_moments
-from driftbayes.models import Data, Preparation
+from driftbayes.likelihood import SecondMoments, second_moments
+from driftbayes.models import Preparation
 from driftbayes.sampling import Displacements
 from driftbayes.typing import IntArray
+
+# Data of some trajectories, themselves or as moments that can be stacked.
+Part: TypeAlias = Displacements | SecondMoments
 
 
 def subset(data: Displacements, keep: np.ndarray) -> Displacements:
@@ -31,12 +34,11 @@ def subset(data: Displacements, keep: np.ndarray) -> Displacements:
     )
 
 
-def growing(data: Displacements, numbers: IntArray, way: Preparation) -> Iterator[Data]:
+def growing(data: Displacements, numbers: IntArray, way: Preparation) -> Iterator[Part]:
     """The first trajectory, the first two, and so on to all, prepared in this way."""
     if way.engine == "kalman":
-        padded = PaddedSteps.from_displacements(data)
         for number in numbers:
-            yield _masked(padded, data.trajectory <= number)
+            yield _part(data, data.trajectory <= number)
         return
     total: SecondMoments | None = None
     for own in _own_moments(data, numbers, way.memory):
@@ -44,13 +46,12 @@ def growing(data: Displacements, numbers: IntArray, way: Preparation) -> Iterato
         yield total
 
 
-def without_each(data: Displacements, numbers: IntArray, way: Preparation) -> Iterator[Data]:
+def without_each(data: Displacements, numbers: IntArray, way: Preparation) -> Iterator[Part]:
     """All trajectories, then all but the first, all but the second, and so on, likewise."""
     if way.engine == "kalman":
-        padded = PaddedSteps.from_displacements(data)
-        yield padded
+        yield data
         for number in numbers:
-            yield _masked(padded, data.trajectory != number)
+            yield _part(data, data.trajectory != number)
         return
     whole = second_moments(data, way.memory)
     yield whole
@@ -58,11 +59,11 @@ def without_each(data: Displacements, numbers: IntArray, way: Preparation) -> It
         yield _add(whole, own, -1.0)
 
 
-def _masked(padded: PaddedSteps, keep: np.ndarray) -> PaddedSteps:
-    """The same arrays, so that nothing is compiled anew, with the other runs switched off."""
-    factor = np.zeros((padded.valid.shape[0], 1))
-    factor[: len(keep), 0] = keep
-    return eqx.tree_at(lambda steps: steps.valid, padded, np.asarray(padded.valid) * factor)
+def _part(data: Displacements, keep: np.ndarray) -> Displacements:
+    """The runs that are kept; if none of them moved, with steps whose squares are zero."""
+    if np.any(data.dx[np.repeat(keep, data.row_sizes)]):
+        return subset(data, keep)
+    return subset(replace(data, dx=np.where(data.dx == 0, np.finfo(float).tiny, data.dx)), keep)
 
 
 def _own_moments(data: Displacements, numbers: IntArray, memory: int) -> Iterator[SecondMoments]:

@@ -1,32 +1,19 @@
-"""The verdict at one sampling time, by programs that serve every sampling time and data set."""
+"""The verdict at one sampling time."""
 
-__all__ = ["Question", "compare_at", "shown"]
+__all__ = ["Question", "shown"]
 
 import math
 import shlex
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-import numpy as np
-
 from driftbayes.comparison import Comparison, Setup, make_hypotheses
-from driftbayes.comparison.bayes import comparison_of
 from driftbayes.comparison.dependence import glance
 from driftbayes.errors import DriftbayesError
 from driftbayes.explore.dataset import DataSet
-from driftbayes.inference import Batch, Evidence, Hypothesis, evidence_batch
-from driftbayes.likelihood import SecondMoments
 from driftbayes.models import MODELS, model_named
 from driftbayes.plots.style import INK, colours_of
-from driftbayes.sampling import Displacements
 from driftbayes.trajectories import Trajectories
-
-# Sizes that statistics are filled up to with nothing: a program is compiled for each size, and a
-# slider must not wait for a compiler at every move.
-_STEPS = (32, 128, 256)
-_GROUPS = (2, 8, 33, 257)
 
 
 @dataclass(frozen=True)
@@ -56,47 +43,6 @@ class Question:
         if self.u_rms is not None and self.timescale is not None:
             words += ["--u-rms", repr(self.u_rms), "--timescale", repr(self.timescale)]
         return words
-
-
-def compare_at(hypotheses: tuple[Hypothesis, ...], data: Displacements) -> Comparison:
-    """What `driftbayes.compare` finds, without compiling anew for every number of steps.
-
-    Args:
-        hypotheses: Model families with their priors.
-        data: Displacements at one sampling time.
-    """
-    # Each before the work: a model that cannot take these data says so at once.
-    batches = [_filled(Batch.of(data, model=h.model)) for h in hypotheses]
-
-    def judge(hypothesis: Hypothesis, batch: Batch) -> Evidence:
-        with jax.enable_x64(True):  # noqa: FBT003
-            return evidence_batch([hypothesis], batch)[0]
-
-    # In threads, as the first time most of it is compiling.
-    with ThreadPoolExecutor() as pool:
-        records = list(pool.map(judge, hypotheses, batches))
-    return comparison_of(records, data)
-
-
-def _filled(batch: Batch) -> Batch:
-    """The same statistics with empty groups and steps up to one of a few sizes."""
-    data = batch.data
-    if not isinstance(data, SecondMoments):
-        return batch
-    groups, steps = data.forms.shape[0], data.forms.shape[-1]
-    n, size = _next(groups, _GROUPS), _next(steps, _STEPS)
-    empty = SecondMoments(
-        forms=np.zeros((n, size, size)),
-        orders=np.zeros(n, dtype=np.asarray(data.orders).dtype),
-        paired=np.zeros(n),
-        predicted=np.zeros(size),
-        tau=np.zeros(()),
-    )
-    return Batch.stack([batch, Batch(empty, batch.taus, batch.fingerprints)])[0]
-
-
-def _next(number: int, sizes: tuple[int, ...]) -> int:
-    return next((size for size in sizes if size >= number), number)
 
 
 def shown(data: DataSet, question: Question, setup: Setup, found: Comparison) -> dict[str, Any]:

@@ -5,11 +5,12 @@ __all__ = ["compare", "compare_tau", "keep", "prepare", "simulate", "warm_up"]
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from driftbayes import comparison
 from driftbayes.comparison import Comparison
 from driftbayes.explore import simulate as simulation
 from driftbayes.explore.dataset import DataSet, Portable
 from driftbayes.explore.drawing import fits_panel
-from driftbayes.explore.judge import Question, compare_at, shown
+from driftbayes.explore.judge import Question, shown
 
 # Data sets by their keys, as the parent sent them.
 _kept: dict[str, DataSet] = {}
@@ -50,7 +51,7 @@ def compare(key: str, question: Question, tau: float | None) -> dict[str, Any]:
     """
     data = _kept[key]
     setup = question.setup(data.trajectories)
-    found = compare_at(setup.hypotheses, data.displacements(tau))
+    found = comparison.compare(setup.hypotheses, data.displacements(tau))
     fits = fits_panel(data, setup.hypotheses, found)
     return {
         **shown(data, question, setup, found),
@@ -69,7 +70,7 @@ def compare_tau(key: str, question: Question, tau: float) -> Comparison:
     """
     data = _kept[key]
     setup = question.setup(data.trajectories)
-    return compare_at(setup.hypotheses, data.displacements(tau))
+    return comparison.compare(setup.hypotheses, data.displacements(tau))
 
 
 def warm_up() -> None:
@@ -78,5 +79,5 @@ def warm_up() -> None:
     theta = {one["name"]: one["value"] for one in sliders}
     data = simulation.simulate({**simulation.START, "theta": theta})
     setup = Question(("brownian", "langevin")).setup(data.trajectories)
-    found = compare_at(setup.hypotheses, data.displacements(data.taus[0]))
+    found = comparison.compare(setup.hypotheses, data.displacements(data.taus[0]))
     fits_panel(data, setup.hypotheses, found)

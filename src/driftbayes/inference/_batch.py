@@ -108,6 +108,8 @@ class Batch:
             else:
                 data, needs, engine = one.source
                 assert isinstance(data, Displacements)
+                # Models that share the data may differ in this.
+                needs = needs._replace(has_state_space=model.has_state_space)
                 self._engines[key] = make_engine(data, needs, engine, is_turning=model.is_turning)
         return self._engines[key]
 

@@ -9,10 +9,8 @@ import numpy as np
 
 from driftbayes._version import __version__
 from driftbayes.errors import DriftbayesError
+from driftbayes.inference.by_trajectory import log_likelihood_per_trajectory
 from driftbayes.inference.draws import PosteriorDraws
-from driftbayes.inference.plain import check_plain
-from driftbayes.likelihood.per_trajectory import log_likelihood_per_trajectory
-from driftbayes.models import preparation
 from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray
 
@@ -66,21 +64,9 @@ def to_datatree(
         ),
     }
     if data is not None:
-        check_plain([draws.hypothesis], "a log-likelihood per trajectory")
-        # As for the draws: each step is predicted from as many before it.
-        way = preparation(data, draws.hypothesis.model.needs())
+        fits = log_likelihood_per_trajectory(draws.hypothesis, draws.theta, data)
         groups["/log_likelihood"] = xr.Dataset(
-            {
-                "displacements": (
-                    (*_SAMPLE, "trajectory"),
-                    log_likelihood_per_trajectory(
-                        draws.models(),
-                        data,
-                        engine="kalman" if way.engine == "kalman" else "moments",
-                        memory=way.memory,
-                    )[None],
-                )
-            },
+            {"displacements": ((*_SAMPLE, "trajectory"), fits[None])},
             coords={**_sample_coords(len(draws)), "trajectory": np.unique(data.trajectory)},
         )
         groups["/observed_data"] = _observed(data)

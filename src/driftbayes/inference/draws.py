@@ -6,19 +6,18 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference._batch import Batch
+from driftbayes.inference.density import Density
 from driftbayes.inference.evidence import Evidence
 from driftbayes.inference.exact import exact_draws, is_integrable
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.sampled import N_DRAWS
-from driftbayes.models import AbstractModel, Data
+from driftbayes.models import AbstractModel
 from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray
 
@@ -118,7 +117,7 @@ def posterior_draws(
         theta = _gaussian_draws(record, hypothesis, n_draws, rng)
     else:
         theta = _keep(record, int(n_draws), rng)
-    fits = np.asarray(_log_likelihoods(hypothesis, batch.data, jnp.asarray(theta)))
+    fits, *_ = Density(hypothesis, batch.engine(0, hypothesis.model)).terms(theta)
     return PosteriorDraws(hypothesis, theta, fits, record, seed)
 
 
@@ -166,8 +165,3 @@ def _gaussian_draws(
             return kept[:n]
     msg = f"Laplace's Gaussian lies outside the prior of {hypothesis.name}; use method='auto'"
     raise DriftbayesError(msg)
-
-
-@eqx.filter_jit
-def _log_likelihoods(hypothesis: Hypothesis, data: Data, theta: Array) -> Array:
-    return jax.lax.map(lambda one: hypothesis.log_likelihood(one, data), theta, batch_size=256)

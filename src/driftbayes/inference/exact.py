@@ -37,9 +37,8 @@ from driftbayes.typing import FloatArray
 _TOLERANCE = {0: 1e-10, 1: 1e-10, 2: 1e-8}
 TOLERANCE = 1e-3
 _MOST = 3
-# Of data with more steps than this, or where more nodes were needed, other priors take what was
-# found under the first.
-_DEAR, _MANY = 1000, 100
+# Where more nodes than this were needed other priors take what was found under the first.
+_MANY = 100
 # With more nodes than this a cloud of weighted points is good enough for quantiles.
 _DENSE = 20_000
 # Rounds of candidates for draws; the first is enough but for thin ridges.
@@ -102,7 +101,7 @@ def _solved(
     tolerance: float | None,
     known: _Solution | None = None,
 ) -> _Solution:
-    """Integrate one evidence; where evaluations are dear, from that of another prior."""
+    """Integrate one evidence, from the nodes under another prior where they suffice."""
     density = Density(hypothesis, data.engine(index, hypothesis.model))
     n_left = _n_left(density)
     if n_left > _MOST:
@@ -112,17 +111,18 @@ def _solved(
         )
         raise DriftbayesError(msg)
     accepted = _TOLERANCE.get(n_left, TOLERANCE) if tolerance is None else tolerance
-    n_steps = density.engine.n_steps
-    is_dear = known is not None and (n_steps > _DEAR or known.quadrature.n_evaluations > _MANY)
-    if known is not None and is_dear and tolerance is None:
+    if known is not None and known.quadrature.n_evaluations > _MANY and tolerance is None:
         accepted = max(accepted, TOLERANCE)
         again = reweight(known.quadrature, density)
         if again is not None and again.error <= accepted:
             modes = find_modes(density, known.modes)
-            return _solution(hypothesis, data, index, modes, again, accepted)
-    modes = find_modes(density)
+            return _solution(hypothesis, data, index, modes, again, accepted, refined=False)
+    # Where the integral has a closed form the modes are for the record only.
+    modes = find_modes(density, known.modes if known is not None and n_left == 0 else None)
     quadrature = integrate_posterior(density, modes, accepted)
-    return _solution(hypothesis, data, index, modes, quadrature, accepted)
+    # Of several priors only the evidences are compared.
+    refined = known is None
+    return _solution(hypothesis, data, index, modes, quadrature, accepted, refined=refined)
 
 
 def _solution(
@@ -132,8 +132,10 @@ def _solution(
     modes: Modes,
     quadrature: Quadrature,
     tolerance: float,
+    *,
+    refined: bool,
 ) -> _Solution:
-    record = _record(hypothesis, data, index, modes, quadrature, tolerance)
+    record = _record(hypothesis, data, index, modes, quadrature, tolerance, refined=refined)
     return _Solution(record, modes, quadrature)
 
 
@@ -144,13 +146,16 @@ def _record(
     modes: Modes,
     found: Quadrature,
     tolerance: float,
+    *,
+    refined: bool,
 ) -> Evidence:
+    """Summarise a posterior; quantiles are those of the marginals if `refined`, else of nodes."""
     names = hypothesis.names
     facts = prior_facts(hypothesis)
     posterior = summarise(found.nodes, found.density.scale, found.form, hypothesis.signed)
     quantiles = posterior.quantiles
     if found.lattices:
-        quantiles = _with_marginals(hypothesis, found, quantiles)
+        quantiles = _with_marginals(hypothesis, found, quantiles, refined=refined)
     theta_map, log_priors, _ = (part[0] for part in points_at(hypothesis, modes.natural.z[None]))
     contraction = 1 - posterior.log_sd / facts.log_sd
     # The rounding of a huge log-evidence is no error of the quadrature.
@@ -199,7 +204,7 @@ def _with_marginals(hypothesis: Hypothesis, found: Quadrature, quantiles: FloatA
     if not np.isfinite(found.log_evidence):
         return quantiles
     z = np.zeros((len(QUANTILES), len(hypothesis.names)))
-    if len(found.nodes.log_weights) > _DENSE:
+    if not refined or len(found.nodes.log_weights) > _DENSE:
         z[:, found.left] = _of_cloud(found)
     else:
         z[:, found.left] = marginal_quantiles(found.lattices, logs, np.array(QUANTILES)).T

@@ -7,6 +7,8 @@ nor another number of steps, trajectories or nodes compiles anything anew.
 __all__ = [
     "Rows",
     "derived",
+    "evaluate",
+    "evaluate_with_sums",
     "finish",
     "points_at",
     "prior_facts",
@@ -27,8 +29,9 @@ from numpy.typing import NDArray
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.likelihood.channels import ChannelTerms
 from driftbayes.likelihood.collected import Collected
-from driftbayes.likelihood.engines import Context, run_in_threads
+from driftbayes.likelihood.engines import Context, Engine, run_in_threads
 from driftbayes.likelihood.sums import Sums
+from driftbayes.models import AbstractModel
 from driftbayes.priors import AbstractPrior, Uniform
 from driftbayes.typing import FloatArray, IntArray
 
@@ -293,6 +296,44 @@ def derived(
     return {name: float(value) for name, value in program(leaves, one, shared).items()}
 
 
+def evaluate(
+    hypothesis: Hypothesis, theta: FloatArray, of: Callable[[AbstractModel], tuple[Any, ...]]
+) -> tuple[NDArray[Any], ...]:
+    """A function of the model at each θ, along the first axis of every array.
+
+    Args:
+        hypothesis: Model family and prior.
+        theta: Parameters, (point, parameter).
+        of: A function that lives as long as the program: programs are kept by it.
+    """
+    return _by_points(_model_program(of), hypothesis, _N_POINTS[0], theta)
+
+
+def evaluate_with_sums(
+    hypothesis: Hypothesis,
+    theta: FloatArray,
+    engine: Engine,
+    of: Callable[[AbstractModel, Collected], tuple[Any, ...]],
+) -> tuple[NDArray[Any], ...]:
+    """The same of a function of the model and of the sums of all data.
+
+    Args:
+        hypothesis: Model family and prior, without classes.
+        theta: Parameters, (point, parameter).
+        engine: The data.
+        of: A function that lives as long as the program.
+    """
+    with np.errstate(all="ignore"):
+        sums = engine.sums(Rows(hypothesis, theta))
+    context = engine.context
+    n = np.broadcast_to(sums.n[0], len(theta))
+    # One slot and one component: the one stands for the other.
+    parts = (sums.log_det, sums.products, sums.excess)
+    shared = (context.centre, np.asarray(context.turning), np.asarray(engine.tau))
+    program = _sums_program(of, engine.n_dim, context.is_lonlat)
+    return _by_points(program, hypothesis, _N_POINTS[0], theta, n, *parts, shared=shared)
+
+
 def _enough(sizes: tuple[int, ...], n: int) -> int:
     return next((size for size in sizes if size >= n), sizes[-1])
 
@@ -470,6 +511,33 @@ def _finish_program(n_dim: int, is_lonlat: bool) -> Callable[[Any], Callable[...
 
         found = jax.vmap(slot, in_axes=(0, 1, 1, 1))(n, log_det, products, excess)
         return jax.tree.map(jnp.sum, found)
+
+    return program
+
+
+@lru_cache(maxsize=256)
+def _model_program(of: Callable[..., Any]) -> Callable[[Any], Callable[..., Any]]:
+    return _program(lambda hypothesis, theta: of(hypothesis.at(theta)))
+
+
+@lru_cache(maxsize=256)
+def _sums_program(
+    of: Callable[..., Any],
+    n_dim: int,
+    is_lonlat: bool,  # noqa: FBT001
+) -> Callable[[Any], Callable[..., Any]]:
+    @_program
+    def program(
+        hypothesis: Hypothesis,
+        theta: Any,
+        n: Any,
+        log_det: Any,
+        products: Any,
+        excess: Any,
+        *where: Any,
+    ) -> Any:
+        seen = _collected(n, log_det, products, excess, where, n_dim, is_lonlat=is_lonlat)
+        return of(hypothesis.at(theta), seen)
 
     return program
 

@@ -16,7 +16,7 @@ from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.node_lattice import NodeLattice, integrate
 from driftbayes.inference.scale import GammaForm, gamma_form, log_scale_evidence
 from driftbayes.inference.search import Modes
-from driftbayes.priors import Uniform
+from driftbayes.priors import AbstractPrior, Fixed, Uniform
 from driftbayes.typing import FloatArray, IntArray
 
 # Modes whose mass is within exp(-_DEPTH) of the largest may have a lattice of their own.
@@ -275,13 +275,20 @@ def reweight(found: Quadrature, density: Density) -> Quadrature | None:
 
 
 def same_coordinates(old: Hypothesis, new: Hypothesis) -> bool:
-    """Whether θ is the same function of z under both priors."""
-    for name in old.names:
-        one, other = old.priors[name], new.priors[name]
-        ends = [(float(p.low), float(p.high)) for p in (one, other) if isinstance(p, Uniform)]
-        if type(one) is not type(other) or (ends and ends[0] != ends[-1]):
+    """Whether the likelihood is the same function of z under both priors."""
+    for name, one in old.priors.items():
+        other = new.priors[name]
+        given = [_constants(prior) for prior in (one, other)]
+        if type(one) is not type(other) or given[0] != given[1]:
             return False
     return True
+
+
+def _constants(prior: AbstractPrior) -> tuple[float, ...]:
+    """Numbers of a prior on which θ depends at a given z."""
+    if isinstance(prior, Fixed):
+        return (float(prior.value),)
+    return (float(prior.low), float(prior.high)) if isinstance(prior, Uniform) else ()
 
 
 def _with_values(lattice: NodeLattice, values: FloatArray) -> NodeLattice:

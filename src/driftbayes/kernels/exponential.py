@@ -9,19 +9,13 @@ __all__ = ["exponential_kernel"]
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import numpy as np
 from numba import njit
 
+from driftbayes.kernels.filter import KERNEL_OPTIONS
+
 _N_TERMS, _N_NOISE_TERMS, _MAX_DOUBLINGS = 17, 23, 61
-_OPTIONS: dict[str, Any] = {
-    "nogil": True,
-    "cache": True,
-    "fastmath": {"contract"},
-    "error_model": "numpy",
-    "boundscheck": False,
-}
 
 
 @cache
@@ -34,7 +28,7 @@ def exponential_kernel(n: int) -> Callable[..., None]:
         covariance.
     """
 
-    @njit(**_OPTIONS)
+    @njit(**KERNEL_OPTIONS)
     def fill(drift, intensity, intervals, out):  # type: ignore[no-untyped-def]
         n_lanes = drift.shape[0]
         f, d = np.empty((n, n)), np.empty((n, n))

@@ -8,7 +8,7 @@ Each size of the state has a kernel of its own, in which all loops over the stat
 is compiled on first use and kept on disk.
 """
 
-__all__ = ["LANES", "filter_kernel"]
+__all__ = ["KERNEL_OPTIONS", "LANES", "filter_kernel"]
 
 from collections.abc import Callable
 from functools import cache
@@ -27,7 +27,7 @@ _SMALL, _LARGE = 1e-35, 1e35
 # that differ by rounding only have become constant.
 _WATCH, _STEADY = 16, 4.5e-16
 
-_OPTIONS: dict[str, Any] = {
+KERNEL_OPTIONS: dict[str, Any] = {
     "nogil": True,
     "cache": True,
     "fastmath": {"contract"},
@@ -47,7 +47,7 @@ def filter_kernel(n: int, n_columns: int, *, heavy: bool = False) -> Callable[..
 
     Returns:
         A function of (dx, which, offsets, slot, error, matrices, start, extra, weight, log_det,
-        products, excess, innovations, variances), which adds to or fills the last five.
+        products, excess), which adds to the last three.
     """
     # Rows of the working array, each of LANES numbers.
     size = n * n
@@ -61,7 +61,7 @@ def filter_kernel(n: int, n_columns: int, *, heavy: bool = False) -> Callable[..
     product = found + n_columns
     n_rows = product + n_columns * (n_columns + 1) // 2
 
-    @njit(**_OPTIONS)
+    @njit(**KERNEL_OPTIONS)
     def run(  # type: ignore[no-untyped-def]
         dx,
         which,
@@ -75,13 +75,10 @@ def filter_kernel(n: int, n_columns: int, *, heavy: bool = False) -> Callable[..
         log_det,
         products,
         excess,
-        innovations,
-        variances,
     ):
         rows = np.zeros(n_rows * LANES, dtype=matrices.dtype)
         before = np.empty((n + 1) * LANES, dtype=matrices.dtype)
         volume = np.ones(LANES)
-        keep = variances.shape[0] > 0
         for r in range(offsets.shape[0] - 1):
             first, last, out = offsets[r], offsets[r + 1], slot[r]
             rows[:] = 0.0
@@ -199,11 +196,6 @@ def filter_kernel(n: int, n_columns: int, *, heavy: bool = False) -> Callable[..
                             square += rows[(found + c) * LANES + lane].real ** 2
                         square *= rows[inverse * LANES + lane].real
                         excess[out, lane] += np.log1p(weight[lane] * square)
-                if keep:
-                    for lane in range(LANES):
-                        variances[s, lane] = rows[spread * LANES + lane].real
-                        for c in range(n_columns):
-                            innovations[s, c, lane] = rows[(found + c) * LANES + lane]
             for lane in range(LANES):
                 log_det[out, lane] += np.log(volume[lane])
                 for p in range(n_columns * (n_columns + 1) // 2):

@@ -7,21 +7,13 @@ $v_n = v_{n-1}(1 - |\phi_n|^2)$.
 
 __all__ = ["form_products", "run_products"]
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 
-_OPTIONS: dict[str, Any] = {
-    "nogil": True,
-    "cache": True,
-    "fastmath": {"contract"},
-    "error_model": "numpy",
-    "boundscheck": False,
-}
+from driftbayes.kernels.filter import KERNEL_OPTIONS
 
 
-@njit(**_OPTIONS)
+@njit(**KERNEL_OPTIONS)
 def form_products(  # type: ignore[no-untyped-def]
     autocovariance, forms, orders, paired, log_variances, products
 ):
@@ -82,7 +74,7 @@ def form_products(  # type: ignore[no-untyped-def]
                     products[b, k] += whole / variance
 
 
-@njit(**_OPTIONS)
+@njit(**KERNEL_OPTIONS)
 def run_products(  # type: ignore[no-untyped-def]
     dx, offsets, slot, autocovariance, weight, tolerance, log_det, products, excess, orders
 ):

@@ -12,7 +12,7 @@ from driftbayes.likelihood.channels import (
 )
 from driftbayes.likelihood.collected import Collected
 from driftbayes.likelihood.dense import dense_innovations, dense_terms
-from driftbayes.likelihood.generate import kalman_displacements, toeplitz_displacements
+from driftbayes.likelihood.generate import toeplitz_displacements
 from driftbayes.likelihood.kalman import (
     PaddedSteps,
     innovation_terms,
@@ -57,7 +57,6 @@ __all__ = [
     "dense_terms",
     "durbin_levinson",
     "innovation_terms",
-    "kalman_displacements",
     "kalman_innovations",
     "kalman_terms",
     "moments_terms",

@@ -63,11 +63,6 @@ class Engine(Protocol):
         """Sums of each row of the formulas."""
         ...
 
-    @property
-    def n_steps(self) -> int:
-        """Steps that one evaluation goes through."""
-        ...
-
     def thinned(self, n_steps: int) -> "tuple[Engine, float]":
         """An engine with fewer data, about `n_steps`, and how many times fewer they are."""
         ...
@@ -278,10 +273,6 @@ class FilterEngine:
         return self.runs.context
 
     @property
-    def n_steps(self) -> int:
-        return len(self.runs.columns)
-
-    @property
     def shortest_step(self) -> float:
         return float(self.runs.intervals[0])
 
@@ -348,30 +339,56 @@ class FilterEngine:
         log_det, products, excess = (np.concatenate(part, axis=-1)[..., :n_rows] for part in whole)
         return Sums(runs.n, log_det.T, triangle(products, n_columns), excess.T)
 
-    def innovations(self, formulas: Formulas) -> tuple[NDArray[Any], FloatArray]:
-        """What the earlier steps do not predict of each, (row, step, column), and its variance."""
+    def whiten(self, formulas: Formulas, steps: NDArray[Any]) -> tuple[NDArray[Any], FloatArray]:
+        """Innovations of unit variance: what the earlier steps of a run do not predict of each.
+
+        Args:
+            formulas: One row for each data set, or one for all.
+            steps: Data sets with the runs, intervals and errors of the engine, (set, step, column).
+
+        Returns:
+            Innovations, (set, step, column), and the variance that each had, (set, step).
+        """
+        return self._transform(formulas, steps, backwards=False)
+
+    def colour(self, formulas: Formulas, kicks: NDArray[Any]) -> NDArray[Any]:
+        """Steps whose innovations of unit variance are the kicks; `whiten` undone."""
+        return self._transform(formulas, kicks, backwards=True)[0]
+
+    def _transform(
+        self, formulas: Formulas, given: NDArray[Any], *, backwards: bool
+    ) -> tuple[NDArray[Any], FloatArray]:
         from driftbayes.kernels.filter import LANES
 
-        runs = self.runs
-        n_blocks = -(-formulas.n_rows // LANES)
-        innovations, variances = [], []
-        for b in range(n_blocks):
-            some = formulas.part(slice(b * LANES, (b + 1) * LANES))
-            start, extra, weight = some.starts()
-            n_state = start.shape[1]
-            matrices = some.lanes(runs.intervals)[0]
-            *_, innovation, variance = _filter(
-                runs,
-                matrices.reshape(len(runs.intervals), -1),
-                _lanes_last(start, 1).reshape(-1),
-                np.pad(extra, (0, LANES - len(extra)), mode="edge"),
-                np.pad(weight, (0, LANES - len(weight)), mode="edge"),
-                n_state,
-                keep=True,
-            )
-            innovations.append(np.moveaxis(innovation, -1, 0)[: some.n_rows])
-            variances.append(variance.T[: some.n_rows])
-        return np.concatenate(innovations), np.concatenate(variances)
+        found, variances = np.empty_like(given), np.empty(given.shape[:2])
+
+        def transform(low: int, matrices: NDArray[Any], *starts: NDArray[Any]) -> None:
+            block = slice(low, low + LANES)
+            own, sizes = _transformed(self.runs, given[block], matrices, *starts, backwards)
+            found[block], variances[block] = own, sizes
+
+        lows = range(0, len(given), LANES)
+        if formulas.n_rows == 1:
+            shared = self._lanes(formulas)
+            run_in_threads(transform, [(low, *shared) for low in lows])
+            return found, variances
+        # Matrices of as many blocks at a time as there are threads.
+        n_threads = _n_threads()
+        for i in range(0, len(lows), n_threads):
+            some = lows[i : i + n_threads]
+            parts = [(low, *self._lanes(formulas.part(slice(low, low + LANES)))) for low in some]
+            run_in_threads(transform, parts)
+        return found, variances
+
+    def _lanes(self, formulas: Formulas) -> tuple[NDArray[Any], NDArray[Any], FloatArray]:
+        """Matrices, initial covariance and variance of every fix of at most LANES rows."""
+        start, extra, _ = formulas.starts()
+        intervals = self.runs.intervals
+        return (
+            formulas.lanes(intervals).reshape(len(intervals), -1),
+            _lanes_last(start, 1).reshape(-1),
+            _lanes_last(extra, 1).reshape(-1),
+        )
 
 
 def _lanes_last(values: NDArray[Any], n_blocks: int) -> NDArray[Any]:
@@ -392,8 +409,6 @@ def _filter(
     extra: FloatArray,
     weight: FloatArray,
     n_state: int,
-    *,
-    keep: bool = False,
 ) -> tuple[NDArray[Any], ...]:
     from driftbayes.kernels.filter import LANES, filter_kernel
 
@@ -401,15 +416,33 @@ def _filter(
     columns = runs.columns.astype(matrices.dtype, copy=False)
     log_det, excess = np.zeros((n_slots, LANES)), np.zeros((n_slots, LANES))
     products = np.zeros((n_slots, n_columns * (n_columns + 1) // 2, LANES), dtype=matrices.dtype)
-    n_kept = len(columns) if keep else 0
-    innovations = np.empty((n_kept, n_columns, LANES), dtype=matrices.dtype)
-    variances = np.empty((n_kept, LANES))
     kernel = filter_kernel(n_state, n_columns, heavy=bool(np.any(weight > 0)))
     kernel(
         *(columns, runs.which, runs.offsets, runs.slot, runs.error, matrices, start, extra),
-        *(weight, log_det, products, excess, innovations, variances),
+        *(weight, log_det, products, excess),
     )
-    return log_det, products, excess, innovations, variances
+    return log_det, products, excess
+
+
+def _transformed(
+    runs: Runs,
+    given: NDArray[Any],
+    matrices: NDArray[Any],
+    start: NDArray[Any],
+    extra: FloatArray,
+    backwards: bool,  # noqa: FBT001
+) -> tuple[NDArray[Any], FloatArray]:
+    """Innovations of at most LANES data sets, or steps from them, and their variances."""
+    from driftbayes.kernels.filter import LANES
+    from driftbayes.kernels.innovations import innovation_kernel
+
+    n_sets, n_steps, n_columns = given.shape
+    lanes = np.ascontiguousarray(_lanes_last(given, 1)[0])
+    found, variances = np.empty_like(lanes), np.empty((n_steps, LANES))
+    n_state = round(np.sqrt(len(start) / LANES))
+    kernel = innovation_kernel(n_state, n_columns, backwards=backwards)
+    kernel(*(lanes, runs.which, runs.offsets, runs.error, matrices, start, extra, found, variances))
+    return np.moveaxis(found, -1, 0)[:n_sets], variances.T[:n_sets]
 
 
 @dataclass(frozen=True, eq=False)
@@ -439,10 +472,6 @@ class MomentsEngine:
     @property
     def shortest_step(self) -> float:
         return self.tau
-
-    @property
-    def n_steps(self) -> int:
-        return 0
 
     @property
     def context(self) -> Context:
@@ -547,8 +576,29 @@ class ToeplitzEngine(FilterEngine):
         log_det, products, excess = (np.concatenate(part, -1) for part in zip(*pieces, strict=True))
         return Sums(runs.n, log_det.T, triangle(products, n_columns), excess.T)
 
-    def innovations(self, formulas: Formulas) -> tuple[NDArray[Any], FloatArray]:
-        raise NotImplementedError
+    def _transform(
+        self, formulas: Formulas, given: NDArray[Any], *, backwards: bool
+    ) -> tuple[NDArray[Any], FloatArray]:
+        from driftbayes.kernels.innovations import toeplitz_innovations
+
+        runs, n_rows = self.runs, formulas.n_rows
+        n_lags = int(np.diff(runs.offsets).max())
+        found, variances = np.empty_like(given), np.empty(given.shape[:2])
+        covariance = formulas.autocovariances(runs.tau, n_lags)
+        # Data sets with the same parameters are further columns of one.
+        at_once = len(given) // n_rows
+
+        def transform(row: int) -> None:
+            sets = slice(row * at_once, (row + 1) * at_once)
+            columns = np.moveaxis(given[sets], 0, 1)
+            own, sizes = np.empty((columns.shape[0], columns[0].size)), np.empty(len(columns))
+            flat = np.ascontiguousarray(columns.reshape(own.shape))
+            toeplitz_innovations(flat, runs.offsets, covariance[row], backwards, own, sizes)
+            found[sets] = np.moveaxis(own.reshape(columns.shape), 1, 0)
+            variances[sets] = sizes
+
+        run_in_threads(transform, [(row,) for row in range(n_rows)])
+        return found, variances
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,6 @@ real axis, with conjugates.
 __all__ = [
     "HermitianTerms",
     "hermitian_column_terms",
-    "hermitian_displacements",
     "hermitian_innovations",
     "hermitian_moments_terms",
     "hermitian_steps_terms",
@@ -154,59 +153,22 @@ def hermitian_innovations(
         columns: Complex steps; each column is filtered by itself.
         noise_variance: Variance of the measurement error of every fix, added to the data's own.
     """
-
-    def innovate(predicted: Array, dz: Array, _: Array) -> tuple[Array, Array]:
-        innovation = dz - predicted
-        return innovation, dz
-
-    innovation, _, variance = _filtered(
-        transition, initial_covariance, steps, columns, noise_variance, innovate
-    )
-    return innovation, variance
-
-
-def hermitian_displacements(
-    transition: ComplexTransition,
-    initial_covariance: Complex[Array, "state state"],
-    steps: PaddedSteps,
-    kicks: Complex[Array, "run step column"],
-    noise_variance: ScalarLike = 0.0,
-) -> Complex[Array, "run step column"]:
-    """Complex steps whose whitened innovations are the kicks; `hermitian_innovations` undone."""
-
-    def innovate(predicted: Array, kick: Array, variance: Array) -> tuple[Array, Array]:
-        innovation = jnp.sqrt(variance).astype(kick.dtype) * kick
-        return innovation, predicted + innovation
-
-    _, dz, _ = _filtered(transition, initial_covariance, steps, kicks, noise_variance, innovate)
-    return dz
-
-
-def _filtered(
-    transition: ComplexTransition,
-    initial_covariance: Array,
-    steps: PaddedSteps,
-    columns: Array,
-    noise_variance: ScalarLike,
-    innovate: Callable[[Array, Array, Array], tuple[Array, Array]],
-) -> tuple[Array, Array, Array]:
-    """Run the filter; `innovate` maps prediction, input and variance to innovation and step."""
     n_state, n_columns = initial_covariance.shape[0], columns.shape[-1]
 
-    def run(column: Array, interval: Array, errors: Array) -> tuple[Array, Array, Array]:
+    def run(column: Array, interval: Array, errors: Array) -> tuple[Array, Array]:
         def step(
             carry: tuple[Array, Array], inputs: tuple[Array, Array, Array]
-        ) -> tuple[tuple[Array, Array], tuple[Array, Array, Array]]:
+        ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
             mean, cov = carry
-            given, step_interval, error = inputs
+            dz, step_interval, error = inputs
             a, q = transition(step_interval)
             mean, cov = mean @ a.T, a @ cov @ a.conj().T + q
             variance = cov[0, 0].real + error
-            innovation, dz = innovate(mean[:, 0], given, variance)
+            innovation = dz - mean[:, 0]
             gain = cov[:, 0] / variance.astype(cov.dtype)
             mean = (mean + innovation[:, None] * gain[None, :]).at[:, 0].add(-dz)
             cov = cov - jnp.outer(gain, gain.conj()) * variance.astype(cov.dtype)
-            return (mean, cov), (innovation, dz, variance)
+            return (mean, cov), (innovation, variance)
 
         cov = initial_covariance.at[0, 0].add(errors[0].astype(initial_covariance.dtype))
         start = (jnp.zeros((n_columns, n_state), dtype=column.dtype), cov)

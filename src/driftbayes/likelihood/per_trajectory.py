@@ -1,21 +1,13 @@
-r"""The log-likelihood of each trajectory by itself, for many parameter values at once.
-
-$$\ln p(D \mid \theta) = \sum_t \ln p(D_t \mid \theta)$$
-
-Runs are independent, so that the sum is exact. What is left out and predicted when a model is
-checked is a whole trajectory, never a step: steps of one run depend on each other.
-"""
+"""Data kept apart by trajectory, for compiled programs of models whose trajectories differ."""
 
 __all__ = [
     "GaussianModel",
     "TrajectoryPieces",
-    "log_likelihood_per_trajectory",
     "trajectory_pieces",
     "trajectory_terms",
 ]
 
-from collections.abc import Iterator
-from typing import ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -23,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Scalar, ScalarLike
 from driftbayes.likelihood.kalman import PaddedSteps
 from driftbayes.likelihood.moments import (
@@ -35,11 +26,7 @@ from driftbayes.likelihood.moments import (
 from driftbayes.likelihood.terms import GaussianTerms
 from driftbayes.sampling import Displacements
 from driftbayes.sums import diagonal_sums
-from driftbayes.typing import FloatArray, IntArray
-
-# What a block of runs may take in memory, and what the draws that are computed at a time.
-_BLOCK_BYTES = 32 << 20
-_BATCH_BYTES = 64 << 20
+from driftbayes.typing import IntArray
 
 # Pieces of trajectories, along the first axis of every array that has one.
 _Pieces: TypeAlias = SecondMoments | PaddedSteps
@@ -130,80 +117,6 @@ class GaussianModel(Protocol):
     ) -> tuple[Float[Array, "run step dim"], Float[Array, "run step"]]:
         """What the earlier steps do not predict of each step, and its variance."""
         ...
-
-
-def log_likelihood_per_trajectory(
-    models: GaussianModel,
-    data: Displacements,
-    *,
-    engine: Literal["auto", "moments", "kalman"] = "auto",
-    memory: int = MEMORY,
-) -> FloatArray:
-    """Ln p of the runs of each trajectory: (draw, trajectory), trajectories by rising number.
-
-    Args:
-        models: The model at every draw, as one model whose fields are arrays.
-        data: Displacements at one tau.
-        engine: "moments" for regular exact data, "kalman" for gaps, irregular times or measurement
-            error; "auto" takes the first that applies.
-        memory: Longest window of the statistics engine.
-    """
-    if engine not in ("auto", "moments", "kalman"):
-        msg = f"engine must be 'auto', 'moments' or 'kalman', got {engine!r}"
-        raise DriftbayesError(msg)
-    if engine == "moments" and not data.is_regular:
-        msg = (
-            "the statistics engine needs steps of equal duration and exact positions; "
-            "use engine='auto' for gaps, irregular times or noise"
-        )
-        raise DriftbayesError(msg)
-    # Windows that are shorter than the runs are for models that forget within them.
-    fits = models.memory is not None or data.n_steps <= MEMORY
-    by_moments = engine == "moments" or (engine == "auto" and data.is_regular and fits)
-    _, owners = np.unique(data.trajectory, return_inverse=True)
-    n_draws = len(jax.tree.leaves(models)[0])
-    total = np.zeros((owners.max() + 1, n_draws))
-    many = _moments(data, owners, memory) if by_moments else _steps(data, owners)
-    for pieces, piece_owners in many:
-        steps = pieces.predicted if isinstance(pieces, SecondMoments) else pieces.valid
-        # An engine holds about four numbers for each step of each piece.
-        found = _log_likelihoods(models, pieces, max(_BATCH_BYTES // (4 * 8 * steps.size), 1))
-        np.add.at(total, piece_owners, np.asarray(found).T[: len(piece_owners)])
-    return np.ascontiguousarray(total.T)
-
-
-@eqx.filter_jit
-def _log_likelihoods(
-    models: GaussianModel, pieces: _Pieces, batch_size: int
-) -> Float[Array, "draw piece"]:
-    def one(model: GaussianModel) -> Float[Array, " piece"]:
-        if isinstance(pieces, SecondMoments):
-            tau = jnp.asarray(pieces.tau)[0]
-            # Once for all pieces.
-            autocovariance = model.first_autocovariances(pieces.forms.shape[-1], tau)
-            return jax.vmap(lambda piece: moments_terms(autocovariance, piece).log_likelihood())(
-                pieces
-            )
-        return _run_terms(model, pieces).log_likelihood()
-
-    return jax.lax.map(one, models, batch_size=batch_size)
-
-
-def _steps(data: Displacements, owners: IntArray) -> Iterator[tuple[PaddedSteps, IntArray]]:
-    """Every run a piece, for the state-space engine."""
-    yield PaddedSteps.from_displacements(data), owners
-
-
-def _moments(
-    data: Displacements, owners: IntArray, memory: int
-) -> Iterator[tuple[SecondMoments, IntArray]]:
-    """Runs of equal length of one trajectory together, for the statistics engine."""
-    size = min(int(data.row_sizes.max()), memory)
-    starts = np.concatenate([[0], np.cumsum(data.row_sizes)[:-1]])
-    n_block = max(_BLOCK_BYTES // (2 * 8 * size**2), 1)
-    for low in range(0, len(starts), n_block):
-        block = slice(low, low + n_block)
-        yield _block_moments(data, starts[block], data.row_sizes[block], owners[block], size)
 
 
 def _block_moments(

@@ -1,0 +1,53 @@
+"""The log-likelihood of each trajectory by itself, for many parameter values at once."""
+
+__all__ = ["log_likelihood_per_trajectory"]
+
+import numpy as np
+
+from driftbayes.inference.formulas import Rows
+from driftbayes.inference.hypothesis import Hypothesis
+from driftbayes.inference.plain import check_plain
+from driftbayes.likelihood.terms import gaussian_log_density
+from driftbayes.models._engine import make_engine
+from driftbayes.sampling import Displacements
+from driftbayes.typing import FloatArray
+
+# Sums of parameter values that are held at a time, in bytes.
+_BYTES = 64 << 20
+
+
+def log_likelihood_per_trajectory(
+    hypothesis: Hypothesis, theta: FloatArray, data: Displacements
+) -> FloatArray:
+    r"""Compute ln p of the runs of each trajectory.
+
+    $$\ln p(D \mid \theta) = \sum_t \ln p(D_t \mid \theta)$$
+
+    Runs are independent, so that the sum is exact. What is left out and predicted when a model is
+    checked is a whole trajectory, never a step: steps of one run depend on each other.
+
+    Args:
+        hypothesis: A plain model, with its prior.
+        theta: Parameters, (draw, parameter).
+        data: Displacements at one tau.
+
+    Returns:
+        (draw, trajectory), trajectories by rising number.
+
+    Raises:
+        DriftbayesError: The model's axes, trajectories or steps are not all alike.
+    """
+    check_plain([hypothesis], "a log-likelihood per trajectory")
+    engine = make_engine(data, hypothesis.model.needs()._replace(kind="trajectories"))
+    n_slots, n_dim = len(np.unique(data.trajectory)), data.n_dim
+    found = np.empty((len(theta), n_slots))
+    at_once = max(_BYTES // (8 * n_slots * (n_dim**2 + 2)), 1)
+    for low in range(0, len(theta), at_once):
+        part = slice(low, low + at_once)
+        with np.errstate(all="ignore"):
+            sums = engine.sums(Rows(hypothesis, theta[part]))
+            quadratic = np.trace(sums.products, axis1=2, axis2=3)
+            found[part] = gaussian_log_density(
+                n_dim * sums.n, n_dim * sums.log_det, quadratic, np.ones(()), np
+            )
+    return np.where(np.isnan(found), -np.inf, found)

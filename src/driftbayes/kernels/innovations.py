@@ -1,0 +1,173 @@
+r"""Compiled filters that turn steps into innovations of unit variance, and innovations into steps.
+
+Each lane has data of its own, and parameters of its own. The conventions are those of
+`driftbayes.kernels.filter`; each direction undoes the other.
+"""
+
+__all__ = ["innovation_kernel", "toeplitz_innovations"]
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+from numba import njit
+
+from driftbayes.kernels.filter import KERNEL_OPTIONS, LANES
+
+
+@cache
+def innovation_kernel(n: int, n_columns: int, *, backwards: bool) -> Callable[..., None]:
+    """Make the kernel for a state of `n` components and data of `n_columns` columns.
+
+    Args:
+        n: Size of the state, position included.
+        n_columns: Columns of the data, each filtered by itself.
+        backwards: Whether to make steps from innovations.
+
+    Returns:
+        A function of (given, which, offsets, error, matrices, start, extra, found, variances),
+        which fills the last two. The arrays `given` and `found` are (step, column, lane).
+    """
+    size = n * n
+    mixed = size  # A times the covariance
+    mean = 2 * size
+    moved = mean + n_columns * n
+    gain = moved + n
+    n_rows = gain + n
+
+    @njit(**KERNEL_OPTIONS)
+    def run(  # type: ignore[no-untyped-def]
+        given, which, offsets, error, matrices, start, extra, found, variances
+    ):
+        rows = np.zeros(n_rows * LANES, dtype=matrices.dtype)
+        for r in range(offsets.shape[0] - 1):
+            first, last = offsets[r], offsets[r + 1]
+            rows[:] = 0.0
+            for i in range(size * LANES):
+                rows[i] = start[i]
+            for lane in range(LANES):
+                rows[lane] += error[first + r] + extra[lane]
+            for s in range(first, last):
+                matrix = matrices[which[s]]
+                own_error = error[s + r + 1]
+                for lane in range(LANES):
+                    for i in range(n):
+                        for j in range(n):
+                            total = rows[j * LANES + lane] if i == 0 else 0 * rows[lane]
+                            for m in range(1, n):
+                                total += (
+                                    matrix[(i * n + m) * LANES + lane]
+                                    * rows[(m * n + j) * LANES + lane]
+                                )
+                            rows[(mixed + i * n + j) * LANES + lane] = total
+                    for i in range(n):
+                        for j in range(i + 1):
+                            total = matrix[(size + i * n + j) * LANES + lane]
+                            if j == 0:
+                                total += rows[(mixed + i * n) * LANES + lane]
+                            for m in range(1, n):
+                                total += rows[(mixed + i * n + m) * LANES + lane] * np.conj(
+                                    matrix[(j * n + m) * LANES + lane]
+                                )
+                            rows[(i * n + j) * LANES + lane] = total
+                    fix = own_error + extra[lane]
+                    variance = rows[lane].real + fix
+                    variances[s, lane] = variance
+                    one_over = 1.0 / variance
+                    sd = np.sqrt(variance)
+                    for i in range(n):
+                        rows[(gain + i) * LANES + lane] = rows[i * n * LANES + lane] * one_over
+                    for c in range(n_columns):
+                        x = given[s, c, lane]
+                        for i in range(n):
+                            total = rows[(mean + c * n) * LANES + lane] if i == 0 else 0 * x
+                            for m in range(1, n):
+                                total += (
+                                    matrix[(i * n + m) * LANES + lane]
+                                    * rows[(mean + c * n + m) * LANES + lane]
+                                )
+                            rows[(moved + i) * LANES + lane] = total
+                        if backwards:
+                            innovation = sd * x
+                            x = rows[moved * LANES + lane] + innovation
+                            found[s, c, lane] = x
+                        else:
+                            innovation = x - rows[moved * LANES + lane]
+                            found[s, c, lane] = innovation / sd
+                        for i in range(n):
+                            total = (
+                                rows[(moved + i) * LANES + lane]
+                                + rows[(gain + i) * LANES + lane] * innovation
+                            )
+                            # Positions are counted from the latest fix: no digits are lost.
+                            if i == 0:
+                                total -= x
+                            rows[(mean + c * n + i) * LANES + lane] = total
+                    for i in range(1, n):
+                        for j in range(1, i + 1):
+                            total = rows[(i * n + j) * LANES + lane] - rows[
+                                (gain + i) * LANES + lane
+                            ] * np.conj(rows[j * n * LANES + lane])
+                            rows[(i * n + j) * LANES + lane] = total
+                            rows[(j * n + i) * LANES + lane] = np.conj(total)
+                    left = fix * one_over
+                    for i in range(n):
+                        total = rows[i * n * LANES + lane] * left
+                        rows[i * n * LANES + lane] = total
+                        rows[i * LANES + lane] = np.conj(total)
+
+    return run
+
+
+@njit(**KERNEL_OPTIONS)
+def toeplitz_innovations(  # type: ignore[no-untyped-def]
+    given, offsets, autocovariance, backwards, found, variances
+):
+    """Turn regular steps into innovations, or back, for one parameter value, in O(steps²) per run.
+
+    Args:
+        given: Steps or innovations, (step, column).
+        offsets: Where runs begin and end.
+        autocovariance: At lags 0, 1, ..., up to the longest run.
+        backwards: Whether to make steps from innovations.
+        found: Result, (step, column).
+        variances: Result, (step,).
+    """
+    n_columns = given.shape[1]
+    n_lags = autocovariance.shape[0]
+    forward, backward, shifted = np.zeros(n_lags), np.zeros(n_lags), np.zeros(n_lags)
+    forward[0] = 1.0
+    backward[0] = 1.0
+    variance = autocovariance[0]
+    for n in range(n_lags):
+        if n > 0:
+            for i in range(n, 0, -1):
+                shifted[i] = forward[i - 1]
+            shifted[0] = 0.0
+            reflection = 0.0
+            for i in range(1, n + 1):
+                reflection += shifted[i] * autocovariance[i]
+            reflection /= variance
+            for i in range(n + 1):
+                forward[i] = shifted[i] - reflection * backward[i]
+                backward[i] = backward[i] - reflection * shifted[i]
+            variance *= (1 - reflection) * (1 + reflection)
+        sd = np.sqrt(variance)
+        for r in range(offsets.shape[0] - 1):
+            s = offsets[r] + n
+            if s >= offsets[r + 1]:
+                continue
+            variances[s] = variance
+            for c in range(n_columns):
+                found[s, c] = sd * given[s, c] if backwards else given[s, c]
+            for i in range(n):
+                factor = forward[i]
+                if backwards:
+                    for c in range(n_columns):
+                        found[s, c] -= factor * found[s - n + i, c]
+                else:
+                    for c in range(n_columns):
+                        found[s, c] += factor * given[s - n + i, c]
+            if not backwards:
+                for c in range(n_columns):
+                    found[s, c] /= sd
