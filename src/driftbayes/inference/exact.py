@@ -3,7 +3,7 @@
 __all__ = ["exact", "exact_batch", "exact_draws", "is_integrable"]
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import logsumexp
@@ -24,6 +24,7 @@ from driftbayes.inference.quadrature import (
     Nodes,
     Quadrature,
     integrate_posterior,
+    reweight,
     scale_form,
 )
 from driftbayes.inference.scale import draw_scales
@@ -36,6 +37,8 @@ from driftbayes.typing import FloatArray
 _TOLERANCE = {0: 1e-10, 1: 1e-10, 2: 1e-8}
 TOLERANCE = 1e-3
 _MOST = 3
+# Of data with more steps than this other priors take what was found under the first.
+_DEAR = 1000
 # Rounds of candidates for draws; the first is enough but for thin ridges.
 _MAX_ROUNDS = 10
 # By how many errors, and how much, ln Z from points between the nodes may differ.
@@ -64,9 +67,12 @@ def exact_batch(
     if data.is_stacked and len(hypotheses) > 1:
         msg = "give several data sets or several priors, not both"
         raise DriftbayesError(msg)
-    n = max(len(hypotheses), len(data))
+    if len(hypotheses) == 1:
+        return [_solved(hypotheses[0], data, i, tolerance).record for i in range(len(data))]
+    first = _solved(hypotheses[0], data, 0, tolerance)
     return [
-        _solved(hypotheses[min(i, len(hypotheses) - 1)], data, i, tolerance)[0] for i in range(n)
+        first.record,
+        *(_solved(other, data, 0, tolerance, first).record for other in hypotheses[1:]),
     ]
 
 
@@ -79,9 +85,21 @@ def _n_left(density: Density) -> int:
     return len(density.hypothesis.names) - (scale_form(density) is not None)
 
 
+@dataclass(frozen=True)
+class _Solution:
+    record: Evidence
+    modes: Modes
+    quadrature: Quadrature
+
+
 def _solved(
-    hypothesis: Hypothesis, data: Batch, index: int, tolerance: float | None
-) -> tuple[Evidence, Quadrature]:
+    hypothesis: Hypothesis,
+    data: Batch,
+    index: int,
+    tolerance: float | None,
+    known: _Solution | None = None,
+) -> _Solution:
+    """Integrate one evidence; where evaluations are dear, from that of another prior."""
     density = Density(hypothesis, data.engine(index, hypothesis.model))
     n_left = _n_left(density)
     if n_left > _MOST:
@@ -91,9 +109,28 @@ def _solved(
         )
         raise DriftbayesError(msg)
     accepted = _TOLERANCE.get(n_left, TOLERANCE) if tolerance is None else tolerance
+    is_dear = density.engine.n_steps > _DEAR
+    if known is not None and is_dear and tolerance is None:
+        accepted = max(accepted, TOLERANCE)
+        again = reweight(known.quadrature, density)
+        if again is not None and again.error <= accepted:
+            modes = find_modes(density, known.modes)
+            return _solution(hypothesis, data, index, modes, again, accepted)
     modes = find_modes(density)
     quadrature = integrate_posterior(density, modes, accepted)
-    return _record(hypothesis, data, index, modes, quadrature, accepted), quadrature
+    return _solution(hypothesis, data, index, modes, quadrature, accepted)
+
+
+def _solution(
+    hypothesis: Hypothesis,
+    data: Batch,
+    index: int,
+    modes: Modes,
+    quadrature: Quadrature,
+    tolerance: float,
+) -> _Solution:
+    record = _record(hypothesis, data, index, modes, quadrature, tolerance)
+    return _Solution(record, modes, quadrature)
 
 
 def _record(
@@ -186,7 +223,8 @@ def exact_draws(
     Raises:
         DriftbayesError: The posterior has no finite value to draw from.
     """
-    record, found = _solved(hypothesis, data, 0, None)
+    solution = _solved(hypothesis, data, 0, None)
+    record, found = solution.record, solution.quadrature
     if record.status is Status.NOT_FINITE:
         msg = f"no draws from the posterior of {record.hypothesis}: {record.status.advice}"
         raise DriftbayesError(msg)

@@ -2,8 +2,8 @@
 
 __all__ = ["Maximum", "derivatives", "maximise"]
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -24,6 +24,8 @@ _WIDEST, _NARROWEST = 0.5, 1e-9
 # rounding hides a further gain.
 _NEAR, _DONE, _GOOD_ENOUGH = 1e-6, 1e-14, 1e-8
 _MAX_DAMPING = 1e12
+# Widths within which a search has joined another.
+_JOINED = 0.1
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,14 @@ class _Search:
             self.done = True
         self.done = self.done or self.count >= _MAX_STEPS or self.damping > _MAX_DAMPING
 
+    def joins(self, other: "_Search") -> bool:
+        """Whether this search has come to where another has ended."""
+        if self.done or not (other.done and other.lowest > 0 and other.decrement < _GOOD_ENOUGH):
+            return False
+        assert other.hessian is not None
+        step = self.z - other.z
+        return float(-step @ other.hessian @ step) < _JOINED**2
+
     def result(self) -> Maximum:
         n = len(self.z)
         hessian = np.full((n, n), np.nan) if self.hessian is None else self.hessian
@@ -142,16 +152,19 @@ class _Search:
         return Maximum(self.z, self.value, hessian, bool(converged))
 
 
-def maximise(function: Function, starts: FloatArray) -> list[Maximum]:
+def maximise(
+    function: Function, starts: FloatArray, kinds: Sequence[int] | None = None
+) -> list[Maximum]:
     """Find the local maximum uphill of each start.
 
     Newton steps on the absolute value of the Hessian's eigenvalues, so that every step goes uphill,
     damped until the value grows and never longer than a factor of 7 in a parameter. All searches
-    are evaluated together.
+    are evaluated together. One that comes to where another of its kind has ended ends there too.
 
     Args:
         function: The function; its second argument says which start a point belongs to.
         starts: Points, (start, parameter).
+        kinds: Which function each start is for; by default all are for one.
     """
     n = starts.shape[1]
     stencil = _stencil(n)
@@ -165,4 +178,9 @@ def maximise(function: Function, starts: FloatArray) -> list[Maximum]:
             values = function(np.concatenate(points), which).reshape(len(active), -1)
             for i, found in zip(active, values, strict=True):
                 searches[i].take(found)
+        for i in active:
+            for j, other in enumerate(searches):
+                if i != j and (kinds is None or kinds[i] == kinds[j]) and searches[i].joins(other):
+                    searches[i] = replace(other)
+                    break
     return [search.result() for search in searches]

@@ -1,9 +1,9 @@
 """The posterior of one hypothesis by quadrature: a lattice of nodes around every mode."""
 
-__all__ = ["Quadrature", "integrate_posterior", "scale_form"]
+__all__ = ["Quadrature", "integrate_posterior", "reweight", "same_coordinates", "scale_form"]
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -11,9 +11,11 @@ from scipy.special import logsumexp
 
 from driftbayes.inference.density import Density
 from driftbayes.inference.formulas import points_at
+from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.node_lattice import NodeLattice, integrate
 from driftbayes.inference.scale import GammaForm, gamma_form, log_scale_evidence
 from driftbayes.inference.search import Modes
+from driftbayes.priors import Uniform
 from driftbayes.typing import FloatArray, IntArray
 
 # Modes whose mass is within exp(-_DEPTH) of the largest may have a lattice of their own.
@@ -22,6 +24,8 @@ _MAX_PARTS = 11
 # A share of the mass at modes without nodes that is told as an error; more is not accepted.
 MAX_MISSED = 1e-3
 _NOTHING = 1e-12
+# What lies beyond the edge of a lattice is at most so many times what lies at the edge.
+_EDGE = 10.0
 # Modes within so many widths of the center of a lattice are seeds of it.
 _NEAR = 10.0
 # The stated error is so many times the lattice's own estimate, which is now and then too small.
@@ -213,6 +217,85 @@ def _in_parts(
         nodes=nodes,
         n_evaluations=sum(lattice.n_evaluations for lattice in lattices),
     )
+
+
+def reweight(found: Quadrature, density: Density) -> Quadrature | None:
+    """Integrate the same data under another prior, from the nodes alone.
+
+    Args:
+        found: Quadrature under one prior.
+        density: The same data and model under another.
+
+    Returns:
+        The quadrature, with an error from the difference of the two lattices and from the nodes at
+        the edge; None where the coordinates of the two priors differ.
+    """
+    old, new = found.density.hypothesis, density.hypothesis
+    form = scale_form(density)
+    if (
+        not found.lattices
+        or (form is None) != (found.form is None)
+        or not same_coordinates(old, new)
+    ):
+        return None
+    n, left = len(new.names), found.left
+    lattices = []
+    for lattice in found.lattices:
+        z = np.zeros((len(lattice.z), n))
+        z[:, left] = lattice.z
+        priors = [points_at(hypothesis, z)[1][:, left].sum(axis=1) for hypothesis in (old, new)]
+        change = priors[1] - priors[0]
+        if form is not None and found.form is not None:
+            fits = lattice.extras[:, n:].T
+            change += log_scale_evidence(*fits, form) - log_scale_evidence(*fits, found.form)
+        values = np.where(np.isfinite(lattice.log_values), lattice.log_values + change, -np.inf)
+        lattices.append(_with_values(lattice, values))
+    logs = np.array([lattice.log_integral for lattice in lattices])
+    log_evidence = float(logsumexp(logs))
+    weights = np.exp(logs - log_evidence)
+    return replace(
+        found,
+        density=density,
+        form=form,
+        log_evidence=log_evidence,
+        error=float(sum(w * one.error for w, one in zip(weights, lattices, strict=True))),
+        lattices=tuple(lattices),
+        nodes=replace(
+            found.nodes,
+            log_weights=np.concatenate([one.log_values + one.log_cell for one in lattices]),
+        ),
+        n_evaluations=0,
+    )
+
+
+def same_coordinates(old: Hypothesis, new: Hypothesis) -> bool:
+    """Whether θ is the same function of z under both priors."""
+    for name in old.names:
+        one, other = old.priors[name], new.priors[name]
+        ends = [(float(p.low), float(p.high)) for p in (one, other) if isinstance(p, Uniform)]
+        if type(one) is not type(other) or (ends and ends[0] != ends[-1]):
+            return False
+    return True
+
+
+def _with_values(lattice: NodeLattice, values: FloatArray) -> NodeLattice:
+    """A lattice with other values at its nodes."""
+    total = float(logsumexp(values))
+    is_even = lattice.index[:, 0] % 2 == 0
+    halves = [
+        float(logsumexp(values[part])) if part.any() else -np.inf for part in (is_even, ~is_even)
+    ]
+    nodes = set(map(tuple, lattice.index.tolist()))
+    steps = 2 * np.eye(lattice.index.shape[1], dtype=int)
+    at_edge = np.array(
+        [
+            any(tuple(i + s) not in nodes or tuple(i - s) not in nodes for s in steps)
+            for i in lattice.index
+        ]
+    )
+    edge = float(np.exp(logsumexp(values[at_edge]) - total)) if at_edge.any() else 0.0
+    error = abs(halves[0] - halves[1]) + _EDGE * edge + lattice.error
+    return replace(lattice, log_values=values, log_integral=total + lattice.log_cell, error=error)
 
 
 def _integrand(

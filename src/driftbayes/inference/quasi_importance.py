@@ -8,9 +8,10 @@ them the mixture is fitted to the weighted points. All stages count, with the we
 mixture of all proposals (adaptive multiple importance sampling, Cornuet et al. 2012).
 """
 
-__all__ = ["Components", "LogDensity", "equal_draws", "quasi_importance"]
+__all__ = ["Components", "LogDensity", "equal_draws", "quasi_importance", "reweighted"]
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import logsumexp
@@ -129,6 +130,33 @@ def _plan(groups: list[Group], n_student: int, n_left: int) -> tuple[list[Stage]
             return stages, n
         n_student //= 2
     return None
+
+
+def reweighted(estimate: Estimate, change: FloatArray) -> Estimate:
+    """Estimate the evidence of another density from the same points.
+
+    Args:
+        estimate: What `quasi_importance` returned.
+        change: ln of the ratio of the densities at each point.
+
+    Returns:
+        The estimate; its error adds that of the ratio, as of independent points.
+    """
+    log_weights = estimate.log_weights + np.nan_to_num(change, nan=-np.inf)
+    log_ratio = float(logsumexp(log_weights) - logsumexp(estimate.log_weights))
+    weights = np.exp(log_weights - logsumexp(log_weights))
+    effective, shape = float(1 / np.sum(weights**2)), pareto_shape(weights)
+    spread = float(np.sqrt(np.sum((weights - estimate.weights) ** 2)))
+    is_good = shape <= WORST_SHAPE and effective >= _MIN_EFFECTIVE
+    error = float(np.hypot(estimate.log_evidence_err, spread)) if is_good else np.inf
+    return replace(
+        estimate,
+        log_evidence=estimate.log_evidence + log_ratio,
+        log_evidence_err=error,
+        log_weights=log_weights,
+        n_evaluations=0,
+        diagnostics={**estimate.diagnostics, "pareto_k": shape, "ess": effective},
+    )
 
 
 def equal_draws(estimate: Estimate, n: int, seed: int) -> FloatArray:

@@ -24,8 +24,9 @@ from driftbayes.inference.formulas import points_at, prior_facts, prior_quantile
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.importance import resample
 from driftbayes.inference.posterior import described
-from driftbayes.inference.quasi_importance import Components, quasi_importance
-from driftbayes.inference.search import find_modes
+from driftbayes.inference.quadrature import same_coordinates
+from driftbayes.inference.quasi_importance import Components, quasi_importance, reweighted
+from driftbayes.inference.search import Modes, find_modes
 from driftbayes.inference.target import Guide, PosteriorTarget, components_of, guide_of
 from driftbayes.jax_typing import Key
 from driftbayes.typing import FloatArray
@@ -38,12 +39,15 @@ N_DRAWS = 1000
 # A mode with this share of the mass, by the curvature at its top, must be in the draws, with at
 # least this part of what it should have: curvature alone may mislead by a factor of a few.
 _MIN_MASS, _MIN_FOUND = 0.01, 0.1
+# Error of an evidence under another prior that is accepted without computing it anew.
+_REWEIGHTED = 0.02
 
 
 @dataclass(frozen=True)
 class _Start:
     """What all samplers share: where the posterior is, and its mode in natural parameters."""
 
+    modes: Modes
     guide: Guide
     components: Components
     theta_map: FloatArray
@@ -73,7 +77,11 @@ def sampled_batch(
     """
     key = _key(hypotheses[0], seed, method)
     n = max(len(hypotheses), len(data))
-    starts = [_start(hypotheses[min(i, len(hypotheses) - 1)], data, i) for i in range(n)]
+    starts: list[_Start] = []
+    for i in range(n):
+        # Other priors of the same data have their modes near those of the first.
+        known = starts[0].modes if len(hypotheses) > 1 and starts else None
+        starts.append(_start(hypotheses[min(i, len(hypotheses) - 1)], data, i, known))
     estimates = _RUN[method](hypotheses, data, starts, key, **options)
     rng = np.random.default_rng([seed, zlib.crc32(hypotheses[0].name.encode())])
     return [
@@ -100,10 +108,11 @@ def _key(hypothesis: Hypothesis, seed: int, method: str) -> Key:
     return jax.random.fold_in(jax.random.key(seed), words)
 
 
-def _start(hypothesis: Hypothesis, data: Batch, index: int) -> _Start:
-    modes = find_modes(Density(hypothesis, data.engine(index, hypothesis.model)))
+def _start(hypothesis: Hypothesis, data: Batch, index: int, known: Modes | None) -> _Start:
+    modes = find_modes(Density(hypothesis, data.engine(index, hypothesis.model)), known)
     theta, log_priors, _ = (part[0] for part in points_at(hypothesis, modes.natural.z[None]))
     return _Start(
+        modes=modes,
         guide=guide_of(modes),
         components=components_of(modes),
         theta_map=theta,
@@ -139,10 +148,15 @@ def _run_importance(
     max_evaluations: int = 65536,
 ) -> list[Estimate]:
     seeds = np.asarray(jax.random.key_data(key)).reshape(-1)
-    found = []
+    found: list[Estimate] = []
     for i, start in enumerate(starts):
         hypothesis = hypotheses[min(i, len(hypotheses) - 1)]
         density = Density(hypothesis, data.engine(i, hypothesis.model))
+        if i > 0 and len(hypotheses) > 1:
+            again = _under_another_prior(found[0], hypotheses[0], hypothesis, tolerance)
+            if again is not None:
+                found.append(again)
+                continue
 
         def log_f(z: FloatArray, density: Density = density) -> tuple[FloatArray, FloatArray]:
             points = density.at(z)
@@ -164,6 +178,17 @@ def _run_importance(
             )
         )
     return found
+
+
+def _under_another_prior(
+    estimate: Estimate, old: Hypothesis, new: Hypothesis, tolerance: float
+) -> Estimate | None:
+    """The estimate of the same data under another prior, if its points are worth enough there."""
+    if estimate.status is not Status.OK or not same_coordinates(old, new):
+        return None
+    before, after = (points_at(one, estimate.z)[1].sum(axis=1) for one in (old, new))
+    again = reweighted(estimate, after - before)
+    return again if again.log_evidence_err <= max(tolerance, _REWEIGHTED) else None
 
 
 def _run_bridge(

@@ -62,6 +62,11 @@ class Engine(Protocol):
         """Sums of each row of the formulas."""
         ...
 
+    @property
+    def n_steps(self) -> int:
+        """Steps that one evaluation goes through."""
+        ...
+
     def thinned(self, n_steps: int) -> "tuple[Engine, float]":
         """An engine with fewer data, about `n_steps`, and how many times fewer they are."""
         ...
@@ -272,6 +277,10 @@ class FilterEngine:
         return self.runs.context
 
     @property
+    def n_steps(self) -> int:
+        return len(self.runs.columns)
+
+    @property
     def shortest_step(self) -> float:
         return float(self.runs.intervals[0])
 
@@ -429,6 +438,10 @@ class MomentsEngine:
     @property
     def shortest_step(self) -> float:
         return self.tau
+
+    @property
+    def n_steps(self) -> int:
+        return 0
 
     @property
     def context(self) -> Context:
