@@ -16,7 +16,6 @@ from scipy.special import logsumexp
 
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import QUANTILES, Hypothesis, evidence, posterior_draws
-from driftbayes.inference.lattice import Lattice, draw_candidates, keep_by_ratio
 from driftbayes.inference.scale import draw_scales
 from driftbayes.models import MODELS, Brownian, Langevin, model_named
 from driftbayes.models._base import AbstractModel, Parameter, as_parameter
@@ -270,34 +269,3 @@ def test_scales_follow_the_generalised_inverse_gaussian_law(n, quadratic, shape,
     log_f = (shape - 0.5 * n) * v - 0.5 * quadratic * np.exp(-v) - rate * np.exp(v)
     weights = np.exp(log_f - logsumexp(log_f))
     assert distance(np.log(found), lambda x: np.interp(x, v, np.cumsum(weights))) < FAR
-
-
-def test_a_coarse_lattice_gives_the_density_itself():
-    """Nodes 1.1 widths apart: interpolated alone, the variance would be too large by a fifth."""
-    side, reach = 15, 7.7
-    w = np.linspace(-reach, reach, side)
-    z = 3 * np.sinh(w / 3)
-
-    def log_f(a, b):
-        return -0.5 * (a**2 + b**2) + 0.4 * a * b - 0.5 * np.maximum(a, 0) ** 2
-
-    values = log_f(*np.meshgrid(z, z, indexing="ij")) + np.add.outer(*[np.log(np.cosh(w / 3))] * 2)
-    lattice = Lattice(
-        *map(jnp.asarray, (np.zeros(2), np.eye(2), np.full(2, -reach), np.full(2, reach))),
-        jnp.asarray(values.ravel()),
-        jnp.asarray(0.0),
-        jnp.asarray(0.0),
-    )
-    rng = np.random.default_rng(0)
-    points, guess, stretch = draw_candidates(lattice, 4 * N_DRAWS, rng)
-    ratios = log_f(*points.T) + stretch - guess
-    kept = points[keep_by_ratio(ratios, rng.random(len(points)))]
-    assert len(kept) > N_DRAWS
-    fine = np.linspace(-9, 9, 901)
-    joint = np.exp(log_f(*np.meshgrid(fine, fine, indexing="ij")))
-    for axis in (0, 1):
-        mass = joint.sum(axis=1 - axis)
-        rise = np.cumsum(mass) - 0.5 * mass
-        cdf = lambda x, rise=rise: np.interp(x, fine, rise / mass.sum())  # noqa: E731, B023
-        assert distance(kept[:N_DRAWS, axis], cdf) < FAR
-        assert distance(points[:, axis], cdf) > 2.5 / np.sqrt(len(points))

@@ -18,7 +18,10 @@ from scipy.linalg import block_diag, expm, solve_triangular
 from scipy.special import gammaln, logsumexp
 
 from driftbayes.errors import DriftbayesError
+from driftbayes.inference import Batch, Hypothesis
+from driftbayes.inference.density import Density
 from driftbayes.models import MODELS, model_named, prepare
+from driftbayes.priors import Exponential, Fixed
 from driftbayes.sampling import Displacements
 
 TAU, RTOL = 0.7, 1e-8
@@ -277,8 +280,19 @@ def test_every_chain_of_options_has_the_density_of_the_dense_reference(name, cha
             with pytest.raises(DriftbayesError, match="cannot take errors of positions"):
                 model(**theta).log_likelihood(data)
             continue
+        reference = expected(name, chain, theta, data)
         found = float(model(**theta).log_likelihood(data))
-        assert_allclose(found, expected(name, chain, theta, data), rtol=RTOL, err_msg=kind)
+        assert_allclose(found, reference, rtol=RTOL, err_msg=kind)
+        assert_allclose(by_engine(model, theta, data), reference, rtol=RTOL, err_msg=kind)
+
+
+def by_engine(model, theta, data):
+    """Ln L by the compiled engine; every parameter but the scale is fixed."""
+    scale = model.scale_parameter
+    priors = {name: Fixed(value) for name, value in theta.items()}
+    hypothesis = Hypothesis(model, **{**priors, scale: Exponential(mean=1.0)})
+    density = Density(hypothesis, Batch.of(data, model=model).engine(0, model))
+    return density.terms(np.array([[theta[scale]]]))[0][0]
 
 
 @pytest.mark.parametrize("chain", CHAINS)

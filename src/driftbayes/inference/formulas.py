@@ -60,7 +60,6 @@ class Rows:
         """Components of the model."""
         return _n_components(*_split(self.hypothesis)[1:])
 
-    @property
     def n_state(self) -> int:
         """Components of the state of each."""
         return _n_state(*_split(self.hypothesis)[1:])
@@ -417,26 +416,20 @@ def _derived_program(tree: Any, n_dim: int, is_lonlat: bool) -> Callable[..., An
 
 @lru_cache(maxsize=256)
 def _n_components(tree: Any) -> int:
-    return _shape(tree)[0]
+    return _size(tree, lambda models: jnp.zeros(len(models)))
 
 
 @lru_cache(maxsize=256)
 def _n_state(tree: Any) -> int:
-    return _shape(tree)[1]
+    return _size(tree, lambda models: models[0].engine_start()[0])
 
 
-def _shape(tree: Any) -> tuple[int, ...]:
-    def start(leaves: Any) -> Any:
+def _size(tree: Any, of: Callable[[Any], Any]) -> int:
+    """Length of an array that is made of the components of a model, without making it."""
+
+    def run(leaves: Any) -> Any:
         hypothesis = jax.tree.unflatten(tree, leaves)
-        theta = jnp.ones(len(hypothesis.names))
-        return _start_of(hypothesis, theta)
+        return of(_components(hypothesis, jnp.ones(len(hypothesis.names))))
 
     leaves = [jax.ShapeDtypeStruct((), jnp.float64)] * tree.num_leaves
-    return jax.eval_shape(start, leaves).shape
-
-
-def _start_of(hypothesis: Hypothesis, theta: Any) -> Any:
-    models = _components(hypothesis, theta)
-    if not models[0].has_state_space:
-        return jnp.zeros((len(models), 1, 1))
-    return jnp.stack([model.engine_start() for model in models])
+    return int(jax.eval_shape(run, leaves).shape[0])

@@ -1,6 +1,6 @@
 """Local maxima of a smooth function by Newton's method with differences, many starts at once."""
 
-__all__ = ["Maximum", "derivatives", "maximise"]
+__all__ = ["Maximum", "derivatives", "maximise", "stencil"]
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -22,8 +22,9 @@ _SPAN, _FINE_SPAN = 0.15, 0.03
 _WIDEST, _NARROWEST = 0.5, 1e-9
 # Newton decrements: good enough to go on with a fine span, done, and still a maximum where
 # rounding hides a further gain.
-_NEAR, _DONE, _GOOD_ENOUGH = 1e-6, 1e-14, 1e-8
+_NEAR, _DONE, _GOOD_ENOUGH = 1e-6, 1e-14, 1e-6
 _MAX_DAMPING = 1e12
+_LOOK_CLOSER, _MAX_CLOSER = 1e3, 4
 # Widths within which a search has joined another.
 _JOINED = 0.1
 
@@ -45,7 +46,7 @@ class Maximum:
     converged: bool
 
 
-def _stencil(n: int) -> FloatArray:
+def stencil(n: int) -> FloatArray:
     """Points of the differences in units of the span, the centre first."""
     unit = np.eye(n)
     rows = [np.zeros(n)]
@@ -88,6 +89,7 @@ class _Search:
     decrement: float = np.inf
     lowest: float = 0.0
     damping: float = 0.0
+    n_closer: int = 0
     count: int = 0
     done: bool = False
 
@@ -111,6 +113,11 @@ class _Search:
             # Nothing is known yet: look closer.
             self.basis = 0.1 * self.basis
             self.done = self.count > 8
+            return
+        elif self.damping > _LOOK_CLOSER and self.n_closer < _MAX_CLOSER:
+            # No step goes up: the differences span more than the peak. Take narrower ones.
+            self.trial, self.basis = self.z, 0.2 * self.basis
+            self.damping, self.n_closer = 0.0, self.n_closer + 1
             return
         else:
             self.damping = 10 * self.damping + 1.0
@@ -167,13 +174,13 @@ def maximise(
         kinds: Which function each start is for; by default all are for one.
     """
     n = starts.shape[1]
-    stencil = _stencil(n)
+    offsets = stencil(n)
     searches = [_Search(z=z, trial=z, basis=0.3 * np.eye(n)) for z in np.array(starts, float)]
     while active := [i for i, search in enumerate(searches) if not search.done]:
         points = [
-            searches[i].trial + searches[i].span * stencil @ searches[i].basis.T for i in active
+            searches[i].trial + searches[i].span * offsets @ searches[i].basis.T for i in active
         ]
-        which = np.repeat(active, len(stencil))
+        which = np.repeat(active, len(offsets))
         with np.errstate(all="ignore"):
             values = function(np.concatenate(points), which).reshape(len(active), -1)
             for i, found in zip(active, values, strict=True):

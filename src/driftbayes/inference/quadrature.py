@@ -186,9 +186,8 @@ def _in_parts(
     errors = _CAUTION * np.array([lattice.error for lattice in lattices])
     # A part that carries nothing need not be contained.
     counts = weight > _NOTHING
-    places, masses = [m.z for m in modes.every], list(modes.log_mass)
-    if modes.left is not None:
-        places, masses = [*places, modes.left], [*masses, modes.left_mass]
+    places = [*(m.z for m in modes.every), *modes.left]
+    masses = [*modes.log_mass, *modes.left_mass]
     log_missed = [
         mass
         for z, mass in zip(places, masses, strict=True)

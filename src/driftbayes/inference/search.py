@@ -45,16 +45,17 @@ class Modes:
         every: Every maximum of the density of z that was found, `free` first.
         log_mass: ln of the integral of a Gaussian of the same height and curvature at each of
             them; minus infinity for one that did not converge or that repeats another.
-        left: A place from which no search was made, since there were too many; None if none is.
-        left_mass: ln of the integral there, if the peak is as wide as that at `free`.
+        left: Places of other local maxima: where a search did not converge, or was not made since
+            there were too many.
+        left_mass: ln of the integral at each, if the peak is as wide as that at `free`.
     """
 
     natural: Maximum
     free: Maximum
     every: tuple[Maximum, ...]
     log_mass: FloatArray
-    left: FloatArray | None
-    left_mass: float
+    left: FloatArray
+    left_mass: FloatArray
 
 
 def find_modes(density: Density, known: Modes | None = None) -> Modes:
@@ -104,8 +105,11 @@ def _modes(
         if again.converged and again.value > natural_mode.value + _HIGHER:
             natural_mode = again
     log_mass = _log_masses(every)
-    left_mass = log_mass[0] + left_value - best_mode.value if left is not None else -np.inf
-    return Modes(natural_mode, best_mode, tuple(every), log_mass, left, float(left_mass))
+    lost = [(m.z, m.value) for m in every if not m.converged and np.isfinite(m.value)]
+    lost += [] if left is None else [(left, left_value)]
+    places = np.array([z for z, _ in lost]).reshape(-1, len(best_mode.z))
+    masses = np.array([log_mass[0] + value - best_mode.value for _, value in lost])
+    return Modes(natural_mode, best_mode, tuple(every), log_mass, places, masses)
 
 
 def _maximise(density: Density, starts: FloatArray, natural: int = 1) -> list[Maximum]:

@@ -302,7 +302,7 @@ class FilterEngine:
 
     def sums(self, formulas: Formulas) -> Sums:
         runs = self.runs
-        n_state = formulas.n_state
+        n_state = formulas.n_state()
         # As many rows at a time as their matrices and their slots leave room for.
         row_bytes = 16 * (2 * n_state**2 * len(runs.intervals) + 4 * runs.n_slots)
         at_once = max(_MATRIX_BYTES // row_bytes, 1)

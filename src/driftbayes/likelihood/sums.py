@@ -40,9 +40,8 @@ class Formulas(Protocol):
         """Number of rows."""
         ...
 
-    @property
     def n_state(self) -> int:
-        """Components of the state; 1 without a state-space form."""
+        """Components of the state of a model with a state-space form."""
         ...
 
     def transitions(self, intervals: FloatArray) -> tuple[NDArray[Any], NDArray[Any]]:
