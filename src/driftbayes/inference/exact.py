@@ -116,7 +116,9 @@ def _solved(
         if again is not None and again.error <= accepted:
             modes = find_modes(density, known.modes)
             return _solution(hypothesis, data, index, modes, again, accepted)
-    modes = find_modes(density)
+    # A search from the modes of the other prior in place of one over a grid, if that is dear.
+    near = known.modes if known is not None and is_dear and tolerance is None else None
+    modes = find_modes(density, near)
     quadrature = integrate_posterior(density, modes, accepted)
     return _solution(hypothesis, data, index, modes, quadrature, accepted)
 

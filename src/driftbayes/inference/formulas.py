@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.likelihood.channels import ChannelTerms
 from driftbayes.likelihood.collected import Collected
-from driftbayes.likelihood.engines import Context
+from driftbayes.likelihood.engines import Context, in_threads, shares
 from driftbayes.likelihood.sums import Sums
 from driftbayes.priors import AbstractPrior, Uniform
 from driftbayes.typing import FloatArray, IntArray
@@ -37,6 +37,8 @@ from driftbayes.typing import FloatArray, IntArray
 _N_POINTS = 64
 _N_PAIRS = (64, 4096)
 _N_SLOTS = (1, 64, 1024)
+# From so many intervals on, a kernel takes less time than a program for matrix exponentials.
+_MANY_INTERVALS = 4
 # Lags are computed in as many as the next of these.
 _N_LAGS = (32, 256, 4096)
 
@@ -91,6 +93,21 @@ class Rows:
 
     def transitions(self, intervals: FloatArray) -> tuple[NDArray[Any], NDArray[Any]]:
         theta, point, component = self._needed()
+        if len(intervals) >= _MANY_INTERVALS and _has_generator(*_split(self.hypothesis)[1:]):
+            from driftbayes.kernels.exponential import exponential_kernel
+
+            found = _by_points(_generator_program, self.hypothesis, _N_POINTS, theta)
+            drift, intensity = (np.ascontiguousarray(part[point, component]) for part in found)
+            shape = (len(point), len(intervals), *drift.shape[1:])
+            propagator, noise = np.empty(shape), np.empty(shape)
+            kernel = exponential_kernel(drift.shape[-1])
+            in_threads(
+                lambda a, b: kernel(
+                    drift[a:b], intensity[a:b], intervals, propagator[a:b], noise[a:b]
+                ),
+                shares(len(point)),
+            )
+            return propagator, noise
         n, m = len(theta), len(intervals)
         found = _by_points(
             _transition_program,
@@ -99,9 +116,11 @@ class Rows:
             np.repeat(theta, m, axis=0),
             np.tile(intervals, n),
         )
-        propagator, noise = (
-            part.reshape(n, m, *part.shape[1:])[point, :, component] for part in found
-        )
+        parts = (part.reshape(n, m, *part.shape[1:]) for part in found)
+        if self.n_components == 1:
+            propagator, noise = (part[:, :, 0] for part in parts)
+        else:
+            propagator, noise = (part[point, :, component] for part in parts)
         return propagator, noise
 
     def autocovariances(self, tau: float, n_lags: int) -> NDArray[Any]:
@@ -348,6 +367,11 @@ def _transition_program(hypothesis: Hypothesis, theta: Any, interval: Any) -> An
 
 
 @_program
+def _generator_program(hypothesis: Hypothesis, theta: Any) -> Any:
+    return _stacked([model.engine_generator() for model in _components(hypothesis, theta)])
+
+
+@_program
 def _spread_program(hypothesis: Hypothesis, theta: Any, lag: Any) -> Any:
     models = _components(hypothesis, theta)
     return (jnp.stack([model.mean_square_displacement(lag) for model in models]),)
@@ -412,6 +436,14 @@ def _derived_program(tree: Any, n_dim: int, is_lonlat: bool) -> Callable[..., An
         return hypothesis.at(theta).derived(seen)
 
     return jax.jit(run)
+
+
+@lru_cache(maxsize=256)
+def _has_generator(tree: Any) -> bool:
+    def count(models: Any) -> Any:
+        return jnp.zeros(sum(model.engine_generator() is not None for model in models))
+
+    return _size(tree, count) == _n_components(tree)
 
 
 @lru_cache(maxsize=256)

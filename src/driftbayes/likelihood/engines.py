@@ -13,7 +13,9 @@ __all__ = [
     "Runs",
     "ToeplitzEngine",
     "distinct_intervals",
+    "in_threads",
     "make_runs",
+    "shares",
 ]
 
 import os
@@ -246,7 +248,13 @@ def _n_threads() -> int:
     return max(min(config.NUMBA_NUM_THREADS, allowed or 1), 1)
 
 
-def _in_threads(task: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+def shares(n: int) -> list[tuple[int, int]]:
+    """Ranges of about as many of n rows for each thread."""
+    edges = np.linspace(0, n, min(_n_threads(), n) + 1).astype(int)
+    return [(int(a), int(b)) for a, b in pairwise(edges)]
+
+
+def in_threads(task: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
     """Run one task for each set of arguments; the order of the results is that of the arguments."""
     if len(arguments) == 1 or _n_threads() == 1:
         return [task(*one) for one in arguments]
@@ -326,7 +334,7 @@ class FilterEngine:
         runs, n_rows = self.runs, formulas.n_rows
         start, extra, weight = formulas.starts()
         n_blocks = -(-n_rows // LANES)
-        matrices = _lanes_last(np.stack(formulas.transitions(runs.intervals), axis=2), n_blocks)
+        matrices = _joined(*formulas.transitions(runs.intervals), n_blocks)
         first = _lanes_last(start, n_blocks).reshape(n_blocks, -1)
         extra, weight = (
             np.resize(np.pad(part, (0, n_blocks * LANES - n_rows), mode="edge"), (n_blocks, LANES))
@@ -338,7 +346,7 @@ class FilterEngine:
             for b in range(n_blocks)
             for part in self._parts
         ]
-        found = _in_threads(_filter, tasks)
+        found = in_threads(_filter, tasks)
         n_parts, n_columns = len(self._parts), runs.columns.shape[1]
         whole = [
             [sum(found[b * n_parts + i][k] for i in range(n_parts)) for b in range(n_blocks)]
@@ -358,7 +366,7 @@ class FilterEngine:
             some = formulas.part(slice(b * LANES, (b + 1) * LANES))
             start, extra, weight = some.starts()
             n_state = start.shape[1]
-            matrices = _lanes_last(np.stack(some.transitions(runs.intervals), axis=2), 1)
+            matrices = _joined(*some.transitions(runs.intervals), 1)
             *_, innovation, variance = _filter(
                 runs,
                 matrices.reshape(len(runs.intervals), -1),
@@ -382,6 +390,21 @@ def _lanes_last(values: NDArray[Any], n_blocks: int) -> NDArray[Any]:
         values = np.concatenate([values, np.repeat(values[-1:], missing, axis=0)])
     blocks = values.reshape(n_blocks, LANES, *values.shape[1:])
     return np.ascontiguousarray(np.moveaxis(blocks, 1, -1))
+
+
+def _joined(propagator: NDArray[Any], noise: NDArray[Any], n_blocks: int) -> NDArray[Any]:
+    """A and Q of each row and interval side by side, (block, interval, 2, state, state, lane)."""
+    from driftbayes.kernels.filter import LANES
+
+    n_rows, *shape = propagator.shape
+    out = np.empty((n_blocks, shape[0], 2, *shape[1:], LANES), dtype=propagator.dtype)
+    for lane in range(LANES):
+        # The last block is filled up with the last row.
+        rows = np.minimum(np.arange(lane, n_blocks * LANES, LANES), n_rows - 1)
+        for b, row in enumerate(rows):
+            out[b, :, 0, ..., lane] = propagator[row]
+            out[b, :, 1, ..., lane] = noise[row]
+    return out
 
 
 def _filter(
@@ -483,7 +506,7 @@ class MomentsEngine:
         given = (np.ascontiguousarray(forms[there]), orders[there], paired[there])
         n_tasks = min(_n_threads(), -(-n_rows // 64))
         edges = np.linspace(0, n_rows, n_tasks + 1).astype(int)
-        _in_threads(
+        in_threads(
             lambda a, b: form_products(covariance[a:b], *given, logs[a:b], products[a:b]),
             list(pairwise(edges)),
         )
@@ -542,7 +565,7 @@ class ToeplitzEngine(FilterEngine):
         parts = [
             (formulas.part(slice(i, i + at_once)),) for i in range(0, formulas.n_rows, at_once)
         ]
-        pieces = _in_threads(whiten, parts)
+        pieces = in_threads(whiten, parts)
         log_det, products, excess = (np.concatenate(part, -1) for part in zip(*pieces, strict=True))
         return Sums(runs.n, log_det.T, triangle(products, n_columns), excess.T)
 

@@ -161,6 +161,10 @@ class AbstractModel(eqx.Module):
         """
         raise DriftbayesError(self._no_state_space())
 
+    def engine_generator(self) -> tuple[Array, Array] | None:
+        """`generator`, where `engine_transition` is its exponential and has no shorter form."""
+        return None
+
     def innovations(
         self, steps: PaddedSteps, noise_variance: ScalarLike = 0.0
     ) -> tuple[Float[Array, "run step dim"], Float[Array, "run step"]]:

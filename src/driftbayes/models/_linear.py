@@ -89,6 +89,9 @@ class AbstractLinearModel(AbstractModel):
         drift = jnp.zeros((size, size)).at[0, 1].set(1.0).at[1:, 1:].set(rates)
         return drift, jnp.zeros((size, size)).at[1:, 1:].set(intensity)
 
+    def engine_generator(self) -> tuple[Array, Array]:
+        return self.generator()
+
     def initial_covariance(self) -> Float[Array, "state state"]:
         """P, and zero for the position."""
         stationary = self.dynamics().stationary

@@ -70,6 +70,14 @@ class AbstractOption(AbstractModel):
     def generator(self) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
         return self.base.generator()
 
+    def engine_generator(self) -> tuple[Array, Array] | None:
+        own = type(self)
+        is_same = (
+            own.transition is AbstractOption.transition
+            and own.engine_transition is AbstractModel.engine_transition
+        )
+        return self.base.engine_generator() if is_same else None
+
     def fix_variance(self) -> ScalarLike:
         return self.base.fix_variance()
 
