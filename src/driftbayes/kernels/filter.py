@@ -8,7 +8,7 @@ Each size of the state has a kernel of its own, in which all loops over the stat
 is compiled on first use and kept on disk.
 """
 
-__all__ = ["LANES", "filter_kernel"]
+__all__ = ["LANES", "filter_kernel", "interleave"]
 
 from collections.abc import Callable
 from functools import cache
@@ -193,3 +193,24 @@ def filter_kernel(n: int, n_columns: int, *, heavy: bool = False) -> Callable[..
                     products[out, p, lane] += rows[(product + p) * LANES + lane]
 
     return run
+
+
+@njit(**_OPTIONS)
+def interleave(propagator, noise, first, out):  # type: ignore[no-untyped-def]
+    """Bring matrices into the order in which the kernels read them.
+
+    Args:
+        propagator: A, (row, interval, element).
+        noise: Q, likewise.
+        first: Number of the first block to fill.
+        out: Result, (block, interval, element of A and then of Q, lane); rows that are missing at
+            the end repeat the last.
+    """
+    n_rows, n_intervals, size = propagator.shape
+    for b in range(out.shape[0]):
+        for i in range(n_intervals):
+            for lane in range(LANES):
+                row = min((first + b) * LANES + lane, n_rows - 1)
+                for e in range(size):
+                    out[b, i, e, lane] = propagator[row, i, e]
+                    out[b, i, size + e, lane] = noise[row, i, e]

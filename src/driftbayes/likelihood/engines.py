@@ -39,10 +39,12 @@ from driftbayes.typing import FloatArray, IntArray
 # Durations that differ by less than this, relatively, are the rounding of times.
 _SAME_INTERVAL = 1e-10
 # Matrices of all intervals that are held at a time, in bytes.
-_MATRIX_BYTES = 64 << 20
+_MATRIX_BYTES = 16 << 20
 # Runs are shared out among threads in as many parts, whatever the number of threads.
 _N_PARTS = 4
 _MIN_STEPS = 20_000
+# How many times as much a step costs that has an interval of its own.
+_DISTINCT_COST = 4
 # Longest window of the Toeplitz engine, and how far ln L may be from that of longer ones.
 _MAX_LAGS = 4096
 _TOLERANCE = 1e-4
@@ -164,10 +166,12 @@ class Runs:
         fixes = np.concatenate(
             [s + r + np.arange(k + 1) for r, s, k in zip(chosen, starts, kept, strict=True)]
         )
+        used, which = np.unique(self.which[steps], return_inverse=True)
         out = replace(
             self,
             columns=self.columns[steps],
-            which=self.which[steps],
+            intervals=self.intervals[used],
+            which=which.astype(np.int32),
             offsets=np.concatenate([[0], np.cumsum(kept)]),
             slot=self.slot[chosen],
             error=self.error[fixes],
@@ -293,6 +297,9 @@ class FilterEngine:
         return float(self.runs.intervals[0])
 
     def thinned(self, n_steps: int) -> "tuple[FilterEngine, float]":
+        # Where most intervals are distinct, matrices cost several times what the filter does.
+        if len(self.runs.intervals) > self.n_steps // 4:
+            n_steps //= _DISTINCT_COST
         runs, factor = self.runs.thinned(n_steps)
         return (self, 1.0) if runs is self.runs else (FilterEngine(runs), factor)
 
@@ -393,17 +400,14 @@ def _lanes_last(values: NDArray[Any], n_blocks: int) -> NDArray[Any]:
 
 
 def _joined(propagator: NDArray[Any], noise: NDArray[Any], n_blocks: int) -> NDArray[Any]:
-    """A and Q of each row and interval side by side, (block, interval, 2, state, state, lane)."""
-    from driftbayes.kernels.filter import LANES
+    """A and Q of each row and interval side by side, (block, interval, element, lane)."""
+    from driftbayes.kernels.filter import LANES, interleave
 
-    n_rows, *shape = propagator.shape
-    out = np.empty((n_blocks, shape[0], 2, *shape[1:], LANES), dtype=propagator.dtype)
-    for lane in range(LANES):
-        # The last block is filled up with the last row.
-        rows = np.minimum(np.arange(lane, n_blocks * LANES, LANES), n_rows - 1)
-        for b, row in enumerate(rows):
-            out[b, :, 0, ..., lane] = propagator[row]
-            out[b, :, 1, ..., lane] = noise[row]
+    n_intervals, n_state = propagator.shape[1:3]
+    out = np.empty((n_blocks, n_intervals, 2 * n_state**2, LANES), dtype=propagator.dtype)
+    given = (np.ascontiguousarray(part) for part in (propagator, noise))
+    parts = [part.reshape(len(part), n_intervals, -1) for part in given]
+    in_threads(lambda a, b: interleave(*parts, a, out[a:b]), shares(n_blocks))
     return out
 
 
