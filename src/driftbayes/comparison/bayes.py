@@ -252,7 +252,7 @@ def compare(
         sensitivity: Whether to repeat the comparison with prior scales divided and multiplied by 4.
         seed: Of a method that samples.
     """
-    from driftbayes.comparison.sensitivity import sensitivity_rows, variants
+    from driftbayes.comparison.sensitivity import rescaled_priors, sensitivity_rows, variants
 
     check_names(hypotheses)
     check_prior_probabilities(prior_probabilities, len(hypotheses))
@@ -263,15 +263,13 @@ def compare(
     def judge(hypothesis: Hypothesis) -> list[Evidence]:
         # A thread does not see double precision that was switched on by a `with` block.
         with jax.enable_x64(True):  # noqa: FBT003
-            # The prior as given and its variants in one batch: compiled once.
-            others = [hypothesis.rescaled(case.factors_for(hypothesis)) for case in cases]
-            return evidence_batch(
-                [hypothesis, *others],
-                batches[hypothesis.name],
-                method=method,
-                coords=coords,
-                seed=seed,
+            # The prior as given and its variants in one batch: they share what they can.
+            changes = [case.factors_for(hypothesis) for case in cases]
+            priors, places = rescaled_priors(hypothesis, changes)
+            found = evidence_batch(
+                priors, batches[hypothesis.name], method=method, coords=coords, seed=seed
             )
+            return [found[0], *(found[place] for place in places)]
 
     # In threads, because most of the time goes into compiling one program for each model.
     with ThreadPoolExecutor() as pool:

@@ -10,7 +10,12 @@ from typing import Any
 import numpy as np
 
 from driftbayes.comparison.bayes import check_names, log_bayes_factor, log_bayes_factor_err
-from driftbayes.comparison.sensitivity import Variant, parameter_groups, unmoved_parameters
+from driftbayes.comparison.sensitivity import (
+    Variant,
+    parameter_groups,
+    rescaled_priors,
+    unmoved_parameters,
+)
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Batch, Hypothesis, Method, evidence_batch
 from driftbayes.inference.laplace import Coords
@@ -111,14 +116,14 @@ def prior_sensitivity(
         raise DriftbayesError(msg)
     records = {}
     for hypothesis in hypotheses:
-        others = [
-            hypothesis.rescaled(Variant(group, float(f)).factors_for(hypothesis))
-            for group in groups
-            for f in scale
+        changes = [
+            Variant(group, float(f)).factors_for(hypothesis) for group in groups for f in scale
         ]
-        records[hypothesis.name] = evidence_batch(
-            others, Batch.of(data, model=hypothesis.model), method=method, coords=coords, seed=seed
+        priors, places = rescaled_priors(hypothesis, changes)
+        found = evidence_batch(
+            priors, Batch.of(data, model=hypothesis.model), method=method, coords=coords, seed=seed
         )
+        records[hypothesis.name] = [found[place] for place in places]
     shape = (len(groups), len(scale))
     values, errors = {}, {}
     for a, b in combinations(records, 2):

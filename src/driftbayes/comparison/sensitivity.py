@@ -4,6 +4,7 @@ __all__ = [
     "Variant",
     "movable_parameters",
     "parameter_groups",
+    "rescaled_priors",
     "sensitivity_rows",
     "unmoved_parameters",
     "variants",
@@ -39,6 +40,26 @@ def variants(hypotheses: Sequence[Hypothesis]) -> list[Variant]:
     """All priors together, then each by itself, each by both factors."""
     sets = parameter_groups(hypotheses)
     return [Variant(tuple(names), factor) for names in sets for factor in FACTORS]
+
+
+def rescaled_priors(
+    hypothesis: Hypothesis, changes: Sequence[Mapping[str, float]]
+) -> tuple[list[Hypothesis], list[int]]:
+    """The hypothesis, then under each distinct change of its priors, and the place of each change.
+
+    Many changes concern parameters that a model does not have, and are no change of it.
+
+    Args:
+        hypothesis: Model family and prior.
+        changes: Factors by parameter.
+    """
+    distinct: dict[tuple[tuple[str, float], ...], int] = {(): 0}
+    places = []
+    for change in changes:
+        key = tuple(sorted((name, factor) for name, factor in change.items() if factor != 1.0))
+        places.append(distinct.setdefault(key, len(distinct)))
+    others = [hypothesis.rescaled(dict(change)) for change in list(distinct)[1:]]
+    return [hypothesis, *others], places
 
 
 def movable_parameters(hypothesis: Hypothesis) -> tuple[str, ...]:

@@ -122,7 +122,7 @@ def exponential_kernel(n: int) -> Callable[..., None]:
                                         * rows[(total + m * n + j) * _LANES + lane]
                                     )
                                 rows[(moved + i * n + j) * _LANES + lane] = value
-                        # One triangle for both: an antisymmetric rounding error would be doubled too.
+                        # One triangle for both: else rounding that is antisymmetric doubles too.
                         for i in range(n):
                             for j in range(i + 1):
                                 value = (
