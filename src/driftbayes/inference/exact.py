@@ -39,6 +39,8 @@ TOLERANCE = 1e-3
 _MOST = 3
 # Of data with more steps than this other priors take what was found under the first.
 _DEAR = 1000
+# So do those of a posterior that took as many nodes, where the tolerance is the same.
+_MANY_NODES = 5000
 # Rounds of candidates for draws; the first is enough but for thin ridges.
 _MAX_ROUNDS = 10
 # By how many errors, and how much, ln Z from points between the nodes may differ.
@@ -110,6 +112,8 @@ def _solved(
         raise DriftbayesError(msg)
     accepted = _TOLERANCE.get(n_left, TOLERANCE) if tolerance is None else tolerance
     is_dear = density.engine.n_steps > _DEAR
+    if known is not None and accepted >= TOLERANCE:
+        is_dear |= known.quadrature.n_evaluations > _MANY_NODES
     if known is not None and is_dear and tolerance is None:
         accepted = max(accepted, TOLERANCE)
         again = reweight(known.quadrature, density)

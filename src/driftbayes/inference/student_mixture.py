@@ -60,9 +60,7 @@ class StudentMixture:
         # A mode of next to no mass has a share that underflows, and no part in the density.
         with np.errstate(divide="ignore"):
             log_shares = np.log(self.shares)
-        return (
-            np.where(self.is_product[:, None], product, joint) + (log_shares - log_det)[:, None]
-        )
+        return np.where(self.is_product[:, None], product, joint) + (log_shares - log_det)[:, None]
 
     def log_density(self, z: FloatArray) -> FloatArray:
         """Ln of the density of the mixture at each point."""
