@@ -21,6 +21,7 @@ import jax
 jax.config.update("jax_enable_x64", True)
 
 import numpy as np  # noqa: E402
+
 from engine_data import write_data  # noqa: E402
 from measured import run_command  # noqa: E402
 from peers import per_step  # noqa: E402

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from engine_data import gps
 
 from driftbayes.inference import Hypothesis
 from driftbayes.inference.formulas import Rows
@@ -13,6 +12,7 @@ from driftbayes.likelihood.engines import FilterEngine, make_runs
 from driftbayes.models import MODELS, model_named
 from driftbayes.priors import Exponential
 from driftbayes.sampling import displacements
+from engine_data import gps
 
 TAU = 5.0
 THETA = {"gamma": 1 / 600, "k": 100.0, "sigma": 10.0}
