@@ -153,8 +153,10 @@ class Runs:
     def thinned(self, n_steps: int) -> "tuple[Runs, float]":
         """About as many steps as asked for, by leaving out runs and the ends of runs."""
         total = len(self.columns)
-        if total <= n_steps or self.n_slots > 1:
+        if total <= n_steps:
             return self, 1.0
+        if self.n_slots > 1:
+            return self._fewer_slots(int(np.ceil(total / n_steps)))
         sizes = np.diff(self.offsets)
         # Long enough to hold what is slow, and as many as that leaves.
         length = int(max(np.sqrt(n_steps) * 16, n_steps // len(sizes)))
@@ -177,6 +179,24 @@ class Runs:
             error=self.error[fixes],
         )
         return out, total / len(steps)
+
+    def _fewer_slots(self, every: int) -> "tuple[Runs, float]":
+        """Keep one slot in `every`, whole: what a trajectory has of its own needs all of its steps."""
+        runs = np.flatnonzero(self.slot % every == 0)
+        sizes = np.diff(self.offsets)
+        step_kept = np.repeat(self.slot % every == 0, sizes)
+        fix_kept = np.repeat(self.slot % every == 0, sizes + 1)
+        used, which = np.unique(self.which[step_kept], return_inverse=True)
+        out = replace(
+            self,
+            columns=self.columns[step_kept],
+            intervals=self.intervals[used],
+            which=which.astype(np.int32),
+            offsets=np.concatenate([[0], np.cumsum(sizes[runs])]),
+            slot=self.slot[runs] // every,
+            error=self.error[fix_kept],
+        )
+        return out, len(self.columns) / len(out.columns)
 
 
 def make_runs(
@@ -271,6 +291,11 @@ class FilterEngine:
 
     runs: Runs
     kind: ClassVar[str] = "filter"
+
+    @property
+    def n_slots(self) -> int:
+        """Number of slots."""
+        return self.runs.n_slots
 
     @property
     def noisy(self) -> bool:
