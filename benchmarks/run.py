@@ -10,6 +10,7 @@ import jax
 jax.config.update("jax_enable_x64", True)
 
 from commands import commands  # noqa: E402
+from engine import engine_table  # noqa: E402
 from evidence import evidence_methods  # noqa: E402
 from langevin import langevin_experiment, turbulence_size  # noqa: E402
 from passes import long_trajectories, statistics_pass  # noqa: E402
@@ -28,6 +29,7 @@ def main() -> None:
             "load_before": os.getloadavg(),
         },
         "commands_seconds": commands(),
+        "engine": engine_table(),
         "langevin_experiment": langevin_experiment(),
         "turbulence_size": turbulence_size(),
         "statistics_pass": statistics_pass(),

@@ -30,7 +30,7 @@ def prepare_jax() -> None:
     directory = _cache_directory()
     if directory is not None:
         jax.config.update("jax_compilation_cache_dir", str(directory))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     if _console.is_verbose():
         device = jax.devices()[0]

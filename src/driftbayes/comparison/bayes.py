@@ -2,6 +2,7 @@
 
 __all__ = ["Comparison", "compare", "log_bayes_factor", "model_probabilities", "strength"]
 
+import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -263,7 +264,7 @@ def compare(
     def judge(hypothesis: Hypothesis) -> list[Evidence]:
         # A thread does not see double precision that was switched on by a `with` block.
         with jax.enable_x64(True):  # noqa: FBT003
-            # The prior as given and its variants in one batch: compiled once.
+            # The prior as given and its variants in one batch: they share what they can.
             others = [hypothesis.rescaled(case.factors_for(hypothesis)) for case in cases]
             return evidence_batch(
                 [hypothesis, *others],
@@ -273,8 +274,8 @@ def compare(
                 seed=seed,
             )
 
-    # In threads, because most of the time goes into compiling one program for each model.
-    with ThreadPoolExecutor() as pool:
+    # As many at a time as there are processors: each holds the nodes of a posterior.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
         results = list(pool.map(judge, hypotheses))
     all_evidences = {h.name: found for h, found in zip(hypotheses, results, strict=True)}
     evidences = {name: many[0] for name, many in all_evidences.items()}

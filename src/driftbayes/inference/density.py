@@ -13,6 +13,9 @@ from driftbayes.likelihood.engines import Engine
 from driftbayes.likelihood.terms import gaussian_log_density
 from driftbayes.typing import FloatArray
 
+# Sums of all trajectories that are held at a time, in bytes.
+_SUM_BYTES = 64 << 20
+
 
 @dataclass(frozen=True)
 class Points:
@@ -75,8 +78,17 @@ class Density:
     def terms(self, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Ln L, and count, log-determinant and quadratic form of its Gaussian terms."""
         engine = self.engine
+        rows = formulas.Rows(self.hypothesis, theta)
+        # Sums are kept by trajectory until the density is made of them: some points at a time.
+        n_slots = getattr(engine, "n_slots", 1)
+        point_bytes = 8 * n_slots * rows.n_components * (2 + (engine.n_dim + 1) ** 2)
+        at_once = max(_SUM_BYTES // point_bytes, 1)
+        if n_slots > 1 and len(theta) > at_once:
+            parts = [self.terms(theta[i : i + at_once]) for i in range(0, len(theta), at_once)]
+            fit, n, log_det, quadratic = map(np.concatenate, zip(*parts, strict=True))
+            return fit, n, log_det, quadratic
         with np.errstate(all="ignore"):
-            sums = engine.sums(formulas.Rows(self.hypothesis, theta))
+            sums = engine.sums(rows)
             found = formulas.finish(
                 self.hypothesis, theta, sums, engine.n_dim, engine.tau, engine.context
             )

@@ -198,7 +198,9 @@ def _record(
     )
 
 
-def _with_marginals(hypothesis: Hypothesis, found: Quadrature, quantiles: FloatArray) -> FloatArray:
+def _with_marginals(
+    hypothesis: Hypothesis, found: Quadrature, quantiles: FloatArray, *, refined: bool
+) -> FloatArray:
     """Quantiles of the coordinates left, from the lattices."""
     logs = np.array([lattice.log_integral for lattice in found.lattices])
     if not np.isfinite(found.log_evidence):

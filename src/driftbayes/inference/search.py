@@ -28,6 +28,8 @@ _N_FROM_GRID = 2
 _N_FROM_LINES = 8
 # The grid is judged by a part of very large data, of as many steps.
 _MAX_STEPS = 4_000
+# A mode whose mass is less by this, in nats, stays negligible under a similar prior.
+_NEGLIGIBLE = 50.0
 # Two modes closer than this, in widths of the wider, are one.
 _SAME = 0.5
 # A mode replaces another only if it is higher by more than rounding.
@@ -67,7 +69,10 @@ def find_modes(density: Density, known: Modes | None = None) -> Modes:
     """
     if known is not None:
         both = np.stack([known.natural.z, known.free.z])
-        others = np.array([m.z for m in known.every[1:] if m.converged]).reshape(-1, len(both[0]))
+        floor = known.log_mass[0] - _NEGLIGIBLE
+        pairs = zip(known.every[1:], known.log_mass[1:], strict=True)
+        places = [mode.z for mode, mass in pairs if mode.converged and mass > floor]
+        others = np.array(places).reshape(-1, len(both[0]))
         return _modes(density, both, others, None, -np.inf)
     engine, factor = density.engine.thinned(_MAX_STEPS)
     is_part = factor > 1

@@ -38,10 +38,12 @@ from driftbayes.typing import FloatArray, IntArray
 # Durations that differ by less than this, relatively, are the rounding of times.
 _SAME_INTERVAL = 1e-10
 # Matrices of all intervals that are held at a time, in bytes.
-_MATRIX_BYTES = 64 << 20
+_MATRIX_BYTES = 16 << 20
 # Runs are shared out among threads in as many parts, whatever the number of threads.
 _N_PARTS = 4
 _MIN_STEPS = 20_000
+# How many times as much a step costs that has an interval of its own.
+_DISTINCT_COST = 4
 # Longest window of the Toeplitz engine, and how far ln L may be from that of longer ones.
 _MAX_LAGS = 4096
 _TOLERANCE = 1e-4
@@ -145,8 +147,10 @@ class Runs:
     def thinned(self, n_steps: int) -> "tuple[Runs, float]":
         """About as many steps as asked for, by leaving out runs and the ends of runs."""
         total = len(self.columns)
-        if total <= n_steps or self.n_slots > 1:
+        if total <= n_steps:
             return self, 1.0
+        if self.n_slots > 1:
+            return self._fewer_slots(int(np.ceil(total / n_steps)))
         sizes = np.diff(self.offsets)
         # Long enough to hold what is slow, and as many as that leaves.
         length = int(max(np.sqrt(n_steps) * 16, n_steps // len(sizes)))
@@ -158,15 +162,34 @@ class Runs:
         fixes = np.concatenate(
             [s + r + np.arange(k + 1) for r, s, k in zip(chosen, starts, kept, strict=True)]
         )
+        used, which = np.unique(self.which[steps], return_inverse=True)
         out = replace(
             self,
             columns=self.columns[steps],
-            which=self.which[steps],
+            intervals=self.intervals[used],
+            which=which.astype(np.int32),
             offsets=np.concatenate([[0], np.cumsum(kept)]),
             slot=self.slot[chosen],
             error=self.error[fixes],
         )
         return out, total / len(steps)
+
+    def _fewer_slots(self, every: int) -> "tuple[Runs, float]":
+        """Keep one slot in `every`, whole: what a trajectory has of its own needs all its steps."""
+        kept = self.slot % every == 0
+        sizes = np.diff(self.offsets)
+        step_kept = np.repeat(kept, sizes)
+        used, which = np.unique(self.which[step_kept], return_inverse=True)
+        out = replace(
+            self,
+            columns=self.columns[step_kept],
+            intervals=self.intervals[used],
+            which=which.astype(np.int32),
+            offsets=np.concatenate([[0], np.cumsum(sizes[kept])]),
+            slot=self.slot[kept] // every,
+            error=self.error[np.repeat(kept, sizes + 1)],
+        )
+        return out, len(self.columns) / len(out.columns)
 
 
 def make_runs(
@@ -257,6 +280,11 @@ class FilterEngine:
     kind: ClassVar[str] = "filter"
 
     @property
+    def n_slots(self) -> int:
+        """Number of slots."""
+        return self.runs.n_slots
+
+    @property
     def noisy(self) -> bool:
         return self.runs.noisy
 
@@ -277,6 +305,9 @@ class FilterEngine:
         return float(self.runs.intervals[0])
 
     def thinned(self, n_steps: int) -> "tuple[FilterEngine, float]":
+        # Where most intervals are distinct, matrices cost several times what the filter does.
+        if len(self.runs.intervals) > self.n_steps // 4:
+            n_steps //= _DISTINCT_COST
         runs, factor = self.runs.thinned(n_steps)
         return (self, 1.0) if runs is self.runs else (FilterEngine(runs), factor)
 

@@ -1,0 +1,90 @@
+"""Whole commands in child processes: wall time, CPU time, peak memory, compilations."""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import driftbayes
+
+_COMPILED = re.compile(r"compiled (\d+) programs in [\d.]+ s, (\d+) of them read from the cache")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one command took.
+
+    Args:
+        wall: Seconds from start to end.
+        cpu: Seconds of processor time, all threads, user and system.
+        peak_mb: Peak resident memory, in 10⁶ bytes.
+        compiled: Programs that XLA compiled and did not find in the cache.
+        code: Exit code; -9 if stopped.
+    """
+
+    wall: float
+    cpu: float
+    peak_mb: float
+    compiled: int
+    code: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers."""
+        return {key: round(value, 3) for key, value in asdict(self).items()}
+
+
+def run_command(arguments: list[str], cache: Path, *, limit: float = 600.0) -> Measured:
+    """Run `driftbayes ARGUMENTS` and measure it.
+
+    Args:
+        arguments: Command and options.
+        cache: Folder of compiled programs and kernels; a new one makes the run cold.
+        limit: Seconds after which the command is stopped.
+    """
+    source = str(Path(driftbayes.__file__).parents[1])
+    environment = {
+        **os.environ,
+        "PYTHONPATH": source,
+        "DRIFTBAYES_CACHE": str(cache / "programs"),
+        "NUMBA_CACHE_DIR": str(cache / "kernels"),
+    }
+    with tempfile.TemporaryFile() as errors:
+        start = time.perf_counter()
+        child = subprocess.Popen(
+            [sys.executable, "-m", "driftbayes", *arguments, "-v"],
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            env=environment,
+        )
+        code, usage = _wait(child, start + limit)
+        wall = time.perf_counter() - start
+        errors.seek(0)
+        text = errors.read().decode(errors="replace")
+    if code not in (0, -9):
+        raise RuntimeError(f"driftbayes {' '.join(arguments)} ended with {code}:\n{text[-2000:]}")
+    found = _COMPILED.search(text)
+    compiled = int(found[1]) - int(found[2]) if found else 0
+    cpu = usage.ru_utime + usage.ru_stime
+    # Linux counts in units of 1024 bytes, macOS in bytes.
+    unit = 1.0 if sys.platform == "darwin" else 1024.0
+    return Measured(wall, cpu, usage.ru_maxrss * unit / 1e6, compiled, code)
+
+
+def _wait(child: "subprocess.Popen[bytes]", deadline: float) -> tuple[int, Any]:
+    """Exit code and resource usage of a child; it is stopped at the deadline."""
+    while True:
+        pid, status, usage = os.wait4(child.pid, os.WNOHANG)
+        if pid:
+            child.returncode = os.waitstatus_to_exitcode(status)
+            return child.returncode, usage
+        if time.perf_counter() > deadline:
+            child.kill()
+            _, _, usage = os.wait4(child.pid, 0)
+            child.returncode = -9
+            return -9, usage
+        time.sleep(0.01)

@@ -1,0 +1,140 @@
+"""The likelihood of two states against statsmodels' Kalman filter and celerite2's factorisation."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from driftbayes.inference import Hypothesis
+from driftbayes.inference.formulas import Rows
+from driftbayes.likelihood.engines import FilterEngine, make_runs
+from driftbayes.models import MODELS, model_named
+from driftbayes.priors import Exponential
+from driftbayes.sampling import displacements
+from engine_data import gps
+
+TAU = 5.0
+THETA = {"gamma": 1 / 600, "k": 100.0, "sigma": 10.0}
+_LOG_2PI = float(np.log(2 * np.pi))
+# Parameter values of one call of the engine.
+_N_THETA = 64
+_AGREEMENT = 1e-8
+
+
+def per_step() -> dict[str, Any]:
+    """Nanoseconds of ln L per step of two axes: ours, and peers on the same model and data."""
+    data = displacements(gps(), TAU)
+    n_steps = len(data.dx)
+    noisy = _ours(data, "langevin+noise", THETA)
+    peer = _statsmodels(data.dx, THETA)
+    _agree(noisy[0], peer[0])
+    # Without errors of fixes, at regular times, celerite2 has the model too.
+    exact = {key: THETA[key] for key in ("gamma", "k")}
+    clean = _ours(data, "langevin", exact)
+    celerite = _celerite(data.dx, exact)
+    _agree(clean[0], celerite[0])
+    seconds = {
+        "driftbayes, langevin+noise": noisy[1],
+        "statsmodels, langevin+noise": peer[1],
+        "driftbayes, langevin": clean[1],
+        "celerite2, langevin": celerite[1],
+    }
+    return {
+        "n_steps": n_steps,
+        "nanoseconds_per_step": {key: value / n_steps * 1e9 for key, value in seconds.items()},
+        "log_likelihood": {
+            "langevin+noise": [noisy[0], peer[0]],
+            "langevin": [clean[0], celerite[0]],
+        },
+        "times_statsmodels": peer[1] / noisy[1],
+        "times_celerite2": celerite[1] / clean[1],
+    }
+
+
+def _agree(a: float, b: float) -> None:
+    if not abs(a - b) <= _AGREEMENT * abs(b):
+        raise AssertionError(f"two codes give ln L = {a!r} and {b!r} for the same model")
+
+
+def _best(function: Callable[[], Any], repeats: int = 5) -> float:
+    """CPU seconds of the fastest call: other work on the machine does not count."""
+    times = []
+    for _ in range(repeats):
+        start = time.process_time()
+        function()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def _ours(data: Any, name: str, theta: dict[str, float]) -> tuple[float, float]:
+    """Ln L, and CPU seconds per parameter value of the engine."""
+    model: Any = model_named(name, MODELS, data.n_dim)
+    hypothesis = Hypothesis(model, **{key: Exponential(1.0) for key in theta})
+    engine = FilterEngine(make_runs(data))
+    point = np.array([[theta[key] for key in hypothesis.names]])
+    rows = Rows(hypothesis, np.repeat(point, _N_THETA, axis=0))
+    sums = engine.sums(rows)
+    quadratic = np.trace(sums.products[0, 0])
+    fit = -0.5 * (data.dx.size * _LOG_2PI + data.n_dim * sums.log_det[0, 0] + quadratic)
+    return float(fit), _best(lambda: engine.sums(rows)) / _N_THETA
+
+
+def _statsmodels(dx: np.ndarray, theta: dict[str, float]) -> tuple[float, float]:
+    """The same with statsmodels: the axes one after the other."""
+    from statsmodels.tsa.statespace.kalman_filter import KalmanFilter
+
+    model: Any = model_named("langevin+noise", MODELS, 2)(**theta)
+    transition, noise = map(np.asarray, model.transition(np.float64(TAU)))
+    start = np.asarray(model.initial_covariance())
+    variance = theta["sigma"] ** 2
+    filters = []
+    for axis in range(dx.shape[1]):
+        # Positions relative to the first fix, which has an error of its own.
+        x = np.cumsum(dx[:, axis])
+        kalman = KalmanFilter(k_endog=1, k_states=2, k_posdef=2)
+        kalman.bind(np.asfortranarray(x[None]))
+        kalman["design"] = np.array([[1.0, 0.0]])
+        kalman["obs_cov"] = np.array([[variance]])
+        kalman["transition"] = transition
+        kalman["selection"] = np.eye(2)
+        kalman["state_cov"] = noise
+        first = start + np.diag([variance, 0.0])
+        kalman.initialize_known(np.zeros(2), transition @ first @ transition.T + noise)
+        # Only ln L is kept; by default the filter stops updating once it has converged.
+        kalman.memory_no_smoothing = True
+        kalman.tolerance = 0
+        filters.append(kalman)
+
+    def fit() -> float:
+        return float(sum(kalman.loglike() for kalman in filters))
+
+    return fit(), _best(fit, 3)
+
+
+def _celerite(dx: np.ndarray, theta: dict[str, float]) -> tuple[float, float]:
+    """Steps of exact positions at regular times: an exponential, and less than it at lag zero."""
+    import celerite2
+    from celerite2 import terms
+
+    model: Any = MODELS["langevin"](gamma=theta["gamma"], k=theta["k"])
+    covariance = np.asarray(model.first_autocovariances(2, np.float64(TAU)))
+    height = covariance[1] * np.exp(theta["gamma"] * TAU)
+    times = TAU * np.arange(len(dx))
+    process = celerite2.GaussianProcess(terms.RealTerm(a=height, c=theta["gamma"]))
+
+    def fit() -> float:
+        process.compute(times, diag=np.full(len(dx), covariance[0] - height), check_sorted=False)
+        return float(sum(process.log_likelihood(column) for column in columns))
+
+    columns = [np.ascontiguousarray(column) for column in dx.T]
+    return fit(), _best(fit, 20)
+
+
+if __name__ == "__main__":
+    import json
+
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    print(json.dumps(per_step(), indent=2))
