@@ -306,7 +306,7 @@ class FilterEngine:
 
     def thinned(self, n_steps: int) -> "tuple[FilterEngine, float]":
         # Where most intervals are distinct, matrices cost several times what the filter does.
-        if len(self.runs.intervals) > self.n_steps // 4:
+        if len(self.runs.intervals) > len(self.runs.columns) // 4:
             n_steps //= _DISTINCT_COST
         runs, factor = self.runs.thinned(n_steps)
         return (self, 1.0) if runs is self.runs else (FilterEngine(runs), factor)
