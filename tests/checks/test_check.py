@@ -415,3 +415,36 @@ def test_replicas_that_are_not_finite_are_no_basis_for_a_verdict(monkeypatch):
 def test_too_few_replicas_are_refused():
     with pytest.raises(DriftbayesError, match="n_replicas must be a whole number, 100 or more"):
         check_fit([BROWNIAN], brownian_data(), n_replicas=50)
+
+
+@pytest.mark.parametrize("name", ["langevin+noise", "brownian*2", "langevin+mean"])
+def test_data_of_another_size_compile_nothing(name):
+    family = model_named(name, MODELS)
+    priors = {
+        parameter: Uniform(0.0, about.upper) if np.isfinite(about.upper) else UNIT
+        for parameter, about in family.parameters.items()
+    }
+    hypothesis = Hypothesis(
+        family, **{**priors, **({"flow": Fixed(1.0)} if "+mean" in name else {})}
+    )
+    compiled = []
+
+    def heard(event, duration, **_):
+        if event == "/jax/core/compile/backend_compile_duration":
+            compiled.append(duration)
+
+    def check(shape):
+        return check_fit([hypothesis], langevin_data(shape=shape), n_replicas=N)
+
+    check((20, 10, 2))
+    jax.monitoring.register_event_duration_secs_listener(heard)
+    try:
+        found = check((13, 17, 2))
+        n_compiled = len(compiled)
+        # What is compiled would be heard.
+        jax.jit(lambda x: x + 1.0)(np.zeros(3))
+    finally:
+        jax.monitoring.unregister_event_duration_listener(heard)
+    assert n_compiled == 0
+    assert compiled
+    assert found.models[name].status is Status.OK

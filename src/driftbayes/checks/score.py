@@ -92,9 +92,8 @@ class _Remembered:
     def n_rows(self) -> int:
         return self._formulas.n_rows
 
-    @property
     def n_state(self) -> int:
-        return self._formulas.n_state
+        return self._formulas.n_state()
 
     def _once(self, key: Any, make: Callable[[], Any]) -> Any:
         if key not in self._known:

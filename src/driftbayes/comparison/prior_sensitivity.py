@@ -111,16 +111,21 @@ def prior_sensitivity(
         raise DriftbayesError(msg)
     records = {}
     for hypothesis in hypotheses:
-        others = [
-            hypothesis.rescaled(Variant(group, float(f)).factors_for(hypothesis))
-            for group in groups
-            for f in scale
+        cases = [
+            Variant(group, float(f)).factors_for(hypothesis) for group in groups for f in scale
         ]
+        # Groups that differ in parameters of other models are the same question.
+        keys = [tuple((name, f) for name, f in case.items() if f != 1) for case in cases]
+        distinct = dict(zip(keys, cases, strict=True))
+        distinct.pop((), None)
+        others = [hypothesis.rescaled(case) for case in distinct.values()]
         batch = Batch.of(data, model=hypothesis.model)
         # The prior as given comes first: others are integrated with its nodes where they suffice.
-        records[hypothesis.name] = evidence_batch(
+        found = evidence_batch(
             [hypothesis, *others], batch, method=method, coords=coords, seed=seed
-        )[1:]
+        )
+        by_key = dict(zip([(), *distinct], found, strict=True))
+        records[hypothesis.name] = [by_key[key] for key in keys]
     shape = (len(groups), len(scale))
     values, errors = {}, {}
     for a, b in combinations(records, 2):
