@@ -13,7 +13,6 @@ from driftbayes.likelihood.engines import Engine
 from driftbayes.likelihood.terms import gaussian_log_density
 from driftbayes.typing import FloatArray
 
-
 # Sums of all trajectories that are held at a time, in bytes.
 _SUM_BYTES = 64 << 20
 

@@ -181,7 +181,7 @@ class Runs:
         return out, total / len(steps)
 
     def _fewer_slots(self, every: int) -> "tuple[Runs, float]":
-        """Keep one slot in `every`, whole: what a trajectory has of its own needs all of its steps."""
+        """Keep one slot in `every`, with all of its steps."""
         runs = np.flatnonzero(self.slot % every == 0)
         sizes = np.diff(self.offsets)
         step_kept = np.repeat(self.slot % every == 0, sizes)
