@@ -13,6 +13,7 @@ from typing import Any
 import driftbayes
 
 _COMPILED = re.compile(r"compiled (\d+) programs in [\d.]+ s, (\d+) of them read from the cache")
+_PEAK = re.compile(r"VmHWM:\s*(\d+) kB")
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def run_command(arguments: list[str], cache: Path, *, limit: float = 600.0) -> M
             stderr=errors,
             env=environment,
         )
-        code, usage = _wait(child, start + limit)
+        code, usage, peak = _wait(child, start + limit)
         wall = time.perf_counter() - start
         errors.seek(0)
         text = errors.read().decode(errors="replace")
@@ -70,21 +71,31 @@ def run_command(arguments: list[str], cache: Path, *, limit: float = 600.0) -> M
     found = _COMPILED.search(text)
     compiled = int(found[1]) - int(found[2]) if found else 0
     cpu = usage.ru_utime + usage.ru_stime
-    # Linux counts in units of 1024 bytes, macOS in bytes.
-    unit = 1.0 if sys.platform == "darwin" else 1024.0
-    return Measured(wall, cpu, usage.ru_maxrss * unit / 1e6, compiled, code)
+    return Measured(wall, cpu, peak / 1e6, compiled, code)
 
 
-def _wait(child: "subprocess.Popen[bytes]", deadline: float) -> tuple[int, Any]:
-    """Exit code and resource usage of a child; it is stopped at the deadline."""
+def _wait(child: "subprocess.Popen[bytes]", deadline: float) -> tuple[int, Any, float]:
+    """Exit code, resource usage and peak memory of a child; it is stopped at the deadline."""
+    peak = 0.0
     while True:
+        peak = _peak_bytes(child.pid) or peak
         pid, status, usage = os.wait4(child.pid, os.WNOHANG)
+        if not pid and time.perf_counter() > deadline:
+            child.kill()
+            pid, status, usage = os.wait4(child.pid, 0)
         if pid:
             child.returncode = os.waitstatus_to_exitcode(status)
-            return child.returncode, usage
-        if time.perf_counter() > deadline:
-            child.kill()
-            _, _, usage = os.wait4(child.pid, 0)
-            child.returncode = -9
-            return -9, usage
+            return child.returncode, usage, peak or float(usage.ru_maxrss)
         time.sleep(0.01)
+
+
+def _peak_bytes(pid: int) -> float | None:
+    """Peak resident memory of a running process; None where the system does not say.
+
+    The peak that `wait4` reports holds that of the parent, of which a child is a copy at first.
+    """
+    try:
+        found = _PEAK.search(Path(f"/proc/{pid}/status").read_text())
+    except OSError:
+        return None
+    return 1024.0 * int(found[1]) if found else None

@@ -175,7 +175,7 @@ class Runs:
         return out, total / len(steps)
 
     def _fewer_slots(self, every: int) -> "tuple[Runs, float]":
-        """Keep one slot in `every`, whole: what a trajectory has of its own needs all its steps."""
+        """Keep one slot in `every`, with all of its steps."""
         kept = self.slot % every == 0
         sizes = np.diff(self.offsets)
         step_kept = np.repeat(kept, sizes)
