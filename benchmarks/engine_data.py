@@ -90,8 +90,7 @@ def square() -> Trajectories:
 
 def floats() -> Trajectories:
     """38 tracks of 1,000 days, one position a day, of a velocity with two time scales."""
-    theta = {"gamma": 0.5, "ratio": 0.1, "share": 0.4, "k": 100.0}
-    x = _simulated("two_scale", 1000, 1.0, n=38, **theta)
+    x = _simulated("two_scale", 1000, 1.0, n=38, gamma=0.5, ratio=0.1, share=0.4, k=100.0)
     return Trajectories.from_arrays(x, dt=1.0, length_unit="km", time_unit="d")
 
 

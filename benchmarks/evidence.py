@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,8 +23,8 @@ from driftbayes.errors import Status
 from driftbayes.inference import Batch, Hypothesis, evidence, evidence_batch
 from driftbayes.inference.bridge import bridge
 from driftbayes.inference.estimate import Estimate
-from driftbayes.inference.importance import N_PROPOSALS, importance, propose
 from driftbayes.inference.nested import nested
+from driftbayes.inference.quasi_importance import Components, quasi_importance
 from driftbayes.inference.smc import smc
 from driftbayes.inference.target import AbstractTarget, Guide
 from driftbayes.priors import Exponential
@@ -38,8 +37,6 @@ _TAUS = (0.1, 1.0, 10.0, 50.0)
 # Seconds after which a row takes no more seeds, if it has had half of them.
 _ENOUGH = 60.0
 _FILE = Path("docs/figures/evidence-methods.json")
-
-_propose = eqx.filter_jit(propose)
 
 
 def _guide(target: AbstractTarget) -> Guide:
@@ -55,12 +52,25 @@ def _guide(target: AbstractTarget) -> Guide:
 def _on_target(method: str, target: AbstractTarget, seed: int) -> Estimate:
     key = jax.random.key(seed)
     if method == "laplace_is":
-        return importance(_propose(target, _guide(target), key, N_PROPOSALS))
+        return _importance(target, seed)
     if method == "bridge":
         # Where there are two modes nobody knows where to start: from the prior.
         guide = None if isinstance(target, BimodalTarget) else _guide(target)
         return bridge(target, guide, key)
     return smc(target, key) if method == "smc" else nested(target, key)
+
+
+def _importance(target: AbstractTarget, seed: int) -> Estimate:
+    guide = _guide(target)
+    joint = jax.jit(jax.vmap(lambda z: (target.log_joint(z), target.log_likelihood(z))))
+
+    def log_f(z: Any) -> tuple[Any, Any]:
+        parts = [joint(jnp.asarray(z[i : i + 32])) for i in range(0, len(z), 32)]
+        joints, fits = (np.concatenate([np.asarray(p[k]) for p in parts]) for k in (0, 1))
+        return joints, fits
+
+    center, factor = np.asarray(guide.center)[None], np.asarray(guide.factor)[None]
+    return quasi_importance(log_f, Components(center, factor, np.zeros(1)), seed=seed)
 
 
 def _row(

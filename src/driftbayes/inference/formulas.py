@@ -546,8 +546,8 @@ def _sums_program(
 def _derived_program(tree: Any, n_dim: int, is_lonlat: bool) -> Callable[..., Any]:  # noqa: FBT001
     def run(leaves: tuple[Any, ...], one: tuple[Any, ...], where: tuple[Any, ...]) -> Any:
         hypothesis = jax.tree.unflatten(tree, leaves)
-        theta, *sums = one
-        seen = _collected(*sums, where, n_dim, is_lonlat=is_lonlat)
+        theta, n, log_det, products, excess = one
+        seen = _collected(n, log_det, products, excess, where, n_dim, is_lonlat=is_lonlat)
         return hypothesis.at(theta).derived(seen)
 
     return jax.jit(run)

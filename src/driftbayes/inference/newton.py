@@ -134,7 +134,7 @@ class _Search:
         strength = np.maximum(np.abs(curvature), 1e-10)
         self.lowest, self.decrement = float(curvature[0]), float(np.sum(along**2 / strength))
         step = axes @ (along / (strength * (1 + self.damping)))
-        length = np.linalg.norm(step)
+        length = float(np.linalg.norm(step))
         self.trial = self.z + step * min(1.0, _LONGEST_STEP / max(length, 1e-300))
         self.basis = axes * np.clip(1 / np.sqrt(strength), _NARROWEST, _WIDEST)
         enough = _DONE if accepted else _GOOD_ENOUGH

@@ -239,7 +239,7 @@ def _chains(
 
 
 def _potential(target: AbstractTarget, guide: Guide) -> Callable[[Array], Scalar]:
-    return lambda w: -target.log_joint(guide.center + guide.factor @ w)
+    return lambda w: -target.log_joint(jnp.asarray(guide.center) + jnp.asarray(guide.factor) @ w)
 
 
 def _starts(

@@ -252,8 +252,9 @@ def reweight(found: Quadrature, density: Density) -> Quadrature | None:
         priors = [points_at(hypothesis, z)[1][:, left].sum(axis=1) for hypothesis in (old, new)]
         change = priors[1] - priors[0]
         if form is not None and found.form is not None:
-            fits = lattice.extras[:, n:].T
-            change += log_scale_evidence(*fits, form) - log_scale_evidence(*fits, found.form)
+            count, log_det, quadratic = lattice.extras[:, n:].T
+            terms = (count, log_det, quadratic)
+            change += log_scale_evidence(*terms, form) - log_scale_evidence(*terms, found.form)
         values = np.where(np.isfinite(lattice.log_values), lattice.log_values + change, -np.inf)
         lattices.append(_with_values(lattice, values))
     logs = np.array([lattice.log_integral for lattice in lattices])
@@ -334,7 +335,7 @@ def _integrand(
         theta, log_priors, log_jacobians = points_at(density.hypothesis, z)
         theta = np.array(theta)
         theta[:, place] = 1.0
-        _, *terms = density.terms(theta)
+        terms = density.terms(theta)[1:]
         weight = (log_priors + log_jacobians)[:, left].sum(axis=1)
         values = log_scale_evidence(*terms, form) + weight
         # A density without bound is no density.

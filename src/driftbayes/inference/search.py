@@ -272,7 +272,7 @@ def _log_masses(modes: list[Maximum]) -> FloatArray:
         for other in modes[:a]:
             step = mode.z - other.z
             pair = [m.hessian for m in (mode, other) if np.isfinite(m.hessian).all()]
-            repeats |= min(-step @ h @ step for h in pair) < _SAME**2
+            repeats = repeats or min(float(-step @ h @ step) for h in pair) < _SAME**2
         if np.isfinite(value) and not repeats:
             log_mass[a] = value
     return log_mass

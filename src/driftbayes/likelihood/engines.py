@@ -20,7 +20,7 @@ __all__ = [
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -53,13 +53,25 @@ _TOLERANCE = 1e-4
 class Engine(Protocol):
     """What inference needs of an engine."""
 
-    # Whether the error of some fix is known, so that no parameter scales the whole covariance.
-    noisy: bool
-    # Number of leading columns that are axes.
-    n_dim: int
-    tau: float
-    # Whether runs are cut off: the density is then an approximation.
-    context: "Context"
+    @property
+    def noisy(self) -> bool:
+        """Whether the error of some fix is known: no parameter scales the whole covariance."""
+        ...
+
+    @property
+    def n_dim(self) -> int:
+        """Number of leading columns that are axes."""
+        ...
+
+    @property
+    def tau(self) -> float:
+        """Sampling time."""
+        ...
+
+    @property
+    def context(self) -> "Context":
+        """Where the data are."""
+        ...
 
     def sums(self, formulas: Formulas) -> Sums:
         """Sums of each row of the formulas."""
@@ -125,7 +137,8 @@ class Runs:
     def n(self) -> FloatArray:
         """Steps of each slot."""
         sizes = np.diff(self.offsets).astype(np.float64)
-        return np.bincount(self.slot, weights=sizes, minlength=self.n_slots)
+        counts = np.bincount(self.slot, weights=sizes, minlength=self.n_slots)
+        return counts.astype(np.float64)
 
     @cached_property
     def noisy(self) -> bool:
@@ -259,10 +272,10 @@ def _pool() -> ThreadPoolExecutor:
 
 def _n_threads() -> int:
     """Threads that kernels may take: NUMBA_NUM_THREADS, or as many as there are processors."""
-    from numba import config
+    import numba
 
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(min(config.NUMBA_NUM_THREADS, allowed or 1), 1)
+    return max(min(numba.config.NUMBA_NUM_THREADS, allowed or 1), 1)
 
 
 def run_in_threads(task: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
@@ -393,9 +406,11 @@ class FilterEngine:
 
         found, variances = np.empty_like(given), np.empty(given.shape[:2])
 
-        def transform(low: int, matrices: NDArray[Any], *starts: NDArray[Any]) -> None:
+        def transform(
+            low: int, matrices: NDArray[Any], start: NDArray[Any], extra: FloatArray
+        ) -> None:
             block = slice(low, low + LANES)
-            own, sizes = _transformed(self.runs, given[block], matrices, *starts, backwards)
+            own, sizes = _transformed(self.runs, given[block], matrices, start, extra, backwards)
             found[block], variances[block] = own, sizes
 
         lows = range(0, len(given), LANES)
@@ -483,13 +498,16 @@ class MomentsEngine:
     Args:
         moments: Summed over axes, or with the axes apart.
         is_turning: Whether steps are complex numbers.
-        noisy: Never: moments are those of exact positions.
     """
 
     moments: SecondMoments | ChannelMoments
     is_turning: bool = False
-    noisy: bool = field(default=False, init=False)
     kind: ClassVar[str] = "moments"
+
+    @property
+    def noisy(self) -> bool:
+        """Never: moments are those of exact positions."""
+        return False
 
     @property
     def n_dim(self) -> int:

@@ -2,6 +2,8 @@
 
 __all__ = ["engine_from", "make_engine"]
 
+from typing import Any
+
 import numpy as np
 
 from driftbayes.errors import DriftbayesError
@@ -70,7 +72,7 @@ def engine_from(data: Data, *, is_turning: bool = False, has_state_space: bool =
     if isinstance(data, Displacements):
         return DenseEngine(make_runs(data))
     slot = None
-    steps = data
+    steps: Any = data
     if isinstance(data, TrajectoryPieces):
         steps, slot = data.pieces, np.asarray(data.owner)
     context, n_dim = None, None
