@@ -12,6 +12,9 @@ from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
 jax.config.update("jax_enable_x64", True)
+# Most of the time would go into optimising programs that run once; child processes likewise.
+jax.config.update("jax_disable_most_optimizations", True)
+os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 

@@ -275,7 +275,8 @@ def _n_threads() -> int:
     import numba
 
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(min(numba.config.NUMBA_NUM_THREADS, allowed or 1), 1)
+    limit: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+    return max(min(limit, allowed or 1), 1)
 
 
 def run_in_threads(task: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
