@@ -362,9 +362,13 @@ class FilterEngine:
 
         found, variances = np.empty_like(given), np.empty(given.shape[:2])
 
-        def transform(low: int, matrices: NDArray[Any], *starts: NDArray[Any]) -> None:
+        def transform(
+            low: int, matrices: NDArray[Any], start: NDArray[Any], extra: FloatArray
+        ) -> None:
             block = slice(low, low + LANES)
-            own, sizes = _transformed(self.runs, given[block], matrices, *starts, backwards)
+            own, sizes = _transformed(
+                self.runs, given[block], matrices, start, extra, backwards=backwards
+            )
             found[block], variances[block] = own, sizes
 
         lows = range(0, len(given), LANES)
@@ -430,7 +434,8 @@ def _transformed(
     matrices: NDArray[Any],
     start: NDArray[Any],
     extra: FloatArray,
-    backwards: bool,  # noqa: FBT001
+    *,
+    backwards: bool,
 ) -> tuple[NDArray[Any], FloatArray]:
     """Innovations of at most LANES data sets, or steps from them, and their variances."""
     from driftbayes.kernels.filter import LANES
