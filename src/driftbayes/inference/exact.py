@@ -39,6 +39,8 @@ TOLERANCE = 1e-3
 _MOST = 3
 # Where more nodes than this were needed other priors take what was found under the first.
 _MANY = 100
+# Error that is accepted of their evidences, which are compared by tenths of nats.
+_OTHER_PRIORS = 0.01
 # With more nodes than this a cloud of weighted points is good enough for quantiles.
 _DENSE = 20_000
 # Rounds of candidates for draws; the first is enough but for thin ridges.
@@ -112,7 +114,7 @@ def _solved(
         raise DriftbayesError(msg)
     accepted = _TOLERANCE.get(n_left, TOLERANCE) if tolerance is None else tolerance
     if known is not None and known.quadrature.n_evaluations > _MANY and tolerance is None:
-        accepted = max(accepted, TOLERANCE)
+        accepted = max(accepted, _OTHER_PRIORS)
         again = reweight(known.quadrature, density)
         if again is not None and again.error <= accepted:
             modes = find_modes(density, known.modes)

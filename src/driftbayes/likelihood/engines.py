@@ -411,7 +411,9 @@ class FilterEngine:
             low: int, matrices: NDArray[Any], start: NDArray[Any], extra: FloatArray
         ) -> None:
             block = slice(low, low + LANES)
-            own, sizes = _transformed(self.runs, given[block], matrices, start, extra, backwards)
+            own, sizes = _transformed(
+                self.runs, given[block], matrices, start, extra, backwards=backwards
+            )
             found[block], variances[block] = own, sizes
 
         lows = range(0, len(given), LANES)
@@ -477,7 +479,8 @@ def _transformed(
     matrices: NDArray[Any],
     start: NDArray[Any],
     extra: FloatArray,
-    backwards: bool,  # noqa: FBT001
+    *,
+    backwards: bool,
 ) -> tuple[NDArray[Any], FloatArray]:
     """Innovations of at most LANES data sets, or steps from them, and their variances."""
     from driftbayes.kernels.filter import LANES
