@@ -68,16 +68,17 @@ def test_parameters_that_are_no_numbers_give_none():
 
 
 @pytest.mark.parametrize("name", ["confined+noise", "confined+mean", "second_order", "langevin"])
-def test_many_intervals_give_what_few_give(name):
-    """Of few intervals the matrices come from the model's formulas, of many from the kernel."""
+def test_lanes_are_the_models_own_transitions(name):
     model = model_named(name, MODELS, 2)
     priors = {parameter: Exponential(1.0) for parameter in model.parameters}
     hypothesis = Hypothesis(model, **priors)
     theta = np.random.default_rng(0).uniform(0.2, 2.0, (11, len(hypothesis.names)))
-    rows = Rows(hypothesis, theta)
     intervals = np.linspace(0.1, 3.0, 20)
     # (block, interval, 2, state, state, lane): the last lanes repeat the last row.
-    many = rows.lanes(intervals)
-    for first in range(0, 20, 2):
-        few = rows.lanes(intervals[first : first + 2])
-        np.testing.assert_allclose(many[:, first : first + 2], few, rtol=1e-10, atol=1e-13)
+    lanes = np.moveaxis(Rows(hypothesis, theta).lanes(intervals), -1, 1)
+    found = lanes.reshape(-1, *lanes.shape[2:])
+    for row in range(16):
+        one = hypothesis.at(jnp.asarray(theta[min(row, 10)]))
+        expected = jax.vmap(one.transition)(jnp.asarray(intervals))
+        for k in range(2):
+            np.testing.assert_allclose(found[row, :, k], expected[k], rtol=1e-9, atol=1e-12)

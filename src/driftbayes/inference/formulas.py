@@ -103,9 +103,10 @@ class Rows:
 
         n_rows, n_blocks = self.n_rows, -(-self.n_rows // LANES)
         rows = np.minimum(np.arange(n_blocks * LANES), n_rows - 1)
-        if self.n_components == 1 and len(intervals) >= _MANY_INTERVALS:
+        by_generator = self.hypothesis.model.moves_by_generator
+        if self.n_components == 1 and (by_generator or len(intervals) >= _MANY_INTERVALS):
             theta = self.theta[self._every[rows]].reshape(n_blocks, LANES, -1)
-            if self.hypothesis.model.moves_by_generator:
+            if by_generator:
                 return self._by_generator(theta, intervals)
             return np.stack([self._block(one, intervals) for one in theta])
         both = np.stack(self.transitions(intervals), axis=2)[rows]

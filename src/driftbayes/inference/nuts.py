@@ -205,7 +205,6 @@ def _chains(
             n_warmup,
             dense_mass=True,
             target_accept_prob=_ACCEPTANCE,
-            forward_mode_differentiation=True,
             model_args=model_args,
             rng_key=key,
         )
@@ -257,9 +256,7 @@ def _starts(
         w = jnp.linalg.solve(guide.factor, (z - guide.center).T).T.reshape(shape)
     else:
         w = _SPREAD * jax.random.normal(key_starts, shape)
-    potential = _potential(target, guide)
-    value = jax.vmap(jax.vmap(potential))(w)
-    slope = jax.vmap(jax.vmap(jax.jacfwd(potential)))(w)
+    value, slope = jax.vmap(jax.vmap(jax.value_and_grad(_potential(target, guide))))(w)
     is_finite = jnp.isfinite(value) & jnp.isfinite(slope).all(axis=-1)
     first = jnp.arange(n_chains), jnp.argmax(is_finite, axis=1)
     return guide, w[first], value[first], slope[first], jax.random.split(key_chains, n_chains)

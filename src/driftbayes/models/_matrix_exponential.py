@@ -2,24 +2,25 @@ r"""Exponentials of small matrices and their integrals, to full digits from shor
 
 Taylor series over a step so short that the matrix has norm 1/2 or less, then doublings of the step.
 What is doubled is $e^{Bh} - I$ and not $e^{Bh}$: a slow motion beside a fast one would lose a
-digit for each digit of their ratio. There are as many doublings as needed, so that derivatives
-exist in forward mode only.
+digit for each digit of their ratio. The number of doublings is fixed and those not needed are
+masked, so that derivatives of any order and in both modes exist.
 """
 
 __all__ = ["Integrals", "exponential_integrals", "noise_covariance"]
 
 from functools import partial
 from math import factorial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from driftbayes.jax_typing import Scalar
 
 Matrix = Float[Array, "row column"]
+T = TypeVar("T")
 
 # Enough for a norm of 1e18: a rate of 1e6 per interval at 1e12 intervals.
 _N_DOUBLINGS = 61
@@ -50,16 +51,18 @@ def exponential_integrals(matrix: Matrix) -> Integrals:
     change, once, twice = _series(matrix * step)
     start = (Integrals(change, once * step, twice * step**2), step)
 
-    def double(_: Array, carry: tuple[Integrals, Scalar]) -> tuple[Integrals, Scalar]:
+    def double(
+        carry: tuple[Integrals, Scalar], index: Scalar
+    ) -> tuple[tuple[Integrals, Scalar], None]:
         (change, once, twice), step = carry
         doubled = Integrals(
             change=2 * change + _product(change, change),
             once=2 * once + _product(change, once),
             twice=2 * twice + step * once + _product(change, twice),
         )
-        return doubled, 2 * step
+        return _chosen(index < n_doublings, (doubled, 2 * step), carry), None
 
-    integrals, _ = jax.lax.fori_loop(0, n_doublings, double, start)
+    (integrals, _), _ = jax.lax.scan(double, start, jnp.arange(float(_N_DOUBLINGS)))
     return integrals
 
 
@@ -82,25 +85,25 @@ def noise_covariance(
     change, _, _ = _series(matrix * step)
     start = (change, _noise_series(matrix * step, intensity * step))
 
-    def double(_: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+    def double(carry: tuple[Array, Array], index: Scalar) -> tuple[tuple[Array, Array], None]:
         change, noise = carry
         moved = _product(change, noise)
-        return (
+        doubled = (
             2 * change + _product(change, change),
             2 * noise + moved + moved.T + _product(moved, change.T),
         )
+        return _chosen(index < n_doublings, doubled, carry), None
 
-    change, noise = jax.lax.fori_loop(0, n_doublings, double, start)
+    (change, noise), _ = jax.lax.scan(double, start, jnp.arange(float(_N_DOUBLINGS)))
     return jnp.eye(len(matrix)) + change, noise
 
 
-def _short_step(matrix: Matrix) -> tuple[Scalar, Int[Array, ""]]:
+def _short_step(matrix: Matrix) -> tuple[Scalar, Scalar]:
     """A step over which the norm is 1/2 or less, and how often it must be doubled."""
     norm = jax.lax.stop_gradient(jnp.max(jnp.sum(jnp.abs(matrix), axis=1), initial=0.0))
     n_doublings = jnp.ceil(jnp.log2(jnp.maximum(2 * norm, 1.0)))
-    # No number: no doubling, and no number comes out.
-    n_doublings = jnp.where(n_doublings >= 0, jnp.minimum(n_doublings, float(_N_DOUBLINGS)), 0.0)
-    return jnp.exp2(-n_doublings), n_doublings.astype(int)
+    n_doublings = jnp.minimum(n_doublings, float(_N_DOUBLINGS))
+    return jnp.exp2(-n_doublings), n_doublings
 
 
 def _series(matrix: Matrix) -> Integrals:
@@ -138,6 +141,10 @@ def _noise_series(matrix: Matrix, intensity: Matrix) -> Matrix:
 
     (_, total), _ = jax.lax.scan(add, (intensity, intensity), divisors)
     return total
+
+
+def _chosen(condition: Array, yes: T, no: T) -> T:
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
 
 
 def _product(left: Matrix, right: Matrix) -> Matrix:
