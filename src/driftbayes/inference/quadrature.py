@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 
 from driftbayes.inference.density import Density
+from driftbayes.inference.flood import to_w, whiten
 from driftbayes.inference.formulas import points_at
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.node_lattice import NodeLattice, integrate
@@ -109,8 +109,8 @@ class Shares:
             return np.zeros(len(z))
         each = []
         for center, basis, mass in zip(self.centers, self.bases, self.log_masses, strict=True):
-            w = solve_triangular(basis, (z - center).T, lower=True)
-            each.append(mass - 0.5 * np.sum(w**2, axis=0) - np.sum(np.log(np.diag(basis))))
+            w = whiten(z, center, basis)
+            each.append(mass - 0.5 * np.sum(w**2, axis=1) - np.sum(np.log(np.diag(basis))))
         return np.asarray(each[part] - logsumexp(each, axis=0))
 
 
@@ -355,13 +355,12 @@ def _basis(hessian: FloatArray, left: IntArray) -> FloatArray:
 
 def _near(places: FloatArray, center: FloatArray, basis: FloatArray) -> FloatArray | None:
     """Those of some places that lie within reach of a lattice."""
-    away = solve_triangular(basis, (places - center).T, lower=True).T
+    away = whiten(places, center, basis)
     kept = np.all(np.abs(away) < _NEAR, axis=1) if len(places) else np.zeros(0, dtype=bool)
     return places[kept] if kept.any() else None
 
 
 def _covers(lattice: NodeLattice, z: FloatArray) -> bool:
     """Whether a lattice has nodes around a place."""
-    away = solve_triangular(lattice.basis, z - lattice.center, lower=True)
-    w = 3.0 * np.arcsinh(away / 3.0)
+    (w,) = to_w(z[None], lattice.center, lattice.basis)
     return bool(np.any(np.all(np.abs(lattice.w - w) <= lattice.spacing, axis=1)))

@@ -11,7 +11,6 @@ from typing import Any, Literal, get_args
 import jax
 import numpy as np
 from jaxtyping import Array
-from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 
 from driftbayes.errors import DriftbayesError, Status
@@ -20,6 +19,7 @@ from driftbayes.inference.density import Density
 from driftbayes.inference.derived import derived_at
 from driftbayes.inference.estimate import Estimate
 from driftbayes.inference.evidence import QUANTILES, Evidence, unidentified
+from driftbayes.inference.flood import whiten
 from driftbayes.inference.formulas import points_at, prior_facts, prior_quantiles
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.importance import resample
@@ -314,7 +314,7 @@ def _missed_modes(z: FloatArray, log_weights: FloatArray, modes: Components) -> 
         return ()
     masses = np.exp(log_masses[there] - logsumexp(log_masses[there]))
     distances = [
-        np.sum(solve_triangular(factor, (z - center).T, lower=True) ** 2, axis=0)
+        np.sum(whiten(z, center, factor) ** 2, axis=1)
         for center, factor in zip(modes.centers[there], modes.factors[there], strict=True)
     ]
     weights = np.exp(log_weights - logsumexp(log_weights))
