@@ -1,5 +1,7 @@
 """Memory is foreseen: what does not fit is refused in words, what fits is done in parts."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -7,7 +9,7 @@ from numpy.testing import assert_allclose
 from driftbayes.cli.main import main
 from driftbayes.errors import DriftbayesError, is_out_of_memory
 from driftbayes.inference import Hypothesis, evidence
-from driftbayes.likelihood import memory
+from driftbayes.likelihood import engines, memory
 from driftbayes.models import MODELS, Langevin, prepare
 from driftbayes.priors import Exponential, Fixed, Uniform
 from driftbayes.sampling import Displacements
@@ -30,7 +32,17 @@ def noisy(n_steps=6):
 def test_what_does_not_fit_is_refused_before_it_starts(monkeypatch):
     monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
     with pytest.raises(DriftbayesError, match=r"langevin needs about .* and 1 kB are available"):
-        evidence(HYPOTHESIS, noisy())
+        evidence(HYPOTHESIS, noisy(), method="bridge")
+
+
+def test_a_dense_factorisation_that_does_not_fit_is_refused(monkeypatch):
+    monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
+    model = MODELS["fractional"]
+    priors = {name: Exponential(1.0) for name in model.parameters}
+    hypothesis = Hypothesis(model, **{**priors, "hurst": Uniform(0.0, 1.0)})
+    irregular = replace(noisy(), interval=np.linspace(0.5, 1.5, 12))
+    with pytest.raises(DriftbayesError, match=r"fractional needs about .* of memory"):
+        evidence(hypothesis, irregular)
 
 
 def test_nothing_is_refused_where_the_system_does_not_tell(monkeypatch):
@@ -49,12 +61,9 @@ def test_a_dense_factorisation_grows_with_the_square_of_the_steps():
 
 def test_evidence_in_small_parts_is_that_of_one(monkeypatch):
     whole = evidence(HYPOTHESIS, noisy())
-    monkeypatch.setattr(memory, "_BUDGET_BYTES", 4096)
-    # Another shape, so that it is compiled anew.
-    data = noisy(6)
-    assert memory.evaluations_at_once(prepare(data, Langevin.needs()), 97) < 97
-    parts = evidence(Hypothesis(Langevin, gamma=Exponential(1.0), k=Exponential(1.0)), data)
-    assert_allclose(parts.log_evidence, whole.log_evidence, rtol=1e-12)
+    # Room for the matrices of one parameter value at a time.
+    monkeypatch.setattr(engines, "_MATRIX_BYTES", 1)
+    assert_allclose(evidence(HYPOTHESIS, noisy()).log_evidence, whole.log_evidence, rtol=1e-12)
 
 
 @pytest.mark.parametrize(

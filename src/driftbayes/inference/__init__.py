@@ -13,7 +13,8 @@ from driftbayes.inference.laplace import Coords, laplace, laplace_batch
 from driftbayes.inference.sampled import SAMPLERS, sampled_batch
 from driftbayes.inference.truncation import with_truncation_error
 from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
-from driftbayes.likelihood.memory import check_memory
+from driftbayes.likelihood.engines import DenseEngine
+from driftbayes.likelihood.memory import check_bytes, check_memory
 from driftbayes.sampling import Displacements
 from driftbayes.suggest import did_you_mean
 
@@ -79,6 +80,9 @@ def evidence_batch(
         near = did_you_mean(str(method), METHODS)
         msg = f"method must be one of {', '.join(METHODS)}, got {method!r}{near}"
         raise DriftbayesError(msg)
+    engine = batch.engine(0, model)
+    if isinstance(engine, DenseEngine):
+        check_bytes(model.name, engine.evaluation_bytes)
     if method in SAMPLERS and method != "laplace_is":
         dense = not model.has_state_space
         check_memory(model.name, batch.data, len(hypotheses[0].names), dense=dense)

@@ -44,6 +44,8 @@ _N_PARTS = 4
 _MIN_STEPS = 20_000
 # How many times as much a step costs that has an interval of its own.
 _DISTINCT_COST = 4
+# Arrays of the size of a covariance matrix that a dense factorisation holds.
+_DENSE_COPIES = 8
 # Longest window of the Toeplitz engine, and how far ln L may be from that of longer ones.
 _MAX_LAGS = 4096
 _TOLERANCE = 1e-4
@@ -659,6 +661,11 @@ class DenseEngine(FilterEngine):
     """Models without a state space at irregular times: one factorisation of O(steps³) per run."""
 
     kind: ClassVar[str] = "dense"
+
+    @property
+    def evaluation_bytes(self) -> int:
+        """Memory of the covariance of the longest run, and of what it is made from."""
+        return 8 * _DENSE_COPIES * (int(np.diff(self.runs.offsets).max()) + 1) ** 2
 
     def thinned(self, n_steps: int) -> "tuple[DenseEngine, float]":
         return self, 1.0

@@ -1,6 +1,6 @@
 """How much memory a likelihood takes, how much there is, and what fits into it."""
 
-__all__ = ["available_bytes", "check_memory", "evaluation_bytes", "evaluations_at_once"]
+__all__ = ["available_bytes", "check_bytes", "check_memory", "evaluation_bytes"]
 
 import os
 from pathlib import Path
@@ -13,8 +13,6 @@ from driftbayes.likelihood.moments import SecondMoments
 from driftbayes.likelihood.per_trajectory import TrajectoryPieces
 from driftbayes.sampling import Displacements
 
-# What all evaluations that are done at once may take.
-_BUDGET_BYTES = 1 << 30
 # Arrays of the size of the result that a compiled program holds beside it.
 _COPIES = 3
 # Matrices of a dense factorisation: spread, two differences, factor, and what they are made from.
@@ -47,11 +45,6 @@ def evaluation_bytes(data: Any, *, dense: bool = False) -> int:
     return 0
 
 
-def evaluations_at_once(data: Any, most: int, *, dense: bool = False) -> int:
-    """How many evaluations of the likelihood to do at a time, up to `most`."""
-    return max(min(_BUDGET_BYTES // max(evaluation_bytes(data, dense=dense), 1), most), 1)
-
-
 def check_memory(name: str, data: Any, n_parameters: int, *, dense: bool = False) -> None:
     """Refuse, before it starts, a computation that does not fit in memory.
 
@@ -63,8 +56,17 @@ def check_memory(name: str, data: Any, n_parameters: int, *, dense: bool = False
         n_parameters: Number of parameters that are inferred.
         dense: As for `evaluation_bytes`.
     """
+    check_bytes(name, (1 + n_parameters) ** 2 * evaluation_bytes(data, dense=dense))
+
+
+def check_bytes(name: str, needed: int) -> None:
+    """Refuse a model that needs more memory than there is.
+
+    Args:
+        name: Name of the model.
+        needed: Bytes that it needs.
+    """
     available = available_bytes()
-    needed = (1 + n_parameters) ** 2 * evaluation_bytes(data, dense=dense)
     if available is None or needed <= available:
         return
     msg = (
