@@ -11,8 +11,8 @@ from collections.abc import Callable
 from functools import cache
 
 import numpy as np
-from numba import njit
 
+from driftbayes.kernels.compiled import compiled
 from driftbayes.kernels.filter import KERNEL_OPTIONS
 
 _N_TERMS, _N_NOISE_TERMS, _MAX_DOUBLINGS = 17, 23, 61
@@ -28,7 +28,7 @@ def exponential_kernel(n: int) -> Callable[..., None]:
         covariance.
     """
 
-    @njit(**KERNEL_OPTIONS)
+    @compiled(**KERNEL_OPTIONS)
     def fill(drift, intensity, intervals, out):  # type: ignore[no-untyped-def]
         n_lanes = drift.shape[0]
         f, d = np.empty((n, n)), np.empty((n, n))

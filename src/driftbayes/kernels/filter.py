@@ -15,7 +15,8 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from driftbayes.kernels.compiled import compiled
 
 # Parameter values that are computed side by side.
 LANES = 8
@@ -28,8 +29,6 @@ _SMALL, _LARGE = 1e-35, 1e35
 _WATCH, _STEADY = 16, 4.5e-16
 
 KERNEL_OPTIONS: dict[str, Any] = {
-    "nogil": True,
-    "cache": True,
     "fastmath": {"contract"},
     "error_model": "numpy",
     "boundscheck": False,
@@ -61,7 +60,7 @@ def filter_kernel(n: int, n_columns: int, *, heavy: bool = False) -> Callable[..
     product = found + n_columns
     n_rows = product + n_columns * (n_columns + 1) // 2
 
-    @njit(**KERNEL_OPTIONS)
+    @compiled(**KERNEL_OPTIONS)
     def run(  # type: ignore[no-untyped-def]
         dx,
         which,

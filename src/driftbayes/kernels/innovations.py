@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import cache
 
 import numpy as np
-from numba import njit
 
+from driftbayes.kernels.compiled import compiled
 from driftbayes.kernels.filter import KERNEL_OPTIONS, LANES
 
 
@@ -35,7 +35,7 @@ def innovation_kernel(n: int, n_columns: int, *, backwards: bool) -> Callable[..
     gain = moved + n
     n_rows = gain + n
 
-    @njit(**KERNEL_OPTIONS)
+    @compiled(**KERNEL_OPTIONS)
     def run(  # type: ignore[no-untyped-def]
         given, which, offsets, error, matrices, start, extra, found, variances
     ):
@@ -119,7 +119,7 @@ def innovation_kernel(n: int, n_columns: int, *, backwards: bool) -> Callable[..
     return run
 
 
-@njit(**KERNEL_OPTIONS)
+@compiled(**KERNEL_OPTIONS)
 def toeplitz_innovations(  # type: ignore[no-untyped-def]
     given, offsets, autocovariance, backwards, found, variances
 ):

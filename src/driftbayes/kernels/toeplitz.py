@@ -8,12 +8,12 @@ $v_n = v_{n-1}(1 - |\phi_n|^2)$.
 __all__ = ["form_products", "run_products"]
 
 import numpy as np
-from numba import njit
 
+from driftbayes.kernels.compiled import compiled
 from driftbayes.kernels.filter import KERNEL_OPTIONS
 
 
-@njit(**KERNEL_OPTIONS)
+@compiled(**KERNEL_OPTIONS)
 def form_products(  # type: ignore[no-untyped-def]
     autocovariance, forms, orders, paired, log_variances, products
 ):
@@ -74,7 +74,7 @@ def form_products(  # type: ignore[no-untyped-def]
                     products[b, k] += whole / variance
 
 
-@njit(**KERNEL_OPTIONS)
+@compiled(**KERNEL_OPTIONS)
 def run_products(  # type: ignore[no-untyped-def]
     dx, offsets, slot, autocovariance, weight, tolerance, log_det, products, excess, orders
 ):

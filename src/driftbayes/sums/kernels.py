@@ -7,15 +7,15 @@ give the same bits on any processor and with any number of threads.
 __all__ = ["add_runs"]
 
 import numpy as np
-from numba import njit
 
+from driftbayes.kernels.compiled import compiled
 from driftbayes.typing import FloatArray, IntArray
 
 # Steps that are summed before the sum joins the total, so that rounding grows slowly.
 _CHUNK = 4096
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def add_runs(
     source: FloatArray,
     firsts: IntArray,
@@ -70,7 +70,7 @@ def add_runs(
                 _add_triangle(u[later:n], v[later:n], ends[place])
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _add_triangle(u: FloatArray, v: FloatArray, total: FloatArray) -> None:
     n = len(u)
     for i in range(n):
@@ -79,7 +79,7 @@ def _add_triangle(u: FloatArray, v: FloatArray, total: FloatArray) -> None:
             row[j] += x * later[j]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _subtract_triangle(u: FloatArray, v: FloatArray, total: FloatArray) -> None:
     n = len(u)
     for i in range(n):
@@ -88,7 +88,7 @@ def _subtract_triangle(u: FloatArray, v: FloatArray, total: FloatArray) -> None:
             row[j] -= x * later[j]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _add_lags(u: FloatArray, v: FloatArray, n: int, lags: FloatArray, total: FloatArray) -> None:
     """Add the sum of u[i] v[i + lag] over i < n, for every lag."""
     size = len(lags)
