@@ -16,11 +16,9 @@ from driftbayes.inference.aliasing import (
 from driftbayes.inference.flood import EVEN, Flood, LogDensity, Region, log_stretch, to_points, to_w
 from driftbayes.typing import FloatArray, IntArray
 
-# Share of the tolerance left to the mass beyond the last nodes, and most of it: moments of a
-# posterior with a heavy tail need more of it than its integral.
-_TAIL_SHARE, _MAX_TAIL = 0.25, 1e-5
+# Share of the tolerance left to the mass beyond the last nodes.
+_TAIL_SHARE = 0.25
 _MAX_DEPTH = 80.0
-_DEEPER = 3.0
 _MAX_LEVELS = 12
 # A finer lattice is tried if it can have this many times as many nodes.
 _MIN_GROWTH = 1.5
@@ -75,6 +73,7 @@ def integrate(
     tolerance: float,
     seeds: FloatArray | None = None,
     max_nodes: int,
+    max_tail: float = np.inf,
 ) -> NodeLattice:
     r"""Integrate exp(log_f) over all of space.
 
@@ -94,6 +93,8 @@ def integrate(
         tolerance: Accepted error of ln of the integral.
         seeds: Other peaks (seed, p) to start from, within some ten widths of the center.
         max_nodes: Maximum number of evaluations.
+        max_tail: Mass beyond the last nodes, relative, if less than the tolerance asks for: moments
+            of a heavy tail need more of it than its integral.
 
     Returns:
         The integral and its nodes. Its `error` exceeds the tolerance if `max_nodes` were too few.
@@ -110,7 +111,8 @@ def integrate(
     _check(center, basis, tolerance, seeds, max_nodes)
     n_dim = len(center)
     region = Region(log_f, center, basis, max_nodes)
-    depth = 0.5 * float(chdtri(n_dim, _max_tail(tolerance)))
+    max_tail = min(_TAIL_SHARE * tolerance, max_tail, 0.1)
+    depth = 0.5 * float(chdtri(n_dim, max_tail))
     spacing = np.full(n_dim, gaussian_spacing(n_dim, tolerance))
     other = to_w(seeds, center, basis) if seeds is not None else np.empty((0, n_dim))
     # A peak of unit width in z is narrower in w by the stretch, the more the further out it is.
@@ -122,7 +124,7 @@ def integrate(
     start = start[:max_nodes]
     best: NodeLattice | None = None
     for _ in range(_MAX_LEVELS):
-        complete, depth = _fill(flood, start, depth, _max_tail(tolerance))
+        complete, depth = _fill(flood, start, depth, max_tail)
         aliasing = estimate_aliasing(flood.index, flood.values)
         result = _result(flood, aliasing.error, tolerance)
         if best is not None:
@@ -140,10 +142,6 @@ def integrate(
     return replace(best, n_evaluations=flood.n_evaluations)
 
 
-def _max_tail(tolerance: float) -> float:
-    return min(_TAIL_SHARE * tolerance, _MAX_TAIL)
-
-
 def _fill(flood: Flood, start: IntArray, depth: float, max_tail: float) -> tuple[bool, float]:
     """Fill a lattice to a depth, increased until the mass beyond is small.
 
@@ -157,14 +155,6 @@ def _fill(flood: Flood, start: IntArray, depth: float, max_tail: float) -> tuple
         complete = flood.fill(flood.index[:0], depth)
         before, tail = tail, flood.tail()
         if tail >= before:
-            break
-    # The tail is an extrapolation from the last nodes. A plateau beyond them shows only if the
-    # lattice is filled deeper.
-    while complete and np.isfinite(flood.peak) and depth < _MAX_DEPTH:
-        known = float(logsumexp(flood.values))
-        depth += _DEEPER
-        complete = flood.fill(flood.index[:0], depth)
-        if float(logsumexp(flood.values)) - known <= max_tail:
             break
     return complete, depth
 

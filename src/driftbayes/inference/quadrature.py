@@ -34,6 +34,8 @@ _NEAR = 10.0
 # more it is no less than the tolerance.
 _CAUTION = {1: 3.0, 2: 3.0}
 _MOST_CAUTION = 6.0
+# Mass beyond the last nodes, relative, that moments can do without.
+_MAX_TAIL = 1e-5
 _MAX_NODES = {1: 4_000, 2: 60_000, 3: 300_000}
 
 
@@ -182,6 +184,7 @@ def _in_parts(
                 tolerance=tolerance / caution,
                 seeds=seeds,
                 max_nodes=_MAX_NODES.get(len(left), 500_000),
+                max_tail=_MAX_TAIL,
             )
         )
     logs = np.array([lattice.log_integral for lattice in lattices])
