@@ -12,6 +12,7 @@ from driftbayes.likelihood.channels import (
 )
 from driftbayes.likelihood.collected import Collected
 from driftbayes.likelihood.dense import dense_innovations, dense_terms
+from driftbayes.likelihood.engines import Context, Engine
 from driftbayes.likelihood.generate import toeplitz_displacements
 from driftbayes.likelihood.kalman import (
     PaddedSteps,
@@ -33,6 +34,7 @@ from driftbayes.likelihood.per_trajectory import (
 )
 from driftbayes.likelihood.reduced import ReducedDisplacements
 from driftbayes.likelihood.summed import SummedDisplacements
+from driftbayes.likelihood.sums import Formulas, Sums
 from driftbayes.likelihood.terms import GaussianTerms
 from driftbayes.likelihood.toeplitz import durbin_levinson
 
@@ -42,11 +44,15 @@ __all__ = [
     "ChannelSteps",
     "ChannelTerms",
     "Collected",
+    "Context",
+    "Engine",
+    "Formulas",
     "GaussianTerms",
     "PaddedSteps",
     "ReducedDisplacements",
     "SecondMoments",
     "SummedDisplacements",
+    "Sums",
     "TrajectoryPieces",
     "channel_moments",
     "channel_moments_of",
