@@ -12,9 +12,6 @@ from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
 jax.config.update("jax_enable_x64", True)
-# Most of the time would go into optimising programs that run once; child processes likewise.
-jax.config.update("jax_disable_most_optimizations", True)
-os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
@@ -38,6 +35,19 @@ settings.load_profile("driftbayes")
 # Linux allows a process 65,530 stretches of memory. Every compiled program holds several, and JAX
 # keeps them all: the suite, in one process, would pass the limit and be aborted.
 _MOST_MAPPINGS = 25_000
+
+
+# Flows run for thousands of steps; of other programs most run once.
+_OPTIMISED = ("turbulence", "reproduce", "simulators", "docs")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quickly_compiled(request):
+    """Ask little of the compiler where compiling takes longer than running."""
+    is_quick = Path(request.node.path).parent.name not in _OPTIMISED
+    if is_quick != jax.config.read("jax_disable_most_optimizations"):
+        jax.clear_caches()
+        jax.config.update("jax_disable_most_optimizations", is_quick)
 
 
 @pytest.fixture(autouse=True, scope="module")

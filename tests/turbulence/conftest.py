@@ -11,16 +11,6 @@ def usual_promotion():
         yield
 
 
-@pytest.fixture(autouse=True, scope="module")
-def optimised():
-    """Programs as users have them: a flow runs for many steps, and its last bits are compared."""
-    jax.config.update("jax_disable_most_optimizations", False)
-    jax.clear_caches()
-    yield
-    jax.config.update("jax_disable_most_optimizations", True)
-    jax.clear_caches()
-
-
 @pytest.fixture
 def gpu_branches(monkeypatch):
     """Code that asks for the platform gets its GPU branch, which a CPU can run as well."""
