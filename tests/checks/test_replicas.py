@@ -78,9 +78,11 @@ def test_the_innovations_square_to_the_likelihood(case):
     assert_allclose(np.sum(white**2), terms.quadratic, rtol=1e-9)
 
 
+@pytest.mark.parametrize("error", [0.0, 0.09])
 @pytest.mark.parametrize("n_rows", [1, 11])
-def test_filters_and_state_space_colour_and_whiten_alike(n_rows):
+def test_filters_and_state_space_colour_and_whiten_alike(n_rows, error):
     runs = make_runs(gappy_data("split"))
+    runs = replace(runs, error=np.full_like(runs.error, error))
     steps = np.random.default_rng(3).standard_normal((11, *runs.columns.shape))
     theta = np.array([0.7, 1.3]) * np.linspace(1.0, 2.0, n_rows)[:, None]
     rows = Rows(LANGEVIN, theta)

@@ -112,3 +112,20 @@ def test_evidence_of_a_long_run_tells_what_windows_leave_out():
     )
     assert rough.log_evidence_err > 0.1
     assert any("from the 255 before it" in warning for warning in rough.warnings)
+
+
+def test_windows_of_the_toeplitz_engine_tell_what_they_leave_out(monkeypatch):
+    """The stated bound holds the change that the whole runs make."""
+    model = MODELS["fractional"]
+    priors = {"hurst": Uniform(0.0, 1.0), "kappa": Exponential(1.0), "reference": Fixed(1.0)}
+    hypothesis = Hypothesis(model, **priors)
+    data = noisy(200)
+    whole = evidence(hypothesis, data)
+    monkeypatch.setattr(engines, "_MAX_LAGS", 16)
+    windows = evidence(hypothesis, replace(data))
+    off = abs(windows.log_evidence - whole.log_evidence)
+    assert off > 1e-3
+    assert off < 3 * windows.log_evidence_err
+    assert any(
+        "predicts each step of a long run from the 15 before it" in w for w in windows.warnings
+    )

@@ -157,7 +157,8 @@ class Rows:
 
     def autocovariances(self, tau: float, n_lags: int) -> NDArray[Any]:
         theta, point, component = self._needed()
-        n_program = _enough(_N_LAGS, n_lags)
+        # More lags than any program has are a program of their own.
+        n_program = max(_enough(_N_LAGS, n_lags), n_lags)
         program = _autocovariance_program(n_program)
         at_once = _enough(_N_POINTS, len(theta))
         at_once = max(min(at_once, _MAX_COVARIANCES // n_program), 8)

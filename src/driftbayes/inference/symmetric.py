@@ -4,7 +4,7 @@ Most models have one or two parameters. For these a library call costs more than
 loading the library costs half a second of the first command.
 """
 
-__all__ = ["cholesky", "eigh", "solve_lower"]
+__all__ = ["cholesky", "eigh"]
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -46,12 +46,3 @@ def cholesky(matrix: Float[Array, "n n"]) -> Float[Array, "n n"]:
     below = matrix[1, 0] / first
     last = jnp.sqrt(matrix[1, 1] - below**2)
     return jnp.stack([jnp.stack([first, jnp.zeros_like(first)]), jnp.stack([below, last])])
-
-
-def solve_lower(factor: Float[Array, "n n"], vector: Float[Array, " n"]) -> Float[Array, " n"]:
-    """The solution x of L x = b for a lower-triangular L, by forward substitution."""
-    solved: list[Array] = []
-    for i in range(factor.shape[0]):
-        rest = vector[i] - sum((factor[i, j] * solved[j] for j in range(i)), jnp.zeros(()))
-        solved.append(rest / factor[i, i])
-    return jnp.stack(solved)

@@ -10,8 +10,10 @@ import numpy as np
 
 from driftbayes.inference._batch import Batch
 from driftbayes.inference.evidence import Evidence
+from driftbayes.inference.formulas import Rows
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.likelihood import ChannelMoments, SecondMoments
+from driftbayes.likelihood.engines import ToeplitzEngine
 from driftbayes.models import AbstractModel
 from driftbayes.typing import FloatArray
 
@@ -30,6 +32,9 @@ def with_truncation_error(record: Evidence, hypothesis: Hypothesis, batch: Batch
         batch: That data set.
     """
     model = hypothesis.model
+    engine = batch.engine(0, model)
+    if isinstance(engine, ToeplitzEngine) and engine.n_later > 0:
+        return _with_window_error(record, hypothesis, engine)
     if model.memory is not None or not batch.is_summed:
         return record
     data = batch.data
@@ -44,6 +49,30 @@ def with_truncation_error(record: Evidence, hypothesis: Hypothesis, batch: Batch
     said = (
         f"{model.name} predicts each step of a long run from the {data.forms.shape[-1] - 1} before "
         f"it, which may change ln Z by up to {error:.2g} nats; cut the runs with n_tau to avoid it",
+    )
+    return replace(
+        record,
+        log_evidence_err=float(np.hypot(record.log_evidence_err, error)),
+        warnings=(*record.warnings, *(said if error > _SAID else ())),
+    )
+
+
+def _with_window_error(
+    record: Evidence, hypothesis: Hypothesis, engine: ToeplitzEngine
+) -> Evidence:
+    """The same for runs longer than the longest window of the Toeplitz engine."""
+    if not np.isfinite(record.log_evidence):
+        return record
+    theta = np.array([[record.map[name] for name in hypothesis.names]])
+    row = engine.covariances(Rows(hypothesis, theta))[0]
+    variances = _prediction_variances(row)
+    half, whole = variances[len(row) // 2 - 1], variances[-1]
+    # As 1 + c/w at the slowest, as below, but from the window itself.
+    limit = max(2 * whole - half, 0.5 * whole)
+    error = float(max(0.5 * engine.n_later * np.log(whole / limit), 0.0))
+    said = (
+        f"{hypothesis.name} predicts each step of a long run from the {len(row) - 1} before it, "
+        f"which may change ln Z by up to {error:.2g} nats; cut the runs with n_tau to avoid it",
     )
     return replace(
         record,

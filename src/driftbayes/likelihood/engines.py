@@ -603,27 +603,46 @@ class ToeplitzEngine(FilterEngine):
         runs, factor = self.runs.thinned(n_steps)
         return (self, 1.0) if runs is self.runs else (ToeplitzEngine(runs), factor)
 
+    @property
+    def _n_lags(self) -> int:
+        return int(min(np.diff(self.runs.offsets).max(), _MAX_LAGS))
+
+    @property
+    def n_later(self) -> int:
+        """Scalar steps that are predicted from the longest window and not from all before them."""
+        beyond = np.maximum(np.diff(self.runs.offsets) - self._n_lags, 0)
+        return int(beyond.sum()) * self.runs.n_dim
+
+    def covariances(self, formulas: Formulas, n_lags: int | None = None) -> FloatArray:
+        """Autocovariances of steps with the errors of their fixes, (row, lag).
+
+        Args:
+            formulas: The model.
+            n_lags: Number of lags; by default those of the longest window.
+        """
+        covariance = formulas.autocovariances(self.runs.tau, n_lags or self._n_lags)
+        covariance[:, 0] += 2 * self.runs.error[0]
+        covariance[:, 1:2] -= self.runs.error[0]
+        return covariance
+
     def sums(self, formulas: Formulas) -> Sums:
         from driftbayes.kernels.toeplitz import run_products
 
         runs = self.runs
         n_columns = runs.columns.shape[1]
         n_pairs, n_slots = n_columns * (n_columns + 1) // 2, runs.n_slots
-        n_lags = int(min(np.diff(runs.offsets).max(), _MAX_LAGS))
         tolerance = _TOLERANCE / len(runs.columns)
 
         def whiten(some: Formulas) -> tuple[FloatArray, ...]:
             _, _, weight = some.starts()
-            covariance = some.autocovariances(runs.tau, n_lags)
-            covariance[:, 0] += 2 * runs.error[0]
-            covariance[:, 1:2] -= runs.error[0]
+            covariance = self.covariances(some)
             n = some.n_rows
             out = np.zeros((n_slots, n)), np.zeros((n_slots, n_pairs, n)), np.zeros((n_slots, n))
             given = (runs.columns, runs.offsets, runs.slot, covariance, weight, tolerance)
             run_products(*given, *out, np.zeros(n, dtype=np.int64))
             return out
 
-        at_once = int(np.clip(_MATRIX_BYTES // (8 * n_lags), 1, 64))
+        at_once = int(np.clip(_MATRIX_BYTES // (8 * self._n_lags), 1, 64))
         parts = [
             (formulas.part(slice(i, i + at_once)),) for i in range(0, formulas.n_rows, at_once)
         ]
@@ -639,7 +658,7 @@ class ToeplitzEngine(FilterEngine):
         runs, n_rows = self.runs, formulas.n_rows
         n_lags = int(np.diff(runs.offsets).max())
         found, variances = np.empty_like(given), np.empty(given.shape[:2])
-        covariance = formulas.autocovariances(runs.tau, n_lags)
+        covariance = self.covariances(formulas, n_lags)
         # Data sets with the same parameters are further columns of one.
         at_once = len(given) // n_rows
 
