@@ -14,7 +14,14 @@ import numpy as np
 
 from driftbayes.comparison.cards import comparison_card, comparison_line
 from driftbayes.errors import DriftbayesError, Status
-from driftbayes.inference import Batch, Evidence, Hypothesis, Method, evidence_batch
+from driftbayes.inference import (
+    Batch,
+    Evidence,
+    Hypothesis,
+    LogEvidence,
+    Method,
+    evidence_with_variants,
+)
 from driftbayes.inference.laplace import Coords
 from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.representation import html_of, line_of, text_of
@@ -261,13 +268,13 @@ def compare(
     batches = {h.name: Batch.of(data, model=h.model) for h in hypotheses}
     cases = variants(hypotheses) if sensitivity else []
 
-    def judge(hypothesis: Hypothesis) -> list[Evidence]:
+    def judge(hypothesis: Hypothesis) -> tuple[Evidence, list[LogEvidence]]:
         # A thread does not see double precision that was switched on by a `with` block.
         with jax.enable_x64(True):  # noqa: FBT003
-            # The prior as given and its variants in one batch: they share what they can.
             others = [hypothesis.rescaled(case.factors_for(hypothesis)) for case in cases]
-            return evidence_batch(
-                [hypothesis, *others],
+            return evidence_with_variants(
+                hypothesis,
+                others,
                 batches[hypothesis.name],
                 method=method,
                 coords=coords,
@@ -277,13 +284,12 @@ def compare(
     # As many at a time as there are processors: each holds the nodes of a posterior.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         results = list(pool.map(judge, hypotheses))
-    all_evidences = {h.name: found for h, found in zip(hypotheses, results, strict=True)}
-    evidences = {name: many[0] for name, many in all_evidences.items()}
+    logs = {h.name: found for h, (_, found) in zip(hypotheses, results, strict=True)}
     return comparison_of(
-        list(evidences.values()),
+        [record for record, _ in results],
         data,
         prior_probabilities,
-        sensitivity=sensitivity_rows(cases, all_evidences),
+        sensitivity=sensitivity_rows(cases, logs),
     )
 
 

@@ -9,10 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from driftbayes.comparison.bayes import check_names, log_bayes_factor, log_bayes_factor_err
+from driftbayes.comparison.bayes import check_names
 from driftbayes.comparison.sensitivity import Variant, parameter_groups, unmoved_parameters
 from driftbayes.errors import DriftbayesError
-from driftbayes.inference import Batch, Hypothesis, Method, evidence_batch
+from driftbayes.inference import (
+    Batch,
+    Evidence,
+    Hypothesis,
+    Method,
+    evidence_with_variants,
+)
 from driftbayes.inference.laplace import Coords
 from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.sampling import Displacements
@@ -109,7 +115,9 @@ def prior_sensitivity(
         names = ", ".join(hypothesis.name for hypothesis in hypotheses)
         msg = f"no prior of {names} has a scale to be multiplied; give one that is not uniform"
         raise DriftbayesError(msg)
-    records = {}
+    records: list[Evidence] = []
+    logs: dict[str, FloatArray] = {}
+    errs: dict[str, FloatArray] = {}
     for hypothesis in hypotheses:
         cases = [
             Variant(group, float(f)).factors_for(hypothesis) for group in groups for f in scale
@@ -120,21 +128,19 @@ def prior_sensitivity(
         distinct.pop((), None)
         others = [hypothesis.rescaled(case) for case in distinct.values()]
         batch = Batch.of(data, model=hypothesis.model)
-        # The prior as given comes first: others are integrated with its nodes where they suffice.
-        found = evidence_batch(
-            [hypothesis, *others], batch, method=method, coords=coords, seed=seed
+        first, found = evidence_with_variants(
+            hypothesis, others, batch, method=method, coords=coords, seed=seed
         )
-        by_key = dict(zip([(), *distinct], found, strict=True))
-        records[hypothesis.name] = [by_key[key] for key in keys]
+        by_key = dict(zip([(), *distinct], [first, *found], strict=True))
+        logs[hypothesis.name] = np.array([by_key[key].log_evidence for key in keys])
+        errs[hypothesis.name] = np.array([by_key[key].log_evidence_err for key in keys])
+        records.append(first)
     shape = (len(groups), len(scale))
     values, errors = {}, {}
-    for a, b in combinations(records, 2):
-        pairs = list(zip(records[b], records[a], strict=True))
-        values[f"{b}:{a}"] = np.array([log_bayes_factor(*pair) for pair in pairs]).reshape(shape)
-        errors[f"{b}:{a}"] = np.array([log_bayes_factor_err(*pair) for pair in pairs]).reshape(
-            shape
-        )
-    first = next(iter(records.values()))[0]
+    for a, b in combinations(logs, 2):
+        values[f"{b}:{a}"] = (logs[b] - logs[a]).reshape(shape)
+        errors[f"{b}:{a}"] = np.hypot(errs[b], errs[a]).reshape(shape)
+    first = records[0]
     return PriorSensitivity(
         factors=scale,
         groups=groups,

@@ -16,7 +16,7 @@ from itertools import combinations
 from math import isfinite
 from typing import Any
 
-from driftbayes.inference import Evidence, Hypothesis
+from driftbayes.inference import Hypothesis, LogEvidence
 from driftbayes.priors import Fixed, Uniform
 
 FACTORS = (0.25, 4.0)
@@ -90,14 +90,13 @@ def parameter_groups(hypotheses: Sequence[Hypothesis]) -> list[list[str]]:
 
 
 def sensitivity_rows(
-    cases: Sequence[Variant], evidences: Mapping[str, Sequence[Evidence]]
+    cases: Sequence[Variant], evidences: Mapping[str, Sequence[LogEvidence]]
 ) -> tuple[dict[str, Any], ...]:
     """One row per variant with ln K of every pair.
 
     Args:
         cases: The variants.
-        evidences: For each model its evidences, the first under the prior as given and the others
-            in the order of `cases`.
+        evidences: For each model ln Z under each of them.
     """
     return tuple(
         {
@@ -108,5 +107,5 @@ def sensitivity_rows(
                 for a, b in combinations(evidences, 2)
             },
         }
-        for i, case in enumerate(cases, start=1)
+        for i, case in enumerate(cases)
     )

@@ -1,13 +1,19 @@
 """The court: a hypothesis and the data go in, an `Evidence` comes out."""
 
-from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeVar, get_args
 
 from driftbayes.errors import OUT_OF_MEMORY, DriftbayesError, Status, is_out_of_memory
 from driftbayes.inference._batch import Batch
 from driftbayes.inference.draws import PosteriorDraws, posterior_draws
 from driftbayes.inference.evidence import QUANTILES, Evidence
-from driftbayes.inference.exact import exact, exact_batch, is_integrable
+from driftbayes.inference.exact import (
+    LogEvidence,
+    exact,
+    exact_batch,
+    exact_variants,
+    is_integrable,
+)
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.laplace import Coords, laplace, laplace_batch
 from driftbayes.inference.sampled import SAMPLERS, sampled_batch
@@ -24,10 +30,12 @@ __all__ = [
     "Batch",
     "Evidence",
     "Hypothesis",
+    "LogEvidence",
     "Method",
     "PosteriorDraws",
     "evidence",
     "evidence_batch",
+    "evidence_with_variants",
     "exact",
     "exact_batch",
     "laplace",
@@ -37,6 +45,8 @@ __all__ = [
 
 Method = Literal["auto", "quadrature", "laplace", "laplace_is", "bridge", "smc", "nested"]
 METHODS: tuple[Method, ...] = get_args(Method)
+
+T = TypeVar("T")
 
 
 def evidence(
@@ -73,6 +83,52 @@ def evidence_batch(
 ) -> list[Evidence]:
     """Evidences of one hypothesis for several data sets, or of several priors for one data set."""
     batch = data if isinstance(data, Batch) else Batch.of(data, model=hypotheses[0].model)
+    _check(hypotheses, batch, method)
+    # Priors that are the same have the same evidence.
+    texts = [str(hypothesis.describe()) for hypothesis in hypotheses]
+    distinct = [hypotheses[texts.index(text)] for text in dict.fromkeys(texts)]
+    found = _in_memory(lambda: _evidences(distinct, batch, method, coords, options))
+    order = list(dict.fromkeys(texts))
+    records = found if len(hypotheses) == 1 else [found[order.index(text)] for text in texts]
+    return [
+        with_truncation_error(record, hypotheses[min(i, len(hypotheses) - 1)], batch[i])
+        for i, record in enumerate(records)
+    ]
+
+
+def evidence_with_variants(
+    hypothesis: Hypothesis,
+    others: Sequence[Hypothesis],
+    data: Displacements | ReducedDisplacements | SummedDisplacements | Batch,
+    *,
+    method: Method = "auto",
+    coords: Coords = "natural",
+    seed: int = 0,
+) -> tuple[Evidence, list[LogEvidence]]:
+    """Compute the evidence of one hypothesis, and ln Z alone under other priors.
+
+    Nodes under the first prior serve the others where they can; of these ln Z is good to 0.01.
+
+    Args:
+        hypothesis: Model family and prior.
+        others: The same family with other priors.
+        data: Displacements at one tau.
+        method: As for `evidence`.
+        coords: Coordinates of Laplace's method.
+        seed: Random seed for sampling methods.
+    """
+    batch = data if isinstance(data, Batch) else Batch.of(data, model=hypothesis.model)
+    every = [hypothesis, *others]
+    _check(every, batch, method)
+    if method == "quadrature" or (method == "auto" and is_integrable(hypothesis, batch)):
+        record, found = _in_memory(lambda: exact_variants(hypothesis, others, batch))
+        return with_truncation_error(record, hypothesis, batch), found
+    first, *rest = evidence_batch(every, batch, method=method, coords=coords, seed=seed)
+    return first, [LogEvidence(one.log_evidence, one.log_evidence_err) for one in rest]
+
+
+def _check(hypotheses: Sequence[Hypothesis], batch: Batch, method: Method) -> None:
+    """Refuse what cannot be computed, before anything is."""
     model = hypotheses[0].model
     for hypothesis in hypotheses:
         hypothesis.check_step(batch.shortest_step)
@@ -86,21 +142,16 @@ def evidence_batch(
     if method in SAMPLERS and method != "laplace_is":
         dense = not model.has_state_space
         check_memory(model.name, batch.data, len(hypotheses[0].names), dense=dense)
-    # Priors that are the same have the same evidence.
-    texts = [str(hypothesis.describe()) for hypothesis in hypotheses]
-    distinct = [hypotheses[texts.index(text)] for text in dict.fromkeys(texts)]
+
+
+def _in_memory(compute: Callable[[], T]) -> T:
+    """Run a computation; say in a sentence if memory runs out."""
     try:
-        found = _evidences(distinct, batch, method, coords, options)
+        return compute()
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
         raise DriftbayesError(OUT_OF_MEMORY) from error
-    order = list(dict.fromkeys(texts))
-    records = found if len(hypotheses) == 1 else [found[order.index(text)] for text in texts]
-    return [
-        with_truncation_error(record, hypotheses[min(i, len(hypotheses) - 1)], batch[i])
-        for i, record in enumerate(records)
-    ]
 
 
 def _sampled(

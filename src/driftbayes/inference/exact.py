@@ -37,10 +37,10 @@ from driftbayes.typing import FloatArray
 _TOLERANCE = {0: 1e-10, 1: 1e-10, 2: 1e-8}
 TOLERANCE = 1e-3
 _MOST = 3
-# Where more nodes than this were needed other priors take what was found under the first.
-_MANY = 100
 # Error that is accepted of their evidences, which are compared by tenths of nats.
 _OTHER_PRIORS = 0.01
+# An integral with a larger error is none.
+_MAX_ERROR = 0.5
 # With more nodes than this a cloud of weighted points is good enough for quantiles.
 _DENSE = 20_000
 # Rounds of candidates for draws; the first is enough but for thin ridges.
@@ -73,11 +73,51 @@ def exact_batch(
         raise DriftbayesError(msg)
     if len(hypotheses) == 1:
         return [_solved(hypotheses[0], data, i, tolerance).record for i in range(len(data))]
-    first = _solved(hypotheses[0], data, 0, tolerance)
-    return [
-        first.record,
-        *(_solved(other, data, 0, tolerance, first).record for other in hypotheses[1:]),
-    ]
+    return [_solved(hypothesis, data, 0, tolerance).record for hypothesis in hypotheses]
+
+
+def exact_variants(
+    hypothesis: Hypothesis, others: Sequence[Hypothesis], data: Batch
+) -> tuple[Evidence, list["LogEvidence"]]:
+    """The evidence under one prior, and ln Z alone under others, from the same nodes if they do.
+
+    Args:
+        hypothesis: Model family and prior.
+        others: The same family with other priors.
+        data: One data set, from `Batch.of`.
+    """
+    first = _solved(hypothesis, data, 0, None)
+    return first.record, [_log_evidence(other, data, first) for other in others]
+
+
+@dataclass(frozen=True)
+class LogEvidence:
+    """Ln Z under another prior.
+
+    Args:
+        log_evidence: ln Z, NaN where the integral failed.
+        log_evidence_err: Its error.
+    """
+
+    log_evidence: float
+    log_evidence_err: float
+
+
+def _log_evidence(hypothesis: Hypothesis, data: Batch, known: "_Solution") -> LogEvidence:
+    density = Density(hypothesis, data.engine(0, hypothesis.model))
+    accepted = max(_TOLERANCE.get(_n_left(density), TOLERANCE), _OTHER_PRIORS)
+    found = reweight(known.quadrature, density)
+    if found is None or found.error > accepted:
+        modes = known.modes
+        if len(known.quadrature.left):
+            # No grid is searched where the modes under a similar prior lead to the new ones.
+            modes = find_modes(density, known.modes)
+            modes = modes if modes.free.converged else find_modes(density)
+        found = integrate_posterior(density, modes, accepted)
+    error = found.error + found.missed
+    if not (np.isfinite(found.log_evidence) and error <= _MAX_ERROR):
+        return LogEvidence(np.nan, np.nan)
+    return LogEvidence(found.log_evidence, error)
 
 
 def is_integrable(hypothesis: Hypothesis, data: Batch) -> bool:
@@ -101,9 +141,8 @@ def _solved(
     data: Batch,
     index: int,
     tolerance: float | None,
-    known: _Solution | None = None,
 ) -> _Solution:
-    """Integrate one evidence, from the nodes under another prior where they suffice."""
+    """Integrate one evidence."""
     density = Density(hypothesis, data.engine(index, hypothesis.model))
     n_left = _n_left(density)
     if n_left > _MOST:
@@ -113,31 +152,9 @@ def _solved(
         )
         raise DriftbayesError(msg)
     accepted = _TOLERANCE.get(n_left, TOLERANCE) if tolerance is None else tolerance
-    if known is not None and known.quadrature.n_evaluations > _MANY and tolerance is None:
-        accepted = max(accepted, _OTHER_PRIORS)
-        again = reweight(known.quadrature, density)
-        if again is not None and again.error <= accepted:
-            modes = find_modes(density, known.modes)
-            return _solution(hypothesis, data, index, modes, again, accepted, refined=False)
-    # Where the integral has a closed form the modes are for the record only.
-    modes = find_modes(density, known.modes if known is not None and n_left == 0 else None)
+    modes = find_modes(density)
     quadrature = integrate_posterior(density, modes, accepted)
-    # Of several priors only the evidences are compared.
-    refined = known is None
-    return _solution(hypothesis, data, index, modes, quadrature, accepted, refined=refined)
-
-
-def _solution(
-    hypothesis: Hypothesis,
-    data: Batch,
-    index: int,
-    modes: Modes,
-    quadrature: Quadrature,
-    tolerance: float,
-    *,
-    refined: bool,
-) -> _Solution:
-    record = _record(hypothesis, data, index, modes, quadrature, tolerance, refined=refined)
+    record = _record(hypothesis, data, index, modes, quadrature, accepted)
     return _Solution(record, modes, quadrature)
 
 
@@ -148,16 +165,14 @@ def _record(
     modes: Modes,
     found: Quadrature,
     tolerance: float,
-    *,
-    refined: bool,
 ) -> Evidence:
-    """Summarise a posterior; quantiles are those of the marginals if `refined`, else of nodes."""
+    """Summarise a posterior."""
     names = hypothesis.names
     facts = prior_facts(hypothesis)
     posterior = summarise(found.nodes, found.density.scale, found.form, hypothesis.signed)
     quantiles = posterior.quantiles
     if found.lattices:
-        quantiles = _with_marginals(hypothesis, found, quantiles, refined=refined)
+        quantiles = _with_marginals(hypothesis, found, quantiles)
     theta_map, log_priors, _ = (part[0] for part in points_at(hypothesis, modes.natural.z[None]))
     contraction = 1 - posterior.log_sd / facts.log_sd
     # The rounding of a huge log-evidence is no error of the quadrature.
@@ -200,15 +215,13 @@ def _record(
     )
 
 
-def _with_marginals(
-    hypothesis: Hypothesis, found: Quadrature, quantiles: FloatArray, *, refined: bool
-) -> FloatArray:
+def _with_marginals(hypothesis: Hypothesis, found: Quadrature, quantiles: FloatArray) -> FloatArray:
     """Quantiles of the coordinates left, from the lattices."""
     logs = np.array([lattice.log_integral for lattice in found.lattices])
     if not np.isfinite(found.log_evidence):
         return quantiles
     z = np.zeros((len(QUANTILES), len(hypothesis.names)))
-    if not refined or len(found.nodes.log_weights) > _DENSE:
+    if len(found.nodes.log_weights) > _DENSE:
         z[:, found.left] = _of_cloud(found)
     else:
         z[:, found.left] = marginal_quantiles(found.lattices, logs, np.array(QUANTILES)).T

@@ -40,8 +40,6 @@ from driftbayes.typing import FloatArray, IntArray
 _N_POINTS = (64, 1024)
 _N_PAIRS = (64, 4096)
 _N_SLOTS = (1, 64, 1024)
-# From so many intervals on, as many are computed in one call for a block of parameter values.
-_MANY_INTERVALS, _N_INTERVALS = 16, 512
 # Covariances in one call, where there are many lags.
 _MAX_COVARIANCES = 1 << 16
 # Lags are computed in as many as the next of these.
@@ -103,41 +101,28 @@ class Rows:
 
         n_rows, n_blocks = self.n_rows, -(-self.n_rows // LANES)
         rows = np.minimum(np.arange(n_blocks * LANES), n_rows - 1)
-        by_generator = self.hypothesis.model.moves_by_generator
-        if self.n_components == 1 and (by_generator or len(intervals) >= _MANY_INTERVALS):
-            theta = self.theta[self._every[rows]].reshape(n_blocks, LANES, -1)
-            if by_generator:
-                return self._by_generator(theta, intervals)
-            return np.stack([self._block(one, intervals) for one in theta])
+        if self.hypothesis.model.moves_by_generator:
+            return self._by_generator(rows, intervals)
         both = np.stack(self.transitions(intervals), axis=2)[rows]
         blocks = both.reshape(n_blocks, LANES, *both.shape[1:])
         return np.ascontiguousarray(np.moveaxis(blocks, 1, -1))
 
-    def _block(self, theta: FloatArray, intervals: FloatArray) -> NDArray[Any]:
-        """The same for one block, by a program over many intervals."""
-        leaves, tree = _split(self.hypothesis)
-        program, size = _block_program(tree), _N_INTERVALS
-        pieces = []
-        with jax.default_device(_cpu()):
-            for low in range(0, len(intervals), size):
-                some = intervals[low : low + size]
-                n = len(some)
-                some = np.concatenate([some, np.full(size - n, intervals[-1])])
-                pieces.append(np.asarray(program(leaves, theta, some))[:n])
-        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
-
-    def _by_generator(self, theta: FloatArray, intervals: FloatArray) -> NDArray[Any]:
+    def _by_generator(self, rows: IntArray, intervals: FloatArray) -> NDArray[Any]:
+        """The same from the equations of motion, by a compiled matrix exponential."""
         from driftbayes.kernels.exponential import exponential_kernel
+        from driftbayes.kernels.filter import LANES
 
-        n_blocks, n_lanes, n_parameters = theta.shape
-        flat = theta.reshape(-1, n_parameters)
-        found = _by_points(_generator_program, self.hypothesis, _N_POINTS[0], flat)
-        n = found[0].shape[-1]
-        drift, intensity = (np.ascontiguousarray(x).reshape(n_blocks, n_lanes, n, n) for x in found)
-        out = np.empty((n_blocks, len(intervals), 2, n, n, n_lanes))
-        kernel = exponential_kernel(n)
+        theta, point, component = self._needed()
+        size = _enough(_N_POINTS, len(theta))
+        found = _by_points(_generator_program, self.hypothesis, size, theta)
+        n, n_blocks = found[0].shape[-1], len(rows) // LANES
+        blocks = [
+            part[point[rows], component[rows]].reshape(n_blocks, LANES, n, n) for part in found
+        ]
+        drift, intensity = (np.ascontiguousarray(np.moveaxis(part, 1, -1)) for part in blocks)
+        out = np.empty((n_blocks, len(intervals), 2, n, n, LANES))
         tasks = [(drift[b], intensity[b], intervals, out[b]) for b in range(n_blocks)]
-        run_in_threads(kernel, tasks)
+        run_in_threads(exponential_kernel(n), tasks)
         return out
 
     def transitions(self, intervals: FloatArray) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -442,23 +427,7 @@ def _transition_program(hypothesis: Hypothesis, theta: Any, interval: Any) -> An
 
 @_program
 def _generator_program(hypothesis: Hypothesis, theta: Any) -> Any:
-    return hypothesis.at(theta).generator()
-
-
-@lru_cache(maxsize=256)
-def _block_program(tree: Any) -> Callable[..., Any]:
-    """Matrices of a few parameter values and many intervals, with the parameter values last."""
-
-    def run(leaves: tuple[Any, ...], theta: Any, intervals: Any) -> Any:
-        hypothesis = jax.tree.unflatten(tree, leaves)
-
-        def one(theta: Any) -> Any:
-            (model,) = _components(hypothesis, theta)
-            return jnp.stack(jax.vmap(model.engine_transition)(intervals), axis=1)
-
-        return jax.vmap(one, out_axes=-1)(theta)
-
-    return jax.jit(run)
+    return _stacked([model.generator() for model in _components(hypothesis, theta)])
 
 
 @_program

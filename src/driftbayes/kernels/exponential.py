@@ -13,9 +13,13 @@ from functools import cache
 import numpy as np
 
 from driftbayes.kernels.compiled import compiled
-from driftbayes.kernels.filter import KERNEL_OPTIONS
+from driftbayes.kernels.filter import KERNEL_OPTIONS, LANES
 
-_N_TERMS, _N_NOISE_TERMS, _MAX_DOUBLINGS = 17, 23, 61
+_MAX_TERMS, _MAX_NOISE_TERMS = 17, 23
+# Terms of the series that are smaller than this, relative to the first, are left out.
+_SMALL = 1e-18
+# Rate times duration beyond which the result is NaN.
+_MAX_NORM = 1e60
 
 
 @cache
@@ -23,91 +27,133 @@ def exponential_kernel(n: int) -> Callable[..., None]:
     """Make the kernel for states of `n` components, the position, which acts on nothing, first.
 
     Returns:
-        A function of (drift, intensity, intervals, out): F and D of each lane, (lane, state,
-        state), durations, and the result (interval, 2, state, state, lane), propagator and noise
-        covariance.
+        A function of (drift, intensity, intervals, out): F and D, (state, state, lane), durations,
+        and the result (interval, 2, state, state, lane), propagator and noise covariance.
     """
+    # Rows of the working array, each of LANES numbers; one array, and the lanes as the only loop
+    # that is not unrolled, so that it becomes vector instructions.
+    size = n * n
+    change, noise, term, moved = size, 2 * size, 3 * size, 4 * size
+    # The noise of a position begins with a later term of the series.
+    n_later = 2 * n + 1
 
     @compiled(**KERNEL_OPTIONS)
     def fill(drift, intensity, intervals, out):  # type: ignore[no-untyped-def]
-        n_lanes = drift.shape[0]
-        f, d = np.empty((n, n)), np.empty((n, n))
-        change, noise = np.empty((n, n)), np.empty((n, n))
-        term, moved, other = np.empty((n, n)), np.empty((n, n)), np.empty((n, n))
-        for lane in range(n_lanes):
-            for k in range(intervals.shape[0]):
-                t = intervals[k]
-                norm = 0.0
+        rows = np.empty(5 * size * LANES)
+        for k in range(intervals.shape[0]):
+            t = intervals[k]
+            norm = 0.0
+            for lane in range(LANES):
                 for i in range(1, n):
                     total = 0.0
                     for j in range(1, n):
-                        total += abs(drift[lane, i, j]) * t
-                    norm = max(norm, total)
-                n_doublings = 0
-                if 2 * norm > 1.0:
-                    n_doublings = min(int(np.ceil(np.log2(2 * norm))), _MAX_DOUBLINGS)
-                if not np.isfinite(norm):
-                    out[k, :, :, :, lane] = np.nan
-                    continue
-                step = t * 2.0**-n_doublings
-                for i in range(n):
-                    for j in range(n):
-                        f[i, j] = drift[lane, i, j] * step
-                        d[i, j] = intensity[lane, i, j] * step
-                        change[i, j] = f[i, j]
-                        term[i, j] = f[i, j]
-                        noise[i, j] = d[i, j]
-                for order in range(2, _N_TERMS):
+                        total += abs(drift[i, j, lane]) * t
+                    # A lane whose rates are too large or not finite must not disturb the others.
+                    if total <= _MAX_NORM:
+                        norm = max(norm, total)
+            n_doublings = int(np.ceil(np.log2(2 * norm))) if 2 * norm > 1.0 else 0
+            short = 2.0**-n_doublings
+            step, norm = t * short, norm * short
+            for i in range(n):
+                for j in range(n):
+                    for lane in range(LANES):
+                        rate, d = drift[i, j, lane], intensity[i, j, lane] * step
+                        f = rate * step if abs(rate) * t <= _MAX_NORM else np.nan
+                        rows[(i * n + j) * LANES + lane] = f
+                        rows[(change + i * n + j) * LANES + lane] = f
+                        rows[(term + i * n + j) * LANES + lane] = f
+                        rows[(noise + i * n + j) * LANES + lane] = d
+            order, size_left = 2, norm
+            while order < _MAX_TERMS and size_left > _SMALL:
+                scale = 1.0 / order
+                for lane in range(LANES):
                     for i in range(n):
                         for j in range(n):
                             total = 0.0
                             for m in range(n):
-                                total += f[i, m] * term[m, j]
-                            other[i, j] = total
-                    for i in range(n):
-                        for j in range(n):
-                            term[i, j] = other[i, j] / order
-                            change[i, j] += term[i, j]
-                for i in range(n):
-                    for j in range(n):
-                        term[i, j] = d[i, j]
-                for order in range(2, _N_NOISE_TERMS):
-                    for i in range(n):
-                        for j in range(n):
-                            total = 0.0
-                            for m in range(n):
-                                total += f[i, m] * term[m, j]
-                            moved[i, j] = total
-                    for i in range(n):
-                        for j in range(n):
-                            term[i, j] = (moved[i, j] + moved[j, i]) / order
-                            noise[i, j] += term[i, j]
-                for _ in range(n_doublings):
+                                total += (
+                                    rows[(i * n + m) * LANES + lane]
+                                    * rows[(term + m * n + j) * LANES + lane]
+                                )
+                            rows[(moved + i * n + j) * LANES + lane] = total * scale
+                    for i in range(size):
+                        rows[(term + i) * LANES + lane] = rows[(moved + i) * LANES + lane]
+                        rows[(change + i) * LANES + lane] += rows[(moved + i) * LANES + lane]
+                order, size_left = order + 1, size_left * norm * scale
+            for i in range(size * LANES):
+                rows[term * LANES + i] = rows[noise * LANES + i]
+            order, size_left, left = 2, 1.0, n_later
+            while order < _MAX_NOISE_TERMS and left > 0:
+                scale = 1.0 / order
+                for lane in range(LANES):
                     for i in range(n):
                         for j in range(n):
                             total = 0.0
                             for m in range(n):
-                                total += change[i, m] * noise[m, j]
-                            moved[i, j] = total
+                                total += (
+                                    rows[(i * n + m) * LANES + lane]
+                                    * rows[(term + m * n + j) * LANES + lane]
+                                )
+                            rows[(moved + i * n + j) * LANES + lane] = total * scale
                     for i in range(n):
                         for j in range(n):
-                            total = 2 * noise[i, j] + moved[i, j] + moved[j, i]
-                            for m in range(n):
-                                total += moved[i, m] * change[j, m]
-                            term[i, j] = total
+                            total = (
+                                rows[(moved + i * n + j) * LANES + lane]
+                                + rows[(moved + j * n + i) * LANES + lane]
+                            )
+                            rows[(term + i * n + j) * LANES + lane] = total
+                            rows[(noise + i * n + j) * LANES + lane] += total
+                order, size_left = order + 1, size_left * 2 * norm * scale
+                if size_left <= _SMALL:
+                    left -= 1
+            for _ in range(n_doublings):
+                for lane in range(LANES):
                     for i in range(n):
                         for j in range(n):
                             total = 0.0
                             for m in range(n):
-                                total += change[i, m] * change[m, j]
-                            other[i, j] = total
+                                total += (
+                                    rows[(change + i * n + m) * LANES + lane]
+                                    * rows[(noise + m * n + j) * LANES + lane]
+                                )
+                            rows[(moved + i * n + j) * LANES + lane] = total
                     for i in range(n):
                         for j in range(n):
-                            noise[i, j] = term[i, j]
-                            change[i, j] = 2 * change[i, j] + other[i, j]
-                for i in range(n):
-                    for j in range(n):
-                        out[k, 0, i, j, lane] = change[i, j] + (1.0 if i == j else 0.0)
-                        out[k, 1, i, j, lane] = noise[i, j]
+                            total = (
+                                rows[(moved + i * n + j) * LANES + lane]
+                                + rows[(moved + j * n + i) * LANES + lane]
+                            )
+                            for m in range(n):
+                                total += (
+                                    rows[(moved + i * n + m) * LANES + lane]
+                                    * rows[(change + j * n + m) * LANES + lane]
+                                )
+                            rows[(term + i * n + j) * LANES + lane] = total
+                    # Symmetric to the last bit: an antisymmetric part would grow threefold.
+                    for i in range(n):
+                        for j in range(n):
+                            total = 2 * rows[(noise + i * n + j) * LANES + lane]
+                            total += 0.5 * (
+                                rows[(term + i * n + j) * LANES + lane]
+                                + rows[(term + j * n + i) * LANES + lane]
+                            )
+                            rows[(noise + i * n + j) * LANES + lane] = total
+                    for i in range(n):
+                        for j in range(n):
+                            total = 2 * rows[(change + i * n + j) * LANES + lane]
+                            for m in range(n):
+                                total += (
+                                    rows[(change + i * n + m) * LANES + lane]
+                                    * rows[(change + m * n + j) * LANES + lane]
+                                )
+                            rows[(moved + i * n + j) * LANES + lane] = total
+                    for i in range(size):
+                        rows[(change + i) * LANES + lane] = rows[(moved + i) * LANES + lane]
+            for i in range(n):
+                for j in range(n):
+                    unit = 1.0 if i == j else 0.0
+                    for lane in range(LANES):
+                        out[k, 0, i, j, lane] = rows[(change + i * n + j) * LANES + lane] + unit
+                        out[k, 1, i, j, lane] = rows[(noise + i * n + j) * LANES + lane]
 
     return fill

@@ -114,7 +114,7 @@ class AbstractModel(eqx.Module):
     # Whether it matters where a step begins.
     needs_positions: ClassVar[bool] = False
     # Whether `transition` is the exponential of `generator`, which engines then compute themselves.
-    moves_by_generator: ClassVar[bool] = False
+    moves_by_generator: ClassVar[bool] = True
     # Whether its covariances are complex: steps in a plane that rotate.
     is_turning: ClassVar[bool] = False
     # Whether a model that tells axes apart must see all particles along the same ones.

@@ -88,10 +88,9 @@ def noise_covariance(
     def double(carry: tuple[Array, Array], index: Scalar) -> tuple[tuple[Array, Array], None]:
         change, noise = carry
         moved = _product(change, noise)
-        doubled = (
-            2 * change + _product(change, change),
-            2 * noise + moved + moved.T + _product(moved, change.T),
-        )
+        both = moved + moved.T + _product(moved, change.T)
+        # Symmetric to the last bit: an antisymmetric part would grow threefold each time.
+        doubled = (2 * change + _product(change, change), 2 * noise + 0.5 * (both + both.T))
         return _chosen(index < n_doublings, doubled, carry), None
 
     (change, noise), _ = jax.lax.scan(double, start, jnp.arange(float(_N_DOUBLINGS)))
