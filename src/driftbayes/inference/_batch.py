@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 import jax
+import numpy as np
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood import (
@@ -103,7 +104,7 @@ class Batch:
         key = (index if self.is_stacked else 0, model.is_turning, model.has_state_space)
         if key not in self._engines:
             one = self[index]
-            if one.source is None or self.is_summed:
+            if one.source is None or (self.is_summed and not _is_filter_cheaper(one.source, model)):
                 self._engines[key] = engine_from(one.data, is_turning=model.is_turning)
             else:
                 data, needs, engine = one.source
@@ -139,6 +140,24 @@ class Batch:
     def fingerprint(self, index: int) -> str:
         """Fingerprint of a data set."""
         return self.fingerprints[index if self.is_stacked else 0]
+
+
+# Nanoseconds for a step in the filter, and for an element of a matrix of second moments.
+_FILTER_COST, _MOMENTS_COST = 7.0, 0.45
+
+
+def _is_filter_cheaper(
+    source: tuple[AnyDisplacements, Needs, EngineName], model: type[AbstractModel]
+) -> bool:
+    """Whether to filter the steps takes less time than to whiten their second moments."""
+    data, needs, engine = source
+    if engine != "auto" or not model.has_state_space or not isinstance(data, Displacements):
+        return False
+    # One matrix for each length of a run, and one for the steps beyond the longest window.
+    window = preparation(data, needs).memory
+    orders = np.unique(np.minimum(data.row_sizes, window)).astype(np.float64)
+    n_elements = np.sum(orders**2) + window**2 * bool(np.any(data.row_sizes > window))
+    return bool(_FILTER_COST * len(data.dx) < _MOMENTS_COST * n_elements)
 
 
 # Forgotten with the displacements they were made from.

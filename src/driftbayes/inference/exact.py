@@ -87,7 +87,8 @@ def exact_variants(
         data: One data set, from `Batch.of`.
     """
     first = _solved(hypothesis, data, 0, None)
-    return first.record, [_log_evidence(other, data, first) for other in others]
+    known = [(first.modes, first.quadrature)]
+    return first.record, [_log_evidence(other, data, known) for other in others]
 
 
 @dataclass(frozen=True)
@@ -103,17 +104,23 @@ class LogEvidence:
     log_evidence_err: float
 
 
-def _log_evidence(hypothesis: Hypothesis, data: Batch, known: "_Solution") -> LogEvidence:
+def _log_evidence(
+    hypothesis: Hypothesis, data: Batch, known: list[tuple[Modes, Quadrature]]
+) -> LogEvidence:
+    """Ln Z from the nodes of what is known that suit it best, else by new ones, then known too."""
     density = Density(hypothesis, data.engine(0, hypothesis.model))
     accepted = max(_TOLERANCE.get(_n_left(density), TOLERANCE), _OTHER_PRIORS)
-    found = reweight(known.quadrature, density)
+    again = [(reweight(quadrature, density), modes) for modes, quadrature in known]
+    usable = [(found, modes) for found, modes in again if found is not None]
+    found, modes = min(usable, key=lambda pair: pair[0].error, default=(None, known[0][0]))
     if found is None or found.error > accepted:
-        modes = known.modes
-        if len(known.quadrature.left):
+        if len(known[0][1].left):
             # No grid is searched where the modes under a similar prior lead to the new ones.
-            modes = find_modes(density, known.modes)
+            modes = find_modes(density, modes)
             modes = modes if modes.free.converged else find_modes(density)
         found = integrate_posterior(density, modes, accepted)
+        if found.lattices:
+            known.append((modes, found))
     error = found.error + found.missed
     if not (np.isfinite(found.log_evidence) and error <= _MAX_ERROR):
         return LogEvidence(np.nan, np.nan)

@@ -13,7 +13,7 @@ from driftbayes.kernels.compiled import compiled
 from driftbayes.kernels.filter import KERNEL_OPTIONS
 
 
-@compiled(**KERNEL_OPTIONS)
+@compiled(**{**KERNEL_OPTIONS, "fastmath": {"contract", "reassoc", "nsz"}})
 def form_products(  # type: ignore[no-untyped-def]
     autocovariance, forms, orders, paired, log_variances, products
 ):
