@@ -1,39 +1,96 @@
-"""How long a person waits for a command, from the shell."""
+"""How long a person waits for each command, from the shell: `python benchmarks/commands.py`.
 
+Every command runs on one file of 100 trajectories of 100 steps in a plane (10⁴ displacements), with
+its defaults where it has them: first with an empty cache of its own (cold), then again (warm).
+"""
+
+import json
 import os
-import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from measured import run_command
 
-def _seconds(arguments: list[str], cache: str) -> float:
-    start = time.perf_counter()
-    subprocess.run(
-        [sys.executable, "-m", "driftbayes", *arguments],
-        check=True,
-        capture_output=True,
-        env={**os.environ, "DRIFTBAYES_CACHE": cache},
-    )
-    return time.perf_counter() - start
+# FILE is the file of trajectories, SCAN a scan of it, OUT a folder for results.
+COMMANDS: dict[str, str] = {
+    "--help": "--help",
+    "info": "info FILE",
+    "qc": "qc FILE",
+    "diagnose": "diagnose FILE",
+    "dependence": "dependence FILE --tau 0.5",
+    "convert": "convert FILE OUT/tracks.parquet --overwrite",
+    "formats": "formats",
+    "compare": "compare FILE --tau 0.5",
+    "scan": "scan FILE --taus 0.5:10:12log -o OUT/scan.nc --overwrite",
+    "check": "check FILE --tau 0.5",
+    "sensitivity": "sensitivity FILE --tau 0.5",
+    "score": "score FILE --tau 0.5",
+    "map": "map FILE --tau 0.5 --cell 5 --n-tau 20 -o OUT/map.nc --overwrite",
+    "models": "models",
+    "report --brief": "report FILE -o OUT/report.html --overwrite --brief",
+    "report": "report FILE -o OUT/report.html --overwrite",
+    "predict": "predict FILE --tau 0.5 --horizon 10",
+    "export": "export SCAN --for json --length-unit km --time-unit d",
+    "simulate": "simulate langevin --gamma 1 --k 1 --particles 100 --steps 100 --tau 0.5"
+    " -o OUT/simulated.csv --overwrite",
+    "turbulence run": "turbulence run --preset tiny -o OUT/flow --overwrite",
+    "reproduce langevin": "reproduce langevin -o OUT/paper --overwrite",
+    "cite": "cite",
+    "completion": "completion bash",
+}
 
 
-def commands() -> dict[str, Any]:
-    """Wall-clock seconds of --help, and of compare on a small file, before and after caching."""
-    with tempfile.TemporaryDirectory() as folder:
-        file, cache = str(Path(folder) / "tracks.csv"), str(Path(folder) / "cache")
-        simulate = ["simulate", "langevin", "--gamma", "1", "--k", "1", "--particles", "100"]
-        simulate += ["--steps", "10", "--tau", "0.1", "--dim", "3", "-o", file]
-        _seconds(simulate, cache)
-        prior = ["--u-rms", "1.7", "--timescale", "1"]
-        compare = ["compare", file, "--tau", "0.1", "--json"]
-        return {
-            "help": min(_seconds(["--help"], cache) for _ in range(5)),
-            "compare_first": _seconds([*compare, *prior], cache),
-            "compare_again": min(_seconds([*compare, *prior], cache) for _ in range(3)),
-            "compare_default_priors_first": _seconds(compare, cache),
-            "compare_default_priors_again": min(_seconds(compare, cache) for _ in range(3)),
-            "compare_without_cache": min(_seconds([*compare, *prior], "off") for _ in range(2)),
-        }
+def commands(names: Sequence[str] = ()) -> dict[str, Any]:
+    """Wall time, CPU time and peak memory of commands, cold and warm.
+
+    Args:
+        names: Keys of `COMMANDS`; all if empty.
+    """
+    result: dict[str, Any] = {"load_before": os.getloadavg(), "rows": {}}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        places = {"FILE": folder / "tracks.csv", "SCAN": folder / "tracks.nc", "OUT": folder}
+        first = folder / "cache"
+        simulate = "simulate langevin --gamma 1 --k 1 --particles 100 --steps 100 --tau 0.5 -o FILE"
+        for text in (simulate, "scan FILE --taus 0.5:10:12log -o SCAN"):
+            run_command(_filled(text, places), first)
+        for key in names or COMMANDS:
+            cache = folder / f"cache-{key}".replace(" ", "-")
+            arguments = _filled(COMMANDS[key], places)
+            row = {state: run_command(arguments, cache).to_json() for state in ("cold", "warm")}
+            result["rows"][key] = {"command": COMMANDS[key], **row}
+            print(_line(key, row), flush=True)
+    result["load_after"] = os.getloadavg()
+    return result
+
+
+def _filled(text: str, places: dict[str, Path]) -> list[str]:
+    words = text.split()
+    for name, place in places.items():
+        words = [str(place) + w[len(name) :] if w.startswith(name) else w for w in words]
+    return words
+
+
+def _line(key: str, row: dict[str, Any]) -> str:
+    parts = [
+        f"{state} {one['wall']:.2f} s, CPU {one['cpu']:.2f} s, {one['peak_mb']:.0f} MB"
+        for state, one in row.items()
+    ]
+    return f"{key}: {'; '.join(parts)}; {row['warm']['compiled']} compiled when warm"
+
+
+def main() -> None:
+    """Measure, print, write."""
+    result = commands(sys.argv[1:])
+    folder = Path("bench-results")
+    folder.mkdir(exist_ok=True)
+    path = folder / "commands.json"
+    path.write_text(json.dumps(result, indent=2) + "\n")
+    print(f"wrote {path}")
+
+
+if __name__ == "__main__":
+    main()
