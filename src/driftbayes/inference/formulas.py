@@ -18,7 +18,7 @@ __all__ = [
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import jax
@@ -54,11 +54,13 @@ class Rows:
         hypothesis: Model family and prior.
         theta: Parameters, (point, parameter).
         rows: Which rows: point times number of components plus component; None for all.
+        whole: What this is a part of; they share what is computed of each point.
     """
 
     hypothesis: Hypothesis
     theta: FloatArray
     rows: IntArray | None = None
+    whole: "Rows | None" = None
 
     @property
     def n_components(self) -> int:
@@ -80,7 +82,7 @@ class Rows:
         return len(self._every)
 
     def part(self, rows: slice) -> "Rows":
-        return Rows(self.hypothesis, self.theta, self._every[rows])
+        return Rows(self.hypothesis, self.theta, self._every[rows], self.whole or self)
 
     def _needed(self) -> tuple[FloatArray, IntArray, IntArray]:
         """Points that the rows need, and point and component of each row."""
@@ -89,11 +91,23 @@ class Rows:
         return self.theta[first : last + 1], point - first, component
 
     def starts(self) -> tuple[NDArray[Any], FloatArray, FloatArray]:
-        theta, point, component = self._needed()
-        size = _enough(_N_POINTS, len(theta))
-        found = _by_points(_start_program, self.hypothesis, size, theta)
-        start, extra, weight = (part[point, component] for part in found)
+        start, extra, weight = self._own(self._state_spaces[:3])
         return start, extra, weight
+
+    def _own(self, found: tuple[NDArray[Any], ...]) -> tuple[NDArray[Any], ...]:
+        """What was found of every point and component, for these rows."""
+        if self.rows is None:
+            return tuple(part.reshape(-1, *part.shape[2:]) for part in found)
+        point, component = np.divmod(self.rows, self.n_components)
+        return tuple(part[point, component] for part in found)
+
+    @cached_property
+    def _state_spaces(self) -> tuple[NDArray[Any], ...]:
+        """What does not depend on durations, of every point and component."""
+        if self.whole is not None:
+            return self.whole._state_spaces
+        size = _enough(_N_POINTS, len(self.theta))
+        return _by_points(_state_space_program, self.hypothesis, size, self.theta)
 
     def lanes(self, intervals: FloatArray) -> NDArray[Any]:
         """A and Q of all rows by blocks of lanes, (block, interval, 2, state, state, lane)."""
@@ -112,13 +126,9 @@ class Rows:
         from driftbayes.kernels.exponential import exponential_kernel
         from driftbayes.kernels.filter import LANES
 
-        theta, point, component = self._needed()
-        size = _enough(_N_POINTS, len(theta))
-        found = _by_points(_generator_program, self.hypothesis, size, theta)
+        found = self._own(self._state_spaces[3:])
         n, n_blocks = found[0].shape[-1], len(rows) // LANES
-        blocks = [
-            part[point[rows], component[rows]].reshape(n_blocks, LANES, n, n) for part in found
-        ]
+        blocks = [part[rows].reshape(n_blocks, LANES, n, n) for part in found]
         drift, intensity = (np.ascontiguousarray(np.moveaxis(part, 1, -1)) for part in blocks)
         out = np.empty((n_blocks, len(intervals), 2, n, n, LANES))
         tasks = [(drift[b], intensity[b], intervals, out[b]) for b in range(n_blocks)]
@@ -141,6 +151,9 @@ class Rows:
         return propagator, noise
 
     def autocovariances(self, tau: float, n_lags: int) -> NDArray[Any]:
+        model = self.hypothesis.model
+        if model.has_state_space and model.moves_by_generator:
+            return self._from_state_space(tau, n_lags)
         theta, point, component = self._needed()
         # More lags than any program has are a program of their own.
         n_program = max(_enough(_N_LAGS, n_lags), n_lags)
@@ -150,6 +163,18 @@ class Rows:
         taus = np.full(len(theta), tau)
         (found,) = _by_points(program, self.hypothesis, at_once, theta, taus)
         return np.ascontiguousarray(found[point, component, :n_lags])
+
+    def _from_state_space(self, tau: float, n_lags: int) -> FloatArray:
+        """The same by the matrices of one step: no program for each number of lags."""
+        from driftbayes.kernels.autocovariance import fill_autocovariances
+
+        start, extra, _ = self.starts()
+        lanes = np.moveaxis(self.lanes(np.array([tau]))[:, 0], -1, 1)
+        matrices = lanes.reshape(-1, *lanes.shape[2:])[: self.n_rows]
+        propagator, noise = (np.ascontiguousarray(matrices[:, i]) for i in range(2))
+        out = np.empty((self.n_rows, n_lags))
+        fill_autocovariances(propagator, noise, start, extra, out)
+        return out
 
     def mean_square_displacements(self, lags: FloatArray) -> FloatArray:
         theta, point, component = self._needed()
@@ -408,14 +433,18 @@ def _coordinate_program(hypothesis: Hypothesis, theta: Any) -> Any:
 
 
 @_program
-def _start_program(hypothesis: Hypothesis, theta: Any) -> Any:
+def _state_space_program(hypothesis: Hypothesis, theta: Any) -> Any:
+    """Initial covariance, error variance, tail weight; F and D of a model that moves by them."""
+
     def of(model: Any) -> Any:
         start = model.engine_start() if model.has_state_space else jnp.zeros((1, 1))
-        return (
+        known = (
             start,
             jnp.asarray(model.fix_variance(), dtype=jnp.float64),
             jnp.asarray(model.tail_weight(), dtype=jnp.float64),
         )
+        moves = model.has_state_space and model.moves_by_generator
+        return (*known, *model.generator()) if moves else known
 
     return _stacked([of(model) for model in _components(hypothesis, theta)])
 
@@ -423,11 +452,6 @@ def _start_program(hypothesis: Hypothesis, theta: Any) -> Any:
 @_program
 def _transition_program(hypothesis: Hypothesis, theta: Any, interval: Any) -> Any:
     return _stacked([model.engine_transition(interval) for model in _components(hypothesis, theta)])
-
-
-@_program
-def _generator_program(hypothesis: Hypothesis, theta: Any) -> Any:
-    return _stacked([model.generator() for model in _components(hypothesis, theta)])
 
 
 @_program

@@ -290,9 +290,16 @@ def run_in_threads(task: Callable[..., Any], arguments: Sequence[tuple[Any, ...]
 
 @dataclass(frozen=True, eq=False)
 class FilterEngine:
-    """State-space models: any times, any errors, O(steps)."""
+    """State-space models: any times, any errors, O(steps).
+
+    Args:
+        runs: The data.
+        is_summed: Whether sums are over all axes, as those of second moments: for models to which
+            all axes are alike. Formulas are then the same for any number of axes.
+    """
 
     runs: Runs
+    is_summed: bool = False
     kind: ClassVar[str] = "filter"
 
     @property
@@ -306,7 +313,8 @@ class FilterEngine:
 
     @property
     def n_dim(self) -> int:
-        return self.runs.n_dim
+        """Axes of the sums."""
+        return 1 if self.is_summed else self.runs.n_dim
 
     @property
     def tau(self) -> float:
@@ -314,7 +322,7 @@ class FilterEngine:
 
     @property
     def context(self) -> Context:
-        return self.runs.context
+        return Context(np.zeros(1)) if self.is_summed else self.runs.context
 
     @property
     def shortest_step(self) -> float:
@@ -325,7 +333,7 @@ class FilterEngine:
         if len(self.runs.intervals) > len(self.runs.columns) // 4:
             n_steps //= _DISTINCT_COST
         runs, factor = self.runs.thinned(n_steps)
-        return (self, 1.0) if runs is self.runs else (FilterEngine(runs), factor)
+        return (self, 1.0) if runs is self.runs else (FilterEngine(runs, self.is_summed), factor)
 
     @cached_property
     def _parts(self) -> list[Runs]:
@@ -352,7 +360,7 @@ class FilterEngine:
         if len(pieces) == 1:
             return pieces[0]
         return Sums(
-            runs.n,
+            pieces[0].n,
             *(
                 np.concatenate([getattr(piece, name) for piece in pieces])
                 for name in ("log_det", "products", "excess")
@@ -384,7 +392,11 @@ class FilterEngine:
             for k in range(3)
         ]
         log_det, products, excess = (np.concatenate(part, axis=-1)[..., :n_rows] for part in whole)
-        return Sums(runs.n, log_det.T, triangle(products, n_columns), excess.T)
+        if not self.is_summed:
+            return Sums(runs.n, log_det.T, triangle(products, n_columns), excess.T)
+        diagonal = [c * (c + 3) // 2 for c in range(n_columns)]
+        total = products[:, diagonal].sum(axis=1).T[..., None, None]
+        return Sums(n_columns * runs.n, n_columns * log_det.T, total, excess.T)
 
     def whiten(self, formulas: Formulas, steps: NDArray[Any]) -> tuple[NDArray[Any], FloatArray]:
         """Innovations of unit variance: what the earlier steps of a run do not predict of each.

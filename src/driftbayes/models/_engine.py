@@ -49,12 +49,14 @@ def make_engine(
         by_trajectory=way.kind == "trajectories",
         is_turning=is_turning,
     )
-    return _engine_of(runs, has_state_space=needs.has_state_space and way.engine != "dense")
+    has_state_space = needs.has_state_space and way.engine != "dense"
+    is_summed = way.kind == "summed" and not is_turning
+    return _engine_of(runs, has_state_space=has_state_space, is_summed=is_summed)
 
 
-def _engine_of(runs: Runs, *, has_state_space: bool) -> Engine:
+def _engine_of(runs: Runs, *, has_state_space: bool, is_summed: bool = False) -> Engine:
     if has_state_space:
-        return FilterEngine(runs)
+        return FilterEngine(runs, is_summed)
     is_even = len(runs.intervals) == 1 and np.ptp(runs.error) == 0
     return ToeplitzEngine(runs) if is_even else DenseEngine(runs)
 
