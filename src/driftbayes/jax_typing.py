@@ -4,8 +4,9 @@ __all__ = ["Key", "Scalar", "ScalarLike"]
 
 from typing import TypeAlias
 
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 Scalar: TypeAlias = Float[Array, ""]
-ScalarLike: TypeAlias = Float[Array, ""] | float | int
+ScalarLike: TypeAlias = Float[Array, ""] | Float[np.ndarray, ""] | float | int
 Key: TypeAlias = PRNGKeyArray

@@ -15,7 +15,7 @@ __all__ = [
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -27,14 +27,11 @@ from jaxtyping import Array, Float
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
 from driftbayes.magnitudes import checked
+from driftbayes.precision import as_number
 from driftbayes.suggest import did_you_mean
 
 
-def _number(value: ScalarLike) -> Array:
-    return jnp.asarray(value, dtype=None if isinstance(value, jax.Array) else np.float64)
-
-
-def _require(name: str, value: Array, *, condition: bool, expected: str) -> None:
+def _require(name: str, value: Any, *, condition: bool, expected: str) -> None:
     if not condition:
         msg = f"{name} must be {expected}, got {np.asarray(value).tolist()}"
         raise DriftbayesError(msg)
@@ -60,11 +57,11 @@ class AbstractPrior(eqx.Module):
         """The θ below which lies the given probability."""
 
     @abstractmethod
-    def mean(self) -> Scalar:
+    def mean(self) -> ScalarLike:
         """Mean of θ."""
 
     @abstractmethod
-    def log_sd(self) -> Scalar:
+    def log_sd(self) -> ScalarLike:
         """Standard deviation of ln θ, of θ if it is signed: what a posterior is judged by."""
 
     @abstractmethod
@@ -101,12 +98,12 @@ class Exponential(AbstractPrior):
         mean: μ > 0, in the unit of θ.
     """
 
-    scale: Scalar
+    scale: ScalarLike
 
     name: ClassVar[str] = "exponential"
 
     def __init__(self, mean: ScalarLike) -> None:
-        self.scale = _number(mean)
+        self.scale = as_number(mean)
 
     def __check_init__(self) -> None:
         _check_positive("the mean of an exponential prior", self.scale)
@@ -117,10 +114,10 @@ class Exponential(AbstractPrior):
     def quantile(self, probability: Float[Array, "..."]) -> Float[Array, "..."]:
         return -self.scale * jnp.log1p(-probability)
 
-    def mean(self) -> Scalar:
+    def mean(self) -> ScalarLike:
         return self.scale
 
-    def log_sd(self) -> Scalar:
+    def log_sd(self) -> ScalarLike:
         return jnp.asarray(np.pi / np.sqrt(6.0))
 
     def rescaled(self, factor: ScalarLike) -> "Exponential":
@@ -138,17 +135,17 @@ class Gamma(AbstractPrior):
         mean: μ > 0, in the unit of θ.
     """
 
-    shape: Scalar
-    scale: Scalar
+    shape: ScalarLike
+    scale: ScalarLike
 
     name: ClassVar[str] = "gamma"
 
     def __init__(self, shape: ScalarLike, mean: ScalarLike) -> None:
-        self.shape = _number(shape)
-        self.scale = _number(mean) / self.shape
+        self.shape = as_number(shape)
+        _check_positive("the shape of a gamma prior", self.shape)
+        self.scale = as_number(mean) / self.shape
 
     def __check_init__(self) -> None:
-        _check_positive("the shape of a gamma prior", self.shape)
         _check_positive("the mean of a gamma prior", self.mean())
 
     def log_density(self, theta: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -164,14 +161,14 @@ class Gamma(AbstractPrior):
             jnp.asarray(gammaincinv(np.asarray(self.shape), np.asarray(probability))) * self.scale
         )
 
-    def mean(self) -> Scalar:
+    def mean(self) -> ScalarLike:
         return self.shape * self.scale
 
     def sample(self, key: Key, shape: tuple[int, ...] = ()) -> Float[Array, "..."]:
         # By its own generator: the quantile is SciPy's, which compiled code cannot call.
         return self.scale * jax.random.gamma(key, self.shape, shape)
 
-    def log_sd(self) -> Scalar:
+    def log_sd(self) -> ScalarLike:
         # The trigamma function is ζ(2, a); JAX's own takes a whole order in some versions only.
         return jnp.sqrt(jsp.zeta(jnp.full_like(self.shape, 2.0), self.shape))
 
@@ -192,14 +189,14 @@ class LogNormal(AbstractPrior):
         sigma: s > 0, the standard deviation of ln θ.
     """
 
-    median: Scalar
-    sigma: Scalar
+    median: ScalarLike
+    sigma: ScalarLike
 
     name: ClassVar[str] = "lognormal"
 
     def __init__(self, median: ScalarLike, sigma: ScalarLike) -> None:
-        self.median = _number(median)
-        self.sigma = _number(sigma)
+        self.median = as_number(median)
+        self.sigma = as_number(sigma)
 
     def __check_init__(self) -> None:
         _check_positive("the median of a lognormal prior", self.median)
@@ -214,10 +211,10 @@ class LogNormal(AbstractPrior):
     def quantile(self, probability: Float[Array, "..."]) -> Float[Array, "..."]:
         return self.median * jnp.exp(self.sigma * jsp.ndtri(probability))
 
-    def mean(self) -> Scalar:
+    def mean(self) -> ScalarLike:
         return self.median * jnp.exp(0.5 * self.sigma**2)
 
-    def log_sd(self) -> Scalar:
+    def log_sd(self) -> ScalarLike:
         return self.sigma
 
     def rescaled(self, factor: ScalarLike) -> "LogNormal":
@@ -235,14 +232,14 @@ class Uniform(AbstractPrior):
         high: Upper bound.
     """
 
-    low: Scalar
-    high: Scalar
+    low: ScalarLike
+    high: ScalarLike
 
     name: ClassVar[str] = "uniform"
 
     def __init__(self, low: ScalarLike, high: ScalarLike) -> None:
-        self.low = _number(low)
-        self.high = _number(high)
+        self.low = as_number(low)
+        self.high = as_number(high)
 
     def __check_init__(self) -> None:
         if isinstance(self.low, jax.core.Tracer) or isinstance(self.high, jax.core.Tracer):
@@ -262,18 +259,18 @@ class Uniform(AbstractPrior):
     def quantile(self, probability: Float[Array, "..."]) -> Float[Array, "..."]:
         return self.low + (self.high - self.low) * probability
 
-    def mean(self) -> Scalar:
+    def mean(self) -> ScalarLike:
         return 0.5 * (self.low + self.high)
 
-    def log_sd(self) -> Scalar:
+    def log_sd(self) -> ScalarLike:
         # Moments of ln θ between the bounds: ∫ ln θ = θ ln θ - θ, and once more for the square.
-        def first(x: Array) -> Array:
+        def first(x: Any) -> Any:
             return x * (_log(x) - 1)
 
-        def second(x: Array) -> Array:
+        def second(x: Any) -> Any:
             return x * (_log(x) ** 2 - 2 * _log(x) + 2)
 
-        def _log(x: Array) -> Array:
+        def _log(x: Any) -> Any:
             return jnp.log(jnp.where(x > 0, x, 1.0))
 
         width = self.high - self.low
@@ -307,15 +304,15 @@ class Normal(AbstractPrior):
         sd: s > 0.
     """
 
-    center: Scalar
-    sd: Scalar
+    center: ScalarLike
+    sd: ScalarLike
 
     name: ClassVar[str] = "normal"
     is_signed: ClassVar[bool] = True
 
     def __init__(self, mean: ScalarLike, sd: ScalarLike) -> None:
-        self.center = _number(mean)
-        self.sd = _number(sd)
+        self.center = as_number(mean)
+        self.sd = as_number(sd)
 
     def __check_init__(self) -> None:
         _check_positive("the sd of a normal prior", self.sd)
@@ -327,10 +324,10 @@ class Normal(AbstractPrior):
     def quantile(self, probability: Float[Array, "..."]) -> Float[Array, "..."]:
         return self.center + self.sd * jsp.ndtri(probability)
 
-    def mean(self) -> Scalar:
+    def mean(self) -> ScalarLike:
         return self.center
 
-    def log_sd(self) -> Scalar:
+    def log_sd(self) -> ScalarLike:
         return self.sd
 
     def rescaled(self, factor: ScalarLike) -> "Normal":
@@ -356,12 +353,12 @@ class Fixed(AbstractPrior):
         value: The value, in the unit of θ.
     """
 
-    value: Scalar
+    value: ScalarLike
 
     name: ClassVar[str] = "fixed"
 
     def __init__(self, value: ScalarLike) -> None:
-        self.value = _number(value)
+        self.value = as_number(value)
 
     def __check_init__(self) -> None:
         if isinstance(self.value, jax.core.Tracer):
@@ -376,10 +373,10 @@ class Fixed(AbstractPrior):
     def quantile(self, probability: Float[Array, "..."]) -> Float[Array, "..."]:
         return jnp.full_like(probability, 1.0) * self.value
 
-    def mean(self) -> Scalar:
+    def mean(self) -> ScalarLike:
         return self.value
 
-    def log_sd(self) -> Scalar:
+    def log_sd(self) -> ScalarLike:
         return jnp.zeros_like(self.value)
 
     def rescaled(self, factor: ScalarLike) -> "Fixed":
@@ -468,7 +465,7 @@ def scaling_priors(u_rms: float, timescale: float) -> dict[str, AbstractPrior]:
     }
 
 
-def _text(value: Array | np.float64, digits: int | None) -> str:
+def _text(value: ScalarLike | np.float64, digits: int | None) -> str:
     number = float(value)
     short = f"{number:.{digits or 6}g}"
     # A file that stores a prior must give it back to the last bit.
@@ -482,7 +479,7 @@ def _as_numbers(texts: Sequence[str]) -> list[float] | None:
         return None
 
 
-def _check_positive(name: str, value: Array) -> None:
+def _check_positive(name: str, value: ScalarLike) -> None:
     # Tracers have no value yet; they come from a prior that was checked when it was made.
     if isinstance(value, jax.core.Tracer):
         return

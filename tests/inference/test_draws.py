@@ -17,8 +17,10 @@ from scipy.special import logsumexp
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import QUANTILES, Hypothesis, evidence, posterior_draws
 from driftbayes.inference.scale import draw_scales
+from driftbayes.jax_typing import ScalarLike
 from driftbayes.models import MODELS, Brownian, Langevin, model_named
-from driftbayes.models._base import AbstractModel, Parameter, as_parameter
+from driftbayes.models._base import AbstractModel, Parameter
+from driftbayes.precision import as_number
 from driftbayes.priors import Exponential, Uniform, scaling_priors
 from driftbayes.sampling import Displacements
 
@@ -30,8 +32,8 @@ FAR = 2.5 / np.sqrt(N_DRAWS)
 class Aliased(AbstractModel):
     """Steps with a correlation 0.45 cos(ωτ) of neighbours: ω and 2π/τ - ω are equally likely."""
 
-    omega: jax.Array = eqx.field(converter=as_parameter)
-    k: jax.Array = eqx.field(converter=as_parameter)
+    omega: ScalarLike = eqx.field(converter=as_number)
+    k: ScalarLike = eqx.field(converter=as_number)
 
     name: ClassVar[str] = "aliased"
     summary: ClassVar[str] = "steps whose correlation turns"

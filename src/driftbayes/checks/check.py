@@ -27,6 +27,7 @@ from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Evidence, Hypothesis, Method, evidence, posterior_draws
 from driftbayes.inference.laplace import Coords
 from driftbayes.inference.sampled import SAMPLERS
+from driftbayes.precision import in_double_precision
 from driftbayes.representation import html_of, line_of, text_of
 from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray
@@ -266,6 +267,7 @@ class FitCheck:
         return html_of(fit_check_card, self)
 
 
+@in_double_precision
 def check_fit(
     hypotheses: Sequence[Hypothesis],
     data: Displacements,

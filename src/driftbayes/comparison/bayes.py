@@ -24,6 +24,7 @@ from driftbayes.inference import (
 )
 from driftbayes.inference.laplace import Coords
 from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
+from driftbayes.precision import in_double_precision
 from driftbayes.representation import html_of, line_of, text_of
 from driftbayes.sampling import Displacements
 
@@ -238,6 +239,7 @@ class Comparison:
         return html_of(comparison_card, self)
 
 
+@in_double_precision
 def compare(
     hypotheses: Sequence[Hypothesis],
     data: Displacements | ReducedDisplacements | SummedDisplacements,

@@ -24,6 +24,7 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Batch, Evidence, Hypothesis, Method, evidence_batch
 from driftbayes.likelihood import SecondMoments, second_moments
 from driftbayes.likelihood.moments import sliding_moment
+from driftbayes.precision import in_double_precision
 from driftbayes.sampling import Displacements, displacements
 from driftbayes.sums import diagonal_sums
 from driftbayes.trajectories import Trajectories
@@ -104,6 +105,7 @@ class Bootstrap:
         }
 
 
+@in_double_precision
 def bootstrap(
     trajectories: Trajectories,
     hypotheses: Sequence[Hypothesis],
@@ -235,6 +237,7 @@ def unit_moments(data: Displacements, labels: IntArray, memory: int) -> SecondMo
     )
 
 
+@in_double_precision
 def thinned_log_bayes_factor(
     comparison: Comparison,
     hypotheses: Sequence[Hypothesis],

@@ -22,6 +22,7 @@ from driftbayes.inference.plain import check_plain, check_plain_models
 from driftbayes.inference.symmetric import eigh
 from driftbayes.likelihood import PaddedSteps
 from driftbayes.models import AbstractModel
+from driftbayes.precision import in_double_precision
 from driftbayes.sampling import displacements
 from driftbayes.sphere import on_plane
 from driftbayes.tangent import LastFixes, last_fixes
@@ -92,6 +93,7 @@ class ParticleForecast:
         return laid.in_units(length=(ground.per_metre, self.length_unit))
 
 
+@in_double_precision
 def predict_particles(
     draws_by_model: Sequence[PosteriorDraws],
     trajectories: Trajectories,
@@ -147,6 +149,7 @@ def predict_particles(
     )
 
 
+@in_double_precision
 def ensemble(
     members: Sequence[AbstractModel],
     trajectories: Trajectories,

@@ -9,6 +9,7 @@ from driftbayes.diagnostics.scales import data_scales
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
 from driftbayes.models import MODELS, AbstractModel, model_named
+from driftbayes.precision import in_double_precision
 from driftbayes.priors import AbstractPrior, scaling_priors
 from driftbayes.suggest import did_you_mean
 from driftbayes.trajectories import Trajectories
@@ -29,6 +30,7 @@ class Setup:
     note: str
 
 
+@in_double_precision
 def make_hypotheses(
     names: Sequence[str],
     trajectories: Trajectories | None = None,

@@ -28,6 +28,7 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.inference import QUANTILES, PosteriorDraws
 from driftbayes.inference.plain import check_plain
 from driftbayes.models import AbstractModel
+from driftbayes.precision import in_double_precision
 from driftbayes.typing import FloatArray
 
 # The name under which the average of all models stands beside them.
@@ -182,6 +183,7 @@ class Prediction:
         }
 
 
+@in_double_precision
 def predict(
     draws_by_model: Sequence[PosteriorDraws],
     horizons: ArrayLike,
@@ -221,6 +223,7 @@ def predict(
     )
 
 
+@in_double_precision
 def predictive_mixtures(
     draws_by_model: Sequence[PosteriorDraws],
     times: FloatArray,

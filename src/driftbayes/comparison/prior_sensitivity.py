@@ -21,6 +21,7 @@ from driftbayes.inference import (
 )
 from driftbayes.inference.laplace import Coords
 from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
+from driftbayes.precision import in_double_precision
 from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray
 
@@ -78,6 +79,7 @@ class PriorSensitivity:
         return bool(values.min() < 0 < values.max())
 
 
+@in_double_precision
 def prior_sensitivity(
     hypotheses: Sequence[Hypothesis],
     data: Displacements | ReducedDisplacements | SummedDisplacements,

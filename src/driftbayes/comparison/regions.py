@@ -16,6 +16,7 @@ from driftbayes.comparison.scan import scan_displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Hypothesis, Method
 from driftbayes.models import MODELS, model_named
+from driftbayes.precision import in_double_precision
 from driftbayes.sampling import Displacements, displacements, snap_taus
 from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray
@@ -29,6 +30,7 @@ _SEASON_OF_MONTH = np.array([0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 0])
 _MOST_CELLS = 200_000
 
 
+@in_double_precision
 def map_regions(
     trajectories: Trajectories,
     hypotheses: Sequence[Hypothesis],

@@ -38,6 +38,7 @@ from driftbayes.likelihood import (
     ReducedDisplacements,
     SummedDisplacements,
 )
+from driftbayes.precision import in_double_precision
 from driftbayes.priors import parse_prior
 from driftbayes.representation import html_of, line_of, text_of
 from driftbayes.sampling import Displacements, Gaps, Windows, displacements, snap_taus
@@ -157,6 +158,7 @@ class Scan:
         return html_of(scan_card, self)
 
 
+@in_double_precision
 def scan(
     trajectories: Trajectories,
     hypotheses: Sequence[Hypothesis],
@@ -246,6 +248,7 @@ def what_repeats_it(
     }
 
 
+@in_double_precision
 def scan_displacements(
     many: Sequence[Displacements | ReducedDisplacements | SummedDisplacements],
     hypotheses: Sequence[Hypothesis],

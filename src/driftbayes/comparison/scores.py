@@ -30,6 +30,7 @@ from driftbayes.inference import Batch, Evidence, Hypothesis, Method, evidence_b
 from driftbayes.inference.laplace import Coords
 from driftbayes.inference.plain import check_plain
 from driftbayes.models import Preparation, preparation
+from driftbayes.precision import in_double_precision
 from driftbayes.sampling import Displacements, Gaps, Windows, displacements
 from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray
@@ -114,6 +115,7 @@ class TrajectoryScores:
         }
 
 
+@in_double_precision
 def prequential(
     hypotheses: Sequence[Hypothesis],
     data: Displacements,
@@ -155,6 +157,7 @@ def prequential(
     )
 
 
+@in_double_precision
 def leave_one_out(
     hypotheses: Sequence[Hypothesis],
     data: Displacements,
@@ -190,6 +193,7 @@ def leave_one_out(
     )
 
 
+@in_double_precision
 def held_out(
     trajectories: Trajectories,
     hypotheses: Sequence[Hypothesis],

@@ -21,6 +21,7 @@ from driftbayes.inference.truncation import with_truncation_error
 from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.likelihood.engines import DenseEngine
 from driftbayes.likelihood.memory import check_bytes, check_memory
+from driftbayes.precision import in_double_precision
 from driftbayes.sampling import Displacements
 from driftbayes.suggest import did_you_mean
 
@@ -49,6 +50,7 @@ METHODS: tuple[Method, ...] = get_args(Method)
 T = TypeVar("T")
 
 
+@in_double_precision
 def evidence(
     hypothesis: Hypothesis,
     data: Displacements | ReducedDisplacements | SummedDisplacements | Batch,
@@ -73,6 +75,7 @@ def evidence(
     return evidence_batch([hypothesis], data, method=method, coords=coords, **options)[0]
 
 
+@in_double_precision
 def evidence_batch(
     hypotheses: Sequence[Hypothesis],
     data: Displacements | ReducedDisplacements | SummedDisplacements | Batch,
@@ -96,6 +99,7 @@ def evidence_batch(
     ]
 
 
+@in_double_precision
 def evidence_with_variants(
     hypothesis: Hypothesis,
     others: Sequence[Hypothesis],

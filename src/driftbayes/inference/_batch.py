@@ -23,7 +23,6 @@ from driftbayes.likelihood.moments import stack_moments
 from driftbayes.models import AbstractModel, Data, Needs, Preparation, preparation, prepare
 from driftbayes.models._engine import engine_from, make_engine
 from driftbayes.models._prepare import Engine as EngineName
-from driftbayes.models._prepare import check_precision
 from driftbayes.sampling import Displacements
 
 AnyDisplacements: TypeAlias = Displacements | ReducedDisplacements | SummedDisplacements
@@ -57,7 +56,6 @@ class Batch:
         model: type[AbstractModel] | None = None,
     ) -> "Batch":
         """One data set, prepared for a model; a second one that needs the same finds it so."""
-        check_precision()
         needs = Needs() if model is None else model.needs()
         key = preparation(data, needs, engine)
         found = _PREPARED.setdefault(data, {})

@@ -18,6 +18,7 @@ from driftbayes.inference.exact import exact_draws, is_integrable
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.sampled import N_DRAWS
 from driftbayes.models import AbstractModel
+from driftbayes.precision import in_double_precision
 from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray
 
@@ -66,6 +67,7 @@ class PosteriorDraws:
         return to_datatree(self, data, **options)
 
 
+@in_double_precision
 def posterior_draws(
     hypothesis: Hypothesis,
     data: Any,

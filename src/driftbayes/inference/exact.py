@@ -30,6 +30,7 @@ from driftbayes.inference.quadrature import (
 from driftbayes.inference.scale import draw_scales
 from driftbayes.inference.search import Modes, find_modes
 from driftbayes.likelihood.terms import LOG_2PI
+from driftbayes.precision import in_double_precision
 from driftbayes.typing import FloatArray
 
 # Nodes are added until the evidence is this certain, in nats: by the number of parameters that are
@@ -49,6 +50,7 @@ _MAX_ROUNDS = 10
 _AGREEMENT, _MAX_OFF = 5.0, 1e-3
 
 
+@in_double_precision
 def exact(hypothesis: Hypothesis, data: Batch, *, tolerance: float | None = None) -> Evidence:
     r"""Integrate the evidence, good to 1e-8 nats, with three left over 1e-3. [eq:evidence].
 
@@ -64,6 +66,7 @@ def exact(hypothesis: Hypothesis, data: Batch, *, tolerance: float | None = None
     return exact_batch([hypothesis], data, tolerance=tolerance)[0]
 
 
+@in_double_precision
 def exact_batch(
     hypotheses: Sequence[Hypothesis], data: Batch, *, tolerance: float | None = None
 ) -> list[Evidence]:
@@ -249,6 +252,7 @@ def _of_cloud(found: Quadrature) -> FloatArray:
     return out
 
 
+@in_double_precision
 def exact_draws(
     hypothesis: Hypothesis, data: Batch, n: int, rng: np.random.Generator
 ) -> tuple[Evidence, FloatArray, FloatArray]:

@@ -18,6 +18,7 @@ from driftbayes.inference.formulas import points_at, prior_facts
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.newton import Maximum, maximise
 from driftbayes.inference.search import find_modes
+from driftbayes.precision import in_double_precision
 from driftbayes.priors import Uniform
 from driftbayes.typing import FloatArray
 
@@ -52,6 +53,7 @@ class _Solution:
     other_mass: float
 
 
+@in_double_precision
 def laplace(hypothesis: Hypothesis, data: Batch, *, coords: Coords = "natural") -> Evidence:
     r"""Evidence from a Gaussian fitted to the posterior at its mode. Paper: [eq:laplace].
 
@@ -70,6 +72,7 @@ def laplace(hypothesis: Hypothesis, data: Batch, *, coords: Coords = "natural") 
     return laplace_batch([hypothesis], data, coords=coords)[0]
 
 
+@in_double_precision
 def laplace_batch(
     hypotheses: Sequence[Hypothesis], data: Batch, *, coords: Coords = "natural"
 ) -> list[Evidence]:

@@ -10,7 +10,6 @@ from typing import ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
@@ -300,7 +299,7 @@ class AbstractModel(eqx.Module):
         self, kicks: Float[Array, "particle step dim"], tau: ScalarLike
     ) -> Float[Array, "particle position dim"]:
         """Positions at regular times whose steps have these whitened innovations."""
-        autocovariance = self.first_autocovariances(kicks.shape[1], as_parameter(tau))
+        autocovariance = self.first_autocovariances(kicks.shape[1], jnp.asarray(tau))
         return _summed(autocovariance, kicks)
 
     @classmethod
@@ -330,7 +329,7 @@ class AbstractModel(eqx.Module):
         if not self.has_state_space:
             kicks = jax.random.normal(key, (n_steps, n_particles, n_dim))
             return self.positions_from(jnp.moveaxis(kicks, 0, 1), tau)
-        propagate, diffuse = self.transition(as_parameter(tau))
+        propagate, diffuse = self.transition(jnp.asarray(tau))
         noise = _factor(diffuse)
         initial = _factor(self.initial_covariance())
         n_state = propagate.shape[0]
@@ -399,8 +398,3 @@ def _semidefinite_cholesky(
         below = jnp.arange(len(correlation)) >= column
         factor = factor.at[:, column].set(jnp.where(below & ~spent, left / pivot, 0.0))
     return factor
-
-
-def as_parameter(value: ScalarLike) -> Array:
-    """A model field from a number: float64 where it is enabled, tracers untouched."""
-    return jnp.asarray(value, dtype=None if isinstance(value, jax.Array) else np.float64)

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from driftbayes.jax_typing import Scalar, ScalarLike
-from driftbayes.models._base import AbstractModel, Parameter, as_parameter
+from driftbayes.models._base import AbstractModel, Parameter
+from driftbayes.precision import as_number
 
 
 class Brownian(AbstractModel):
@@ -24,7 +25,7 @@ class Brownian(AbstractModel):
             $2\kappa\tau$ per axis.
     """
 
-    kappa: ScalarLike = eqx.field(converter=as_parameter)
+    kappa: ScalarLike = eqx.field(converter=as_number)
 
     name: ClassVar[str] = "brownian"
     summary: ClassVar[str] = "independent displacements, white-noise velocity"

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from driftbayes.jax_typing import Scalar, ScalarLike
-from driftbayes.models._base import AbstractModel, Parameter, as_parameter
+from driftbayes.models._base import AbstractModel, Parameter
+from driftbayes.precision import as_number
 
 
 class FractionalBrownian(AbstractModel):
@@ -29,9 +30,9 @@ class FractionalBrownian(AbstractModel):
         reference: Reference time $T > 0$.
     """
 
-    hurst: ScalarLike = eqx.field(converter=as_parameter)
-    kappa: ScalarLike = eqx.field(converter=as_parameter)
-    reference: ScalarLike = eqx.field(converter=as_parameter)
+    hurst: ScalarLike = eqx.field(converter=as_number)
+    kappa: ScalarLike = eqx.field(converter=as_number)
+    reference: ScalarLike = eqx.field(converter=as_number)
 
     name: ClassVar[str] = "fractional"
     summary: ClassVar[str] = "fractional Brownian motion, spreading as a power of time"

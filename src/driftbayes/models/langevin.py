@@ -9,8 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from driftbayes.jax_typing import Scalar, ScalarLike
-from driftbayes.models._base import AbstractModel, Parameter, as_parameter
+from driftbayes.models._base import AbstractModel, Parameter
 from driftbayes.models._special import varphi, varphi_complement, varphi_curvature
+from driftbayes.precision import as_number
 
 
 class Langevin(AbstractModel):
@@ -28,8 +29,8 @@ class Langevin(AbstractModel):
             $2k\tau$ per axis.
     """
 
-    gamma: ScalarLike = eqx.field(converter=as_parameter)
-    k: ScalarLike = eqx.field(converter=as_parameter)
+    gamma: ScalarLike = eqx.field(converter=as_number)
+    k: ScalarLike = eqx.field(converter=as_number)
 
     name: ClassVar[str] = "langevin"
     summary: ClassVar[str] = "Ornstein-Uhlenbeck velocity that decorrelates over 1/gamma"

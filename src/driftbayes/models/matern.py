@@ -12,9 +12,10 @@ from jax.scipy.special import gammaln
 from jaxtyping import Array, Float
 
 from driftbayes.jax_typing import Scalar, ScalarLike
-from driftbayes.models._base import AbstractModel, Parameter, as_parameter
+from driftbayes.models._base import AbstractModel, Parameter
 from driftbayes.models._gaussian_mixture import gaussian_spread, gaussian_step_covariance
 from driftbayes.models._matern_steps import matern_first_covariances
+from driftbayes.precision import as_number
 
 # Nodes of the mixture, and the logarithm of the weight at which it is cut off.
 _N_NODES = 320
@@ -50,9 +51,9 @@ class MaternVelocity(AbstractModel):
             $2k\tau$ per axis.
     """
 
-    gamma: ScalarLike = eqx.field(converter=as_parameter)
-    smoothness: ScalarLike = eqx.field(converter=as_parameter)
-    k: ScalarLike = eqx.field(converter=as_parameter)
+    gamma: ScalarLike = eqx.field(converter=as_number)
+    smoothness: ScalarLike = eqx.field(converter=as_number)
+    k: ScalarLike = eqx.field(converter=as_number)
 
     name: ClassVar[str] = "matern"
     summary: ClassVar[str] = "velocity spectrum of any slope, by a Matérn autocovariance"

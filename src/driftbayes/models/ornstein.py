@@ -9,8 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from driftbayes.jax_typing import Scalar, ScalarLike
-from driftbayes.models._base import AbstractModel, Parameter, as_parameter
+from driftbayes.models._base import AbstractModel, Parameter
 from driftbayes.models._special import varphi
+from driftbayes.precision import as_number
 
 
 class ConfinedBrownian(AbstractModel):
@@ -30,8 +31,8 @@ class ConfinedBrownian(AbstractModel):
             variance of a displacement is $2\kappa\tau$ per axis for small $\lambda\tau$.
     """
 
-    well: ScalarLike = eqx.field(converter=as_parameter)
-    kappa: ScalarLike = eqx.field(converter=as_parameter)
+    well: ScalarLike = eqx.field(converter=as_number)
+    kappa: ScalarLike = eqx.field(converter=as_number)
 
     name: ClassVar[str] = "confined_brownian"
     summary: ClassVar[str] = "Brownian motion in a harmonic well of unknown centre"

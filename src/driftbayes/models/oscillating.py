@@ -9,8 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from driftbayes.jax_typing import ScalarLike
-from driftbayes.models._base import Parameter, as_parameter
+from driftbayes.models._base import Parameter
 from driftbayes.models._linear import AbstractLinearModel, Dynamics
+from driftbayes.precision import as_number
 
 
 class OscillatingLangevin(AbstractLinearModel):
@@ -38,9 +39,9 @@ class OscillatingLangevin(AbstractLinearModel):
             $2k\tau$ per axis.
     """
 
-    gamma: ScalarLike = eqx.field(converter=as_parameter)
-    omega: ScalarLike = eqx.field(converter=as_parameter)
-    k: ScalarLike = eqx.field(converter=as_parameter)
+    gamma: ScalarLike = eqx.field(converter=as_number)
+    omega: ScalarLike = eqx.field(converter=as_number)
+    k: ScalarLike = eqx.field(converter=as_number)
 
     name: ClassVar[str] = "oscillating"
     summary: ClassVar[str] = "Langevin velocity that also rotates at a rate omega"

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from driftbayes.jax_typing import ScalarLike
-from driftbayes.models._base import Parameter, as_parameter
+from driftbayes.models._base import Parameter
 from driftbayes.models._linear import AbstractLinearModel, Dynamics
+from driftbayes.precision import as_number
 
 
 class SecondOrderLangevin(AbstractLinearModel):
@@ -36,9 +37,9 @@ class SecondOrderLangevin(AbstractLinearModel):
             $2k\tau$ per axis.
     """
 
-    gamma: ScalarLike = eqx.field(converter=as_parameter)
-    accel: ScalarLike = eqx.field(converter=as_parameter)
-    k: ScalarLike = eqx.field(converter=as_parameter)
+    gamma: ScalarLike = eqx.field(converter=as_number)
+    accel: ScalarLike = eqx.field(converter=as_number)
+    k: ScalarLike = eqx.field(converter=as_number)
 
     name: ClassVar[str] = "second_order"
     summary: ClassVar[str] = "Langevin velocity whose acceleration decorrelates over 1/accel"

@@ -11,8 +11,9 @@ from jaxtyping import Array, Float, Inexact
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Scalar, ScalarLike
-from driftbayes.models._base import AbstractModel, Parameter, as_parameter
+from driftbayes.models._base import AbstractModel, Parameter
 from driftbayes.models._prepare import Data
+from driftbayes.precision import as_number
 
 Matrix = Inexact[Array, "state state"]
 
@@ -64,7 +65,7 @@ def sum_of(models: tuple[type[AbstractModel], ...]) -> type[AbstractModel]:
         memory: ClassVar[int | None] = None
 
         def __init__(self, **values: Any) -> None:
-            self.values = {name: as_parameter(values[name]) for name in about}
+            self.values = {name: as_number(values[name]) for name in about}
 
         @property
         def parts(self) -> tuple[AbstractModel, ...]:

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from driftbayes.jax_typing import Scalar, ScalarLike
-from driftbayes.models._base import AbstractModel, Parameter, as_parameter
+from driftbayes.models._base import AbstractModel, Parameter
 from driftbayes.models.langevin import Langevin
+from driftbayes.precision import as_number
 
 
 class TwoScaleLangevin(AbstractModel):
@@ -31,10 +32,10 @@ class TwoScaleLangevin(AbstractModel):
             displacement tends to $2k\tau$ per axis.
     """
 
-    gamma: ScalarLike = eqx.field(converter=as_parameter)
-    ratio: ScalarLike = eqx.field(converter=as_parameter)
-    share: ScalarLike = eqx.field(converter=as_parameter)
-    k: ScalarLike = eqx.field(converter=as_parameter)
+    gamma: ScalarLike = eqx.field(converter=as_number)
+    ratio: ScalarLike = eqx.field(converter=as_number)
+    share: ScalarLike = eqx.field(converter=as_number)
+    k: ScalarLike = eqx.field(converter=as_number)
 
     name: ClassVar[str] = "two_scale"
     summary: ClassVar[str] = "sum of a fast and a slow Langevin velocity"

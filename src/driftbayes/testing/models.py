@@ -10,7 +10,8 @@ from jaxtyping import Array, Float
 
 from driftbayes.jax_typing import Scalar, ScalarLike
 from driftbayes.models import Brownian, Langevin
-from driftbayes.models._base import AbstractModel, Parameter, as_parameter
+from driftbayes.models._base import AbstractModel, Parameter
+from driftbayes.precision import as_number
 
 
 class TwoSpeeds(AbstractModel):
@@ -27,11 +28,11 @@ class TwoSpeeds(AbstractModel):
         k: Diffusivity of the first.
     """
 
-    gamma: ScalarLike = eqx.field(converter=as_parameter)
-    slow: ScalarLike = eqx.field(converter=as_parameter)
-    share: ScalarLike = eqx.field(converter=as_parameter)
-    rest: ScalarLike = eqx.field(converter=as_parameter)
-    k: ScalarLike = eqx.field(converter=as_parameter)
+    gamma: ScalarLike = eqx.field(converter=as_number)
+    slow: ScalarLike = eqx.field(converter=as_number)
+    share: ScalarLike = eqx.field(converter=as_number)
+    rest: ScalarLike = eqx.field(converter=as_number)
+    k: ScalarLike = eqx.field(converter=as_number)
 
     name: ClassVar[str] = "two_speeds"
     summary: ClassVar[str] = "two Langevin velocities and a Brownian part"

@@ -13,10 +13,11 @@ from jaxtyping import Array, Float
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
 from driftbayes.likelihood import GaussianTerms
-from driftbayes.models._base import AbstractModel, Channels, Parameter, as_parameter
+from driftbayes.models._base import AbstractModel, Channels, Parameter
 from driftbayes.models._prepare import Data, Kind
 from driftbayes.models.options._base import AbstractOption, check_base, with_own
 from driftbayes.models.options.mean_flow import flow_terms
+from driftbayes.precision import as_number
 
 # An orthonormal basis of the symmetric matrices of zero trace, so that equal priors of its
 # coefficients single out no direction of space.
@@ -71,7 +72,7 @@ def with_anisotropy(model: type[AbstractModel], n_dim: int) -> type[AbstractMode
         exact_positions: ClassVar[bool] = True
 
         def __init__(self, **values: Any) -> None:
-            self.h = jnp.stack([as_parameter(values.pop(name)) for name in own])
+            self.h = jnp.stack([as_number(values.pop(name)) for name in own])
             self.base = model(**values)
 
         def shape_tensor(self) -> Float[Array, "dim dim"]:

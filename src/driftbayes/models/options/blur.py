@@ -13,9 +13,10 @@ from jaxtyping import Array, Float
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
 from driftbayes.likelihood.kalman import Transition
-from driftbayes.models._base import AbstractModel, Parameter, as_parameter
+from driftbayes.models._base import AbstractModel, Parameter
 from driftbayes.models._matrix_exponential import noise_covariance
 from driftbayes.models.options._base import AbstractOption, check_base, with_own
+from driftbayes.precision import as_number
 
 
 def _crowded(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -81,7 +82,7 @@ def with_blur(model: type[AbstractModel]) -> type[AbstractModel]:
 
         def __init__(self, *, exposure: ScalarLike, **others: Any) -> None:
             self.base = model(**others)
-            self.exposure = as_parameter(exposure)
+            self.exposure = as_number(exposure)
 
         def check_step(self, shortest: float) -> None:
             exposure = self.exposure

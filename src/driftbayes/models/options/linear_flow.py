@@ -14,10 +14,11 @@ from jaxtyping import Array, Float
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
 from driftbayes.likelihood import GaussianTerms
-from driftbayes.models._base import AbstractModel, Channels, Parameter, as_parameter
+from driftbayes.models._base import AbstractModel, Channels, Parameter
 from driftbayes.models._prepare import Data, Kind
 from driftbayes.models.options._base import AbstractOption, check_base, with_own
 from driftbayes.models.options.mean_flow import FLOW, flow_posterior, flow_terms
+from driftbayes.precision import as_number
 
 
 @cache
@@ -73,8 +74,8 @@ def with_linear_flow(model: type[AbstractModel]) -> type[AbstractModel]:
 
         def __init__(self, *, flow: ScalarLike, gradient: ScalarLike, **others: Any) -> None:
             self.base = model(**others)
-            self.flow = as_parameter(flow)
-            self.gradient = as_parameter(gradient)
+            self.flow = as_number(flow)
+            self.gradient = as_number(gradient)
 
         def terms(self, data: Data, noise_variance: ScalarLike = 0.0) -> GaussianTerms:
             if not isinstance(data, Channels):
@@ -112,7 +113,7 @@ def with_linear_flow(model: type[AbstractModel]) -> type[AbstractModel]:
             key_flow, key_gradient = jax.random.split(key)
             flow = self.flow * jax.random.normal(key_flow, (n_dim,))
             gradient = self.gradient * jax.random.normal(key_gradient, (n_dim, n_dim))
-            return _carried(positions, flow, gradient, as_parameter(tau))
+            return _carried(positions, flow, gradient, jnp.asarray(tau))
 
         def _spreads(self, n_dim: int) -> Float[Array, " regressor"]:
             gradient = jnp.full(n_dim, self.gradient)

@@ -13,9 +13,10 @@ from jaxtyping import Array, Float
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
 from driftbayes.likelihood import ChannelTerms, GaussianTerms
-from driftbayes.models._base import AbstractModel, Channels, Parameter, as_parameter
+from driftbayes.models._base import AbstractModel, Channels, Parameter
 from driftbayes.models._prepare import Data, Kind
 from driftbayes.models.options._base import AbstractOption, check_base, with_own
+from driftbayes.precision import as_number
 
 FLOW = Parameter(
     "V", "prior standard deviation of each component of the flow", 1, -1, is_prior_scale=True
@@ -94,7 +95,7 @@ def with_mean_flow(model: type[AbstractModel]) -> type[AbstractModel]:
 
         def __init__(self, *, flow: ScalarLike, **others: Any) -> None:
             self.base = model(**others)
-            self.flow = as_parameter(flow)
+            self.flow = as_number(flow)
 
         def terms(self, data: Data, noise_variance: ScalarLike = 0.0) -> GaussianTerms:
             if not isinstance(data, Channels):
@@ -126,7 +127,7 @@ def with_mean_flow(model: type[AbstractModel]) -> type[AbstractModel]:
         ) -> Float[Array, "particle position dim"]:
             _, n_positions, n_dim = positions.shape
             velocity = self.flow * jax.random.normal(key, (n_dim,))
-            times = jnp.arange(float(n_positions)) * as_parameter(tau)
+            times = jnp.arange(float(n_positions)) * jnp.asarray(tau)
             return positions + (times[:, None] * velocity[None, :])[None]
 
     return Carried

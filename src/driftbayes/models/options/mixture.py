@@ -14,9 +14,10 @@ from jaxtyping import Array, Float
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
 from driftbayes.likelihood import Collected, GaussianTerms
-from driftbayes.models._base import AbstractModel, Parameter, as_parameter
+from driftbayes.models._base import AbstractModel, Parameter
 from driftbayes.models._prepare import Data, Kind
 from driftbayes.models.options._base import AbstractOption, check_base, with_own
+from driftbayes.precision import as_number
 
 
 @cache
@@ -69,7 +70,7 @@ def mixture_of(model: type[AbstractModel], n_classes: int) -> type[AbstractModel
         kind: ClassVar[Kind] = "trajectories"
 
         def __init__(self, **values: Any) -> None:
-            values = {name: as_parameter(value) for name, value in values.items()}
+            values = {name: as_number(value) for name, value in values.items()}
             first = {name: values[name] for name in model.parameters}
             classes, left, log_weights = [model(**first)], jnp.zeros(()), []
             size = values[scale]

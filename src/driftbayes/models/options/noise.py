@@ -10,8 +10,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
-from driftbayes.models._base import AbstractModel, Parameter, as_parameter
+from driftbayes.models._base import AbstractModel, Parameter
 from driftbayes.models.options._base import AbstractOption, check_base, with_own
+from driftbayes.precision import as_number
 
 
 @cache
@@ -45,7 +46,7 @@ def with_noise(model: type[AbstractModel]) -> type[AbstractModel]:
 
         def __init__(self, *, sigma: ScalarLike, **others: Any) -> None:
             self.base = model(**others)
-            self.sigma = as_parameter(sigma)
+            self.sigma = as_number(sigma)
 
         def increment_autocovariance(
             self, lags: Float[Array, " lag"], tau: Scalar

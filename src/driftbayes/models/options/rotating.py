@@ -19,7 +19,7 @@ from driftbayes.likelihood.hermitian import (
     hermitian_steps_terms,
     hermitian_walk,
 )
-from driftbayes.models._base import AbstractModel, as_parameter
+from driftbayes.models._base import AbstractModel
 from driftbayes.models._matrix_exponential import exponential_integrals
 from driftbayes.models._prepare import Data, Kind
 from driftbayes.models.options._base import AbstractOption, check_base
@@ -173,7 +173,7 @@ def with_rotation(model: type[AbstractModel]) -> type[AbstractModel]:
                 jax.random.fold_in(key, 4), 1 + len(self._others)
             )
             turning = self._oscillation
-            propagate, noise = _complex_transition(turning, as_parameter(tau))
+            propagate, noise = _complex_transition(turning, jnp.asarray(tau))
             sd = jnp.sqrt(turning.initial_covariance()[1, 1])
             velocity = _complex_normal(keys[0], (n_particles,))
             velocity = velocity * sd.astype(velocity.dtype)
@@ -189,7 +189,7 @@ def with_rotation(model: type[AbstractModel]) -> type[AbstractModel]:
             error = jnp.sqrt(jnp.asarray(self.fix_variance()))
             positions = positions + error * jax.random.normal(keys[3], positions.shape)
             flow = self._flow * jax.random.normal(key_flow, (2,))
-            times = jnp.arange(n_steps + 1.0) * as_parameter(tau)
+            times = jnp.arange(n_steps + 1.0) * jnp.asarray(tau)
             return positions + (times[:, None] * flow[None, :])[None]
 
         @property

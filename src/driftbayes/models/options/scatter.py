@@ -11,10 +11,11 @@ from jaxtyping import Array, Float
 
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
 from driftbayes.likelihood.terms import LOG_2PI
-from driftbayes.models._base import AbstractModel, Parameter, as_parameter
+from driftbayes.models._base import AbstractModel, Parameter
 from driftbayes.models._gamma_ratio import log_gamma_ratio
 from driftbayes.models._prepare import Data, Kind
 from driftbayes.models.options._base import AbstractOption, check_base, with_own
+from driftbayes.precision import as_number
 
 # Below this square no digit of the density knows of the scatter; far below, Q/a underflows and the
 # term in Q would be lost.
@@ -55,7 +56,7 @@ def with_scatter(model: type[AbstractModel]) -> type[AbstractModel]:
 
         def __init__(self, *, scatter: ScalarLike, **others: Any) -> None:
             self.base = model(**others)
-            self.scatter = as_parameter(scatter)
+            self.scatter = as_number(scatter)
 
         def log_density(self, data: Data) -> Scalar:
             terms = self.base.terms(data)

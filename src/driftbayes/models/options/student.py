@@ -13,10 +13,11 @@ from jaxtyping import Array, Float
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
 from driftbayes.likelihood import Collected, PaddedSteps
-from driftbayes.models._base import AbstractModel, Parameter, as_parameter
+from driftbayes.models._base import AbstractModel, Parameter
 from driftbayes.models._gamma_ratio import log_gamma_ratio
 from driftbayes.models._prepare import Data, Kind
 from driftbayes.models.options._base import AbstractOption, check_base, with_own
+from driftbayes.precision import as_number
 
 # Below this no digit of the density knows of the tail; far below, the excess underflows to zero.
 _NO_TAIL = 1e-30
@@ -60,7 +61,7 @@ def with_student(model: type[AbstractModel]) -> type[AbstractModel]:
 
         def __init__(self, *, tail: ScalarLike, **others: Any) -> None:
             self.base = model(**others)
-            self.tail = as_parameter(tail)
+            self.tail = as_number(tail)
 
         def tail_weight(self) -> ScalarLike:
             tail = jnp.maximum(self.tail, _NO_TAIL)
