@@ -9,7 +9,8 @@ import driftbayes
 
 ROOT = Path(driftbayes.__file__).parent
 FLOORS = [
-    {"errors", "typing", "jax_typing", "suggest", "representation", "magnitudes", "_version"},
+    {"errors", "typing", "jax_typing", "precision", "suggest", "representation"},
+    {"magnitudes", "_version"},
     {"units", "processes"},
     {"storage"},
     {"trajectories", "sampling", "data_cards", "labelled", "sphere", "tangent", "quality"},
@@ -22,6 +23,7 @@ FLOORS = [
     {"checks"},
     {"io", "plots", "reproduce", "simulators"},
     {"report", "streaming"},
+    {"workflow"},
     {"explore"},
     {"cli"},
 ]

@@ -2,9 +2,12 @@
 
 __all__ = [
     "OUT_OF_MEMORY",
+    "DataWarning",
+    "DependenceWarning",
     "DriftbayesError",
     "DriftbayesWarning",
     "NothingLeftError",
+    "PriorWarning",
     "Status",
     "is_out_of_memory",
 ]
@@ -32,6 +35,18 @@ class NothingLeftError(DriftbayesError):
 
 class DriftbayesWarning(UserWarning):
     """Something the user should know that does not stop the computation."""
+
+
+class DataWarning(DriftbayesWarning):
+    """Something looks wrong in the data; it is reported, and nothing is changed."""
+
+
+class PriorWarning(DriftbayesWarning):
+    """Prior scales were estimated from the same data."""
+
+
+class DependenceWarning(DriftbayesWarning):
+    """Particles move together, so that the evidence is overstated."""
 
 
 OUT_OF_MEMORY = (

@@ -55,9 +55,15 @@ def test_a_unit_may_stay_as_it_is(ask, tracks_csv):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--units", "km"), "--units must be a unit of length and one of time"),
-        (("--units", "km,d"), "unit of length to convert from, and it is 'px'; pass --pixel-size"),
-        (("--units", ",d"), "of time to convert from, and it is 'frame'; pass --frame-interval"),
+        (("--units", "km"), "units must be one of length and one of time"),
+        (
+            ("--units", "km,d"),
+            "cannot convert length to km, since its unit is 'px'; pass pixel_size (--pixel-size)",
+        ),
+        (
+            ("--units", ",d"),
+            "cannot convert time to d, since its unit is 'frame'; pass frame_interval (--frame-interval)",
+        ),
         ((*SCALE, "--units", "ell,d"), "'ell' is not a known unit of length"),
     ],
 )

@@ -201,11 +201,11 @@ FILES = {
         ("--model-prior", "half,half"),
         "--model-prior must be numbers separated by commas, got 'half,half'",
     ),
-    "noise of zero": (GOOD, ("--noise", "0"), "--noise must be a positive number, got 0.0"),
+    "noise of zero": (GOOD, ("--noise", "0"), "noise must be a positive number, got 0.0"),
     "period in words": (
         GOOD,
         ("--period", "2pi"),
-        "--period must be numbers separated by commas, got '2pi'",
+        "period must be numbers separated by commas, or '-', got '2pi'",
     ),
     "period of the wrong length": (
         GOOD,
@@ -401,7 +401,7 @@ def test_our_own_mistakes_keep_their_traceback(ask, tracks_csv, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("ours")
 
-    monkeypatch.setattr("driftbayes.io.read_trajectories", broken)
+    monkeypatch.setattr("driftbayes.workflow.reading.read_trajectories", broken)
     with pytest.raises(RuntimeError, match="ours"):
         ask("info", tracks_csv)
 
@@ -410,6 +410,6 @@ def test_a_person_may_change_their_mind(ask, tracks_csv, monkeypatch):
     def stopped(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("driftbayes.io.read_trajectories", stopped)
+    monkeypatch.setattr("driftbayes.workflow.reading.read_trajectories", stopped)
     answer = ask("info", tracks_csv)
     assert (answer.code, answer.out, answer.err) == (130, "", "driftbayes: stopped\n")

@@ -88,7 +88,7 @@ def test_a_warning_is_one_line_without_our_source(process, tmp_path):
     assert answer.code == 0
     assert answer.json["n_points"] == 3
     assert answer.err == (
-        "driftbayes: warning: steps of up to 45% of the period along x: unwrapping is ambiguous "
+        "warning: steps of up to 45% of the period along x: unwrapping is ambiguous "
         "near half a period; record more often\n"
     )
 

@@ -38,7 +38,7 @@ def test_json_for_programs(ask, spiky_csv):
 def test_findings_are_told_and_the_data_left_alone(ask, spiky_csv):
     answer = ask("info", spiky_csv, "--json")
     assert answer.err == (
-        "note: 1 fix of 1 trajectory: there and back faster than 8 times the median leg; look "
+        "warning: 1 fix of 1 trajectory: there and back faster than 8 times the median leg; look "
         "with `driftbayes qc`, or pass --qc spikes\n"
     )
     assert answer.json["n_missing"] == 0

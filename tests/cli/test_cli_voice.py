@@ -56,7 +56,7 @@ def test_quiet_does_not_hide_a_warning(process, tmp_path):
     (tmp_path / "wrapped.csv").write_text("id,time,x\na,0,0\na,1,0.45\na,2,0.5\n")
     answer = process("-q", "info", tmp_path / "wrapped.csv", "--period", "1")
     assert answer.code == 0
-    assert "driftbayes: warning: steps of up to 45% of the period" in answer.err
+    assert "warning: steps of up to 45% of the period" in answer.err
 
 
 def test_quiet_does_not_hide_what_is_wrong_in_the_data(ask, tmp_path):
@@ -64,7 +64,7 @@ def test_quiet_does_not_hide_what_is_wrong_in_the_data(ask, tmp_path):
     rows[20] = "a,20,900\n"
     (tmp_path / "spiked.csv").write_text("id,time,x\n" + "".join(rows))
     answer = ask("info", tmp_path / "spiked.csv", "--quiet")
-    assert answer.err.startswith("note: ")
+    assert answer.err.startswith("warning: ")
     assert "spike" in answer.err
 
 

@@ -5,6 +5,9 @@ __all__ = [
     "add_inference",
     "add_json",
     "check_seed",
+    "cut",
+    "evidence",
+    "hypotheses",
     "model_prior",
     "numbers",
     "parse_taus",
@@ -15,15 +18,16 @@ __all__ = [
 
 import argparse
 from math import isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from driftbayes.cli import _console
 from driftbayes.errors import DriftbayesError
 from driftbayes.magnitudes import checked
 
 if TYPE_CHECKING:
-    from driftbayes.comparison import Setup
+    from driftbayes.comparison import HypothesisSet
     from driftbayes.trajectories import Trajectories
+    from driftbayes.workflow import Cut
 
 _MAX_TAUS = 10_000
 # Known here so that --help need not import the methods; a test compares them.
@@ -94,12 +98,18 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the result as JSON on stdout")
 
 
-def setup(args: argparse.Namespace, trajectories: "Trajectories") -> "Setup":
-    """The hypotheses that the inference options ask for."""
-    from driftbayes.comparison import make_hypotheses
-    from driftbayes.priors import parse_prior
+def cut(args: argparse.Namespace) -> "Cut":
+    """How trajectories are cut into displacements."""
+    from driftbayes.workflow import Cut
 
-    priors = {}
+    return Cut(args.n_tau, args.windows, args.gaps)
+
+
+def hypotheses(args: argparse.Namespace) -> dict[str, Any]:
+    """Models, priors and scales, by the names of `workflow.hypotheses_for`."""
+    from driftbayes.workflow import Scales
+
+    priors: dict[str, str] = {}
     for text in args.prior:
         name, equals, prior = (part.strip() for part in text.partition("="))
         if not equals:
@@ -111,22 +121,38 @@ def setup(args: argparse.Namespace, trajectories: "Trajectories") -> "Setup":
         if name in priors:
             msg = f"--prior is given twice for {name!r}; give it once"
             raise DriftbayesError(msg)
-        priors[name] = parse_prior(prior)
-    return make_hypotheses(
-        model_names(args),
-        trajectories,
-        priors=priors,
-        u_rms=args.u_rms,
-        timescale=args.timescale,
-    )
+        priors[name] = prior
+    if (args.u_rms is None) != (args.timescale is None):
+        msg = "--u-rms and --timescale go together: give both or neither"
+        raise DriftbayesError(msg)
+    scales = None if args.u_rms is None else Scales(args.u_rms, args.timescale)
+    return {"models": args.models, "priors": priors, "scales": scales}
 
 
-def say_priors(setup: "Setup") -> None:
-    """Where the priors come from, on stderr; quiet or not, if they come from the data."""
-    (_console.doubt if setup.from_data else _console.note)(setup.note)
+def evidence(args: argparse.Namespace) -> dict[str, Any]:
+    """How evidences are computed and weighed."""
+    return {
+        "method": args.method,
+        "seed": args.seed,
+        "coords": args.coords,
+        "prior_probabilities": model_prior(args),
+    }
 
 
-def say_where_priors_move(setup: "Setup") -> None:
+def setup(args: argparse.Namespace, trajectories: "Trajectories") -> "HypothesisSet":
+    """The hypotheses that the inference options ask for."""
+    from driftbayes.workflow.setup import hypotheses_for
+
+    return hypotheses_for(tracks=trajectories, **hypotheses(args))
+
+
+def say_priors(setup: "HypothesisSet") -> None:
+    """Say what the priors are; of those from the data a warning has told already."""
+    if not setup.from_data:
+        _console.note(setup.note)
+
+
+def say_where_priors_move(setup: "HypothesisSet") -> None:
     """How a scan's reader learns what priors from the data do to the verdict, on stderr."""
     if setup.from_data and len(setup.hypotheses) > 1:
         _console.note("`driftbayes compare` at one tau shows how ln K moves with the priors")

@@ -2,17 +2,15 @@
 
 __all__ = [
     "add_reading",
-    "after_reading",
     "given_reading",
+    "preparing",
     "read",
     "read_unchecked",
     "reading",
     "reading_value",
-    "recorded",
 ]
 
 import argparse
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,31 +98,29 @@ def add_reading(parser: argparse.ArgumentParser, *, needs_file: bool = True) -> 
 
 
 def read(args: argparse.Namespace) -> "Trajectories":
-    """The trajectories that the reading options ask for, mended if --qc says so."""
+    """The trajectories that the reading options ask for, repaired if --qc says so."""
     from driftbayes import quality
+    from driftbayes.workflow.reading import check_quality
 
-    trajectories = read_unchecked(args)
-    if args.qc is None:
-        for note in quality.inspect(trajectories).notes:
-            _console.doubt(f"note: {note}")
-        return trajectories
-    mended = quality.apply(trajectories, args.qc)
-    for done in quality.applied(mended):
+    tracks = check_quality(read_unchecked(args), args.qc)
+    for done in quality.applied(tracks) if args.qc is not None else ():
         _console.note(f"qc: {done}")
-    return mended
+    return tracks
 
 
 def read_unchecked(args: argparse.Namespace) -> "Trajectories":
     """The trajectories as they are in the file."""
-    from dataclasses import replace
-
-    from driftbayes.io import read_trajectories
+    from driftbayes.workflow.reading import load, with_reading
 
     with _console.timed(f"reading {args.file}"):
-        trajectories = read_trajectories(args.file, format=args.format, **reading(args))
-        made = after_reading(trajectories, args.units, args.drop_short, args.period, args.noise)
-    _console.detail(f"{made!r}, read as {made.provenance.get('reader', 'it is')}")
-    return replace(made, provenance=recorded(made.provenance, args))
+        found = load(args.file, format=args.format, **preparing(args), **reading(args))
+    _console.detail(f"{found!r}, read as {found.provenance.get('reader', 'it is')}")
+    return with_reading(found, given_reading(args))
+
+
+def preparing(args: argparse.Namespace) -> dict[str, Any]:
+    """What the user asks for beyond reading; of a part of a file, or of the whole."""
+    return {name: getattr(args, name) for name in ("units", "noise", "period", "drop_short")}
 
 
 def given_reading(args: argparse.Namespace) -> dict[str, str]:
@@ -145,14 +141,6 @@ def reading_value(name: str, text: str) -> "str | float | bool":
     return float(text) if name == "noise" else text
 
 
-def recorded(provenance: Mapping[str, Any], args: argparse.Namespace) -> dict[str, Any]:
-    """The provenance with the options of reading in it, from which data can be read again."""
-    # A file that was converted may remember how its own source was read.
-    others = {name: value for name, value in provenance.items() if name != "reading"}
-    given = given_reading(args)
-    return {**others, "reading": given} if given else others
-
-
 def reading(args: argparse.Namespace) -> dict[str, Any]:
     """What the user says about how to read a file, by the names of `ReadOptions`."""
     return {
@@ -165,70 +153,6 @@ def reading(args: argparse.Namespace) -> dict[str, Any]:
         "pixel_size": _quantity(args.pixel_size, "--pixel-size"),
         "frame_interval": _quantity(args.frame_interval, "--frame-interval"),
     }
-
-
-def after_reading(
-    trajectories: "Trajectories",
-    units: str | None,
-    drop_short: bool,  # noqa: FBT001
-    period: str | None,
-    noise: float | None,
-) -> "Trajectories":
-    """What the reading options ask for beyond reading; of a part of a file, or of the whole."""
-    from dataclasses import replace
-
-    import numpy as np
-
-    if units is not None:
-        trajectories = _converted(trajectories, units)
-    if drop_short:
-        trajectories = trajectories.drop_short()
-    if period is not None:
-        trajectories = trajectories.unwrap(_parse_period(period, trajectories.n_dim))
-    if noise is not None:
-        if not (np.isfinite(noise) and noise > 0):
-            msg = f"--noise must be a positive number, got {noise}"
-            raise DriftbayesError(msg)
-        trajectories = replace(
-            trajectories,
-            position_sd=np.full(len(trajectories.times), noise),
-            provenance={**trajectories.provenance, "noise": noise},
-        )
-    return trajectories
-
-
-def _converted(trajectories: "Trajectories", text: str) -> "Trajectories":
-    """The same trajectories in the units of `--units`, which is recorded."""
-    from dataclasses import replace
-
-    from driftbayes.units import length_factor, time_factor
-
-    parts = [part.strip() for part in text.split(",")]
-    if len(parts) != 2:
-        msg = f"--units must be a unit of length and one of time, for example km,d, got {text!r}"
-        raise DriftbayesError(msg)
-    factors: dict[str, tuple[float, str]] = {}
-    old = {"length": trajectories.length_unit, "time": trajectories.time_unit}
-    finders = {"length": length_factor, "time": time_factor}
-    advice = {"px": "--pixel-size", "frame": "--frame-interval"}
-    for (what, unit), wanted in zip(old.items(), parts, strict=True):
-        if wanted in ("", unit):
-            continue
-        # The wanted one first: a slip in it is the nearer one.
-        finders[what](wanted)
-        if not unit or unit in advice:
-            has = f"is {unit!r}" if unit else "is not in the file"
-            msg = (
-                f"--units needs a unit of {what} to convert from, and it {has}; pass "
-                f"{advice.get(unit, f'--{what}-unit')}"
-            )
-            raise DriftbayesError(msg)
-        factors[what] = finders[what](unit, wanted)
-    if not factors:
-        return trajectories
-    converted = trajectories.in_units(length=factors.get("length"), time=factors.get("time"))
-    changes = {what: [old[what], name] for what, (_, name) in factors.items()}
-    return replace(converted, provenance={**trajectories.provenance, "units": changes})
 
 
 def _quantity(text: str | None, option: str) -> tuple[float, str] | None:
@@ -251,10 +175,3 @@ def _parse_missing(text: str | None) -> tuple[float, ...] | None:
     if text is None:
         return None
     return () if text == "none" else tuple(numbers("--missing", text.split(",")))
-
-
-def _parse_period(text: str, n_dim: int) -> list[float | None]:
-    parts = text.split(",")
-    if len(parts) == 1:
-        parts = parts * n_dim
-    return [None if part == "-" else numbers("--period", [part])[0] for part in parts]

@@ -103,7 +103,7 @@ def scan(
         result = scan_tally(
             tally,
             setup.hypotheses,
-            provenance=_reading.recorded(provenance, args),
+            provenance=_recorded(provenance, args),
             method=args.method,
             coords=args.coords,
             prior_probabilities=prior_probabilities,
@@ -133,7 +133,7 @@ def summed(
     many, skipped = tally.displacements()
     if not many:
         raise DriftbayesError(next(iter(skipped.values())))
-    return many[0], replace(tally.sample(), provenance=_reading.recorded(provenance, args))
+    return many[0], replace(tally.sample(), provenance=_recorded(provenance, args))
 
 
 def sample(args: argparse.Namespace) -> "Trajectories":
@@ -151,7 +151,7 @@ def sample(args: argparse.Namespace) -> "Trajectories":
         f"{found.n_trajectories:,} of {tally.n_trajectories:,} trajectories are used, chosen by a "
         f"hash of their content: {len(found.times):,} of {tally.n_points:,} positions"
     )
-    return replace(found, provenance=_reading.recorded(provenance, args))
+    return replace(found, provenance=_recorded(provenance, args))
 
 
 def _tally(
@@ -185,14 +185,9 @@ def _how(args: argparse.Namespace) -> "tuple[ReadOptions, dict[str, Any]]":
     from driftbayes.io.blocks import BLOCK_POINTS
     from driftbayes.io.reading import ReadOptions
     from driftbayes.streaming import Workers
+    from driftbayes.workflow.reading import prepare_tracks
 
-    prepare = partial(
-        _reading.after_reading,
-        units=args.units,
-        drop_short=args.drop_short,
-        period=args.period,
-        noise=args.noise,
-    )
+    prepare = partial(prepare_tracks, **_reading.preparing(args))
     reading = {
         "format": args.format,
         "prepare": prepare,
@@ -202,6 +197,13 @@ def _how(args: argparse.Namespace) -> "tuple[ReadOptions, dict[str, Any]]":
         "scratch": args.scratch,
     }
     return ReadOptions(**_reading.reading(args)), reading
+
+
+def _recorded(provenance: "Mapping[str, Any]", args: argparse.Namespace) -> dict[str, Any]:
+    """The provenance with the options of reading in it, from which data can be read again."""
+    others = {name: value for name, value in provenance.items() if name != "reading"}
+    given = _reading.given_reading(args)
+    return {**others, "reading": given} if given else others
 
 
 def _say_quality(provenance: "Mapping[str, Any]") -> None:

@@ -7,12 +7,10 @@ import math
 from typing import TYPE_CHECKING
 
 from driftbayes.cli import _console, _options, _reading, _streaming
-from driftbayes.cli.dependence import tell
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
     from driftbayes.comparison import Comparison
-    from driftbayes.likelihood import SummedDisplacements
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -50,49 +48,25 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(args: argparse.Namespace) -> int:
     """Read, compare, print."""
     from driftbayes.cli._jax import prepare_jax
-    from driftbayes.sampling import Displacements, displacements
 
     tau = _parse_tau(args.tau)
-    prior_probabilities = _options.model_prior(args)
-    data: Displacements | SummedDisplacements
+    how = {**_options.evidence(args), "sensitivity": args.sensitivity or None}
     if _streaming.is_asked_for(args):
-        data, trajectories = _streaming.summed(args, tau)
+        data, trajectories = _streaming.summed(args, None if tau == "all" else float(tau))
     else:
         trajectories = _reading.read(args)
-        cut = {"n_tau": args.n_tau, "windows": args.windows, "gaps": args.gaps}
-        data = displacements(trajectories, tau, **cut)
     prepare_jax()
-    from driftbayes.comparison import compare
+    from driftbayes.workflow.analyses import compare, compare_displacements
 
-    setup = _options.setup(args, trajectories)
-    if data.n_unused:
-        what = "1 trajectory is" if data.n_unused == 1 else f"{data.n_unused} trajectories are"
-        _console.note(f"{what} too short for this tau and not used")
-    _options.say_priors(setup)
-    several = len(setup.hypotheses) > 1
-    if setup.from_data and several:
-        _console.note("the result shows how ln K moves with the scales of the priors")
-    _console.detail(f"cut into {data!r}")
-    with _console.timed(f"evidence of {', '.join(h.name for h in setup.hypotheses)}"):
-        result = compare(
-            setup.hypotheses,
-            data,
-            method=args.method,
-            seed=args.seed,
-            coords=args.coords,
-            prior_probabilities=prior_probabilities,
-            sensitivity=several and (setup.from_data or args.sensitivity),
-        )
-    together = None
-    if isinstance(data, Displacements):
-        with _console.timed("whether particles move together"):
-            together = tell(trajectories, [(result, data)], setup.hypotheses)
+    with _console.timed(f"evidence of {args.models}"):
+        if _streaming.is_asked_for(args):
+            result = compare_displacements(data, _options.setup(args, trajectories), **how)
+        else:
+            models = _options.hypotheses(args)
+            result = compare(trajectories, tau, cut=_options.cut(args), **models, **how)
     if args.json:
         quality = {k: v for k, v in trajectories.provenance.items() if k == "quality"}
-        found = {**result.to_json(), "priors_from_data": setup.from_data, **quality}
-        if together is not None:
-            found["dependence"] = together
-        _console.print_json(found)
+        _console.print_json({**result.to_json(), **quality})
     else:
         print_comparison(result)
     return 0
@@ -177,9 +151,9 @@ def _error_bar(error: float) -> str:
     return "" if math.isnan(error) else f" ± {error:.0e}"
 
 
-def _parse_tau(text: str) -> float | None:
+def _parse_tau(text: str) -> "float | str":
     if text == "all":
-        return None
+        return text
     try:
         return float(text)
     except ValueError:

@@ -96,13 +96,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args, unknown = parser.parse_known_args(given)
     if unknown:
         args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
-    warnings.showwarning = _show_warning
     _console.set_verbosity(args.verbosity)
     if _console.is_verbose():
         _console.detail(_versions())
     try:
         _check_numbers(args)
-        with _outputs.announce(args).enforced():
+        with _outputs.announce(args).enforced(), warnings.catch_warnings():
+            warnings.simplefilter("always", DriftbayesWarning)
+            warnings.showwarning = _show_warning
             code = int(args.run(args))
         _jax.say_compiled()
         _console.detail("done")
@@ -171,7 +172,7 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     if issubclass(category, DriftbayesWarning):
-        print(f"driftbayes: warning: {message}", file=sys.stderr)
+        print(f"warning: {message}", file=sys.stderr)
     else:
         text = warnings.formatwarning(message, category, filename, lineno, line)
         print(text, file=file or sys.stderr, end="")

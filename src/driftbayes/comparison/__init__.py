@@ -11,7 +11,7 @@ from driftbayes.comparison.bootstrap import Bootstrap, bootstrap, thinned_log_ba
 from driftbayes.comparison.consistency import ConsistentRange, consistent_range
 from driftbayes.comparison.dependence import Dependence, dependence
 from driftbayes.comparison.forecast import ParticleForecast, ensemble, predict_particles
-from driftbayes.comparison.hypotheses import Setup, make_hypotheses
+from driftbayes.comparison.hypotheses import HypothesisSet, make_hypotheses
 from driftbayes.comparison.predict import Prediction, predict
 from driftbayes.comparison.prior_sensitivity import PriorSensitivity, prior_sensitivity
 from driftbayes.comparison.scan import Scan, scan, scan_displacements
@@ -22,11 +22,11 @@ __all__ = [
     "Comparison",
     "ConsistentRange",
     "Dependence",
+    "HypothesisSet",
     "ParticleForecast",
     "Prediction",
     "PriorSensitivity",
     "Scan",
-    "Setup",
     "TrajectoryScores",
     "bootstrap",
     "compare",

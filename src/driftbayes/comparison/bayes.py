@@ -27,6 +27,7 @@ from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.precision import in_double_precision
 from driftbayes.representation import html_of, line_of, text_of
 from driftbayes.sampling import Displacements
+from driftbayes.suggest import did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,6 +98,9 @@ class Comparison:
         time_unit: Name of the unit of tau.
         length_unit: Name of the unit of length.
         sensitivity: ln K under other priors, if asked for.
+        priors_from_data: Whether scales of the priors were estimated from the same data; None if
+            that is not known.
+        dependence: How particles move together, if they do.
     """
 
     evidences: Mapping[str, Evidence]
@@ -109,6 +113,16 @@ class Comparison:
     time_unit: str = ""
     length_unit: str = ""
     sensitivity: tuple[Mapping[str, Any], ...] = field(default=())
+    priors_from_data: bool | None = None
+    dependence: Mapping[str, Any] | None = None
+
+    def __getitem__(self, model: str) -> Evidence:
+        """The evidence of one model."""
+        if model not in self.evidences:
+            near = did_you_mean(model, tuple(self.evidences))
+            msg = f"no model {model!r} in this comparison of {', '.join(self.evidences)}{near}"
+            raise DriftbayesError(msg)
+        return self.evidences[model]
 
     @property
     def data_fingerprint(self) -> str:
@@ -207,6 +221,10 @@ class Comparison:
                 {**row, "log_bayes_factors": _finite_values(row["log_bayes_factors"])}
                 for row in self.sensitivity
             ]
+        if self.priors_from_data is not None:
+            result["priors_from_data"] = self.priors_from_data
+        if self.dependence is not None:
+            result["dependence"] = dict(self.dependence)
         return result
 
     def to_dataframe(self) -> "pd.DataFrame":

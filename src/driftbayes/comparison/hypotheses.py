@@ -1,6 +1,6 @@
 """Hypotheses for named models, with priors from the user, from scales, or from the data."""
 
-__all__ = ["Setup", "make_hypotheses"]
+__all__ = ["HypothesisSet", "make_hypotheses"]
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from driftbayes.trajectories import Trajectories
 
 
 @dataclass(frozen=True)
-class Setup:
+class HypothesisSet:
     """Hypotheses, and where their priors come from.
 
     Args:
@@ -38,7 +38,7 @@ def make_hypotheses(
     priors: Mapping[str, AbstractPrior] | None = None,
     u_rms: float | None = None,
     timescale: float | None = None,
-) -> Setup:
+) -> HypothesisSet:
     """Hypotheses for models by name.
 
     Priors come from the first of: `priors`, the scaling rule with `u_rms` and `timescale`, the same
@@ -103,7 +103,7 @@ def make_hypotheses(
     note = f"priors {source}: {text}"
     if from_data:
         note += "; no scale was given, so the data are used twice"
-    return Setup(
+    return HypothesisSet(
         hypotheses=tuple(Hypothesis.from_table(model, given) for model in models),
         from_data=from_data,
         note=note,

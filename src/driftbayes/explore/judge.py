@@ -7,7 +7,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
-from driftbayes.comparison import Comparison, Setup, make_hypotheses
+from driftbayes.comparison import Comparison, HypothesisSet, make_hypotheses
 from driftbayes.comparison.dependence import glance
 from driftbayes.errors import DriftbayesError
 from driftbayes.explore.dataset import DataSet
@@ -30,7 +30,7 @@ class Question:
     u_rms: float | None = None
     timescale: float | None = None
 
-    def setup(self, trajectories: Trajectories) -> Setup:
+    def setup(self, trajectories: Trajectories) -> HypothesisSet:
         """The hypotheses for these trajectories."""
         return make_hypotheses(
             self.models, trajectories, u_rms=self.u_rms, timescale=self.timescale
@@ -45,7 +45,9 @@ class Question:
         return words
 
 
-def shown(data: DataSet, question: Question, setup: Setup, found: Comparison) -> dict[str, Any]:
+def shown(
+    data: DataSet, question: Question, setup: HypothesisSet, found: Comparison
+) -> dict[str, Any]:
     """A comparison for the page: numbers, tables and sentences.
 
     Args:

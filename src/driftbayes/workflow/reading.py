@@ -1,0 +1,219 @@
+"""Read trajectories from a file, a table, an array or a dataset, ready for analysis."""
+
+__all__ = ["check_quality", "load", "prepare_tracks", "read", "with_reading"]
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from driftbayes.errors import DataWarning, DriftbayesError
+from driftbayes.io import read_trajectories
+from driftbayes.trajectories import Trajectories
+from driftbayes.units import length_factor, parse_quantity, time_factor
+
+_PREPARING = ("units", "noise", "period", "drop_short")
+# What a unit that is no unit of length or time asks for.
+_ADVICE = {"px": "pixel_size (--pixel-size)", "frame": "frame_interval (--frame-interval)"}
+
+
+def read(
+    source: Any,
+    *,
+    units: str | None = None,
+    noise: float | None = None,
+    period: float | str | Sequence[float | None] | None = None,
+    drop_short: bool = False,
+    qc: str | None = None,
+    **options: Any,
+) -> Trajectories:
+    """Read trajectories.
+
+    Args:
+        source: A file or store of a known format (see `driftbayes formats`), a pandas DataFrame, an
+            xarray Dataset, or an array (particle, time, dim) or list of arrays (time, dim).
+        units: Units of length and time to convert to, as in "km,d"; an empty one stays as it is.
+        noise: Standard deviation of the measurement error of every position.
+        period: Length of a periodic domain, one for all axes or one each; None for an axis that is
+            not periodic.
+        drop_short: Whether to leave out trajectories of fewer than two positions.
+        qc: Quality checks whose findings to repair, as in "spikes=3m/s,stuck=6h" or "default".
+        **options: Further options of `read_trajectories` for files, `columns`, `length_unit` and
+            `time_unit` for tables, and those of `Trajectories.from_arrays` for arrays (`dt`).
+
+    Raises:
+        DriftbayesError: The source cannot be read, or an option does not fit it.
+
+    Example:
+        >>> import numpy as np
+        >>> import driftbayes as db
+        >>> x = np.random.default_rng(0).normal(size=(5, 100, 2)).cumsum(axis=1)
+        >>> tracks = db.read(x, dt=0.5, length_unit="km", time_unit="d")
+        >>> tracks.n_trajectories
+        5
+    """
+    tracks = load(source, units=units, noise=noise, period=period, drop_short=drop_short, **options)
+    return check_quality(tracks, qc)
+
+
+def load(source: Any, **options: Any) -> Trajectories:
+    """Read trajectories without looking at their quality; arguments are those of `read`."""
+    own = {name: options.pop(name) for name in _PREPARING if name in options}
+    tracks = prepare_tracks(_from_source(source, options), **own)
+    return with_reading(tracks, {**own, **options})
+
+
+def check_quality(tracks: Trajectories, qc: str | None) -> Trajectories:
+    """Repair what quality checks find, or warn of it.
+
+    Args:
+        tracks: Any trajectories.
+        qc: The checks whose findings to repair; None repairs nothing.
+    """
+    from driftbayes import quality
+
+    if qc is not None:
+        return quality.apply(tracks, qc)
+    for note in quality.inspect(tracks).notes:
+        warnings.warn(note, DataWarning, stacklevel=3)
+    return tracks
+
+
+def prepare_tracks(
+    tracks: Trajectories,
+    *,
+    units: str | None = None,
+    noise: float | None = None,
+    period: float | str | Sequence[float | None] | None = None,
+    drop_short: bool = False,
+) -> Trajectories:
+    """Convert units, drop short trajectories, unwrap a periodic domain, add a measurement error.
+
+    Args:
+        tracks: As they were read, whole or in part.
+        units: As for `read`.
+        noise: As for `read`.
+        period: As for `read`.
+        drop_short: As for `read`.
+    """
+    if units is not None:
+        tracks = _converted(tracks, units)
+    if drop_short:
+        tracks = tracks.drop_short()
+    if period is not None:
+        tracks = tracks.unwrap(_periods(period, tracks.n_dim))
+    if noise is None:
+        return tracks
+    if not (np.isfinite(noise) and noise > 0):
+        msg = f"noise must be a positive number, got {noise}"
+        raise DriftbayesError(msg)
+    return replace(
+        tracks,
+        position_sd=np.full(len(tracks.times), float(noise)),
+        provenance={**tracks.provenance, "noise": noise},
+    )
+
+
+def _from_source(source: Any, options: Mapping[str, Any]) -> Trajectories:
+    if isinstance(source, str | Path):
+        return read_trajectories(source, **_for_files(options))
+    if isinstance(source, Trajectories):
+        if options:
+            msg = f"trajectories are read already; leave out {', '.join(options)}"
+            raise DriftbayesError(msg)
+        return source
+    kind = type(source)
+    # By name: neither package is imported for data of another kind.
+    name = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+    if name == "pandas.DataFrame":
+        return Trajectories.from_dataframe(source, **options)
+    if name == "xarray.Dataset":
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "dataset.nc"
+            source.to_netcdf(path)
+            return read_trajectories(path, **_for_files(options))
+    return Trajectories.from_arrays(source, **options)
+
+
+def _for_files(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of reading a file, quantities such as "0.16um" taken apart."""
+    found = dict(options)
+    for name in ("pixel_size", "frame_interval"):
+        if isinstance(found.get(name), str):
+            found[name] = parse_quantity(found[name], name)
+    return found
+
+
+def with_reading(tracks: Trajectories, options: Mapping[str, Any]) -> Trajectories:
+    """Trajectories that remember with which options they were read."""
+    # A file that was converted may remember how its own source was read.
+    others = {name: value for name, value in tracks.provenance.items() if name != "reading"}
+    usual = {"frame": "auto", "drop_short": False}
+    texts = {
+        name: _as_text(value)
+        for name, value in options.items()
+        if value is not None and value != usual.get(name)
+    }
+    return replace(tracks, provenance={**others, "reading": texts} if texts else others)
+
+
+def _as_text(value: Any) -> str:
+    """An option as it is written on the command line."""
+    if value is True:
+        return ""
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}={column or ''}" for name, column in value.items())
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], str):
+        return f"{value[0]!r}{value[1]}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ",".join("-" if one is None else str(one) for one in value) or "none"
+    return str(value)
+
+
+def _periods(period: float | str | Sequence[float | None], n_dim: int) -> list[float | None]:
+    parts: list[Any]
+    if isinstance(period, str):
+        parts = period.split(",")
+    else:
+        parts = list(period) if isinstance(period, Sequence) else [period]
+    if len(parts) == 1:
+        parts = parts * n_dim
+    found: list[float | None] = []
+    for part in parts:
+        try:
+            found.append(None if part in (None, "-") else float(part))
+        except ValueError:
+            msg = f"period must be numbers separated by commas, or '-', got {period!r}"
+            raise DriftbayesError(msg) from None
+    return found
+
+
+def _converted(tracks: Trajectories, units: str) -> Trajectories:
+    """The same trajectories in other units, which are recorded."""
+    wanted = [part.strip() for part in units.split(",")]
+    if len(wanted) != 2:
+        msg = f"units must be one of length and one of time, for example 'km,d', got {units!r}"
+        raise DriftbayesError(msg)
+    factors: dict[str, tuple[float, str]] = {}
+    old = {"length": tracks.length_unit, "time": tracks.time_unit}
+    finders = {"length": length_factor, "time": time_factor}
+    for (what, unit), new in zip(old.items(), wanted, strict=True):
+        if new in ("", unit):
+            continue
+        # The wanted one first: a slip in it is the nearer one.
+        finders[what](new)
+        if not unit or unit in _ADVICE:
+            has = f"is {unit!r}" if unit else "is not in the file"
+            option = _ADVICE.get(unit, f"{what}_unit (--{what}-unit)")
+            msg = f"units: cannot convert {what} to {new}, since its unit {has}; pass {option}"
+            raise DriftbayesError(msg)
+        factors[what] = finders[what](unit, new)
+    if not factors:
+        return tracks
+    converted = tracks.in_units(length=factors.get("length"), time=factors.get("time"))
+    changes = {what: [old[what], name] for what, (_, name) in factors.items()}
+    return replace(converted, provenance={**tracks.provenance, "units": changes})

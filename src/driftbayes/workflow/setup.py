@@ -1,0 +1,97 @@
+"""What is asked of an analysis: models with priors, and how trajectories are cut."""
+
+__all__ = ["Cut", "Scales", "hypotheses_for"]
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from driftbayes.comparison import HypothesisSet, make_hypotheses
+from driftbayes.errors import DriftbayesError, PriorWarning
+from driftbayes.inference import Hypothesis
+from driftbayes.models import MODELS
+from driftbayes.priors import AbstractPrior, parse_prior
+from driftbayes.sampling import Gaps, Windows
+from driftbayes.trajectories import Trajectories
+
+Models = str | Sequence[str | Hypothesis]
+Priors = Mapping[str, AbstractPrior | str]
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Scales of the motion, from which default priors are made.
+
+    Args:
+        u_rms: Root mean square speed, in the units of the trajectories.
+        time: Time scale of the velocity, for example the eddy turnover time.
+    """
+
+    u_rms: float
+    time: float
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How trajectories are cut into runs of displacements.
+
+    Args:
+        n_tau: Steps per run; None uses trajectories whole.
+        windows: With `n_tau`, the "first" window of each trajectory or "all".
+        gaps: A missing fix may "split" a trajectory or be kept as one longer step ("keep").
+    """
+
+    n_tau: int | None = None
+    windows: Windows = "first"
+    gaps: Gaps = "split"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Arguments of `displacements`."""
+        return {"n_tau": self.n_tau, "windows": self.windows, "gaps": self.gaps}
+
+
+def hypotheses_for(
+    models: Models,
+    tracks: Trajectories,
+    *,
+    priors: Priors | None = None,
+    scales: Scales | None = None,
+) -> HypothesisSet:
+    """Hypotheses for an analysis, with a warning where their priors come from the data.
+
+    Args:
+        models: Names, separated by commas or in a list, "all", or hypotheses.
+        tracks: Where to take scales from if they are not given.
+        priors: Priors by parameter name, or as text ("exponential:2").
+        scales: Scales of the motion, for priors that are not given.
+
+    Raises:
+        DriftbayesError: A model or a parameter is unknown, or a prior is missing.
+    """
+    wanted = _listed(models)
+    ready = [one for one in wanted if isinstance(one, Hypothesis)]
+    names = [one for one in wanted if not isinstance(one, Hypothesis)]
+    if ready and (priors or scales) and not names:
+        msg = "hypotheses have their priors already; leave out priors and scales"
+        raise DriftbayesError(msg)
+    if not names and ready:
+        return HypothesisSet(tuple(ready), from_data=False, note="priors as given")
+    given = {
+        name: parse_prior(prior) if isinstance(prior, str) else prior
+        for name, prior in (priors or {}).items()
+    }
+    u_rms, time = (None, None) if scales is None else (scales.u_rms, scales.time)
+    made = make_hypotheses(names, tracks, priors=given, u_rms=u_rms, timescale=time)
+    if made.from_data:
+        warnings.warn(made.note, PriorWarning, stacklevel=4)
+    by_name = dict(zip(names, made.hypotheses, strict=True))
+    every = [one if isinstance(one, Hypothesis) else by_name[one] for one in wanted]
+    return HypothesisSet(tuple(every), made.from_data, made.note)
+
+
+def _listed(models: Models) -> list[str | Hypothesis]:
+    if not isinstance(models, str):
+        return list(models)
+    names = [name.strip() for name in models.split(",") if name.strip()]
+    return list(MODELS) if names == ["all"] else list(names)
