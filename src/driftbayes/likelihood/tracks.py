@@ -37,13 +37,16 @@ class _Group:
 
     Args:
         length: Steps of each.
-        slots: Slot of each run, or of several of one slot, whose statistics add up.
+        slots: Slot of each run, or of several of one slot, whose statistics add up; a slice where
+            they are consecutive.
+        n_slots: Number of them.
         owner: Place in `slots` of each run.
         steps: (run, step, axis).
     """
 
     length: int
-    slots: IntArray
+    slots: IntArray | slice
+    n_slots: int
     owner: IntArray
     steps: FloatArray
 
@@ -72,9 +75,7 @@ class _Group:
         return self._by_slot(found)
 
     def _by_slot(self, values: FloatArray) -> FloatArray:
-        if len(self.slots) == values.shape[1]:
-            return np.ascontiguousarray(values)
-        n = len(self.slots)
+        n = self.n_slots
         return np.stack([np.bincount(self.owner, weights=row, minlength=n) for row in values])
 
 
@@ -107,6 +108,8 @@ class Tracks:
 
     def forms(self, formulas: Formulas) -> SlotForms:
         """Log-determinants and quadratic forms of each row of the formulas."""
+        from driftbayes.kernels.classes import add_forms
+
         n_lags = self.groups[-1].length
         covariance = np.array(formulas.autocovariances(self.tau, n_lags))
         covariance[:, 0] += 2 * self.error
@@ -119,11 +122,12 @@ class Tracks:
             inverses, logs = self._general(covariance)
         quadratic = np.zeros((len(covariance), len(self.pattern)))
         for group, (inverse, statistics) in zip(self.groups, inverses, strict=True):
-            found = inverse @ statistics
-            if len(self.groups) == 1:
-                quadratic[:, group.slots] = found
-            else:
-                quadratic[:, group.slots] += found
+            if isinstance(group.slots, slice):
+                add_forms(inverse, statistics, group.slots.start, quadratic)
+                continue
+            own = np.zeros((len(quadratic), group.n_slots))
+            add_forms(inverse, statistics, 0, own)
+            quadratic[:, group.slots] += own
         return SlotForms(self.n, logs @ self.n_runs.T, quadratic, self.pattern)
 
     def _independent(
@@ -185,26 +189,31 @@ def tracks_of(runs: "Runs") -> Tracks | None:
         runs: Steps of all runs, with the axes as their only columns.
     """
     sizes = np.diff(runs.offsets)
-    lengths, counts = np.unique(sizes, return_counts=True)
+    lengths, n_each = np.unique(sizes, return_counts=True)
     is_regular = len(runs.intervals) == 1 and np.ptp(runs.error) == 0
     is_plain = runs.columns.shape[1] == runs.n_dim and not np.iscomplexobj(runs.columns)
-    n_bytes = 2 * float(np.sum(counts * lengths * (lengths + 2.0)))
+    n_bytes = 2 * float(np.sum(n_each * lengths * (lengths + 2.0)))
     if not (is_regular and is_plain) or lengths[-1] > _MAX_LENGTH or n_bytes > _MAX_BYTES:
         return None
+    counts = np.zeros((runs.n_slots, len(lengths)))
+    np.add.at(counts, (runs.slot, np.searchsorted(lengths, sizes)), 1)
+    n_runs, pattern = np.unique(counts, axis=0, return_inverse=True)
+    # Slots of one pattern next to each other: most lengths are then a range of slots.
+    order = np.argsort(pattern.reshape(-1), kind="stable")
+    slot = np.argsort(order)[runs.slot]
     groups = []
-    table = np.zeros((runs.n_slots, len(lengths)))
-    for k, length in enumerate(lengths):
+    for length in lengths:
         chosen = np.flatnonzero(sizes == length)
-        slots, owner = np.unique(runs.slot[chosen], return_inverse=True)
+        slots, owner = np.unique(slot[chosen], return_inverse=True)
         steps = runs.columns[runs.offsets[chosen, None] + np.arange(length)]
-        groups.append(_Group(int(length), slots, owner, steps))
-        table[slots, k] = np.bincount(owner)
-    n_runs, pattern = np.unique(table, axis=0, return_inverse=True)
+        first, last, n = int(slots[0]), int(slots[-1]), len(slots)
+        place = slice(first, last + 1) if last - first == n - 1 else slots
+        groups.append(_Group(int(length), place, n, owner, steps))
     return Tracks(
         groups=tuple(groups),
         tau=runs.tau,
         error=float(runs.error[0]),
         n=n_runs @ lengths,
-        pattern=pattern.reshape(-1),
+        pattern=pattern.reshape(-1)[order],
         n_runs=n_runs,
     )
