@@ -48,6 +48,7 @@ def quasi_importance(
     max_evaluations: int = 65536,
     sample_prior: Callable[[FloatArray], FloatArray] | None = None,
     log_prior: Callable[[FloatArray], FloatArray] | None = None,
+    ridges: Components | None = None,
 ) -> Estimate:
     """Estimate an evidence to a tolerance, with as few evaluations as the weights allow.
 
@@ -62,6 +63,7 @@ def quasi_importance(
         sample_prior: Map from points of the unit cube to draws from the prior; without it no
             part of the posterior is found that the modes do not cover.
         log_prior: ln of the normalised density of those draws.
+        ridges: Gaussians where the modes' do not reach.
 
     Returns:
         The evidence, its error and weighted points. The status is `SAMPLER_NOT_CONVERGED`, with
@@ -91,7 +93,7 @@ def quasi_importance(
     if (sample_prior is None) != (log_prior is None):
         msg = "give both sample_prior and log_prior, or neither"
         raise DriftbayesError(msg)
-    start = mixture_at_modes(components)
+    start = mixture_at_modes(components, ridges)
     target = Target(log_f, sample_prior, log_prior)
     source = Source(seed, start.centers.shape[1])
     groups = [Group(target, start, np.arange(g, N_RANDOMISATIONS, 2)) for g in (0, 1)]

@@ -15,7 +15,7 @@ BoolArray: TypeAlias = NDArray[np.bool_]
 # Degrees of freedom: heavy enough for any posterior that falls exponentially.
 FREEDOM = 5.0
 _N_ITERATIONS = 5
-_MAX_COMPONENTS = 16
+_MAX_COMPONENTS = 32
 # A component, or a new fit, is taken if points that it was not fitted to gain this much, in nats.
 _MIN_GAIN = 0.005
 
