@@ -1,6 +1,6 @@
 """Evidence by sampling: one way from a hypothesis through any sampler to the one record."""
 
-__all__ = ["N_DRAWS", "SAMPLERS", "SamplerName", "sampled_batch"]
+__all__ = ["N_DRAWS", "SAMPLERS", "SamplerName", "importance_variants", "sampled_batch"]
 
 import zlib
 from collections.abc import Callable, Sequence
@@ -26,6 +26,7 @@ from driftbayes.inference.importance import resample
 from driftbayes.inference.posterior import described
 from driftbayes.inference.quadrature import same_coordinates
 from driftbayes.inference.quasi_importance import Components, quasi_importance, reweighted
+from driftbayes.inference.ridges import find_ridges
 from driftbayes.inference.search import Modes, find_modes
 from driftbayes.inference.target import Guide, PosteriorTarget, components_of, guide_of
 from driftbayes.jax_typing import Key
@@ -97,6 +98,38 @@ def sampled_batch(
         )
         for i in range(n)
     ]
+
+
+def importance_variants(
+    hypothesis: Hypothesis, others: Sequence[Hypothesis], data: Batch, *, seed: int = 0
+) -> tuple[Evidence, list[Estimate]]:
+    """Compute an evidence by importance sampling, and ln Z alone under other priors.
+
+    The points under the first prior serve the others where they are worth enough there: these need
+    no modes and no evaluations of their own.
+
+    Args:
+        hypothesis: Model family and prior.
+        others: The same family with other priors.
+        data: One data set, from `Batch.of`.
+        seed: Random seed.
+    """
+    key = _key(hypothesis, seed, "laplace_is")
+    start = _start(hypothesis, data, 0, None)
+    (first,) = _run_importance([hypothesis], data, [start], key)
+    rng = np.random.default_rng([seed, zlib.crc32(hypothesis.name.encode())])
+    record = _record(hypothesis, data, 0, start, first, "laplace_is", seed, rng)
+    found: dict[str, Estimate] = {str(hypothesis.describe()): first}
+    for other in others:
+        text = str(other.describe())
+        if text in found:
+            continue
+        again = _under_another_prior(first, hypothesis, other, _REWEIGHTED)
+        if again is None:
+            near = _start(other, data, 0, start.modes)
+            (again,) = _run_importance([other], data, [near], key, tolerance=_REWEIGHTED)
+        found[text] = again
+    return record, [found[str(other.describe())] for other in others]
 
 
 def _key(hypothesis: Hypothesis, seed: int, method: str) -> Key:
@@ -175,6 +208,7 @@ def _run_importance(
                 max_evaluations=max_evaluations,
                 sample_prior=partial(prior_quantiles, hypothesis),
                 log_prior=log_prior,
+                ridges=find_ridges(density, start.modes),
             )
         )
     return found
