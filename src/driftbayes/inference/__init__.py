@@ -16,7 +16,7 @@ from driftbayes.inference.exact import (
 )
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.laplace import Coords, laplace, laplace_batch
-from driftbayes.inference.sampled import SAMPLERS, importance_variants, sampled_batch
+from driftbayes.inference.sampled import SAMPLERS, USABLE, importance_variants, sampled_batch
 from driftbayes.inference.truncation import with_truncation_error
 from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.likelihood.engines import DenseEngine
@@ -47,6 +47,9 @@ Method = Literal["auto", "quadrature", "laplace", "laplace_is", "bridge", "smc",
 METHODS: tuple[Method, ...] = get_args(Method)
 
 T = TypeVar("T")
+
+# Trajectories of which the bridge takes minutes.
+_MANY = 2000
 
 
 def evidence(
@@ -138,7 +141,7 @@ def _importance_variants(
     if method == "auto":
         record = _bridged(record, hypothesis, batch, {"seed": seed})
         for i, (other, one) in enumerate(zip(others, estimates, strict=True)):
-            if one.status is Status.SAMPLER_NOT_CONVERGED:
+            if _needs_bridge(one.status, one.log_evidence_err, batch):
                 (again,) = sampled_batch([other], batch, "bridge", seed=seed)
                 if again.status is Status.OK:
                     found[i] = LogEvidence(again.log_evidence, again.log_evidence_err)
@@ -149,10 +152,21 @@ def _bridged(
     record: Evidence, hypothesis: Hypothesis, batch: Batch, seed: dict[str, int]
 ) -> Evidence:
     """The record, or that of the bridge where importance sampling failed and the bridge does not."""
-    if record.status is not Status.SAMPLER_NOT_CONVERGED:
+    if not _needs_bridge(record.status, record.log_evidence_err, batch):
         return record
     (other,) = sampled_batch([hypothesis], batch, "bridge", **seed)
     return other if other.status is Status.OK else record
+
+
+def _needs_bridge(status: Status, error: float, batch: Batch) -> bool:
+    """Whether an evidence is to be computed by the bridge.
+
+    Of many trajectories, each judged by itself, its gradients take minutes: an error of importance
+    sampling that is above the tolerance but small is then stated instead.
+    """
+    data = None if batch.source is None else batch.source[0]
+    is_large = isinstance(data, Displacements) and data.n_particles > _MANY
+    return status is Status.SAMPLER_NOT_CONVERGED and not (is_large and error <= USABLE)
 
 
 def _check(hypotheses: Sequence[Hypothesis], batch: Batch, method: Method) -> None:

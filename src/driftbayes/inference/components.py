@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.inference.student_mixture import StudentMixture
+from driftbayes.inference.student_mixture import StudentMixture, joined
 from driftbayes.typing import FloatArray
 
 
@@ -68,10 +68,8 @@ def mixture_at_modes(components: Components, ridges: Components | None = None) -
     if ridges is None or not np.isfinite(masses).any():
         return mixture
     more = np.exp(ridges.log_masses - logsumexp(masses))
-    shares = np.concatenate([mixture.shares, more])
-    return StudentMixture(
-        np.concatenate([mixture.centers, ridges.centers]),
-        np.concatenate([mixture.factors, ridges.factors]),
-        shares / shares.sum(),
-        np.concatenate([mixture.is_product, np.zeros(len(more), dtype=bool)]),
+    total = float(more.sum())
+    along = StudentMixture(
+        ridges.centers, ridges.factors, more / total, np.zeros(len(more), dtype=bool)
     )
+    return joined(mixture, along, total / (1 + total))

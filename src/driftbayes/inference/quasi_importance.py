@@ -96,7 +96,10 @@ def quasi_importance(
     start = mixture_at_modes(components, ridges)
     target = Target(log_f, sample_prior, log_prior)
     source = Source(seed, start.centers.shape[1])
-    groups = [Group(target, start, np.arange(g, N_RANDOMISATIONS, 2)) for g in (0, 1)]
+    keeps = ridges is not None
+    groups = [
+        Group(target, start, np.arange(g, N_RANDOMISATIONS, 2), keeps=keeps) for g in (0, 1)
+    ]
     estimate: Estimate | None = None
     n_stages, n_left = 0, max_evaluations
     while True:
@@ -134,12 +137,15 @@ def _plan(groups: list[Group], n_student: int, n_left: int) -> tuple[list[Stage]
     return None
 
 
-def reweighted(estimate: Estimate, change: FloatArray) -> Estimate:
+def reweighted(
+    estimate: Estimate, change: FloatArray, *, max_shape: float = WORST_SHAPE
+) -> Estimate:
     """Estimate the evidence of another density from the same points.
 
     Args:
         estimate: What `quasi_importance` returned.
         change: ln of the ratio of the densities at each point.
+        max_shape: Shape of the tail of the new weights beyond which the error is infinite.
 
     Returns:
         The estimate; its error adds that of the ratio, as of independent points.
@@ -149,7 +155,7 @@ def reweighted(estimate: Estimate, change: FloatArray) -> Estimate:
     weights = np.exp(log_weights - logsumexp(log_weights))
     effective, shape = float(1 / np.sum(weights**2)), pareto_shape(weights)
     spread = float(np.sqrt(np.sum((weights - estimate.weights) ** 2)))
-    is_good = shape <= WORST_SHAPE and effective >= _MIN_EFFECTIVE
+    is_good = shape <= max_shape and effective >= _MIN_EFFECTIVE
     error = float(np.hypot(estimate.log_evidence_err, spread)) if is_good else np.inf
     return replace(
         estimate,

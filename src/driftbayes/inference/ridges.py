@@ -25,13 +25,17 @@ _FIRST_STEP, _GROWTH, _MAX_STEP = 1.0, 1.4, 1.0
 _MAX_STEPS = 8
 # It ends where the mass of a Gaussian is less than the mode's by so many nats.
 _DEPTH = 7.0
+# A flat direction is taken as this wide.
+_MAX_WIDTH = 2.0
 # Differences across a ridge span this part of its width.
 _SPAN = 0.15
 _N_CORRECTIONS = 2
 # A walk that comes within so many widths of where another has been ends there.
 _JOINED = 0.5
 # Gaussians that are kept, those of the largest mass.
-_MAX_RIDGES = 24
+_MAX_RIDGES = 36
+# Ridges curve: Gaussians are made wider by this factor.
+_INFLATION = 1.5
 
 
 @dataclass
@@ -55,32 +59,46 @@ class _Walk:
     def shape(self, hessian: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Axes and widths of a Gaussian that reaches as far along the ridge as the walk steps."""
         curvature, axes = np.linalg.eigh(-hessian)
-        return axes, 1 / np.sqrt(np.maximum(np.abs(curvature), 1 / self.length**2))
+        strength = np.maximum(np.abs(curvature), 1 / _MAX_WIDTH**2)
+        precision = (axes * strength) @ axes.T
+        along = float(self.direction @ precision @ self.direction)
+        more = max(1 / self.length**2 - along, 0.0)
+        strength, axes = np.linalg.eigh(precision + more * np.outer(self.direction, self.direction))
+        return axes, 1 / np.sqrt(strength)
 
 
 def find_ridges(density: Density, modes: Modes) -> Components | None:
-    """Walk along the ridges of the highest mode.
+    """Walk along the ridges from every mode, and from where a search for one did not converge.
 
     Args:
         density: Hypothesis and data.
         modes: Its modes; the first must have converged, or there is no walk.
 
     Returns:
-        Gaussians along the ridges, without that of the mode itself; None if there is no ridge.
+        Gaussians along the ridges and where the walks begin; None if no direction is wide.
     """
-    mode = modes.free
-    if not mode.converged:
+    if not modes.free.converged:
         return None
-    n = len(mode.z)
-    curvature, axes = np.linalg.eigh(-mode.hessian)
-    widths = 1 / np.sqrt(curvature)
-    basis = axes * np.minimum(widths, _MAX_STEP)
-    walks = [
-        _Walk(mode.z, sign * axes[:, i], _FIRST_STEP * min(widths[i], _MAX_STEP), basis)
-        for i in np.flatnonzero(widths > _WIDE)
-        for sign in (1.0, -1.0)
-    ]
+    n = len(modes.free.z)
+    floor = modes.log_mass[0] - _DEPTH
+    walks: list[_Walk] = []
     found: list[tuple[FloatArray, FloatArray, float]] = []
+    for mode in modes.every:
+        if not np.isfinite(mode.hessian).all() or _is_near(mode.z, found):
+            continue
+        curvature, axes = np.linalg.eigh(-mode.hessian)
+        # Where a search has not converged, the top of a ridge may be flat or a saddle.
+        widths = 1 / np.sqrt(np.maximum(np.abs(curvature), 1 / _MAX_WIDTH**2))
+        log_mass = mode.value + 0.5 * n * np.log(2 * np.pi) + float(np.sum(np.log(widths)))
+        if not log_mass > floor:
+            continue
+        found.append((mode.z, axes * widths, log_mass))
+        basis = axes * np.minimum(widths, _MAX_STEP)
+        walks += [
+            _Walk(mode.z, sign * axes[:, i], _FIRST_STEP * min(widths[i], _MAX_STEP), basis)
+            for i in np.flatnonzero(widths > _WIDE)
+            for sign in (1.0, -1.0)
+        ]
     offsets = _SPAN * stencil(n)
     for _ in range(_MAX_STEPS):
         active = [walk for walk in walks if not walk.done]
@@ -106,19 +124,19 @@ def find_ridges(density: Density, modes: Modes) -> Components | None:
                     trials[k] = trials[k] + walk.correct(gradient, hessian)
                     continue
                 log_mass = values[k, 0] + 0.5 * n * np.log(2 * np.pi) + np.sum(np.log(sizes))
-                if not log_mass > modes.log_mass[0] - _DEPTH or _is_near(trials[k], found):
+                if not log_mass > floor or _is_near(trials[k], found):
                     walk.done = True
                     continue
                 found.append((trials[k], own * sizes, float(log_mass)))
                 along = trials[k] - walk.z
                 walk.direction = along / np.linalg.norm(along)
                 walk.z, walk.length = trials[k], min(_GROWTH * walk.length, _MAX_STEP)
-    if not found:
+    if not walks:
         return None
     found = sorted(found, key=lambda one: -one[2])[:_MAX_RIDGES]
     centers, bases, log_masses = (np.array(part) for part in zip(*found, strict=True))
     factors = np.linalg.cholesky(bases @ np.swapaxes(bases, 1, 2))
-    return Components(centers, factors, log_masses)
+    return Components(centers, _INFLATION * factors, log_masses)
 
 
 def _is_near(z: FloatArray, found: list[tuple[FloatArray, FloatArray, float]]) -> bool:

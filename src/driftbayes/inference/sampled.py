@@ -1,6 +1,6 @@
 """Evidence by sampling: one way from a hypothesis through any sampler to the one record."""
 
-__all__ = ["N_DRAWS", "SAMPLERS", "SamplerName", "importance_variants", "sampled_batch"]
+__all__ = ["N_DRAWS", "SAMPLERS", "USABLE", "SamplerName", "importance_variants", "sampled_batch"]
 
 import zlib
 from collections.abc import Callable, Sequence
@@ -42,6 +42,9 @@ N_DRAWS = 1000
 _MIN_MASS, _MIN_FOUND = 0.01, 0.1
 # Error of an evidence under another prior that is accepted without computing it anew.
 _REWEIGHTED = 0.02
+# Error of ln Z, in nats, that leaves a comparison by tenths of nats possible, and the shape of the
+# tail of weights that have a mean.
+USABLE, _MAX_SHAPE = 0.1, 1.0
 
 
 @dataclass(frozen=True)
@@ -218,11 +221,15 @@ def _under_another_prior(
     estimate: Estimate, old: Hypothesis, new: Hypothesis, tolerance: float
 ) -> Estimate | None:
     """The estimate of the same data under another prior, if its points are worth enough there."""
-    if estimate.status is not Status.OK or not same_coordinates(old, new):
+    if not same_coordinates(old, new) or not np.isfinite(estimate.log_evidence):
         return None
     before, after = (points_at(one, estimate.z)[1].sum(axis=1) for one in (old, new))
-    again = reweighted(estimate, after - before)
-    return again if again.log_evidence_err <= max(tolerance, _REWEIGHTED) else None
+    if estimate.status is Status.OK:
+        again = reweighted(estimate, after - before)
+        return again if again.log_evidence_err <= max(tolerance, _REWEIGHTED) else None
+    # Points of its own would be no better under the other prior: its error is stated, not reduced.
+    again = reweighted(estimate, after - before, max_shape=_MAX_SHAPE)
+    return again if again.log_evidence_err <= USABLE else None
 
 
 def _run_bridge(
