@@ -97,9 +97,7 @@ def quasi_importance(
     target = Target(log_f, sample_prior, log_prior)
     source = Source(seed, start.centers.shape[1])
     keeps = ridges is not None
-    groups = [
-        Group(target, start, np.arange(g, N_RANDOMISATIONS, 2), keeps=keeps) for g in (0, 1)
-    ]
+    groups = [Group(target, start, np.arange(g, N_RANDOMISATIONS, 2), keeps=keeps) for g in (0, 1)]
     estimate: Estimate | None = None
     n_stages, n_left = 0, max_evaluations
     while True:

@@ -8,12 +8,12 @@ ridge, by Newton's method across it, and leaves a Gaussian of the curvature foun
 
 __all__ = ["find_ridges"]
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from driftbayes.inference.components import Components
-from driftbayes.inference.density import Density
 from driftbayes.inference.newton import derivatives, stencil
 from driftbayes.inference.search import Modes
 from driftbayes.typing import FloatArray
@@ -22,7 +22,7 @@ from driftbayes.typing import FloatArray
 _WIDE = 0.1
 # A walk steps out by so many widths, and by more at every step, up to a factor of e in a parameter.
 _FIRST_STEP, _GROWTH, _MAX_STEP = 1.0, 1.4, 1.0
-_MAX_STEPS = 8
+_MAX_STEPS = 12
 # It ends where the mass of a Gaussian is less than the mode's by so many nats.
 _DEPTH = 7.0
 # A flat direction is taken as this wide.
@@ -67,11 +67,11 @@ class _Walk:
         return axes, 1 / np.sqrt(strength)
 
 
-def find_ridges(density: Density, modes: Modes) -> Components | None:
+def find_ridges(log_density: Callable[[FloatArray], FloatArray], modes: Modes) -> Components | None:
     """Walk along the ridges from every mode, and from where a search for one did not converge.
 
     Args:
-        density: Hypothesis and data.
+        log_density: ln of the density at points, (point, parameter).
         modes: Its modes; the first must have converged, or there is no walk.
 
     Returns:
@@ -109,7 +109,7 @@ def find_ridges(density: Density, modes: Modes) -> Components | None:
             pairs = zip(trials, active, strict=True)
             points = np.concatenate([trial + offsets @ walk.basis.T for trial, walk in pairs])
             with np.errstate(all="ignore"):
-                values = density.at(points).free.reshape(len(active), -1)
+                values = log_density(points).reshape(len(active), -1)
             for k, walk in enumerate(active):
                 if walk.done or not np.isfinite(values[k]).all():
                     walk.done = True

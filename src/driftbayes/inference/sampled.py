@@ -211,7 +211,7 @@ def _run_importance(
                 max_evaluations=max_evaluations,
                 sample_prior=partial(prior_quantiles, hypothesis),
                 log_prior=log_prior,
-                ridges=find_ridges(density, start.modes),
+                ridges=find_ridges(lambda z, log_f=log_f: log_f(z)[0], start.modes),
             )
         )
     return found
