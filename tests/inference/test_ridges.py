@@ -43,7 +43,7 @@ CURVED = 2 * np.log(2 * np.pi) + np.log(LONG * THICK**3)
 
 
 def one_sided(z):
-    """Gaussian on one side along the first coordinate, exponential with a long tail on the other."""
+    """Along the first coordinate Gaussian on one side, with an exponential tail on the other."""
     along = np.where(
         z[:, 0] > 0, -0.5 * (z[:, 0] / 0.15) ** 2, -0.5 * z[:, 0] ** 2 / (0.0225 - z[:, 0])
     )

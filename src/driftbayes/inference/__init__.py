@@ -151,7 +151,7 @@ def _importance_variants(
 def _bridged(
     record: Evidence, hypothesis: Hypothesis, batch: Batch, seed: dict[str, int]
 ) -> Evidence:
-    """The record, or that of the bridge where importance sampling failed and the bridge does not."""
+    """The record, or that of the bridge where importance sampling failed and it does not."""
     if not _needs_bridge(record.status, record.log_evidence_err, batch):
         return record
     (other,) = sampled_batch([hypothesis], batch, "bridge", **seed)

@@ -1,9 +1,9 @@
 """Gaussians along the ridges of a posterior, which those at its modes do not cover.
 
 A parameter that the data hardly constrain makes a long ridge, often curved and with a long tail on
-one side: the error of a fast class of particles, the share of a class that is hardly there. From the
-mode a walk goes out along each wide direction, both ways. At every step it returns to the top of the
-ridge, by Newton's method across it, and leaves a Gaussian of the curvature found there.
+one side: the error of a fast class of particles, the share of a class that is hardly there. From
+the mode a walk goes out along each wide direction, both ways. At every step it returns to the top
+of the ridge, by Newton's method across it, and leaves a Gaussian of the curvature found there.
 """
 
 __all__ = ["find_ridges"]

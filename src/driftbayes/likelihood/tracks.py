@@ -65,7 +65,7 @@ class _Group:
 
     @cached_property
     def products(self) -> FloatArray:
-        """Products of two steps, added up over pairs with one entry of the inverse, (pair, slot)."""
+        """Products of two steps, added up over equal entries of the inverse, (pair, slot)."""
         n, x = self.length, self.steps
         found = np.zeros((len(pairs(n)[0]), len(x)))
         for p, (i, j) in enumerate(zip(*pairs(n), strict=True)):
@@ -152,7 +152,7 @@ class Tracks:
     def _general(
         self, covariance: FloatArray
     ) -> tuple[list[tuple[FloatArray, FloatArray]], FloatArray]:
-        r"""By Durbin and Levinson: $S_n^{-1} = \sum_{k<n} a_k a_k^T / v_k$, a_k of k + 1 numbers."""
+        r"""By Durbin and Levinson: $S_n^{-1} = \sum_{k<n} a_k a_k^T / v_k$."""
         n_rows, n_lags = covariance.shape
         wanted = {group.length: group for group in self.groups}
         whitening = np.zeros((n_rows, n_lags))
