@@ -198,6 +198,9 @@ def _run_importance(
             points = density.at(z)
             return np.where(points.free < np.inf, points.free, -np.inf), points.log_likelihood
 
+        def log_density(z: FloatArray, density: Density = density) -> FloatArray:
+            return density.at(z).free
+
         def log_prior(z: FloatArray, hypothesis: Hypothesis = hypothesis) -> FloatArray:
             _, log_priors, log_jacobians = points_at(hypothesis, z)
             return np.asarray((log_priors + log_jacobians).sum(axis=1))
@@ -211,7 +214,7 @@ def _run_importance(
                 max_evaluations=max_evaluations,
                 sample_prior=partial(prior_quantiles, hypothesis),
                 log_prior=log_prior,
-                ridges=find_ridges(lambda z, log_f=log_f: log_f(z)[0], start.modes),
+                ridges=find_ridges(log_density, start.modes),
             )
         )
     return found

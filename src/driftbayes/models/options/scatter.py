@@ -79,7 +79,8 @@ def with_scatter(model: type[AbstractModel]) -> type[AbstractModel]:
             log_det, quadratic = forms.log_det[:, 0], forms.quadratic[:, 0]
             # Trajectories of one pattern differ in Q only.
             count = np.bincount(forms.pattern, minlength=len(m))
-            ratios = log_gamma_ratio(*np.broadcast_arrays(a, m), np)
+            shape = np.broadcast_shapes(a.shape, m.shape)
+            ratios = log_gamma_ratio(np.broadcast_to(a, shape), np.broadcast_to(m, shape), np)
             same = ratios - 0.5 * (forms.n * LOG_2PI + log_det)
             spread = np.log1p(quadratic * (0.5 / a))
             value = same @ count - (a[:, 0] * spread.sum(axis=1) + spread @ m[forms.pattern])
