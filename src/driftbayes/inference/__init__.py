@@ -16,7 +16,7 @@ from driftbayes.inference.exact import (
 )
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.laplace import Coords, laplace, laplace_batch
-from driftbayes.inference.sampled import SAMPLERS, sampled_batch
+from driftbayes.inference.sampled import SAMPLERS, USABLE, importance_variants, sampled_batch
 from driftbayes.inference.truncation import with_truncation_error
 from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.likelihood.engines import DenseEngine
@@ -48,6 +48,9 @@ Method = Literal["auto", "quadrature", "laplace", "laplace_is", "bridge", "smc",
 METHODS: tuple[Method, ...] = get_args(Method)
 
 T = TypeVar("T")
+
+# Trajectories of which the bridge takes minutes.
+_MANY = 2000
 
 
 @in_double_precision
@@ -127,8 +130,47 @@ def evidence_with_variants(
     if method == "quadrature" or (method == "auto" and is_integrable(hypothesis, batch)):
         record, found = _in_memory(lambda: exact_variants(hypothesis, others, batch))
         return with_truncation_error(record, hypothesis, batch), found
+    if method in ("auto", "laplace_is"):
+        return _in_memory(lambda: _importance_variants(hypothesis, others, batch, method, seed))
     first, *rest = evidence_batch(every, batch, method=method, coords=coords, seed=seed)
     return first, [LogEvidence(one.log_evidence, one.log_evidence_err) for one in rest]
+
+
+def _importance_variants(
+    hypothesis: Hypothesis, others: Sequence[Hypothesis], batch: Batch, method: Method, seed: int
+) -> tuple[Evidence, list[LogEvidence]]:
+    """The same by importance sampling; by the bridge where "auto" does not trust the weights."""
+    record, estimates = importance_variants(hypothesis, others, batch, seed=seed)
+    found = [LogEvidence(one.log_evidence, one.log_evidence_err) for one in estimates]
+    if method == "auto":
+        record = _bridged(record, hypothesis, batch, {"seed": seed})
+        for i, (other, one) in enumerate(zip(others, estimates, strict=True)):
+            if _needs_bridge(one.status, one.log_evidence_err, batch):
+                (again,) = sampled_batch([other], batch, "bridge", seed=seed)
+                if again.status is Status.OK:
+                    found[i] = LogEvidence(again.log_evidence, again.log_evidence_err)
+    return with_truncation_error(record, hypothesis, batch), found
+
+
+def _bridged(
+    record: Evidence, hypothesis: Hypothesis, batch: Batch, seed: dict[str, int]
+) -> Evidence:
+    """The record, or that of the bridge where importance sampling failed and it does not."""
+    if not _needs_bridge(record.status, record.log_evidence_err, batch):
+        return record
+    (other,) = sampled_batch([hypothesis], batch, "bridge", **seed)
+    return other if other.status is Status.OK else record
+
+
+def _needs_bridge(status: Status, error: float, batch: Batch) -> bool:
+    """Whether an evidence is to be computed by the bridge.
+
+    Of many trajectories, each judged by itself, its gradients take minutes: an error of importance
+    sampling that is above the tolerance but small is then stated instead.
+    """
+    data = None if batch.source is None else batch.source[0]
+    is_large = isinstance(data, Displacements) and data.n_particles > _MANY
+    return status is Status.SAMPLER_NOT_CONVERGED and not (is_large and error <= USABLE)
 
 
 def _check(hypotheses: Sequence[Hypothesis], batch: Batch, method: Method) -> None:
@@ -166,13 +208,11 @@ def _sampled(
     if set(options) - set(shared):
         return sampled_batch(hypotheses, batch, "bridge", **options)
     records = sampled_batch(hypotheses, batch, "laplace_is", **shared)
-    for i, record in enumerate(records):
-        if record.status is Status.SAMPLER_NOT_CONVERGED:
-            one = [hypotheses[min(i, len(hypotheses) - 1)]]
-            seed = {"seed": shared["seed"]} if "seed" in shared else {}
-            (other,) = sampled_batch(one, batch[i], "bridge", **seed)
-            records[i] = other if other.status is Status.OK else record
-    return records
+    seed = {"seed": shared["seed"]} if "seed" in shared else {}
+    return [
+        _bridged(record, hypotheses[min(i, len(hypotheses) - 1)], batch[i], seed)
+        for i, record in enumerate(records)
+    ]
 
 
 def _evidences(

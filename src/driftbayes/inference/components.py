@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.inference.student_mixture import StudentMixture
+from driftbayes.inference.student_mixture import StudentMixture, joined
 from driftbayes.typing import FloatArray
 
 
@@ -27,8 +27,12 @@ class Components:
     log_masses: FloatArray
 
 
-def mixture_at_modes(components: Components) -> StudentMixture:
+def mixture_at_modes(components: Components, ridges: Components | None = None) -> StudentMixture:
     """Put a joint Student law and a product at every mode; a fit finds out which is the better.
+
+    Args:
+        components: The modes.
+        ridges: Gaussians between and around them, which get a joint law each.
 
     Raises:
         DriftbayesError: If the shapes do not fit or no mode is usable.
@@ -55,9 +59,17 @@ def mixture_at_modes(components: Components) -> StudentMixture:
     shares = np.full(len(masses), 1 / len(masses))
     if np.isfinite(masses).any():
         shares = np.exp(masses - logsumexp(masses))
-    return StudentMixture(
+    mixture = StudentMixture(
         np.tile(centers[usable], (2, 1)),
         np.tile(factors[usable], (2, 1, 1)),
         np.tile(0.5 * shares, 2),
         np.repeat([True, False], len(shares)),
     )
+    if ridges is None or not np.isfinite(masses).any():
+        return mixture
+    more = np.exp(ridges.log_masses - logsumexp(masses))
+    total = float(more.sum())
+    along = StudentMixture(
+        ridges.centers, ridges.factors, more / total, np.zeros(len(more), dtype=bool)
+    )
+    return joined(mixture, along, total / (1 + total))

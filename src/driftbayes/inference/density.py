@@ -4,17 +4,20 @@ __all__ = ["Density", "Points"]
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from driftbayes.inference import formulas
 from driftbayes.inference.hypothesis import Hypothesis
-from driftbayes.likelihood.engines import Engine
+from driftbayes.likelihood.engines import Engine, FilterEngine, run_in_threads
 from driftbayes.likelihood.terms import gaussian_log_density
+from driftbayes.models import AbstractModel
 from driftbayes.typing import FloatArray
 
-# Sums of all trajectories that are held at a time, in bytes.
-_SUM_BYTES = 64 << 20
+# Sums of all trajectories that a thread holds at a time, in bytes.
+_SUM_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,10 @@ class Points:
         return _no_nan(self.log_likelihood + (self.log_priors + self.log_jacobians).sum(axis=1))
 
 
+def _trajectory_numbers(model: AbstractModel) -> tuple[Any, ...]:
+    return model.trajectory_numbers()
+
+
 def _no_nan(values: FloatArray) -> FloatArray:
     return np.where(np.isnan(values), -np.inf, values)
 
@@ -78,22 +85,40 @@ class Density:
     def terms(self, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Ln L, and count, log-determinant and quadratic form of its Gaussian terms."""
         engine = self.engine
-        rows = formulas.Rows(self.hypothesis, theta)
-        # Sums are kept by trajectory until the density is made of them: some points at a time.
-        n_slots = getattr(engine, "n_slots", 1)
-        point_bytes = 8 * n_slots * rows.n_components * (2 + (engine.n_dim + 1) ** 2)
-        at_once = max(_SUM_BYTES // point_bytes, 1)
-        if n_slots > 1 and len(theta) > at_once:
-            parts = [self.terms(theta[i : i + at_once]) for i in range(0, len(theta), at_once)]
-            fit, n, log_det, quadratic = map(np.concatenate, zip(*parts, strict=True))
-            return fit, n, log_det, quadratic
         with np.errstate(all="ignore"):
-            sums = engine.sums(rows)
-            found = formulas.finish(
-                self.hypothesis, theta, sums, engine.n_dim, engine.tau, engine.context
-            )
+            if isinstance(engine, FilterEngine) and self.hypothesis.model.kind == "trajectories":
+                found = self._by_trajectory(engine, theta)
+            else:
+                sums = engine.sums(formulas.Rows(self.hypothesis, theta))
+                found = formulas.finish(
+                    self.hypothesis, theta, sums, engine.n_dim, engine.tau, engine.context
+                )
         fit, n, log_det, quadratic = (self.factor * part for part in found)
         return np.where(np.isnan(fit), -np.inf, fit), n, log_det, quadratic
+
+    def _by_trajectory(
+        self, engine: FilterEngine, theta: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """The same of a model that judges every trajectory by itself, some points at a time."""
+        model = self.hypothesis.model
+        rows = formulas.Rows(self.hypothesis, theta)
+        n_components = rows.n_components
+        numbers = formulas.evaluate(self.hypothesis, theta, _trajectory_numbers)
+
+        def compute(low: int, high: int) -> tuple[FloatArray, ...]:
+            some = rows.part(slice(low * n_components, high * n_components))
+            forms = engine.slot_forms(some).scalar(engine.n_dim, n_components)
+            count = np.bincount(forms.pattern, minlength=len(forms.n)).astype(np.float64)
+            fit = model.sum_over_trajectories(tuple(part[low:high] for part in numbers), forms)
+            # Of the first component alone: enough to find a scale to start from.
+            n = np.full(high - low, forms.n @ count)
+            return fit, n, forms.log_det[:, 0] @ count, forms.quadratic[:, 0].sum(axis=1)
+
+        at_once = max(_SUM_BYTES // (8 * engine.n_slots * n_components), 1)
+        edges = [*range(0, len(theta), at_once), len(theta)]
+        parts = run_in_threads(compute, list(pairwise(edges)))
+        fit, n, log_det, quadratic = map(np.concatenate, zip(*parts, strict=True))
+        return fit, n, log_det, quadratic
 
     def at(self, z: FloatArray) -> Points:
         """Evaluate at unconstrained points, (point, parameter)."""

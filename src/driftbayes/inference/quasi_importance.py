@@ -48,6 +48,7 @@ def quasi_importance(
     max_evaluations: int = 65536,
     sample_prior: Callable[[FloatArray], FloatArray] | None = None,
     log_prior: Callable[[FloatArray], FloatArray] | None = None,
+    ridges: Components | None = None,
 ) -> Estimate:
     """Estimate an evidence to a tolerance, with as few evaluations as the weights allow.
 
@@ -62,6 +63,7 @@ def quasi_importance(
         sample_prior: Map from points of the unit cube to draws from the prior; without it no
             part of the posterior is found that the modes do not cover.
         log_prior: ln of the normalised density of those draws.
+        ridges: Gaussians where the modes' do not reach.
 
     Returns:
         The evidence, its error and weighted points. The status is `SAMPLER_NOT_CONVERGED`, with
@@ -91,10 +93,11 @@ def quasi_importance(
     if (sample_prior is None) != (log_prior is None):
         msg = "give both sample_prior and log_prior, or neither"
         raise DriftbayesError(msg)
-    start = mixture_at_modes(components)
+    start = mixture_at_modes(components, ridges)
     target = Target(log_f, sample_prior, log_prior)
     source = Source(seed, start.centers.shape[1])
-    groups = [Group(target, start, np.arange(g, N_RANDOMISATIONS, 2)) for g in (0, 1)]
+    keeps = ridges is not None
+    groups = [Group(target, start, np.arange(g, N_RANDOMISATIONS, 2), keeps=keeps) for g in (0, 1)]
     estimate: Estimate | None = None
     n_stages, n_left = 0, max_evaluations
     while True:
@@ -132,12 +135,15 @@ def _plan(groups: list[Group], n_student: int, n_left: int) -> tuple[list[Stage]
     return None
 
 
-def reweighted(estimate: Estimate, change: FloatArray) -> Estimate:
+def reweighted(
+    estimate: Estimate, change: FloatArray, *, max_shape: float = WORST_SHAPE
+) -> Estimate:
     """Estimate the evidence of another density from the same points.
 
     Args:
         estimate: What `quasi_importance` returned.
         change: ln of the ratio of the densities at each point.
+        max_shape: Shape of the tail of the new weights beyond which the error is infinite.
 
     Returns:
         The estimate; its error adds that of the ratio, as of independent points.
@@ -147,7 +153,7 @@ def reweighted(estimate: Estimate, change: FloatArray) -> Estimate:
     weights = np.exp(log_weights - logsumexp(log_weights))
     effective, shape = float(1 / np.sum(weights**2)), pareto_shape(weights)
     spread = float(np.sqrt(np.sum((weights - estimate.weights) ** 2)))
-    is_good = shape <= WORST_SHAPE and effective >= _MIN_EFFECTIVE
+    is_good = shape <= max_shape and effective >= _MIN_EFFECTIVE
     error = float(np.hypot(estimate.log_evidence_err, spread)) if is_good else np.inf
     return replace(
         estimate,

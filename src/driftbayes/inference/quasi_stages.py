@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.inference.student_mixture import StudentMixture, fit_mixture
+from driftbayes.inference.student_mixture import StudentMixture, fit_mixture, joined
 from driftbayes.typing import FloatArray, IntArray
 
 LogDensity: TypeAlias = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
@@ -23,6 +23,8 @@ _MIN_POINTS = 4
 # Share of the points that is divided evenly: among modes found by curvature, among fitted ones.
 _EVEN_MODES, _EVEN_FITTED = 0.5, 0.1
 _MAX_FITTED = 8192
+# Share of the first proposals in later stages, where they are kept.
+_KEPT = 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,10 +147,15 @@ class Group:
         target: What is integrated.
         mixture: First proposals.
         runs: Numbers of the randomisations.
+        keeps: Whether the first proposals keep a share of the points of every stage: those along
+            ridges reach into tails in which a fit has too few points.
     """
 
-    def __init__(self, target: Target, mixture: StudentMixture, runs: IntArray) -> None:
+    def __init__(
+        self, target: Target, mixture: StudentMixture, runs: IntArray, *, keeps: bool = False
+    ) -> None:
         self.target, self.mixture, self.runs = target, mixture, runs
+        self._fitted, self._first, self._keeps = mixture, mixture, keeps
         self._even = _EVEN_MODES
         self._stages: list[Stage] = []
         self.points: Points | None = None
@@ -203,6 +210,7 @@ class Group:
         log_weights = other.log_weights[places]
         weights = np.exp(log_weights - logsumexp(log_weights))
         is_fitted = other.run[places] // 2 % 2 == 0
-        new = fit_mixture(self.mixture, other.z[places], other.log_f[places], weights, is_fitted)
+        new = fit_mixture(self._fitted, other.z[places], other.log_f[places], weights, is_fitted)
         if new is not None:
-            self.mixture, self._even = new, _EVEN_FITTED
+            self._fitted, self._even = new, _EVEN_FITTED
+            self.mixture = joined(new, self._first, _KEPT) if self._keeps else new

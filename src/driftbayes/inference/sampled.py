@@ -1,6 +1,6 @@
 """Evidence by sampling: one way from a hypothesis through any sampler to the one record."""
 
-__all__ = ["N_DRAWS", "SAMPLERS", "SamplerName", "sampled_batch"]
+__all__ = ["N_DRAWS", "SAMPLERS", "USABLE", "SamplerName", "importance_variants", "sampled_batch"]
 
 import zlib
 from collections.abc import Callable, Sequence
@@ -26,6 +26,7 @@ from driftbayes.inference.importance import resample
 from driftbayes.inference.posterior import described
 from driftbayes.inference.quadrature import same_coordinates
 from driftbayes.inference.quasi_importance import Components, quasi_importance, reweighted
+from driftbayes.inference.ridges import find_ridges
 from driftbayes.inference.search import Modes, find_modes
 from driftbayes.inference.target import Guide, PosteriorTarget, components_of, guide_of
 from driftbayes.jax_typing import Key
@@ -41,6 +42,9 @@ N_DRAWS = 1000
 _MIN_MASS, _MIN_FOUND = 0.01, 0.1
 # Error of an evidence under another prior that is accepted without computing it anew.
 _REWEIGHTED = 0.02
+# Error of ln Z, in nats, that leaves a comparison by tenths of nats possible, and the shape of the
+# tail of weights that have a mean.
+USABLE, _MAX_SHAPE = 0.1, 1.0
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,38 @@ def sampled_batch(
         )
         for i in range(n)
     ]
+
+
+def importance_variants(
+    hypothesis: Hypothesis, others: Sequence[Hypothesis], data: Batch, *, seed: int = 0
+) -> tuple[Evidence, list[Estimate]]:
+    """Compute an evidence by importance sampling, and ln Z alone under other priors.
+
+    The points under the first prior serve the others where they are worth enough there: these need
+    no modes and no evaluations of their own.
+
+    Args:
+        hypothesis: Model family and prior.
+        others: The same family with other priors.
+        data: One data set, from `Batch.of`.
+        seed: Random seed.
+    """
+    key = _key(hypothesis, seed, "laplace_is")
+    start = _start(hypothesis, data, 0, None)
+    (first,) = _run_importance([hypothesis], data, [start], key)
+    rng = np.random.default_rng([seed, zlib.crc32(hypothesis.name.encode())])
+    record = _record(hypothesis, data, 0, start, first, "laplace_is", seed, rng)
+    found: dict[str, Estimate] = {str(hypothesis.describe()): first}
+    for other in others:
+        text = str(other.describe())
+        if text in found:
+            continue
+        again = _under_another_prior(first, hypothesis, other, _REWEIGHTED)
+        if again is None:
+            near = _start(other, data, 0, start.modes)
+            (again,) = _run_importance([other], data, [near], key, tolerance=_REWEIGHTED)
+        found[text] = again
+    return record, [found[str(other.describe())] for other in others]
 
 
 def _key(hypothesis: Hypothesis, seed: int, method: str) -> Key:
@@ -162,6 +198,9 @@ def _run_importance(
             points = density.at(z)
             return np.where(points.free < np.inf, points.free, -np.inf), points.log_likelihood
 
+        def log_density(z: FloatArray, density: Density = density) -> FloatArray:
+            return density.at(z).free
+
         def log_prior(z: FloatArray, hypothesis: Hypothesis = hypothesis) -> FloatArray:
             _, log_priors, log_jacobians = points_at(hypothesis, z)
             return np.asarray((log_priors + log_jacobians).sum(axis=1))
@@ -175,6 +214,7 @@ def _run_importance(
                 max_evaluations=max_evaluations,
                 sample_prior=partial(prior_quantiles, hypothesis),
                 log_prior=log_prior,
+                ridges=find_ridges(log_density, start.modes),
             )
         )
     return found
@@ -184,11 +224,15 @@ def _under_another_prior(
     estimate: Estimate, old: Hypothesis, new: Hypothesis, tolerance: float
 ) -> Estimate | None:
     """The estimate of the same data under another prior, if its points are worth enough there."""
-    if estimate.status is not Status.OK or not same_coordinates(old, new):
+    if not same_coordinates(old, new) or not np.isfinite(estimate.log_evidence):
         return None
     before, after = (points_at(one, estimate.z)[1].sum(axis=1) for one in (old, new))
-    again = reweighted(estimate, after - before)
-    return again if again.log_evidence_err <= max(tolerance, _REWEIGHTED) else None
+    if estimate.status is Status.OK:
+        again = reweighted(estimate, after - before)
+        return again if again.log_evidence_err <= max(tolerance, _REWEIGHTED) else None
+    # Points of its own would be no better under the other prior: its error is stated, not reduced.
+    again = reweighted(estimate, after - before, max_shape=_MAX_SHAPE)
+    return again if again.log_evidence_err <= USABLE else None
 
 
 def _run_bridge(

@@ -105,9 +105,11 @@ def _modes(
     usable = [m for m in every if m.converged and m.value > first.value + _HIGHER]
     best_mode = max(usable, key=lambda m: m.value) if usable else first
     every = [best_mode, *(m for m in every if m is not best_mode)]
-    if best_mode is not first:
+    # The search for the mode of θ may have ended on a lower peak, or at a bound.
+    is_lower = density.at(best_mode.z[None]).natural[0] > natural_mode.value + _HIGHER
+    if best_mode is not first or is_lower:
         (again,) = _maximise(density, best_mode.z[None], natural=1)
-        if again.converged and again.value > natural_mode.value + _HIGHER:
+        if (again.converged or is_lower) and again.value > natural_mode.value + _HIGHER:
             natural_mode = again
     log_mass = _log_masses(every)
     lost = [(m.z, m.value) for m in every if not m.converged and np.isfinite(m.value)]

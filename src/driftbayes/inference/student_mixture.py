@@ -1,6 +1,6 @@
 r"""Mixtures of multivariate Student laws: density, quasi-random points, fit to weighted points."""
 
-__all__ = ["FREEDOM", "StudentMixture", "fit_mixture"]
+__all__ = ["FREEDOM", "StudentMixture", "fit_mixture", "joined"]
 
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -15,7 +15,7 @@ BoolArray: TypeAlias = NDArray[np.bool_]
 # Degrees of freedom: heavy enough for any posterior that falls exponentially.
 FREEDOM = 5.0
 _N_ITERATIONS = 5
-_MAX_COMPONENTS = 16
+_MAX_COMPONENTS = 48
 # A component, or a new fit, is taken if points that it was not fitted to gain this much, in nats.
 _MIN_GAIN = 0.005
 
@@ -75,6 +75,16 @@ class StudentMixture:
         """
         unit = stdtrit(FREEDOM, uniforms) if self.is_product[component] else _joint(uniforms)
         return self.centers[component] + unit @ self.factors[component].T
+
+
+def joined(one: StudentMixture, other: StudentMixture, share: float) -> StudentMixture:
+    """One mixture of two; the second has this share."""
+    return StudentMixture(
+        np.concatenate([one.centers, other.centers]),
+        np.concatenate([one.factors, other.factors]),
+        np.concatenate([(1 - share) * one.shares, share * other.shares]),
+        np.concatenate([one.is_product, other.is_product]),
+    )
 
 
 def _log_constant(n_dim: int) -> float:

@@ -31,7 +31,8 @@ from scipy.linalg import solve_triangular
 
 from driftbayes.likelihood.channels import ChannelMoments
 from driftbayes.likelihood.moments import SecondMoments
-from driftbayes.likelihood.sums import Formulas, Sums, triangle
+from driftbayes.likelihood.sums import Formulas, SlotForms, Sums, triangle
+from driftbayes.likelihood.tracks import Tracks, tracks_of
 from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray, IntArray
 
@@ -346,6 +347,19 @@ class FilterEngine:
         cuts = np.unique(np.searchsorted(runs.offsets, goals).clip(1, n_runs - 1))
         edges = [0, *map(int, cuts), n_runs]
         return [runs.part(a, b) for a, b in pairwise(edges)]
+
+    @cached_property
+    def tracks(self) -> Tracks | None:
+        """Runs by length, where they are short and regular."""
+        return tracks_of(self.runs)
+
+    def slot_forms(self, formulas: Formulas) -> SlotForms:
+        """Gaussian terms of each slot, for models that judge every trajectory by itself."""
+        if self.tracks is not None:
+            return self.tracks.forms(formulas)
+        sums, n_dim = self.sums(formulas), self.n_dim
+        quadratic = np.trace(sums.products[:, :, :n_dim, :n_dim], axis1=2, axis2=3)
+        return SlotForms(sums.n, sums.log_det, quadratic, np.arange(len(sums.n)))
 
     def sums(self, formulas: Formulas) -> Sums:
         runs = self.runs

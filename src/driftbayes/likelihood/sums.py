@@ -1,6 +1,6 @@
 """What an engine gives: of each parameter value the sums that a Gaussian density is made of."""
 
-__all__ = ["Formulas", "Sums"]
+__all__ = ["Formulas", "SlotForms", "Sums"]
 
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from driftbayes.typing import FloatArray
+from driftbayes.typing import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,40 @@ class Sums:
     log_det: FloatArray
     products: NDArray[Any]
     excess: FloatArray
+
+
+@dataclass(frozen=True)
+class SlotForms:
+    r"""Gaussian terms of each slot, from which a model makes the density of each trajectory.
+
+    Slots of one pattern share their number of steps and their log-determinant.
+
+    Args:
+        n: Number of steps, (pattern,).
+        log_det: $\ln\det S$ of one axis, (row, pattern).
+        quadratic: $x^T S^{-1} x$ summed over axes, (row, slot).
+        pattern: Pattern of each slot.
+    """
+
+    n: FloatArray
+    log_det: FloatArray
+    quadratic: FloatArray
+    pattern: IntArray
+
+    def scalar(self, n_dim: int, n_components: int) -> "SlotForms":
+        """The same of all axes together, with (point, component, ...) for (row, ...).
+
+        Args:
+            n_dim: Number of axes.
+            n_components: Components of the model.
+        """
+        shape = (-1, n_components)
+        return SlotForms(
+            n_dim * self.n,
+            n_dim * self.log_det.reshape(*shape, self.log_det.shape[1]),
+            self.quadratic.reshape(*shape, self.quadratic.shape[1]),
+            self.pattern,
+        )
 
 
 @runtime_checkable

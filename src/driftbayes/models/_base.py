@@ -5,7 +5,7 @@ __all__ = ["AbstractModel", "Parameter"]
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from math import inf
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -35,8 +35,10 @@ from driftbayes.likelihood import (
 )
 from driftbayes.likelihood.kalman import Transition
 from driftbayes.likelihood.moments import MEMORY
+from driftbayes.likelihood.sums import SlotForms
 from driftbayes.models._prepare import Data, Engine, Kind, Needs, prepare
 from driftbayes.sampling import Displacements
+from driftbayes.typing import FloatArray
 
 # Data of which the axes are kept apart.
 Channels = ChannelMoments | ChannelSteps | Collected
@@ -183,6 +185,25 @@ class AbstractModel(eqx.Module):
     def components(self) -> tuple["AbstractModel", ...]:
         """The Gaussian models whose sums an engine has to find; of most models itself."""
         return (self,)
+
+    def trajectory_numbers(self) -> tuple[Array, ...]:
+        """What `sum_over_trajectories` has to know of the model beside sums over steps."""
+        return ()
+
+    @classmethod
+    def sum_over_trajectories(cls, numbers: tuple[Any, ...], forms: SlotForms) -> FloatArray:
+        """Ln p of all trajectories, for many parameter values at once.
+
+        The formula of `log_density` once more, in NumPy: of a model that judges every trajectory by
+        itself there is one number for each parameter value and trajectory, and trajectories are
+        many. JAX would compute it for a fixed number of both, filled up.
+
+        Args:
+            numbers: `trajectory_numbers` of each parameter value, along the first axis.
+            forms: Gaussian terms of all axes together, (point, component, ...).
+        """
+        msg = f"{cls.name} does not judge every trajectory by itself"
+        raise DriftbayesError(msg)
 
     def tail_weight(self) -> ScalarLike:
         r"""W of the sum of $\ln(1 + w |e|^2/v)$ over innovations e that heavy tails ask for."""

@@ -9,15 +9,19 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import jax.scipy.special as jsp
+import numpy as np
 from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
 from driftbayes.likelihood import Collected, GaussianTerms
+from driftbayes.likelihood.sums import SlotForms
+from driftbayes.likelihood.terms import LOG_2PI
 from driftbayes.models._base import AbstractModel, Parameter
 from driftbayes.models._prepare import Data, Kind
 from driftbayes.models.options._base import AbstractOption, check_base, with_own
 from driftbayes.precision import as_number
+from driftbayes.typing import FloatArray
 
 
 @cache
@@ -100,6 +104,19 @@ def mixture_of(model: type[AbstractModel], n_classes: int) -> type[AbstractModel
 
         def components(self) -> tuple[AbstractModel, ...]:
             return self.classes
+
+        def trajectory_numbers(self) -> tuple[Array, ...]:
+            return (self.log_weights,)
+
+        @classmethod
+        def sum_over_trajectories(cls, numbers: tuple[Any, ...], forms: SlotForms) -> FloatArray:
+            from driftbayes.kernels.classes import sum_over_classes
+
+            (log_weights,) = numbers
+            constants = log_weights[:, :, None] - 0.5 * (forms.n * LOG_2PI + forms.log_det)
+            total = np.empty(len(constants))
+            sum_over_classes(constants, forms.quadratic, forms.pattern, total)
+            return total
 
         def responsibilities(self, data: Data) -> Float[Array, "class trajectory"]:
             """Probability of each class for each trajectory."""

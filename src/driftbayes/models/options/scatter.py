@@ -7,15 +7,18 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
+from driftbayes.likelihood.sums import SlotForms
 from driftbayes.likelihood.terms import LOG_2PI
 from driftbayes.models._base import AbstractModel, Parameter
 from driftbayes.models._gamma_ratio import log_gamma_ratio
 from driftbayes.models._prepare import Data, Kind
 from driftbayes.models.options._base import AbstractOption, check_base, with_own
 from driftbayes.precision import as_number
+from driftbayes.typing import FloatArray
 
 # Below this square no digit of the density knows of the scatter; far below, Q/a underflows and the
 # term in Q would be lost.
@@ -60,13 +63,29 @@ def with_scatter(model: type[AbstractModel]) -> type[AbstractModel]:
 
         def log_density(self, data: Data) -> Scalar:
             terms = self.base.terms(data)
-            a, m = 1 / jnp.maximum(self.scatter**2, _NO_SCATTER), 0.5 * terms.n
+            (a,), m = self.trajectory_numbers(), 0.5 * terms.n
             value = (
                 log_gamma_ratio(jnp.broadcast_to(a, m.shape), m)
                 - (a + m) * jnp.log1p(0.5 * terms.quadratic / a)
                 - 0.5 * (terms.n * LOG_2PI + terms.log_det)
             )
             return jnp.sum(jnp.where(jnp.isnan(value), -jnp.inf, value))
+
+        def trajectory_numbers(self) -> tuple[Array, ...]:
+            return (1 / jnp.maximum(jnp.asarray(self.scatter) ** 2, _NO_SCATTER),)
+
+        @classmethod
+        def sum_over_trajectories(cls, numbers: tuple[Any, ...], forms: SlotForms) -> FloatArray:
+            a, m = numbers[0][:, None], 0.5 * forms.n
+            log_det, quadratic = forms.log_det[:, 0], forms.quadratic[:, 0]
+            # Trajectories of one pattern differ in Q only.
+            count = np.bincount(forms.pattern, minlength=len(m))
+            shape = np.broadcast_shapes(a.shape, m.shape)
+            ratios = log_gamma_ratio(np.broadcast_to(a, shape), np.broadcast_to(m, shape), np)
+            same = ratios - 0.5 * (forms.n * LOG_2PI + log_det)
+            spread = np.log1p(quadratic * (0.5 / a))
+            value = same @ count - (a[:, 0] * spread.sum(axis=1) + spread @ m[forms.pattern])
+            return np.where(np.isnan(value), -np.inf, value)
 
         def components(self) -> tuple[AbstractModel, ...]:
             return (self.base,)
