@@ -9,9 +9,9 @@ from driftbayes import (
     Hypothesis,
     Trajectories,
     check_fit,
-    compare,
+    compare_hypotheses,
     displacements,
-    scan,
+    scan_hypotheses,
 )
 from driftbayes.inference import evidence, posterior_draws
 from driftbayes.models import Brownian, Langevin
@@ -29,11 +29,15 @@ def _hypotheses():
 
 
 def _compare():
-    return compare(_hypotheses(), displacements(TRACKS, 0.1), sensitivity=True).to_json()
+    return compare_hypotheses(_hypotheses(), displacements(TRACKS, 0.1), sensitivity=True).to_json()
 
 
 def _scan():
-    return scan(TRACKS, _hypotheses(), [0.1, 0.3]).to_dataset()["log_evidence"].values.tolist()
+    return (
+        scan_hypotheses(TRACKS, _hypotheses(), [0.1, 0.3])
+        .to_dataset()["log_evidence"]
+        .values.tolist()
+    )
 
 
 def _evidence():

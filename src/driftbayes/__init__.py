@@ -11,27 +11,39 @@ from driftbayes._version import __version__
 
 if TYPE_CHECKING:
     from driftbayes.checks import FitCheck, check_fit
-    from driftbayes.comparison import Comparison, Scan, compare, scan
+    from driftbayes.comparison import Comparison, Scan, compare_hypotheses, scan_hypotheses
     from driftbayes.diagnostics import data_scales, diagnose
-    from driftbayes.errors import DriftbayesError, DriftbayesWarning, Status
+    from driftbayes.errors import (
+        DataWarning,
+        DependenceWarning,
+        DriftbayesError,
+        DriftbayesWarning,
+        PriorWarning,
+        Status,
+    )
     from driftbayes.inference import Evidence, Hypothesis, evidence
     from driftbayes.io import read_scan, read_trajectories, write_scan, write_trajectories
     from driftbayes.models import MODELS, Brownian, Langevin
     from driftbayes.priors import Exponential, Gamma, LogNormal, Uniform, scaling_priors
     from driftbayes.sampling import Displacements, displacements
     from driftbayes.trajectories import Trajectories
+    from driftbayes.workflow import Cut, Scales, compare, read, scan
 
 _HOMES = {
     "checks": ("FitCheck", "check_fit"),
-    "comparison": ("Comparison", "Scan", "compare", "scan"),
+    "comparison": ("Comparison", "Scan", "compare_hypotheses", "scan_hypotheses"),
     "diagnostics": ("data_scales", "diagnose"),
     "sampling": ("Displacements", "displacements"),
-    "errors": ("DriftbayesError", "DriftbayesWarning", "Status"),
+    "errors": (
+        *("DataWarning", "DependenceWarning", "DriftbayesError", "DriftbayesWarning"),
+        *("PriorWarning", "Status"),
+    ),
     "inference": ("Evidence", "Hypothesis", "evidence"),
     "io": ("read_scan", "read_trajectories", "write_scan", "write_trajectories"),
     "models": ("MODELS", "Brownian", "Langevin"),
     "priors": ("Exponential", "Gamma", "LogNormal", "Uniform", "scaling_priors"),
     "trajectories": ("Trajectories",),
+    "workflow": ("Cut", "Scales", "compare", "read", "scan"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -39,6 +51,9 @@ __all__ = [
     "MODELS",
     "Brownian",
     "Comparison",
+    "Cut",
+    "DataWarning",
+    "DependenceWarning",
     "Displacements",
     "DriftbayesError",
     "DriftbayesWarning",
@@ -49,6 +64,8 @@ __all__ = [
     "Hypothesis",
     "Langevin",
     "LogNormal",
+    "PriorWarning",
+    "Scales",
     "Scan",
     "Status",
     "Trajectories",
@@ -56,14 +73,17 @@ __all__ = [
     "__version__",
     "check_fit",
     "compare",
+    "compare_hypotheses",
     "data_scales",
     "diagnose",
     "displacements",
     "evidence",
+    "read",
     "read_scan",
     "read_trajectories",
     "scaling_priors",
     "scan",
+    "scan_hypotheses",
     "write_scan",
     "write_trajectories",
 ]

@@ -62,7 +62,7 @@ def test_a_unit_may_stay_as_it_is(ask, tracks_csv):
         ),
         (
             ("--units", ",d"),
-            "cannot convert time to d, since its unit is 'frame'; pass frame_interval (--frame-interval)",
+            "cannot convert time to d, since its unit is 'frame'; pass frame_interval",
         ),
         ((*SCALE, "--units", "ell,d"), "'ell' is not a known unit of length"),
     ],

@@ -177,7 +177,7 @@ FILES = {
     "half of the scales": (
         GOOD,
         ("--u-rms", "1"),
-        "u_rms and timescale go together: give both or neither",
+        "--u-rms and --timescale go together: give both or neither",
     ),
     "negative scale": (
         GOOD,

@@ -87,7 +87,7 @@ def test_a_tau_that_is_too_long_is_left_out_and_said_so(ask, tmp_path):
 def test_default_priors_are_announced(ask, tracks_csv):
     answer = ask("scan", tracks_csv, "--taus", TAUS, "--json")
     lines = answer.err.splitlines()
-    assert lines[0].startswith("priors from the data (u_rms = ")
+    assert lines[0].startswith("warning: default priors set from the data (u_rms = ")
     assert lines[1] == "`driftbayes compare` at one tau shows how ln K moves with the priors"
 
 

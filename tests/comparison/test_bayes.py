@@ -14,7 +14,7 @@ from verdicts import langevin_data, made_evidence, unit_hypotheses
 
 from driftbayes.comparison import (
     Comparison,
-    compare,
+    compare_hypotheses,
     log_bayes_factor,
     model_probabilities,
     strength,
@@ -134,7 +134,7 @@ def test_the_fingerprint_of_real_evidences_tells_data_apart(change):
 def test_hypotheses_must_have_names_of_their_own(names):
     brownian = unit_hypotheses()[0]
     with pytest.raises(DriftbayesError, match="one or more hypotheses of different models, got"):
-        compare([brownian for _ in names], langevin_data(0.1))
+        compare_hypotheses([brownian for _ in names], langevin_data(0.1))
 
 
 # Probabilities
@@ -340,7 +340,7 @@ def test_json_has_null_for_what_is_not_finite():
 
 
 def test_langevin_data_at_short_tau_are_told_from_brownian_ones():
-    c = compare(unit_hypotheses(), langevin_data(0.1))
+    c = compare_hypotheses(unit_hypotheses(), langevin_data(0.1))
     assert c.verdict.startswith("langevin is very strongly favoured over brownian at tau = 0.1")
     assert c.log_bayes_factors["langevin:brownian"] > 1000
     langevin = c.evidences["langevin"]
@@ -352,7 +352,7 @@ def test_langevin_data_at_short_tau_are_told_from_brownian_ones():
 
 
 def test_langevin_data_at_long_tau_are_as_brownian_as_can_be():
-    c = compare(unit_hypotheses(), langevin_data(50.0))
+    c = compare_hypotheses(unit_hypotheses(), langevin_data(50.0))
     assert "are indistinguishable at tau = 50" in c.verdict
     assert c.verdict.endswith("not identifiable: gamma of langevin")
     assert c.evidences["langevin"].unidentified_parameters == ("gamma",)
@@ -365,22 +365,22 @@ def test_langevin_data_at_long_tau_are_as_brownian_as_can_be():
 
 
 def test_double_precision_may_be_switched_on_for_a_block_only():
-    expected = compare(unit_hypotheses(), langevin_data(0.1))
+    expected = compare_hypotheses(unit_hypotheses(), langevin_data(0.1))
     hypotheses = unit_hypotheses()
     jax.config.update("jax_enable_x64", False)
     try:
         with pytest.raises(DriftbayesError, match="needs double precision"):
-            compare(hypotheses, langevin_data(0.1))
+            compare_hypotheses(hypotheses, langevin_data(0.1))
         with jax.enable_x64(True):
-            found = compare(hypotheses, langevin_data(0.1))
+            found = compare_hypotheses(hypotheses, langevin_data(0.1))
     finally:
         jax.config.update("jax_enable_x64", True)
     assert found.to_json() == expected.to_json()
 
 
 def test_the_order_of_hypotheses_changes_names_and_nothing_else():
-    forward = compare(unit_hypotheses(), langevin_data(0.1))
-    backward = compare(unit_hypotheses()[::-1], langevin_data(0.1))
+    forward = compare_hypotheses(unit_hypotheses(), langevin_data(0.1))
+    backward = compare_hypotheses(unit_hypotheses()[::-1], langevin_data(0.1))
     assert backward.log_bayes_factors == {
         "brownian:langevin": -forward.log_bayes_factors["langevin:brownian"]
     }

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from driftbayes.comparison import bootstrap, compare, dependence, thinned_log_bayes_factor
+from driftbayes.comparison import (
+    bootstrap,
+    compare_hypotheses,
+    dependence,
+    thinned_log_bayes_factor,
+)
 from driftbayes.comparison.bootstrap import thinned_by_rule, unit_moments
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
@@ -218,7 +223,7 @@ def test_units_add_up_to_the_whole(kind):
 def test_the_bootstrap_starts_from_the_comparison_and_draws_blocks_of_time_if_all_move_together():
     data = tracks(common_motion(0.9, n_particles=10, n_steps=200))
     found = bootstrap(data, BOTH, 1.0, n_replicates=24)
-    exact = compare(BOTH, displacements(data, 1.0))
+    exact = compare_hypotheses(BOTH, displacements(data, 1.0))
     assert_allclose(found.log_bayes_factor, exact.log_bayes_factors["langevin:brownian"], rtol=1e-6)
     assert (found.units, found.dependence.n_clusters) == ("time", 1)
     low, high = found.interval
@@ -246,15 +251,15 @@ def test_thinning_is_that_of_reduced_displacements():
     data = displacements(tracks(steps(20, 12)), 1.0)
     moment = window_moments(data.as_array()[:, None])[0]
     reduced = ReducedDisplacements(moment, 20, 2, 20, 1.0, "x").thinned(4.0)
-    expected = compare(BOTH, reduced).log_bayes_factors
-    found = thinned_log_bayes_factor(compare(BOTH, data), BOTH, data, 4.0)
+    expected = compare_hypotheses(BOTH, reduced).log_bayes_factors
+    found = thinned_log_bayes_factor(compare_hypotheses(BOTH, data), BOTH, data, 4.0)
     assert_allclose(found["langevin:brownian"], expected["langevin:brownian"], rtol=1e-7)
 
 
 def test_laplaces_rule_is_near_what_thinned_moments_give():
     # For data that second moments do not tell all of.
     data = displacements(tracks(steps(20, 12)), 1.0)
-    found = compare(BOTH, data)
+    found = compare_hypotheses(BOTH, data)
     exact = thinned_log_bayes_factor(found, BOTH, data, 4.0)["langevin:brownian"]
     rule = {name: thinned_by_rule(record, 4.0) for name, record in found.evidences.items()}
     assert_allclose(rule["langevin"] - rule["brownian"], exact, atol=0.3)

@@ -37,7 +37,9 @@ def test_scales_give_the_priors_of_the_paper():
     assert_allclose([found["kappa"], found["k"]], 0.03402, rtol=1e-3)
     assert_allclose(found["gamma"], 13.61, rtol=1e-3)
     assert not setup.from_data
-    assert setup.note.startswith("priors by scaling (u_rms = 0.6805, timescale = 0.07347): kappa ~")
+    assert setup.note.startswith(
+        "priors from the given scales (u_rms = 0.6805, T = 0.07347): kappa ~"
+    )
 
 
 def test_the_last_resort_are_the_scales_of_the_data():
@@ -48,15 +50,17 @@ def test_the_last_resort_are_the_scales_of_the_data():
     assert_allclose(found["kappa"], scales.u_rms**2 * scales.timescale)
     assert_allclose(found["gamma"], 1 / scales.timescale)
     assert setup.from_data
-    assert setup.note.startswith(f"priors from the data (u_rms = {scales.u_rms:.4g}, timescale = ")
-    assert setup.note.endswith("; no scale was given, so the data are used twice")
+    assert setup.note.startswith(
+        f"default priors set from the data (u_rms = {scales.u_rms:.4g}, T = "
+    )
+    assert setup.note.endswith("; pass --u-rms and --timescale (scales=) for an independent prior")
 
 
 def test_given_priors_win_over_scales():
     setup = make_hypotheses(BOTH, priors={"gamma": Exponential(mean=5.0)}, u_rms=2.0, timescale=3.0)
     assert means(setup) == {"kappa": 12.0, "gamma": 5.0, "k": 12.0}
     assert setup.note == (
-        "priors for gamma as given, for kappa, k by scaling (u_rms = 2, timescale = 3): "
+        "priors for gamma as given, for kappa, k from the given scales (u_rms = 2, T = 3): "
         "kappa ~ exponential:12, gamma ~ exponential:5, k ~ exponential:12"
     )
 

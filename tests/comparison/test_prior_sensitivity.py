@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from driftbayes import Displacements, DriftbayesError, Hypothesis, compare
+from driftbayes import Displacements, DriftbayesError, Hypothesis, compare_hypotheses
 from driftbayes.comparison import prior_sensitivity
 from driftbayes.models import Brownian, Langevin
 from driftbayes.plots.sensitivity import plot_prior_sensitivity
@@ -32,14 +32,14 @@ def result(data):
 
 
 def test_the_prior_as_given_is_the_comparison_s(result, data):
-    exact = compare(BOTH, data).log_bayes_factors[PAIR]
+    exact = compare_hypotheses(BOTH, data).log_bayes_factors[PAIR]
     assert_allclose(result.log_bayes_factors[PAIR][:, 1], exact, rtol=1e-10)
     assert result.groups == (("kappa", "k", "gamma"), ("kappa", "k"), ("gamma",))
 
 
 def test_each_row_is_the_comparison_under_those_priors(result, data):
     others = [BOTH[0], BOTH[1].rescaled({"gamma": 4.0})]
-    expected = compare(others, data).log_bayes_factors[PAIR]
+    expected = compare_hypotheses(others, data).log_bayes_factors[PAIR]
     assert_allclose(result.log_bayes_factors[PAIR][2, 2], expected, rtol=1e-10)
 
 

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import earth
-from driftbayes import DriftbayesError, Trajectories, compare, displacements
+from driftbayes import DriftbayesError, Trajectories, compare_hypotheses, displacements
 from driftbayes.comparison import make_hypotheses, regions
 from driftbayes.comparison.regions import map_regions
 from driftbayes.comparison.subsets import subset
@@ -78,7 +78,7 @@ def test_a_cell_says_what_a_comparison_of_its_windows_says():
     data = displacements(tracks, HOUR, n_tau=10, windows="all")
     here = tracks.lonlat[data.start_row]
     keep = (here[:, 0] >= -10) & (here[:, 0] < 0) & (here[:, 1] >= 40) & (here[:, 1] < 50)
-    single = compare(models, subset(data, keep))
+    single = compare_hypotheses(models, subset(data, keep))
     cell = found.sel(x=-5.0, y=45.0, tau=HOUR, season="all")
     assert cell["n_windows"] == keep.sum()
     assert_allclose(

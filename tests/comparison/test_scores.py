@@ -13,7 +13,7 @@ from scipy.integrate import quad
 from scipy.special import hyp1f1
 from verdicts import N_STEPS, langevin_data, langevin_tracks, unit_hypotheses
 
-from driftbayes.comparison import compare, make_hypotheses, rules, subsets
+from driftbayes.comparison import compare_hypotheses, make_hypotheses, rules, subsets
 from driftbayes.comparison.predict import AVERAGE, ScaleMixture
 from driftbayes.comparison.rules import crps, energy_score, log_score
 from driftbayes.comparison.scores import TrajectoryScores, held_out, leave_one_out, prequential
@@ -172,7 +172,7 @@ def left(data):
 
 
 def test_the_chain_rule_holds_to_1e_9(data, step):
-    whole = compare(unit_hypotheses(), data).evidences
+    whole = compare_hypotheses(unit_hypotheses(), data).evidences
     for name, record in whole.items():
         assert len(step.values[name]) == N
         assert_allclose(step.total(name), record.log_evidence, rtol=0, atol=1e-9)

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from verdicts import langevin_data, unit_hypotheses
 
-from driftbayes.comparison import compare, make_hypotheses, prior_sensitivity
+from driftbayes.comparison import compare_hypotheses, make_hypotheses, prior_sensitivity
 from driftbayes.comparison.sensitivity import (
     Variant,
     parameter_groups,
@@ -143,11 +143,11 @@ def test_a_variant_touches_only_what_a_hypothesis_has():
 
 @pytest.fixture(scope="module")
 def with_rows():
-    return compare(unit_hypotheses(), langevin_data(0.5), sensitivity=True)
+    return compare_hypotheses(unit_hypotheses(), langevin_data(0.5), sensitivity=True)
 
 
 def test_the_comparison_itself_does_not_change(with_rows):
-    plain = compare(unit_hypotheses(), langevin_data(0.5))
+    plain = compare_hypotheses(unit_hypotheses(), langevin_data(0.5))
     assert plain.sensitivity == ()
     assert len(with_rows.sensitivity) == 6
     for name, record in plain.evidences.items():
@@ -161,7 +161,7 @@ def test_a_row_is_the_comparison_with_rescaled_priors(with_rows, index):
     assert (row["scaled"], row["factor"]) == (list(case.parameters), case.factor)
     moved = [h.rescaled(case.factors_for(h)) for h in hypotheses]
     assert moved[1].priors["k"].mean() == (case.factor if "k" in case.parameters else 1.0)
-    expected = compare(moved, langevin_data(0.5)).log_bayes_factors
+    expected = compare_hypotheses(moved, langevin_data(0.5)).log_bayes_factors
     assert row["log_bayes_factors"].keys() == expected.keys()
     for pair, log_k in expected.items():
         assert_allclose(row["log_bayes_factors"][pair], log_k, atol=1e-7)

@@ -279,7 +279,7 @@ def test_a_scan_can_be_taken_home(client, tracks_csv, tmp_path, regular):
     # At the ends; that all of it is the library's is tested where a browser looks at it.
     hypotheses = make_hypotheses(CHOSEN["models"], u_rms=1.5, timescale=1.0).hypotheses
     for place in (0, -1):
-        expected = db.compare(hypotheses, db.displacements(regular, card["taus"][place]))
+        expected = db.compare_hypotheses(hypotheses, db.displacements(regular, card["taus"][place]))
         for name, e in expected.evidences.items():
             found = ours["log_evidence"].sel(model=name).values[place]
             assert_allclose(found, e.log_evidence, rtol=1e-10)

@@ -89,7 +89,9 @@ def value(text):
 
 def judged(path, tau):
     setup = make_hypotheses(CHOSEN["models"], u_rms=1.5, timescale=1.0)
-    return db.compare(setup.hypotheses, db.displacements(db.read_trajectories(path), tau))
+    return db.compare_hypotheses(
+        setup.hypotheses, db.displacements(db.read_trajectories(path), tau)
+    )
 
 
 def test_a_dropped_file_is_judged_as_python_judges_it(page, tracks_csv):
@@ -136,7 +138,7 @@ def test_a_scan_fills_the_panels_and_equals_the_librarys(page, tracks_csv, tmp_p
     ours = db.read_scan(tmp_path / "scan.nc")
     setup = make_hypotheses(CHOSEN["models"], u_rms=1.5, timescale=1.0)
     tracks = db.read_trajectories(tracks_csv)
-    theirs = db.scan(tracks, setup.hypotheses, ours["tau"].values).to_dataset()
+    theirs = db.scan_hypotheses(tracks, setup.hypotheses, ours["tau"].values).to_dataset()
     assert_allclose(ours["log_evidence"], theirs["log_evidence"], rtol=1e-10)
     with page.expect_download() as waiting:
         page.locator("#get-report").click()

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from driftbayes import Displacements, DriftbayesError, Hypothesis, evidence
-from driftbayes.comparison import compare, scan_displacements
+from driftbayes.comparison import compare_hypotheses, scan_displacements
 from driftbayes.inference import METHODS, Batch, evidence_batch, posterior_draws
 from driftbayes.inference.sampled import SAMPLERS
 from driftbayes.models import Brownian, Langevin
@@ -111,8 +111,8 @@ def test_a_batch_along_tau_is_the_same_as_one_by_one():
 
 @pytest.mark.slow
 def test_comparisons_and_scans_take_every_method(data):
-    result = compare([BROWNIAN, LANGEVIN], data, method="laplace_is", seed=2)
-    exact = compare([BROWNIAN, LANGEVIN], data)
+    result = compare_hypotheses([BROWNIAN, LANGEVIN], data, method="laplace_is", seed=2)
+    exact = compare_hypotheses([BROWNIAN, LANGEVIN], data)
     pair = "langevin:brownian"
     off = result.log_bayes_factors[pair] - exact.log_bayes_factors[pair]
     assert abs(off) < SIGMA * result.log_bayes_factor_errs[pair]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from driftbayes import Displacements, DriftbayesError, Hypothesis, compare
+from driftbayes import Displacements, DriftbayesError, Hypothesis, compare_hypotheses
 from driftbayes.comparison import scan_displacements
 from driftbayes.likelihood import ReducedDisplacements, second_moments
 from driftbayes.likelihood.reduced import window_moments
@@ -59,7 +59,7 @@ def test_the_engine_sees_the_same(both):
 
 @pytest.mark.parametrize("method", ["auto", "laplace"])
 def test_evidence_is_that_of_the_displacements(both, method):
-    expected, found = (compare(HYPOTHESES, data, method=method) for data in both)
+    expected, found = (compare_hypotheses(HYPOTHESES, data, method=method) for data in both)
     # Second differences over 0.03 widths: the rounding of ln L, 1e-12, counts a thousandfold.
     atol = 1e-8 if method == "laplace" else 0.0
     for name in ("brownian", "langevin"):

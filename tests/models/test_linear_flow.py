@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from scipy.linalg import block_diag, expm
 from scipy.stats import multivariate_normal
 
-from driftbayes.comparison import compare
+from driftbayes.comparison import compare_hypotheses
 from driftbayes.comparison.subsets import subset
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis, evidence
@@ -275,7 +275,9 @@ def test_strain_rotation_and_flow_are_recovered_within_their_errors(name):
     data = displacements(carried(name, 100, 20, 0.1, substeps=4, **theta), 0.1)
     names = [name, f"{name}+mean", f"{name}+linear"]
     families = [model_named(one, MODELS) for one in names]
-    result = compare([Hypothesis.from_table(family, PRIORS) for family in families], data)
+    result = compare_hypotheses(
+        [Hypothesis.from_table(family, PRIORS) for family in families], data
+    )
     record = result.evidences[names[2]]
     assert record.log_evidence > max(result.evidences[n].log_evidence for n in names[:2]) + 10
     found = record.derived

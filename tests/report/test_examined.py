@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from driftbayes import DriftbayesError, Trajectories, check_fit, displacements
-from driftbayes.comparison import make_hypotheses, prior_sensitivity, scan
+from driftbayes.comparison import make_hypotheses, prior_sensitivity, scan_hypotheses
 from driftbayes.report import build_report, examine, write_report
 from driftbayes.report.examination import hypotheses_of, main_place
 
@@ -34,7 +34,7 @@ def hypotheses():
 @pytest.fixture(scope="module")
 def dataset(tracks, hypotheses):
     # Windows of one size: what is compiled for one sampling time serves the others.
-    return scan(tracks, hypotheses, [1, 2, 4], n_tau=10).to_dataset()
+    return scan_hypotheses(tracks, hypotheses, [1, 2, 4], n_tau=10).to_dataset()
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from driftbayes import DriftbayesError, Trajectories
-from driftbayes.comparison import make_hypotheses, scan
+from driftbayes.comparison import make_hypotheses, scan_hypotheses
 from driftbayes.report import build_report, write_report
 from driftbayes.report.content import panels, repeat_command, verdict
 from driftbayes.report.svg import Curve, Panel
@@ -26,7 +26,7 @@ def result():
         x, dt=1.0, length_unit="km", time_unit="h", provenance={"source": HOSTILE}
     )
     hypotheses = make_hypotheses(["brownian", "langevin"], u_rms=1.0, timescale=1.0).hypotheses
-    return scan(tracks, hypotheses, [1, 2, 4, 8]).to_dataset()
+    return scan_hypotheses(tracks, hypotheses, [1, 2, 4, 8]).to_dataset()
 
 
 class Page(HTMLParser):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from driftbayes import Trajectories
-from driftbayes.comparison import make_hypotheses, scan
+from driftbayes.comparison import make_hypotheses, scan_hypotheses
 from driftbayes.report import write_report
 
 
@@ -18,7 +18,7 @@ def report(tmp_path_factory):
         x, dt=1.0, length_unit="km", time_unit="h", provenance={"source": "tracks.csv"}
     )
     hypotheses = make_hypotheses(["brownian", "langevin"], u_rms=1.0, timescale=1.0).hypotheses
-    dataset = scan(tracks, hypotheses, [1, 2, 4, 8]).to_dataset()
+    dataset = scan_hypotheses(tracks, hypotheses, [1, 2, 4, 8]).to_dataset()
     path = tmp_path_factory.mktemp("report") / "report.html"
     write_report(dataset, path)
     return path, dataset

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from driftbayes.comparison import compare
+from driftbayes.comparison import compare_hypotheses
 from driftbayes.errors import DriftbayesError
 from driftbayes.reproduce.turbulence.analysis import data_sets
 from driftbayes.reproduce.turbulence.condense import both_models
@@ -29,7 +29,7 @@ def test_first_two_rungs_are_those_of_the_reproduction(ladder, results):
         taus = np.array([data.tau for data in sets])
         for tau, found in zip(ladder.taus, row, strict=True):
             one = sets[int(np.argmin(np.abs(taus - tau)))]
-            known = compare(both_models(), one).log_bayes_factors["langevin:brownian"]
+            known = compare_hypotheses(both_models(), one).log_bayes_factors["langevin:brownian"]
             assert_allclose(found, -known, atol=1e-6)
 
 

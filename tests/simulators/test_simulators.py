@@ -16,9 +16,9 @@ from scipy import stats
 from scipy.integrate import quad
 from scipy.linalg import expm
 
-from driftbayes import DriftbayesError, compare, displacements, read_trajectories
+from driftbayes import DriftbayesError, compare_hypotheses, displacements, read_trajectories
 from driftbayes.cli import export as command
-from driftbayes.comparison import make_hypotheses, scan
+from driftbayes.comparison import make_hypotheses, scan_hypotheses
 from driftbayes.models import MODELS, Langevin, model_named
 from driftbayes.simulators import SIMULATORS, export, recommend
 from driftbayes.simulators.estimate import Estimate
@@ -38,7 +38,7 @@ def langevin_scan():
     )
     tracks = Trajectories.from_arrays(np.asarray(x), dt=1.0, length_unit="km", time_unit="h")
     hypotheses = make_hypotheses(["brownian", "langevin"], u_rms=0.4, timescale=6.0).hypotheses
-    return scan(tracks, hypotheses, [1, 2, 4, 8]).to_dataset()
+    return scan_hypotheses(tracks, hypotheses, [1, 2, 4, 8]).to_dataset()
 
 
 def test_the_consistent_and_probable_model_is_chosen_and_given_in_metres_and_seconds(langevin_scan):
@@ -387,7 +387,7 @@ def test_a_simulator_gives_back_the_numbers_it_was_given(simulator, model, tmp_p
     )
     data = displacements(read_trajectories(tmp_path / name), 7200.0)
     hypotheses = make_hypotheses(["brownian", "langevin"], u_rms=0.2, timescale=21600.0).hypotheses
-    result = compare(hypotheses, data)
+    result = compare_hypotheses(hypotheses, data)
     assert result.best == model
     for parameter, value in truth.items():
         evidence = result.evidences[model]

@@ -12,7 +12,7 @@ from belt import LENGTHS, ragged_tracks, table_of, write_parcels_zarr, write_tim
 from numpy.testing import assert_allclose, assert_array_equal
 
 import driftbayes.io.formats as known_formats
-from driftbayes.comparison import make_hypotheses, scan
+from driftbayes.comparison import make_hypotheses, scan_hypotheses
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import read_trajectories, write_trajectories
 from driftbayes.io.blocks import Block, plan_blocks, read_block
@@ -106,7 +106,7 @@ def test_blocks_hold_every_trajectory_once_and_whole(files, name, block_points):
 @pytest.fixture(scope="module")
 def ordinary():
     hypotheses = make_hypotheses(["brownian", "langevin"], TRACKS).hypotheses
-    return scan(TRACKS, hypotheses, TAUS)
+    return scan_hypotheses(TRACKS, hypotheses, TAUS)
 
 
 @pytest.mark.usefixtures("_knows_ragged_zarr")
@@ -229,7 +229,7 @@ def test_a_trajectory_that_never_moves_counts():
     still = np.where(TRACKS.trajectory_index[:, None] == 3, 0.0, TRACKS.positions)
     tracks = replace(TRACKS, positions=still)
     hypotheses = make_hypotheses(["brownian"], TRACKS).hypotheses
-    expected = scan(tracks, hypotheses, (0.1,))
+    expected = scan_hypotheses(tracks, hypotheses, (0.1,))
     found = scan_tally(tally_of(tracks, spec(strides=(1,))), hypotheses)
     for a, b in zip(found.comparisons, expected.comparisons, strict=True):
         assert a.n_displacements == b.n_displacements

@@ -12,7 +12,6 @@ __all__ = [
     "numbers",
     "parse_taus",
     "say_priors",
-    "say_where_priors_move",
     "setup",
 ]
 
@@ -150,12 +149,6 @@ def say_priors(setup: "HypothesisSet") -> None:
     """Say what the priors are; of those from the data a warning has told already."""
     if not setup.from_data:
         _console.note(setup.note)
-
-
-def say_where_priors_move(setup: "HypothesisSet") -> None:
-    """How a scan's reader learns what priors from the data do to the verdict, on stderr."""
-    if setup.from_data and len(setup.hypotheses) > 1:
-        _console.note("`driftbayes compare` at one tau shows how ln K moves with the priors")
 
 
 def model_prior(args: argparse.Namespace) -> list[float] | None:

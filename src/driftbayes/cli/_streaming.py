@@ -98,7 +98,6 @@ def scan(
     tally, provenance = _tally(args, taus, snap=True)
     setup = _options.setup(args, tally.sample())
     _options.say_priors(setup)
-    _options.say_where_priors_move(setup)
     with _console.progress_bar() as progress:
         result = scan_tally(
             tally,

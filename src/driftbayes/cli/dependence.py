@@ -1,19 +1,15 @@
 """Whether particles move together, how many independent ones they are worth, and ln K then."""
 
-__all__ = ["add_parser", "run", "tell"]
+__all__ = ["add_parser", "run"]
 
 import argparse
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from driftbayes.cli import _console, _options, _reading
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
-    from driftbayes.comparison import Comparison
-    from driftbayes.inference import Hypothesis
-    from driftbayes.sampling import Displacements
-    from driftbayes.trajectories import Trajectories
+    pass
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -94,40 +90,3 @@ def run(args: argparse.Namespace) -> int:
     if replicates is not None:
         print(replicates.sentence)
     return 0
-
-
-def tell(
-    trajectories: "Trajectories",
-    pairs: "Sequence[tuple[Comparison, Displacements]]",
-    hypotheses: "Sequence[Hypothesis]",
-) -> dict[str, Any] | None:
-    """Warn on stderr if particles move together; what is known of it then, and None otherwise.
-
-    Args:
-        trajectories: Where the particles were.
-        pairs: Comparisons at one or a few tau, with the displacements they were made of.
-        hypotheses: That were compared.
-    """
-    from driftbayes.comparison import thinned_log_bayes_factor
-    from driftbayes.comparison.dependence import glance
-
-    worst = None
-    for comparison, data in pairs:
-        found = glance(trajectories, data.tau)
-        if found.is_serious and (worst is None or found.inflation > worst[0].inflation):
-            worst = found, comparison, data
-    if worst is None:
-        return None
-    found, comparison, data = worst
-    factor = found.n_particles / found.n_effective
-    scaled = thinned_log_bayes_factor(comparison, hypotheses, data, factor)
-    text = ""
-    if scaled:
-        pair = next(iter(scaled))
-        text = (
-            f"; ln K is overstated: scaled to the effective number, ln K({pair}) is about "
-            f"{scaled[pair]:.3g}, not {comparison.log_bayes_factors[pair]:.4g}"
-        )
-    at = f"at tau = {found.tau:g} {found.time_unit}".rstrip()
-    _console.doubt(f"warning: {at} {found.sentence}{text} (see `driftbayes dependence`)")
-    return {**found.to_json(), "scaled_log_bayes_factors": scaled}

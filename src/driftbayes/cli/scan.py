@@ -6,7 +6,6 @@ import argparse
 from typing import TYPE_CHECKING
 
 from driftbayes.cli import _console, _options, _outputs, _reading, _streaming
-from driftbayes.cli.dependence import tell
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         description=__doc__,
         allow_abbrev=False,
         examples=(
+            "driftbayes scan tracks.csv",
             "driftbayes scan tracks.csv --taus 0.1:20:20log -o scan.nc --figure scan.png",
             "driftbayes scan tracks.csv --taus 1,2,5 --models brownian,langevin,matern",
             "driftbayes scan large.parquet --taus 1:100:20log --workers 8 -o scan.nc",
@@ -33,10 +33,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     _reading.add_reading(parser)
     parser.add_argument(
         "--taus",
-        required=True,
         metavar="LOW:HIGH:COUNT[log]",
         help="sampling times, for example 0.01:100:100log, or 1,2,5; snapped to multiples of the "
-        "recording interval",
+        "recording interval (default: a dozen that suit the data)",
     )
     _options.add_data(parser)
     _options.add_inference(parser)
@@ -64,15 +63,18 @@ def run(args: argparse.Namespace) -> int:
     """Read, scan, write, print."""
     from driftbayes.io import atomic_path, write_scan
 
-    taus = _options.parse_taus(args.taus)
+    taus = None if args.taus is None else _options.parse_taus(args.taus)
     prior_probabilities = _options.model_prior(args)
     if _streaming.is_asked_for(args):
+        if taus is None:
+            msg = "a large file is read once, for sampling times that are known; pass --taus"
+            raise DriftbayesError(msg)
         result, interval = _streaming.scan(args, taus, prior_probabilities)
     else:
         result, trajectories = scan_in_memory(args, taus, prior_probabilities)
         interval = trajectories.recording_interval
     n_found = len(result.comparisons) + len(result.skipped)
-    if n_found < len(taus):
+    if taus is not None and n_found < len(taus):
         _console.note(
             f"{len(taus)} requested values of tau fall on {n_found} multiples of the recording "
             f"interval {interval:g}"
@@ -109,52 +111,22 @@ def scan_in_memory(
     from driftbayes.cli._jax import prepare_jax
 
     trajectories = _reading.read(args)
-    intervals = trajectories.intervals
-    if trajectories.recording_interval is None and len(intervals):
-        msg = (
-            "a scan over tau needs regular times, these have intervals from "
-            f"{intervals.min():g} to {intervals.max():g}; to use every fix at its own interval "
-            "run `driftbayes compare` with --tau all"
-        )
-        raise DriftbayesError(msg)
     prepare_jax()
-    from driftbayes.comparison import scan
-    from driftbayes.diagnostics.survey import survey
-    from driftbayes.sampling import displacements
+    from driftbayes.workflow import scan
 
-    if taus is None:
-        found = survey(trajectories)
-        if found.tau_low is None or found.tau_high is None:
-            msg = "there is too little to choose sampling times from; give them with --taus"
-            raise DriftbayesError(msg)
-        taus = _options.parse_taus(f"{found.tau_low!r}:{found.tau_high!r}:{found.n_taus}log")
-    setup = _options.setup(args, trajectories)
-    _options.say_priors(setup)
-    _options.say_where_priors_move(setup)
-    names = ", ".join(hypothesis.name for hypothesis in setup.hypotheses)
+    how = {**_options.evidence(args), "prior_probabilities": prior_probabilities}
     with (
-        _console.timed(f"scan of {len(taus)} requested tau with {names}"),
+        _console.timed(f"scan with {args.models}"),
         _console.progress_bar() as progress,
     ):
         result = scan(
             trajectories,
-            setup.hypotheses,
             taus,
-            n_tau=args.n_tau,
-            windows=args.windows,
-            gaps=args.gaps,
-            method=args.method,
-            seed=args.seed,
-            coords=args.coords,
-            prior_probabilities=prior_probabilities,
+            cut=_options.cut(args),
             progress=progress,
+            **_options.hypotheses(args),
+            **how,
         )
-    some = {0, len(result.comparisons) // 2, len(result.comparisons) - 1}
-    chosen = [result.comparisons[i] for i in sorted(some)]
-    cut = {"n_tau": args.n_tau, "windows": args.windows, "gaps": args.gaps}
-    pairs = [(c, displacements(trajectories, c.tau, **cut)) for c in chosen]
-    with _console.timed("whether particles move together"):
-        tell(trajectories, pairs, setup.hypotheses)
     return result, trajectories
 
 

@@ -2,7 +2,7 @@
 
 from driftbayes.comparison.bayes import (
     Comparison,
-    compare,
+    compare_hypotheses,
     log_bayes_factor,
     model_probabilities,
     strength,
@@ -14,7 +14,7 @@ from driftbayes.comparison.forecast import ParticleForecast, ensemble, predict_p
 from driftbayes.comparison.hypotheses import HypothesisSet, make_hypotheses
 from driftbayes.comparison.predict import Prediction, predict
 from driftbayes.comparison.prior_sensitivity import PriorSensitivity, prior_sensitivity
-from driftbayes.comparison.scan import Scan, scan, scan_displacements
+from driftbayes.comparison.scan import Scan, scan_displacements, scan_hypotheses
 from driftbayes.comparison.scores import TrajectoryScores, held_out, leave_one_out, prequential
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
     "Scan",
     "TrajectoryScores",
     "bootstrap",
-    "compare",
+    "compare_hypotheses",
     "consistent_range",
     "dependence",
     "ensemble",
@@ -42,8 +42,8 @@ __all__ = [
     "predict_particles",
     "prequential",
     "prior_sensitivity",
-    "scan",
     "scan_displacements",
+    "scan_hypotheses",
     "strength",
     "thinned_log_bayes_factor",
 ]

@@ -1,6 +1,12 @@
 """Bayes factors, model probabilities, and the verdict in words."""
 
-__all__ = ["Comparison", "compare", "log_bayes_factor", "model_probabilities", "strength"]
+__all__ = [
+    "Comparison",
+    "compare_hypotheses",
+    "log_bayes_factor",
+    "model_probabilities",
+    "strength",
+]
 
 import os
 from collections.abc import Mapping, Sequence
@@ -258,7 +264,7 @@ class Comparison:
 
 
 @in_double_precision
-def compare(
+def compare_hypotheses(
     hypotheses: Sequence[Hypothesis],
     data: Displacements | ReducedDisplacements | SummedDisplacements,
     *,

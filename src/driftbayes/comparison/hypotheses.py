@@ -83,9 +83,9 @@ def make_hypotheses(
                 raise DriftbayesError(msg)
             scales = data_scales(trajectories)
             u_rms, timescale = scales.u_rms, scales.timescale
-            source = f"from the data (u_rms = {u_rms:.4g}, timescale = {timescale:.4g})"
+            source = f"set from the data (u_rms = {u_rms:.4g}, T = {timescale:.4g})"
         else:
-            source = f"by scaling (u_rms = {u_rms:.4g}, timescale = {timescale:.4g})"
+            source = f"from the given scales (u_rms = {u_rms:.4g}, T = {timescale:.4g})"
         if given:
             source = f"for {', '.join(given)} as given, for {', '.join(missing)} {source}"
         table = scaling_priors(u_rms, timescale)
@@ -102,7 +102,7 @@ def make_hypotheses(
     text = ", ".join(f"{name} ~ {given[name].describe(6)}" for name in dict.fromkeys(needed))
     note = f"priors {source}: {text}"
     if from_data:
-        note += "; no scale was given, so the data are used twice"
+        note = f"default {note}; pass --u-rms and --timescale (scales=) for an independent prior"
     return HypothesisSet(
         hypotheses=tuple(Hypothesis.from_table(model, given) for model in models),
         from_data=from_data,

@@ -1,6 +1,6 @@
 """Scan: the comparison as a function of the sampling time tau."""
 
-__all__ = ["Scan", "scan", "scan_displacements", "what_repeats_it"]
+__all__ = ["Scan", "scan_displacements", "scan_hypotheses", "what_repeats_it"]
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -159,7 +159,7 @@ class Scan:
 
 
 @in_double_precision
-def scan(
+def scan_hypotheses(
     trajectories: Trajectories,
     hypotheses: Sequence[Hypothesis],
     taus: Iterable[float],

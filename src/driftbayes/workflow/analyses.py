@@ -9,9 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from driftbayes.comparison import Comparison, HypothesisSet, Scan
-from driftbayes.comparison import compare as compare_hypotheses
-from driftbayes.comparison import scan as scan_hypotheses
+from driftbayes.comparison import (
+    Comparison,
+    HypothesisSet,
+    Scan,
+    compare_hypotheses,
+    scan_hypotheses,
+)
 from driftbayes.diagnostics.survey import survey
 from driftbayes.errors import DataWarning, DriftbayesError
 from driftbayes.inference import Hypothesis, Method
@@ -119,6 +123,7 @@ def scan(
     Raises:
         DriftbayesError: The times are irregular, or too few.
     """
+    check_regular(tracks)
     wanted = suggested_taus(tracks) if taus is None else list(taus)
     setup = hypotheses_for(models, tracks, priors=priors, scales=scales)
     result = scan_hypotheses(
@@ -144,6 +149,16 @@ def suggested_taus(tracks: Trajectories) -> list[float]:
     Raises:
         DriftbayesError: The times are irregular, or too few.
     """
+    check_regular(tracks)
+    found = survey(tracks)
+    if found.tau_low is None or found.tau_high is None:
+        msg = "there are too few positions to choose sampling times from; give taus (--taus)"
+        raise DriftbayesError(msg)
+    return [float(t) for t in np.geomspace(found.tau_low, found.tau_high, found.n_taus)]
+
+
+def check_regular(tracks: Trajectories) -> None:
+    """Refuse trajectories at irregular times, of which no scan can be made."""
     intervals = tracks.intervals
     if tracks.recording_interval is None and len(intervals):
         msg = (
@@ -152,8 +167,3 @@ def suggested_taus(tracks: Trajectories) -> list[float]:
             "use every fix at its own interval"
         )
         raise DriftbayesError(msg)
-    found = survey(tracks)
-    if found.tau_low is None or found.tau_high is None:
-        msg = "there are too few positions to choose sampling times from; give taus (--taus)"
-        raise DriftbayesError(msg)
-    return [float(t) for t in np.geomspace(found.tau_low, found.tau_high, found.n_taus)]

@@ -15,7 +15,7 @@ from driftbayes.priors import AbstractPrior, parse_prior
 from driftbayes.sampling import Gaps, Windows
 from driftbayes.trajectories import Trajectories
 
-Models = str | Sequence[str | Hypothesis]
+Models = str | Sequence[str | Hypothesis] | HypothesisSet
 Priors = Mapping[str, AbstractPrior | str]
 
 
@@ -61,7 +61,7 @@ def hypotheses_for(
     """Hypotheses for an analysis, with a warning where their priors come from the data.
 
     Args:
-        models: Names, separated by commas or in a list, "all", or hypotheses.
+        models: Names, separated by commas or in a list, "all", hypotheses, or a set of them.
         tracks: Where to take scales from if they are not given.
         priors: Priors by parameter name, or as text ("exponential:2").
         scales: Scales of the motion, for priors that are not given.
@@ -69,6 +69,8 @@ def hypotheses_for(
     Raises:
         DriftbayesError: A model or a parameter is unknown, or a prior is missing.
     """
+    if isinstance(models, HypothesisSet):
+        return models
     wanted = _listed(models)
     ready = [one for one in wanted if isinstance(one, Hypothesis)]
     names = [one for one in wanted if not isinstance(one, Hypothesis)]
@@ -90,7 +92,7 @@ def hypotheses_for(
     return HypothesisSet(tuple(every), made.from_data, made.note)
 
 
-def _listed(models: Models) -> list[str | Hypothesis]:
+def _listed(models: str | Sequence[str | Hypothesis]) -> list[str | Hypothesis]:
     if not isinstance(models, str):
         return list(models)
     names = [name.strip() for name in models.split(",") if name.strip()]
