@@ -1,8 +1,17 @@
 """Exact evidence: closed form for the scale, quadrature for at most three other parameters."""
 
-__all__ = ["exact", "exact_batch", "exact_draws", "is_integrable"]
+__all__ = [
+    "LogEvidence",
+    "LogEvidences",
+    "exact",
+    "exact_batch",
+    "exact_draws",
+    "exact_log_evidences",
+    "exact_variants",
+    "is_integrable",
+]
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,6 +38,7 @@ from driftbayes.inference.quadrature import (
 )
 from driftbayes.inference.scale import draw_scales
 from driftbayes.inference.search import Modes, find_modes
+from driftbayes.inference.stacked import StackSolution, solve_stack
 from driftbayes.likelihood.terms import LOG_2PI
 from driftbayes.typing import FloatArray
 
@@ -72,8 +82,113 @@ def exact_batch(
         msg = "give several data sets or several priors, not both"
         raise DriftbayesError(msg)
     if len(hypotheses) == 1:
-        return [_solved(hypotheses[0], data, i, tolerance).record for i in range(len(data))]
+        return _of_stack(hypotheses[0], data, tolerance)
     return [_solved(hypothesis, data, 0, tolerance).record for hypothesis in hypotheses]
+
+
+def exact_log_evidences(
+    hypothesis: Hypothesis, data: Batch, *, tolerance: float | None = None
+) -> "LogEvidences":
+    """Ln Z alone of several data sets under one hypothesis.
+
+    Args:
+        hypothesis: Model family and prior.
+        data: One data set or several.
+        tolerance: Accepted error of ln Z, in nats.
+    """
+    n = len(data)
+    logs, errors = np.full(n, np.nan), np.full(n, np.nan)
+    statuses = [Status.OK] * n
+    is_left = np.ones(n, dtype=bool)
+    accepted = _TOLERANCE[1] if tolerance is None else tolerance
+    for some in solve_stack(hypothesis, data, accepted, describe=False):
+        logs[some.sets], errors[some.sets] = some.log_evidence, some.error
+        is_left[some.sets] = False
+    for i in np.flatnonzero(is_left).tolist():
+        record = _solved(hypothesis, data, i, tolerance).record
+        logs[i], errors[i] = record.log_evidence, record.log_evidence_err
+        statuses[i] = record.status
+    return LogEvidences(logs, errors, tuple(statuses))
+
+
+def _of_stack(hypothesis: Hypothesis, data: Batch, tolerance: float | None) -> list[Evidence]:
+    """Evidences of all data sets, side by side where they can be, else one by one."""
+    records: dict[int, Evidence] = {}
+    accepted = _TOLERANCE[1] if tolerance is None else tolerance
+    for some in solve_stack(hypothesis, data, accepted, describe=True):
+        records.update(_stack_records(hypothesis, data, some))
+    return [
+        records[i] if i in records else _solved(hypothesis, data, i, tolerance).record
+        for i in range(len(data))
+    ]
+
+
+def _stack_records(
+    hypothesis: Hypothesis, data: Batch, found: StackSolution
+) -> Iterator[tuple[int, Evidence]]:
+    """Number and evidence of each data set that was solved."""
+    described = found.described
+    if described is None:
+        return
+    names, summary = hypothesis.names, described.summary
+    priors, prior_sd = hypothesis.describe(), prior_facts(hypothesis).log_sd
+    sd = np.sqrt(np.diagonal(summary.cov, axis1=1, axis2=2))
+
+    def columns(values: FloatArray) -> list[dict[str, float]]:
+        return [dict(zip(names, row, strict=True)) for row in values.tolist()]
+
+    columns_of = zip(
+        found.sets.tolist(),
+        found.log_evidence.tolist(),
+        found.error.tolist(),
+        found.n_nodes.tolist(),
+        described.log_likelihood_at_map.tolist(),
+        summary.expected_log_likelihood.tolist(),
+        *map(columns, (described.theta_map, summary.mean, sd, summary.log_mean, summary.log_sd)),
+        columns(1 - summary.log_sd / prior_sd),
+        strict=True,
+    )
+    for row, (
+        i,
+        log_z,
+        error,
+        n,
+        fit,
+        expected,
+        mode,
+        mean,
+        sds,
+        log_mean,
+        log_sd,
+        gain,
+    ) in enumerate(columns_of):
+        tau = data.tau(i)
+        yield (
+            i,
+            Evidence(
+                hypothesis=hypothesis.name,
+                method="exact",
+                log_evidence=log_z,
+                log_evidence_err=error,
+                log_likelihood_at_map=fit,
+                map=mode,
+                posterior_mean=mean,
+                posterior_sd=sds,
+                posterior_quantiles=dict(zip(names, summary.quantiles[row], strict=True)),
+                posterior_cov=summary.cov[row],
+                log_mean=log_mean,
+                log_sd=log_sd,
+                contraction=gain,
+                expected_log_likelihood=expected,
+                status=Status.OK,
+                warnings=unidentified(gain, tau),
+                tau=tau,
+                data_fingerprint=data.fingerprint(i),
+                priors=dict(priors),
+                n_evaluations=n,
+                derived=derived_at(hypothesis, data, i, described.theta_map[row]),
+            ),
+        )
 
 
 def exact_variants(
@@ -101,6 +216,21 @@ class LogEvidence:
 
     log_evidence: float
     log_evidence_err: float
+
+
+@dataclass(frozen=True)
+class LogEvidences:
+    """Ln Z of several data sets.
+
+    Args:
+        log_evidence: ln Z of each.
+        log_evidence_err: Their errors.
+        statuses: How each computation ended.
+    """
+
+    log_evidence: FloatArray
+    log_evidence_err: FloatArray
+    statuses: tuple[Status, ...]
 
 
 def _log_evidence(hypothesis: Hypothesis, data: Batch, known: "_Solution") -> LogEvidence:

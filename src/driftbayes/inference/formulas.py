@@ -6,6 +6,7 @@ nor another number of steps, trajectories or nodes compiles anything anew.
 
 __all__ = [
     "Rows",
+    "autocovariances_at",
     "derived",
     "evaluate",
     "evaluate_with_sums",
@@ -142,13 +143,8 @@ class Rows:
 
     def autocovariances(self, tau: float, n_lags: int) -> NDArray[Any]:
         theta, point, component = self._needed()
-        # More lags than any program has are a program of their own.
-        n_program = max(_enough(_N_LAGS, n_lags), n_lags)
-        program = _autocovariance_program(n_program)
-        at_once = _enough(_N_POINTS, len(theta))
-        at_once = max(min(at_once, _MAX_COVARIANCES // n_program), 8)
         taus = np.full(len(theta), tau)
-        (found,) = _by_points(program, self.hypothesis, at_once, theta, taus)
+        found = _autocovariances(self.hypothesis, theta, taus, n_lags)
         return np.ascontiguousarray(found[point, component, :n_lags])
 
     def mean_square_displacements(self, lags: FloatArray) -> FloatArray:
@@ -162,6 +158,33 @@ class Rows:
             np.tile(lags, n),
         )
         return found.reshape(n, m, -1)[point, :, component]
+
+
+def autocovariances_at(
+    hypothesis: Hypothesis, theta: FloatArray, taus: FloatArray, n_lags: int
+) -> FloatArray:
+    """Covariances of steps 0, 1, ... apart, (point, lag), of a model with one component.
+
+    Args:
+        hypothesis: Model family and prior.
+        theta: Parameters, (point, parameter).
+        taus: Sampling time of each point.
+        n_lags: Number of lags.
+    """
+    found = _autocovariances(hypothesis, theta, taus, n_lags)
+    return np.ascontiguousarray(found[:, 0, :n_lags], dtype=np.float64)
+
+
+def _autocovariances(
+    hypothesis: Hypothesis, theta: FloatArray, taus: FloatArray, n_lags: int
+) -> NDArray[Any]:
+    """The same of all components, with as many lags as the program has."""
+    # More lags than any program has are a program of their own.
+    n_program = max(_enough(_N_LAGS, n_lags), n_lags)
+    program = _autocovariance_program(n_program)
+    at_once = _enough(_N_POINTS, len(theta))
+    at_once = max(min(at_once, _MAX_COVARIANCES // n_program), 8)
+    return _by_points(program, hypothesis, at_once, theta, taus)[0]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ correlation at lag n, the variance of what n earlier steps leave of the next is
 $v_n = v_{n-1}(1 - |\phi_n|^2)$.
 """
 
-__all__ = ["form_products", "run_products"]
+__all__ = ["form_products", "run_products", "stack_products"]
 
 import numpy as np
 
@@ -151,3 +151,71 @@ def run_products(  # type: ignore[no-untyped-def]
                         p += 1
                 if weight[b] > 0:
                     excess[out, b] += np.log1p(weight[b] * square / variances[n])
+
+
+# Sums may be taken in any order, so that they run along the processor's vectors.
+@compiled(**{**KERNEL_OPTIONS, "fastmath": {"contract", "reassoc"}})
+def stack_products(  # type: ignore[no-untyped-def]
+    autocovariance, offsets, members, orders, paired, packed, predicted, log_det, quadratic
+):
+    """Whiten second moments of many data sets; those with the same covariance share its filters.
+
+    Args:
+        autocovariance: c at lags 0, 1, ..., one row per covariance.
+        offsets: Where the members of each row begin, and where those of the last one end.
+        members: Data sets that are evaluated with each row, one row after another.
+        orders: Order of the filters of each group, (set, group).
+        paired: 1 where the second filter counts, (set, group).
+        packed: T of each group, lower triangle by rows, both halves added, (set, group, pair).
+        predicted: How many displacements are predicted from 0, 1, ... others, (set, order).
+        log_det: Result, of each member; zero at first.
+        quadratic: Result, of each member; zero at first.
+    """
+    n_rows, n_lags = autocovariance.shape
+    n_groups = orders.shape[1]
+    forward = np.empty(n_lags)
+    backward = np.empty(n_lags)
+    shifted = np.empty(n_lags)
+    for b in range(n_rows):
+        forward[:] = 0.0
+        backward[:] = 0.0
+        forward[0] = 1.0
+        backward[0] = 1.0
+        variance = autocovariance[b, 0]
+        for n in range(n_lags):
+            shifted[0] = 0.0
+            for i in range(1, n + 1):
+                shifted[i] = forward[i - 1]
+            if n > 0:
+                total = 0.0
+                for i in range(1, n + 1):
+                    total += shifted[i] * autocovariance[b, i]
+                reflection = total / variance
+                for i in range(n + 1):
+                    forward[i] = shifted[i] - reflection * backward[i]
+                    backward[i] = backward[i] - reflection * shifted[i]
+                size = abs(reflection)
+                variance *= (1 - size) * (1 + size)
+                shifted[0] = 0.0
+                for i in range(1, n + 1):
+                    shifted[i] = forward[i - 1]
+            log_variance = np.log(variance)
+            for m in range(offsets[b], offsets[b + 1]):
+                s = members[m]
+                if predicted[s, n] > 0:
+                    log_det[m] += predicted[s, n] * log_variance
+                for g in range(n_groups):
+                    if orders[s, g] != n:
+                        continue
+                    weight = paired[s, g]
+                    whole = 0.0
+                    place = 0
+                    for i in range(n + 1):
+                        row = 0.0
+                        other = 0.0
+                        for j in range(i + 1):
+                            row += packed[s, g, place + j] * backward[j]
+                            other += packed[s, g, place + j] * shifted[j]
+                        whole += backward[i] * row - weight * shifted[i] * other
+                        place += i + 1
+                    quadratic[m] += whole / variance

@@ -1,0 +1,199 @@
+"""Modes of many posteriors of one parameter and a scale: a shared grid, then Newton's method."""
+
+__all__ = ["StackedModes", "find_stacked_modes"]
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from driftbayes.inference.formulas import prior_facts, unconstrained
+from driftbayes.inference.search import coarse_values
+from driftbayes.inference.stacked_density import StackedDensity, StackedPoints
+from driftbayes.typing import FloatArray, IntArray
+
+# Another local maximum of the grid is negligible if it is lower by this, in nats.
+_NEGLIGIBLE = 40.0
+_MAX_STEPS = 30
+# Widths of the peak that differences span: while it is sought, and at the end.
+_SPAN, _FINE_SPAN = 0.15, 0.03
+_WIDEST, _NARROWEST = 0.5, 1e-9
+# Newton decrements: good enough to go on with a fine span, and done.
+_NEAR, _DONE = 1e-6, 1e-14
+_STENCIL = np.array([0.0, 1.0, -1.0, 2.0, -2.0])
+
+
+@dataclass(frozen=True)
+class StackedModes:
+    """Modes of the density of z, and of that of θ, by data set.
+
+    Args:
+        certain: Whether the search found one mode of either density, and no other.
+        z: The parameter left at the mode of the density of z.
+        width: Its standard deviation by the curvature there.
+        natural: The parameter left at the mode of the density of θ.
+        points: What was found there.
+    """
+
+    certain: NDArray[np.bool_]
+    z: FloatArray
+    width: FloatArray
+    natural: FloatArray
+    points: StackedPoints | None
+
+
+@dataclass(frozen=True)
+class _Brackets:
+    """Places around the highest value of the grid, (set, 3), and whether there is one peak."""
+
+    z: FloatArray
+    values: FloatArray
+    certain: NDArray[np.bool_]
+
+
+def find_stacked_modes(
+    density: StackedDensity, sets: IntArray, *, with_natural: bool
+) -> StackedModes:
+    """Find the modes of several data sets.
+
+    Args:
+        density: Hypothesis and data.
+        sets: Which data sets.
+        with_natural: Whether the mode of the density of θ is wanted too.
+    """
+    free, natural = _brackets(density, sets)
+    lanes = [(free, False), (natural, True)] if with_natural else [(free, False)]
+    n = len(sets)
+    owner = np.tile(sets, len(lanes))
+    is_natural = np.repeat([kind for _, kind in lanes], n)
+    z = np.concatenate([one.z for one, _ in lanes])
+    values = np.concatenate([one.values for one, _ in lanes])
+    certain = np.concatenate([one.certain for one, _ in lanes])
+    mode, width, found, points = _maximise(density, owner, is_natural, z, values, certain)
+    certain = found.reshape(len(lanes), n).all(axis=0)
+    if not with_natural:
+        return StackedModes(certain, mode, width, np.full(n, np.nan), None)
+    return StackedModes(certain, mode[:n], width[:n], mode[n:], points[np.arange(n, 2 * n)])
+
+
+def _brackets(density: StackedDensity, sets: IntArray) -> tuple[_Brackets, _Brackets]:
+    """The best of a grid that data sets with one sampling time share."""
+    hypothesis, left = density.hypothesis, density.left
+    assert left is not None
+    taus, group = np.unique(density.stack.taus[sets], return_inverse=True)
+    facts = prior_facts(hypothesis)
+    grids = [coarse_values(hypothesis, left, tau, facts) for tau in taus.tolist()]
+    theta = np.tile(facts.mean, (sum(map(len, grids)), 1))
+    theta[:, left] = np.concatenate(grids)
+    edges = np.cumsum([0, *map(len, grids)])
+    every = unconstrained(hypothesis, theta)[:, left]
+    grids = [np.unique(every[a:b]) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    grids = [grid[np.isfinite(grid)] for grid in grids]
+    members = [sets[group == i] for i in range(len(taus))]
+    sizes = np.repeat([len(one) for one in members], [len(grid) for grid in grids])
+    points = density.shared(
+        np.concatenate(grids),
+        np.repeat(taus, [len(grid) for grid in grids]),
+        np.concatenate([[0], np.cumsum(sizes)]),
+        np.concatenate([np.tile(m, len(g)) for m, g in zip(members, grids, strict=True)]),
+    )
+    both = []
+    for natural in (False, True):
+        values = density.log_profile(points, natural=natural)
+        out = _Brackets(
+            np.zeros((len(sets), 3)), np.zeros((len(sets), 3)), np.zeros(len(sets), dtype=bool)
+        )
+        low = 0
+        for i, grid in enumerate(grids):
+            rows = np.flatnonzero(group == i)
+            table = values[low : low + len(grid) * len(rows)].reshape(len(grid), len(rows)).T
+            low += table.size
+            out.z[rows], out.values[rows], out.certain[rows] = _highest(grid, table, natural)
+        both.append(out)
+    return both[0], both[1]
+
+
+def _highest(
+    grid: FloatArray, table: FloatArray, natural: bool
+) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
+    """The highest value of each row with its neighbours, and whether it is the only maximum."""
+    padded = np.pad(table, ((0, 0), (1, 1)), constant_values=-np.inf)
+    is_top = (table > padded[:, :-2]) & (table >= padded[:, 2:])
+    place = np.argmax(table, axis=1)
+    peak = table[np.arange(len(table)), place]
+    inside = (place > 0) & (place < len(grid) - 1)
+    certain = inside & np.isfinite(peak)
+    if not natural:
+        high = is_top & (table > peak[:, None] - _NEGLIGIBLE)
+        certain &= high.sum(axis=1) == 1
+    around = np.clip(place, 1, max(len(grid) - 2, 1))[:, None] + np.array([-1, 0, 1])
+    return grid[around], np.take_along_axis(table, around, axis=1), certain
+
+
+@np.errstate(all="ignore")
+def _maximise(
+    density: StackedDensity,
+    owner: IntArray,
+    is_natural: NDArray[np.bool_],
+    bracket: FloatArray,
+    values: FloatArray,
+    certain: NDArray[np.bool_],
+) -> tuple[FloatArray, FloatArray, NDArray[np.bool_], StackedPoints]:
+    """Maximum of each lane within its bracket, all in step.
+
+    Newton steps with differences of fourth order; one that would leave the bracket halves it.
+    """
+    low, z, high = bracket.T.copy()
+    start, curvature = _parabola(bracket, values)
+    z = np.where((start > low) & (start < high), start, z)
+    width = np.clip(1 / np.sqrt(curvature), _NARROWEST, None)
+    width = np.where(np.isfinite(width), width, _WIDEST)
+    span = np.full(len(owner), _SPAN)
+    found = np.zeros(len(owner), dtype=bool)
+    fields = StackedPoints.__dataclass_fields__
+    kept = {name: np.full(len(owner), np.nan) for name in fields}
+    active = np.flatnonzero(certain)
+    for _ in range(_MAX_STEPS):
+        if not len(active):
+            break
+        unit = (span * np.minimum(width, _WIDEST))[active]
+        at = z[active, None] + unit[:, None] * _STENCIL
+        points = density.at(np.repeat(owner[active], len(_STENCIL)), at.reshape(-1))
+        natural = np.repeat(is_natural[active], len(_STENCIL))
+        both = (density.log_profile(points, natural=kind) for kind in (True, False))
+        f = np.where(natural, *both).reshape(at.shape).T
+        slope = (8 * (f[1] - f[2]) - (f[3] - f[4])) / (12 * unit)
+        bend = -(16 * (f[1] + f[2] - 2 * f[0]) - (f[3] + f[4] - 2 * f[0])) / (12 * unit**2)
+        usable = np.isfinite(slope) & np.isfinite(bend)
+        decrement = slope**2 / bend
+        is_peak = usable & (bend > 0)
+        done = is_peak & (decrement < _DONE) & (span[active] == _FINE_SPAN)
+        for name in fields:
+            kept[name][active[done]] = getattr(points, name)[:: len(_STENCIL)][done]
+        found[active[done]] = True
+        near = is_peak & (decrement < _NEAR)
+        span[active[near]] = _FINE_SPAN
+        width[active[is_peak]] = np.clip(1 / np.sqrt(bend[is_peak]), _NARROWEST, None)
+        # Differences that reach over a peak narrower than they are tell nothing: look closer.
+        width[active[~usable]] *= 0.1
+        rising = usable & (slope > 0)
+        low[active[rising]] = z[active[rising]]
+        falling = usable & (slope <= 0)
+        high[active[falling]] = z[active[falling]]
+        step = z[active] + np.where(is_peak, slope / bend, np.nan)
+        inside = (step > low[active]) & (step < high[active])
+        moved = np.where(inside, step, 0.5 * (low[active] + high[active]))
+        # A step too small to be seen ends where it is.
+        moved = np.where(near | ~usable, np.where(near & np.isfinite(step), step, z[active]), moved)
+        z[active] = np.where(done, z[active], moved)
+        active = active[~done]
+    return z, width, found, StackedPoints(**kept)
+
+
+def _parabola(z: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Top and curvature of the parabola through three points, (lane, 3)."""
+    first, second = np.diff(z, axis=1).T
+    slopes = np.diff(values, axis=1).T / np.diff(z, axis=1).T
+    curvature = 2 * (slopes[0] - slopes[1]) / (first + second)
+    middle = 0.5 * (z[:, 0] + z[:, 1])
+    return middle + slopes[0] / curvature, curvature
