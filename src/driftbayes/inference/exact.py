@@ -19,6 +19,7 @@ from scipy.special import logsumexp
 
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch
+from driftbayes.inference.closed_modes import closed_modes
 from driftbayes.inference.density import Density
 from driftbayes.inference.derived import derived_at
 from driftbayes.inference.evidence import QUANTILES, Evidence, unidentified
@@ -282,7 +283,8 @@ def _solved(
         )
         raise DriftbayesError(msg)
     accepted = _TOLERANCE.get(n_left, TOLERANCE) if tolerance is None else tolerance
-    modes = find_modes(density)
+    form = scale_form(density)
+    modes = closed_modes(density, form) if form and not n_left else find_modes(density)
     quadrature = integrate_posterior(density, modes, accepted)
     record = _record(hypothesis, data, index, modes, quadrature, accepted)
     return _Solution(record, modes, quadrature)

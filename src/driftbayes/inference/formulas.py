@@ -21,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
+from weakref import ref
 
 import jax
 import jax.numpy as jnp
@@ -208,8 +209,13 @@ PROBABILITIES = np.linspace(0.0, 1.0, 66)[1:-1]
 def prior_facts(hypothesis: Hypothesis) -> PriorFacts:
     """Means, widths and quantiles of the priors."""
     leaves, tree = _split(hypothesis)
+    return _prior_facts(tree, tuple(map(float, leaves)))
+
+
+@lru_cache(maxsize=256)
+def _prior_facts(tree: Any, numbers: tuple[float, ...]) -> PriorFacts:
     with jax.default_device(_cpu()):
-        return PriorFacts(*map(np.asarray, _prior_program(tree)(leaves)))
+        return PriorFacts(*map(np.asarray, _prior_program(tree)(numbers)))
 
 
 @lru_cache(maxsize=256)
@@ -356,9 +362,19 @@ def _padded(array: NDArray[Any], size: int, axis: int) -> NDArray[Any]:
 
 
 def _split(hypothesis: Hypothesis) -> tuple[tuple[Any, ...], Any]:
-    """Numbers of a hypothesis, and what it is without them."""
+    """Numbers of a hypothesis, and what it is without them; kept while the hypothesis lives."""
+    key = id(hypothesis)
+    known = _SPLITS.get(key)
+    if known is not None and known[0]() is hypothesis:
+        return known[1]
     leaves, tree = jax.tree.flatten(hypothesis)
-    return tuple(np.asarray(leaf, dtype=np.float64) for leaf in leaves), tree
+    parts = tuple(np.asarray(leaf, dtype=np.float64) for leaf in leaves), tree
+    _SPLITS[key] = (ref(hypothesis, lambda _: _SPLITS.pop(key, None)), parts)
+    return parts
+
+
+# By identity: a hypothesis holds arrays, which have no hash.
+_SPLITS: dict[int, tuple[ref[Hypothesis], tuple[tuple[Any, ...], Any]]] = {}
 
 
 def _by_points(

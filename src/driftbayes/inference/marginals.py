@@ -59,7 +59,8 @@ def marginal_quantiles(
     """
     if not np.all((probabilities > 0) & (probabilities < 1)):
         raise DriftbayesError(f"probabilities must lie between 0 and 1, got {probabilities}")
-    n_dim = len(lattices[0].center) if lattices else 0
+    _log_masses(lattices, log_weights)
+    n_dim = len(lattices[0].center)
     out = np.empty((n_dim, len(probabilities)))
     for axis in range(n_dim):
         if len(lattices) == 1:
@@ -109,6 +110,17 @@ def marginal_density(
         grid: Values of the coordinate.
         log_weights: ln of the mass of each part; by default, its integral.
     """
+    masses = _log_masses(lattices, log_weights)
+    shares = np.exp(masses - logsumexp(masses))
+    total = np.zeros(len(grid))
+    for lattice, share in zip(lattices, shares, strict=True):
+        if share > 0:
+            total += share * _density(lattice, axis, grid)
+    return total
+
+
+def _log_masses(lattices: Sequence[NodeLattice], log_weights: FloatArray | None) -> FloatArray:
+    """Ln of the mass of each part."""
     logs = np.array([lattice.log_integral for lattice in lattices])
     masses = logs if log_weights is None else log_weights
     if masses.shape != logs.shape or not len(logs) or not np.all(np.isfinite(logs)):
@@ -116,12 +128,7 @@ def marginal_density(
             f"expected one weight for each of one or more lattices with a finite integral, got "
             f"{masses.shape} weights for integrals exp({logs})"
         )
-    shares = np.exp(masses - logsumexp(masses))
-    total = np.zeros(len(grid))
-    for lattice, share in zip(lattices, shares, strict=True):
-        if share > 0:
-            total += share * _density(lattice, axis, grid)
-    return total
+    return masses
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from driftbayes.inference import formulas
 from driftbayes.inference._batch import Batch
 from driftbayes.inference.hypothesis import Hypothesis
-from driftbayes.inference.scale import GammaForm, gamma_form, log_scale_evidence
+from driftbayes.inference.scale import GammaForm, gamma_form, log_scale_evidence, most_likely_scale
 from driftbayes.likelihood import SecondMoments
 from driftbayes.likelihood.stack import MomentStack
 from driftbayes.likelihood.terms import LOG_2PI
@@ -109,15 +109,9 @@ class StackedDensity:
         values = values + points.log_prior + points.log_jacobian
         return np.where(values < np.inf, values, -np.inf)
 
-    @np.errstate(all="ignore")
     def most_likely_scale(self, points: StackedPoints, *, natural: bool) -> FloatArray:
-        r"""The scale c at which the joint density is highest: of c itself, or of ln c.
-
-        $$\lambda c^2 + \beta c - Q/2 = 0, \qquad \beta = n/2 - \alpha\; (+ 1)$$
-        """
-        beta, rate = self._beta(points, natural=natural), self.form.rate
-        root = np.sqrt(beta**2 + 2 * rate * points.quadratic)
-        return np.where(beta > 0, points.quadratic / (beta + root), (root - beta) / (2 * rate))
+        """The scale at which the joint density is highest: that of θ, or of unconstrained z."""
+        return most_likely_scale(points.n, points.quadratic, self.form, natural=natural)
 
     @np.errstate(all="ignore")
     def log_profile(self, points: StackedPoints, *, natural: bool) -> FloatArray:
@@ -125,16 +119,13 @@ class StackedDensity:
         scale, form = self.most_likely_scale(points, natural=natural), self.form
         values = (
             -0.5 * (points.n * LOG_2PI + points.log_det + points.quadratic / scale)
-            - self._beta(points, natural=natural) * np.log(scale)
+            - (0.5 * points.n - form.shape + float(natural)) * np.log(scale)
             - form.rate * scale
             + form.log_norm
             + points.log_prior
         )
         values = values if natural else values + points.log_jacobian
         return np.where(values < np.inf, values, -np.inf)
-
-    def _beta(self, points: StackedPoints, *, natural: bool) -> FloatArray:
-        return np.asarray(0.5 * points.n - self.form.shape + float(natural))
 
 
 def stacked_density(hypothesis: Hypothesis, data: Batch) -> StackedDensity | None:

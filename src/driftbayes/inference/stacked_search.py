@@ -3,6 +3,7 @@
 __all__ = ["StackedModes", "find_stacked_modes"]
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,7 +88,7 @@ def _brackets(density: StackedDensity, sets: IntArray) -> tuple[_Brackets, _Brac
     theta[:, left] = np.concatenate(grids)
     edges = np.cumsum([0, *map(len, grids)])
     every = unconstrained(hypothesis, theta)[:, left]
-    grids = [np.unique(every[a:b]) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    grids = [np.unique(every[a:b]) for a, b in pairwise(edges)]
     grids = [grid[np.isfinite(grid)] for grid in grids]
     members = [sets[group == i] for i in range(len(taus))]
     sizes = np.repeat([len(one) for one in members], [len(grid) for grid in grids])
@@ -108,13 +109,15 @@ def _brackets(density: StackedDensity, sets: IntArray) -> tuple[_Brackets, _Brac
             rows = np.flatnonzero(group == i)
             table = values[low : low + len(grid) * len(rows)].reshape(len(grid), len(rows)).T
             low += table.size
-            out.z[rows], out.values[rows], out.certain[rows] = _highest(grid, table, natural)
+            out.z[rows], out.values[rows], out.certain[rows] = _highest(
+                grid, table, natural=natural
+            )
         both.append(out)
     return both[0], both[1]
 
 
 def _highest(
-    grid: FloatArray, table: FloatArray, natural: bool
+    grid: FloatArray, table: FloatArray, *, natural: bool
 ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
     """The highest value of each row with its neighbours, and whether it is the only maximum."""
     padded = np.pad(table, ((0, 0), (1, 1)), constant_values=-np.inf)
