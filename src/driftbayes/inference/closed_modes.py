@@ -21,17 +21,16 @@ def closed_modes(density: Density, form: GammaForm) -> Modes:
         density: Hypothesis and data.
         form: Prior of the scale.
     """
-    n, log_det, quadratic = (part[0] for part in density.terms(np.ones((1, 1)))[1:])
+    _, n, log_det, quadratic = density.terms(np.ones((1, 1)))
     both = []
     for natural in (True, False):
         scale = most_likely_scale(n, quadratic, form, natural=natural)
-        theta = np.array([[float(scale)]])
-        z = unconstrained(density.hypothesis, theta)
+        z = unconstrained(density.hypothesis, scale[:, None])
         _, log_prior, log_jacobian = points_at(density.hypothesis, z)
-        value = float(gaussian_log_density(n, log_det, quadratic, scale, np) + log_prior[0, 0])
-        value += 0.0 if natural else float(log_jacobian[0, 0])
+        fit = gaussian_log_density(n, log_det, quadratic, scale, np)
+        value = float((fit + log_prior[:, 0] + (0.0 if natural else log_jacobian[:, 0]))[0])
         # Of - β ln c - Q/2c - λc with respect to ln c.
-        curvature = float(0.5 * quadratic / scale + form.rate * scale)
+        curvature = float((0.5 * quadratic / scale + form.rate * scale)[0])
         converged = bool(np.isfinite(value) and curvature > 0)
         both.append(Maximum(z[0], value, np.array([[-curvature]]), converged))
     natural_mode, free = both
