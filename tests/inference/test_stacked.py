@@ -1,5 +1,6 @@
 """Stacks of data sets: evidences and posteriors are those of each data set by itself."""
 
+import dataclasses
 import sys
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.optimize import minimize
 
-from driftbayes.errors import Status
+from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import (
     QUANTILES,
     Batch,
@@ -25,7 +26,9 @@ from driftbayes.inference.formulas import Rows
 from driftbayes.inference.quadrature import scale_form
 from driftbayes.inference.search import find_modes
 from driftbayes.inference.stacked import solve_stack
+from driftbayes.inference.stacked_density import stacked_density
 from driftbayes.inference.stacked_lattice import integrate_lines
+from driftbayes.inference.stacked_search import find_stacked_modes
 from driftbayes.inference.tabulated import tabulated_quantiles
 from driftbayes.likelihood.stack import MomentStack
 from driftbayes.models import Langevin
@@ -68,7 +71,7 @@ def one_by_one(monkeypatch):
 
 
 def n_solved(hypothesis, stack):
-    return sum(len(some.sets) for some in solve_stack(hypothesis, stack, 1e-10, describe=False))
+    return sum(len(some.sets) for some in solve_stack(hypothesis, stack, 1e-10, describe=True))
 
 
 # --- Against one data set at a time ------------------------------------------------------------
@@ -148,7 +151,7 @@ def test_the_mode_is_that_of_the_slow_likelihood():
 
 
 def test_data_sets_that_are_not_certain_are_solved_one_by_one(one_by_one):
-    """A uniform prior whose upper bound is the mode, in some data sets of a stack."""
+    """A uniform prior at whose upper bound the density of θ is highest, in some data sets."""
     stack = stack_of(data_sets([((2, 4, 1), 1.0)], n=30))
     solved = n_solved(BOUNDED, stack)
     assert 0 < solved < len(stack)
@@ -159,6 +162,37 @@ def test_data_sets_that_are_not_certain_are_solved_one_by_one(one_by_one):
         for name in BOUNDED.names:
             quantiles = expected.posterior_quantiles[name]
             assert_allclose(found.posterior_quantiles[name], quantiles, rtol=1e-6)
+
+
+def test_several_modes_are_integrated_where_nodes_cover_them(one_by_one):
+    """A uniform prior makes a second mode in the log-odds, beside that of the data."""
+    stack = stack_of(data_sets([((2, 4, 1), 1.0)], n=30))
+    density = stacked_density(BOUNDED, stack)
+    reach = find_stacked_modes(density, np.arange(30), with_natural=False).reach
+    several = np.flatnonzero(reach[:, 1] > reach[:, 0])
+    assert len(several) > 3
+    found = log_evidences(BOUNDED, stack)
+    expected = [one.log_evidence for one in one_by_one(BOUNDED, stack)]
+    assert_allclose(found.log_evidence, expected, atol=1e-9)
+    (some,) = solve_stack(BOUNDED, stack, 1e-10, describe=False)
+    assert set(several) <= set(some.sets)
+
+
+def test_modes_out_of_reach_are_left_to_the_other_way():
+    """Two peaks of which the lattice of one has no node at the other."""
+    stack = stack_of(data_sets([((20, 10, 2), 0.1)], n=2))
+    density = stacked_density(LANGEVIN, stack)
+    modes = find_stacked_modes(density, np.arange(2), with_natural=True)
+    (every,) = solve_stack(LANGEVIN, stack, 1e-10, describe=True)
+    assert list(every.sets) == [0, 1]
+    far = modes.reach + np.array([[0.0, 0.0], [0.0, 30.0]])
+    with pytest.MonkeyPatch.context() as patch:
+        module = sys.modules["driftbayes.inference.stacked"]
+        patch.setattr(
+            module, "find_stacked_modes", lambda *_, **__: dataclasses.replace(modes, reach=far)
+        )
+        (some,) = solve_stack(LANGEVIN, stack, 1e-10, describe=True)
+    assert list(some.sets) == [0]
 
 
 @pytest.mark.parametrize("name", HYPOTHESES)
@@ -273,3 +307,8 @@ def test_modes_of_a_lone_scale_are_those_of_the_search():
             assert_allclose(one.value, other.value, atol=1e-11)
             assert_allclose(one.hessian, other.hessian, rtol=1e-5)
         assert_allclose(found.log_mass, expected.log_mass[:1], atol=1e-5)
+
+
+def test_a_tolerance_must_be_positive():
+    with pytest.raises(DriftbayesError, match="tolerance must be positive"):
+        exact_batch([LANGEVIN], stack_of(data_sets(SHORT)), tolerance=0.0)

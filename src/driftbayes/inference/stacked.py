@@ -125,6 +125,8 @@ def _integrated(
     # The rounding of a huge log-evidence is no error of the quadrature.
     accepted = np.maximum(tolerance, 2e-14 * np.abs(lines.log_integral))
     good = np.isfinite(lines.log_integral) & lines.contained & (caution * lines.error <= accepted)
+    # Other local maxima must have nodes too.
+    good &= np.all((lines.ends - modes.reach[modes.certain]) * (-1, 1) >= 0, axis=1)
     lines, owner = lines[good], sets[good]
     described = None
     if describe and len(owner):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri
 
+from driftbayes.errors import DriftbayesError
 from driftbayes.inference.aliasing import gaussian_spacing, line_aliasing
 from driftbayes.inference.flood import EVEN, MAX_DISTANCE, MAX_RATIO, log_stretch
 from driftbayes.inference.node_lattice import MAX_DEPTH, SLOWEST_DECAY, TAIL_SHARE, gaussian_reach
@@ -68,6 +69,13 @@ class Lines:
         return np.asarray(self.spacing[:, None] * index)
 
     @property
+    def ends(self) -> FloatArray:
+        """First and last node of each line, (line, 2)."""
+        index = self.first[:, None] + np.stack([0 * self.n_nodes, self.n_nodes - 1], axis=1)
+        stretched = EVEN * np.sinh(self.spacing[:, None] * index / EVEN)
+        return np.asarray(self.center[:, None] + self.width[:, None] * stretched)
+
+    @property
     def z(self) -> FloatArray:
         """Nodes, (line, node)."""
         stretched = EVEN * np.sinh(self.w / EVEN)
@@ -117,7 +125,12 @@ def integrate_lines(
         width: Its approximate standard deviation.
         tolerance: Accepted error of ln of the integral.
         max_tail: Mass beyond the last nodes, relative, if less than the tolerance asks for.
+
+    Raises:
+        DriftbayesError: The tolerance is not positive.
     """
+    if not 0 < tolerance < np.inf:
+        raise DriftbayesError(f"tolerance must be positive, got {tolerance}")
     n = len(center)
     max_tail = min(TAIL_SHARE * tolerance, max_tail, 0.1)
     depth = np.full(n, 0.5 * float(chdtri(1, max_tail)))

@@ -29,9 +29,10 @@ class StackedModes:
     """Modes of the density of z, and of that of θ, by data set.
 
     Args:
-        certain: Whether the search found one mode of either density, and no other.
+        certain: Whether the search found a mode of either density.
         z: The parameter left at the mode of the density of z.
         width: Its standard deviation by the curvature there.
+        reach: First and last place of the grid with a local maximum that matters, (set, 2).
         natural: The parameter left at the mode of the density of θ.
         points: What was found there.
     """
@@ -39,16 +40,21 @@ class StackedModes:
     certain: NDArray[np.bool_]
     z: FloatArray
     width: FloatArray
+    reach: FloatArray
     natural: FloatArray
     points: StackedPoints | None
 
 
 @dataclass(frozen=True)
 class _Brackets:
-    """Places around the highest value of the grid, (set, 3), and whether there is one peak."""
+    """Places around the highest value of the grid, (set, 3), if it is not at an end of it.
+
+    Also the first and the last place with a local maximum that matters, (set, 2).
+    """
 
     z: FloatArray
     values: FloatArray
+    reach: FloatArray
     certain: NDArray[np.bool_]
 
 
@@ -73,8 +79,9 @@ def find_stacked_modes(
     mode, width, found, points = _maximise(density, owner, is_natural, z, values, certain)
     certain = found.reshape(len(lanes), n).all(axis=0)
     if not with_natural:
-        return StackedModes(certain, mode, width, np.full(n, np.nan), None)
-    return StackedModes(certain, mode[:n], width[:n], mode[n:], points[np.arange(n, 2 * n)])
+        return StackedModes(certain, mode, width, free.reach, np.full(n, np.nan), None)
+    own = points[np.arange(n, 2 * n)]
+    return StackedModes(certain, mode[:n], width[:n], free.reach, mode[n:], own)
 
 
 def _brackets(density: StackedDensity, sets: IntArray) -> tuple[_Brackets, _Brackets]:
@@ -101,36 +108,35 @@ def _brackets(density: StackedDensity, sets: IntArray) -> tuple[_Brackets, _Brac
     both = []
     for natural in (False, True):
         values = density.log_profile(points, natural=natural)
-        out = _Brackets(
-            np.zeros((len(sets), 3)), np.zeros((len(sets), 3)), np.zeros(len(sets), dtype=bool)
-        )
+        n = len(sets)
+        out = _Brackets(*(np.zeros((n, m)) for m in (3, 3, 2)), np.zeros(n, dtype=bool))
         low = 0
         for i, grid in enumerate(grids):
             rows = np.flatnonzero(group == i)
             table = values[low : low + len(grid) * len(rows)].reshape(len(grid), len(rows)).T
             low += table.size
-            out.z[rows], out.values[rows], out.certain[rows] = _highest(
-                grid, table, natural=natural
-            )
+            found = _highest(grid, table)
+            out.z[rows], out.values[rows] = found.z, found.values
+            out.reach[rows], out.certain[rows] = found.reach, found.certain
         both.append(out)
     return both[0], both[1]
 
 
-def _highest(
-    grid: FloatArray, table: FloatArray, *, natural: bool
-) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
-    """The highest value of each row with its neighbours, and whether it is the only maximum."""
+def _highest(grid: FloatArray, table: FloatArray) -> _Brackets:
+    """The highest value of each row with its neighbours."""
     padded = np.pad(table, ((0, 0), (1, 1)), constant_values=-np.inf)
-    is_top = (table > padded[:, :-2]) & (table >= padded[:, 2:])
     place = np.argmax(table, axis=1)
     peak = table[np.arange(len(table)), place]
-    inside = (place > 0) & (place < len(grid) - 1)
-    certain = inside & np.isfinite(peak)
-    if not natural:
-        high = is_top & (table > peak[:, None] - _NEGLIGIBLE)
-        certain &= high.sum(axis=1) == 1
+    is_top = (table > padded[:, :-2]) & (table >= padded[:, 2:])
+    is_top &= table > peak[:, None] - _NEGLIGIBLE
+    ends = (np.argmax(is_top, axis=1), len(grid) - 1 - np.argmax(is_top[:, ::-1], axis=1))
     around = np.clip(place, 1, max(len(grid) - 2, 1))[:, None] + np.array([-1, 0, 1])
-    return grid[around], np.take_along_axis(table, around, axis=1), certain
+    return _Brackets(
+        grid[around],
+        np.take_along_axis(table, around, axis=1),
+        np.stack([grid[end] for end in ends], axis=1),
+        (place > 0) & (place < len(grid) - 1) & np.isfinite(peak),
+    )
 
 
 @np.errstate(all="ignore")
