@@ -13,6 +13,7 @@ __all__ = [
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.special import logsumexp
@@ -84,7 +85,7 @@ def exact_batch(
         raise DriftbayesError(msg)
     if len(hypotheses) == 1:
         return _of_stack(hypotheses[0], data, tolerance)
-    return [_solved(hypothesis, data, 0, tolerance).record for hypothesis in hypotheses]
+    return [_of_stack(hypothesis, data, tolerance)[0] for hypothesis in hypotheses]
 
 
 def exact_log_evidences(
@@ -114,14 +115,20 @@ def exact_log_evidences(
 
 def _of_stack(hypothesis: Hypothesis, data: Batch, tolerance: float | None) -> list[Evidence]:
     """Evidences of all data sets, side by side where they can be, else one by one."""
-    records: dict[int, Evidence] = {}
-    accepted = _TOLERANCE[1] if tolerance is None else tolerance
-    for some in solve_stack(hypothesis, data, accepted, describe=True):
-        records.update(_stack_records(hypothesis, data, some))
+    records = dict(_solved_together(hypothesis, data, tolerance))
     return [
         records[i] if i in records else _solved(hypothesis, data, i, tolerance).record
         for i in range(len(data))
     ]
+
+
+def _solved_together(
+    hypothesis: Hypothesis, data: Batch, tolerance: float | None
+) -> Iterator[tuple[int, Evidence]]:
+    """Number and evidence of each data set that could be solved side by side with others."""
+    accepted = _TOLERANCE[1] if tolerance is None else tolerance
+    for some in solve_stack(hypothesis, data, accepted, describe=True):
+        yield from _stack_records(hypothesis, data, some)
 
 
 def _stack_records(
@@ -202,8 +209,12 @@ def exact_variants(
         others: The same family with other priors.
         data: One data set, from `Batch.of`.
     """
+    known = dict(_solved_together(hypothesis, data, None)).get(0)
+    if known is not None and not others:
+        return known, []
     first = _solved(hypothesis, data, 0, None)
-    return first.record, [_log_evidence(other, data, first) for other in others]
+    variants = [_log_evidence(other, data, first) for other in others]
+    return first.record if known is None else known, variants
 
 
 @dataclass(frozen=True)
@@ -260,11 +271,19 @@ def _n_left(density: Density) -> int:
     return len(density.hypothesis.names) - (scale_form(density) is not None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Solution:
-    record: Evidence
+    """One evidence; its record is made when it is asked for."""
+
+    data: Batch
+    index: int
     modes: Modes
     quadrature: Quadrature
+    tolerance: float
+
+    @cached_property
+    def record(self) -> Evidence:
+        return _record(self.data, self.index, self.modes, self.quadrature, self.tolerance)
 
 
 def _solved(
@@ -286,19 +305,12 @@ def _solved(
     form = scale_form(density)
     modes = closed_modes(density, form) if form and not n_left else find_modes(density)
     quadrature = integrate_posterior(density, modes, accepted)
-    record = _record(hypothesis, data, index, modes, quadrature, accepted)
-    return _Solution(record, modes, quadrature)
+    return _Solution(data, index, modes, quadrature, accepted)
 
 
-def _record(
-    hypothesis: Hypothesis,
-    data: Batch,
-    index: int,
-    modes: Modes,
-    found: Quadrature,
-    tolerance: float,
-) -> Evidence:
+def _record(data: Batch, index: int, modes: Modes, found: Quadrature, tolerance: float) -> Evidence:
     """Summarise a posterior."""
+    hypothesis = found.density.hypothesis
     names = hypothesis.names
     facts = prior_facts(hypothesis)
     posterior = summarise(found.nodes, found.density.scale, found.form, hypothesis.signed)

@@ -117,8 +117,8 @@ def _integrated(
     caution = CAUTION[1]
     lines = integrate_lines(
         log_f,
-        modes.z[modes.certain],
-        modes.width[modes.certain].clip(_NARROWEST, _WIDEST),
+        modes.free.z[modes.certain],
+        modes.free.width[modes.certain].clip(_NARROWEST, _WIDEST),
         tolerance=tolerance / caution,
         max_tail=MAX_TAIL,
     )
@@ -130,8 +130,8 @@ def _integrated(
     lines, owner = lines[good], sets[good]
     described = None
     if describe and len(owner):
-        assert modes.points is not None
-        points = modes.points[np.flatnonzero(modes.certain)[good]]
+        assert modes.natural is not None
+        points = modes.natural.points[np.flatnonzero(modes.certain)[good]]
         summary = summarise_stack(
             density, density.stack.n[owner], lines.log_weights, lines.extras, lines
         )

@@ -1,9 +1,10 @@
 """Modes of many posteriors of one parameter and a scale: a shared grid, then Newton's method."""
 
-__all__ = ["StackedModes", "find_stacked_modes"]
+__all__ = ["StackedModes", "StackedPeaks", "find_stacked_modes"]
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,24 +26,42 @@ _STENCIL = np.array([0.0, 1.0, -1.0, 2.0, -2.0])
 
 
 @dataclass(frozen=True)
+class StackedPeaks:
+    """Highest points of one density of each data set.
+
+    Args:
+        z: The parameter left.
+        width: Its standard deviation by the curvature of the profile.
+        slope: Derivative of the quadratic form by z.
+        points: What was found there.
+    """
+
+    z: FloatArray
+    width: FloatArray
+    slope: FloatArray
+    points: StackedPoints
+
+    def __getitem__(self, which: NDArray[Any]) -> "StackedPeaks":
+        """Some of them."""
+        arrays = (part[which] for part in (self.z, self.width, self.slope))
+        return StackedPeaks(*arrays, self.points[which])
+
+
+@dataclass(frozen=True)
 class StackedModes:
     """Modes of the density of z, and of that of θ, by data set.
 
     Args:
         certain: Whether the search found a mode of either density.
-        z: The parameter left at the mode of the density of z.
-        width: Its standard deviation by the curvature there.
         reach: First and last place of the grid with a local maximum that matters, (set, 2).
-        natural: The parameter left at the mode of the density of θ.
-        points: What was found there.
+        free: Modes of the density of z.
+        natural: Modes of the density of θ; None if they were not asked for.
     """
 
     certain: NDArray[np.bool_]
-    z: FloatArray
-    width: FloatArray
     reach: FloatArray
-    natural: FloatArray
-    points: StackedPoints | None
+    free: StackedPeaks
+    natural: StackedPeaks | None
 
 
 @dataclass(frozen=True)
@@ -76,12 +95,10 @@ def find_stacked_modes(
     z = np.concatenate([one.z for one, _ in lanes])
     values = np.concatenate([one.values for one, _ in lanes])
     certain = np.concatenate([one.certain for one, _ in lanes])
-    mode, width, found, points = _maximise(density, owner, is_natural, z, values, certain)
+    peaks, found = _maximise(density, owner, is_natural, z, values, certain)
     certain = found.reshape(len(lanes), n).all(axis=0)
-    if not with_natural:
-        return StackedModes(certain, mode, width, free.reach, np.full(n, np.nan), None)
-    own = points[np.arange(n, 2 * n)]
-    return StackedModes(certain, mode[:n], width[:n], free.reach, mode[n:], own)
+    both = [peaks[np.arange(n) + n * i] for i in range(len(lanes))]
+    return StackedModes(certain, free.reach, both[0], both[1] if with_natural else None)
 
 
 def _brackets(density: StackedDensity, sets: IntArray) -> tuple[_Brackets, _Brackets]:
@@ -147,7 +164,7 @@ def _maximise(
     bracket: FloatArray,
     values: FloatArray,
     certain: NDArray[np.bool_],
-) -> tuple[FloatArray, FloatArray, NDArray[np.bool_], StackedPoints]:
+) -> tuple[StackedPeaks, NDArray[np.bool_]]:
     """Maximum of each lane within its bracket, all in step.
 
     Newton steps with differences of fourth order; one that would leave the bracket halves it.
@@ -158,7 +175,7 @@ def _maximise(
     width = np.clip(1 / np.sqrt(curvature), _NARROWEST, None)
     width = np.where(np.isfinite(width), width, _WIDEST)
     span = np.full(len(owner), _SPAN)
-    found = np.zeros(len(owner), dtype=bool)
+    found, change = np.zeros(len(owner), dtype=bool), np.full(len(owner), np.nan)
     fields = StackedPoints.__dataclass_fields__
     kept = {name: np.full(len(owner), np.nan) for name in fields}
     active = np.flatnonzero(certain)
@@ -179,6 +196,8 @@ def _maximise(
         done = is_peak & (decrement < _DONE) & (span[active] == _FINE_SPAN)
         for name in fields:
             kept[name][active[done]] = getattr(points, name)[:: len(_STENCIL)][done]
+        q = points.quadratic.reshape(at.shape).T
+        change[active] = (8 * (q[1] - q[2]) - (q[3] - q[4])) / (12 * unit)
         found[active[done]] = True
         near = is_peak & (decrement < _NEAR)
         span[active[near]] = _FINE_SPAN
@@ -196,7 +215,7 @@ def _maximise(
         moved = np.where(near | ~usable, np.where(near & np.isfinite(step), step, z[active]), moved)
         z[active] = np.where(done, z[active], moved)
         active = active[~done]
-    return z, width, found, StackedPoints(**kept)
+    return StackedPeaks(z, width, change, StackedPoints(**kept)), found
 
 
 def _parabola(z: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:
