@@ -97,8 +97,9 @@ def line_aliasing(index: IntArray, weights: FloatArray) -> FloatArray:
     weights = np.where(weights > 1e-20, weights, 0.0)
     share = weights[:, index % 2 == 1].sum(axis=1)
     fractions = _DOUBLED_FRACTIONS
-    waves = weights @ np.exp(2j * np.pi * np.outer(index, fractions))
-    logs = -np.log(np.abs(waves).clip(1e-100, 1 - 1e-9))
+    phases = 2 * np.pi * np.outer(index, fractions)
+    waves = np.hypot(weights @ np.cos(phases), weights @ np.sin(phases))
+    logs = -np.log(waves.clip(1e-100, 1 - 1e-9))
     powers = np.log(logs[:, 2:] / logs[:, :2]) / np.log(fractions[2] / fractions[:2])
     power = np.clip(powers.min(axis=1), np.interp(logs[:, 2], *_NOISE), 2.0)
     halves = np.exp(-logs[:, 2] * (0.5 / fractions[2]) ** power)

@@ -153,8 +153,7 @@ def run_products(  # type: ignore[no-untyped-def]
                     excess[out, b] += np.log1p(weight[b] * square / variances[n])
 
 
-# Sums may be taken in any order, so that they run along the processor's vectors.
-@compiled(**{**KERNEL_OPTIONS, "fastmath": {"contract", "reassoc"}})
+@compiled(**KERNEL_OPTIONS)
 def stack_products(  # type: ignore[no-untyped-def]
     autocovariance, offsets, members, orders, paired, packed, predicted, log_det, quadratic
 ):
@@ -173,49 +172,58 @@ def stack_products(  # type: ignore[no-untyped-def]
     """
     n_rows, n_lags = autocovariance.shape
     n_groups = orders.shape[1]
+    # Row n: what predicts the first of n + 1 steps, and, one place on, the last of n steps.
+    backward = np.zeros((n_lags, n_lags))
+    shifted = np.zeros((n_lags, n_lags))
     forward = np.empty(n_lags)
-    backward = np.empty(n_lags)
-    shifted = np.empty(n_lags)
+    variances = np.empty(n_lags)
+    logs = np.empty(n_lags)
+    weights = np.empty((2, packed.shape[2]))
+    made = np.empty(2, dtype=np.int64)
     for b in range(n_rows):
         forward[:] = 0.0
-        backward[:] = 0.0
         forward[0] = 1.0
-        backward[0] = 1.0
-        variance = autocovariance[b, 0]
-        for n in range(n_lags):
-            shifted[0] = 0.0
+        backward[0, 0] = 1.0
+        variances[0] = autocovariance[b, 0]
+        for n in range(1, n_lags):
+            total = 0.0
             for i in range(1, n + 1):
-                shifted[i] = forward[i - 1]
-            if n > 0:
-                total = 0.0
-                for i in range(1, n + 1):
-                    total += shifted[i] * autocovariance[b, i]
-                reflection = total / variance
-                for i in range(n + 1):
-                    forward[i] = shifted[i] - reflection * backward[i]
-                    backward[i] = backward[i] - reflection * shifted[i]
-                size = abs(reflection)
-                variance *= (1 - size) * (1 + size)
-                shifted[0] = 0.0
-                for i in range(1, n + 1):
-                    shifted[i] = forward[i - 1]
-            log_variance = np.log(variance)
-            for m in range(offsets[b], offsets[b + 1]):
-                s = members[m]
+                total += forward[i - 1] * autocovariance[b, i]
+            reflection = total / variances[n - 1]
+            backward[n, 0] = backward[n - 1, 0]
+            for i in range(1, n + 1):
+                backward[n, i] = backward[n - 1, i] - reflection * forward[i - 1]
+            for i in range(n, 0, -1):
+                forward[i] = forward[i - 1] - reflection * backward[n - 1, i]
+            forward[0] = -reflection * backward[n - 1, 0]
+            for i in range(1, n + 1):
+                shifted[n, i] = forward[i - 1]
+            size = abs(reflection)
+            variances[n] = variances[n - 1] * (1 - size) * (1 + size)
+        for n in range(n_lags):
+            logs[n] = np.log(variances[n])
+        made[:] = -1
+        for m in range(offsets[b], offsets[b + 1]):
+            s = members[m]
+            for n in range(n_lags):
                 if predicted[s, n] > 0:
-                    log_det[m] += predicted[s, n] * log_variance
-                for g in range(n_groups):
-                    if orders[s, g] != n:
-                        continue
-                    weight = paired[s, g]
-                    whole = 0.0
+                    log_det[m] += predicted[s, n] * logs[n]
+            for g in range(n_groups):
+                order = orders[s, g]
+                if order < 0:
+                    continue
+                kind = 1 if paired[s, g] > 0 else 0
+                if made[kind] != order:
+                    # Of all pairs of steps, the same for every member with this group.
                     place = 0
-                    for i in range(n + 1):
-                        row = 0.0
-                        other = 0.0
+                    for i in range(order + 1):
+                        own = backward[order, i] / variances[order]
+                        other = kind * shifted[order, i] / variances[order]
                         for j in range(i + 1):
-                            row += packed[s, g, place + j] * backward[j]
-                            other += packed[s, g, place + j] * shifted[j]
-                        whole += backward[i] * row - weight * shifted[i] * other
+                            weights[kind, place + j] = (
+                                own * backward[order, j] - other * shifted[order, j]
+                            )
                         place += i + 1
-                    quadratic[m] += whole / variance
+                    made[kind] = order
+                n_pairs = (order + 1) * (order + 2) // 2
+                quadratic[m] += np.dot(weights[kind, :n_pairs], packed[s, g, :n_pairs])

@@ -58,7 +58,8 @@ class MomentStack:
         orders[~np.any(forms != 0, axis=(2, 3))] = -1
         i, j = np.tril_indices(forms.shape[-1])
         packed = forms[:, :, i, j] + np.where(i == j, 0.0, forms[:, :, j, i])
-        return orders, np.ascontiguousarray(self.moments.paired, dtype=np.float64), packed
+        paired = np.ascontiguousarray(self.moments.paired, dtype=np.float64)
+        return orders, paired, np.ascontiguousarray(packed)
 
     def terms(
         self, covariance: FloatArray, offsets: IntArray, members: IntArray
