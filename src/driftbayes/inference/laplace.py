@@ -91,8 +91,8 @@ def laplace_batch(
         if pair is None:
             solution = _solve(Density(hypothesis, data.engine(i, hypothesis.model)))
         else:
-            modes = (_expand(hypothesis, mode, is_log=k == 1) for k, mode in enumerate(pair))
-            solution = _Solution(*modes, other_mass=0.0)
+            natural = _expand(hypothesis, pair[0], is_log=False)
+            solution = _Solution(natural, _expand(hypothesis, pair[1], is_log=True), 0.0)
         records.append(_record(hypothesis, data, i, solution, coords))
     return records
 

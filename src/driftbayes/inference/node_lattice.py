@@ -195,7 +195,7 @@ def gaussian_reach(spacing: float, depth: float) -> int:
     """Index of the last node in one dimension at which a Gaussian is within `depth` of its peak."""
     reach = EVEN * np.arcsinh(np.sqrt(2 * depth) / EVEN)
     index = np.arange(2 * int(reach / spacing) + 4)
-    w = 0.5 * spacing * index
+    w: FloatArray = 0.5 * spacing * index.astype(np.float64)
     log_gaussian = -0.5 * (EVEN * np.sinh(w / EVEN)) ** 2 + log_stretch(w[:, None])
     return int(index[log_gaussian > -depth][-1])
 

@@ -87,8 +87,12 @@ class StackedDensity:
         of = np.repeat(np.arange(len(z)), np.diff(offsets))
         own = np.ones(len(z)) if self.left is None else theta[:, self.left]
         return StackedPoints(
-            *(part[of] for part in (own, log_prior, log_jacobian)),
-            *(self.stack.n[members], log_det, quadratic),
+            theta=own[of],
+            log_prior=log_prior[of],
+            log_jacobian=log_jacobian[of],
+            n=self.stack.n[members],
+            log_det=log_det,
+            quadratic=quadratic,
         )
 
     def points(self, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

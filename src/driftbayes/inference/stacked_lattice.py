@@ -140,7 +140,7 @@ def integrate_lines(
     def evaluate(table: _Table, rows: IntArray, columns: IntArray) -> None:
         if not len(rows):
             return
-        w = table.spacing * (columns + table.low)
+        w: FloatArray = table.spacing * (columns + table.low).astype(np.float64)
         line = table.members[rows]
         values, extras = log_f(line, center[line] + width[line] * EVEN * np.sinh(w / EVEN))
         values = np.where(np.isnan(values), -np.inf, values) + log_stretch(w[:, None])

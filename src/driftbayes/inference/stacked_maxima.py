@@ -79,6 +79,6 @@ def _maxima(density: StackedDensity, peaks: StackedPeaks, *, natural: bool) -> l
     good = np.isfinite(values) & np.isfinite(z).all(axis=1) & np.isfinite(hessian).all(axis=(1, 2))
     good &= own < 0
     return [
-        Maximum(*one, bool(is_good))
-        for *one, is_good in zip(z, values.tolist(), hessian, good, strict=True)
+        Maximum(where, value, second, bool(is_good))
+        for where, value, second, is_good in zip(z, values.tolist(), hessian, good, strict=True)
     ]

@@ -43,8 +43,7 @@ class StackedPeaks:
 
     def __getitem__(self, which: NDArray[Any]) -> "StackedPeaks":
         """Some of them."""
-        arrays = (part[which] for part in (self.z, self.width, self.slope))
-        return StackedPeaks(*arrays, self.points[which])
+        return StackedPeaks(self.z[which], self.width[which], self.slope[which], self.points[which])
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ def find_stacked_modes(
     values = np.concatenate([one.values for one, _ in lanes])
     certain = np.concatenate([one.certain for one, _ in lanes])
     peaks, found = _maximise(density, owner, is_natural, z, values, certain)
-    certain = found.reshape(len(lanes), n).all(axis=0)
+    certain = np.asarray(found.reshape(len(lanes), n).all(axis=0))
     both = [peaks[np.arange(n) + n * i] for i in range(len(lanes))]
     return StackedModes(certain, free.reach, both[0], both[1] if with_natural else None)
 
@@ -126,7 +125,8 @@ def _brackets(density: StackedDensity, sets: IntArray) -> tuple[_Brackets, _Brac
     for natural in (False, True):
         values = density.log_profile(points, natural=natural)
         n = len(sets)
-        out = _Brackets(*(np.zeros((n, m)) for m in (3, 3, 2)), np.zeros(n, dtype=bool))
+        z, reach = np.zeros((n, 3)), np.zeros((n, 2))
+        out = _Brackets(z, np.zeros((n, 3)), reach, np.zeros(n, dtype=bool))
         low = 0
         for i, grid in enumerate(grids):
             rows = np.flatnonzero(group == i)

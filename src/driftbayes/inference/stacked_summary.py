@@ -131,7 +131,8 @@ def _log_scale_quantiles(
     n_sets = int(owner[-1]) + 1
     highest = np.maximum.reduceat(weights, np.searchsorted(owner, np.arange(n_sets)))
     kept = np.flatnonzero(weights > NEGLIGIBLE * highest[owner])
-    owner, weights, count, quadratic = (x[kept] for x in (owner, weights, count, quadratic))
+    owner, weights = owner[kept], weights[kept]
+    count, quadratic = count[kept], quadratic[kept]
     begins = np.searchsorted(owner, np.arange(n_sets))
     log_scales = log_scales[kept]
     matter = weights[:, None] * inner[kept] > np.exp(-DEPTH) * highest[owner, None]
