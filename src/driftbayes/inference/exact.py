@@ -40,7 +40,8 @@ from driftbayes.inference.quadrature import (
 )
 from driftbayes.inference.scale import draw_scales
 from driftbayes.inference.search import Modes, find_modes
-from driftbayes.inference.stacked import StackSolution, solve_stack
+from driftbayes.inference.stacked import solve_stack
+from driftbayes.inference.stacked_records import stack_records
 from driftbayes.likelihood.terms import LOG_2PI
 from driftbayes.typing import FloatArray
 
@@ -128,75 +129,7 @@ def _solved_together(
     """Number and evidence of each data set that could be solved side by side with others."""
     accepted = _TOLERANCE[1] if tolerance is None else tolerance
     for some in solve_stack(hypothesis, data, accepted, describe=True):
-        yield from _stack_records(hypothesis, data, some)
-
-
-def _stack_records(
-    hypothesis: Hypothesis, data: Batch, found: StackSolution
-) -> Iterator[tuple[int, Evidence]]:
-    """Number and evidence of each data set that was solved."""
-    described = found.described
-    if described is None:
-        return
-    names, summary = hypothesis.names, described.summary
-    priors, prior_sd = hypothesis.describe(), prior_facts(hypothesis).log_sd
-    sd = np.sqrt(np.diagonal(summary.cov, axis1=1, axis2=2))
-
-    def columns(values: FloatArray) -> list[dict[str, float]]:
-        return [dict(zip(names, row, strict=True)) for row in values.tolist()]
-
-    columns_of = zip(
-        found.sets.tolist(),
-        found.log_evidence.tolist(),
-        found.error.tolist(),
-        found.n_nodes.tolist(),
-        described.log_likelihood_at_map.tolist(),
-        summary.expected_log_likelihood.tolist(),
-        *map(columns, (described.theta_map, summary.mean, sd, summary.log_mean, summary.log_sd)),
-        columns(1 - summary.log_sd / prior_sd),
-        strict=True,
-    )
-    for row, (
-        i,
-        log_z,
-        error,
-        n,
-        fit,
-        expected,
-        mode,
-        mean,
-        sds,
-        log_mean,
-        log_sd,
-        gain,
-    ) in enumerate(columns_of):
-        tau = data.tau(i)
-        yield (
-            i,
-            Evidence(
-                hypothesis=hypothesis.name,
-                method="exact",
-                log_evidence=log_z,
-                log_evidence_err=error,
-                log_likelihood_at_map=fit,
-                map=mode,
-                posterior_mean=mean,
-                posterior_sd=sds,
-                posterior_quantiles=dict(zip(names, summary.quantiles[row], strict=True)),
-                posterior_cov=summary.cov[row],
-                log_mean=log_mean,
-                log_sd=log_sd,
-                contraction=gain,
-                expected_log_likelihood=expected,
-                status=Status.OK,
-                warnings=unidentified(gain, tau),
-                tau=tau,
-                data_fingerprint=data.fingerprint(i),
-                priors=dict(priors),
-                n_evaluations=n,
-                derived=derived_at(hypothesis, data, i, described.theta_map[row]),
-            ),
-        )
+        yield from stack_records(hypothesis, data, some)
 
 
 def exact_variants(
