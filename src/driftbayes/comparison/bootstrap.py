@@ -21,7 +21,7 @@ import numpy as np
 from driftbayes.comparison.bayes import Comparison, check_names
 from driftbayes.comparison.dependence import Dependence, dependence
 from driftbayes.errors import DriftbayesError
-from driftbayes.inference import Batch, Evidence, Hypothesis, Method, evidence_batch
+from driftbayes.inference import Batch, Evidence, Hypothesis, Method, log_evidences
 from driftbayes.likelihood import SecondMoments, second_moments
 from driftbayes.likelihood.moments import sliding_moment
 from driftbayes.precision import in_double_precision
@@ -176,8 +176,7 @@ def bootstrap(
         memory = np.shape(Batch.of(data, model=hypothesis.model).data.forms)[-1]  # type: ignore[union-attr]
         own = unit_moments(data, labels, memory)
         batch = _batch(own, drawn, data)
-        records = evidence_batch([hypothesis], batch, method=method, seed=seed)
-        logs.append(np.array([record.log_evidence for record in records]))
+        logs.append(log_evidences(hypothesis, batch, method=method, seed=seed).log_evidence)
     log_k = logs[1] - logs[0]
     return Bootstrap(
         log_bayes_factor=float(log_k[0]),
@@ -269,9 +268,7 @@ def thinned_log_bayes_factor(
                 (batch.data.forms / factor, batch.data.predicted / factor),
             )
             thin = Batch(scaled, batch.taus, batch.fingerprints)
-            logs[hypothesis.name] = evidence_batch([hypothesis], thin, method=method)[
-                0
-            ].log_evidence
+            logs[hypothesis.name] = log_evidences(hypothesis, thin, method=method).log_evidence[0]
         else:
             logs[hypothesis.name] = thinned_by_rule(record, factor)
     names = [hypothesis.name for hypothesis in hypotheses]

@@ -26,7 +26,7 @@ from driftbayes.comparison.predict import (
 from driftbayes.comparison.rules import crps, energy_score, log_score
 from driftbayes.comparison.subsets import Part, growing, subset, without_each
 from driftbayes.errors import DriftbayesError, Status
-from driftbayes.inference import Batch, Evidence, Hypothesis, Method, evidence_batch
+from driftbayes.inference import Batch, Hypothesis, LogEvidences, Method, log_evidences
 from driftbayes.inference.laplace import Coords
 from driftbayes.inference.plain import check_plain
 from driftbayes.models import Preparation, preparation
@@ -351,7 +351,7 @@ def _log_evidences(
     check_names(hypotheses)
     _check_scorable(hypotheses)
     Batch.of(data)  # Refuses single precision before the work is done.
-    found: dict[str, list[Evidence]] = {hypothesis.name: [] for hypothesis in hypotheses}
+    found: dict[str, list[LogEvidences]] = {hypothesis.name: [] for hypothesis in hypotheses}
     # Models that take the data in the same way share them.
     ways: dict[Preparation, list[Hypothesis]] = {}
     for hypothesis in hypotheses:
@@ -363,22 +363,25 @@ def _log_evidences(
             batch = _batch(part, members[0], data)
             for hypothesis in members:
                 batch = batch if batch.is_stacked else _batch(part, hypothesis, data)
-                found[hypothesis.name] += evidence_batch([hypothesis], batch, **options)
+                found[hypothesis.name].append(log_evidences(hypothesis, batch, **options))
             done += len(part)
             if progress is not None:
                 progress(stage, done, n_sets * len(ways))
     warnings = []
-    for name, records in found.items():
-        bad = [record.status for record in records if record.status is not Status.OK]
+    logs = {}
+    for name, parts in found.items():
+        logs[name] = np.concatenate([part.log_evidence for part in parts])
+        statuses = [status for part in parts for status in part.statuses]
+        bad = [status for status in statuses if status is not Status.OK]
         if bad:
             warnings.append(f"{name}: {len(bad)} of {n_sets} evidences: {bad[0].advice}")
-        errors = [e.log_evidence_err for e in records if np.isfinite(e.log_evidence_err)]
-        if max(errors, default=0.0) > _WORTH_SAYING:
+        errors = np.concatenate([part.log_evidence_err for part in parts])
+        worst = float(np.max(errors[np.isfinite(errors)], initial=0.0))
+        if worst > _WORTH_SAYING:
             warnings.append(
                 f"{name}: each log density is the difference of two evidences known to "
-                f"± {max(errors):.1g} nats"
+                f"± {worst:.1g} nats"
             )
-    logs = {name: np.array([e.log_evidence for e in records]) for name, records in found.items()}
     return logs, tuple(warnings)
 
 

@@ -6,7 +6,13 @@ union. What is left there is F at vectors of even sum: (1, ±1, 0, …), (2, 0, 
 The nodes determine F up to half of these; it is extrapolated from there.
 """
 
-__all__ = ["Aliasing", "estimate_aliasing", "gaussian_spacing", "refined_spacing"]
+__all__ = [
+    "Aliasing",
+    "estimate_aliasing",
+    "gaussian_spacing",
+    "line_aliasing",
+    "refined_spacing",
+]
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -79,6 +85,29 @@ def estimate_aliasing(index: IntArray, values: FloatArray) -> Aliasing:
     for vector, part in zip(vectors, parts, strict=True):
         by_axis[vector != 0] += part / np.count_nonzero(vector)
     return Aliasing(float(np.sum(by_axis)), by_axis, float(onwards[np.argmax(parts)]))
+
+
+def line_aliasing(index: IntArray, weights: FloatArray) -> FloatArray:
+    """The same error for many lines of nodes in one dimension.
+
+    Args:
+        index: Indices of the nodes, in units of half the spacing of A and of B.
+        weights: Values at the nodes of each line, of sum one, (line, node).
+    """
+    weights = np.where(weights > 1e-20, weights, 0.0)
+    share = weights[:, index % 2 == 1].sum(axis=1)
+    fractions = _DOUBLED_FRACTIONS
+    phases = 2 * np.pi * np.outer(index, fractions)
+    waves = np.hypot(weights @ np.cos(phases), weights @ np.sin(phases))
+    logs = -np.log(waves.clip(1e-100, 1 - 1e-9))
+    powers = np.log(logs[:, 2:] / logs[:, :2]) / np.log(fractions[2] / fractions[:2])
+    power = np.clip(powers.min(axis=1), np.interp(logs[:, 2], *_NOISE), 2.0)
+    halves = np.exp(-logs[:, 2] * (0.5 / fractions[2]) ** power)
+    # What A and B differ by is F at half of the vector too.
+    halves *= np.maximum(1.0, 0.5 * np.abs(np.log((1 - share) / share)) / (2 * halves))
+    onwards = np.minimum(power, 1.0)
+    found = 2 * np.exp(np.log(halves.clip(1e-100, 0.9)) * 2**onwards) * _DOUBLED_SAFETY
+    return np.where((share > 0) & (share < 1), found, np.inf)
 
 
 def _dual_vectors(n_dim: int) -> Iterator[IntArray]:

@@ -1,15 +1,26 @@
 """Exact evidence: closed form for the scale, quadrature for at most three other parameters."""
 
-__all__ = ["exact", "exact_batch", "exact_draws", "is_integrable"]
+__all__ = [
+    "LogEvidence",
+    "LogEvidences",
+    "exact",
+    "exact_batch",
+    "exact_draws",
+    "exact_log_evidences",
+    "exact_variants",
+    "is_integrable",
+]
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.special import logsumexp
 
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch
+from driftbayes.inference.closed_modes import closed_modes
 from driftbayes.inference.density import Density
 from driftbayes.inference.derived import derived_at
 from driftbayes.inference.evidence import QUANTILES, Evidence, unidentified
@@ -29,6 +40,8 @@ from driftbayes.inference.quadrature import (
 )
 from driftbayes.inference.scale import draw_scales
 from driftbayes.inference.search import Modes, find_modes
+from driftbayes.inference.stacked import solve_stack
+from driftbayes.inference.stacked_records import stack_records
 from driftbayes.likelihood.terms import LOG_2PI
 from driftbayes.precision import in_double_precision
 from driftbayes.typing import FloatArray
@@ -75,8 +88,51 @@ def exact_batch(
         msg = "give several data sets or several priors, not both"
         raise DriftbayesError(msg)
     if len(hypotheses) == 1:
-        return [_solved(hypotheses[0], data, i, tolerance).record for i in range(len(data))]
-    return [_solved(hypothesis, data, 0, tolerance).record for hypothesis in hypotheses]
+        return _of_stack(hypotheses[0], data, tolerance)
+    return [_of_stack(hypothesis, data, tolerance)[0] for hypothesis in hypotheses]
+
+
+def exact_log_evidences(
+    hypothesis: Hypothesis, data: Batch, *, tolerance: float | None = None
+) -> "LogEvidences":
+    """Ln Z alone of several data sets under one hypothesis.
+
+    Args:
+        hypothesis: Model family and prior.
+        data: One data set or several.
+        tolerance: Accepted error of ln Z, in nats.
+    """
+    n = len(data)
+    logs, errors = np.full(n, np.nan), np.full(n, np.nan)
+    statuses = [Status.OK] * n
+    is_left = np.ones(n, dtype=bool)
+    accepted = _TOLERANCE[1] if tolerance is None else tolerance
+    for some in solve_stack(hypothesis, data, accepted, describe=False):
+        logs[some.sets], errors[some.sets] = some.log_evidence, some.error
+        is_left[some.sets] = False
+    for i in np.flatnonzero(is_left).tolist():
+        record = _solved(hypothesis, data, i, tolerance).record
+        logs[i], errors[i] = record.log_evidence, record.log_evidence_err
+        statuses[i] = record.status
+    return LogEvidences(logs, errors, tuple(statuses))
+
+
+def _of_stack(hypothesis: Hypothesis, data: Batch, tolerance: float | None) -> list[Evidence]:
+    """Evidences of all data sets, side by side where they can be, else one by one."""
+    records = dict(_solved_together(hypothesis, data, tolerance))
+    return [
+        records[i] if i in records else _solved(hypothesis, data, i, tolerance).record
+        for i in range(len(data))
+    ]
+
+
+def _solved_together(
+    hypothesis: Hypothesis, data: Batch, tolerance: float | None
+) -> Iterator[tuple[int, Evidence]]:
+    """Number and evidence of each data set that could be solved side by side with others."""
+    accepted = _TOLERANCE[1] if tolerance is None else tolerance
+    for some in solve_stack(hypothesis, data, accepted, describe=True):
+        yield from stack_records(hypothesis, data, some)
 
 
 def exact_variants(
@@ -89,9 +145,13 @@ def exact_variants(
         others: The same family with other priors.
         data: One data set, from `Batch.of`.
     """
+    record = dict(_solved_together(hypothesis, data, None)).get(0)
+    if record is not None and not others:
+        return record, []
     first = _solved(hypothesis, data, 0, None)
     known = [(first.modes, first.quadrature)]
-    return first.record, [_log_evidence(other, data, known) for other in others]
+    variants = [_log_evidence(other, data, known) for other in others]
+    return first.record if record is None else record, variants
 
 
 @dataclass(frozen=True)
@@ -105,6 +165,21 @@ class LogEvidence:
 
     log_evidence: float
     log_evidence_err: float
+
+
+@dataclass(frozen=True)
+class LogEvidences:
+    """Ln Z of several data sets.
+
+    Args:
+        log_evidence: ln Z of each.
+        log_evidence_err: Their errors.
+        statuses: How each computation ended.
+    """
+
+    log_evidence: FloatArray
+    log_evidence_err: FloatArray
+    statuses: tuple[Status, ...]
 
 
 def _log_evidence(
@@ -139,11 +214,19 @@ def _n_left(density: Density) -> int:
     return len(density.hypothesis.names) - (scale_form(density) is not None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Solution:
-    record: Evidence
+    """One evidence; its record is made when it is asked for."""
+
+    data: Batch
+    index: int
     modes: Modes
     quadrature: Quadrature
+    tolerance: float
+
+    @cached_property
+    def record(self) -> Evidence:
+        return _record(self.data, self.index, self.modes, self.quadrature, self.tolerance)
 
 
 def _solved(
@@ -162,21 +245,15 @@ def _solved(
         )
         raise DriftbayesError(msg)
     accepted = _TOLERANCE.get(n_left, TOLERANCE) if tolerance is None else tolerance
-    modes = find_modes(density)
+    form = scale_form(density)
+    modes = closed_modes(density, form) if form and not n_left else find_modes(density)
     quadrature = integrate_posterior(density, modes, accepted)
-    record = _record(hypothesis, data, index, modes, quadrature, accepted)
-    return _Solution(record, modes, quadrature)
+    return _Solution(data, index, modes, quadrature, accepted)
 
 
-def _record(
-    hypothesis: Hypothesis,
-    data: Batch,
-    index: int,
-    modes: Modes,
-    found: Quadrature,
-    tolerance: float,
-) -> Evidence:
+def _record(data: Batch, index: int, modes: Modes, found: Quadrature, tolerance: float) -> Evidence:
     """Summarise a posterior."""
+    hypothesis = found.density.hypothesis
     names = hypothesis.names
     facts = prior_facts(hypothesis)
     posterior = summarise(found.nodes, found.density.scale, found.form, hypothesis.signed)

@@ -18,10 +18,10 @@ LogDensity: TypeAlias = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 # slowly decaying tail is crossed in few steps.
 EVEN = 3.0
 # No node lies further out than this in w, 7e8 widths in z.
-_MAX_DISTANCE = 60.0
+MAX_DISTANCE = 60.0
 # Ratios of neighbouring values that the tail beyond the last node is extrapolated with: at most,
 # and where the slope is unknown.
-_MAX_RATIO, _UNKNOWN_RATIO = 0.95, 0.5
+MAX_RATIO, _UNKNOWN_RATIO = 0.95, 0.5
 
 
 def to_points(w: FloatArray, center: FloatArray, basis: FloatArray) -> FloatArray:
@@ -143,7 +143,7 @@ class Flood:
         here = np.broadcast_to(values[:-1, None], links.shape)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             ratio = np.where(inward >= 0, here / values[inward], _UNKNOWN_RATIO)
-        ratio = np.where(np.isnan(ratio), 0.0, np.minimum(ratio, _MAX_RATIO))
+        ratio = np.where(np.isnan(ratio), 0.0, np.minimum(ratio, MAX_RATIO))
         beyond = np.where(links < 0, here * ratio / (1 - ratio), 0.0)
         return float(np.sum(beyond) / np.sum(values))
 
@@ -165,7 +165,7 @@ class Flood:
 
     def _new(self, candidates: IntArray) -> IntArray:
         """Select candidates, each once, that are not known and not too far out."""
-        near = np.all(np.abs(0.5 * self.spacing * candidates) <= _MAX_DISTANCE, axis=1)
+        near = np.all(np.abs(0.5 * self.spacing * candidates) <= MAX_DISTANCE, axis=1)
         candidates = candidates[near]
         if not len(candidates):
             return candidates

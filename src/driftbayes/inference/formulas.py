@@ -6,6 +6,7 @@ nor another number of steps, trajectories or nodes compiles anything anew.
 
 __all__ = [
     "Rows",
+    "autocovariances_at",
     "derived",
     "evaluate",
     "evaluate_with_sums",
@@ -20,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from typing import Any
+from weakref import ref
 
 import jax
 import jax.numpy as jnp
@@ -155,13 +157,8 @@ class Rows:
         if model.has_state_space and model.moves_by_generator:
             return self._from_state_space(tau, n_lags)
         theta, point, component = self._needed()
-        # More lags than any program has are a program of their own.
-        n_program = max(_enough(_N_LAGS, n_lags), n_lags)
-        program = _autocovariance_program(n_program)
-        at_once = _enough(_N_POINTS, len(theta))
-        at_once = max(min(at_once, _MAX_COVARIANCES // n_program), 8)
         taus = np.full(len(theta), tau)
-        (found,) = _by_points(program, self.hypothesis, at_once, theta, taus)
+        found = _autocovariances(self.hypothesis, theta, taus, n_lags)
         return np.ascontiguousarray(found[point, component, :n_lags])
 
     def _from_state_space(self, tau: float, n_lags: int) -> FloatArray:
@@ -189,6 +186,33 @@ class Rows:
         return found.reshape(n, m, -1)[point, :, component]
 
 
+def autocovariances_at(
+    hypothesis: Hypothesis, theta: FloatArray, taus: FloatArray, n_lags: int
+) -> FloatArray:
+    """Covariances of steps 0, 1, ... apart, (point, lag), of a model with one component.
+
+    Args:
+        hypothesis: Model family and prior.
+        theta: Parameters, (point, parameter).
+        taus: Sampling time of each point.
+        n_lags: Number of lags.
+    """
+    found = _autocovariances(hypothesis, theta, taus, n_lags)
+    return np.ascontiguousarray(found[:, 0, :n_lags], dtype=np.float64)
+
+
+def _autocovariances(
+    hypothesis: Hypothesis, theta: FloatArray, taus: FloatArray, n_lags: int
+) -> NDArray[Any]:
+    """The same of all components, with as many lags as the program has."""
+    # More lags than any program has are a program of their own.
+    n_program = max(_enough(_N_LAGS, n_lags), n_lags)
+    program = _autocovariance_program(n_program)
+    at_once = _enough(_N_POINTS, len(theta))
+    at_once = max(min(at_once, _MAX_COVARIANCES // n_program), 8)
+    return _by_points(program, hypothesis, at_once, theta, taus)[0]
+
+
 @dataclass(frozen=True)
 class PriorFacts:
     """Numbers of the priors of the inferred parameters, in the order of θ.
@@ -210,8 +234,13 @@ PROBABILITIES = np.linspace(0.0, 1.0, 66)[1:-1]
 def prior_facts(hypothesis: Hypothesis) -> PriorFacts:
     """Means, widths and quantiles of the priors."""
     leaves, tree = _split(hypothesis)
+    return _prior_facts(tree, tuple(map(float, leaves)))
+
+
+@lru_cache(maxsize=256)
+def _prior_facts(tree: Any, numbers: tuple[float, ...]) -> PriorFacts:
     with jax.default_device(_cpu()):
-        return PriorFacts(*map(np.asarray, _prior_program(tree)(leaves)))
+        return PriorFacts(*map(np.asarray, _prior_program(tree)(numbers)))
 
 
 @lru_cache(maxsize=256)
@@ -358,9 +387,19 @@ def _padded(array: NDArray[Any], size: int, axis: int) -> NDArray[Any]:
 
 
 def _split(hypothesis: Hypothesis) -> tuple[tuple[Any, ...], Any]:
-    """Numbers of a hypothesis, and what it is without them."""
+    """Numbers of a hypothesis, and what it is without them; kept while the hypothesis lives."""
+    key = id(hypothesis)
+    known = _SPLITS.get(key)
+    if known is not None and known[0]() is hypothesis:
+        return known[1]
     leaves, tree = jax.tree.flatten(hypothesis)
-    return tuple(np.asarray(leaf, dtype=np.float64) for leaf in leaves), tree
+    parts = tuple(np.asarray(leaf, dtype=np.float64) for leaf in leaves), tree
+    _SPLITS[key] = (ref(hypothesis, lambda _: _SPLITS.pop(key, None)), parts)
+    return parts
+
+
+# By identity: a hypothesis holds arrays, which have no hash.
+_SPLITS: dict[int, tuple[ref[Hypothesis], tuple[tuple[Any, ...], Any]]] = {}
 
 
 def _by_points(

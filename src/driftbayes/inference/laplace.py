@@ -18,6 +18,7 @@ from driftbayes.inference.formulas import points_at, prior_facts
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.newton import Maximum, maximise
 from driftbayes.inference.search import find_modes
+from driftbayes.inference.stacked_maxima import stacked_maxima
 from driftbayes.precision import in_double_precision
 from driftbayes.priors import Uniform
 from driftbayes.typing import FloatArray
@@ -84,10 +85,18 @@ def laplace_batch(
         msg = "give several data sets or several priors, not both"
         raise DriftbayesError(msg)
     records = []
+    known = {} if len(hypotheses) > 1 else stacked_maxima(hypotheses[0], data)
     for i in range(max(len(hypotheses), len(data))):
         hypothesis = hypotheses[min(i, len(hypotheses) - 1)]
-        density = Density(hypothesis, data.engine(i, hypothesis.model))
-        records.append(_record(hypothesis, data, i, _solve(density), coords))
+        pair = known.get(i)
+        if len(hypotheses) > 1:
+            pair = stacked_maxima(hypothesis, data).get(0)
+        if pair is None:
+            solution = _solve(Density(hypothesis, data.engine(i, hypothesis.model)))
+        else:
+            natural = _expand(hypothesis, pair[0], is_log=False)
+            solution = _Solution(natural, _expand(hypothesis, pair[1], is_log=True), 0.0)
+        records.append(_record(hypothesis, data, i, solution, coords))
     return records
 
 
@@ -95,48 +104,56 @@ def laplace_batch(
 @np.errstate(all="ignore")
 def _solve(density: Density) -> _Solution:
     hypothesis = density.hypothesis
-    signed = np.array(hypothesis.signed)
-
-    def log_slope(theta: FloatArray) -> FloatArray:
-        return np.asarray(np.sum(np.log(np.where(signed, 1.0, theta)), axis=-1))
 
     def in_log(z: FloatArray, _: NDArray[np.int64]) -> FloatArray:
         points = density.at(z)
-        value = points.natural + log_slope(points.theta)
+        value = points.natural + _log_slope(hypothesis, points.theta)
         return np.where(np.isnan(value), -np.inf, value)
-
-    def expand(mode: Maximum, *, is_log: bool) -> _Expansion:
-        # Found in unconstrained coordinates z, where no step can leave the prior's support; the
-        # mode is that of the density in the coordinates asked for. At a mode the gradient is zero,
-        # so second derivatives there change coordinates by the Jacobian alone.
-        theta, log_priors, log_jacobians = (x[0] for x in points_at(hypothesis, mode.z[None]))
-        slopes = np.exp(log_jacobians)
-        slopes = slopes / np.where(signed, 1.0, theta) if is_log else slopes
-        precision = -mode.hessian / np.outer(slopes, slopes)
-        # Judged relative to the parameters' own sizes, whatever their units.
-        size = np.sqrt(np.abs(np.diag(precision)))
-        relative = precision / np.outer(size, size)
-        usable = bool(np.isfinite(relative).all())
-        curvatures = np.linalg.eigvalsh(relative) if usable else np.full(len(theta), np.nan)
-        log_det = np.sum(np.log(np.abs(curvatures))) + 2 * np.sum(np.log(size))
-        correction = log_priors.sum() + (log_slope(theta) if is_log else 0.0)
-        return _Expansion(
-            theta=theta,
-            log_likelihood=float(mode.value - correction),
-            log_evidence=float(mode.value + 0.5 * len(theta) * np.log(2 * np.pi) - 0.5 * log_det),
-            precision=precision,
-            lowest_curvature=float(curvatures[0]),
-            converged=mode.converged,
-        )
 
     modes = find_modes(density)
     (log_mode,) = maximise(in_log, modes.natural.z[None])
     masses = np.exp(modes.log_mass - modes.log_mass[0])
     other_mass = float(np.sum(masses[1:]) / np.sum(masses))
     return _Solution(
-        natural=expand(modes.natural, is_log=False),
-        log=expand(log_mode, is_log=True),
+        natural=_expand(hypothesis, modes.natural, is_log=False),
+        log=_expand(hypothesis, log_mode, is_log=True),
         other_mass=other_mass if np.isfinite(other_mass) else 0.0,
+    )
+
+
+def _log_slope(hypothesis: Hypothesis, theta: FloatArray) -> FloatArray:
+    """Ln of the slope of θ along ln θ; 0 where θ is signed."""
+    signed = np.array(hypothesis.signed)
+    return np.asarray(np.sum(np.log(np.where(signed, 1.0, theta)), axis=-1))
+
+
+@np.errstate(all="ignore")
+def _expand(hypothesis: Hypothesis, mode: Maximum, *, is_log: bool) -> _Expansion:
+    """Expand about a mode.
+
+    It was found in unconstrained coordinates z, where no step can leave the prior's support, and is
+    that of the density in the coordinates asked for. At a mode the gradient is zero, so second
+    derivatives there change coordinates by the Jacobian alone.
+    """
+    signed = np.array(hypothesis.signed)
+    theta, log_priors, log_jacobians = (x[0] for x in points_at(hypothesis, mode.z[None]))
+    slopes = np.exp(log_jacobians)
+    slopes = slopes / np.where(signed, 1.0, theta) if is_log else slopes
+    precision = -mode.hessian / np.outer(slopes, slopes)
+    # Judged relative to the parameters' own sizes, whatever their units.
+    size = np.sqrt(np.abs(np.diag(precision)))
+    relative = precision / np.outer(size, size)
+    usable = bool(np.isfinite(relative).all())
+    curvatures = np.linalg.eigvalsh(relative) if usable else np.full(len(theta), np.nan)
+    log_det = np.sum(np.log(np.abs(curvatures))) + 2 * np.sum(np.log(size))
+    correction = log_priors.sum() + (_log_slope(hypothesis, theta) if is_log else 0.0)
+    return _Expansion(
+        theta=theta,
+        log_likelihood=float(mode.value - correction),
+        log_evidence=float(mode.value + 0.5 * len(theta) * np.log(2 * np.pi) - 0.5 * log_det),
+        precision=precision,
+        lowest_curvature=float(curvatures[0]),
+        converged=mode.converged,
     )
 
 

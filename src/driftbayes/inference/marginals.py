@@ -4,7 +4,7 @@ Along one axis ln of the integrand is interpolated by splines in a sinh(w/a), wh
 Gaussian; over the other axes the trapezoid rule is as accurate as for the integral.
 """
 
-__all__ = ["marginal_density", "marginal_quantiles"]
+__all__ = ["line_quantiles", "marginal_density", "marginal_quantiles"]
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,12 +16,16 @@ from scipy.special import factorial, logsumexp
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference.flood import EVEN
 from driftbayes.inference.node_lattice import NodeLattice
+from driftbayes.inference.stacked_lattice import Lines
+from driftbayes.inference.tabulated import tabulated_quantiles
 from driftbayes.typing import FloatArray, IntArray
 
 # Points per lattice at which a density is tabulated for its quantiles.
 _N_GRID = 513
 # Degree of the splines where a line has nodes enough: cubic ones are ten times less accurate.
 _DEGREE = 5
+# A table is no narrower than this, relative to the lattice.
+_MIN_WIDTH = 1e-3
 # Nodes this far below the peak do not enter the splines.
 _DEPTH = 60.0
 # Lines times points that are evaluated at once.
@@ -55,13 +59,41 @@ def marginal_quantiles(
     """
     if not np.all((probabilities > 0) & (probabilities < 1)):
         raise DriftbayesError(f"probabilities must lie between 0 and 1, got {probabilities}")
-    n_dim = len(lattices[0].center) if lattices else 0
+    _log_masses(lattices, log_weights)
+    n_dim = len(lattices[0].center)
     out = np.empty((n_dim, len(probabilities)))
     for axis in range(n_dim):
-        grid = np.unique(np.concatenate([_grid(lattice, axis) for lattice in lattices]))
+        if len(lattices) == 1:
+            out[axis] = _one_lattice(lattices[0], axis, probabilities)
+            continue
+        grid = np.unique(np.concatenate([_lattice_table(one, axis).values[0] for one in lattices]))
         density = marginal_density(lattices, axis, grid, log_weights)
         out[axis] = _invert(grid, density, probabilities)
     return out
+
+
+def line_quantiles(lines: Lines, probabilities: FloatArray) -> FloatArray:
+    """Compute quantiles of z for many lattices of one dimension.
+
+    Args:
+        lines: The lattices.
+        probabilities: Probabilities, between 0 and 1.
+
+    Returns:
+        Quantiles (line, probability).
+    """
+    out = np.empty((len(lines.center), len(probabilities)))
+    weights = np.exp(lines.log_values - lines.log_values.max(axis=1, keepdims=True))
+    last = lines.n_nodes - 1
+    u = EVEN * np.sinh(lines.w / EVEN)
+    table = _tabulate(u, weights, last, np.full(len(u), _MIN_WIDTH))
+    for spacing in np.unique(lines.spacing):
+        rows = np.flatnonzero(lines.spacing == spacing)
+        some = table.part(rows)
+        splines = _line_splines(lines.log_values[rows], u[rows], lines.first[rows], float(spacing))
+        density = np.exp(_evaluate(splines, slice(None), some.values)) * some.slopes
+        out[rows] = some.at(tabulated_quantiles(density, probabilities))
+    return np.asarray(lines.center[:, None] + lines.width[:, None] * out)
 
 
 def marginal_density(
@@ -78,6 +110,17 @@ def marginal_density(
         grid: Values of the coordinate.
         log_weights: ln of the mass of each part; by default, its integral.
     """
+    masses = _log_masses(lattices, log_weights)
+    shares = np.exp(masses - logsumexp(masses))
+    total = np.zeros(len(grid))
+    for lattice, share in zip(lattices, shares, strict=True):
+        if share > 0:
+            total += share * _density(lattice, axis, grid)
+    return total
+
+
+def _log_masses(lattices: Sequence[NodeLattice], log_weights: FloatArray | None) -> FloatArray:
+    """Ln of the mass of each part."""
     logs = np.array([lattice.log_integral for lattice in lattices])
     masses = logs if log_weights is None else log_weights
     if masses.shape != logs.shape or not len(logs) or not np.all(np.isfinite(logs)):
@@ -85,12 +128,7 @@ def marginal_density(
             f"expected one weight for each of one or more lattices with a finite integral, got "
             f"{masses.shape} weights for integrals exp({logs})"
         )
-    shares = np.exp(masses - logsumexp(masses))
-    total = np.zeros(len(grid))
-    for lattice, share in zip(lattices, shares, strict=True):
-        if share > 0:
-            total += share * _density(lattice, axis, grid)
-    return total
+    return masses
 
 
 @dataclass(frozen=True)
@@ -221,17 +259,125 @@ def _evaluate(lines: _Lines, part: slice, x: FloatArray) -> FloatArray:
     return values
 
 
-def _grid(lattice: NodeLattice, axis: int) -> FloatArray:
-    """Choose values of a coordinate: even near its median, further apart in the tails."""
+@dataclass(frozen=True)
+class _Table:
+    """Values of a coordinate, even near its median and further apart in the tails.
+
+    They are middle + width · a sinh(t/a) for even t.
+
+    Args:
+        middle: Of each line.
+        width: Of each line.
+        first: First t.
+        last: Last t.
+    """
+
+    middle: FloatArray
+    width: FloatArray
+    first: FloatArray
+    last: FloatArray
+
+    def part(self, rows: IntArray) -> "_Table":
+        """Some of the lines."""
+        return _Table(*(part[rows] for part in (self.middle, self.width, self.first, self.last)))
+
+    @property
+    def values(self) -> FloatArray:
+        """Values, (line, point)."""
+        return self._at(self._t)
+
+    @property
+    def slopes(self) -> FloatArray:
+        """How fast they change with t."""
+        return np.asarray(self.width[:, None] * np.cosh(self._t / EVEN))
+
+    def at(self, places: FloatArray) -> FloatArray:
+        """Values at places between the points, in units of their distance, (line, place)."""
+        step = (self.last - self.first) / (_N_GRID - 1)
+        return self._at(self.first[:, None] + step[:, None] * places)
+
+    @property
+    def _t(self) -> FloatArray:
+        return np.linspace(self.first, self.last, _N_GRID, axis=1)
+
+    def _at(self, t: FloatArray) -> FloatArray:
+        return np.asarray(self.middle[:, None] + self.width[:, None] * EVEN * np.sinh(t / EVEN))
+
+
+def _tabulate(
+    values: FloatArray, weights: FloatArray, last: IntArray, min_width: FloatArray
+) -> _Table:
+    """Choose values of a coordinate by its nodes in rising order.
+
+    Args:
+        values: Coordinates of the nodes, (line, node).
+        weights: Their weights, zero beyond the last node.
+        last: The last node of each line.
+        min_width: Least width of the table.
+    """
+    row = np.arange(len(values))
+    mass = (np.cumsum(weights, axis=1) - 0.5 * weights) / weights.sum(axis=1, keepdims=True)
+
+    def at(probability: float) -> FloatArray:
+        right = np.minimum(np.maximum(np.sum(mass < probability, axis=1), 1), np.maximum(last, 1))
+        low, high = mass[row, right - 1], mass[row, right]
+        share = np.where(high > low, (probability - low) / np.where(high > low, high - low, 1), 0.0)
+        start = values[row, right - 1]
+        return np.asarray(start + share.clip(0, 1) * (values[row, right] - start))
+
+    if values.shape[1] == 1:
+        middle, width = values[:, 0], min_width
+    else:
+        middle, width = at(0.5), np.maximum(0.5 * (at(0.84) - at(0.16)), min_width)
+    ends = (values[:, 0], values[row, last])
+    first, final = (EVEN * np.arcsinh((end - middle) / width / EVEN) for end in ends)
+    return _Table(middle, width, first - 1.0, final + 1.0)
+
+
+def _lattice_table(lattice: NodeLattice, axis: int) -> _Table:
     order = np.argsort(lattice.z[:, axis])
-    values = lattice.z[order, axis]
     weights = np.exp(lattice.log_values[order] - np.max(lattice.log_values))
-    mass = (np.cumsum(weights) - 0.5 * weights) / np.sum(weights)
-    low, middle, high = np.interp([0.16, 0.5, 0.84], mass, values)
-    width = max(0.5 * (high - low), 1e-3 * np.abs(lattice.basis[axis]).max())
-    ends = EVEN * np.arcsinh((values[[0, -1]] - middle) / width / EVEN)
-    t = np.linspace(ends[0] - 1.0, ends[1] + 1.0, _N_GRID)
-    return middle + width * EVEN * np.sinh(t / EVEN)
+    least = _MIN_WIDTH * np.abs(lattice.basis[axis]).max()
+    last = np.array([len(order) - 1])
+    return _tabulate(lattice.z[order, axis][None], weights[None], last, np.array([least]))
+
+
+def _one_lattice(lattice: NodeLattice, axis: int, probabilities: FloatArray) -> FloatArray:
+    """Quantiles of one coordinate from a single lattice."""
+    table = _lattice_table(lattice, axis)
+    density = _density(lattice, axis, table.values[0]) * table.slopes
+    return table.at(tabulated_quantiles(density, probabilities))[0]
+
+
+def _line_splines(log_values: FloatArray, u: FloatArray, first: IntArray, spacing: float) -> _Lines:
+    """Splines of lattices of one dimension and one spacing, one line each.
+
+    Args:
+        log_values: ln of the integrand with the stretch, (line, node); -inf beyond the last.
+        u: a sinh(w/a) of the nodes.
+        first: Index of the first node of each line.
+        spacing: Distance of the nodes, in w.
+    """
+    log_values = log_values - log_values.max(axis=1, keepdims=True)
+    logs = log_values - 0.5 * np.log1p((u / EVEN) ** 2)
+    used = log_values > -_DEPTH
+    begin, lengths = np.argmax(used, axis=1), used.sum(axis=1)
+    n = len(logs)
+    coefficients = np.zeros((_DEGREE + 1, n, max(1, int(lengths.max()) - 1)))
+    ends, slopes = np.zeros((2, n)), np.zeros((2, n))
+    kinds, kind = np.unique(np.column_stack([first, begin, lengths]), axis=0, return_inverse=True)
+    for k, (_, start, length) in enumerate(kinds):
+        members = np.flatnonzero(kind.reshape(-1) == k)
+        nodes = slice(start, start + length)
+        y = logs[members, nodes].T
+        ends[:, members] = y[[0, -1]]
+        if length > 1:
+            taylor = _taylor(u[members[0], nodes], y)
+            coefficients[:, members, : length - 1] = np.swapaxes(taylor[:, :-1], 1, 2)
+            slopes[:, members] = taylor[1, [0, -1]]
+    begins = first + begin
+    none = np.zeros(n)
+    return _Lines(spacing, none, begins, begins + lengths - 1, none, coefficients, ends, slopes)
 
 
 def _invert(grid: FloatArray, density: FloatArray, probabilities: FloatArray) -> FloatArray:

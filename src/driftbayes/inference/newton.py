@@ -83,6 +83,8 @@ class _Search:
     trial: FloatArray
     basis: FloatArray
     span: float = _SPAN
+    # Span of the differences that the derivatives come from.
+    seen: float = _SPAN
     value: float = -np.inf
     gradient: FloatArray | None = None
     hessian: FloatArray | None = None
@@ -104,7 +106,7 @@ class _Search:
         self.count += 1
         if accepted:
             inverse = np.linalg.inv(self.basis) / self.span
-            self.z, self.value = self.trial, float(values[0])
+            self.z, self.value, self.seen = self.trial, float(values[0]), self.span
             self.gradient = inverse.T @ gradient
             hessian = inverse.T @ hessian @ inverse
             self.hessian = 0.5 * (hessian + hessian.T)
@@ -113,6 +115,10 @@ class _Search:
             # Nothing is known yet: look closer.
             self.basis = 0.1 * self.basis
             self.done = self.count > 8
+            return
+        elif self.seen > self.span:
+            # The step came from wide differences, which are biased: take fine ones here first.
+            self.trial = self.z
             return
         elif self.damping > _LOOK_CLOSER and self.n_closer < _MAX_CLOSER:
             # No step goes up: the differences span more than the peak. Take narrower ones.

@@ -1,6 +1,6 @@
 """Integrate a smooth peak by the trapezoid rule on a lattice that grows from the mode."""
 
-__all__ = ["NodeLattice", "integrate"]
+__all__ = ["NodeLattice", "gaussian_reach", "integrate"]
 
 from dataclasses import dataclass, replace
 
@@ -17,12 +17,12 @@ from driftbayes.inference.flood import EVEN, Flood, LogDensity, Region, log_stre
 from driftbayes.typing import FloatArray, IntArray
 
 # Share of the tolerance left to the mass beyond the last nodes.
-_TAIL_SHARE = 0.25
-_MAX_DEPTH = 80.0
+TAIL_SHARE = 0.25
+MAX_DEPTH = 80.0
 _MAX_LEVELS = 12
 # A finer lattice is tried if it can have this many times as many nodes.
 _MIN_GROWTH = 1.5
-_SLOWEST_DECAY = 0.7
+SLOWEST_DECAY = 0.7
 # The first spacing is reduced for peaks away from the center by no more than this.
 _MAX_STRETCH = 3.0
 
@@ -111,7 +111,7 @@ def integrate(
     _check(center, basis, tolerance, seeds, max_nodes)
     n_dim = len(center)
     region = Region(log_f, center, basis, max_nodes)
-    max_tail = min(_TAIL_SHARE * tolerance, max_tail, 0.1)
+    max_tail = min(TAIL_SHARE * tolerance, max_tail, 0.1)
     depth = 0.5 * float(chdtri(n_dim, max_tail))
     spacing = np.full(n_dim, gaussian_spacing(n_dim, tolerance))
     other = to_w(seeds, center, basis) if seeds is not None else np.empty((0, n_dim))
@@ -131,9 +131,11 @@ def integrate(
             best, result = _compared(best, result)
         if best is None or result.error <= best.error:
             best = result
-        if not complete or not np.isfinite(flood.peak) or best.error <= tolerance:
+        # No spacing makes the rounding of a large integral smaller.
+        enough = max(tolerance, 2 * _rounding(best.log_integral, len(best.log_values)))
+        if not complete or not np.isfinite(flood.peak) or best.error <= enough:
             break
-        finer = refined_spacing(flood.spacing, aliasing, (1 - _TAIL_SHARE) * tolerance)
+        finer = refined_spacing(flood.spacing, aliasing, (1 - TAIL_SHARE) * tolerance)
         affordable = _affordable(flood, finer)
         if affordable is None:
             break
@@ -150,7 +152,7 @@ def _fill(flood: Flood, start: IntArray, depth: float, max_tail: float) -> tuple
     """
     complete = flood.fill(start, depth)
     tail = flood.tail()
-    while complete and max_tail < tail < np.inf and depth < _MAX_DEPTH:
+    while complete and max_tail < tail < np.inf and depth < MAX_DEPTH:
         depth += 1.0 + np.log(tail / max_tail)
         complete = flood.fill(flood.index[:0], depth)
         before, tail = tail, flood.tail()
@@ -168,7 +170,7 @@ def _compared(coarse: NodeLattice, fine: NodeLattice) -> tuple[NodeLattice, Node
     if not np.isfinite(fine.log_integral - coarse.log_integral):
         return coarse, fine
     change = abs(fine.log_integral - coarse.log_integral)
-    power = np.max(coarse.spacing / fine.spacing) ** _SLOWEST_DECAY
+    power = np.max(coarse.spacing / fine.spacing) ** SLOWEST_DECAY
     expected = min(change, 1.0) ** power
     return (
         replace(coarse, error=float(max(coarse.error, change - fine.error))),
@@ -187,6 +189,15 @@ def _gaussian_nodes(flood: Flood, depth: float) -> IntArray:
     w = 0.5 * flood.spacing * index
     log_gaussian = -0.5 * np.sum((EVEN * np.sinh(w / EVEN)) ** 2, axis=1) + log_stretch(w)
     return index[log_gaussian > -depth]
+
+
+def gaussian_reach(spacing: float, depth: float) -> int:
+    """Index of the last node in one dimension at which a Gaussian is within `depth` of its peak."""
+    reach = EVEN * np.arcsinh(np.sqrt(2 * depth) / EVEN)
+    index = np.arange(2 * int(reach / spacing) + 4)
+    w: FloatArray = 0.5 * spacing * index.astype(np.float64)
+    log_gaussian = -0.5 * (EVEN * np.sinh(w / EVEN)) ** 2 + log_stretch(w[:, None])
+    return int(index[log_gaussian > -depth][-1])
 
 
 def _refined(flood: Flood, spacing: FloatArray, depth: float) -> tuple[Flood, IntArray]:
@@ -219,7 +230,7 @@ def _result(flood: Flood, aliasing: float, tolerance: float) -> NodeLattice:
     log_cell = float(np.sum(np.log(flood.spacing * diagonal)) - np.log(2.0))
     found = np.isfinite(flood.peak)
     log_integral = float(logsumexp(flood.values)) + log_cell if found else -np.inf
-    rounding = 1e-15 * (abs(log_integral) + len(flood.values) ** 0.5) if found else np.inf
+    rounding = _rounding(log_integral, len(flood.values)) if found else np.inf
     w = flood.w
     return NodeLattice(
         center=region.center,
@@ -236,6 +247,10 @@ def _result(flood: Flood, aliasing: float, tolerance: float) -> NodeLattice:
         contained=bool(tail <= tolerance),
         n_evaluations=flood.n_evaluations,
     )
+
+
+def _rounding(log_integral: float, n_nodes: int) -> float:
+    return 1e-15 * (abs(log_integral) + n_nodes**0.5)
 
 
 def _check(

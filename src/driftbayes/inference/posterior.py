@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 from driftbayes.inference.evidence import QUANTILES
 from driftbayes.inference.quadrature import Nodes
 from driftbayes.inference.scale import GammaForm, scale_posterior
+from driftbayes.inference.tabulated import tabulated_quantiles
 from driftbayes.likelihood.terms import LOG_2PI
 from driftbayes.typing import FloatArray
 
-# Probability beyond exp(-_DEPTH) of the peak is left out of quantiles, and nodes of moments.
-_DEPTH = 36.0
-_N_DENSITY = 257
+# Probability beyond exp(-DEPTH) of the peak is left out of quantiles, and nodes of moments.
+DEPTH = 36.0
+N_DENSITY = 257
 # Nodes of less weight, relative to the largest, are left out of quantiles; others are taken so many
 # at a time.
-_NEGLIGIBLE, _AT_ONCE = 1e-7, 4096
+NEGLIGIBLE, _AT_ONCE = 1e-7, 4096
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def summarise(
         none = np.full(n_parameters, np.nan)
         blank = np.full((n_parameters, len(QUANTILES)), np.nan)
         return Posterior(none, np.diag(none) * np.nan, blank, none, none, np.nan)
-    used = nodes.log_weights > peak - _DEPTH
+    used = nodes.log_weights > peak - DEPTH
     weights = np.exp(nodes.log_weights[used] - peak)
     weights /= weights.sum()
     theta, fits = np.array(nodes.theta[used]), nodes.fits[used]
@@ -126,12 +127,12 @@ class _Scales:
 
     def log_quantiles(self) -> FloatArray:
         """Quantiles of ln c from its marginal density, a mixture over the nodes."""
-        kept = np.flatnonzero(self.weights > _NEGLIGIBLE * self.weights.max())
+        kept = np.flatnonzero(self.weights > NEGLIGIBLE * self.weights.max())
         log_values, inner = np.log(self.values[kept]), self.inner[kept]
-        matter = self.weights[kept, None] * inner > np.exp(-_DEPTH) * self.weights.max()
+        matter = self.weights[kept, None] * inner > np.exp(-DEPTH) * self.weights.max()
         low, high = log_values[matter].min(), log_values[matter].max()
-        v = np.linspace(low, high, _N_DENSITY)
-        density = np.zeros(_N_DENSITY)
+        v = np.linspace(low, high, N_DENSITY)
+        density = np.zeros(N_DENSITY)
         for first in range(0, len(kept), _AT_ONCE):
             some = kept[first : first + _AT_ONCE]
             exponent = (
@@ -152,11 +153,7 @@ def _mean_and_cov(weights: FloatArray, values: FloatArray) -> tuple[FloatArray, 
 
 def _from_density(grid: FloatArray, density: FloatArray) -> FloatArray:
     """Quantiles from a smooth density on an even grid, by cubic interpolation of it."""
-    from scipy.interpolate import CubicSpline
-
     if len(grid) < 2 or not grid[-1] > grid[0]:
         return np.full(len(QUANTILES), grid[0])
-    rise = CubicSpline(grid, density).antiderivative()
-    fine = np.linspace(grid[0], grid[-1], 16 * len(grid))
-    cumulative = np.maximum.accumulate(rise(fine))
-    return np.interp(QUANTILES, cumulative / cumulative[-1], fine)
+    (places,) = tabulated_quantiles(density[None], np.array(QUANTILES))
+    return np.asarray(grid[0] + (grid[-1] - grid[0]) * places / (len(grid) - 1))

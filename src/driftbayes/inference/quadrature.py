@@ -32,10 +32,10 @@ _NEAR = 10.0
 # The stated error is so many times the lattice's own estimate, which is now and then too small:
 # a thin arm of a posterior of three parameters may carry some 1e-4 of it, so that with three and
 # more it is no less than the tolerance.
-_CAUTION = {1: 3.0, 2: 3.0}
+CAUTION = {1: 3.0, 2: 3.0}
 _MOST_CAUTION = 6.0
 # Mass beyond the last nodes, relative, that moments can do without.
-_MAX_TAIL = 1e-5
+MAX_TAIL = 1e-5
 _MAX_NODES = {1: 4_000, 2: 60_000, 3: 300_000}
 
 
@@ -167,7 +167,7 @@ def _in_parts(
     bases = np.stack([_basis(modes.every[i].hessian, left) for i in chosen])
     shares = Shares(centers, bases, np.array([modes.log_mass[i] for i in chosen]))
     others = np.array([m.z[left] for m in modes.every if m.converged]).reshape(-1, len(left))
-    caution = _CAUTION.get(len(left), _MOST_CAUTION)
+    caution = CAUTION.get(len(left), _MOST_CAUTION)
     lattices = []
     for part in range(n_parts):
 
@@ -184,7 +184,7 @@ def _in_parts(
                 tolerance=tolerance / caution,
                 seeds=seeds,
                 max_nodes=_MAX_NODES.get(len(left), 500_000),
-                max_tail=_MAX_TAIL,
+                max_tail=MAX_TAIL,
             )
         )
     logs = np.array([lattice.log_integral for lattice in lattices])

@@ -6,6 +6,7 @@ __all__ = [
     "gamma_form",
     "log_bessel_k",
     "log_scale_evidence",
+    "most_likely_scale",
     "scale_posterior",
 ]
 
@@ -81,6 +82,27 @@ def log_scale_evidence(
     return np.where(np.isnan(log_evidence), -np.inf, log_evidence)
 
 
+# Where nothing is finite the result says so in its status, not NumPy in a warning.
+@np.errstate(all="ignore")
+def most_likely_scale(
+    n: FloatArray, quadratic: FloatArray, form: GammaForm, *, natural: bool
+) -> FloatArray:
+    r"""The scale c at which the joint density is highest.
+
+    $$\lambda c^2 + \beta c - Q/2 = 0, \qquad \beta = n/2 - \alpha\; (+ 1)$$
+
+    Args:
+        n: Count of the Gaussian terms at c = 1.
+        quadratic: Their quadratic forms Q.
+        form: Shape α and rate λ of the prior.
+        natural: Whether the density is that of c, not that of ln c.
+    """
+    beta = np.asarray(0.5 * n - form.shape + float(natural))
+    root = np.sqrt(beta**2 + 2 * form.rate * quadratic)
+    # Whichever of the two forms is free of cancellation.
+    return np.where(beta > 0, quadratic / (beta + root), (root - beta) / (2 * form.rate))
+
+
 def scale_posterior(
     n: FloatArray, quadratic: FloatArray, shape: FloatArray, rate: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
@@ -148,9 +170,15 @@ def log_bessel_k(order: FloatArray, x: FloatArray) -> FloatArray:
     r"""$\ln K_\nu(x)$ for any real order and x > 0, where SciPy's `kve` overflows."""
     order, x = np.asarray(order)[..., None], np.asarray(x)[..., None]
     # Where order or argument is large the integrand is nearly a Gaussian.
-    is_narrow = bool(np.all(order**2 + x**2 > _NARROW**2))
-    n_nodes = _N_FEW if is_narrow else _N_NODES
-    return _bessel_integral(order, x, n_nodes)[0][..., 0]
+    order, x = np.broadcast_arrays(order, x)
+    is_narrow = (order**2 + x**2 > _NARROW**2)[..., 0]
+    if is_narrow.all() or not is_narrow.any():
+        n_nodes = _N_FEW if is_narrow.all() else _N_NODES
+        return _bessel_integral(order, x, n_nodes)[0][..., 0]
+    out = np.empty(is_narrow.shape)
+    for some, n_nodes in ((is_narrow, _N_FEW), (~is_narrow, _N_NODES)):
+        out[some] = _bessel_integral(order[some], x[some], n_nodes)[0][..., 0]
+    return out
 
 
 def _bessel_integral(

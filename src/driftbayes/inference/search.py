@@ -1,6 +1,6 @@
 """Modes of a posterior: a grid of decades, lines through its best, then Newton's method."""
 
-__all__ = ["Modes", "find_modes"]
+__all__ = ["Modes", "coarse_values", "find_modes"]
 
 from dataclasses import dataclass
 
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from driftbayes.inference.density import Density, Points
 from driftbayes.inference.formulas import PriorFacts, prior_facts, unconstrained
+from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.newton import Maximum, maximise
 from driftbayes.priors import Uniform
 from driftbayes.typing import FloatArray
@@ -138,6 +139,28 @@ class _Starts:
     left_value: float
 
 
+def coarse_values(hypothesis: Hypothesis, index: int, tau: float, facts: PriorFacts) -> FloatArray:
+    """Values of one parameter beside the scale at which posteriors are looked for.
+
+    Args:
+        hypothesis: Model family and prior.
+        index: Place in θ of the parameter.
+        tau: Sampling time.
+        facts: Of the priors.
+    """
+    unit = _unit(hypothesis, index, tau)
+    line = _line(hypothesis, index, unit, float(facts.mean[index]), facts)
+    if hypothesis.signed[index]:
+        return line
+    return np.concatenate([_axis(hypothesis, index, unit, _N_POINTS[1], facts), line])
+
+
+def _unit(hypothesis: Hypothesis, index: int, tau: float) -> float:
+    """Natural unit of a parameter, made of tau and of the length √(kτ)."""
+    about = hypothesis.model.parameters[hypothesis.names[index]]
+    return float(tau ** (about.time_power + 0.5 * about.length_power))
+
+
 def _starts(density: Density) -> _Starts:
     """The best of a grid for the density of θ and for that of z, and other maxima of the latter.
 
@@ -150,12 +173,11 @@ def _starts(density: Density) -> _Starts:
     model, names = hypothesis.model, hypothesis.names
     facts = prior_facts(hypothesis)
     place = names.index(model.scale_parameter) if model.scale_parameter in names else None
-    about = [model.parameters[name] for name in names]
-    units = [density.engine.tau ** (p.time_power + 0.5 * p.length_power) for p in about]
+    units = [_unit(hypothesis, i, density.engine.tau) for i in range(len(names))]
     signed = hypothesis.signed
     on_grid = [i for i in range(len(names)) if i != place and not signed[i]]
     n_points = _N_POINTS.get(max(len(on_grid), 1), _FEWEST)
-    axes = [_axis(density, i, units[i], n_points, facts) for i in on_grid]
+    axes = [_axis(hypothesis, i, units[i], n_points, facts) for i in on_grid]
     grid = np.meshgrid(*axes, indexing="ij") if axes else []
     theta = np.tile(facts.mean, (grid[0].size if axes else 1, 1))
     for i, values in zip(on_grid, grid, strict=True):
@@ -178,7 +200,7 @@ def _starts(density: Density) -> _Starts:
     best = points.theta[free].copy()
     if place is not None:
         best[place] = 1.0
-    lines = [_line(density, i, units[i], best[i], facts) for i in along]
+    lines = [_line(hypothesis, i, units[i], best[i], facts) for i in along]
     rows = []
     for i, line in zip(along, lines, strict=True):
         row = np.tile(best, (len(line), 1))
@@ -229,8 +251,9 @@ def _is_local_maximum(table: FloatArray) -> NDArray[np.bool_]:
     return np.asarray((table == highest) & np.isfinite(table))
 
 
-def _axis(density: Density, i: int, unit: float, n_points: int, facts: PriorFacts) -> FloatArray:
-    hypothesis = density.hypothesis
+def _axis(
+    hypothesis: Hypothesis, i: int, unit: float, n_points: int, facts: PriorFacts
+) -> FloatArray:
     name = hypothesis.names[i]
     parameter = hypothesis.model.parameters[name]
     is_pure = not (parameter.length_power or parameter.time_power)
@@ -247,9 +270,11 @@ def _ends(facts: PriorFacts, i: int) -> tuple[float, float]:
     return first - margin, last + margin
 
 
-def _line(density: Density, i: int, unit: float, best: float, facts: PriorFacts) -> FloatArray:
+def _line(
+    hypothesis: Hypothesis, i: int, unit: float, best: float, facts: PriorFacts
+) -> FloatArray:
     """Values of one parameter in rising order, that of the best point among them."""
-    prior = density.hypothesis.priors[density.hypothesis.names[i]]
+    prior = hypothesis.priors[hypothesis.names[i]]
     decades = unit * 10 ** np.linspace(*_LINE_DECADES, _N_LINE)
     if prior.is_signed:
         spread = facts.mean[i] + facts.log_sd[i] * np.linspace(-4.0, 4.0, _N_LINE)

@@ -5,7 +5,7 @@ correlation at lag n, the variance of what n earlier steps leave of the next is
 $v_n = v_{n-1}(1 - |\phi_n|^2)$.
 """
 
-__all__ = ["form_products", "run_products"]
+__all__ = ["form_products", "run_products", "stack_products"]
 
 import numpy as np
 
@@ -151,3 +151,79 @@ def run_products(  # type: ignore[no-untyped-def]
                         p += 1
                 if weight[b] > 0:
                     excess[out, b] += np.log1p(weight[b] * square / variances[n])
+
+
+@compiled(**KERNEL_OPTIONS)
+def stack_products(  # type: ignore[no-untyped-def]
+    autocovariance, offsets, members, orders, paired, packed, predicted, log_det, quadratic
+):
+    """Whiten second moments of many data sets; those with the same covariance share its filters.
+
+    Args:
+        autocovariance: c at lags 0, 1, ..., one row per covariance.
+        offsets: Where the members of each row begin, and where those of the last one end.
+        members: Data sets that are evaluated with each row, one row after another.
+        orders: Order of the filters of each group, (set, group).
+        paired: 1 where the second filter counts, (set, group).
+        packed: T of each group, lower triangle by rows, both halves added, (set, group, pair).
+        predicted: How many displacements are predicted from 0, 1, ... others, (set, order).
+        log_det: Result, of each member; zero at first.
+        quadratic: Result, of each member; zero at first.
+    """
+    n_rows, n_lags = autocovariance.shape
+    n_groups = orders.shape[1]
+    # Row n: what predicts the first of n + 1 steps, and, one place on, the last of n steps.
+    backward = np.zeros((n_lags, n_lags))
+    shifted = np.zeros((n_lags, n_lags))
+    forward = np.empty(n_lags)
+    variances = np.empty(n_lags)
+    logs = np.empty(n_lags)
+    weights = np.empty((2, packed.shape[2]))
+    made = np.empty(2, dtype=np.int64)
+    for b in range(n_rows):
+        forward[:] = 0.0
+        forward[0] = 1.0
+        backward[0, 0] = 1.0
+        variances[0] = autocovariance[b, 0]
+        for n in range(1, n_lags):
+            total = 0.0
+            for i in range(1, n + 1):
+                total += forward[i - 1] * autocovariance[b, i]
+            reflection = total / variances[n - 1]
+            backward[n, 0] = backward[n - 1, 0]
+            for i in range(1, n + 1):
+                backward[n, i] = backward[n - 1, i] - reflection * forward[i - 1]
+            for i in range(n, 0, -1):
+                forward[i] = forward[i - 1] - reflection * backward[n - 1, i]
+            forward[0] = -reflection * backward[n - 1, 0]
+            for i in range(1, n + 1):
+                shifted[n, i] = forward[i - 1]
+            size = abs(reflection)
+            variances[n] = variances[n - 1] * (1 - size) * (1 + size)
+        for n in range(n_lags):
+            logs[n] = np.log(variances[n])
+        made[:] = -1
+        for m in range(offsets[b], offsets[b + 1]):
+            s = members[m]
+            for n in range(n_lags):
+                if predicted[s, n] > 0:
+                    log_det[m] += predicted[s, n] * logs[n]
+            for g in range(n_groups):
+                order = orders[s, g]
+                if order < 0:
+                    continue
+                kind = 1 if paired[s, g] > 0 else 0
+                if made[kind] != order:
+                    # Of all pairs of steps, the same for every member with this group.
+                    place = 0
+                    for i in range(order + 1):
+                        own = backward[order, i] / variances[order]
+                        other = kind * shifted[order, i] / variances[order]
+                        for j in range(i + 1):
+                            weights[kind, place + j] = (
+                                own * backward[order, j] - other * shifted[order, j]
+                            )
+                        place += i + 1
+                    made[kind] = order
+                n_pairs = (order + 1) * (order + 2) // 2
+                quadratic[m] += np.dot(weights[kind, :n_pairs], packed[s, g, :n_pairs])
