@@ -1,12 +1,18 @@
 """Aliases for JAX arrays, which hold what models compute."""
 
-__all__ = ["Key", "Scalar", "ScalarLike"]
+__all__ = ["Key", "Number", "Scalar", "ScalarLike"]
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 Scalar: TypeAlias = Float[Array, ""]
-ScalarLike: TypeAlias = Float[Array, ""] | Float[np.ndarray, ""] | float | int
 Key: TypeAlias = PRNGKeyArray
+# A field that keeps a NumPy number until it is computed with, and then behaves as JAX's.
+if TYPE_CHECKING:
+    Number: TypeAlias = Array
+    ScalarLike: TypeAlias = Array | float | int
+else:
+    Number: TypeAlias = Float[Array, ""] | Float[np.ndarray, ""] | float
+    ScalarLike: TypeAlias = Float[Array, ""] | Float[np.ndarray, ""] | float | int

@@ -25,7 +25,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.jax_typing import Key, Scalar, ScalarLike
+from driftbayes.jax_typing import Key, Number, Scalar, ScalarLike
 from driftbayes.magnitudes import checked
 from driftbayes.precision import as_number
 from driftbayes.suggest import did_you_mean
@@ -57,11 +57,11 @@ class AbstractPrior(eqx.Module):
         """The θ below which lies the given probability."""
 
     @abstractmethod
-    def mean(self) -> ScalarLike:
+    def mean(self) -> Number:
         """Mean of θ."""
 
     @abstractmethod
-    def log_sd(self) -> ScalarLike:
+    def log_sd(self) -> Number:
         """Standard deviation of ln θ, of θ if it is signed: what a posterior is judged by."""
 
     @abstractmethod
@@ -98,7 +98,7 @@ class Exponential(AbstractPrior):
         mean: μ > 0, in the unit of θ.
     """
 
-    scale: ScalarLike
+    scale: Number
 
     name: ClassVar[str] = "exponential"
 
@@ -114,10 +114,10 @@ class Exponential(AbstractPrior):
     def quantile(self, probability: Float[Array, "..."]) -> Float[Array, "..."]:
         return -self.scale * jnp.log1p(-probability)
 
-    def mean(self) -> ScalarLike:
+    def mean(self) -> Number:
         return self.scale
 
-    def log_sd(self) -> ScalarLike:
+    def log_sd(self) -> Number:
         return jnp.asarray(np.pi / np.sqrt(6.0))
 
     def rescaled(self, factor: ScalarLike) -> "Exponential":
@@ -135,8 +135,8 @@ class Gamma(AbstractPrior):
         mean: μ > 0, in the unit of θ.
     """
 
-    shape: ScalarLike
-    scale: ScalarLike
+    shape: Number
+    scale: Number
 
     name: ClassVar[str] = "gamma"
 
@@ -161,14 +161,14 @@ class Gamma(AbstractPrior):
             jnp.asarray(gammaincinv(np.asarray(self.shape), np.asarray(probability))) * self.scale
         )
 
-    def mean(self) -> ScalarLike:
+    def mean(self) -> Number:
         return self.shape * self.scale
 
     def sample(self, key: Key, shape: tuple[int, ...] = ()) -> Float[Array, "..."]:
         # By its own generator: the quantile is SciPy's, which compiled code cannot call.
         return self.scale * jax.random.gamma(key, self.shape, shape)
 
-    def log_sd(self) -> ScalarLike:
+    def log_sd(self) -> Number:
         # The trigamma function is ζ(2, a); JAX's own takes a whole order in some versions only.
         return jnp.sqrt(jsp.zeta(jnp.full_like(self.shape, 2.0), self.shape))
 
@@ -189,8 +189,8 @@ class LogNormal(AbstractPrior):
         sigma: s > 0, the standard deviation of ln θ.
     """
 
-    median: ScalarLike
-    sigma: ScalarLike
+    median: Number
+    sigma: Number
 
     name: ClassVar[str] = "lognormal"
 
@@ -211,10 +211,10 @@ class LogNormal(AbstractPrior):
     def quantile(self, probability: Float[Array, "..."]) -> Float[Array, "..."]:
         return self.median * jnp.exp(self.sigma * jsp.ndtri(probability))
 
-    def mean(self) -> ScalarLike:
+    def mean(self) -> Number:
         return self.median * jnp.exp(0.5 * self.sigma**2)
 
-    def log_sd(self) -> ScalarLike:
+    def log_sd(self) -> Number:
         return self.sigma
 
     def rescaled(self, factor: ScalarLike) -> "LogNormal":
@@ -232,8 +232,8 @@ class Uniform(AbstractPrior):
         high: Upper bound.
     """
 
-    low: ScalarLike
-    high: ScalarLike
+    low: Number
+    high: Number
 
     name: ClassVar[str] = "uniform"
 
@@ -259,10 +259,10 @@ class Uniform(AbstractPrior):
     def quantile(self, probability: Float[Array, "..."]) -> Float[Array, "..."]:
         return self.low + (self.high - self.low) * probability
 
-    def mean(self) -> ScalarLike:
+    def mean(self) -> Number:
         return 0.5 * (self.low + self.high)
 
-    def log_sd(self) -> ScalarLike:
+    def log_sd(self) -> Number:
         # Moments of ln θ between the bounds: ∫ ln θ = θ ln θ - θ, and once more for the square.
         def first(x: Any) -> Any:
             return x * (_log(x) - 1)
@@ -304,8 +304,8 @@ class Normal(AbstractPrior):
         sd: s > 0.
     """
 
-    center: ScalarLike
-    sd: ScalarLike
+    center: Number
+    sd: Number
 
     name: ClassVar[str] = "normal"
     is_signed: ClassVar[bool] = True
@@ -324,10 +324,10 @@ class Normal(AbstractPrior):
     def quantile(self, probability: Float[Array, "..."]) -> Float[Array, "..."]:
         return self.center + self.sd * jsp.ndtri(probability)
 
-    def mean(self) -> ScalarLike:
+    def mean(self) -> Number:
         return self.center
 
-    def log_sd(self) -> ScalarLike:
+    def log_sd(self) -> Number:
         return self.sd
 
     def rescaled(self, factor: ScalarLike) -> "Normal":
@@ -353,7 +353,7 @@ class Fixed(AbstractPrior):
         value: The value, in the unit of θ.
     """
 
-    value: ScalarLike
+    value: Number
 
     name: ClassVar[str] = "fixed"
 
@@ -373,10 +373,10 @@ class Fixed(AbstractPrior):
     def quantile(self, probability: Float[Array, "..."]) -> Float[Array, "..."]:
         return jnp.full_like(probability, 1.0) * self.value
 
-    def mean(self) -> ScalarLike:
+    def mean(self) -> Number:
         return self.value
 
-    def log_sd(self) -> ScalarLike:
+    def log_sd(self) -> Number:
         return jnp.zeros_like(self.value)
 
     def rescaled(self, factor: ScalarLike) -> "Fixed":

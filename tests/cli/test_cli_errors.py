@@ -373,7 +373,6 @@ def test_simulate_knows_where_it_cannot_write(name, message, ask, tmp_path, monk
         ("compare", "tracks.csv"),
         ("compare", "tracks.csv", "--tau", "1", "--method", "guess"),
         ("compare", "tracks.csv", "--tau", "1", "--n-tau", "1.5"),
-        ("scan", "tracks.csv"),
         ("simulate", "levy"),
         ("simulate", "langevin", "--gamma", "1"),
         ("reproduce", "turbulence"),

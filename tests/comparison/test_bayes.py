@@ -4,7 +4,6 @@ import json
 import math
 from dataclasses import replace
 
-import jax
 import numpy as np
 import pytest
 from hypothesis import given
@@ -362,20 +361,6 @@ def test_langevin_data_at_long_tau_are_as_brownian_as_can_be():
     kappa, k = c.evidences["brownian"], c.evidences["langevin"]
     assert abs(kappa.posterior_mean["kappa"] - 1) < 4 * kappa.posterior_sd["kappa"]
     assert_allclose(k.posterior_mean["k"], kappa.posterior_mean["kappa"], rtol=0.05)
-
-
-def test_double_precision_may_be_switched_on_for_a_block_only():
-    expected = compare_hypotheses(unit_hypotheses(), langevin_data(0.1))
-    hypotheses = unit_hypotheses()
-    jax.config.update("jax_enable_x64", False)
-    try:
-        with pytest.raises(DriftbayesError, match="needs double precision"):
-            compare_hypotheses(hypotheses, langevin_data(0.1))
-        with jax.enable_x64(True):
-            found = compare_hypotheses(hypotheses, langevin_data(0.1))
-    finally:
-        jax.config.update("jax_enable_x64", True)
-    assert found.to_json() == expected.to_json()
 
 
 def test_the_order_of_hypotheses_changes_names_and_nothing_else():

@@ -16,6 +16,7 @@ from driftbayes.inference import (
     Batch,
     Evidence,
     Hypothesis,
+    LogEvidence,
     Method,
     evidence_with_variants,
 )
@@ -133,7 +134,8 @@ def prior_sensitivity(
         first, found = evidence_with_variants(
             hypothesis, others, batch, method=method, coords=coords, seed=seed
         )
-        by_key = dict(zip([(), *distinct], [first, *found], strict=True))
+        every: list[Evidence | LogEvidence] = [first, *found]
+        by_key = dict(zip([(), *distinct], every, strict=True))
         logs[hypothesis.name] = np.array([by_key[key].log_evidence for key in keys])
         errs[hypothesis.name] = np.array([by_key[key].log_evidence_err for key in keys])
         records.append(first)

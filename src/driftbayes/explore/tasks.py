@@ -51,7 +51,7 @@ def compare(key: str, question: Question, tau: float | None) -> dict[str, Any]:
     """
     data = _kept[key]
     setup = question.setup(data.trajectories)
-    found = comparison.compare(setup.hypotheses, data.displacements(tau))
+    found = comparison.compare_hypotheses(setup.hypotheses, data.displacements(tau))
     fits = fits_panel(data, setup.hypotheses, found)
     return {
         **shown(data, question, setup, found),
@@ -70,7 +70,7 @@ def compare_tau(key: str, question: Question, tau: float) -> Comparison:
     """
     data = _kept[key]
     setup = question.setup(data.trajectories)
-    return comparison.compare(setup.hypotheses, data.displacements(tau))
+    return comparison.compare_hypotheses(setup.hypotheses, data.displacements(tau))
 
 
 def warm_up() -> None:
@@ -79,5 +79,5 @@ def warm_up() -> None:
     theta = {one["name"]: one["value"] for one in sliders}
     data = simulation.simulate({**simulation.START, "theta": theta})
     setup = Question(("brownian", "langevin")).setup(data.trajectories)
-    found = comparison.compare(setup.hypotheses, data.displacements(data.taus[0]))
+    found = comparison.compare_hypotheses(setup.hypotheses, data.displacements(data.taus[0]))
     fits_panel(data, setup.hypotheses, found)

@@ -13,6 +13,7 @@ import numpy as np
 
 from driftbayes.errors import DataWarning, DriftbayesError
 from driftbayes.io import read_trajectories
+from driftbayes.magnitudes import checked
 from driftbayes.trajectories import Trajectories
 from driftbayes.units import length_factor, parse_quantity, time_factor
 
@@ -185,7 +186,7 @@ def _periods(period: float | str | Sequence[float | None], n_dim: int) -> list[f
     found: list[float | None] = []
     for part in parts:
         try:
-            found.append(None if part in (None, "-") else float(part))
+            found.append(None if part in (None, "-") else checked(float(part), "period"))
         except ValueError:
             msg = f"period must be numbers separated by commas, or '-', got {period!r}"
             raise DriftbayesError(msg) from None
