@@ -7,15 +7,14 @@ from driftbayes.checks.calibrate import Deviation
 from driftbayes.checks.check import ModelCheck
 from driftbayes.checks.statistics import Quantity
 from driftbayes.comparison import Comparison, Scan
-from driftbayes.errors import Status
-from driftbayes.inference import QUANTILES, Evidence, Hypothesis
-from driftbayes.models import Langevin
+from driftbayes.inference import QUANTILES, Hypothesis
+from driftbayes.models import MODELS, Langevin
 from driftbayes.priors import Exponential, Gamma
 from driftbayes.sampling import displacements
 from driftbayes.trajectories import Trajectories
+from made import made_evidence
 
 HOSTILE = "<script>alert('a')</script>\x1b[31m\n</table>&"
-PARAMETERS = {"brownian": ("kappa",), "langevin": ("gamma", "k")}
 
 
 def tracks(**changes):
@@ -33,38 +32,28 @@ def hypothesis():
     return Hypothesis(Langevin, gamma=Exponential(mean=2.0), k=Gamma(shape=2.0, mean=5.0))
 
 
-def evidence(name="langevin", parameters=None, value=1.0, **changes):
-    names = PARAMETERS[name] if parameters is None else parameters
-    width = 0.1 * value
+def evidence(name="langevin", parameters=None, value=1.0, units=("km", "d"), **changes):
+    names = parameters or MODELS[name].parameters
+    plain = dict.fromkeys(names, value)
     record = {
-        "hypothesis": name,
-        "method": "exact",
         "log_evidence": -10.0 if name == "langevin" else -14.0,
-        "log_evidence_err": 1e-9,
         "log_likelihood_at_map": -7.0,
-        "map": dict.fromkeys(names, value),
-        "posterior_mean": dict.fromkeys(names, value),
-        "posterior_sd": dict.fromkeys(names, width),
+        "map": plain,
+        "posterior_mean": plain,
+        "posterior_sd": dict.fromkeys(names, 0.1 * value),
         "posterior_quantiles": {n: value + np.linspace(-0.2, 0.2, len(QUANTILES)) for n in names},
-        "posterior_cov": np.diag(np.full(len(names), width**2)),
-        "log_mean": dict.fromkeys(names, 0.0),
-        "log_sd": dict.fromkeys(names, 0.1),
-        "contraction": dict.fromkeys(names, 0.9),
+        "posterior_cov": np.diag(np.full(len(names), (0.1 * value) ** 2)),
         "expected_log_likelihood": -8.0,
-        "status": Status.OK,
-        "tau": 0.5,
-        "data_fingerprint": "0123456789abcdef",
-        "priors": dict.fromkeys(names, "exponential:1"),
     }
-    return Evidence(**{**record, **changes})
+    return made_evidence(name, names=parameters, units=units, **{**record, **changes})
 
 
 def comparison(evidences=None, tau=0.5, **changes):
     found = evidences or [evidence("brownian", tau=tau), evidence("langevin", tau=tau)]
     share = 1.0 / (1.0 + np.exp(-4.0))
     record = {
-        "evidences": {e.hypothesis: e for e in found},
-        "probabilities": {e.hypothesis: p for e, p in zip(found, [1 - share, share], strict=False)},
+        "evidences": {e.name: e for e in found},
+        "probabilities": {e.name: p for e, p in zip(found, [1 - share, share], strict=False)},
         "tau": tau,
         "n_particles": 2,
         "n_steps": 2,

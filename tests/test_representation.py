@@ -90,7 +90,7 @@ def test_an_evidence_in_a_terminal():
         "  ln Z              -10.0000 ± 1e-09",
     ]
     assert "  status            not_finite: the log-likelihood is not finite" in text
-    assert "  gamma      1/time           1    1 ± 0.1  0.8 … 1.2  exponential:1" in text
+    assert "  gamma      1/d       1    1 ± 0.1  0.8 … 1.2  exponential:1" in text
     assert text.endswith("  warning: the chain is short")
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from verdicts import langevin_data, made_evidence, unit_hypotheses
+from verdicts import langevin_data, unit_hypotheses
 
 from driftbayes.comparison import (
     Comparison,
@@ -22,6 +22,7 @@ from driftbayes.comparison.bayes import comparison_of, log_bayes_factor_err
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import evidence
 from driftbayes.sampling import Displacements
+from made import made_evidence
 
 log_evidences = st.floats(-1e4, 1e4)
 

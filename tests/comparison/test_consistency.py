@@ -1,6 +1,6 @@
 """The stated rule of sampling-time consistency, and the sentences made from it."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.stats import chi2
-from verdicts import made_evidence
 
 from driftbayes.comparison import Comparison, ConsistentRange, Scan, consistent_range
 from driftbayes.comparison.consistency import MIN_TAUS, TOLERANCE, describe_consistency
 from driftbayes.report.content import panels, table_at
+from made import made_evidence
 
 TAUS = np.geomspace(0.1, 10.0, 12)
 
@@ -68,18 +68,16 @@ def signed_scan(name, prior, values, sd):
     """A scan of evidences made by hand, of one parameter of an anisotropic model."""
     comparisons = []
     for tau, value in zip(TAUS, values, strict=True):
-        record = replace(
-            made_evidence(),
-            hypothesis="brownian+anisotropic",
+        record = made_evidence(
+            "brownian+anisotropic",
+            names={name: (0, 0) if name == "h1" else (0, -1)},
             tau=float(tau),
             priors={name: prior},
             **{field: {name: float(value)} for field in ("map", "posterior_mean", "log_mean")},
             **{field: {name: sd} for field in ("posterior_sd", "log_sd")},
             posterior_quantiles={name: value + sd * np.array([-2.0, -1.0, 0.0, 1.0, 2.0])},
-            contraction={name: 0.9},
         )
-        chances = {record.hypothesis: 1.0}
-        one = Comparison({record.hypothesis: record}, chances, float(tau), 10, 10, 2, 200)
+        one = Comparison({record.name: record}, {record.name: 1.0}, float(tau), 10, 10, 2, 200)
         comparisons.append(one)
     return Scan(tuple(comparisons))
 

@@ -6,21 +6,20 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from verdicts import made_evidence
 
 from driftbayes.comparison import Comparison, Scan
 from driftbayes.inference import QUANTILES
+from made import made_evidence
 
 
 def compared(tau=0.5, **changes):
+    same = {"tau": tau, "data_fingerprint": f"{tau}", "units": ("km", "d")}
     pair = [
-        made_evidence(
-            "brownian", -12.0, tau=tau, warnings=("hardly identified",), data_fingerprint=f"{tau}"
-        ),
-        made_evidence("langevin", -10.0, tau=tau, data_fingerprint=f"{tau}", **changes),
+        made_evidence("brownian", -12.0, warnings=("hardly identified",), **same),
+        made_evidence("langevin", -10.0, **{**same, **changes}),
     ]
     return Comparison(
-        evidences={e.hypothesis: e for e in pair},
+        evidences={e.name: e for e in pair},
         probabilities={"brownian": 0.12, "langevin": 0.88},
         tau=tau,
         n_particles=4,

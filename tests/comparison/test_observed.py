@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from dense_motion import SPREADS, Motion
 from numpy.testing import assert_allclose
-from verdicts import made_evidence
 
 from driftbayes import Hypothesis, displacements, evidence
 from driftbayes.comparison import forecast, make_hypotheses, subsets
@@ -24,6 +23,7 @@ from driftbayes.inference.datatree import to_datatree
 from driftbayes.models import MODELS, model_named, preparation
 from driftbayes.priors import Exponential, Fixed, Uniform
 from driftbayes.trajectories import Trajectories
+from made import made_evidence
 
 DT, N_POSITIONS = 0.5, 7
 THETA = {

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
-from verdicts import made_evidence, unit_hypotheses
+from verdicts import unit_hypotheses
 
 from driftbayes.comparison.forecast import ensemble, predict_particles
 from driftbayes.comparison.predict import AVERAGE, ScaleMixture, predict
@@ -19,6 +19,7 @@ from driftbayes.inference import QUANTILES, PosteriorDraws
 from driftbayes.models import Brownian, Langevin
 from driftbayes.testing import reference
 from driftbayes.trajectories import Trajectories
+from made import made_evidence
 
 BROWNIAN, LANGEVIN = unit_hypotheses()
 # Monte Carlo comparisons are at five standard errors of what is compared.

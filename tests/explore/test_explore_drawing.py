@@ -8,6 +8,7 @@ from driftbayes import Hypothesis
 from driftbayes.errors import Status
 from driftbayes.explore.drawing import _of_model
 from driftbayes.inference import Evidence
+from driftbayes.inference.estimates import make_estimates
 from driftbayes.models import MODELS, model_named
 from driftbayes.priors import Exponential, Fixed, Uniform
 from driftbayes.trajectories import Trajectories
@@ -26,26 +27,23 @@ def drawn(name, derived=None, sd=None, **theta):
 
     priors = {n: prior(n, about) for n, about in family.parameters.items()}
     hypothesis = Hypothesis(family, **priors)
-    ones = {n: theta[n] for n in hypothesis.names}
+    numbers = [theta[n] for n in hypothesis.names]
+    fields = ("mode", "mean", "sd", "log_mean", "log_sd", "contraction")
+    estimates = make_estimates(
+        hypothesis, ("", ""), np.ones((len(numbers), 5)), **dict.fromkeys(fields, numbers)
+    )
     record = Evidence(
-        hypothesis=name,
+        hypothesis=hypothesis,
         method="exact",
         log_evidence=0.0,
         log_evidence_err=0.0,
         log_likelihood_at_map=0.0,
-        map=ones,
-        posterior_mean=ones,
-        posterior_sd=ones,
-        posterior_quantiles={n: np.ones(5) for n in ones},
-        posterior_cov=np.eye(len(ones)),
-        log_mean=ones,
-        log_sd=ones,
-        contraction=ones,
+        parameters=estimates,
+        posterior_cov=np.eye(len(numbers)),
         expected_log_likelihood=0.0,
         status=Status.OK,
         tau=1.0,
         data_fingerprint="",
-        priors={},
         derived=derived or {},
     )
     x = np.zeros((2, 3, 2))

@@ -444,7 +444,7 @@ def test_prior_in_the_wrong_unit_still_gives_the_right_integral():
 def test_record_says_what_it_was_made_from():
     data = langevin_data(1.0)
     found = evidence(exponential("langevin", gamma=2.0, k=0.5), data)
-    assert (found.hypothesis, found.method, found.coords) == ("langevin", "exact", "")
+    assert (found.name, found.method, found.coords) == ("langevin", "exact", "")
     assert found.priors == {"gamma": "exponential:2", "k": "exponential:0.5"}
     assert (found.tau, found.data_fingerprint) == (1.0, data.fingerprint)
     assert found.log_evidence_err < 1e-8

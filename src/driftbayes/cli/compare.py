@@ -74,9 +74,6 @@ def run(args: argparse.Namespace) -> int:
 
 def print_comparison(result: "Comparison") -> None:
     """The comparison as tables and a sentence, on stdout."""
-    from driftbayes.models import MODELS, model_named
-    from driftbayes.priors import parse_prior
-
     unit = f" {result.time_unit}" if result.time_unit else ""
     rows = []
     for name, e in result.evidences.items():
@@ -99,19 +96,17 @@ def print_comparison(result: "Comparison") -> None:
     _console.print_table(title, columns, rows)
     parameters = []
     for name, e in result.evidences.items():
-        about_all = model_named(name, MODELS, result.n_dim).parameters
-        for parameter in e.map:
-            about = about_all[parameter]
-            low, high = e.posterior_quantiles[parameter][[0, -1]]
+        for parameter, found in e.parameters.items():
+            low, high = found.interval
             parameters.append(
                 [
                     f"{name}.{parameter}",
-                    about.unit(result.length_unit, result.time_unit),
-                    f"{e.map[parameter]:.5g}",
-                    f"{e.posterior_mean[parameter]:.5g} ± {e.posterior_sd[parameter]:.2g}",
+                    found.unit,
+                    f"{found.mode:.5g}",
+                    f"{found.mean:.5g} ± {found.sd:.2g}",
                     f"{low:.4g} … {high:.4g}",
-                    # Six digits, as the note above has them; the JSON has all.
-                    parse_prior(e.priors[parameter]).describe(6),
+                    # Six digits; the JSON has all.
+                    e.hypothesis.priors[parameter].describe(6),
                 ]
             )
     columns = ["parameter", "unit", "MAP", "posterior mean ± sd", "95 %", "prior"]
@@ -135,7 +130,7 @@ def print_comparison(result: "Comparison") -> None:
         _console.print_table("If the priors had other scales", names, lines)
     for e in result.evidences.values():
         for warning in e.warnings:
-            print(f"warning: {e.hypothesis}: {warning}")
+            print(f"warning: {e.name}: {warning}")
     print(f"verdict: {result.verdict}")
 
 

@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
     ]
     weights = model_probabilities([d.evidence for d in draws], prior_probabilities).tolist()
     result = predict(draws, horizons, probabilities=weights, n_dim=data.n_dim)
-    warnings = [f"{d.evidence.hypothesis}: {text}" for d in draws for text in d.evidence.warnings]
+    warnings = [f"{d.evidence.name}: {text}" for d in draws for text in d.evidence.warnings]
     if args.output is not None:
         forecast = predict_particles(
             draws,

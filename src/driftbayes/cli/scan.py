@@ -139,7 +139,7 @@ def print_scan(result: "Scan") -> None:
     rows = []
     for comparison, middle in zip(result.comparisons, cells, strict=True):
         best = comparison.best
-        doubts = [e.hypothesis for e in comparison.evidences.values() if e.warnings]
+        doubts = [e.name for e in comparison.evidences.values() if e.warnings]
         rows.append(
             [
                 f"{comparison.tau:.4g}",

@@ -172,13 +172,13 @@ class Comparison:
         ranked = sorted(self.evidences.values(), key=lambda e: -e.log_evidence)
         best = ranked[0]
         if len(ranked) == 1:
-            sentence = f"{best.hypothesis} is the only model considered {at}"
+            sentence = f"{best.name} is the only model considered {at}"
         else:
             log_k = best.log_evidence - ranked[1].log_evidence
             word = strength(log_k)
             if word == "indistinguishable":
                 close = [e for e in ranked if best.log_evidence - e.log_evidence < _SCALE[-1][0]]
-                names = [e.hypothesis for e in reversed(close)]
+                names = [e.name for e in reversed(close)]
                 spread = best.log_evidence - close[-1].log_evidence
                 sentence = (
                     f"{', '.join(names[:-1])} and {names[-1]} are indistinguishable {at} "
@@ -186,11 +186,11 @@ class Comparison:
                 )
             else:
                 sentence = (
-                    f"{best.hypothesis} is {word} favoured over {ranked[1].hypothesis} {at} "
+                    f"{best.name} is {word} favoured over {ranked[1].name} {at} "
                     f"(ln K = {log_k:.4g})"
                 )
         unknown = [
-            f"{name} of {e.hypothesis}"
+            f"{name} of {e.name}"
             for e in self.evidences.values()
             for name in e.unidentified_parameters
         ]
@@ -328,10 +328,8 @@ def comparison_of(
     """The comparison of evidences that were computed for these data."""
     probabilities = model_probabilities(evidences, prior_probabilities)
     return Comparison(
-        evidences={e.hypothesis: e for e in evidences},
-        probabilities={
-            e.hypothesis: float(p) for e, p in zip(evidences, probabilities, strict=True)
-        },
+        evidences={e.name: e for e in evidences},
+        probabilities={e.name: float(p) for e, p in zip(evidences, probabilities, strict=True)},
         tau=data.tau,
         n_particles=data.n_particles,
         n_steps=data.n_steps,
@@ -370,9 +368,7 @@ def _check_same_data(evidences: Sequence[Evidence]) -> None:
         raise DriftbayesError(msg)
     fingerprints = {e.data_fingerprint for e in evidences}
     if len(fingerprints) != 1:
-        parts = ", ".join(
-            f"{e.hypothesis}: {e.data_fingerprint} (tau = {e.tau:g})" for e in evidences
-        )
+        parts = ", ".join(f"{e.name}: {e.data_fingerprint} (tau = {e.tau:g})" for e in evidences)
         msg = (
             f"evidences compare only for the same data, tau and units, got {parts}; "
             "compute them again from one set of displacements"

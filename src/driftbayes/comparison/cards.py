@@ -10,7 +10,6 @@ from driftbayes.inference.cards import (
     PARAMETER_COLUMNS,
     PARAMETER_SIDES,
     parameter_rows,
-    parameter_units,
 )
 from driftbayes.representation import Card, Table, amount, plus_minus
 
@@ -55,8 +54,7 @@ def comparison_card(one: "Comparison") -> Card:
     ]
     parameters = []
     for name, e in one.evidences.items():
-        units = parameter_units(name, one.n_dim, one.length_unit, one.time_unit)
-        parameters += parameter_rows(e, units, f"{name}.")
+        parameters += parameter_rows(e, f"{name}.")
     columns = ("model", "ln Z", "ln Occam", "information", "status", "probability")
     shares = tuple(one.probabilities[name] for name in one.evidences)
     return Card(

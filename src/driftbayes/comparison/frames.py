@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from driftbayes._version import __version__
 from driftbayes.inference import QUANTILES
-from driftbayes.inference.cards import parameter_units
 from driftbayes.inference.frames import UNITS, evidence_datatree, rows_of
 
 if TYPE_CHECKING:
@@ -89,13 +88,12 @@ def scan_dataframe(one: "Scan") -> "pd.DataFrame":
 def _rows(one: "Comparison") -> list[dict[str, Any]]:
     rows = []
     for name, evidence in one.evidences.items():
-        units = parameter_units(name, one.n_dim, one.length_unit, one.time_unit)
         more = {
             "probability": float(one.probabilities[name]),
             "n_particles": one.n_particles,
             "n_displacements": one.n_displacements,
         }
-        rows += [{**row, **more} for row in rows_of(evidence, QUANTILES, units)]
+        rows += [{**row, **more} for row in rows_of(evidence, QUANTILES)]
     return rows
 
 

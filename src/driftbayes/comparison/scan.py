@@ -32,14 +32,12 @@ from driftbayes.inference import (
     evidence,
     evidence_batch,
 )
-from driftbayes.inference.cards import parameter_units
 from driftbayes.inference.laplace import Coords
 from driftbayes.likelihood import (
     ReducedDisplacements,
     SummedDisplacements,
 )
 from driftbayes.precision import in_double_precision
-from driftbayes.priors import parse_prior
 from driftbayes.representation import html_of, line_of, text_of
 from driftbayes.sampling import Displacements, Gaps, Windows, displacements, snap_taus
 from driftbayes.trajectories import Trajectories
@@ -90,10 +88,11 @@ class Scan:
 
     def _consistent(self, records: list[Evidence], name: str) -> ConsistentRange | None:
         means = np.array([e.log_mean[name] for e in records])
-        prior = records[0].priors.get(name)
-        signed = prior is not None and parse_prior(prior).is_signed
+        hypothesis = records[0].hypothesis
+        signed = hypothesis.priors[name].is_signed
+        about = hypothesis.model.parameters[name]
         tolerance = TOLERANCE
-        if signed and not self._is_number(records[0].hypothesis, name):
+        if signed and (about.length_power or about.time_power):
             # Differences of 5 % of its size, so that they do not depend on the unit.
             tolerance = TOLERANCE * float(np.sqrt(np.nanmean(means**2)))
         return consistent_range(
@@ -104,11 +103,6 @@ class Scan:
             tolerance,
             signed=signed,
         )
-
-    def _is_number(self, model: str, name: str) -> bool:
-        """Whether a parameter is a pure number."""
-        units = parameter_units(model, self.comparisons[0].n_dim, "m", "s")
-        return units.get(name, "1") == "1"
 
     @property
     def sentences(self) -> dict[str, str]:

@@ -265,7 +265,7 @@ def held_out(
             ]
             for e in (d.evidence for d in draws):
                 if e.status is not Status.OK:
-                    warnings.append(f"{e.hypothesis}, without fold {fold}: {e.status.advice}")
+                    warnings.append(f"{e.name}, without fold {fold}: {e.status.advice}")
             weights = model_probabilities([d.evidence for d in draws], prior_probabilities)
             # What is scored are observed displacements, with the errors of both their ends.
             future = predictive_mixtures(

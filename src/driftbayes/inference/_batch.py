@@ -38,6 +38,7 @@ class Batch:
         taus: Sampling time of each data set.
         fingerprints: Fingerprint of each data set.
         is_stacked: Whether `given` has a leading axis over data sets.
+        unit_names: Units of length and time, the same of all data sets.
         source: Displacements, and what a model needs of them.
     """
 
@@ -45,6 +46,7 @@ class Batch:
     taus: tuple[float, ...]
     fingerprints: tuple[str, ...]
     is_stacked: bool = False
+    unit_names: tuple[str, str] = ("", "")
     source: tuple[AnyDisplacements, Needs, EngineName] | None = None
     _engines: dict[Any, Engine] = field(default_factory=dict, init=False, repr=False)
 
@@ -60,7 +62,11 @@ class Batch:
         key = preparation(data, needs, engine)
         found = _PREPARED.setdefault(data, {})
         if key not in found:
-            found[key] = cls(None, (data.tau,), (data.fingerprint,), source=(data, needs, engine))
+            units = (data.length_unit, data.time_unit)
+            source = (data, needs, engine)
+            found[key] = cls(
+                None, (data.tau,), (data.fingerprint,), unit_names=units, source=source
+            )
         return found[key]
 
     @classmethod
@@ -78,6 +84,7 @@ class Batch:
             tuple(batch.taus[0] for batch in many),
             tuple(batch.fingerprints[0] for batch in many),
             is_stacked=True,
+            unit_names=many[0].unit_names,
         )
 
     @cached_property
@@ -119,7 +126,8 @@ class Batch:
         if not self.is_stacked:
             return self
         data = jax.tree.map(lambda leaf: leaf[index], self.data)
-        return Batch(data, (self.taus[index],), (self.fingerprints[index],))
+        taus, fingerprints = (self.taus[index],), (self.fingerprints[index],)
+        return Batch(data, taus, fingerprints, unit_names=self.unit_names)
 
     @property
     def shortest_step(self) -> float:
@@ -134,6 +142,10 @@ class Batch:
     def tau(self, index: int) -> float:
         """Sampling time of a data set."""
         return self.taus[index if self.is_stacked else 0]
+
+    def units(self, index: int) -> tuple[str, str]:
+        """Names of the units of length and time of a data set."""
+        return self.unit_names
 
     def fingerprint(self, index: int) -> str:
         """Fingerprint of a data set."""

@@ -8,16 +8,13 @@ __all__ = [
     "hypothesis_card",
     "hypothesis_line",
     "parameter_rows",
-    "parameter_units",
 ]
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from driftbayes.errors import DriftbayesError, Status
-from driftbayes.models import MODELS, model_named
+from driftbayes.errors import Status
 from driftbayes.representation import Card, Table, plus_minus
 
 if TYPE_CHECKING:
@@ -28,59 +25,34 @@ PARAMETER_COLUMNS = ("parameter", "unit", "mode", "mean ± sd", "95 %", "prior")
 PARAMETER_SIDES = "llrrrl"
 
 
-def parameter_units(
-    model: str, n_dim: int = 2, length_unit: str = "", time_unit: str = ""
-) -> dict[str, str]:
-    """The unit of each parameter of a model; none of a model that is not in the register.
-
-    Args:
-        model: Its name, with options.
-        n_dim: Number of spatial dimensions.
-        length_unit: Name of the unit of length.
-        time_unit: Name of the unit of time.
-    """
-    try:
-        parameters = model_named(model, MODELS, n_dim).parameters
-    except DriftbayesError:
-        return {}
-    return {name: about.unit(length_unit, time_unit) for name, about in parameters.items()}
-
-
-def parameter_rows(
-    one: "Evidence", units: Mapping[str, str], prefix: str = ""
-) -> list[tuple[str, ...]]:
+def parameter_rows(one: "Evidence", prefix: str = "") -> list[tuple[str, ...]]:
     """One row for each parameter, under `PARAMETER_COLUMNS`.
 
     Args:
         one: The evidence.
-        units: Of its parameters.
-        prefix: To stand before their names.
+        prefix: Text before their names.
     """
-    rows: list[tuple[str, ...]] = []
-    for name in one.map:
-        quantiles = np.asarray(one.posterior_quantiles[name])
-        rows.append(
-            (
-                f"{prefix}{name}",
-                units.get(name, ""),
-                f"{one.map[name]:.5g}",
-                f"{one.posterior_mean[name]:.5g} ± {one.posterior_sd[name]:.2g}",
-                f"{quantiles[0]:.4g} … {quantiles[-1]:.4g}",
-                one.priors.get(name, ""),
-            )
+    return [
+        (
+            f"{prefix}{name}",
+            found.unit,
+            f"{found.mode:.5g}",
+            f"{found.mean:.5g} ± {found.sd:.2g}",
+            f"{found.interval[0]:.4g} … {found.interval[1]:.4g}",
+            found.prior,
         )
-    return rows
+        for name, found in one.parameters.items()
+    ]
 
 
 def evidence_line(one: "Evidence") -> str:
     """The model, its evidence and its parameters."""
     error = "" if np.isnan(one.log_evidence_err) else f" ± {one.log_evidence_err:.1g}"
     parameters = ", ".join(
-        f"{name} = {one.posterior_mean[name]:.4g} ± {one.posterior_sd[name]:.2g}"
-        for name in one.map
+        f"{name} = {found.mean:.4g} ± {found.sd:.2g}" for name, found in one.parameters.items()
     )
     return (
-        f"{one.hypothesis} ({one.method}), ln Z = {one.log_evidence:.4f}{error}, "
+        f"{one.name} ({one.method}), ln Z = {one.log_evidence:.4f}{error}, "
         f"{parameters}, {one.status.value}"
     )
 
@@ -100,10 +72,10 @@ def evidence_card(one: "Evidence") -> Card:
         *([] if one.seed is None else [("seed", str(one.seed))]),
         ("data", one.data_fingerprint),
     ]
-    rows = parameter_rows(one, parameter_units(one.hypothesis))
+    rows = parameter_rows(one)
     return Card(
         "Evidence",
-        f"{one.hypothesis} at tau = {one.tau:g} ({one.method})",
+        f"{one.name} at tau = {one.tau:g} ({one.method})",
         (*facts,),
         tables=(Table(PARAMETER_COLUMNS, (*rows,), PARAMETER_SIDES),),
         doubts=one.warnings,

@@ -143,7 +143,7 @@ def _root_attributes(draws: PosteriorDraws, data: Displacements | None) -> dict[
         "log_evidence_method": evidence.method,
         "log_evidence_status": evidence.status.value,
         "data_fingerprint": evidence.data_fingerprint,
-        "hypothesis": evidence.hypothesis,
+        "hypothesis": evidence.name,
         "priors": "; ".join(f"{name}={text}" for name, text in evidence.priors.items()),
         "tau": evidence.tau,
         "seed": draws.seed,

@@ -125,7 +125,7 @@ def posterior_draws(
 
 def _keep(record: Evidence, n: int, rng: np.random.Generator) -> FloatArray:
     if record.draws is None or not np.isfinite(record.draws).all() or len(record.draws) == 0:
-        msg = f"no draws from the posterior of {record.hypothesis}: {record.status.advice}"
+        msg = f"no draws from the posterior of {record.name}: {record.status.advice}"
         raise DriftbayesError(msg)
     if n <= len(record.draws):
         return record.draws[:n]
@@ -139,7 +139,7 @@ def _gaussian_draws(
     names = hypothesis.names
     mode = np.array([record.map[name] for name in names])
     if not (np.isfinite(mode).all() and np.isfinite(record.posterior_cov).all()):
-        msg = f"no draws from Laplace's Gaussian of {record.hypothesis}: {record.status.advice}"
+        msg = f"no draws from Laplace's Gaussian of {record.name}: {record.status.advice}"
         raise DriftbayesError(msg)
     signed = np.array(hypothesis.signed)
     if record.coords == "log":

@@ -4,13 +4,16 @@ __all__ = ["QUANTILES", "Evidence", "unidentified"]
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from driftbayes.errors import Status
 from driftbayes.inference.cards import evidence_card, evidence_line
+from driftbayes.inference.estimates import ParameterEstimate, column
 from driftbayes.inference.frames import evidence_dataframe, evidence_dataset, evidence_datatree
+from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.representation import html_of, line_of, text_of
 from driftbayes.typing import FloatArray
 
@@ -33,25 +36,18 @@ class Evidence:
     the second does not depend on coordinates.
 
     Args:
-        hypothesis: Name of the model family.
+        hypothesis: Model family and prior.
         method: Its name: "exact", "laplace", "laplace_is", "bridge", "smc" or "nested".
         log_evidence: ln p(D | M), natural logarithm, full constants. Paper: [eq:evidence].
         log_evidence_err: Its error, one sigma in nats; NaN if the method has none.
         log_likelihood_at_map: ln p(D | M(θ*)).
-        map: θ*, the mode of the posterior density of the natural parameters.
-        posterior_mean: Posterior mean of each parameter.
-        posterior_sd: Posterior standard deviation of each parameter.
-        posterior_quantiles: For each parameter, its quantiles at `QUANTILES`.
+        parameters: Posterior of each inferred parameter, by name.
         posterior_cov: Covariance of θ in the order of the parameters.
-        log_mean: Posterior mean of the logarithm of each parameter; of itself if it is signed.
-        log_sd: Posterior standard deviation of the same.
-        contraction: 1 - log_sd / log_sd of the prior: 0 if nothing was learned, 1 if all.
         expected_log_likelihood: Posterior mean of the log-likelihood.
         status: How the computation ended.
         warnings: What a reader should know, in words.
         tau: Sampling time of the data.
         data_fingerprint: Hash of the data, tau and units; evidences compare only if it agrees.
-        priors: The priors, as text.
         coords: Coordinates of Laplace's method, "natural" or "log"; empty for other methods.
         seed: Of a method that draws random numbers; None for others.
         n_evaluations: Evaluations of the likelihood by such a method, gradients counted as one.
@@ -60,24 +56,17 @@ class Evidence:
         draws: Some equally likely draws of θ, (draw, parameter), if the method gives any.
     """
 
-    hypothesis: str
+    hypothesis: Hypothesis
     method: str
     log_evidence: float
     log_evidence_err: float
     log_likelihood_at_map: float
-    map: Mapping[str, float]
-    posterior_mean: Mapping[str, float]
-    posterior_sd: Mapping[str, float]
-    posterior_quantiles: Mapping[str, FloatArray]
+    parameters: Mapping[str, ParameterEstimate]
     posterior_cov: FloatArray
-    log_mean: Mapping[str, float]
-    log_sd: Mapping[str, float]
-    contraction: Mapping[str, float]
     expected_log_likelihood: float
     status: Status
     tau: float
     data_fingerprint: str
-    priors: Mapping[str, str]
     warnings: tuple[str, ...] = field(default=())
     coords: str = ""
     seed: int | None = None
@@ -85,6 +74,51 @@ class Evidence:
     diagnostics: Mapping[str, float] = field(default_factory=dict)
     derived: Mapping[str, float] = field(default_factory=dict)
     draws: FloatArray | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the model family."""
+        return self.hypothesis.name
+
+    @property
+    def priors(self) -> dict[str, str]:
+        """The priors of all parameters, as text."""
+        return self.hypothesis.describe()
+
+    @cached_property
+    def map(self) -> dict[str, float]:
+        """θ*, the mode of the posterior density of the natural parameters."""
+        return column(self.parameters, "mode")
+
+    @cached_property
+    def posterior_mean(self) -> dict[str, float]:
+        """Posterior mean of each parameter."""
+        return column(self.parameters, "mean")
+
+    @cached_property
+    def posterior_sd(self) -> dict[str, float]:
+        """Posterior standard deviation of each parameter."""
+        return column(self.parameters, "sd")
+
+    @cached_property
+    def posterior_quantiles(self) -> dict[str, FloatArray]:
+        """For each parameter, its quantiles at `QUANTILES`."""
+        return column(self.parameters, "quantiles")
+
+    @cached_property
+    def log_mean(self) -> dict[str, float]:
+        """Posterior mean of the logarithm of each parameter; of itself if it is signed."""
+        return column(self.parameters, "log_mean")
+
+    @cached_property
+    def log_sd(self) -> dict[str, float]:
+        """Posterior standard deviation of the same."""
+        return column(self.parameters, "log_sd")
+
+    @cached_property
+    def contraction(self) -> dict[str, float]:
+        """How much narrower the posterior of each parameter is than its prior, 0 to 1."""
+        return column(self.parameters, "contraction")
 
     @property
     def log_occam_factor(self) -> float:
@@ -118,7 +152,7 @@ class Evidence:
             },
             "contraction": {name: _finite(value) for name, value in self.contraction.items()},
             "derived": {name: _finite(value) for name, value in self.derived.items()},
-            "priors": dict(self.priors),
+            "priors": self.priors,
             "status": self.status.value,
             "warnings": list(self.warnings),
             **({} if self.seed is None else self._sampler_json()),
@@ -159,13 +193,13 @@ class Evidence:
 IDENTIFIABLE = 0.5
 
 
-def unidentified(contraction: Mapping[str, float], tau: float) -> tuple[str, ...]:
+def unidentified(estimates: Mapping[str, ParameterEstimate], tau: float) -> tuple[str, ...]:
     """A warning for each parameter of which the data say next to nothing."""
     return tuple(
         f"the posterior of {name} is hardly narrower than its prior: {name} is not identifiable "
         f"at tau = {tau:g}"
-        for name, value in contraction.items()
-        if not value >= IDENTIFIABLE
+        for name, one in estimates.items()
+        if not one.contraction >= IDENTIFIABLE
     )
 
 

@@ -23,6 +23,7 @@ from driftbayes.inference._batch import Batch
 from driftbayes.inference.closed_modes import closed_modes
 from driftbayes.inference.density import Density
 from driftbayes.inference.derived import derived_at
+from driftbayes.inference.estimates import make_estimates
 from driftbayes.inference.evidence import QUANTILES, Evidence, unidentified
 from driftbayes.inference.formulas import points_at, prior_facts
 from driftbayes.inference.hypothesis import Hypothesis
@@ -254,14 +255,12 @@ def _solved(
 def _record(data: Batch, index: int, modes: Modes, found: Quadrature, tolerance: float) -> Evidence:
     """Summarise a posterior."""
     hypothesis = found.density.hypothesis
-    names = hypothesis.names
     facts = prior_facts(hypothesis)
     posterior = summarise(found.nodes, found.density.scale, found.form, hypothesis.signed)
     quantiles = posterior.quantiles
     if found.lattices:
         quantiles = _with_marginals(hypothesis, found, quantiles)
     theta_map, log_priors, _ = (part[0] for part in points_at(hypothesis, modes.natural.z[None]))
-    contraction = 1 - posterior.log_sd / facts.log_sd
     # The rounding of a huge log-evidence is no error of the quadrature.
     accepted = max(tolerance, 2e-14 * abs(found.log_evidence))
     is_certain = found.error <= accepted and found.missed < MAX_MISSED
@@ -272,31 +271,31 @@ def _record(data: Batch, index: int, modes: Modes, found: Quadrature, tolerance:
         status = Status.QUADRATURE_NOT_CONVERGED
     elif not modes.free.converged:
         status = Status.MAP_NOT_CONVERGED
-
-    def named(values: FloatArray) -> dict[str, float]:
-        return {name: float(value) for name, value in zip(names, values, strict=True)}
-
+    estimates = make_estimates(
+        hypothesis,
+        data.units(index),
+        quantiles,
+        mode=theta_map,
+        mean=posterior.mean,
+        sd=np.sqrt(np.diag(posterior.cov)),
+        log_mean=posterior.log_mean,
+        log_sd=posterior.log_sd,
+        contraction=1 - posterior.log_sd / facts.log_sd,
+    )
     warnings = () if status is Status.OK else (status.advice,)
     return Evidence(
-        hypothesis=hypothesis.name,
+        hypothesis=hypothesis,
         method="exact",
         log_evidence=found.log_evidence,
         log_evidence_err=found.error + found.missed,
         log_likelihood_at_map=modes.natural.value - float(log_priors.sum()),
-        map=named(theta_map),
-        posterior_mean=named(posterior.mean),
-        posterior_sd=named(np.sqrt(np.diag(posterior.cov))),
-        posterior_quantiles=dict(zip(names, quantiles, strict=True)),
+        parameters=estimates,
         posterior_cov=posterior.cov,
-        log_mean=named(posterior.log_mean),
-        log_sd=named(posterior.log_sd),
-        contraction=named(contraction),
         expected_log_likelihood=posterior.expected_log_likelihood,
         status=status,
-        warnings=(*warnings, *unidentified(named(contraction), data.tau(index))),
+        warnings=(*warnings, *unidentified(estimates, data.tau(index))),
         tau=data.tau(index),
         data_fingerprint=data.fingerprint(index),
-        priors=hypothesis.describe(),
         n_evaluations=found.n_evaluations,
         derived=derived_at(hypothesis, data, index, theta_map),
     )
@@ -355,7 +354,7 @@ def exact_draws(
     solution = _solved(hypothesis, data, 0, None)
     record, found = solution.record, solution.quadrature
     if record.status is Status.NOT_FINITE:
-        msg = f"no draws from the posterior of {record.hypothesis}: {record.status.advice}"
+        msg = f"no draws from the posterior of {record.name}: {record.status.advice}"
         raise DriftbayesError(msg)
     if not found.lattices:
         nodes = Nodes(np.zeros(n), *(np.repeat(x, n, axis=0) for x in _one_node(found.nodes)))

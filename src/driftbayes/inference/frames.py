@@ -2,13 +2,12 @@
 
 __all__ = ["UNITS", "evidence_dataframe", "evidence_dataset", "evidence_datatree", "rows_of"]
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from driftbayes._version import __version__
-from driftbayes.inference.cards import parameter_units
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,15 +24,12 @@ _OF_PARAMETER = ("map", "posterior_mean", "posterior_sd", "log_mean", "log_sd", 
 UNITS = dict.fromkeys(_OF_MODEL, "nat")
 
 
-def rows_of(
-    one: "Evidence", quantiles: tuple[float, ...], units: Mapping[str, str]
-) -> list[dict[str, Any]]:
+def rows_of(one: "Evidence", quantiles: tuple[float, ...]) -> list[dict[str, Any]]:
     """One row for each parameter, the numbers of the model repeated in each.
 
     Args:
         one: The evidence.
         quantiles: At which its posterior quantiles are.
-        units: Of its parameters.
     """
     of_model = {name: float(getattr(one, name)) for name in _OF_MODEL}
     rows = []
@@ -42,9 +38,9 @@ def rows_of(
         rows.append(
             {
                 "tau": one.tau,
-                "model": one.hypothesis,
+                "model": one.name,
                 "parameter": name,
-                "unit": units.get(name, ""),
+                "unit": one.parameters[name].unit,
                 **{field: float(getattr(one, field)[name]) for field in _OF_PARAMETER},
                 **{f"quantile_{q:g}": float(value) for q, value in at},
                 "prior": one.priors.get(name, ""),
@@ -67,7 +63,7 @@ def evidence_dataframe(one: "Evidence", quantiles: tuple[float, ...]) -> "pd.Dat
     """
     import pandas as pd
 
-    frame = pd.DataFrame(rows_of(one, quantiles, parameter_units(one.hypothesis)))
+    frame = pd.DataFrame(rows_of(one, quantiles))
     frame.attrs = {"units": dict(UNITS), **_attributes(one)}
     return frame
 
@@ -82,7 +78,6 @@ def evidence_dataset(one: "Evidence", quantiles: tuple[float, ...]) -> "xr.Datas
     import xarray as xr
 
     names = list(one.map)
-    units = parameter_units(one.hypothesis)
     variables: dict[str, Any] = {
         field: ((), float(getattr(one, field)), {"units": UNITS[field]}) for field in _OF_MODEL
     }
@@ -95,7 +90,7 @@ def evidence_dataset(one: "Evidence", quantiles: tuple[float, ...]) -> "xr.Datas
         "parameter": names,
         "other": names,
         "quantile": list(quantiles),
-        "unit": ("parameter", [units.get(name, "") for name in names]),
+        "unit": ("parameter", [one.parameters[name].unit for name in names]),
         "prior": ("parameter", [one.priors.get(name, "") for name in names]),
     }
     return xr.Dataset(variables, coords=coords, attrs=_attributes(one))
@@ -116,21 +111,20 @@ def evidence_datatree(one: "Evidence", quantiles: tuple[float, ...]) -> "xr.Data
         "/summary": evidence_dataset(one, quantiles),
     }
     if one.draws is not None:
-        units = parameter_units(one.hypothesis)
         groups["/posterior"] = xr.Dataset(
             {
-                name: (("chain", "draw"), values[None], {"units": units.get(name, "")})
+                name: (("chain", "draw"), values[None], {"units": one.parameters[name].unit})
                 for name, values in zip(one.map, one.draws.T, strict=True)
             },
             coords={"chain": [0], "draw": np.arange(len(one.draws))},
         )
-    return xr.DataTree.from_dict(groups, name=one.hypothesis)
+    return xr.DataTree.from_dict(groups, name=one.name)
 
 
 def _attributes(one: "Evidence") -> dict[Hashable, Any]:
     """Text and numbers only, so that a file can hold them."""
     found: dict[Hashable, Any] = {
-        "hypothesis": one.hypothesis,
+        "hypothesis": one.name,
         "method": one.method,
         "coords": one.coords,
         "status": one.status.value,

@@ -4,6 +4,7 @@ __all__ = ["Hypothesis"]
 
 from collections.abc import Mapping
 from math import inf
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,7 +15,7 @@ from jaxtyping import Array, Float
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference.cards import hypothesis_card, hypothesis_line
 from driftbayes.jax_typing import Scalar
-from driftbayes.models import AbstractModel, Data
+from driftbayes.models import MODELS, AbstractModel, Data, model_named
 from driftbayes.priors import AbstractPrior, Fixed, Uniform
 from driftbayes.representation import html_of, line_of, text_of
 from driftbayes.suggest import did_you_mean
@@ -60,6 +61,10 @@ class Hypothesis(eqx.Module):
     ) -> "Hypothesis":
         """A hypothesis that takes from a table of priors those that the model needs."""
         return cls(model, **{name: priors[name] for name in model.parameters if name in priors})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Classes of models with options are made on demand, and found again by name.
+        return _rebuilt, (self.model.origin or self.model, self.priors)
 
     @property
     def name(self) -> str:
@@ -205,3 +210,13 @@ def _within(prior: AbstractPrior, old: AbstractPrior, upper: float) -> AbstractP
         return old
     low, high = float(prior.low), min(float(prior.high), upper)
     return Uniform(low, high) if low < high else old
+
+
+def _rebuilt(
+    model: type[AbstractModel] | tuple[str, int], priors: Mapping[str, AbstractPrior]
+) -> Hypothesis:
+    """A hypothesis from what another process sent."""
+    if isinstance(model, tuple):
+        name, n_dim = model
+        model = model_named(name, MODELS, n_dim)
+    return Hypothesis(model, **priors)

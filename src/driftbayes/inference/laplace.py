@@ -13,6 +13,7 @@ from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch
 from driftbayes.inference.density import Density
 from driftbayes.inference.derived import derived_at
+from driftbayes.inference.estimates import make_estimates
 from driftbayes.inference.evidence import QUANTILES, Evidence, unidentified
 from driftbayes.inference.formulas import points_at, prior_facts
 from driftbayes.inference.hypothesis import Hypothesis
@@ -198,33 +199,32 @@ def _record(
     log_sd = sd / np.where(signed, 1.0, theta) if coords == "natural" else sd
     log_likelihood = chosen.log_likelihood
     quantiles, mean, natural_sd, natural_cov = _natural(theta, sd, cov, coords, signed)
-
-    def named(values: FloatArray) -> dict[str, float]:
-        return {name: float(values[i]) for i, name in enumerate(names)}
-
-    contraction = named(1 - log_sd / prior_facts(hypothesis).log_sd)
+    estimates = make_estimates(
+        hypothesis,
+        data.units(index),
+        quantiles,
+        mode=theta,
+        mean=mean,
+        sd=natural_sd,
+        log_mean=np.where(signed, theta, np.log(np.where(theta > 0, theta, np.nan))),
+        log_sd=log_sd,
+        contraction=1 - log_sd / prior_facts(hypothesis).log_sd,
+    )
     return Evidence(
-        hypothesis=hypothesis.name,
+        hypothesis=hypothesis,
         method="laplace",
         coords=coords,
         log_evidence=log_evidence,
         log_evidence_err=float("nan"),
         log_likelihood_at_map=log_likelihood,
-        map=named(theta),
-        posterior_mean=named(mean),
-        posterior_sd=named(natural_sd),
-        posterior_quantiles={n: quantiles[i] for i, n in enumerate(names)},
+        parameters=estimates,
         posterior_cov=natural_cov,
-        log_mean=named(np.where(signed, theta, np.log(np.where(theta > 0, theta, np.nan)))),
-        log_sd=named(log_sd),
-        contraction=contraction,
         # A Gaussian posterior in p dimensions lies p/2 below its peak on average.
         expected_log_likelihood=log_likelihood - 0.5 * len(names),
         status=status,
-        warnings=(*warnings, *unidentified(contraction, data.tau(index))),
+        warnings=(*warnings, *unidentified(estimates, data.tau(index))),
         tau=data.tau(index),
         data_fingerprint=data.fingerprint(index),
-        priors=hypothesis.describe(),
         derived=derived_at(hypothesis, data, index, theta),
     )
 

@@ -10,7 +10,6 @@ from typing import Any, Literal, get_args
 
 import jax
 import numpy as np
-from jaxtyping import Array
 from scipy.special import logsumexp
 
 from driftbayes.errors import DriftbayesError, Status
@@ -18,6 +17,7 @@ from driftbayes.inference._batch import Batch
 from driftbayes.inference.density import Density
 from driftbayes.inference.derived import derived_at
 from driftbayes.inference.estimate import Estimate
+from driftbayes.inference.estimates import make_estimates
 from driftbayes.inference.evidence import QUANTILES, Evidence, unidentified
 from driftbayes.inference.flood import whiten
 from driftbayes.inference.formulas import points_at, prior_facts, prior_quantiles
@@ -312,36 +312,35 @@ def _record(
     centred, log_centred = theta - mean, log_theta - log_mean
     cov = (weights[:, None] * centred).T @ centred
     log_sd = np.sqrt(weights @ log_centred**2)
-
-    def named(values: Array | FloatArray) -> dict[str, float]:
-        return {name: float(value) for name, value in zip(names, values, strict=True)}
-
-    contraction = named(1 - log_sd / np.asarray(start.prior_log_sd))
+    estimates = make_estimates(
+        hypothesis,
+        data.units(index),
+        _quantiles(theta, weights),
+        mode=start.theta_map,
+        mean=mean,
+        sd=np.sqrt(np.diag(cov)),
+        log_mean=log_mean,
+        log_sd=log_sd,
+        contraction=1 - log_sd / np.asarray(start.prior_log_sd),
+    )
     # Drawn without replacement: no more than a quarter of what the weighted points are worth.
     is_weighted = np.ptp(log_weights) > 0
     worth = 0.25 / np.sum(weights**2) if is_weighted else float(len(theta))
     n_kept = int(np.clip(worth, 1, max(N_DRAWS, len(theta) // 20)))
     places = resample(log_weights, n_kept, rng)
     return Evidence(
-        hypothesis=hypothesis.name,
+        hypothesis=hypothesis,
         method=method,
         log_evidence=estimate.log_evidence,
         log_evidence_err=estimate.log_evidence_err,
         log_likelihood_at_map=start.log_likelihood_at_map,
-        map=named(start.theta_map),
-        posterior_mean=named(mean),
-        posterior_sd=named(np.sqrt(np.diag(cov))),
-        posterior_quantiles=_quantiles(names, theta, weights),
+        parameters=estimates,
         posterior_cov=cov,
-        log_mean=named(log_mean),
-        log_sd=named(log_sd),
-        contraction=contraction,
         expected_log_likelihood=float(weights @ fits),
         status=status,
-        warnings=(*warnings, *unidentified(contraction, data.tau(index))),
+        warnings=(*warnings, *unidentified(estimates, data.tau(index))),
         tau=data.tau(index),
         data_fingerprint=data.fingerprint(index),
-        priors=hypothesis.describe(),
         derived=derived_at(hypothesis, data, index, start.theta_map),
         seed=seed,
         n_evaluations=estimate.n_evaluations,
@@ -371,13 +370,11 @@ def _missed_modes(z: FloatArray, log_weights: FloatArray, modes: Components) -> 
     )
 
 
-def _quantiles(
-    names: tuple[str, ...], theta: FloatArray, weights: FloatArray
-) -> dict[str, FloatArray]:
-    out = {}
-    for i, name in enumerate(names):
-        order = np.argsort(theta[:, i])
+def _quantiles(theta: FloatArray, weights: FloatArray) -> list[FloatArray]:
+    out = []
+    for values in theta.T:
+        order = np.argsort(values)
         # Each point stands for the probability around it.
         rise = np.cumsum(weights[order]) - 0.5 * weights[order]
-        out[name] = np.interp(QUANTILES, rise, theta[order, i])
+        out.append(np.interp(QUANTILES, rise, values[order]))
     return out

@@ -9,11 +9,11 @@ import numpy as np
 from driftbayes.errors import Status
 from driftbayes.inference._batch import Batch
 from driftbayes.inference.derived import derived_at
+from driftbayes.inference.estimates import ParameterEstimate
 from driftbayes.inference.evidence import Evidence, unidentified
 from driftbayes.inference.formulas import prior_facts
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.stacked import StackSolution
-from driftbayes.typing import FloatArray
 
 
 def stack_records(
@@ -29,61 +29,55 @@ def stack_records(
     described = found.described
     if described is None:
         return
-    names, summary = hypothesis.names, described.summary
-    priors, prior_sd = hypothesis.describe(), prior_facts(hypothesis).log_sd
-    sd = np.sqrt(np.diagonal(summary.cov, axis1=1, axis2=2))
-
-    def columns(values: FloatArray) -> list[dict[str, float]]:
-        return [dict(zip(names, row, strict=True)) for row in values.tolist()]
-
-    columns_of = zip(
+    summary, n_parameters = described.summary, len(hypothesis.names)
+    about, priors = hypothesis.model.parameters, hypothesis.describe()
+    prior_sd = prior_facts(hypothesis).log_sd
+    # (data set, parameter, number), in the order of the fields of an estimate.
+    numbers = np.stack(
+        [
+            described.theta_map,
+            summary.mean,
+            np.sqrt(np.diagonal(summary.cov, axis1=1, axis2=2)),
+            summary.log_mean,
+            summary.log_sd,
+            1 - summary.log_sd / prior_sd,
+        ],
+        axis=2,
+    ).tolist()
+    columns = zip(
         found.sets.tolist(),
         found.log_evidence.tolist(),
         found.error.tolist(),
         found.n_nodes.tolist(),
         described.log_likelihood_at_map.tolist(),
         summary.expected_log_likelihood.tolist(),
-        *map(columns, (described.theta_map, summary.mean, sd, summary.log_mean, summary.log_sd)),
-        columns(1 - summary.log_sd / prior_sd),
         strict=True,
     )
-    for row, (
-        i,
-        log_z,
-        error,
-        n,
-        fit,
-        expected,
-        mode,
-        mean,
-        sds,
-        log_mean,
-        log_sd,
-        gain,
-    ) in enumerate(columns_of):
-        tau = data.tau(i)
+    for row, (i, log_z, error, n, fit, expected) in enumerate(columns):
+        tau, units = data.tau(i), data.units(i)
+        estimates = {}
+        for j in range(n_parameters):
+            name = hypothesis.names[j]
+            mode, mean, sd, log_mean, log_sd, gain = numbers[row][j]
+            estimates[name] = ParameterEstimate(
+                *(name, about[name].unit(*units), priors[name], mode, mean, sd),
+                *(summary.quantiles[row, j], log_mean, log_sd, gain),
+            )
         yield (
             i,
             Evidence(
-                hypothesis=hypothesis.name,
+                hypothesis=hypothesis,
                 method="exact",
                 log_evidence=log_z,
                 log_evidence_err=error,
                 log_likelihood_at_map=fit,
-                map=mode,
-                posterior_mean=mean,
-                posterior_sd=sds,
-                posterior_quantiles=dict(zip(names, summary.quantiles[row], strict=True)),
+                parameters=estimates,
                 posterior_cov=summary.cov[row],
-                log_mean=log_mean,
-                log_sd=log_sd,
-                contraction=gain,
                 expected_log_likelihood=expected,
                 status=Status.OK,
-                warnings=unidentified(gain, tau),
+                warnings=unidentified(estimates, tau),
                 tau=tau,
                 data_fingerprint=data.fingerprint(i),
-                priors=dict(priors),
                 n_evaluations=n,
                 derived=derived_at(hypothesis, data, i, described.theta_map[row]),
             ),

@@ -114,6 +114,8 @@ class AbstractModel(eqx.Module):
     exact_positions: ClassVar[bool] = False
     # Whether it matters where a step begins.
     needs_positions: ClassVar[bool] = False
+    # Name and number of dimensions from which `model_named` made the class.
+    origin: ClassVar[tuple[str, int] | None] = None
     # Whether `transition` is the exponential of `generator`, which engines then compute themselves.
     moves_by_generator: ClassVar[bool] = True
     # Whether its covariances are complex: steps in a plane that rotate.

@@ -79,14 +79,21 @@ def model_named(text: str, models: Mapping[str, Family], n_dim: int = 2) -> Fami
             maker = _MAKERS.get(option)
             model = with_anisotropy(model, n_dim) if maker is None else maker(model)
     if not star:
-        return model
+        return _remembered(model, text, n_dim)
     if not classes.isdigit() or model.kind != "summed":
         msg = (
             f"{text!r} must be a model, with noise or blur at most, and a whole number of classes "
             "after the star, for example brownian*2"
         )
         raise DriftbayesError(msg)
-    return mixture_of(model, int(classes))
+    return _remembered(mixture_of(model, int(classes)), text, n_dim)
+
+
+def _remembered(model: Family, text: str, n_dim: int) -> Family:
+    """A class that knows by which name it is found again, in another process."""
+    if "origin" not in vars(model):
+        model.origin = (text, n_dim)
+    return model
 
 
 def _check(text: str, base: Family, options: list[str]) -> None:

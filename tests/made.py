@@ -1,0 +1,64 @@
+"""Evidences made by hand: nothing is computed or compiled."""
+
+import numpy as np
+
+from driftbayes.errors import Status
+from driftbayes.inference import QUANTILES, Evidence, Hypothesis
+from driftbayes.inference.estimates import make_estimates
+from driftbayes.models import MODELS, AbstractModel
+from driftbayes.models._base import Parameter
+from driftbayes.priors import Exponential, parse_prior
+
+_PLAIN = {"mode": 1.0, "mean": 1.0, "sd": 0.1, "log_mean": 0.0, "log_sd": 0.1, "contraction": 0.9}
+# The older names of the same numbers.
+_FIELDS = {
+    "map": "mode",
+    "posterior_mean": "mean",
+    "posterior_sd": "sd",
+    "log_mean": "log_mean",
+    "log_sd": "log_sd",
+    "contraction": "contraction",
+}
+
+
+def made_hypothesis(name, names=None, priors=None) -> Hypothesis:
+    """A hypothesis of a model of the register, or of one that has nothing but names."""
+    model = MODELS.get(name)
+    if model is None or names is not None:
+        # Names with the powers of length and time in their units, or names alone.
+        powers = names if isinstance(names, dict) else dict.fromkeys(names or "abc", (0, 0))
+        about = {n: Parameter(n, n, *of_unit) for n, of_unit in powers.items()}
+        model = type("Made", (AbstractModel,), {"name": name, "parameters": about, "summary": name})
+    texts = priors or {}
+    own = {n: parse_prior(texts[n]) if n in texts else Exponential(1.0) for n in model.parameters}
+    return Hypothesis(model, **own)
+
+
+def made_evidence(
+    hypothesis="brownian", log_evidence=-10.0, *, names=None, units=("", ""), **changes
+) -> Evidence:
+    """An evidence with the numbers that a test is about; all others are plain."""
+    family = made_hypothesis(hypothesis, names, changes.pop("priors", None))
+    n = len(family.names)
+    numbers = {}
+    for old, field in _FIELDS.items():
+        given = changes.pop(old, {})
+        numbers[field] = [given.get(name, _PLAIN[field]) for name in family.names]
+    quantiles = changes.pop("posterior_quantiles", {})
+    usual = np.linspace(0.8, 1.2, len(QUANTILES))
+    record = {
+        "hypothesis": family,
+        "method": "exact",
+        "log_evidence": log_evidence,
+        "log_evidence_err": 1e-9,
+        "log_likelihood_at_map": log_evidence + 3.0,
+        "parameters": make_estimates(
+            family, units, [quantiles.get(name, usual) for name in family.names], **numbers
+        ),
+        "posterior_cov": 0.01 * np.eye(n),
+        "expected_log_likelihood": log_evidence + 2.0,
+        "status": Status.OK,
+        "tau": 0.5,
+        "data_fingerprint": "0123456789abcdef",
+    }
+    return Evidence(**{**record, **changes})
