@@ -9,7 +9,7 @@ import driftbayes
 
 ROOT = Path(driftbayes.__file__).parent
 FLOORS = [
-    {"errors", "typing", "jax_typing", "precision", "suggest", "representation"},
+    {"aliases", "errors", "typing", "jax_typing", "precision", "suggest", "representation"},
     {"magnitudes", "_version"},
     {"units", "processes"},
     {"storage"},

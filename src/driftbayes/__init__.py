@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from driftbayes.inference import Evidence, Hypothesis, evidence
     from driftbayes.io import read_scan, read_trajectories, write_scan, write_trajectories
     from driftbayes.models import MODELS, Brownian, Langevin
+    from driftbayes.plots.overview import plot_scan
     from driftbayes.priors import Exponential, Gamma, LogNormal, Uniform, scaling_priors
+    from driftbayes.report import write_report
     from driftbayes.sampling import Displacements, displacements
     from driftbayes.trajectories import Trajectories
-    from driftbayes.workflow import Cut, Scales, compare, read, scan
+    from driftbayes.workflow import Cut, Scales, compare, open_scan, read, scan
 
 _HOMES = {
     "checks": ("FitCheck", "check_fit"),
@@ -41,9 +43,11 @@ _HOMES = {
     "inference": ("Evidence", "Hypothesis", "evidence"),
     "io": ("read_scan", "read_trajectories", "write_scan", "write_trajectories"),
     "models": ("MODELS", "Brownian", "Langevin"),
+    "plots.overview": ("plot_scan",),
+    "report": ("write_report",),
     "priors": ("Exponential", "Gamma", "LogNormal", "Uniform", "scaling_priors"),
     "trajectories": ("Trajectories",),
-    "workflow": ("Cut", "Scales", "compare", "read", "scan"),
+    "workflow": ("Cut", "Scales", "compare", "open_scan", "read", "scan"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -78,12 +82,15 @@ __all__ = [
     "diagnose",
     "displacements",
     "evidence",
+    "open_scan",
+    "plot_scan",
     "read",
     "read_scan",
     "read_trajectories",
     "scaling_priors",
     "scan",
     "scan_hypotheses",
+    "write_report",
     "write_scan",
     "write_trajectories",
 ]

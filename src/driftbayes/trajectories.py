@@ -4,7 +4,7 @@ __all__ = ["Trajectories"]
 
 import hashlib
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from driftbayes.aliases import public
 from driftbayes.data_cards import trajectories_card, trajectories_line
 from driftbayes.errors import DriftbayesError, DriftbayesWarning, NothingLeftError
 from driftbayes.labelled import from_dataframe, to_dataframe, to_dataset
@@ -137,6 +138,14 @@ class Trajectories:
     def to_dataset(self) -> "xr.Dataset":
         """An xarray Dataset, trajectories one after the other; units in its attributes."""
         return to_dataset(self)
+
+    def compare(self, tau: float | str, **options: Any) -> Any:
+        """Compare models at one sampling time; see `driftbayes.compare`."""
+        return public("compare")(self, tau, **options)
+
+    def scan(self, taus: Iterable[float] | None = None, **options: Any) -> Any:
+        """Compare models at many sampling times; see `driftbayes.scan`."""
+        return public("scan")(self, taus, **options)
 
     @property
     def n_trajectories(self) -> int:

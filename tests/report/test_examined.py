@@ -10,8 +10,9 @@ from numpy.testing import assert_allclose
 
 from driftbayes import DriftbayesError, Trajectories, check_fit, displacements
 from driftbayes.comparison import make_hypotheses, prior_sensitivity, scan_hypotheses
+from driftbayes.comparison.dataset import hypotheses_of
 from driftbayes.report import build_report, examine, write_report
-from driftbayes.report.examination import hypotheses_of, main_place
+from driftbayes.report.examination import main_place
 
 REPLICAS = 100
 
@@ -48,7 +49,7 @@ def report(dataset, found):
 
 
 def test_a_scan_gives_its_hypotheses_back_to_the_last_bit(dataset, hypotheses):
-    again = hypotheses_of(dataset, 2)
+    again = tuple(hypotheses_of(dataset).values())
     assert [one.name for one in again] == ["brownian", "langevin"]
     for one, other in zip(again, hypotheses, strict=True):
         for name, prior in one.priors.items():

@@ -1,6 +1,6 @@
 """A scan as an xarray Dataset: labels along tau, model, parameter and pair of models."""
 
-__all__ = ["scan_dataset"]
+__all__ = ["hypotheses_of", "scan_dataset", "scan_from_dataset"]
 
 import json
 from typing import TYPE_CHECKING, Any
@@ -9,7 +9,12 @@ import numpy as np
 import xarray as xr
 
 from driftbayes._version import __version__
-from driftbayes.inference import QUANTILES
+from driftbayes.comparison.bayes import Comparison
+from driftbayes.errors import DriftbayesError, Status
+from driftbayes.inference import QUANTILES, Evidence, Hypothesis
+from driftbayes.inference.estimates import make_estimates
+from driftbayes.models import MODELS, model_named
+from driftbayes.priors import parse_prior
 
 if TYPE_CHECKING:
     from driftbayes.comparison.scan import Scan
@@ -22,6 +27,9 @@ _OF_MODEL = (
     "information_gain",
 )
 _OF_PARAMETER = ("map", "posterior_mean", "posterior_sd", "log_mean", "log_sd", "contraction")
+_FIELDS = dict(
+    zip(_OF_PARAMETER, ("mode", "mean", "sd", "log_mean", "log_sd", "contraction"), strict=True)
+)
 _OF_TAU = ("n_particles", "n_steps", "n_displacements", "data_fingerprint", "verdict")
 
 
@@ -72,12 +80,124 @@ def scan_dataset(scan: "Scan") -> xr.Dataset:
             "time_unit": first.time_unit,
             "priors": json.dumps({m: dict(first.evidences[m].priors) for m in scan.models}),
             "consistency": json.dumps(scan.consistency_json()),
+            "n_dim": first.n_dim,
+            "skipped": json.dumps({repr(tau): text for tau, text in scan.skipped.items()}),
+            "details": json.dumps({model: _details(records[model]) for model in scan.models}),
             **scan.attributes,
         },
     )
     # Not "units", which xarray would try to read as a calendar.
     dataset["tau"].attrs = {"long_name": "sampling time", "time_unit": first.time_unit}
     return dataset
+
+
+def _details(records: list[Evidence]) -> list[dict[str, Any]]:
+    """What else is to be said of the evidences of a model, one entry for each tau."""
+    return [
+        {
+            "warnings": list(e.warnings),
+            "derived": {name: float(value) for name, value in e.derived.items()},
+            "diagnostics": {name: float(value) for name, value in e.diagnostics.items()},
+            "posterior_cov": np.asarray(e.posterior_cov).tolist(),
+            "seed": e.seed,
+            "n_evaluations": e.n_evaluations,
+        }
+        for e in records
+    ]
+
+
+def hypotheses_of(dataset: xr.Dataset, n_dim: int = 2) -> dict[str, Hypothesis]:
+    """The hypotheses of a scan, by name, from the priors that it stores.
+
+    Args:
+        dataset: Dataset of a scan.
+        n_dim: Number of spatial dimensions, if the scan does not say.
+    """
+    n_dim = int(dataset.attrs.get("n_dim", n_dim))
+    table = json.loads(str(dataset.attrs["priors"]))
+    return {
+        name: Hypothesis(
+            model_named(name, MODELS, n_dim),
+            **{parameter: parse_prior(text) for parameter, text in priors.items()},
+        )
+        for name, priors in table.items()
+    }
+
+
+def scan_from_dataset(dataset: xr.Dataset) -> tuple[tuple[Comparison, ...], dict[float, str]]:
+    """The comparisons of a scan, and the sampling times that were left out.
+
+    Args:
+        dataset: What `scan_dataset` made.
+
+    Raises:
+        DriftbayesError: The dataset is of a version that did not store all of it.
+    """
+    attributes = dataset.attrs
+    if "details" not in attributes:
+        version = attributes.get("driftbayes_version", "unknown")
+        msg = (
+            f"this scan was written by driftbayes {version}, which did not store all of it; "
+            "read it with read_scan, or scan the data again"
+        )
+        raise DriftbayesError(msg)
+    details = json.loads(str(attributes["details"]))
+    hypotheses = hypotheses_of(dataset)
+    method, _, coords = str(attributes["method"]).partition(" (")
+    units = str(attributes["length_unit"]), str(attributes["time_unit"])
+    of_tau = {name: dataset[name].values for name in _OF_TAU}
+    comparisons = []
+    for t, tau in enumerate(dataset["tau"].values.tolist()):
+        evidences = {}
+        for name, hypothesis in hypotheses.items():
+            one = dataset.sel(model=name).isel(tau=t)
+            labels = [f"{name}.{parameter}" for parameter in hypothesis.names]
+            known = dataset.sel(parameter=labels).isel(tau=t)
+            estimates = make_estimates(
+                hypothesis,
+                units,
+                known["posterior_quantile"].values,
+                **{_FIELDS[field]: known[field].values for field in _OF_PARAMETER},
+            )
+            log_evidence = float(one["log_evidence"])
+            more = details[name][t]
+            evidences[name] = Evidence(
+                hypothesis=hypothesis,
+                method=method,
+                coords=coords.rstrip(")"),
+                log_evidence=log_evidence,
+                log_evidence_err=float(one["log_evidence_err"]),
+                log_likelihood_at_map=float(one["log_likelihood_at_map"]),
+                parameters=estimates,
+                posterior_cov=np.array(more["posterior_cov"], dtype=float),
+                expected_log_likelihood=log_evidence + float(one["information_gain"]),
+                status=Status(str(one["status"].values)),
+                tau=tau,
+                data_fingerprint=str(of_tau["data_fingerprint"][t]),
+                warnings=tuple(more["warnings"]),
+                derived=more["derived"],
+                diagnostics=more["diagnostics"],
+                seed=more["seed"],
+                n_evaluations=more["n_evaluations"],
+            )
+        comparisons.append(
+            Comparison(
+                evidences=evidences,
+                probabilities={
+                    name: float(dataset["probability"].sel(model=name).isel(tau=t))
+                    for name in hypotheses
+                },
+                tau=tau,
+                n_particles=int(of_tau["n_particles"][t]),
+                n_steps=int(of_tau["n_steps"][t]),
+                n_dim=int(attributes["n_dim"]),
+                n_displacements=int(of_tau["n_displacements"][t]),
+                length_unit=units[0],
+                time_unit=units[1],
+            )
+        )
+    skipped = json.loads(str(attributes["skipped"]))
+    return tuple(comparisons), {float(tau): text for tau, text in skipped.items()}
 
 
 def _consistent(scan: "Scan", parameters: list[tuple[str, str]]) -> np.ndarray:

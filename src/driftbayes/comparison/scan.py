@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from driftbayes.aliases import public
 from driftbayes.comparison.bayes import (
     Comparison,
     check_names,
@@ -45,6 +46,7 @@ from driftbayes.trajectories import Trajectories
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+    from matplotlib.figure import Figure
 
 Progress = Callable[[str, int, int], None]
 
@@ -133,6 +135,29 @@ class Scan:
         from driftbayes.comparison.dataset import scan_dataset
 
         return scan_dataset(self)
+
+    @classmethod
+    def from_dataset(cls, dataset: "xr.Dataset") -> "Scan":
+        """The scan that `to_dataset` wrote."""
+        from driftbayes.comparison.dataset import scan_from_dataset
+
+        comparisons, skipped = scan_from_dataset(dataset)
+        kept = ("data_fingerprint", "provenance", "options")
+        attributes = {name: dataset.attrs[name] for name in kept if name in dataset.attrs}
+        return cls(comparisons, skipped, attributes)
+
+    def save(self, path: Any) -> None:
+        """Write the scan as NetCDF; `driftbayes.open_scan` reads it."""
+        public("write_scan")(self.to_dataset(), path)
+
+    def plot(self) -> "Figure":
+        """Draw parameters, ln K and probabilities against tau."""
+        figure: Figure = public("plot_scan")(self.to_dataset())
+        return figure
+
+    def report(self, path: Any, **options: Any) -> None:
+        """Write a self-contained HTML report; see `driftbayes.write_report`."""
+        public("write_report")(self.to_dataset(), path, **options)
 
     def to_dataframe(self) -> "pd.DataFrame":
         """A pandas table, one row per tau, model and parameter, with a column of units."""

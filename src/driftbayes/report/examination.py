@@ -1,6 +1,6 @@
 """What the trajectories themselves add to their scan: quality, fit, posteriors, priors."""
 
-__all__ = ["Examination", "examine", "hypotheses_of", "main_place"]
+__all__ = ["Examination", "examine", "main_place"]
 
 import json
 from collections.abc import Callable
@@ -12,11 +12,10 @@ import numpy as np
 
 from driftbayes.checks import FitCheck, check_fit
 from driftbayes.comparison import Dependence, PriorSensitivity, dependence, prior_sensitivity
+from driftbayes.comparison.dataset import hypotheses_of
 from driftbayes.diagnostics.survey import Survey, survey
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis, PosteriorDraws, posterior_draws
-from driftbayes.models import MODELS, model_named
-from driftbayes.priors import parse_prior
 from driftbayes.quality import QualityReport, inspect
 from driftbayes.sampling import Displacements, displacements
 from driftbayes.trajectories import Trajectories
@@ -91,7 +90,7 @@ def examine(
             f"{trajectories.fingerprint!r}; read the same file with the same options, or scan it"
         )
         raise DriftbayesError(msg)
-    hypotheses = hypotheses_of(scan, trajectories.n_dim)
+    hypotheses = tuple(hypotheses_of(scan, trajectories.n_dim).values())
     options = _options(scan)
     main = main_place(scan)
     last = scan.sizes["tau"] - 1
@@ -143,23 +142,6 @@ def main_place(scan: "xr.Dataset") -> int:
         if consistent[owners == names[model], place].all():
             return place
     return scan.sizes["tau"] // 2
-
-
-def hypotheses_of(scan: "xr.Dataset", n_dim: int) -> tuple[Hypothesis, ...]:
-    """The hypotheses of a scan, from the priors that it stores.
-
-    Args:
-        scan: Dataset of a scan.
-        n_dim: Dimensions of the space.
-    """
-    table = json.loads(str(scan.attrs["priors"]))
-    return tuple(
-        Hypothesis(
-            model_named(name, MODELS, n_dim),
-            **{parameter: parse_prior(text) for parameter, text in priors.items()},
-        )
-        for name, priors in table.items()
-    )
 
 
 def _options(scan: "xr.Dataset") -> dict[str, Any]:

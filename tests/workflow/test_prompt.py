@@ -1,0 +1,151 @@
+"""The same calls at the prompt and in the shell: read, compare, scan, and what comes back."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+import driftbayes as db
+from driftbayes.cli.main import main
+
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(12, 81, 2)).cumsum(axis=1)
+SCALES = db.Scales(u_rms=1.4, time=1.0)
+
+
+@pytest.fixture(scope="module")
+def tracks():
+    return db.read(X, dt=0.5, length_unit="km", time_unit="d")
+
+
+@pytest.fixture(scope="module")
+def file(tracks, tmp_path_factory):
+    path = tmp_path_factory.mktemp("tracks") / "tracks.nc"
+    db.write_trajectories(tracks, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def scanned(tracks):
+    return tracks.scan([0.5, 1.0, 2.0], scales=SCALES, models="brownian, langevin+noise")
+
+
+def test_every_source_gives_the_same_trajectories(tracks, file):
+    sources = {
+        "file": db.read(file),
+        "text": db.read(str(file)),
+        "table": db.read(tracks.to_dataframe()),
+        "dataset": db.read(tracks.to_dataset()),
+        "trajectories": db.read(tracks),
+        "arrays": db.read(list(X), dt=0.5, length_unit="km", time_unit="d"),
+    }
+    for name, found in sources.items():
+        assert_allclose(found.positions, tracks.positions, rtol=1e-12, err_msg=name)
+        assert (found.length_unit, found.time_unit) == ("km", "d"), name
+
+
+def test_units_noise_and_period_are_those_of_the_command(file, capsys):
+    given = ["--units", "m,h", "--noise", "20", "--json"]
+    assert main(["info", str(file), *given]) == 0
+    said = json.loads(capsys.readouterr().out)
+    found = db.read(file, units="m,h", noise=20)
+    assert found.fingerprint == said["data_fingerprint"]
+    assert found.provenance["reading"] == {"units": "m,h", "noise": "20"}
+    assert_allclose(found.positions, 1000 * X.reshape(-1, 2), rtol=1e-12)
+    with pytest.raises(db.DriftbayesError, match="noise must be a positive number, got -1"):
+        db.read(file, noise=-1)
+    with pytest.raises(db.DriftbayesError, match="units must be one of length and one of time"):
+        db.read(file, units="km")
+    with pytest.raises(db.DriftbayesError, match="trajectories are read already"):
+        db.read(found, dt=1.0)
+
+
+def test_a_comparison_at_the_prompt_is_that_of_the_command(tracks, file, capsys):
+    arguments = ["compare", str(file), "--tau", "0.5", "--u-rms", "1.4", "--timescale", "1"]
+    assert main([*arguments, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    result = tracks.compare(0.5, scales=SCALES)
+    assert result.verdict == said["verdict"]
+    # Positions on disk have 17 digits, and the same hash.
+    assert result.data_fingerprint == said["data_fingerprint"]
+    k = result["langevin"].parameters["k"]
+    model = said["models"]["langevin"]
+    assert k.mean == model["posterior_mean"]["k"]
+    assert (k.mode, k.sd) == (model["map"]["k"], model["posterior_sd"]["k"])
+    assert k.interval == tuple(model["posterior_quantiles"]["k"][q] for q in ("0.025", "0.975"))
+    assert (k.unit, k.prior) == ("km²/d", model["priors"]["k"])
+    assert "km²/d" in str(result["langevin"])
+    with pytest.raises(db.DriftbayesError, match=r"no model .langvin.*did you mean .langevin"):
+        result["langvin"]
+
+
+def test_models_may_be_names_hypotheses_or_both(tracks):
+    mine = db.Hypothesis(db.Brownian, kappa=db.Exponential(2.0))
+    alone = tracks.compare(0.5, models=[mine])
+    assert list(alone.evidences) == ["brownian"]
+    assert alone["brownian"].hypothesis is mine
+    both = tracks.compare(0.5, models=[mine, "langevin"], scales=SCALES)
+    assert both["brownian"].log_evidence == alone["brownian"].log_evidence
+    texts = tracks.compare(0.5, models="brownian", priors={"kappa": "exponential:2"})
+    assert texts["brownian"].log_evidence == alone["brownian"].log_evidence
+    with pytest.raises(db.DriftbayesError, match="hypotheses have their priors already"):
+        tracks.compare(0.5, models=[mine], scales=SCALES)
+
+
+def test_default_priors_warn_and_show_their_sensitivity(tracks):
+    with pytest.warns(db.PriorWarning, match="default priors set from the data") as seen:
+        result = db.compare(tracks, 0.5)
+    assert seen[0].filename == __file__
+    assert result.priors_from_data is True
+    assert result.sensitivity
+
+
+def test_trajectories_that_are_too_short_are_named():
+    short = [*X[:, :, :], X[0, :2]]
+    tracks = db.read(short, dt=0.5)
+    with pytest.warns(db.DataWarning, match="1 trajectory is too short for this tau"):
+        tracks.compare(2.0, scales=SCALES)
+
+
+def test_a_scan_chooses_sampling_times_that_suit(tracks):
+    found = tracks.scan(scales=SCALES)
+    assert found.taus[0] == 0.5
+    assert 5 <= len(found.taus) <= 12
+    uneven = db.read([x[::2] for x in X], times=[np.cumsum(RNG.random(41)) for _ in X])
+    with pytest.raises(db.DriftbayesError, match="a scan over tau needs regular times"):
+        uneven.scan(scales=SCALES)
+    assert uneven.compare("all", scales=SCALES)["langevin"].status.value == "ok"
+
+
+def test_a_scan_comes_back_from_disk_as_it_was(scanned, tmp_path):
+    scanned.save(tmp_path / "scan.nc")
+    again = db.open_scan(tmp_path / "scan.nc")
+    assert again.to_json() == scanned.to_json()
+    one, other = again.evidences("langevin+noise")[1], scanned.evidences("langevin+noise")[1]
+    assert one.hypothesis.describe() == other.hypothesis.describe()
+    assert_allclose(one.posterior_cov, other.posterior_cov, rtol=0)
+    assert again.to_dataset().identical(scanned.to_dataset())
+
+
+def test_a_scan_of_another_version_is_refused_with_advice(scanned, tmp_path):
+    old = scanned.to_dataset()
+    del old.attrs["details"]
+    db.write_scan(old, tmp_path / "old.nc")
+    with pytest.raises(db.DriftbayesError, match="did not store all of it; read it with read_scan"):
+        db.open_scan(tmp_path / "old.nc")
+
+
+def test_a_scan_is_drawn_and_reported(scanned, tmp_path):
+    scanned.plot().savefig(tmp_path / "scan.png")
+    scanned.report(tmp_path / "report.html")
+    assert (tmp_path / "scan.png").stat().st_size > 10_000
+    assert "langevin+noise" in (tmp_path / "report.html").read_text()
+
+
+def test_tables_have_the_units_of_the_data(scanned):
+    frame = scanned.to_dataframe()
+    units = frame.drop_duplicates("parameter").set_index("parameter")["unit"]
+    assert isinstance(frame, pd.DataFrame)
+    assert dict(units) == {"kappa": "km²/d", "gamma": "1/d", "k": "km²/d", "sigma": "km"}
