@@ -299,7 +299,12 @@ def scan_displacements(
     done, total = 0, len(hypotheses) * len(many)
     for hypothesis in hypotheses:
         batches = [Batch.of(data, model=hypothesis.model) for data in many]
-        regular = [i for i, batch in enumerate(batches) if batch.is_summed]
+        # Data sets of which second moments are kept are solved side by side.
+        regular = [
+            i
+            for i, batch in enumerate(batches)
+            if batch.is_summed and batch.engine(0, hypothesis.model).kind == "moments"
+        ]
         others = [i for i in range(len(many)) if i not in set(regular)]
         found: dict[int, Evidence] = {}
         if regular:
