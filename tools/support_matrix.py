@@ -134,7 +134,7 @@ def draws_of(hypothesis: "Hypothesis", data: "Displacements") -> "PosteriorDraws
         ],
         axis=1,
     )
-    record = replace(record, hypothesis=hypothesis.name)
+    record = replace(record, hypothesis=hypothesis)
     return PosteriorDraws(hypothesis, theta, np.zeros(4), record, 0)
 
 

@@ -119,9 +119,7 @@ def draws_of(name, data=None):
     for value in values:
         value.update({n: THETA[n] for n in fixed})
     theta = np.array([[value[n] for n in hypothesis.names] for value in values])
-    record = replace(
-        made_evidence(), hypothesis=name, priors=dict.fromkeys(hypothesis.names, "exponential:1")
-    )
+    record = replace(made_evidence(), hypothesis=hypothesis)
     if data is not None:
         record = replace(record, data_fingerprint=data.fingerprint)
     return PosteriorDraws(hypothesis, theta, np.zeros(2), record, 0), values

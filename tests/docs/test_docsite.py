@@ -59,14 +59,14 @@ def test_formulas_are_spaced_as_tex_does():
 def test_a_name_is_found_by_where_it_is_written_and_by_where_it_is_listed():
     names = Names(
         [
-            Entry("driftbayes.comparison.scan", "api", "a"),
+            Entry("driftbayes.comparison.scan_hypotheses", "api", "a"),
             Entry("driftbayes.models.Langevin", "api", "b"),
             Entry("driftbayes.models.Langevin.lvaf", "api", "c"),
             Entry("driftbayes.models.MODELS", "api", "d"),
         ]
     )
-    assert names.find("driftbayes.comparison.scan.scan").anchor == "a"
-    assert names.find("driftbayes.scan").anchor == "a"
+    assert names.find("driftbayes.comparison.scan.scan_hypotheses").anchor == "a"
+    assert names.find("driftbayes.scan_hypotheses").anchor == "a"
     assert names.find("Langevin", module="driftbayes.models").anchor == "b"
     assert names.find("driftbayes.models.langevin.Langevin.lvaf").anchor == "c"
     assert names.find("lvaf", module="driftbayes.models", owner="Langevin").anchor == "c"
@@ -75,7 +75,7 @@ def test_a_name_is_found_by_where_it_is_written_and_by_where_it_is_listed():
     assert names.find("Gone") is None
     assert names.find("Langevin.lvaf").anchor == "c"
     assert names.find("lvaf") is None
-    assert names.find("scan").anchor == "a"
+    assert names.find("scan_hypotheses").anchor == "a"
     assert names.find("scan", anywhere=False) is None
 
 
