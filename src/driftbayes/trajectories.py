@@ -384,8 +384,8 @@ class Trajectories:
         low, high = self.intervals.min(), self.intervals.max()
         unit = f" {self.time_unit}" if self.time_unit else ""
         return (
-            f"the times are not regular (intervals from {low:g} to {high:g}{unit}); to use every "
-            "fix at its own interval pass --tau all (in Python: tau=None)"
+            f"times are irregular (intervals from {low:g} to {high:g}{unit}); pass --tau all "
+            "(in Python: tau=None) to use every position at its own interval"
         )
 
     def _check_shapes(self) -> None:

@@ -1,6 +1,6 @@
 """Print a completion script for bash, zsh or fish."""
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 import argparse
 from collections.abc import Iterator
@@ -19,9 +19,6 @@ FORMATS = (
     *("trackmate-csv", "trackmate-tracks", "trackmate-xml", "myptv", "myptv-smoothed"),
     *("gdp-text", "numpy", "table"),
 )
-_WHERE = """To try it in bash or zsh: eval "$(driftbayes completion bash)". To install it, save the output:
-for bash as ~/.local/share/bash-completion/completions/driftbayes, for zsh as _driftbayes in a
-directory of $fpath, for fish as ~/.config/fish/completions/driftbayes.fish."""
 # Completion of the last name in a list such as brownian,langevin+noise.
 _MODEL_LIST = {
     "bash": r"""
@@ -55,17 +52,17 @@ end
 }
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser."""
-    parser = subparsers.add_parser(
-        "completion",
-        help=__doc__,
-        description=f"{__doc__} {_WHERE}",
-        allow_abbrev=False,
-        examples=('eval "$(driftbayes completion bash)"', "driftbayes completion fish | source"),
-    )
+DETAILS = (
+    'To try it in bash or zsh: eval "$(driftbayes completion bash)". To install it, save the '
+    "output: for bash as ~/.local/share/bash-completion/completions/driftbayes, for zsh as "
+    "_driftbayes in a directory of $fpath, for fish as ~/.config/fish/completions/driftbayes.fish."
+)
+EXAMPLES = ('eval "$(driftbayes completion bash)"', "driftbayes completion fish | source")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
