@@ -353,7 +353,7 @@ class Trajectories:
         if off > GRID_TOLERANCE * dt + 4 * np.spacing(np.abs(self.times).max()):
             unit = f" {self.time_unit}" if self.time_unit else ""
             msg = (
-                f"the times are not regular: one is {off:g}{unit} away from all multiples of the "
+                f"times are irregular: one is {off:g}{unit} away from all multiples of the "
                 f"recording interval {dt:g}{unit} that the first trajectories have; resample them, "
                 "or use a part of the data"
             )

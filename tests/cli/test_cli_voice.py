@@ -108,7 +108,7 @@ def test_without_arguments_the_commands_are_shown_in_groups(ask, parsers_of):
     answer = ask()
     assert (answer.code, answer.err) == (0, "")
     assert answer.out == ask("--help").out
-    headings = ("look at data:", "compare models:", "use the result:", "make data:")
+    headings = ("inspect data:", "compare models:", "use results:", "simulate data:")
     places = [answer.out.index(heading) for heading in headings]
     assert places == sorted(places)
     commands = {
@@ -175,9 +175,9 @@ def test_a_broken_pipe_does_not_spoil_the_overview(capsys):
         (("turbulence", "run", "-o", "x", "--preset", "tinny"), "did you mean 'tiny'?"),
         (
             ("compare", "a.csv", "--tau", "1", "--modles", "x"),
-            "'--modles' is no option: did you mean '--models'?",
+            "unknown option '--modles'; did you mean '--models'?",
         ),
-        (("compare", "a.csv", "--taus", "1"), "'--taus' is no option: did you mean '--tau'?"),
+        (("compare", "a.csv", "--taus", "1"), "unknown option '--taus'; did you mean '--tau'?"),
     ],
 )
 def test_a_mistyped_word_of_the_command_line(arguments, ending, ask):

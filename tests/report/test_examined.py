@@ -109,7 +109,7 @@ def test_quality_and_dependence_are_told(report):
     for text in (
         "25 in 2 dimensions",
         "1,025",
-        "no sign that particles move together",
+        "no dependence between the",
         "no spikes",
     ):
         assert text in report.html

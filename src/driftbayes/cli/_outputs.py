@@ -41,7 +41,7 @@ class Output:
     check: Callable[[Path, argparse.Namespace], None] | None = None
 
 
-netcdf = Output(suffixes=(".nc",), what="results are written as NetCDF")
+netcdf = Output(suffixes=(".nc",), what="results are NetCDF files")
 figure = Output(suffixes=(".png", ".pdf", ".svg"), what="a figure is a PNG, PDF or SVG file")
 trajectories = Output("trajectories")
 
@@ -100,7 +100,7 @@ def _add(outputs: "Outputs", path: Path, output: Output, args: argparse.Namespac
     if output.suffixes and not path.name.lower().endswith(output.suffixes):
         *others, last = output.suffixes
         ends = f"{', '.join(others)} or {last}" if others else last
-        msg = f"{output.what}: the file name must end in {ends}, got {path.name!r}"
+        msg = f"{output.what}: expected a name ending in {ends}, got {path.name!r}"
         raise DriftbayesError(msg)
     if output.kind == "folder":
         check = output.check

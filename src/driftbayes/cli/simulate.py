@@ -32,7 +32,7 @@ _EXAMPLES = (
 )
 
 
-EXAMPLES = (f"driftbayes simulate {example}" for example in _EXAMPLES)
+EXAMPLES = tuple(f"driftbayes simulate {example}" for example in _EXAMPLES)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
