@@ -27,7 +27,7 @@ def test_the_data_of_a_scan_are_read_as_they_were_and_examined(ask, tracks_csv, 
     text = page.read_text()
     assert "--length-unit m --time-unit s --units km, " in text
     assert "Posteriors" in text
-    assert "How much is the prior" in text
+    assert "Sensitivity to the priors" in text
     answer = ask(*examined, tracks_csv, "--length-unit", "m", "--units", "cm,")
     assert answer.code == 2
     assert "these trajectories are not those of the scan" in answer.err
