@@ -43,7 +43,7 @@ def test_people_get_a_table_with_units(ask, question):
     answer = ask(*question, "--length-unit", "km", "--time-unit", "h")
     title, *rest = answer.out.splitlines()
     assert title == (
-        "Predicted displacement after time T in 2D in km, fit at tau = 0.1 h; "
+        "Predicted displacement after time T (2D, km), fit at tau = 0.1 h; "
         "Var(Δx_i) = 2κT per axis"
     )
     text = "\n".join(rest)

@@ -82,9 +82,22 @@ def print_json(value: Any) -> None:
 
 
 def print_table(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    left: int = 1,
+    keys: int = 1,
 ) -> None:
-    """Print a table on stdout; the first `left` columns hold text and may be folded."""
+    """Print a table on stdout, split into several if it is wider than the terminal.
+
+    Args:
+        title: Printed above the table.
+        columns: Headings; no heading is printed if all are empty.
+        rows: Cells.
+        left: Number of first columns that hold text, which may be folded.
+        keys: Number of first columns that are repeated if the table is split.
+    """
     from rich import box
     from rich.cells import cell_len
     from rich.console import Console
@@ -107,7 +120,7 @@ def print_table(
         widths.append(max(map(cell_len, parts), default=0))
     # Not the title of the table, which would be folded where the table ends.
     console.print(title, style="bold", soft_wrap=True)
-    for chosen in _column_groups(widths, width):
+    for chosen in _column_groups(widths, width, keys):
         table = Table(
             box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, show_header=any(columns)
         )
@@ -121,13 +134,14 @@ def print_table(
         console.print(table)
 
 
-def _column_groups(widths: Sequence[int], width: int) -> list[list[int]]:
-    """Split columns into tables that fit the width; each begins with the first column."""
-    groups = [[0]]
-    for i in range(1, len(widths)):
-        if len(groups[-1]) > 1 and _table_width(widths, [*groups[-1], i]) > width:
-            groups.append([0])
-        groups[-1].append(i)
+def _column_groups(widths: Sequence[int], width: int, keys: int) -> list[list[int]]:
+    """Split columns into tables that fit the width; each begins with the key columns."""
+    first = list(range(keys))
+    groups = [first]
+    for i in range(keys, len(widths)):
+        if len(groups[-1]) > keys and _table_width(widths, [*groups[-1], i]) > width:
+            groups.append(first)
+        groups[-1] = [*groups[-1], i]
     return groups
 
 

@@ -151,16 +151,16 @@ def _print_prediction(result: "Prediction", trajectories: "Trajectories", tau: f
                     f"{k[0]:.4g} … {k[-1]:.4g}",
                 ]
             )
-    at, unit = f"{tau:g} {time}".rstrip(), f" in {length}" if length else ""
+    at, unit = f"{tau:g} {time}".rstrip(), f", {length}" if length else ""
     title = (
-        f"Predicted displacement after time T in {result.n_dim}D{unit}, fit at tau = {at}; "
+        f"Predicted displacement after time T ({result.n_dim}D{unit}), fit at tau = {at}; "
         "Var(Δx_i) = 2κT per axis"
     )
     columns = [
         *(f"T ({time})" if time else "T", "model", "probability", "sd per axis", "95 % interval"),
         *("median |ΔX|", "97.5 % |ΔX|", "κ = Var/2T", "95 % interval"),
     ]
-    _console.print_table(title, columns, rows, left=2)
+    _console.print_table(title, columns, rows, left=2, keys=2)
 
 
 def parse_times(option: str, text: str) -> list[float]:
