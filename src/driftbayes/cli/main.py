@@ -85,9 +85,7 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_command(
-    subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]", command: ModuleType
-) -> None:
+def _add_command(subparsers: "argparse._SubParsersAction[Parser]", command: ModuleType) -> None:
     """Add the parser of a command, from its module.
 
     Args:
