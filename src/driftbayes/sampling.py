@@ -371,10 +371,12 @@ def check_cutting(n_tau: int | None, windows: Windows, gaps: Gaps) -> None:
 
 def too_short(longest: int, n_tau: int | None, tau: float | None) -> str:
     """Why there is no run at all."""
-    wanted = 1 if n_tau is None else n_tau
+    if n_tau is None or longest == 0:
+        apart = "" if tau is None else f" that are {tau:g} apart"
+        return f"no trajectory has two positions{apart}; use a smaller tau"
     at = "" if tau is None else f" at tau = {tau:g}"
     return (
-        f"no trajectory has {wanted} successive steps{at}, the longest has {longest}; "
+        f"no trajectory has {n_tau} successive steps{at}, the longest has {longest}; "
         "use a smaller tau or n_tau"
     )
 

@@ -362,7 +362,7 @@ class Trajectories:
         if off > GRID_TOLERANCE * dt + 4 * np.spacing(np.abs(self.times).max()):
             unit = f" {self.time_unit}" if self.time_unit else ""
             msg = (
-                f"the times are not regular: one is {off:g}{unit} away from all multiples of the "
+                f"times are irregular: one is {off:g}{unit} away from all multiples of the "
                 f"recording interval {dt:g}{unit} that the first trajectories have; resample them, "
                 "or use a part of the data"
             )
@@ -393,8 +393,8 @@ class Trajectories:
         low, high = self.intervals.min(), self.intervals.max()
         unit = f" {self.time_unit}" if self.time_unit else ""
         return (
-            f"the times are not regular (intervals from {low:g} to {high:g}{unit}); to use every "
-            "fix at its own interval pass --tau all (in Python: tau=None)"
+            f"times are irregular (intervals from {low:g} to {high:g}{unit}); pass --tau all "
+            "(in Python: tau=None) to use every position at its own interval"
         )
 
     def _check_shapes(self) -> None:

@@ -1,5 +1,6 @@
 """A person at the command line: arguments in; exit code, stdout, stderr and files out."""
 
+import argparse
 import json
 import os
 import subprocess
@@ -51,6 +52,20 @@ def ask(capsys):
         return Answer(code, seen.out, seen.err)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def parsers_of():
+    """Walk through a parser and those of its subcommands."""
+
+    def walk(parser):
+        yield parser
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for child in action.choices.values():
+                    yield from walk(child)
+
+    return walk
 
 
 @pytest.fixture(scope="session")

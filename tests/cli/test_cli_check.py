@@ -17,11 +17,11 @@ def test_people_get_a_table_a_sentence_and_a_figure(ask, question, tmp_path):
     assert answer.code == 0
     title, *rest = answer.out.splitlines()
     assert title == (
-        "adjusted p-values of 60 trajectories at tau = 0.1 among 100 replicas of each model; below "
-        "0.01 the model is contradicted"
+        "Goodness of fit at tau = 0.1: adjusted p-values of 60 trajectories from 100 replicas "
+        "(< 0.01: contradicted)"
     )
     text = "\n".join(rest)
-    for word in ("autocovariance of displacements", "all of these", "brownian", "langevin"):
+    for word in ("autocovariance of displacements", "all quantities", "brownian", "langevin"):
         assert word in text
     verdict, other = rest[-2:]
     assert verdict.startswith("langevin is the best of the set, and ")

@@ -21,13 +21,13 @@ def test_what_is_written_is_what_was_read(ask, trackpy, tmp_path, suffix):
     answer = ask("convert", trackpy, out, *SCALE)
     assert answer.code == 0, answer.err
     assert answer.out.startswith(f"wrote {out}: <Trajectories: 2 in 2D, 4 points")
-    assert "lengths in µm, times in ms" in answer.out
+    assert "length unit µm, time unit ms" in answer.out
     told = {"length_unit": "µm", "time_unit": "ms"} if "csv" in suffix else {}
     expected = read_trajectories(trackpy, pixel_size=(0.16, "um"), frame_interval=(7.48, "ms"))
     found = read_trajectories(out, **told)
     assert found.fingerprint == expected.fingerprint
     assert found.ids.tolist() == expected.ids.tolist()
-    assert ("CSV holds no units" in answer.err) == ("csv" in suffix)
+    assert ("CSV does not store units" in answer.err) == ("csv" in suffix)
 
 
 def test_units_are_converted_and_recorded(ask, trackpy, tmp_path):

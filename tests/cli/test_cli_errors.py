@@ -107,8 +107,7 @@ FILES = {
     "tau too long": (
         GOOD,
         ("--tau", "5"),
-        "no trajectory has 1 successive steps at tau = 5, the longest has 0; "
-        "use a smaller tau or n_tau",
+        "no trajectory has two positions that are 5 apart; use a smaller tau",
     ),
     "n-tau too long": (
         GOOD,
@@ -146,8 +145,7 @@ FILES = {
     "prior without a parameter": (
         GOOD,
         ("--prior", "exponential:1"),
-        "--prior must be written PARAM=FAMILY:NUMBERS, for example k=exponential:1, "
-        "got 'exponential:1'",
+        "--prior must be PARAM=FAMILY:NUMBERS, got 'exponential:1'; for example k=exponential:1",
     ),
     "prior of nothing": (
         GOOD,
@@ -157,7 +155,7 @@ FILES = {
     "prior given twice": (
         GOOD,
         ("--prior", "k=exponential:1", "--prior", "k=exponential:2"),
-        "--prior is given twice for 'k'; give it once",
+        "--prior was given twice for 'k'; give it once",
     ),
     "unknown model": (
         GOOD,
@@ -177,7 +175,7 @@ FILES = {
     "half of the scales": (
         GOOD,
         ("--u-rms", "1"),
-        "--u-rms and --timescale go together: give both or neither",
+        "--u-rms and --timescale must be given together",
     ),
     "negative scale": (
         GOOD,
@@ -216,7 +214,7 @@ FILES = {
     "columns without a name": (
         GOOD,
         ("--columns", "lon"),
-        "--columns must be written NAME=COLUMN,..., for example x=lon,y=lat, got 'lon'",
+        "--columns must be NAME=COLUMN,..., got 'lon'; for example x=lon,y=lat",
     ),
     "columns the wrong way round": (
         GOOD,
@@ -287,12 +285,12 @@ def test_scan_says_the_same(case, ask, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--taus", "1:2"), "--taus must be written a,b,c or low:high:count or low:high:countlog"),
+        (("--taus", "1:2"), "--taus must be a,b,c or low:high:count or low:high:countlog"),
         (("--taus", "1;2"), "--taus must be numbers separated by commas, got '1;2'"),
         (("--taus", "2:1:5log"), "--taus needs 0 < low <= high and a count from 1 to 10,000"),
         (("--taus", "0.5,-1"), "sampling times must be positive numbers, got [0.5, -1.0]"),
         (("--taus", "0.5", "--n-tau", "9"), "no trajectory has 9 successive steps at tau = 0.5"),
-        (("--taus", "50"), "no trajectory has 1 successive steps at tau = 50, the longest has 0"),
+        (("--taus", "50"), "no trajectory has two positions that are 50 apart"),
         (("--taus", "0.5", "-o", "scan.csv"), "results are NetCDF files: expected a name ending"),
         (
             ("--taus", "0.5", "-o", "no/such/scan.nc"),
@@ -333,7 +331,7 @@ def test_every_command_knows_a_missing_file(command, ask):
 def test_every_command_knows_its_formats(command, ask, tmp_path):
     (tmp_path / "tracks.xlsx").write_bytes(b"PK\x03\x04 a workbook")
     found = refused(ask(command, tmp_path / "tracks.xlsx", *COMMANDS[command]))
-    assert "'tracks.xlsx' (npz, with nothing with a name) is of no known format;" in found
+    assert "unrecognised file format: 'tracks.xlsx';" in found
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -411,4 +409,4 @@ def test_a_person_may_change_their_mind(ask, tracks_csv, monkeypatch):
 
     monkeypatch.setattr("driftbayes.workflow.reading.read_trajectories", stopped)
     answer = ask("info", tracks_csv)
-    assert (answer.code, answer.out, answer.err) == (130, "", "driftbayes: stopped\n")
+    assert (answer.code, answer.out, answer.err) == (130, "", "driftbayes: interrupted\n")

@@ -81,7 +81,7 @@ def test_it_serves_a_file_until_it_is_ended_and_leaves_nothing(tracks_csv, tmp_p
         process.send_signal(way)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (0, "")
-    assert err == "open this address in a browser; Ctrl-C ends it\nended\n"
+    assert err == "open this address in a browser; Ctrl-C stops the server\nstopped\n"
     assert list(tmp_path.iterdir()) == []
     assert tracks_csv.exists()
 
@@ -151,7 +151,7 @@ def test_another_host_is_warned_of(try_out, monkeypatch):
     monkeypatch.setattr("driftbayes.explore.server.serve", serve)
     answer = try_out("--host", "0.0.0.0")
     assert (answer.code, answer.out) == (0, "http://0.0.0.0:1/#token\n")
-    assert answer.err.startswith("warning: at 0.0.0.0 whoever is on the network")
+    assert answer.err.startswith("warning: on 0.0.0.0 anyone on the network")
     quiet = try_out()
     assert "warning" not in quiet.err
 

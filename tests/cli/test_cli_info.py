@@ -49,17 +49,17 @@ def test_people_get_the_same_in_words(ask, tracks_csv):
     assert answer.code == 0
     rows = told(answer)
     assert rows["format"].startswith("table (CSV or Parquet")
-    assert rows["recognised by"] == "its content (csv: id, time, x, y)"
+    assert rows["detected by"] == "content (csv: id, time, x, y)"
     assert rows["trajectories"] == "60"
-    assert rows["points"] == "660; 11 to 11 in a trajectory, half of them have 11 or more"
-    assert rows["span"] == "0 to 1 h"
-    assert rows["interval"].startswith("0.1 h")
+    assert rows["positions"] == "660; 11 positions per trajectory"
+    assert rows["time range"] == "0 to 1 h"
+    assert rows["recording interval"].startswith("0.1 h")
     assert rows["gaps"] == "none"
     assert rows["units"] == "length km, time h"
-    assert rows["measurement errors"] == "none in the file"
-    assert rows["digits"] == "enough"
-    assert rows["try"].startswith("driftbayes scan ")
-    assert rows["try"].endswith("--length-unit km --time-unit h --taus 0.1,0.2")
+    assert rows["measurement errors"] == "none given"
+    assert rows["rounding"] == "negligible"
+    assert rows["next command"].startswith("driftbayes scan ")
+    assert rows["next command"].endswith("--length-unit km --time-unit h --taus 0.1,0.2")
 
 
 def test_the_suggested_command_runs(ask, tracks_csv):
@@ -73,7 +73,7 @@ def test_the_format_and_how_it_was_known(ask, tmp_path):
     (tmp_path / "t.csv").write_text("particle,frame,x,y\n1,0,1,1\n1,1,2,2\n1,3,3,1\n")
     found = ask("info", tmp_path / "t.csv", "--json").json
     assert found["format"] == "trackpy"
-    assert found["recognised_by"] == "its content (csv: particle, frame, x, y)"
+    assert found["recognised_by"] == "content (csv: particle, frame, x, y)"
     assert (found["length_unit"], found["time_unit"]) == ("px", "frame")
     assert (found["n_gaps"], found["longest_gap"]) == (1, 2.0)
     assert any("pixels" in note for note in found["notes"])
@@ -105,9 +105,9 @@ def test_dates_degrees_and_digits(ask, tmp_path):
     assert abs(latitude["noise"] - 11.12 / 12**0.5) < 0.01
     assert abs(longitude["length"] / latitude["length"] - np.cos(np.radians(54))) < 1e-3
     assert "--noise 3.21" in found["suggested_command"]
-    assert any("noise of 3.21 m" in warning for warning in found["warnings"])
+    assert any("rounding error of 3.21 m" in warning for warning in found["warnings"])
     words = told(ask("info", tmp_path / "d.csv"))
-    assert words["span"] == "2020-02-28 00:00:00 to 2020-03-07 07:00:00 UTC"
+    assert words["time range"] == "2020-02-28 00:00:00 to 2020-03-07 07:00:00 UTC"
     assert "east and north (--frame local)" in words["coordinates"]
     in_km = ask("info", tmp_path / "d.csv", "--units", "km,d", "--json").json
     assert in_km["date_max"] == found["date_max"]
@@ -163,7 +163,7 @@ def test_irregular_times_are_explained(ask, tmp_path):
     answer = ask("info", tmp_path / "odd.csv")
     assert answer.code == 0
     last = answer.out.splitlines()[-1]
-    assert last.startswith("the times are not regular (intervals from 1 to 1.7); ")
+    assert last.startswith("times are irregular (intervals from 1 to 1.7); ")
     assert ask("info", tmp_path / "odd.csv", "--json").json["n_gaps_in_time"] is None
 
 
@@ -196,4 +196,4 @@ def test_degrees_beside_positions_say_how_they_were_laid(ask, tmp_path):
     # A CSV file holds no provenance: what x and y are is seen from the degrees.
     assert ask("info", ours, "--json").json["frame"] == "local"
     assert ask("info", theirs, "--json").json["frame"] is None
-    assert "plane, with longitude" in ask("info", theirs).out
+    assert "plane, and longitude" in ask("info", theirs).out

@@ -49,7 +49,7 @@ def test_a_map_is_written_drawn_and_told(ask, drifters_csv, tmp_path):
 @pytest.mark.parametrize(
     ("cell", "message"),
     [
-        ("50km", "cells are of longitude and latitude; write 5deg"),
+        ("50km", "give an angle such as 5deg"),
         ("five", "--cell must be a positive number and its unit"),
         ("-5deg", "--cell must be a positive number and its unit"),
     ],

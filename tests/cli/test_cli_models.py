@@ -23,7 +23,7 @@ def test_people_get_a_table_and_a_line_per_model(ask):
     answer = ask("models")
     assert answer.code == 0
     for name, model in MODELS.items():
-        assert f"{name}: {model.summary}; simpler neighbour: {model.limit}" in answer.out
+        assert f"{name}: {model.summary}; limit: {model.limit}" in answer.out
         for about in model.parameters.values():
             assert about.meaning in answer.out
     assert "Var(Δx_i) = 2κτ per axis" in answer.out

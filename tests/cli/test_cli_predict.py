@@ -43,8 +43,7 @@ def test_people_get_a_table_with_units(ask, question):
     answer = ask(*question, "--length-unit", "km", "--time-unit", "h")
     title, *rest = answer.out.splitlines()
     assert title == (
-        "Displacement of a fresh particle in 2D in km, from a fit at tau = 0.1 h; "
-        "Var(Δx_i) = 2κT per axis"
+        "Predicted displacement after time T (2D, km), fit at tau = 0.1 h; Var(Δx_i) = 2κT per axis"
     )
     text = "\n".join(rest)
     for word in ("T (h)", "sd per axis", "median |ΔX|", "Var/2T", "average", "probability"):

@@ -21,10 +21,10 @@ def spiky_csv(tmp_path):
 def test_the_table_names_every_check_and_changes_nothing(ask, spiky_csv):
     answer = ask("qc", spiky_csv)
     assert (answer.code, answer.err) == (0, "")
-    assert "1 fix of 1 trajectory: there and back faster than 8 times the median leg" in answer.out
+    assert "spikes (jumps out and back at more than 8 times the median speed)" in answer.out
     for name in ("drogued", "stuck", "spikes", "repeated", "gaps", "min-points"):
         assert name in answer.out
-    assert "nothing was changed" in answer.out
+    assert "Nothing was changed" in answer.out
 
 
 def test_json_for_programs(ask, spiky_csv):
@@ -38,8 +38,8 @@ def test_json_for_programs(ask, spiky_csv):
 def test_findings_are_told_and_the_data_left_alone(ask, spiky_csv):
     answer = ask("info", spiky_csv, "--json")
     assert answer.err == (
-        "warning: 1 fix of 1 trajectory: there and back faster than 8 times the median leg; look "
-        "with `driftbayes qc`, or pass --qc spikes\n"
+        "warning: 1 position in 1 trajectory: spikes (jumps out and back at more than 8 times the "
+        "median speed); inspect with `driftbayes qc`, or repair with --qc spikes\n"
     )
     assert answer.json["n_missing"] == 0
 
@@ -48,7 +48,7 @@ def test_what_was_mended_is_told_and_stored_with_the_result(ask, spiky_csv, tmp_
     path = tmp_path / "scan.nc"
     answer = ask("scan", spiky_csv, "--taus", TAUS, *PRIORS, "--qc", "spikes", "-o", path)
     assert answer.code == 0
-    assert "qc: spikes: 1 fix of 1 trajectory made missing\n" in answer.err
+    assert "qc: spikes: 1 position in 1 trajectory set to missing\n" in answer.err
     provenance = json.loads(read_scan(path).attrs["provenance"])
     assert provenance["quality"] == [
         {"check": "spikes", "n_observations": 1, "n_trajectories": 1, "multiple_of_median": 8.0}
@@ -72,5 +72,5 @@ def test_an_unknown_check_is_one_line(ask, tmp_path):
     write_trajectories(langevin_tracks(n_particles=2), tmp_path / "a.csv")
     answer = ask("info", tmp_path / "a.csv", "--qc", "magic")
     assert answer.code == 2
-    assert answer.err.startswith("driftbayes: there is no check 'magic'; known are default")
+    assert answer.err.startswith("driftbayes: unknown check 'magic'; known are default")
     assert answer.err.count("\n") == 1

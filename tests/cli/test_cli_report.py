@@ -10,7 +10,7 @@ def test_a_scan_becomes_a_page(ask, tracks_csv, tmp_path):
     answer = ask("report", tmp_path / "scan.nc", "-o", tmp_path / "r.html", "--title", "Mine")
     assert answer.code == 0
     note, *written = answer.err.splitlines()
-    assert note.startswith("a scan alone: pass --data")
+    assert note.startswith("the report has only the scan; pass --data")
     assert written == [
         f"wrote {tmp_path / name}" for name in ("r.html", "r.report.csv", "r.report.json")
     ]
@@ -27,16 +27,16 @@ def test_the_data_of_a_scan_are_read_as_they_were_and_examined(ask, tracks_csv, 
     text = page.read_text()
     assert "--length-unit m --time-unit s --units km, " in text
     assert "Posteriors" in text
-    assert "How much is the prior" in text
+    assert "Sensitivity to the priors" in text
     answer = ask(*examined, tracks_csv, "--length-unit", "m", "--units", "cm,")
     assert answer.code == 2
     assert "these trajectories are not those of the scan" in answer.err
     answer = ask(*examined, tracks_csv, "--brief")
     assert answer.code == 2
-    assert "--brief leaves out all that --data is for" in answer.err
+    assert "--brief and --data exclude each other" in answer.err
     answer = ask("report", tracks_csv, "-o", page, "--overwrite", "--data", tracks_csv)
     assert answer.code == 2
-    assert "--data goes with a scan" in answer.err
+    assert "--data needs a scan" in answer.err
 
 
 def test_trajectories_are_scanned_first_at_times_that_suit_them(ask, tracks_csv, tmp_path):

@@ -42,12 +42,12 @@ def test_each_entry_is_the_comparison_at_that_tau(answer, ask, tracks_csv):
 def test_people_get_a_table_and_one_sentence_per_model(ask, tracks_csv):
     answer = ask("scan", tracks_csv, "--taus", TAUS, *PRIORS, "--time-unit", "h")
     lines = answer.out.rstrip().splitlines()
-    assert lines[0].startswith("posterior mean ± sd; · inside the consistent range; exact")
+    assert lines[0].startswith("Posterior mean ± sd (· in the consistent range), evidence: exact")
     for column in ("tau (h)", "brownian.kappa", "langevin.gamma", "ln K(langevin:brownian)"):
         assert column in lines[2]
     rows = [line.split()[0] for line in lines if "1.000 langevin" in line]
     assert rows == ["0.1", "0.2", "0.3", "0.4", "0.5"]
-    assert lines[-2].startswith("brownian is not sampling-time consistent anywhere")
+    assert lines[-2].startswith("brownian is not sampling-time consistent in the scanned range")
     assert lines[-1].startswith("langevin is sampling-time consistent for tau from 0.1 to 0.5 h (")
     assert "·" in answer.out
 
@@ -68,7 +68,7 @@ def test_taus_are_snapped_and_merged_and_said_so(ask, tracks_csv):
     answer = ask("scan", tracks_csv, "--taus", "0.1:0.5:30log", *PRIORS, "--json")
     assert [one["n_steps"] for one in answer.json] == [10, 5, 3, 2, 2]
     assert answer.err.splitlines()[0] == (
-        "30 requested values of tau fall on 5 multiples of the recording interval 0.1"
+        "30 sampling times rounded to 5 multiples of the recording interval 0.1"
     )
 
 
@@ -79,7 +79,7 @@ def test_a_tau_that_is_too_long_is_left_out_and_said_so(ask, tmp_path):
     )
     assert len(answer.json) == 5
     assert answer.err.splitlines()[0] == (
-        "5 values of tau were left out: no trajectory has 10 successive steps at tau = 1, "
+        "skipped 5 sampling times: no trajectory has 10 successive steps at tau = 1, "
         "the longest has 5; use a smaller tau or n_tau"
     )
 
@@ -143,7 +143,7 @@ def test_badly_written_taus_are_shown_how(text):
     with pytest.raises(DriftbayesError) as error:
         parse_taus(text)
     assert str(error.value) == (
-        f"--taus must be written a,b,c or low:high:count or low:high:countlog, got {text!r}"
+        f"--taus must be a,b,c or low:high:count or low:high:countlog, got {text!r}"
     )
 
 

@@ -37,12 +37,12 @@ def test_json_adds_up_to_the_evidence(ask, question, tracks_csv):
 def test_people_get_a_table_and_are_told_what_it_is_not(ask, question):
     answer = ask(*question)
     title, *rest = answer.out.splitlines()
-    assert title == ("Log density of 60 whole trajectories at tau = 0.1, in nats; larger is better")
+    assert title == ("Log density of 60 trajectories at tau = 0.1, in nats; larger is better")
     text = "\n".join(rest)
-    for word in ("one after another (ln Z)", "each from all others ± se", "langevin − brownian"):
+    for word in ("sequential (ln Z)", "leave-one-out ± se", "langevin − brownian"):
         assert word in text
     assert rest[-1] == (
-        "scores tell how well unseen trajectories are predicted; they are not probabilities"
+        "Scores measure the prediction of held-out trajectories; they are not probabilities."
     )
     assert "CRPS" not in text
 
@@ -64,8 +64,8 @@ def test_displacements_over_other_times_are_scored_on_request(ask, question):
             assert sign * gap["mean"] > 3 * gap["se"]
         assert table["models"]["langevin"]["se"] > 0
     text = ask(*more, "--time-unit", "h").out
-    assert "Single displacements of 60 trajectories, each left out of its fit" in text
-    for word in ("time (h)", "CRPS", "energy score", "less that of the average ± se", "smaller"):
+    assert "Displacements of 60 held-out trajectories" in text
+    for word in ("time (h)", "CRPS", "energy score", "minus average ± se", "smaller"):
         assert word in text
 
 

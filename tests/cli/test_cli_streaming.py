@@ -38,7 +38,7 @@ def test_a_large_file_is_streamed_unless_the_models_forbid_it(ask, tracks_csv, m
     refused = ask("scan", tracks_csv, "--taus", "0.1", "--gaps", "keep", *PRIORS)
     assert refused.code == 0
     assert seen == [1]
-    assert refused.err.startswith("the whole file is read into memory: gaps that are kept")
+    assert refused.err.startswith("reading the whole file into memory: gaps that are kept")
 
 
 def test_periods_and_short_trajectories_as_in_the_ordinary_scan(ask, tmp_path):
@@ -108,9 +108,9 @@ def test_a_streamed_comparison_is_the_ordinary_one(ask, tracks_csv):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--tau", "all"), "--tau all uses every fix at its own interval"),
+        (("--tau", "all"), "--tau all needs every displacement"),
         (("--tau", "0.13"), "tau must be a whole multiple of the recording interval 0.1"),
-        (("--tau", "30"), "no trajectory has 1 successive steps at tau = 30"),
+        (("--tau", "30"), "no trajectory has two positions that are 30 apart"),
     ],
 )
 def test_a_sampling_time_that_cannot_be_streamed_is_refused(ask, tracks_csv, options, message):
@@ -129,7 +129,7 @@ def test_a_check_of_a_large_file_takes_a_sample(ask, tmp_path, monkeypatch):
     assert found[0].json == found[1].json
     n_particles = found[0].json["n_particles"]
     assert 10 <= n_particles <= 50
-    assert f"{n_particles} of 60 trajectories are used" in found[0].err
+    assert f"using {n_particles} of 60 trajectories (" in found[0].err
     assert found[0].json["models"]["langevin"]["status"] == "ok"
 
 
@@ -149,7 +149,7 @@ def test_quality_control_block_by_block_is_that_of_the_file(ask, tmp_path, check
     streamed = ask("scan", path, *options, "--block-points", "100")
     assert_allclose(log_evidences(streamed), log_evidences(ordinary), rtol=1e-9)
     lines = [line for line in ordinary.err.splitlines() if line.startswith("qc: ")]
-    assert "made missing" in lines[0] or "made missing" in lines[1]
+    assert "set to missing" in lines[0] or "set to missing" in lines[1]
     assert [line for line in streamed.err.splitlines() if line.startswith("qc: ")] == lines
 
 
@@ -163,7 +163,7 @@ def test_a_block_of_which_nothing_is_left_does_no_harm(ask, tmp_path):
     ordinary = ask("scan", path, *options)
     streamed = ask("scan", path, *options, "--block-points", "15")
     assert_allclose(log_evidences(streamed), log_evidences(ordinary), rtol=1e-9)
-    assert "qc: min-points: 10 trajectories left out, 30 fixes" in streamed.err.splitlines()
+    assert "qc: min-points: 10 trajectories with 30 positions removed" in streamed.err.splitlines()
     none = ask("scan", path, *options[:-1], "min-points=50", "--block-points", "15")
     assert none.code == 2
     assert "no trajectory is left; leave out --drop-short or --qc" in none.err

@@ -94,7 +94,7 @@ def test_particles_start_where_a_table_says(ask, tmp_path):
         (("run", "--grid", "33", "-o", "r"), "even number of points"),
         (("run", "--k-f", "90", "-o", "r"), "forcing ring reaches"),
         (("run", "--dt", "0.05", "--record-every", "0.2", "-o", "r"), "is too large"),
-        (("run", "--positions", "nowhere.csv", "-o", "r"), "not a table"),
+        (("run", "--positions", "nowhere.csv", "-o", "r"), "expected a table"),
         (("run", "--checkpoint-every", "0", "-o", "r"), "--checkpoint-every must be"),
         (("resume", "nowhere"), "holds no run"),
         (("movie", "nowhere"), "holds no run"),

@@ -85,7 +85,7 @@ def test_second_process_reads_every_program_from_the_cache(process, files):
     process("compare", files[0], "--tau", "1", *options)
     answer = process("compare", files[1], "--tau", "2", *options)
     assert answer.code == 0, answer.err
-    found = re.search(r"compiled (\d+) programs in .* s, (\d+) of them read", answer.err)
+    found = re.search(r"compiled (\d+) programs in .* s, (\d+) of them from", answer.err)
     assert found, answer.err
     assert int(found[1]) > 0
     assert found[1] == found[2]

@@ -304,32 +304,32 @@ def test_a_consistent_model_is_described_with_its_values():
     ranges = {"gamma": interval(0.1, 10.0, 0.97), "k": interval(0.5, 20.0, 1.0849)}
     assert describe_consistency("langevin", ranges, "s") == (
         "langevin is sampling-time consistent for tau from 0.5 to 10 s (gamma = 0.97, k = 1.085): "
-        "there its parameters do not depend on how often the particles were sampled"
+        "the parameters do not depend on the sampling time in this range"
     )
 
 
 def test_a_model_consistent_in_part_is_described_in_parts():
     assert describe_consistency("langevin", {"gamma": None, "k": interval(1.0, 9.0)}) == (
-        "langevin is consistent only in part: k from 1 to 9; gamma nowhere"
+        "langevin is partly sampling-time consistent: k from 1 to 9; not gamma"
     )
     apart = {"gamma": interval(0.1, 1.0), "k": interval(2.0, 9.0)}
     assert describe_consistency("langevin", apart, "h") == (
-        "langevin is consistent only in part: gamma from 0.1 to 1 h, k from 2 to 9 h"
+        "langevin is partly sampling-time consistent: gamma from 0.1 to 1 h, k from 2 to 9 h"
     )
 
 
 def test_an_inconsistent_model_is_called_so():
     assert describe_consistency("brownian", {"kappa": None}) == (
-        "brownian is not sampling-time consistent anywhere in the scan: its parameters depend "
-        "on tau and hold only at the tau they were fitted at"
+        "brownian is not sampling-time consistent in the scanned range: its parameters depend "
+        "on the sampling time"
     )
 
 
 @pytest.mark.parametrize("n_taus", [1, 2])
 def test_too_short_a_scan_is_not_held_against_the_model(n_taus):
     assert describe_consistency("brownian", {"kappa": None}, n_taus=n_taus) == (
-        "whether brownian is sampling-time consistent takes 3 or more values of tau to say, "
-        f"the scan has {n_taus}"
+        f"sampling-time consistency of brownian cannot be assessed: the scan has {n_taus} "
+        "sampling times, at least 3 are needed"
     )
 
 

@@ -59,7 +59,7 @@ def test_independent_particles_are_worth_their_number(n_particles, n_steps, n_di
     # The error that is quoted is no smaller than the scatter, but for the scatter of 24.
     assert excess.std(ddof=1) < 1.4 * np.mean([found.inflation_err for found in many])
     assert not any(found.is_serious for found in many)
-    assert "no sign" in many[0].sentence
+    assert "no dependence" in many[0].sentence
     assert many[0].n_clusters == n_particles
 
 

@@ -140,7 +140,7 @@ def test_irregular_times_have_no_taus():
     tracks = Trajectories.from_arrays(
         np.random.default_rng(0).normal(size=(2, 3, 1)), times=[0, 1, 3.5]
     )
-    with pytest.raises(DriftbayesError, match="the times are not regular"):
+    with pytest.raises(DriftbayesError, match="times are irregular"):
         scan_hypotheses(tracks, unit_hypotheses(), [1.0])
 
 

@@ -35,7 +35,7 @@ def name_of(path):
 @pytest.fixture
 def follow(tmp_path, tmp_path_factory, monkeypatch):
     monkeypatch.setenv("DRIFTBAYES_CACHE", "off")
-    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("COLUMNS", "120")
     cache = tmp_path_factory.getbasetemp() / "docs-cache"
     cache.mkdir(exist_ok=True)
 

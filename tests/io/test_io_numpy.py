@@ -104,5 +104,5 @@ def test_an_archive_of_other_things_is_of_no_known_format(tmp_path):
     with zipfile.ZipFile(data, "w") as archive:
         archive.writestr("word/document.xml", "<a/>")
     (tmp_path / "a.docx").write_bytes(data.getvalue())
-    with pytest.raises(DriftbayesError, match="is of no known format"):
+    with pytest.raises(DriftbayesError, match="unrecognised file format"):
         read_trajectories(tmp_path / "a.docx")

@@ -107,8 +107,8 @@ def test_tracks_that_were_filtered_out_are_left_out(read):
         (TRACKS.replace('t="2"', 't="1"'), "duplicate times"),
         (TRACKS[:300], "cannot be read as XML"),
         ("<Tracks></Tracks>", "has no detections"),
-        ("<?xml version='1.0'?><html/>", "is of no known format"),
-        ("<?xml version='1.0'?>" + "<a>" * 5000, "of no known format"),
+        ("<?xml version='1.0'?><html/>", "unrecognised file format"),
+        ("<?xml version='1.0'?>" + "<a>" * 5000, "unrecognised file format"),
         ("<Tracks>" + "<a>" * 5000, "nested more than 64 levels deep"),
     ],
 )

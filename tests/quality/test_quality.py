@@ -289,13 +289,13 @@ def test_what_was_done_is_in_the_provenance():
             {"check": "min-points", "n_observations": 0, "n_trajectories": 0, "min_points": 3},
         ],
     }
-    assert quality.applied(mended)[0] == "spikes: 1 fix of 1 trajectory made missing"
+    assert quality.applied(mended)[0] == "spikes: 1 position in 1 trajectory set to missing"
 
 
 @pytest.mark.parametrize(
     ("checks", "message"),
     [
-        ("spike", "there is no check 'spike'; known are default, drogued, stuck, spikes"),
+        ("spike", "unknown check 'spike'; known are default, drogued, stuck, spikes"),
         ("spikes=3m", "spikes must be a speed, for example 3m/s, got the unit 'm'"),
         ("stuck=6parsec", "'parsec' is not a known unit of time"),
         ("stuck=-6", "stuck must be a positive number"),

@@ -110,7 +110,7 @@ def test_quality_and_dependence_are_told(report):
     for text in (
         "25 in 2 dimensions",
         "1,025",
-        "no sign that particles move together",
+        "no dependence between the",
         "no spikes",
     ):
         assert text in report.html
@@ -129,7 +129,7 @@ def test_what_cannot_be_done_is_told_and_costs_nothing_else(tracks, dataset, mon
     html = build_report(dataset, examination=found).html
     assert "Left out: 250 displacements are many to draw replicas of" in html
     assert "n_draws must be a whole number, 1 or more, got 0" in html
-    assert "How much is the prior" in html
+    assert "Sensitivity to the priors" in html
     assert "`driftbayes check` answers" in html
 
 

@@ -208,7 +208,7 @@ def test_runs_beyond_the_longest_memory_are_refused(files):
 def test_times_off_the_grid_of_the_first_trajectories_are_refused():
     times = TRACKS.times.copy()
     times[-1] += 0.04
-    with pytest.raises(DriftbayesError, match=r"the times are not regular: one is 0\.04 s away"):
+    with pytest.raises(DriftbayesError, match=r"times are irregular: one is 0\.04 s away"):
         tally_of(replace(TRACKS, times=times), spec())
 
 

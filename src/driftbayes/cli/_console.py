@@ -1,4 +1,4 @@
-"""What a person sees: tables on stdout, notes and progress on stderr."""
+"""Print tables on stdout, notes and progress on stderr."""
 
 __all__ = [
     "detail",
@@ -14,58 +14,61 @@ __all__ = [
 ]
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
-# Lines about a long computation come no more often than this, in seconds.
+# Width of tables where stdout is no terminal and $COLUMNS is not set.
+_PIPE_WIDTH = 160
+# Shortest time between lines on a long computation, in seconds.
 _BETWEEN_LINES = 0.5
 
 
-class _Voice:
-    """How much is said: -1 quiet, 0, 1 verbose; and since when."""
+class _Verbosity:
+    """Verbosity of the process (-1 quiet, 0, 1 verbose), and when it was set."""
 
     level = 0
     since = 0.0
 
 
 def set_verbosity(level: int) -> None:
-    """How much is said from now on, by the process: -1 quiet, 0, 1 verbose."""
-    _Voice.level, _Voice.since = level, time.perf_counter()
+    """Set the verbosity of the process: -1 quiet, 0, 1 verbose."""
+    _Verbosity.level, _Verbosity.since = level, time.perf_counter()
 
 
 def is_verbose() -> bool:
-    """Whether details are wanted."""
-    return _Voice.level > 0
+    """Return whether --verbose was given."""
+    return _Verbosity.level > 0
 
 
 def shows_progress() -> bool:
-    """Whether there is somebody to watch a bar, and no lines in its place."""
-    return _Voice.level == 0 and sys.stderr.isatty()
+    """Return whether to draw progress bars: on a terminal, unless --quiet or --verbose."""
+    return _Verbosity.level == 0 and sys.stderr.isatty()
 
 
 def note(text: str) -> None:
-    """One line of explanation, on stderr, unless --quiet."""
-    if _Voice.level >= 0:
+    """Print a line of explanation on stderr, unless --quiet."""
+    if _Verbosity.level >= 0:
         print(text, file=sys.stderr)
 
 
 def doubt(text: str) -> None:
-    """One line without which a result would be read wrongly: on stderr, quiet or not."""
+    """Print a line on stderr without which a result would be misread, even if --quiet."""
     print(text, file=sys.stderr)
 
 
 def detail(text: str) -> None:
-    """One line on what is being done, with the time since the start: on stderr, if --verbose."""
+    """Print a line with the elapsed time on stderr, if --verbose."""
     if is_verbose():
-        print(f"[{time.perf_counter() - _Voice.since:7.2f} s] {text}", file=sys.stderr)
+        print(f"[{time.perf_counter() - _Verbosity.since:7.2f} s] {text}", file=sys.stderr)
 
 
 @contextmanager
 def timed(what: str) -> Iterator[None]:
-    """Say what the block does, and how long it took, if --verbose."""
+    """Report what the block does and how long it takes, if --verbose."""
     detail(what)
     start = time.perf_counter()
     yield
@@ -73,15 +76,28 @@ def timed(what: str) -> Iterator[None]:
 
 
 def print_json(value: Any) -> None:
-    """A result for programs, on stdout."""
+    """Print a result as JSON on stdout."""
     json.dump(value, sys.stdout, indent=2, allow_nan=False)
     print()
 
 
 def print_table(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    left: int = 1,
+    keys: int = 1,
 ) -> None:
-    """A table for people, on stdout; the first `left` columns hold text and may be folded."""
+    """Print a table on stdout, split into several if it is wider than the terminal.
+
+    Args:
+        title: Printed above the table.
+        columns: Headings; no heading is printed if all are empty.
+        rows: Cells.
+        left: Number of first columns that hold text, which may be folded.
+        keys: Number of first columns that are repeated if the table is split.
+    """
     from rich import box
     from rich.cells import cell_len
     from rich.console import Console
@@ -89,33 +105,54 @@ def print_table(
 
     class PlainConsole(Console):
         def on_broken_pipe(self) -> None:
-            # Rich would leave with exit code 1; `main` knows better.
+            # Rich would exit with code 1; `main` handles it.
             raise BrokenPipeError
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    needed = 0
-    for i, column in enumerate(columns):
-        is_text = i < left
-        texts = [column, *(row[i] for row in rows)]
-        parts = [word for text in texts for word in text.split()] if is_text else texts
-        needed += 3 + max(map(cell_len, parts), default=0)
-        justify: Literal["left", "right"] = "left" if is_text else "right"
-        table.add_column(column, justify=justify, no_wrap=not is_text, overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    # A unit may be called [s], and a file [/a].csv: nothing in a cell is an instruction.
+    # A unit may be called [s], and a file [/a].csv: cells are no markup.
     console = PlainConsole(file=sys.stdout, highlight=False, markup=False, emoji=False)
-    # A pipe has no width of its own. In a terminal that is too narrow lines go round its edge;
-    # Rich would leave out digits, and whole columns.
-    console.width = max(console.width if sys.stdout.isatty() else 160, needed)
+    has_width = sys.stdout.isatty() or "COLUMNS" in os.environ
+    width = console.width if has_width else _PIPE_WIDTH
+    widths = []
+    for i, column in enumerate(columns):
+        texts = [column, *(row[i] for row in rows)]
+        # Text is folded between words, numbers never.
+        parts = [word for text in texts for word in text.split()] if i < left else texts
+        widths.append(max(map(cell_len, parts), default=0))
     # Not the title of the table, which would be folded where the table ends.
     console.print(title, style="bold", soft_wrap=True)
-    console.print(table)
+    for chosen in _column_groups(widths, width, keys):
+        table = Table(
+            box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, show_header=any(columns)
+        )
+        for i in chosen:
+            justify: Literal["left", "right"] = "left" if i < left else "right"
+            table.add_column(columns[i], justify=justify, no_wrap=i >= left, overflow="fold")
+        for row in rows:
+            table.add_row(*(row[i] for i in chosen))
+        # In a terminal narrower than one column, lines wrap; Rich would omit digits.
+        console.width = max(width, _table_width(widths, chosen))
+        console.print(table)
+
+
+def _column_groups(widths: Sequence[int], width: int, keys: int) -> list[list[int]]:
+    """Split columns into tables that fit the width; each begins with the key columns."""
+    first = list(range(keys))
+    groups = [first]
+    for i in range(keys, len(widths)):
+        if len(groups[-1]) > keys and _table_width(widths, [*groups[-1], i]) > width:
+            groups.append(first)
+        groups[-1] = [*groups[-1], i]
+    return groups
+
+
+def _table_width(widths: Sequence[int], chosen: Sequence[int]) -> int:
+    # Two spaces between columns, one at either edge.
+    return sum(widths[i] for i in chosen) + 2 * len(chosen)
 
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """A progress bar on stderr, silent where it is not a terminal; lines if --verbose."""
+    """Show a progress bar on stderr if it is a terminal; lines if --verbose."""
     if not shows_progress():
         yield _lines() if is_verbose() else _nothing
         return
@@ -146,7 +183,7 @@ def _nothing(stage: str, done: int, total: int) -> None:
 
 
 def _lines() -> Callable[[str, int, int], None]:
-    """A line whenever a stage ends, and now and then on the way."""
+    """Print a line whenever a stage ends, and at most twice a second before."""
     last = time.perf_counter()
 
     def update(stage: str, done: int, total: int) -> None:

@@ -1,6 +1,6 @@
-"""Double precision, and a cache of compiled programs that nobody else can write to."""
+"""Set up JAX: double precision, and a private cache of compiled programs."""
 
-__all__ = ["prepare_jax", "say_compiled"]
+__all__ = ["prepare_jax", "report_compilation"]
 
 import hashlib
 import os
@@ -11,17 +11,17 @@ from pathlib import Path
 from driftbayes.cli import _console
 
 _VARIABLE = "DRIFTBAYES_CACHE"
-# The names under which JAX reports what its compiler did.
+# Names of JAX's monitoring events.
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 _FROM_CACHE = "/jax/compilation_cache/cache_hits"
 _WORTH_A_LINE = 0.1
 
 
 def prepare_jax() -> None:
-    """Switch JAX to double precision and let it keep what it compiles between runs.
+    """Switch JAX to double precision and cache compiled programs between runs.
 
-    The library never flips JAX's global switches; a command owns its process and may. The cache
-    lies in the user's cache directory, or in $DRIFTBAYES_CACHE; "off" there switches it off.
+    The library never changes JAX's global settings; a command owns its process and may. The cache
+    is in the user's cache directory, or in $DRIFTBAYES_CACHE; "off" disables it.
     """
     import jax
 
@@ -35,20 +35,20 @@ def prepare_jax() -> None:
     if _console.is_verbose():
         device = jax.devices()[0]
         _console.detail(f"computing on {device.platform} ({device.device_kind})")
-        _console.detail(f"compiled programs are kept in {directory or 'memory only'}")
+        _console.detail(f"compiled programs are cached in {directory or 'memory only'}")
 
 
-def say_compiled() -> None:
-    """How much of the time went into compiling, if --verbose."""
+def report_compilation() -> None:
+    """Report the time spent compiling, if --verbose."""
     if _Compiled.count:
         _console.detail(
             f"compiled {_Compiled.count} programs in {_Compiled.seconds:.2f} s, "
-            f"{_Compiled.from_cache} of them read from the cache"
+            f"{_Compiled.from_cache} of them from the cache"
         )
 
 
 class _Compiled:
-    """What JAX says of its compiler, in this command."""
+    """Number and duration of the compilations of this command."""
 
     listening = False
     count = from_cache = 0
@@ -56,7 +56,7 @@ class _Compiled:
 
 
 def _listen() -> None:
-    """Count what is compiled, from now on."""
+    """Count compilations from now on."""
     import jax
 
     _Compiled.count = _Compiled.from_cache = 0
@@ -83,7 +83,7 @@ def _heard(event: str, **_: str | int) -> None:
 
 
 def _cache_directory() -> Path | None:
-    """A directory of our own for this machine's programs; None if there is no safe place.
+    """Return a private directory for this machine's programs; None if there is none.
 
     A compiled program is code that will be run: the directory must belong to the user and be
     writable by nobody else. Programs differ with the processor, which a shared home directory

@@ -1,4 +1,4 @@
-"""Options that name what a command writes, checked before the command computes anything."""
+"""Define the options that name output files; check them before anything is computed."""
 
 __all__ = ["Output", "add_output", "announce", "figure", "netcdf", "trajectories"]
 
@@ -13,23 +13,23 @@ from driftbayes.errors import DriftbayesError
 if TYPE_CHECKING:
     from driftbayes.storage import Outputs
 
-# Paths that are neither read nor written over: folders for temporary files.
+# Paths that are neither read nor overwritten: directories for temporary files.
 _NEITHER = {"scratch"}
 
 
 @dataclass(frozen=True)
 class Output:
-    """What an option names.
+    """Kind of an output.
 
     Args:
-        kind: A file; trajectories, a file or a Zarr store; a folder that the command fills; or a
-            folder that it goes on with.
-        suffixes: Ends that the name may have, in lower case; any if there are none.
-        what: What such a file is, to begin a message with: "a report is an HTML file".
-        companions: Files that are written beside it.
-        is_ours: Whether a companion that exists was written by driftbayes.
-        default: The path where the option is not given.
-        check: Raises `DriftbayesError` if a folder may not be filled; told whether to overwrite.
+        kind: A file; trajectories, in a file or a Zarr store; a directory that the command fills;
+            or a directory of a run that it resumes.
+        suffixes: Allowed file suffixes in lower case; any if empty.
+        what: Beginning of the message on a wrong suffix: "a report is an HTML file".
+        companions: Files written beside it.
+        is_ours: Whether an existing companion was written by driftbayes.
+        default: Path if the option is not given.
+        check: Raises `DriftbayesError` if a directory may not be filled.
     """
 
     kind: Literal["file", "trajectories", "folder", "continued"] = "file"
@@ -53,13 +53,13 @@ def add_output(
     overwrite: bool = True,
     **options: Any,
 ) -> None:
-    """Add an option, or a position, that names what the command writes.
+    """Add an argument that names an output.
 
     Args:
-        parser: Of the command.
+        parser: Parser of the command.
         *flags: As for `add_argument`.
-        output: What is written there.
-        overwrite: Whether there is an option to replace it.
+        output: Kind of the output.
+        overwrite: Whether to add the option --overwrite.
         **options: As for `add_argument`.
     """
     action = parser.add_argument(*flags, type=Path, **options)
@@ -69,18 +69,18 @@ def add_output(
         parser.add_argument(
             "--overwrite",
             action="store_true",
-            help="replace output files that exist; a file that is read is never replaced",
+            help="replace existing output files (never an input file)",
         )
 
 
 def announce(args: argparse.Namespace) -> "Outputs":
-    """Check everything that the command will write, against everything that it reads.
+    """Check the outputs of a command against its inputs.
 
     Args:
-        args: As parsed; `args.parser` is the parser of the command.
+        args: Parsed arguments; `args.parser` is the parser of the command.
 
     Raises:
-        DriftbayesError: If an output may not, or cannot, be written.
+        DriftbayesError: If an output may not or cannot be written.
     """
     from driftbayes.storage import Outputs
 
@@ -128,7 +128,7 @@ def _add_trajectories(outputs: "Outputs", path: Path) -> None:
 
 
 def _reads(args: argparse.Namespace) -> list[Path]:
-    """Every path that the command was given and does not write."""
+    """Return all paths among the arguments that are not outputs."""
     written = _written(args.parser)
     return [
         path

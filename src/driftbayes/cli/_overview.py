@@ -1,4 +1,4 @@
-"""What `driftbayes` says without a command: its commands in groups, and first steps."""
+"""Summarise the program: its commands in groups, and first steps."""
 
 __all__ = ["FIRST_STEPS", "text"]
 
@@ -7,24 +7,24 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 
 _SUMMARY = (
-    "Which stochastic model of dispersion explains particle trajectories, with which parameters, "
-    "at which time scale, and how sure we are."
+    "Bayesian comparison of stochastic models of particle dispersion: which model explains "
+    "trajectories, with which parameters, at which sampling time, and with what certainty."
 )
 FIRST_STEPS = (
-    "driftbayes info tracks.csv                     # what is in it, and what to run next",
-    "driftbayes compare tracks.csv --tau 0.5        # which model explains it at one tau",
-    "driftbayes report tracks.csv -o report.html    # the whole answer, as one page",
-    "driftbayes compare --help                      # options and examples of one command",
+    "driftbayes info tracks.csv                     # describe a file",
+    "driftbayes compare tracks.csv --tau 0.5        # compare models at one sampling time",
+    "driftbayes report tracks.csv -o report.html    # write a full report",
+    "driftbayes compare --help                      # show options and examples",
 )
-_WIDTH, _INDENT = 92, 15
+_WIDTH, _INDENT = 80, 15
 
 
 def text(groups: Mapping[str, Sequence[ModuleType]]) -> str:
-    """What the program is for, and its commands.
+    """Return the purpose of the program and its commands.
 
     Args:
-        groups: Modules of commands under their headings; each has the name of its command, and its
-            docstring says what it does.
+        groups: Modules of commands under their headings. A module has the name of its command; its
+            docstring is the summary.
     """
     lines = textwrap.wrap(_SUMMARY, _WIDTH)
     for heading, group in groups.items():

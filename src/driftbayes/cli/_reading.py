@@ -1,4 +1,4 @@
-"""The file, how to read it, and how that is remembered."""
+"""Define the options for reading a file, and read it."""
 
 __all__ = [
     "add_reading",
@@ -21,7 +21,7 @@ from driftbayes.errors import DriftbayesError
 if TYPE_CHECKING:
     from driftbayes.trajectories import Trajectories
 
-# What `add_reading` asks for beside the file, in the order in which a command line is written.
+# Options of `add_reading`, in the order in which a command line is written.
 READING = (
     *("format", "columns", "missing", "coordinates", "frame", "pixel_size", "frame_interval"),
     *("length_unit", "time_unit", "units", "period", "drop_short", "noise", "qc"),
@@ -29,76 +29,78 @@ READING = (
 
 
 def add_reading(parser: argparse.ArgumentParser, *, needs_file: bool = True) -> None:
-    """The file, and how to read it."""
+    """Add the file and the options for reading it."""
     parser.add_argument(
         "file",
         type=Path,
         nargs=None if needs_file else "?",
-        help="trajectories: any of `driftbayes formats`, found by content",
+        help="trajectories; the format is detected automatically, see `driftbayes formats`",
     )
     group = parser.add_argument_group("reading")
     group.add_argument(
         "--format",
         metavar="NAME",
-        help="of the file, see `driftbayes formats` (default: by content)",
+        help="file format, see `driftbayes formats` (default: detected automatically)",
     )
     group.add_argument(
         "--columns",
         metavar="NAME=COLUMN,...",
-        help="names in the file for id, time, x, y, z, sd, or lon and lat; an empty one is ignored",
+        help="column names of id, time, x, y, z, sd, or lon and lat; an empty name is ignored",
     )
     group.add_argument(
         "--missing",
         metavar="NUMBER,...",
-        help="numbers that stand for a missing position or time, as -999; none if every number is "
-        "data (default: what the file declares)",
+        help="values that mark missing data, for example -999; 'none' if every number is valid "
+        "(default: as declared in the file)",
     )
     group.add_argument(
         "--coordinates",
         choices=("degrees", "plane"),
-        help="longitude and latitude, to be laid on a plane in metres, or a plane already",
+        help="longitude and latitude, to be projected on a plane in metres, or plane coordinates",
     )
     group.add_argument(
         "--frame",
         choices=("auto", "local", "transported"),
         default="auto",
-        help="axes for longitude and latitude: east and north everywhere, or carried along the "
-        "path, as near a pole (default: auto)",
+        help="axes for longitude and latitude: local east and north, or parallel transport along "
+        "the path, for example near a pole (default: auto)",
     )
-    group.add_argument("--pixel-size", metavar="SIZE", help="of positions in pixels, as in 0.16um")
-    group.add_argument("--frame-interval", metavar="TIME", help="of times in frames, as in 7.48ms")
-    group.add_argument("--length-unit", help="unit of the positions, to be printed with results")
-    group.add_argument("--time-unit", help="unit of the times, to be printed with results")
+    group.add_argument("--pixel-size", metavar="SIZE", help="pixel size, for example 0.16um")
+    group.add_argument(
+        "--frame-interval", metavar="TIME", help="frame interval, for example 7.48ms"
+    )
+    group.add_argument("--length-unit", help="unit of positions, printed with results")
+    group.add_argument("--time-unit", help="unit of times, printed with results")
     group.add_argument(
         "--units",
         metavar="LENGTH,TIME",
-        help="convert positions and times to these, as in km,d; --period, --noise and --tau are "
-        "then in them; an empty one stays as it is",
+        help="convert positions and times to these units, for example km,d; --period, --noise and "
+        "--tau are in the new units; an empty unit is not converted",
     )
     group.add_argument(
         "--period",
         metavar="L[,L...]",
-        help="the domain is periodic with this length, one for all axes or one each ('-': not)",
+        help="period of the domain, one for all axes or one per axis ('-': not periodic)",
     )
     group.add_argument(
-        "--drop-short", action="store_true", help="leave out trajectories of fewer than two points"
+        "--drop-short", action="store_true", help="omit trajectories with fewer than two positions"
     )
     group.add_argument(
         "--noise",
         type=float,
         metavar="SD",
-        help="standard deviation of the measurement error of every position",
+        help="standard deviation of the measurement error of positions",
     )
     group.add_argument(
         "--qc",
         metavar="CHECK[=LIMIT],...",
-        help="mend what checks find, for example spikes=3m/s,stuck=6h,drogued,min-points=20, or "
-        "default; otherwise findings are told and nothing is changed, see `driftbayes qc`",
+        help="repair the data: default, or for example spikes=3m/s,stuck=6h,drogued,min-points=20; "
+        "without it findings are reported, not changed, see `driftbayes qc`",
     )
 
 
 def read(args: argparse.Namespace) -> "Trajectories":
-    """The trajectories that the reading options ask for, repaired if --qc says so."""
+    """Read the trajectories; repair them if --qc is given."""
     from driftbayes import quality
     from driftbayes.workflow.reading import check_quality
 
@@ -109,22 +111,22 @@ def read(args: argparse.Namespace) -> "Trajectories":
 
 
 def read_unchecked(args: argparse.Namespace) -> "Trajectories":
-    """The trajectories as they are in the file."""
+    """Read the trajectories without quality checks."""
     from driftbayes.workflow.reading import load, with_reading
 
     with _console.timed(f"reading {args.file}"):
         found = load(args.file, format=args.format, **preparing(args), **reading(args))
-    _console.detail(f"{found!r}, read as {found.provenance.get('reader', 'it is')}")
+    _console.detail(f"{found!r}, reader: {found.provenance.get('reader', 'none')}")
     return with_reading(found, given_reading(args))
 
 
 def preparing(args: argparse.Namespace) -> dict[str, Any]:
-    """What the user asks for beyond reading; of a part of a file, or of the whole."""
+    """Return the options that change trajectories after they are read."""
     return {name: getattr(args, name) for name in ("units", "noise", "period", "drop_short")}
 
 
 def given_reading(args: argparse.Namespace) -> dict[str, str]:
-    """The options of reading that were given, as they would be written again."""
+    """Return the given reading options as text."""
     given = {name: getattr(args, name) for name in READING}
     usual = {"frame": "auto", "drop_short": False}
     return {
@@ -135,14 +137,14 @@ def given_reading(args: argparse.Namespace) -> dict[str, str]:
 
 
 def reading_value(name: str, text: str) -> "str | float | bool":
-    """An option of reading from what `given_reading` wrote."""
+    """Parse the text of a reading option from `given_reading`."""
     if name == "drop_short":
         return True
     return float(text) if name == "noise" else text
 
 
 def reading(args: argparse.Namespace) -> dict[str, Any]:
-    """What the user says about how to read a file, by the names of `ReadOptions`."""
+    """Return the reading options by the names of `ReadOptions`."""
     return {
         "columns": _parse_columns(args.columns),
         "missing": _parse_missing(args.missing),
@@ -166,7 +168,7 @@ def _parse_columns(text: str | None) -> dict[str, str | None] | None:
         return None
     pairs = [item.partition("=") for item in text.split(",") if item]
     if any(not equals for _, equals, _ in pairs):
-        msg = f"--columns must be written NAME=COLUMN,..., for example x=lon,y=lat, got {text!r}"
+        msg = f"--columns must be NAME=COLUMN,..., got {text!r}; for example x=lon,y=lat"
         raise DriftbayesError(msg)
     return {name: column or None for name, _, column in pairs}
 

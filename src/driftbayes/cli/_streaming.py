@@ -1,4 +1,4 @@
-"""Options and steps of commands that read a file in blocks."""
+"""Define the options for large files, and read files in blocks."""
 
 __all__ = ["add_streaming", "is_asked_for", "sample", "scan", "summed"]
 
@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from driftbayes.cli import _console, _options, _reading
+from driftbayes.cli import _console, _jax, _options, _reading
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
@@ -21,52 +21,52 @@ if TYPE_CHECKING:
     from driftbayes.streaming import Tally
     from driftbayes.trajectories import Trajectories
 
-# Below this many points a file goes the ordinary way, which takes some 200 bytes for each.
+# A file with fewer positions is read at once, which takes some 200 bytes for each.
 _LARGE = 20_000_000
-# Positions that a check draws replicas of.
+# Positions in the sample of a check.
 _CHECKED_POINTS = 100_000
 
 
 def add_streaming(parser: argparse.ArgumentParser) -> None:
-    """How to read a large file."""
+    """Add the options for large files."""
     group = parser.add_argument_group(
         "large files",
-        "A file of more than 20 million points is read in blocks: memory does not grow with it, "
-        "and results do not depend on the number of workers.",
+        "Files of more than 20 million positions are read in blocks. Memory use does not depend "
+        "on the size of the file, results do not depend on the number of workers.",
     )
-    group.add_argument("--stream", action="store_true", help="read a file of any size in blocks")
+    group.add_argument("--stream", action="store_true", help="read in blocks whatever the size")
     group.add_argument(
         "--workers",
         type=int,
         metavar="N",
-        help="number of worker processes on this machine (default: threads of this one)",
+        help="number of worker processes (default: threads of this process)",
     )
     group.add_argument(
         "--cluster",
         metavar="ADDRESS",
-        help="scheduler of a Dask cluster to use instead: tls://HOST:8786, with the certificates "
-        "that Dask is configured with",
+        help="scheduler of a Dask cluster, tls://HOST:8786, with the certificates of the Dask "
+        "configuration",
     )
     group.add_argument(
         "--block-points",
         type=int,
         metavar="N",
-        help="observations that each worker has in memory at a time (default: 1 million)",
+        help="positions per block and worker (default: 1 million)",
     )
     group.add_argument(
         "--scratch",
         type=Path,
         metavar="DIR",
-        help="for temporary files, which tables of mixed trajectories need; with --cluster, one "
-        "that all workers see (default: the system's)",
+        help="directory for temporary files of unsorted tables; with --cluster, on a file system "
+        "that all workers share (default: the system's)",
     )
 
 
 def is_asked_for(args: argparse.Namespace, *, sums: bool = True) -> bool:
-    """Whether to read in blocks: the user says so, or the file is large and the models allow it.
+    """Return whether to read in blocks: if asked, or if the file is large and the models allow it.
 
     Args:
-        args: With the options of reading, data, inference and large files.
+        args: Options for reading, data, inference and large files.
         sums: Whether only sums are kept, which not every model can take.
     """
     given = (args.workers, args.cluster, args.block_points)
@@ -84,7 +84,7 @@ def is_asked_for(args: argparse.Namespace, *, sums: bool = True) -> bool:
             # Which models they are does not depend on the number of dimensions.
             check_streamable(_models(args, 2), args.gaps)
     except DriftbayesError as error:
-        _console.note(f"the whole file is read into memory: {error}")
+        _console.note(f"reading the whole file into memory: {error}")
         return False
     return args.noise is None
 
@@ -92,12 +92,12 @@ def is_asked_for(args: argparse.Namespace, *, sums: bool = True) -> bool:
 def scan(
     args: argparse.Namespace, taus: list[float], prior_probabilities: list[float] | None
 ) -> "tuple[Scan, float | None]":
-    """The scan, and the recording interval."""
+    """Scan sampling times; return the scan and the recording interval."""
     from driftbayes.streaming import scan_tally
 
     tally, provenance = _tally(args, taus, snap=True)
     setup = _options.setup(args, tally.sample())
-    _options.say_priors(setup)
+    _options.print_priors(setup)
     with _console.progress_bar() as progress:
         result = scan_tally(
             tally,
@@ -115,17 +115,16 @@ def scan(
 def summed(
     args: argparse.Namespace, tau: float | None
 ) -> "tuple[SummedDisplacements, Trajectories]":
-    """Displacements at one sampling time as sums, and a sample of the trajectories.
+    """Return sums of displacements at one sampling time, and a sample of the trajectories.
 
     Args:
-        args: With the options of reading, data, inference and large files.
-        tau: Sampling time; None, for irregular times, is refused.
+        args: Options for reading, data, inference and large files.
+        tau: Sampling time; None, for irregular times, is an error.
     """
     if tau is None:
         msg = (
-            "--tau all uses every fix at its own interval and needs the steps themselves, of "
-            "which only sums are kept; give a sampling time, or a part of the data that fits in "
-            "memory"
+            "--tau all needs every displacement, but a large file is reduced to sums; give a "
+            "sampling time, or a file that fits in memory"
         )
         raise DriftbayesError(msg)
     tally, provenance = _tally(args, [tau], snap=False)
@@ -136,7 +135,7 @@ def summed(
 
 
 def sample(args: argparse.Namespace) -> "Trajectories":
-    """Some trajectories of the file, as many as replicas can be drawn of."""
+    """Read a sample of the trajectories for replicas."""
     from driftbayes.streaming import sample_file
 
     options, reading = _how(args)
@@ -144,11 +143,11 @@ def sample(args: argparse.Namespace) -> "Trajectories":
         tally, provenance = sample_file(
             args.file, options, sample_points=_CHECKED_POINTS, progress=progress, **reading
         )
-    _say_quality(provenance)
+    _print_quality(provenance)
     found = tally.sample()
     _console.note(
-        f"{found.n_trajectories:,} of {tally.n_trajectories:,} trajectories are used, chosen by a "
-        f"hash of their content: {len(found.times):,} of {tally.n_points:,} positions"
+        f"using {found.n_trajectories:,} of {tally.n_trajectories:,} trajectories "
+        f"({len(found.times):,} of {tally.n_points:,} positions), chosen by a hash"
     )
     return replace(found, provenance=_recorded(provenance, args))
 
@@ -156,9 +155,8 @@ def sample(args: argparse.Namespace) -> "Trajectories":
 def _tally(
     args: argparse.Namespace, taus: list[float], *, snap: bool
 ) -> "tuple[Tally, Mapping[str, Any]]":
-    from driftbayes.cli._jax import prepare_jax
 
-    prepare_jax()
+    _jax.prepare_jax()
     from driftbayes.streaming import tally_file
 
     options, reading = _how(args)
@@ -175,12 +173,12 @@ def _tally(
             progress=progress,
             **reading,
         )
-    _say_quality(provenance)
+    _print_quality(provenance)
     return tally, provenance
 
 
 def _how(args: argparse.Namespace) -> "tuple[ReadOptions, dict[str, Any]]":
-    """How to read the file, and in which blocks."""
+    """Return how to read the file, and in which blocks."""
     from driftbayes.io.blocks import BLOCK_POINTS
     from driftbayes.io.reading import ReadOptions
     from driftbayes.streaming import Workers
@@ -199,13 +197,13 @@ def _how(args: argparse.Namespace) -> "tuple[ReadOptions, dict[str, Any]]":
 
 
 def _recorded(provenance: "Mapping[str, Any]", args: argparse.Namespace) -> dict[str, Any]:
-    """The provenance with the options of reading in it, from which data can be read again."""
+    """Add the reading options to the provenance, so that the data can be read again."""
     others = {name: value for name, value in provenance.items() if name != "reading"}
     given = _reading.given_reading(args)
     return {**others, "reading": given} if given else others
 
 
-def _say_quality(provenance: "Mapping[str, Any]") -> None:
+def _print_quality(provenance: "Mapping[str, Any]") -> None:
     from driftbayes import quality
 
     for done in quality.applied(provenance):

@@ -1,13 +1,12 @@
-"""Check whether a fitted model explains the data, by replicas drawn from it."""
+"""Test the goodness of fit of each model with simulated replicas."""
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from driftbayes.cli import _console, _options, _outputs, _reading, _streaming
-from driftbayes.cli.predict import parse_tau
+from driftbayes.cli import _console, _jax, _options, _outputs, _reading, _streaming
 
 if TYPE_CHECKING:
     from driftbayes.checks import FitCheck
@@ -16,30 +15,22 @@ if TYPE_CHECKING:
     from driftbayes.typing import FloatArray
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser."""
-    parser = subparsers.add_parser(
-        "check",
-        help=__doc__,
-        description=__doc__,
-        allow_abbrev=False,
-        examples=(
-            "driftbayes check tracks.csv --tau 0.5",
-            "driftbayes check tracks.csv --tau 0.5 --models langevin --replicas 2000 -o check.pdf",
-        ),
-    )
+EXAMPLES = (
+    "driftbayes check tracks.csv --tau 0.5",
+    "driftbayes check tracks.csv --tau 0.5 --models langevin --replicas 2000 -o check.pdf",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     _reading.add_reading(parser)
-    parser.add_argument(
-        "--tau",
-        required=True,
-        help="sampling time, a multiple of the recording interval; 'all' for irregular times",
-    )
+    _options.add_tau(parser)
     parser.add_argument(
         "--replicas",
         type=int,
         default=500,
         metavar="N",
-        help="data sets drawn from each model (default: 500)",
+        help="number of replicas of each model (default: 500)",
     )
     _outputs.add_output(
         parser,
@@ -47,31 +38,28 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--output",
         output=_outputs.figure,
         metavar="FIGURE",
-        help="draw data and replicas here: PNG, PDF or SVG",
+        help="write a figure of data and replicas: PNG, PDF or SVG",
     )
     _options.add_data(parser)
     _options.add_inference(parser)
     _options.add_json(parser)
     _streaming.add_streaming(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read, fit, check, print, draw."""
-    from driftbayes.cli._jax import prepare_jax
-
-    tau = parse_tau(args.tau)
+    """Read, fit, check, print and plot."""
+    tau = _options.parse_tau(args.tau)
     _options.check_seed(args.seed)
     prior_probabilities = _options.model_prior(args)
     streamed = _streaming.is_asked_for(args, sums=False)
     trajectories = _streaming.sample(args) if streamed else _reading.read(args)
-    prepare_jax()
+    _jax.prepare_jax()
     from driftbayes.checks import check_fit
     from driftbayes.sampling import displacements
 
     data = displacements(trajectories, tau, n_tau=args.n_tau, windows=args.windows, gaps=args.gaps)
     setup = _options.setup(args, trajectories)
-    _options.say_priors(setup)
+    _options.print_priors(setup)
     with _console.progress_bar() as progress:
         result = check_fit(
             setup.hypotheses,
@@ -96,23 +84,23 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _start_times(trajectories: "Trajectories", data: "Displacements") -> "FloatArray | None":
-    """Time at which each run begins."""
+    """Return the time at which each run begins."""
     return None if data.start_row is None else trajectories.times[data.start_row]
 
 
 def _print_check(result: "FitCheck") -> None:
-    """A p-value for each quantity and model, and the verdict."""
+    """Print a p-value for each quantity and model, and the verdict."""
     about = result.comparison
     models = list(result.models.values())
     rows = [
         [q.words.removeprefix("the "), *(m.p_cell(q.name) for m in models)]
         for q in result.quantities
     ]
-    rows.append(["all of these", *(m.overall_cell for m in models)])
+    rows.append(["all quantities", *(m.overall_cell for m in models)])
     at = f"{about.tau:g} {about.time_unit}".rstrip()
     title = (
-        f"adjusted p-values of {about.n_particles} trajectories at tau = {at} among "
-        f"{result.n_replicas} replicas of each model; below 0.01 the model is contradicted"
+        f"Goodness of fit at tau = {at}: adjusted p-values of {about.n_particles} trajectories "
+        f"from {result.n_replicas} replicas (< 0.01: contradicted)"
     )
     _console.print_table(title, ["quantity", *result.models], rows)
     for text in _warnings(result):

@@ -1,6 +1,6 @@
-"""How to cite the method and this software."""
+"""Print BibTeX entries for the method and this software."""
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 import argparse
 
@@ -19,10 +19,9 @@ _BIBTEX = """@article{{brolly2022bayesian,
 }}"""
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser."""
-    parser = subparsers.add_parser("cite", help=__doc__, description=__doc__, allow_abbrev=False)
-    parser.set_defaults(run=run)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add no arguments."""
+    del parser
 
 
 def run(args: argparse.Namespace) -> int:

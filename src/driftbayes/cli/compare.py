@@ -1,69 +1,58 @@
-"""Which model explains the displacements at one sampling time tau, and how sure we are."""
+"""Compare models at one sampling time."""
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 import argparse
 import math
 from typing import TYPE_CHECKING
 
-from driftbayes.cli import _console, _options, _reading, _streaming
-from driftbayes.errors import DriftbayesError
+from driftbayes.cli import _console, _jax, _options, _reading, _streaming
 
 if TYPE_CHECKING:
     from driftbayes.comparison import Comparison
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser."""
-    parser = subparsers.add_parser(
-        "compare",
-        help=__doc__,
-        description=__doc__,
-        allow_abbrev=False,
-        examples=(
-            "driftbayes compare tracks.csv --tau 0.5",
-            "driftbayes compare tracks.csv --tau 0.5 --u-rms 1.4 --timescale 1 --json",
-            "driftbayes compare drifters.nc --tau all --models langevin,langevin+noise",
-            "driftbayes compare large.parquet --tau 2 --workers 8",
-        ),
-    )
+EXAMPLES = (
+    "driftbayes compare tracks.csv --tau 0.5",
+    "driftbayes compare tracks.csv --tau 0.5 --u-rms 1.4 --timescale 1 --json",
+    "driftbayes compare drifters.nc --tau all --models langevin,langevin+noise",
+    "driftbayes compare large.parquet --tau 2 --workers 8",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     _reading.add_reading(parser)
-    parser.add_argument(
-        "--tau",
-        required=True,
-        help="sampling time, a multiple of the recording interval; 'all' for irregular times",
-    )
+    _options.add_tau(parser)
     _options.add_data(parser)
     _options.add_inference(parser)
     parser.add_argument(
         "--sensitivity",
         action="store_true",
-        help="show ln K for prior scales divided and multiplied by 4 (always, for default priors)",
+        help="show ln K for prior scales times 1/4 and 4 (always shown for default priors)",
     )
     _options.add_json(parser)
     _streaming.add_streaming(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Read, compare, print."""
-    from driftbayes.cli._jax import prepare_jax
-
-    tau = _parse_tau(args.tau)
+    tau = _options.parse_tau(args.tau)
+    is_streamed = _streaming.is_asked_for(args)
     how = {**_options.evidence(args), "sensitivity": args.sensitivity or None}
-    if _streaming.is_asked_for(args):
-        data, trajectories = _streaming.summed(args, None if tau == "all" else float(tau))
+    if is_streamed:
+        data, trajectories = _streaming.summed(args, tau)
     else:
         trajectories = _reading.read(args)
-    prepare_jax()
+    _jax.prepare_jax()
     from driftbayes.workflow.analyses import compare, compare_displacements
 
     with _console.timed(f"evidence of {args.models}"):
-        if _streaming.is_asked_for(args):
+        if is_streamed:
             result = compare_displacements(data, _options.setup(args, trajectories), **how)
         else:
-            models = _options.hypotheses(args)
-            result = compare(trajectories, tau, cut=_options.cut(args), **models, **how)
+            how |= {"cut": _options.cut(args), **_options.hypotheses(args)}
+            result = compare(trajectories, "all" if tau is None else tau, **how)
     if args.json:
         quality = {k: v for k, v in trajectories.provenance.items() if k == "quality"}
         _console.print_json({**result.to_json(), **quality})
@@ -73,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def print_comparison(result: "Comparison") -> None:
-    """The comparison as tables and a sentence, on stdout."""
+    """Print the comparison as tables and a sentence."""
     unit = f" {result.time_unit}" if result.time_unit else ""
     rows = []
     for name, e in result.evidences.items():
@@ -90,9 +79,9 @@ def print_comparison(result: "Comparison") -> None:
         )
     title = (
         f"tau = {result.tau:g}{unit}: {result.n_particles} particles, up to {result.n_steps} "
-        f"steps, {result.n_dim}D, {result.n_displacements} displacements ({result.method})"
+        f"steps, {result.n_displacements} displacements in {result.n_dim}D ({result.method})"
     )
-    columns = ["model", "ln Z", "ln L at MAP", "ln Occam", "information", "probability", "status"]
+    columns = ["model", "ln Z", "ln L(MAP)", "ln Occam", "D_KL", "P(model)", "status"]
     _console.print_table(title, columns, rows)
     parameters = []
     for name, e in result.evidences.items():
@@ -109,8 +98,8 @@ def print_comparison(result: "Comparison") -> None:
                     e.hypothesis.priors[parameter].describe(6),
                 ]
             )
-    columns = ["parameter", "unit", "MAP", "posterior mean ± sd", "95 %", "prior"]
-    _console.print_table("Var(Δx_i) = 2κτ per axis", columns, parameters, left=2)
+    columns = ["parameter", "unit", "MAP", "mean ± sd", "95 % interval", "prior"]
+    _console.print_table("Posterior; Var(Δx_i) = 2κτ per axis", columns, parameters, left=2)
     for name, e in result.evidences.items():
         if e.derived:
             text = ", ".join(f"{key} = {value:.5g}" for key, value in e.derived.items())
@@ -126,8 +115,8 @@ def print_comparison(result: "Comparison") -> None:
             ]
             for row in result.sensitivity
         ]
-        names = ["scale of the prior of", *(f"ln K({pair})" for pair in pairs)]
-        _console.print_table("If the priors had other scales", names, lines)
+        names = ["prior scale", *(f"ln K({pair})" for pair in pairs)]
+        _console.print_table("Sensitivity to the priors", names, lines)
     for e in result.evidences.values():
         for warning in e.warnings:
             print(f"warning: {e.name}: {warning}")
@@ -135,7 +124,7 @@ def print_comparison(result: "Comparison") -> None:
 
 
 def _chosen_pairs(result: "Comparison") -> dict[str, float]:
-    """All pairs of up to three models; of more, those with the best."""
+    """Return all pairs of up to three models; of more, those with the best."""
     pairs = result.log_bayes_factors
     if len(result.evidences) <= 3:
         return pairs
@@ -144,13 +133,3 @@ def _chosen_pairs(result: "Comparison") -> dict[str, float]:
 
 def _error_bar(error: float) -> str:
     return "" if math.isnan(error) else f" ± {error:.0e}"
-
-
-def _parse_tau(text: str) -> "float | str":
-    if text == "all":
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        msg = f"--tau must be a number or 'all', got {text!r}"
-        raise DriftbayesError(msg) from None

@@ -1,52 +1,117 @@
-"""A script that lets a shell complete commands, options and their values."""
+"""Print a completion script for bash, zsh or fish."""
 
-__all__ = ["SHELLS", "WORDS", "add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
-from driftbayes.cli import _shells
-from driftbayes.cli._completion_tree import Words, command_tree
 from driftbayes.cli.simulate import PARAMETERS
 
-SHELLS = {"bash": _shells.bash, "zsh": _shells.zsh, "fish": _shells.fish}
+SHELLS = ("bash", "zsh", "fish")
 # Known here so that a script need not wait for the models and formats; a test compares them.
-WORDS = Words(
-    models=tuple(PARAMETERS),
-    options=("blur", "noise", "anisotropic", "mean", "linear", "rotating", "scatter", "student"),
-    parameters=(
-        *("kappa", "k", "gamma", "omega", "well", "accel", "smoothness", "ratio", "share"),
-        *("hurst", "reference", "sigma", "flow", "gradient", "scatter", "tail"),
-        *("h1", "h2", "h3", "h4", "h5"),
-    ),
-    families=("exponential", "gamma", "lognormal", "uniform", "normal", "fixed"),
-    formats=(
-        *("run", "zarr", "parcels-zarr", "parcels-parquet", "opendrift", "netcdf", "gdp", "glad"),
-        *("clouddrift", "clouddrift-parquet", "cf", "trackpy", "saspt", "andi", "sfi", "evalspt"),
-        *("trackmate-csv", "trackmate-tracks", "trackmate-xml", "myptv", "myptv-smoothed"),
-        *("gdp-text", "numpy", "table"),
-    ),
+MODELS = tuple(PARAMETERS)
+OPTIONS = ("blur", "noise", "anisotropic", "mean", "linear", "rotating", "scatter", "student")
+FORMATS = (
+    *("run", "zarr", "parcels-zarr", "parcels-parquet", "opendrift", "netcdf", "gdp", "glad"),
+    *("clouddrift", "clouddrift-parquet", "cf", "trackpy", "saspt", "andi", "sfi", "evalspt"),
+    *("trackmate-csv", "trackmate-tracks", "trackmate-xml", "myptv", "myptv-smoothed"),
+    *("gdp-text", "numpy", "table"),
 )
-_WHERE = """To try it: source <(driftbayes completion bash). To keep it: bash, write it to
-~/.local/share/bash-completion/completions/driftbayes; zsh, to _driftbayes in a folder of $fpath;
-fish, to ~/.config/fish/completions/driftbayes.fish."""
+# Completion of the last name in a list such as brownian,langevin+noise.
+_MODEL_LIST = {
+    "bash": r"""
+_driftbayes_models() {
+  local tail=${1##*[,+]} list="@MODELS@"
+  local head=${1%"$tail"}
+  [[ $head == *+ ]] && list="@OPTIONS@"
+  compgen -P "$head" -W "$list" -- "$tail"
+}
+""",
+    "zsh": r"""
+_driftbayes_models() {
+  compset -P '*,'
+  if compset -P '*+'; then
+    compadd -S '' -- @OPTIONS@
+  else
+    compadd -S '' -- @MODELS@
+  fi
+}
+""",
+    "fish": r"""
+function _driftbayes_models
+  set -l head (string replace -r '[^,+]*$' '' -- (commandline -ct))
+  if string match -q -- '*+' "$head"
+    printf '%s\n' "$head"(string split ' ' '@OPTIONS@')
+  else
+    printf '%s\n' "$head"(string split ' ' '@MODELS@')
+  end
+end
+""",
+}
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser."""
-    parser = subparsers.add_parser(
-        "completion",
-        help=__doc__,
-        description=f"{__doc__} {_WHERE}",
-        allow_abbrev=False,
-        examples=("source <(driftbayes completion bash)", "driftbayes completion fish | source"),
-    )
-    parser.add_argument("shell", choices=tuple(SHELLS), metavar="SHELL", help="bash, zsh or fish")
-    parser.set_defaults(run=run)
+DETAILS = (
+    'To try it in bash or zsh: eval "$(driftbayes completion bash)". To install it, save the '
+    "output: for bash as ~/.local/share/bash-completion/completions/driftbayes, for zsh as "
+    "_driftbayes in a directory of $fpath, for fish as ~/.config/fish/completions/driftbayes.fish."
+)
+EXAMPLES = ('eval "$(driftbayes completion bash)"', "driftbayes completion fish | source")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the script, made from the parsers of all commands."""
+    """Print the script, generated from the parsers of all commands."""
+    import shtab
+
     from driftbayes.cli.main import build_parser
 
-    print(SHELLS[args.shell](command_tree(build_parser(), WORDS), WORDS), end="")
+    parser = build_parser()
+    for action in _actions(parser):
+        if isinstance(action, argparse._SubParsersAction):
+            # Suppressed in --help, where an overview replaces it.
+            action.help = None
+        elif action.choices is None:
+            values = _values(action)
+            if values is not None:
+                action.complete = values  # type: ignore[attr-defined]
+    print(shtab.complete(parser, args.shell))
     return 0
+
+
+def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """Every argument of the parser and its subcommands."""
+    for action in parser._actions:
+        yield action
+        if isinstance(action, argparse._SubParsersAction):
+            for child in action.choices.values():
+                yield from _actions(child)
+
+
+def _values(action: argparse.Action) -> dict[str, Any] | None:
+    """How shtab completes the values of an argument; None if they are numbers or free text."""
+    import shtab
+
+    if action.type is Path:
+        return shtab.FILE
+    if action.dest == "models":
+        return {**_function("_driftbayes_models"), "preamble": _MODEL_PREAMBLE}
+    if action.dest not in ("format", "model"):
+        return None
+    words = " ".join(FORMATS if action.dest == "format" else MODELS)
+    return {**shtab.cmd(f"echo {words}"), "zsh": f"({words})", "fish": words}
+
+
+def _function(name: str) -> dict[str, str]:
+    return {"bash": name, "zsh": name, "fish": f"({name})"}
+
+
+_MODEL_PREAMBLE = {
+    shell: text.replace("@MODELS@", " ".join(MODELS)).replace("@OPTIONS@", " ".join(OPTIONS))
+    for shell, text in _MODEL_LIST.items()
+}

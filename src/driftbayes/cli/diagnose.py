@@ -1,41 +1,37 @@
-"""What the data say before any model: velocity autocovariance, diffusivity, kurtosis."""
+"""Estimate velocity autocovariance, diffusivity and kurtosis without a model."""
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 import argparse
 
 from driftbayes.cli import _console, _options, _outputs, _reading
 
+EXAMPLES = ("driftbayes diagnose tracks.csv --max-lag 20 -o diagnostics.nc",)
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser."""
-    parser = subparsers.add_parser(
-        "diagnose",
-        help=__doc__,
-        description=__doc__,
-        allow_abbrev=False,
-        examples=("driftbayes diagnose tracks.csv --max-lag 20 -o diagnostics.nc",),
-    )
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     _reading.add_reading(parser)
     parser.add_argument("--lags", type=int, default=60, help="number of lags (default: 60)")
     parser.add_argument(
-        "--max-lag", type=float, help="longest lag (default: a quarter of the record)"
+        "--max-lag", type=float, help="maximum lag (default: a quarter of the record)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the resampling (default: 0)")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="random seed for the bootstrap (default: 0)"
+    )
     _outputs.add_output(
         parser,
         "-o",
         "--output",
         output=_outputs.netcdf,
         metavar="FILE.nc",
-        help="write NetCDF here",
+        help="write the result as NetCDF",
     )
     _options.add_json(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read, diagnose, write, print."""
+    """Read, diagnose, write and print."""
     import numpy as np
 
     from driftbayes.diagnostics import diagnose
@@ -66,6 +62,6 @@ def run(args: argparse.Namespace) -> int:
         ]
         rows.append([f"{float(at['lag']):.4g}", *cells])
     heads = ["lag", "LVAF r", "κ_abs", "∫r (Taylor)", "MSD per axis", "kurtosis"]
-    title = f"u_rms = {result.attrs['u_rms']:.4g}, time scale = {result.attrs['timescale']:.4g}"
+    title = f"u_rms = {result.attrs['u_rms']:.4g}, T = {result.attrs['timescale']:.4g}"
     _console.print_table(f"{title}; Var(Δx_i) = 2κτ per axis", heads, rows, left=0)
     return 0

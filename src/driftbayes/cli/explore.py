@@ -1,6 +1,6 @@
-"""A local web page to try files, models and priors on, and to simulate with sliders."""
+"""Explore files, models and priors interactively in a local web page."""
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 import argparse
 import os
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from driftbayes.cli import _console, _reading
+from driftbayes.cli import _console, _jax, _reading
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
@@ -22,72 +22,67 @@ if TYPE_CHECKING:
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser."""
-    parser = subparsers.add_parser(
-        "explore",
-        help=__doc__,
-        description=f"{__doc__} It is served to this machine only, needs no network, and ends with "
-        "Ctrl-C.",
-        allow_abbrev=False,
-        examples=("driftbayes explore", "driftbayes explore tracks.csv --no-browser"),
-    )
+EXAMPLES = ("driftbayes explore", "driftbayes explore tracks.csv --no-browser")
+DETAILS = "The page is served to this machine only and needs no network; Ctrl-C stops the server."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     _reading.add_reading(parser, needs_file=False)
     group = parser.add_argument_group("page")
-    group.add_argument("--port", type=int, default=0, help="of the page (default: a free one)")
     group.add_argument(
-        "--no-browser", action="store_true", help="print the address, and open nothing"
+        "--port", type=int, default=0, help="port of the server (default: any free port)"
+    )
+    group.add_argument(
+        "--no-browser", action="store_true", help="print the address without opening a browser"
     )
     group.add_argument(
         "--max-upload",
         default="200MB",
         metavar="SIZE",
-        help="largest file that can be dropped on the page (default: %(default)s)",
+        help="maximum size of an uploaded file (default: %(default)s)",
     )
     group.add_argument(
         "--host",
         default="127.0.0.1",
-        help="address to listen at; any but the default lets others on the network in "
+        help="address to listen on; any other than the default gives access to the network "
         "(default: %(default)s)",
     )
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
     from driftbayes.explore.uploads import parse_size
 
-    most = parse_size(args.max_upload)
+    max_upload = parse_size(args.max_upload)
     if not 0 <= args.port < 2**16:
         msg = f"--port must be a whole number from 0 to {2**16 - 1}, got {args.port}"
         raise DriftbayesError(msg)
     if args.host not in _LOCAL:
         _console.note(
-            f"warning: at {args.host} whoever is on the network and has the address can read the "
-            "data and use this machine"
+            f"warning: on {args.host} anyone on the network who knows the address can read the "
+            "data and run computations on this machine"
         )
-    from driftbayes.cli._jax import prepare_jax
-
-    prepare_jax()
+    _jax.prepare_jax()
     from driftbayes.explore.api import Explorer
     from driftbayes.explore.server import serve
 
     with _ended_politely():
         explorer = None
         try:
-            explorer = Explorer(max_upload=most, read=_read, prepare=prepare_jax)
+            explorer = Explorer(max_upload=max_upload, read=_read, prepare=_jax.prepare_jax)
             if args.file is not None:
                 explorer.open_file(args.file, _given(args))
             explorer.warm_up()
             serve(explorer, host=args.host, port=args.port, on_ready=lambda url: _ready(url, args))
         except KeyboardInterrupt:
-            # Ctrl-C is how it ends, so it is no failure.
-            _console.note("ended")
+            # The normal end.
+            _console.note("stopped")
         finally:
             if explorer is not None:
                 explorer.close()
     if explorer is not None and explorer.is_busy:
-        # Python would wait for a file to be read that nobody waits for.
+        # Python would wait until a file is read.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
@@ -96,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _ready(url: str, args: argparse.Namespace) -> None:
     print(url, flush=True)
-    _console.note("open this address in a browser; Ctrl-C ends it")
+    _console.note("open this address in a browser; Ctrl-C stops the server")
     if not args.no_browser:
         import webbrowser
 
@@ -106,12 +101,12 @@ def _ready(url: str, args: argparse.Namespace) -> None:
 
 @contextmanager
 def _ended_politely() -> Iterator[None]:
-    """Let whoever ends the process, and not only Ctrl-C, leave no uploads behind."""
+    """Remove uploads also if the process is terminated or the terminal is closed."""
     before = {}
     # The last is sent when the terminal is closed.
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
-        # One that is ignored stays so: nohup means that the session is to go on.
+        # An ignored signal stays ignored: nohup means that the session continues.
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             before[number] = signal.signal(number, _interrupt)
     try:
@@ -122,7 +117,7 @@ def _ended_politely() -> Iterator[None]:
 
 
 def _interrupt(*_: Any) -> NoReturn:
-    # Once: a second signal must not interrupt the tidying up.
+    # Once: a second signal must not interrupt the clean-up.
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
@@ -130,15 +125,15 @@ def _interrupt(*_: Any) -> NoReturn:
 
 
 class _Options(argparse.ArgumentParser):
-    """The options of reading in a field of the page, where a slip must not end the process."""
+    """Parser of the reading options in a field of the page; an error does not exit."""
 
     def error(self, message: str) -> NoReturn:
-        msg = f"options of reading: {message}; `driftbayes info --help` lists them"
+        msg = f"reading options: {message}; see `driftbayes info --help`"
         raise DriftbayesError(msg)
 
 
 def _read(path: Path, text: str) -> "Reading":
-    """A file, read as options of the command line say."""
+    """Read a file with reading options of the command line."""
     from driftbayes import quality
     from driftbayes.explore.dataset import Reading
     from driftbayes.io.contents import contents_of
@@ -149,7 +144,7 @@ def _read(path: Path, text: str) -> "Reading":
     try:
         words = shlex.split(text)
     except ValueError as error:
-        msg = f"options of reading: {str(error).lower()} in {text!r}"
+        msg = f"reading options: {str(error).lower()} in {text!r}"
         raise DriftbayesError(msg) from error
     args = parser.parse_args([*words, "--", str(path)])
     trajectories = _reading.read_unchecked(args)
@@ -162,7 +157,7 @@ def _read(path: Path, text: str) -> "Reading":
 
 
 def _given(args: argparse.Namespace) -> str:
-    """The options of reading that the command was given, as they would be written again."""
+    """Return the reading options of the command as text."""
     words = []
     for name, value in _reading.given_reading(args).items():
         words += [f"--{name.replace('_', '-')}", *([value] if value else [])]

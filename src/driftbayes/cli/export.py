@@ -1,6 +1,6 @@
-"""The numbers of a scan as Parcels, OpenDrift or any other simulator takes them."""
+"""Export fitted parameters of a scan for Parcels, OpenDrift or other simulators."""
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 import argparse
 from pathlib import Path
@@ -11,46 +11,43 @@ from driftbayes.cli import _console, _outputs
 SIMULATORS = ("parcels", "parcels3", "opendrift", "json")
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser."""
-    parser = subparsers.add_parser(
-        "export",
-        help=__doc__,
-        description=__doc__,
-        allow_abbrev=False,
-        examples=(
-            "driftbayes export scan.nc --for json",
-            "driftbayes export scan.nc --for opendrift --length-unit km --time-unit h",
-            "driftbayes export scan.nc --for parcels --model langevin --tau 3600 -o dispersion.py",
-        ),
-    )
-    parser.add_argument("scan", type=Path, help="result of `driftbayes scan -o FILE.nc`")
+EXAMPLES = (
+    "driftbayes export scan.nc --for json",
+    "driftbayes export scan.nc --for opendrift --length-unit km --time-unit h",
+    "driftbayes export scan.nc --for parcels --model langevin --tau 3600 -o dispersion.py",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("scan", type=Path, help="scan written by `driftbayes scan -o FILE.nc`")
     parser.add_argument(
         "--for",
         dest="simulator",
         choices=SIMULATORS,
         required=True,
-        help="parcels is version 4, parcels3 version 3",
+        help="target simulator; parcels is version 4, parcels3 version 3",
     )
-    parser.add_argument("--model", help="to use (default: the most probable consistent one)")
+    parser.add_argument(
+        "--model", help="model to export (default: the most probable consistent model)"
+    )
     parser.add_argument(
         "--tau", type=float, help="time scale of the simulation, in the unit of the scan"
     )
-    parser.add_argument("--length-unit", help="unit of length of the scan, if it does not say")
-    parser.add_argument("--time-unit", help="unit of time of the scan, if it does not say")
+    parser.add_argument("--length-unit", help="length unit of the scan, if the file has none")
+    parser.add_argument("--time-unit", help="time unit of the scan, if the file has none")
     _outputs.add_output(
         parser,
         "-o",
         "--output",
         output=_outputs.Output(),
         metavar="FILE",
-        help="write here (default: stdout)",
+        help="output file (default: stdout)",
     )
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read, choose, print."""
+    """Read, choose and print."""
     from driftbayes.io import atomic_path, read_scan
     from driftbayes.simulators import export, recommend
 

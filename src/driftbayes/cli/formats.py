@@ -1,26 +1,29 @@
-"""The formats that files of trajectories are read in."""
+"""List supported file formats."""
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 import argparse
 
 from driftbayes.cli import _console, _options
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser."""
-    parser = subparsers.add_parser("formats", help=__doc__, description=__doc__, allow_abbrev=False)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     _options.add_json(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """List them."""
+    """List the formats."""
     from driftbayes.io import FORMATS
 
     if args.json:
-        _console.print_json([{"name": one.name, "summary": one.summary} for one in FORMATS])
+        _console.print_json([{"name": f.name, "summary": f.summary} for f in FORMATS])
         return 0
-    rows = [[one.name, one.summary] for one in FORMATS]
-    _console.print_table("found by content, or by --format NAME", ["format", ""], rows, left=2)
+    rows = [[f.name, f.summary] for f in FORMATS]
+    _console.print_table(
+        "The format is detected automatically; --format NAME overrides",
+        ["format", "description"],
+        rows,
+        left=2,
+    )
     return 0

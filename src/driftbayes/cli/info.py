@@ -1,6 +1,6 @@
-"""What a file of trajectories holds, and what to do with it."""
+"""Describe a file of trajectories and suggest sampling times."""
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 import argparse
 import shlex
@@ -12,27 +12,22 @@ if TYPE_CHECKING:
     from driftbayes.diagnostics.survey import Survey
     from driftbayes.trajectories import Trajectories
 
-# An error of rounding below this part of a typical step is not worth a word; above the other it
-# changes what is inferred at the shortest sampling times.
+# Rounding errors, relative to a typical step: below the first they are not reported; above the
+# second they change the inference at the shortest sampling times.
 _FINE, _COARSE = 1e-3, 0.05
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser."""
-    parser = subparsers.add_parser(
-        "info",
-        help=__doc__,
-        description=__doc__,
-        allow_abbrev=False,
-        examples=(
-            "driftbayes info tracks.csv",
-            "driftbayes info tracks.csv --columns id=particle,time=t --length-unit km",
-            "driftbayes info spots.csv --format trackpy --pixel-size 0.16um --frame-interval 50ms",
-        ),
-    )
+EXAMPLES = (
+    "driftbayes info tracks.csv",
+    "driftbayes info tracks.csv --columns id=particle,time=t --length-unit km",
+    "driftbayes info spots.csv --format trackpy --pixel-size 0.16um --frame-interval 50ms",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     _reading.add_reading(parser)
     _options.add_json(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -108,7 +103,7 @@ def _format(args: argparse.Namespace) -> dict[str, Any]:
     else:
         shown = ", ".join(name[:40] for name in contents.names[:8])
         more = ", ..." if len(contents.names) > 8 else ""
-        how = f"its content ({contents.container}: {shown}{more})" if shown else "its content"
+        how = f"content ({contents.container}: {shown}{more})" if shown else "content"
     return {"format": chosen.name, "format_summary": chosen.summary, "recognised_by": how}
 
 
@@ -129,7 +124,7 @@ def _sampling(trajectories: "Trajectories", found: "Survey") -> dict[str, Any]:
         "lonlat_min": seen.min(axis=0).tolist() if seen is not None and has_degrees else None,
         "lonlat_max": seen.max(axis=0).tolist() if seen is not None and has_degrees else None,
         "jumps": found.jumps,
-        "quantisation": [vars(one) for one in found.quantisation],
+        "quantisation": [vars(axis) for axis in found.quantisation],
         "needs_tau_all": found.interval is not None and found.tau_low is None,
         "suggested_taus": _taus(found),
     }
@@ -172,8 +167,8 @@ def _is_coarse(found: "Survey") -> bool:
 def _warnings(trajectories: "Trajectories", found: "Survey") -> list[str]:
     notes = trajectories.provenance.get("notes", [])
     warnings = [
-        "these are smoothed positions: at short sampling times smoother models win because of it; "
-        "trust the verdict at sampling times longer than the smoothing"
+        "the positions are smoothed, which favours smooth models at short sampling times; use "
+        "sampling times longer than the smoothing time"
         for note in notes
         if "smoothed" in str(note).lower()
     ][:1]
@@ -183,17 +178,17 @@ def _warnings(trajectories: "Trajectories", found: "Survey") -> list[str]:
         remedy = (
             f"pass --noise {found.noise:.3g}, or use longer sampling times"
             if trajectories.position_sd is None
-            else "use longer sampling times if it is not in the measurement errors"
+            else "use longer sampling times unless the measurement errors include it"
         )
         warnings.append(
-            f"positions are written in steps that amount to a noise of {found.noise:.3g}{unit}, "
-            f"{part:.0%} of a typical displacement; {remedy}"
+            f"positions are rounded: the rounding error of {found.noise:.3g}{unit} is {part:.0%} "
+            f"of a typical displacement; {remedy}"
         )
     for axis, n_jumps in found.jumps.items():
-        jumps = "1 step jumps" if n_jumps == 1 else f"{n_jumps:,} steps jump"
+        steps = "1 step is" if n_jumps == 1 else f"{n_jumps:,} steps are"
         warnings.append(
-            f"{jumps} by more than half of the range of {axis}: if the domain is periodic, pass "
-            "--period; if not, look for wrong fixes"
+            f"{steps} longer than half the range of {axis}; pass --period if the domain is "
+            "periodic, otherwise check the positions"
         )
     if _has_short(trajectories):
         warnings.append("some trajectories have fewer than two positions; pass --drop-short")
@@ -206,16 +201,16 @@ def _rows(trajectories: "Trajectories", found: "Survey", facts: dict[str, Any]) 
     )
     rows = [
         ["format", f"{facts['format']} ({facts['format_summary']})"],
-        ["recognised by", facts["recognised_by"]],
+        ["detected by", facts["recognised_by"]],
         ["trajectories", f"{facts['n_trajectories']:,}"],
-        ["points", _points(facts)],
-        ["span", _span(facts, time)],
-        ["interval", _interval(trajectories, found, time)],
+        ["positions", _points(facts)],
+        ["time range", _span(facts, time)],
+        ["recording interval", _interval(trajectories, found, time)],
         ["gaps", _gaps(found, time)],
         ["coordinates", _coordinates(facts, length)],
         ["units", f"length {facts['length_unit'] or '-'}, time {facts['time_unit'] or '-'}"],
         ["measurement errors", _errors(facts, length)],
-        ["digits", _digits(found, length)],
+        ["rounding", _digits(found, length)],
     ]
     rows += [["note", note] for note in facts["notes"]]
     rows += [["warning", warning] for warning in facts["warnings"]]
@@ -226,18 +221,21 @@ def _rows(trajectories: "Trajectories", found: "Survey", facts: dict[str, Any]) 
     rows.append(["fingerprint", facts["data_fingerprint"]])
     if facts["suggested_command"] is not None:
         if facts["needs_tau_all"]:
-            what = "use every fix at its own interval: a scan needs regular times"
+            what = "all, since times are irregular"
         else:
-            what = f"scan over sampling times {facts['suggested_taus']}{time}"
-        rows += [["suggested", what], ["try", facts["suggested_command"]]]
+            what = f"{facts['suggested_taus']}{time}"
+        rows += [["sampling times", what], ["next command", facts["suggested_command"]]]
     return rows
 
 
 def _points(facts: dict[str, Any]) -> str:
-    missing = f", {facts['n_missing']:,} missing fixes" if facts["n_missing"] else ""
+    missing = f" and {facts['n_missing']:,} missing" if facts["n_missing"] else ""
+    shortest, longest = facts["shortest"], facts["longest"]
+    if shortest == longest:
+        return f"{facts['n_points']:,}{missing}; {longest:,} positions per trajectory"
     return (
-        f"{facts['n_points']:,}{missing}; {facts['shortest']:,} to {facts['longest']:,} in a "
-        f"trajectory, half of them have {facts['median_length']:,.0f} or more"
+        f"{facts['n_points']:,}{missing}; {shortest:,} to {longest:,} positions per trajectory, "
+        f"median {facts['median_length']:,.0f}"
     )
 
 
@@ -252,15 +250,13 @@ def _interval(trajectories: "Trajectories", found: "Survey", time: str) -> str:
         return "-"
     low, high = trajectories.intervals.min(), trajectories.intervals.max()
     text = f"{found.interval:.10g}{time}"
-    # Rounding is no irregularity.
+    # Rounding does not count as irregular.
     if high - low > 1e-6 * found.interval:
-        text += (
-            f", or nearly, in {found.share:.1%} of all cases; from {low:.6g} to {high:.6g}{time}"
-        )
+        text += f" in {found.share:.1%} of intervals; range {low:.6g} to {high:.6g}{time}"
     dt = trajectories.recording_interval
     if dt is None:
         return f"{text}; irregular"
-    regular = "regular" if dt == found.interval else f"all are multiples of {dt:.10g}{time}"
+    regular = "regular" if dt == found.interval else f"multiples of {dt:.10g}{time}"
     return f"{text}; {regular}"
 
 
@@ -271,13 +267,13 @@ def _gaps(found: "Survey", time: str) -> str:
         return "none"
     intervals = "interval" if found.n_gaps == 1 else "intervals"
     return (
-        f"{found.n_gaps:,} {intervals} longer than 1.5 times the typical one, up to "
+        f"{found.n_gaps:,} {intervals} longer than 1.5 times the recording interval, up to "
         f"{found.longest_gap:.6g}{time}"
     )
 
 
 def _frame(trajectories: "Trajectories") -> str | None:
-    """Along which axes degrees were laid on planes, as recorded or as positions show it."""
+    """Return the axes of the projection, from the provenance or from the positions."""
     plane = trajectories.provenance.get("plane")
     if isinstance(plane, dict):
         return plane.get("frame")
@@ -287,12 +283,12 @@ def _frame(trajectories: "Trajectories") -> str | None:
 def _coordinates(facts: dict[str, Any], length: str) -> str:
     if facts["coordinates"] == "degrees" and facts["lonlat_min"] is not None:
         (west, south), (east, north) = facts["lonlat_min"], facts["lonlat_max"]
-        frames = {"local": "east and north", "transported": "axes carried along each path"}
+        frames = {"local": "east and north", "transported": "parallel-transported axes"}
         ranges = f"longitude {west:.6g} to {east:.6g}, latitude {south:.6g} to {north:.6g}"
         if facts["frame"] is None:
-            return f"plane, with {ranges} beside it"
+            return f"plane, and {ranges}"
         frame = frames.get(facts["frame"], facts["frame"])
-        return f"{ranges}, laid on a plane along {frame} (--frame {facts['frame']})"
+        return f"{ranges}; projected to {frame} (--frame {facts['frame']})"
     if facts["position_min"] is None:
         return f"plane, {facts['n_dim']}D"
     ranges = ", ".join(
@@ -306,19 +302,19 @@ def _coordinates(facts: dict[str, Any], length: str) -> str:
 
 def _errors(facts: dict[str, Any], length: str) -> str:
     if facts["measurement_error_median"] is None:
-        return "none in the file"
-    return f"given for each position, median {facts['measurement_error_median']:.4g}{length}"
+        return "none given"
+    return f"given per position, median {facts['measurement_error_median']:.4g}{length}"
 
 
 def _digits(found: "Survey", length: str) -> str:
     rms = found.step_rms or 0.0
-    shown = [one for one in found.quantisation if one.noise > _FINE * rms]
+    shown = [axis for axis in found.quantisation if axis.noise > _FINE * rms]
     if not shown:
-        return "enough"
+        return "negligible"
     return "; ".join(
-        f"{one.axis} in steps of {one.step:.4g} {one.unit}".rstrip()
-        + (" (single precision)" if one.single else "")
-        + f": noise {one.noise:.3g}{length}"
-        + (f", {one.noise / rms:.1%} of a typical displacement" if rms else "")
-        for one in shown
+        f"{axis.axis} in steps of {axis.step:.4g} {axis.unit}".rstrip()
+        + (" (single precision)" if axis.single else "")
+        + f", error {axis.noise:.3g}{length}"
+        + (f" ({axis.noise / rms:.1%} of a typical displacement)" if rms else "")
+        for axis in shown
     )

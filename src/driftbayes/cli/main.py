@@ -1,4 +1,4 @@
-"""The command `driftbayes`."""
+"""Run the command `driftbayes`."""
 
 __all__ = ["entry_point", "main"]
 
@@ -52,24 +52,23 @@ from driftbayes.errors import (
     is_out_of_memory,
 )
 
-# In the groups and the order in which they are shown; the name of a module is that of its command.
+# In the order of the overview. A command has the name of its module; the docstring is its summary.
 _COMMANDS: dict[str, tuple[ModuleType, ...]] = {
-    "look at data": (info, qc, diagnose, dependence, convert, formats),
+    "inspect data": (info, qc, diagnose, dependence, convert, formats),
     "compare models": (compare, scan, check, sensitivity, score, map, models, explore),
-    "use the result": (report, predict, export),
-    "make data": (simulate, turbulence),
+    "use results": (report, predict, export),
+    "simulate data": (simulate, turbulence),
     "reproduce, cite, set up": (reproduce, cite, completion),
 }
-# What a result may depend on, named with --verbose.
+# Packages that a result may depend on, listed with --verbose.
 _PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "equinox", "xarray")
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser with all subcommands."""
+    """Build the parser with all commands."""
     parser = Parser(
         prog="driftbayes",
         usage="driftbayes COMMAND ...",
-        allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description=_overview.text(_COMMANDS),
         examples=_overview.FIRST_STEPS,
@@ -82,12 +81,30 @@ def build_parser() -> argparse.ArgumentParser:
     )
     for group in _COMMANDS.values():
         for command in group:
-            command.add_parser(subparsers)
+            _add_command(subparsers, command)
     return parser
 
 
+def _add_command(subparsers: "argparse._SubParsersAction[Parser]", command: ModuleType) -> None:
+    """Add the parser of a command, from its module.
+
+    Args:
+        subparsers: Of the program.
+        command: Has `add_arguments`, `run` unless it has subcommands, and may have `EXAMPLES`, and
+            `DETAILS` that follow the summary in its help.
+    """
+    parser = subparsers.add_parser(
+        command.__name__.rpartition(".")[2],
+        help=command.__doc__,
+        description=f"{command.__doc__} {getattr(command, 'DETAILS', '')}".strip(),
+        examples=getattr(command, "EXAMPLES", ()),
+    )
+    parser.set_defaults(run=getattr(command, "run", None))
+    command.add_arguments(parser)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code is 0, or 2 for a user's slip."""
+    """Run one command; the exit code is 0, or 2 after a user error."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     parser = build_parser()
     if not given:
@@ -95,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     args, unknown = parser.parse_known_args(given)
     if unknown:
-        args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        args.parser.error_unknown(unknown)
     _console.set_verbosity(args.verbosity)
     if _console.is_verbose():
         _console.detail(_versions())
@@ -105,9 +122,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             warnings.simplefilter("always", DriftbayesWarning)
             warnings.showwarning = _show_warning
             code = int(args.run(args))
-        _jax.say_compiled()
+        _jax.report_compilation()
         _console.detail("done")
-        # Here and not when Python ends, where a reader that left could no longer be forgiven.
+        # Flush here: at exit, a closed pipe could no longer be caught.
         sys.stdout.flush()
         return code
     except DriftbayesError as error:
@@ -121,21 +138,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"driftbayes: {OUT_OF_MEMORY}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("driftbayes: stopped", file=sys.stderr)
+        print("driftbayes: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # The reader of our output left; what it has is what it wanted.
+        # The reader of our output, such as head, has closed the pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
 
 def _check_numbers(args: argparse.Namespace) -> None:
-    """Refuse numbers with which a computation would overflow, whatever option they belong to."""
+    """Raise an error for numbers with which a computation would overflow, in any option."""
     from driftbayes.magnitudes import checked, checked_count
 
     for name, value in vars(args).items():
         option = f"--{name.replace('_', '-')}"
-        # Each command says itself what it makes of inf and nan.
+        # Commands check inf and nan themselves.
         if isinstance(value, float) and math.isfinite(value):
             checked(value, option)
         elif isinstance(value, int) and name != "seed":
@@ -143,16 +160,16 @@ def _check_numbers(args: argparse.Namespace) -> None:
 
 
 def entry_point() -> None:
-    """Run the command and leave with its exit code."""
+    """Run the command and exit with its code."""
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that knows no κ shows a question mark in its place, not a traceback.
+        # A terminal without κ shows a question mark in its place, not a traceback.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     sys.exit(main())
 
 
 def _versions() -> str:
-    """What runs, in one line; read from what is installed, not imported."""
+    """List the versions of the installed packages in one line, without importing them."""
     from importlib import metadata
 
     found = []

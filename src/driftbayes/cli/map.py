@@ -1,43 +1,40 @@
-"""Diffusivity and the verdict between models in every cell of a map."""
+"""Map diffusivity and model evidence on a grid of cells."""
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 import argparse
 
-from driftbayes.cli import _console, _options, _outputs, _reading
+from driftbayes.cli import _console, _jax, _options, _outputs, _reading
 from driftbayes.errors import DriftbayesError
 
+EXAMPLES = (
+    "driftbayes map drifters.nc --cell 5deg --tau 86400 -o map.nc --figure map.png",
+    "driftbayes map tracks.csv --cell 50 --tau 1,2 --min-windows 50 -o map.nc",
+)
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser."""
-    parser = subparsers.add_parser(
-        "map",
-        help=__doc__,
-        description=__doc__,
-        allow_abbrev=False,
-        examples=(
-            "driftbayes map drifters.nc --cell 5deg --tau 86400 -o map.nc --figure map.png",
-            "driftbayes map tracks.csv --cell 50 --tau 1,2 --min-windows 50 -o map.nc",
-        ),
-    )
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     _reading.add_reading(parser)
     parser.add_argument(
         "--cell",
         required=True,
         metavar="SIDE",
-        help="of a cell: 5deg for longitude and latitude, 50km or a number for a plane",
+        help="cell size: 5deg for longitude and latitude, 50km or a number for a plane",
     )
     parser.add_argument("--tau", required=True, metavar="T[,T...]", help="sampling times")
     parser.add_argument(
-        "--n-tau", type=int, default=10, metavar="N", help="steps of a window (default: 10)"
+        "--n-tau", type=int, default=10, metavar="N", help="steps per window (default: 10)"
     )
-    parser.add_argument("--seasons", action="store_true", help="keep DJF, MAM, JJA and SON apart")
+    parser.add_argument(
+        "--seasons", action="store_true", help="map DJF, MAM, JJA and SON separately"
+    )
     parser.add_argument(
         "--min-windows",
         type=int,
         default=20,
         metavar="N",
-        help="leave cells with fewer windows empty (default: 20)",
+        help="minimum number of windows in a cell (default: 20)",
     )
     _options.add_inference(parser)
     parser.set_defaults(models="brownian+mean,langevin+mean")
@@ -48,33 +45,30 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         output=_outputs.netcdf,
         required=True,
         metavar="FILE.nc",
-        help="write NetCDF here",
+        help="write the result as NetCDF",
     )
     _outputs.add_output(
         parser,
         "--figure",
         output=_outputs.figure,
         metavar="FILE.png",
-        help="draw the first tau here: PNG, PDF or SVG",
+        help="write a figure of the first sampling time: PNG, PDF or SVG",
     )
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read, compare in every cell, write, print."""
+    """Read, compare in every cell, write and print."""
     import numpy as np
-
-    from driftbayes.cli._jax import prepare_jax
 
     taus = _options.parse_taus(args.tau)
     trajectories = _reading.read(args)
     side = _side(args.cell, trajectories.lonlat is not None, trajectories.length_unit)
-    prepare_jax()
+    _jax.prepare_jax()
     from driftbayes.comparison.regions import map_regions
     from driftbayes.io import atomic_path, write_dataset
 
     setup = _options.setup(args, trajectories)
-    _options.say_priors(setup)
+    _options.print_priors(setup)
     with _console.progress_bar() as progress:
         result = map_regions(
             trajectories,
@@ -109,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
             figure.savefig(temporary)
         _console.note(f"wrote {args.figure}")
     n_cells = int((result["n_windows"] >= args.min_windows).sum())
-    print(f"{n_cells} cells with {args.min_windows} windows or more, of {result['n_windows'].size}")
+    print(f"{n_cells} of {result['n_windows'].size} cells have {args.min_windows} or more windows")
     for name in names:
         values = result[name].values
         finite = values[values == values]
@@ -123,14 +117,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _side(text: str, is_lonlat: bool, unit: str) -> float:  # noqa: FBT001
-    """Side of a cell in degrees, or in the unit of positions."""
+    """Return the size of a cell in degrees, or in the unit of positions."""
     from driftbayes.units import length_factor, parse_quantity
 
     number = text.strip()
     for name in ("degrees", "degree", "deg", "°"):
         if number.endswith(name):
             if not is_lonlat:
-                msg = f"--cell is {text!r}, but positions are on a plane; give a length"
+                msg = f"--cell {text!r} is an angle, but positions are on a plane; give a length"
                 raise DriftbayesError(msg)
             return parse_quantity(number, "--cell")[0]
     try:
@@ -138,6 +132,8 @@ def _side(text: str, is_lonlat: bool, unit: str) -> float:  # noqa: FBT001
     except ValueError:
         size, own = parse_quantity(number, "--cell")
     if is_lonlat:
-        msg = f"--cell is {text!r}, but cells are of longitude and latitude; write 5deg"
+        msg = (
+            f"--cell {text!r} is a length, but positions are in degrees; give an angle such as 5deg"
+        )
         raise DriftbayesError(msg) from None
     return size * length_factor(own, unit or own)[0]

@@ -1,17 +1,15 @@
-"""The models that can be compared, with their parameters, units and limits."""
+"""List models with their parameters, units and limits."""
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 import argparse
 
 from driftbayes.cli import _console, _options
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser."""
-    parser = subparsers.add_parser("models", help=__doc__, description=__doc__, allow_abbrev=False)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     _options.add_json(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -44,12 +42,16 @@ def run(args: argparse.Namespace) -> int:
         for name, model in MODELS.items()
         for i, (parameter, about) in enumerate(model.parameters.items())
     ]
-    _console.print_table("Models", ["model", "parameter", "", "unit", "meaning"], rows, left=5)
+    _console.print_table(
+        "Models", ["model", "parameter", "symbol", "unit", "meaning"], rows, left=5
+    )
     for name, model in MODELS.items():
-        print(f"{name}: {model.summary}; simpler neighbour: {model.limit}")
-    print("\nOptions, after plus signs, for example langevin+noise+mean:")
+        print(f"{name}: {model.summary}; limit: {model.limit}")
+    print("\nOptions, appended with +, for example langevin+noise+mean:")
     for option, meaning in OPTIONS.items():
         print(f"  +{option}: {meaning}")
-    print("  *N: N classes of particles, for example brownian*2")
-    print("\nSums, joined by &, for example 'langevin&oscillating+rotating' (quote it in a shell)")
+    print("  *N: mixture of N classes of particles, for example brownian*2")
+    print(
+        "\nSums of models, joined with &, for example 'langevin&oscillating+rotating' (with quotes)"
+    )
     return 0

@@ -1,11 +1,11 @@
-"""How far particles will go: predicted spread under each model and their average."""
+"""Predict the dispersion of particles under each model and their average."""
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 import argparse
 from typing import TYPE_CHECKING
 
-from driftbayes.cli import _console, _options, _outputs, _reading
+from driftbayes.cli import _console, _jax, _options, _outputs, _reading
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
@@ -13,37 +13,35 @@ if TYPE_CHECKING:
     from driftbayes.trajectories import Trajectories
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser."""
-    parser = subparsers.add_parser(
-        "predict",
-        help=__doc__,
-        description=__doc__,
-        allow_abbrev=False,
-        examples=(
-            "driftbayes predict tracks.csv --tau 0.5 --horizon 5,10",
-            "driftbayes predict tracks.csv --tau 0.5 --horizon 5 --members 50 -o futures.parquet",
-        ),
-    )
+EXAMPLES = (
+    "driftbayes predict tracks.csv --tau 0.5 --horizon 5,10",
+    "driftbayes predict tracks.csv --tau 0.5 --horizon 5 --members 50 -o futures.parquet",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     _reading.add_reading(parser)
+    _options.add_tau(parser)
     parser.add_argument(
-        "--tau",
+        "--horizon",
         required=True,
-        help="sampling time of the fit, a multiple of the recording interval; 'all' for irregular "
-        "times",
-    )
-    parser.add_argument(
-        "--horizon", required=True, metavar="T[,T...]", help="times ahead, in the file's time unit"
+        metavar="T[,T...]",
+        help="forecast times, in the time unit of the file",
     )
     parser.add_argument(
         "--members",
         type=int,
         default=100,
         metavar="N",
-        help="possible futures of each particle, for -o (default: 100)",
+        help="ensemble members per particle, for -o (default: 100)",
     )
     parser.add_argument(
-        "--draws", type=int, default=1000, metavar="N", help="posterior draws (default: 1000)"
+        "--draws",
+        type=int,
+        default=1000,
+        metavar="N",
+        help="number of posterior draws (default: 1000)",
     )
     _outputs.add_output(
         parser,
@@ -51,21 +49,17 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--output",
         output=_outputs.trajectories,
         metavar="FILE",
-        help="write the futures of the observed particles, from their last fixes on, as "
-        "trajectories named particle/member, with longitudes and latitudes if the data have them: "
-        "CSV, Parquet, NetCDF or Zarr",
+        help="write an ensemble of future trajectories from the last observed positions, named "
+        "particle/member: CSV, Parquet, NetCDF or Zarr",
     )
     _options.add_data(parser)
     _options.add_inference(parser)
     _options.add_json(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read, fit, predict, print, write."""
-    from driftbayes.cli._jax import prepare_jax
-
-    tau = parse_tau(args.tau)
+    """Read, fit, predict, write and print."""
+    tau = _options.parse_tau(args.tau)
     horizons = parse_times("--horizon", args.horizon)
     for option, number in (("--members", args.members), ("--draws", args.draws)):
         if number < 1:
@@ -74,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     _options.check_seed(args.seed)
     prior_probabilities = _options.model_prior(args)
     trajectories = _reading.read(args)
-    prepare_jax()
+    _jax.prepare_jax()
     from driftbayes.comparison.bayes import model_probabilities
     from driftbayes.comparison.forecast import predict_particles
     from driftbayes.comparison.predict import predict
@@ -84,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
     data = displacements(trajectories, tau, n_tau=args.n_tau, windows=args.windows, gaps=args.gaps)
     setup = _options.setup(args, trajectories)
-    _options.say_priors(setup)
+    _options.print_priors(setup)
     draws = [
         posterior_draws(
             hypothesis,
@@ -138,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_prediction(result: "Prediction", trajectories: "Trajectories", tau: float) -> None:
-    """The spread as a table, on stdout."""
+    """Print the predicted dispersion as a table."""
     length, time = trajectories.length_unit, trajectories.time_unit
     rows = []
     for i, horizon in enumerate(result.horizons):
@@ -157,31 +151,20 @@ def _print_prediction(result: "Prediction", trajectories: "Trajectories", tau: f
                     f"{k[0]:.4g} … {k[-1]:.4g}",
                 ]
             )
-    at, unit = f"{tau:g} {time}".rstrip(), f" in {length}" if length else ""
+    at, unit = f"{tau:g} {time}".rstrip(), f", {length}" if length else ""
     title = (
-        f"Displacement of a fresh particle in {result.n_dim}D{unit}, from a fit at tau = {at}; "
+        f"Predicted displacement after time T ({result.n_dim}D{unit}), fit at tau = {at}; "
         "Var(Δx_i) = 2κT per axis"
     )
     columns = [
-        *(f"T ({time})" if time else "T", "model", "probability", "sd per axis", "95 % of sd"),
-        *("median |ΔX|", "97.5 % |ΔX|", "Var/2T", "95 % of Var/2T"),
+        *(f"T ({time})" if time else "T", "model", "probability", "sd per axis", "95 % interval"),
+        *("median |ΔX|", "97.5 % |ΔX|", "κ = Var/2T", "95 % interval"),
     ]
-    _console.print_table(title, columns, rows, left=2)
-
-
-def parse_tau(text: str) -> float | None:
-    """A sampling time, or None for 'all'."""
-    if text == "all":
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        msg = f"--tau must be a number or 'all', got {text!r}"
-        raise DriftbayesError(msg) from None
+    _console.print_table(title, columns, rows, left=2, keys=2)
 
 
 def parse_times(option: str, text: str) -> list[float]:
-    """Positive times, separated by commas, in increasing order."""
+    """Parse positive times, separated by commas; return them sorted."""
     try:
         times = sorted({float(part) for part in text.split(",")})
     except ValueError:

@@ -1,31 +1,25 @@
-"""What looks wrong in a file of trajectories; nothing is changed."""
+"""Report data-quality problems without changing the data."""
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 import argparse
 
 from driftbayes.cli import _console, _options, _reading
 
+EXAMPLES = (
+    "driftbayes qc drifters.nc",
+    "driftbayes qc drifters.nc --qc spikes=3m/s,stuck=6h",
+)
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser."""
-    parser = subparsers.add_parser(
-        "qc",
-        help=__doc__,
-        description=__doc__,
-        allow_abbrev=False,
-        examples=(
-            "driftbayes qc drifters.nc",
-            "driftbayes qc drifters.nc --qc spikes=3m/s,stuck=6h",
-        ),
-    )
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     _reading.add_reading(parser)
     _options.add_json(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read, look, print; --qc sets limits here, and mends nothing."""
+    """Read, inspect and print; here --qc only sets limits."""
     from driftbayes import quality
 
     trajectories = _reading.read_unchecked(args)
@@ -37,10 +31,12 @@ def run(args: argparse.Namespace) -> int:
         [f.name, f.sentence, str(f.n_observations), str(f.n_trajectories)] for f in report.findings
     ]
     title = (
-        f"{args.file.name}: {report.n_observations} positions of "
+        f"{args.file.name}: {report.n_observations} positions in "
         f"{report.n_trajectories} trajectories"
     )
-    _console.print_table(title, ["check", "finding", "fixes", "trajectories"], rows, left=2)
+    _console.print_table(title, ["check", "finding", "positions", "trajectories"], rows, left=2)
     if not report.is_clean:
-        print("nothing was changed; to mend, pass --qc NAME,... or --qc default to any command")
+        print(
+            "Nothing was changed. Pass --qc default or --qc NAME,... to any command to repair data."
+        )
     return 0

@@ -1,13 +1,13 @@
-"""One HTML file to read and to send on, from a scan or from trajectories."""
+"""Write a self-contained HTML report from trajectories or a scan."""
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 import argparse
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from driftbayes.cli import _console, _options, _outputs, _reading
+from driftbayes.cli import _console, _jax, _options, _outputs, _reading
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
@@ -17,20 +17,19 @@ if TYPE_CHECKING:
     from driftbayes.trajectories import Trajectories
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser."""
-    parser = subparsers.add_parser(
-        "report",
-        help=__doc__,
-        description=f"{__doc__} The file is what `driftbayes scan -o FILE.nc` wrote, or "
-        "trajectories, which are scanned first. With trajectories the report also holds quality, "
-        "posteriors, goodness of fit and prior sensitivity.",
-        allow_abbrev=False,
-        examples=(
-            "driftbayes report tracks.csv -o report.html",
-            "driftbayes report scan.nc -o report.html --title 'Tracers, March'",
-        ),
-    )
+EXAMPLES = (
+    "driftbayes report tracks.csv -o report.html",
+    "driftbayes report scan.nc -o report.html --title 'Tracers, March'",
+)
+DETAILS = (
+    "The input is a scan written by `driftbayes scan -o FILE.nc`, or trajectories, which are "
+    "scanned first. With trajectories the report includes data quality, posteriors, goodness of "
+    "fit and prior sensitivity."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     _reading.add_reading(parser)
     _outputs.add_output(
         parser,
@@ -44,19 +43,19 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         ),
         required=True,
         metavar="FILE.html",
-        help="write here, and the numbers to FILE.report.csv and FILE.report.json beside it",
+        help="output file; the numbers go to FILE.report.csv and FILE.report.json",
     )
-    parser.add_argument("--title", help="of the page")
+    parser.add_argument("--title", help="title of the report")
     parser.add_argument(
         "--taus",
         metavar="LOW:HIGH:COUNT[log]",
-        help="sampling times, for trajectories (default: those that suit them)",
+        help="sampling times, for trajectories (default: twelve over the range of the data)",
     )
     parser.add_argument(
         "--data",
         type=Path,
         metavar="TRAJECTORIES",
-        help="with a scan: the file that it was made of; read with the options of the scan, unless "
+        help="with a scan: the file of its trajectories, read with the options of the scan unless "
         "others are given",
     )
     parser.add_argument(
@@ -64,22 +63,21 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         type=int,
         default=200,
         metavar="N",
-        help="data sets drawn from each model for its goodness of fit; 0 for none (default: 200)",
+        help="replicas of each model for the goodness of fit; 0 for none (default: 200)",
     )
     parser.add_argument(
         "--brief",
         action="store_true",
-        help="only what the scan says; nothing is computed beyond it",
+        help="report only the scan, without quality, posteriors and goodness of fit",
     )
     _options.add_data(parser)
     _options.add_inference(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read or scan, examine, build, write."""
+    """Read or scan, examine and write."""
     if args.brief and args.data is not None:
-        msg = "--brief leaves out all that --data is for; pass one of the two"
+        msg = "--brief and --data exclude each other; give one of them"
         raise DriftbayesError(msg)
     dataset, trajectories = _scanned(args)
     examination = None if trajectories is None else _examined(args, trajectories, dataset)
@@ -104,7 +102,7 @@ def _is_companion(path: Path) -> bool:
 
 
 def _scanned(args: argparse.Namespace) -> "tuple[xr.Dataset, Trajectories | None]":
-    """The scan, and the trajectories if there are any to examine."""
+    """Return the scan, and the trajectories if there are any to examine."""
     from driftbayes.io import read_scan, schema
     from driftbayes.io.contents import contents_of
 
@@ -113,13 +111,13 @@ def _scanned(args: argparse.Namespace) -> "tuple[xr.Dataset, Trajectories | None
         if args.data is None:
             if not args.brief:
                 _console.note(
-                    "a scan alone: pass --data with the file that it was made of for quality, "
+                    "the report has only the scan; pass --data TRAJECTORIES to add quality, "
                     "posteriors, goodness of fit and prior sensitivity"
                 )
             return dataset, None
         return dataset, _again(args, dataset)
     if args.data is not None:
-        msg = f"--data goes with a scan, and {args.file.name!r} is none; leave --data out"
+        msg = f"--data needs a scan, got trajectories in {args.file.name!r}; omit --data"
         raise DriftbayesError(msg)
     from driftbayes.cli.scan import scan_in_memory
 
@@ -129,7 +127,7 @@ def _scanned(args: argparse.Namespace) -> "tuple[xr.Dataset, Trajectories | None
 
 
 def _again(args: argparse.Namespace, dataset: "xr.Dataset") -> "Trajectories":
-    """The trajectories of a scan, read as they were for it."""
+    """Read the trajectories of a scan with the options of the scan."""
     from driftbayes.report.content import parsed
 
     again = argparse.Namespace(**vars(args))
@@ -144,9 +142,7 @@ def _again(args: argparse.Namespace, dataset: "xr.Dataset") -> "Trajectories":
 def _examined(
     args: argparse.Namespace, trajectories: "Trajectories", dataset: "xr.Dataset"
 ) -> "Examination":
-    from driftbayes.cli._jax import prepare_jax
-
-    prepare_jax()
+    _jax.prepare_jax()
     from driftbayes.report import examine
 
     with _console.progress_bar() as progress:

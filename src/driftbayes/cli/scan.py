@@ -1,11 +1,11 @@
-"""How the verdict between models changes with the sampling time tau."""
+"""Compare models over a range of sampling times."""
 
-__all__ = ["add_parser", "run", "scan_in_memory"]
+__all__ = ["add_arguments", "run", "scan_in_memory"]
 
 import argparse
 from typing import TYPE_CHECKING
 
-from driftbayes.cli import _console, _options, _outputs, _reading, _streaming
+from driftbayes.cli import _console, _jax, _options, _outputs, _reading, _streaming
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
@@ -16,26 +16,22 @@ if TYPE_CHECKING:
 _FEW_MODELS = 3
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser."""
-    parser = subparsers.add_parser(
-        "scan",
-        help=__doc__,
-        description=__doc__,
-        allow_abbrev=False,
-        examples=(
-            "driftbayes scan tracks.csv",
-            "driftbayes scan tracks.csv --taus 0.1:20:20log -o scan.nc --figure scan.png",
-            "driftbayes scan tracks.csv --taus 1,2,5 --models brownian,langevin,matern",
-            "driftbayes scan large.parquet --taus 1:100:20log --workers 8 -o scan.nc",
-        ),
-    )
+EXAMPLES = (
+    "driftbayes scan tracks.csv",
+    "driftbayes scan tracks.csv --taus 0.1:20:20log -o scan.nc --figure scan.png",
+    "driftbayes scan tracks.csv --taus 1,2,5 --models brownian,langevin,matern",
+    "driftbayes scan large.parquet --taus 1:100:20log --workers 8 -o scan.nc",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     _reading.add_reading(parser)
     parser.add_argument(
         "--taus",
         metavar="LOW:HIGH:COUNT[log]",
-        help="sampling times, for example 0.01:100:100log, or 1,2,5; snapped to multiples of the "
-        "recording interval (default: a dozen that suit the data)",
+        help="sampling times, for example 0.01:100:100log or 1,2,5, rounded to multiples of the "
+        "recording interval (default: twelve over the range of the data)",
     )
     _options.add_data(parser)
     _options.add_inference(parser)
@@ -45,18 +41,17 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--output",
         output=_outputs.netcdf,
         metavar="FILE.nc",
-        help="write NetCDF here",
+        help="write the result as NetCDF",
     )
     _outputs.add_output(
         parser,
         "--figure",
         output=_outputs.figure,
         metavar="FILE.png",
-        help="draw it here: PNG, PDF or SVG",
+        help="write a figure: PNG, PDF or SVG",
     )
     _options.add_json(parser)
     _streaming.add_streaming(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -67,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     prior_probabilities = _options.model_prior(args)
     if _streaming.is_asked_for(args):
         if taus is None:
-            msg = "a large file is read once, for sampling times that are known; pass --taus"
+            msg = "a file that is read in blocks needs given sampling times; pass --taus"
             raise DriftbayesError(msg)
         result, interval = _streaming.scan(args, taus, prior_probabilities)
     else:
@@ -76,12 +71,12 @@ def run(args: argparse.Namespace) -> int:
     n_found = len(result.comparisons) + len(result.skipped)
     if taus is not None and n_found < len(taus):
         _console.note(
-            f"{len(taus)} requested values of tau fall on {n_found} multiples of the recording "
-            f"interval {interval:g}"
+            f"{len(taus)} sampling times rounded to {n_found} multiples of the recording interval "
+            f"{interval:g}"
         )
     if result.skipped:
         last = list(result.skipped.items())[-1]
-        _console.note(f"{len(result.skipped)} values of tau were left out: {last[1]}")
+        _console.note(f"skipped {len(result.skipped)} sampling times: {last[1]}")
     if args.output is not None:
         write_scan(result.to_dataset(), args.output)
         _console.note(f"wrote {args.output}")
@@ -101,17 +96,15 @@ def run(args: argparse.Namespace) -> int:
 def scan_in_memory(
     args: argparse.Namespace, taus: list[float] | None, prior_probabilities: list[float] | None
 ) -> "tuple[Scan, Trajectories]":
-    """The scan that the options ask for, and what was scanned.
+    """Scan sampling times; return the scan and the trajectories.
 
     Args:
-        args: With the options of reading, data and inference.
-        taus: Sampling times; None takes those that suit the trajectories.
-        prior_probabilities: Of the models.
+        args: Options for reading, data and inference.
+        taus: Sampling times; None chooses them from the trajectories.
+        prior_probabilities: Prior probabilities of the models.
     """
-    from driftbayes.cli._jax import prepare_jax
-
     trajectories = _reading.read(args)
-    prepare_jax()
+    _jax.prepare_jax()
     from driftbayes.workflow import scan
 
     how = {**_options.evidence(args), "prior_probabilities": prior_probabilities}
@@ -131,33 +124,35 @@ def scan_in_memory(
 
 
 def print_scan(result: "Scan") -> None:
-    """The scan as a table and one sentence per model, on stdout."""
+    """Print the scan as tables and one sentence per model."""
     first = result.comparisons[0]
     unit = f" ({first.time_unit})" if first.time_unit else ""
     few = len(result.models) <= _FEW_MODELS
-    columns, cells = (_every_parameter if few else _of_the_best)(result)
+    columns, cells = (_all_parameters if few else _best_parameters)(result)
     rows = []
     for comparison, middle in zip(result.comparisons, cells, strict=True):
         best = comparison.best
-        doubts = [e.name for e in comparison.evidences.values() if e.warnings]
+        flagged = [e.name for e in comparison.evidences.values() if e.warnings]
         rows.append(
             [
                 f"{comparison.tau:.4g}",
                 f"{comparison.n_displacements}",
                 *middle,
                 f"{comparison.probabilities[best]:.3f} {best}",
-                f"see warnings: {', '.join(doubts)}" if doubts else "",
+                ", ".join(flagged),
             ]
         )
-    columns = [f"tau{unit}", "data", *columns, "probability", "doubts"]
-    title = f"posterior mean ± sd; · inside the consistent range; {first.method}"
+    columns = [f"tau{unit}", "data", *columns, "most probable", "warnings"]
+    if not any(row[-1] for row in rows):
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
+    title = f"Posterior mean ± sd (· in the consistent range), evidence: {first.method}"
     _console.print_table(title, columns, rows, left=0)
     for sentence in result.sentences.values():
         print(sentence)
 
 
-def _every_parameter(result: "Scan") -> tuple[list[str], list[list[str]]]:
-    """All parameters and pairs of models, for a few models."""
+def _all_parameters(result: "Scan") -> tuple[list[str], list[list[str]]]:
+    """Return columns for all parameters and pairs of models."""
     names = [(model, name) for model in result.models for name in result.consistency[model]]
     pairs = list(result.comparisons[0].log_bayes_factors)
     rows = [
@@ -170,8 +165,8 @@ def _every_parameter(result: "Scan") -> tuple[list[str], list[list[str]]]:
     return [*(f"{m}.{n}" for m, n in names), *(f"ln K({pair})" for pair in pairs)], rows
 
 
-def _of_the_best(result: "Scan") -> tuple[list[str], list[list[str]]]:
-    """Ln K of each of many models against the first, and the parameters of the best."""
+def _best_parameters(result: "Scan") -> tuple[list[str], list[list[str]]]:
+    """Return columns for ln K against the first model, and the parameters of the best."""
     reference = result.models[0]
     rows = []
     for comparison in result.comparisons:
@@ -186,7 +181,7 @@ def _of_the_best(result: "Scan") -> tuple[list[str], list[list[str]]]:
         ]
         rows.append([*gains, parameters])
     columns = [f"ln K({model}:{reference})" for model in result.models[1:]]
-    return [*columns, "parameters of the best"], rows
+    return [*columns, "parameters of the most probable"], rows
 
 
 def _value(result: "Scan", comparison: "Comparison", model: str, name: str) -> str:

@@ -1,60 +1,53 @@
-"""How well each model predicts trajectories that it has not seen."""
+"""Score predictions of each model for held-out trajectories."""
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 import argparse
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from driftbayes.cli import _console, _options, _reading
-from driftbayes.cli.predict import parse_tau, parse_times
+from driftbayes.cli import _console, _jax, _options, _reading
+from driftbayes.cli.predict import parse_times
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
     from driftbayes.comparison.scores import TrajectoryScores
 
-_REMARK = "scores tell how well unseen trajectories are predicted; they are not probabilities"
+_REMARK = "Scores measure the prediction of held-out trajectories; they are not probabilities."
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser."""
-    parser = subparsers.add_parser(
-        "score",
-        help=__doc__,
-        description=__doc__,
-        allow_abbrev=False,
-        examples=(
-            "driftbayes score tracks.csv --tau 0.5",
-            "driftbayes score tracks.csv --tau 0.5 --held-out-taus 1,2 --folds 10",
-        ),
-    )
+EXAMPLES = (
+    "driftbayes score tracks.csv --tau 0.5",
+    "driftbayes score tracks.csv --tau 0.5 --held-out-taus 1,2 --folds 10",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     _reading.add_reading(parser)
-    parser.add_argument(
-        "--tau",
-        required=True,
-        help="sampling time, a multiple of the recording interval; 'all' for irregular times",
-    )
+    _options.add_tau(parser)
     parser.add_argument(
         "--held-out-taus",
         metavar="T[,T...]",
-        help="also predict single displacements over these times, of trajectories left out of the "
-        "fit: log density, CRPS, energy score",
+        help="also score displacements over these times of held-out trajectories: log density, "
+        "CRPS, energy score",
     )
     parser.add_argument(
-        "--folds", type=int, default=5, metavar="N", help="parts for the latter (default: 5)"
+        "--folds",
+        type=int,
+        default=5,
+        metavar="N",
+        help="number of folds for --held-out-taus (default: 5)",
     )
     _options.add_data(parser)
     _options.add_inference(parser)
     _options.add_json(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read, score, print."""
-    from driftbayes.cli._jax import prepare_jax
-
-    tau = parse_tau(args.tau)
+    """Read, score and print."""
+    tau = _options.parse_tau(args.tau)
     wanted = args.held_out_taus
     times = [] if wanted is None else parse_times("--held-out-taus", wanted)
     if args.folds < 2:
@@ -63,14 +56,14 @@ def run(args: argparse.Namespace) -> int:
     _options.check_seed(args.seed)
     prior_probabilities = _options.model_prior(args)
     trajectories = _reading.read(args)
-    prepare_jax()
+    _jax.prepare_jax()
     from driftbayes.comparison.scores import held_out, leave_one_out, prequential
     from driftbayes.sampling import displacements
 
     cut = {"n_tau": args.n_tau, "windows": args.windows, "gaps": args.gaps}
     data = displacements(trajectories, tau, **cut)
     setup = _options.setup(args, trajectories)
-    _options.say_priors(setup)
+    _options.print_priors(setup)
     how = {"method": args.method, "coords": args.coords, "seed": args.seed}
     with _console.progress_bar() as progress:
         step = prequential(setup.hypotheses, data, **how, progress=progress)
@@ -113,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_whole(step: "TrajectoryScores", left: "TrajectoryScores", time_unit: str) -> None:
-    """Log densities of whole trajectories, and their differences between models."""
+    """Print log densities of whole trajectories, and differences between models."""
     n = len(left.counts)
     rows = []
     for name in left.values:
@@ -127,13 +120,13 @@ def _print_whole(step: "TrajectoryScores", left: "TrajectoryScores", time_unit: 
             pair = f"{second} − {first}"
             rows.append([pair, f"{gap:.4f}", _pm(n * mean, n * error), _pm(mean, error)])
     at = f"{left.tau:g} {time_unit}".rstrip()
-    title = f"Log density of {n} whole trajectories at tau = {at}, in nats; larger is better"
-    columns = ["model", "one after another (ln Z)", "each from all others ± se", "per trajectory"]
+    title = f"Log density of {n} trajectories at tau = {at}, in nats; larger is better"
+    columns = ["model", "sequential (ln Z)", "leave-one-out ± se", "per trajectory"]
     _console.print_table(title, columns, rows)
 
 
 def _print_singles(many: "Sequence[TrajectoryScores]", time_unit: str) -> None:
-    """Scores of single displacements, each with its difference from the average's."""
+    """Print scores of displacements, each with its difference from the model average."""
     rows = []
     for scores in many:
         last = list(scores.values)[-1]
@@ -148,9 +141,9 @@ def _print_singles(many: "Sequence[TrajectoryScores]", time_unit: str) -> None:
             )
     columns = [
         *(f"time ({time_unit})" if time_unit else "time", "score", "model", "mean ± se"),
-        *("less that of the average ± se", "better"),
+        *("minus average ± se", "better"),
     ]
-    title = f"Single displacements of {len(many[0].counts)} trajectories, each left out of its fit"
+    title = f"Displacements of {len(many[0].counts)} held-out trajectories"
     _console.print_table(title, columns, rows, left=3)
 
 

@@ -1,22 +1,17 @@
-"""How much of a verdict is the prior's: ln K against the scale of the priors."""
+"""Compute the sensitivity of the verdict to the priors."""
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 import argparse
 
-from driftbayes.cli import _console, _options, _outputs, _reading
+from driftbayes.cli import _console, _jax, _options, _outputs, _reading
 from driftbayes.errors import DriftbayesError
 
+EXAMPLES = ("driftbayes sensitivity tracks.csv --tau 0.5 -o sensitivity.png",)
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser."""
-    parser = subparsers.add_parser(
-        "sensitivity",
-        help=__doc__,
-        description=__doc__,
-        allow_abbrev=False,
-        examples=("driftbayes sensitivity tracks.csv --tau 0.5 -o sensitivity.png",),
-    )
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     _reading.add_reading(parser)
     _options.add_data(parser)
     parser.add_argument("--tau", type=float, required=True, help="sampling time")
@@ -25,7 +20,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--factors",
         default="1/16:16:17",
         metavar="LOW:HIGH:N",
-        help="by what the scales are multiplied, on a logarithmic scale (default: %(default)s)",
+        help="factors of the prior scales, logarithmically spaced (default: %(default)s)",
     )
     _outputs.add_output(
         parser,
@@ -33,19 +28,16 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--output",
         output=_outputs.figure,
         metavar="FIGURE",
-        help="draw it here: PNG, PDF or SVG",
+        help="write a figure: PNG, PDF or SVG",
     )
     _options.add_json(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read, repeat the comparison under other priors, print a table, draw a figure."""
-    from driftbayes.cli._jax import prepare_jax
-
+    """Read, compare under scaled priors, print and plot."""
     factors = _parse_factors(args.factors)
     trajectories = _reading.read(args)
-    prepare_jax()
+    _jax.prepare_jax()
     from driftbayes.comparison import prior_sensitivity
     from driftbayes.sampling import displacements
 
@@ -53,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         trajectories, args.tau, n_tau=args.n_tau, windows=args.windows, gaps=args.gaps
     )
     setup = _options.setup(args, trajectories)
-    _options.say_priors(setup)
+    _options.print_priors(setup)
     result = prior_sensitivity(
         setup.hypotheses,
         data,
@@ -83,14 +75,14 @@ def run(args: argparse.Namespace) -> int:
             [f"{factor:.4g}", *(f"{result.log_bayes_factors[pair][i, j]:.4f}" for pair in pairs)]
             for j, factor in enumerate(result.factors)
         ]
-        title = f"prior scales of {', '.join(group)} multiplied, tau = {result.tau:g}"
+        title = f"Sensitivity to the prior scales of {', '.join(group)}, tau = {result.tau:g}"
         _console.print_table(title, ["factor", *(f"ln K({pair})" for pair in pairs)], rows)
     if result.unmoved:
-        print(f"not moved, since uniform between fixed bounds: {', '.join(result.unmoved)}")
+        print(f"Uniform priors with fixed bounds were not scaled: {', '.join(result.unmoved)}")
     for pair in pairs:
         values = result.log_bayes_factors[pair]
-        changes = "changes" if result.verdict_changes(pair) else "keeps"
-        print(f"ln K({pair}) from {values.min():.4g} to {values.max():.4g}: it {changes} its sign")
+        sign = "its sign changes" if result.verdict_changes(pair) else "its sign does not change"
+        print(f"ln K({pair}) ranges from {values.min():.4g} to {values.max():.4g}; {sign}.")
     return 0
 
 
@@ -102,10 +94,10 @@ def _parse_factors(text: str) -> list[float]:
         ends = [_fraction(low), _fraction(high)]
         count = int(n)
     except ValueError as error:
-        msg = f"--factors must be LOW:HIGH:N such as 1/16:16:17, got {text!r}"
+        msg = f"--factors must be LOW:HIGH:N, got {text!r}; for example 1/16:16:17"
         raise DriftbayesError(msg) from error
     if not 0 < ends[0] <= ends[1] or not 1 <= count <= 1000:
-        msg = f"--factors must be positive, low before high, 1 to 1000 of them, got {text!r}"
+        msg = f"--factors needs 0 < LOW <= HIGH and N from 1 to 1000, got {text!r}"
         raise DriftbayesError(msg)
     return [float(f) for f in np.geomspace(ends[0], ends[1], count)]
 

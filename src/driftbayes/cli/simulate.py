@@ -1,12 +1,12 @@
-"""Exact trajectories from a model, to a file."""
+"""Simulate trajectories of a model exactly."""
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 import argparse
 from math import inf, isfinite
 from typing import TYPE_CHECKING
 
-from driftbayes.cli import _console, _options, _outputs
+from driftbayes.cli import _console, _jax, _options, _outputs
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
@@ -32,15 +32,11 @@ _EXAMPLES = (
 )
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser."""
-    parser = subparsers.add_parser(
-        "simulate",
-        help=__doc__,
-        description=__doc__,
-        allow_abbrev=False,
-        examples=(f"driftbayes simulate {example}" for example in _EXAMPLES),
-    )
+EXAMPLES = tuple(f"driftbayes simulate {example}" for example in _EXAMPLES)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     models = parser.add_subparsers(dest="model", metavar="MODEL", required=True)
     for model, parameters in PARAMETERS.items():
         own = [example for example in _EXAMPLES if example.startswith(f"{model} ")]
@@ -55,26 +51,26 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     own = [example for example in _EXAMPLES if example.startswith("model ")]
     sub = models.add_parser(
         "model",
-        help="any model with options, or a sum: see `driftbayes models`",
+        help="any model with options, or a sum of models, see `driftbayes models`",
         examples=(f"driftbayes simulate {example}" for example in own),
     )
-    sub.add_argument("name", metavar="NAME", help="for example 'langevin+noise'")
+    sub.add_argument("name", metavar="NAME", help="name of the model, for example 'langevin+noise'")
     sub.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="PARAMETER=VALUE",
-        help="value of a parameter; give one for each",
+        help="value of a parameter; give every parameter",
     )
     _add_common(sub)
 
 
 def _add_common(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("--particles", type=int, required=True)
-    sub.add_argument("--steps", type=int, required=True, help="steps per particle")
-    sub.add_argument("--tau", type=float, required=True, help="time between positions")
-    sub.add_argument("--dim", type=int, default=2, help="1 to 3 (default: 2)")
-    sub.add_argument("--seed", type=int, default=0, help="(default: 0)")
+    sub.add_argument("--particles", type=int, required=True, help="number of particles")
+    sub.add_argument("--steps", type=int, required=True, help="number of steps per particle")
+    sub.add_argument("--tau", type=float, required=True, help="sampling time")
+    sub.add_argument("--dim", type=int, default=2, help="number of dimensions, 1 to 3 (default: 2)")
+    sub.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
     _outputs.add_output(
         sub,
         "-o",
@@ -82,9 +78,8 @@ def _add_common(sub: argparse.ArgumentParser) -> None:
         output=_outputs.trajectories,
         required=True,
         metavar="FILE",
-        help="CSV, Parquet, NetCDF or Zarr, by its suffix",
+        help="output file: .csv, .csv.gz, .parquet, .nc or .zarr",
     )
-    sub.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -105,9 +100,7 @@ def run(args: argparse.Namespace) -> int:
         msg = f"--dim must be 1, 2 or 3, got {args.dim}"
         raise DriftbayesError(msg)
     _options.check_seed(args.seed)
-    from driftbayes.cli._jax import prepare_jax
-
-    prepare_jax()
+    _jax.prepare_jax()
     import jax
     import numpy as np
 
@@ -134,34 +127,32 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _values(texts: list[str]) -> dict[str, float]:
-    """Values of parameters from texts such as gamma=0.5."""
+    """Parse values of parameters such as gamma=0.5."""
     found: dict[str, float] = {}
     for text in texts:
         name, _, number = text.partition("=")
         if name in found:
-            msg = f"--set {name} is given twice; give it once"
+            msg = f"--set {name} was given twice; give it once"
             raise DriftbayesError(msg)
         try:
             found[name] = float(number)
         except ValueError as error:
-            msg = f"--set must be PARAMETER=VALUE, for example gamma=0.5, got {text!r}"
+            msg = f"--set must be PARAMETER=VALUE, got {text!r}; for example gamma=0.5"
             raise DriftbayesError(msg) from error
     return found
 
 
 def _check_values(model: "type[AbstractModel]", theta: dict[str, float]) -> None:
-    """Refuse parameters that are missing, unknown or outside their bounds."""
+    """Raise an error for parameters that are missing, unknown or outside their bounds."""
     known = model.parameters
     missing = [name for name in known if name not in theta]
     extra = [name for name in theta if name not in known]
     if missing or extra:
-        wrong = (
-            f"no value for {', '.join(missing)}" if missing else f"unknown are {', '.join(extra)}"
-        )
-        msg = f"{model.name} has parameters {', '.join(known)}; {wrong}: pass --set PARAMETER=VALUE"
+        wrong = f"missing {', '.join(missing)}" if missing else f"unknown {', '.join(extra)}"
+        msg = f"{model.name} has parameters {', '.join(known)}; {wrong}; pass --set PARAMETER=VALUE"
         raise DriftbayesError(msg)
     for name, value in theta.items():
-        # Components of a tensor may be negative; all else is positive.
+        # Components of a tensor may be negative; other parameters are positive.
         low = -inf if name[:1] == "h" and name[1:].isdigit() else 0.0
         if not (low < value < known[name].upper and isfinite(value)):
             bound = f" below {known[name].upper:g}" if isfinite(known[name].upper) else ""

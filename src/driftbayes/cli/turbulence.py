@@ -1,6 +1,6 @@
-"""Forced two-dimensional flow with particles: run, go on with a run, make a film of it."""
+"""Simulate particles in forced two-dimensional turbulence: run, resume, render a movie."""
 
-__all__ = ["add_parser"]
+__all__ = ["add_arguments"]
 
 import argparse
 import sys
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from driftbayes.cli import _console, _outputs
+from driftbayes.cli import _console, _jax, _outputs
 from driftbayes.errors import DriftbayesError
 
 # Known here so that --help need not import the simulator; a test compares them.
@@ -22,55 +22,51 @@ _CHOICES = {
     "forcing_shape": ("paper", "equal-energy", "equal-enstrophy"),
 }
 _NUMBERS: dict[str, tuple[type, str]] = {
-    "grid": (int, "points along each side"),
+    "grid": (int, "grid points per side"),
     "dt": (float, "time step"),
     "spin_up": (float, "time before the particles are released"),
-    "duration": (float, "time for which they are followed"),
-    "particles": (int, "how many"),
-    "record_every": (float, "time between records of the particles"),
-    "diagnose_every": (float, "time between rows of the diagnostics"),
-    "snapshot_every": (float, "time between snapshots of the vorticity; 0 for none"),
-    "epsilon": (float, "mean rate of energy injection per unit area"),
-    "k_f": (float, "wavenumber of the forcing"),
-    "k_f_width": (float, "half the width of its ring"),
-    "hypofriction": (float, "A of the large-scale friction A psi"),
-    "drag": (float, "linear drag"),
+    "duration": (float, "time for which particles are tracked"),
+    "particles": (int, "number of particles"),
+    "record_every": (float, "time between recorded positions"),
+    "diagnose_every": (float, "time between diagnostics"),
+    "snapshot_every": (float, "time between vorticity snapshots; 0 for none"),
+    "epsilon": (float, "mean energy injection rate per unit area"),
+    "k_f": (float, "forcing wavenumber"),
+    "k_f_width": (float, "half width of the forcing ring"),
+    "hypofriction": (float, "coefficient A of the large-scale friction A psi"),
+    "drag": (float, "linear drag coefficient"),
     "viscosity": (float, "viscosity"),
     "hyperviscosity": (float, "hyperviscosity"),
-    "hyperviscosity_power": (int, "power p of its k^(2p)"),
+    "hyperviscosity_power": (int, "power p of the hyperviscosity, k^(2p)"),
     "beta": (float, "gradient of the Coriolis parameter"),
-    "start_energy": (float, "mean energy per unit area at the start"),
-    "seed": (int, "of the forcing, the particles and a random start"),
+    "start_energy": (float, "initial mean energy per unit area"),
+    "seed": (int, "random seed of the forcing, particles and initial field"),
 }
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the commands to the parser."""
-    parser = subparsers.add_parser(
-        "turbulence",
-        help=__doc__,
-        description=__doc__,
-        allow_abbrev=False,
-        examples=(
-            "driftbayes turbulence run --preset tiny -o flow",
-            "driftbayes turbulence resume flow",
-            "driftbayes turbulence movie flow -o flow.gif",
-        ),
-    )
+EXAMPLES = (
+    "driftbayes turbulence run --preset tiny -o flow",
+    "driftbayes turbulence resume flow",
+    "driftbayes turbulence movie flow -o flow.gif",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     _add_run(actions)
-    again = actions.add_parser("resume", help="go on with a run that was stopped")
+    again = actions.add_parser("resume", help="resume a run")
     _outputs.add_output(
         again,
         "directory",
         output=_outputs.Output("continued"),
         overwrite=False,
-        help="the directory of the run",
+        help="directory of the run",
     )
     _add_checkpoint(again)
     again.set_defaults(run=_resume)
-    film = actions.add_parser("movie", help="vorticity with particles, as MP4 or GIF")
-    film.add_argument("directory", type=Path, help="the directory of the run")
+    film = actions.add_parser("movie", help="render a movie of vorticity and particles")
+    film.add_argument("directory", type=Path, help="directory of the run")
     _outputs.add_output(
         film,
         "-o",
@@ -79,20 +75,22 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
             suffixes=(".mp4", ".gif"), what="a movie is an MP4 or GIF file", default=_movie_path
         ),
         metavar="FILE",
-        help=".mp4 or .gif (default: movie.mp4 or movie.gif there)",
+        help="output file, .mp4 or .gif (default: movie.mp4 or movie.gif in the directory)",
     )
-    film.add_argument("--particles", type=int, default=200, help="how many (default: 200)")
+    film.add_argument(
+        "--particles", type=int, default=200, help="number of particles (default: 200)"
+    )
     film.add_argument("--fps", type=float, default=12.0, help="frames per second (default: 12)")
     film.set_defaults(run=_movie, reads=_movie_reads)
 
 
 def _add_run(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = actions.add_parser("run", help="a new run", allow_abbrev=False)
+    parser = actions.add_parser("run", help="start a new run")
     parser.add_argument(
         "--preset",
         choices=PRESETS,
         default="tiny",
-        help="what is not given below is taken from it (default: tiny, a minute on two cores)",
+        help="default values of the options below (default: tiny, a minute on two cores)",
     )
     _outputs.add_output(
         parser,
@@ -102,24 +100,26 @@ def _add_run(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
         overwrite=False,
         required=True,
         metavar="DIR",
-        help="a new directory; one that holds a run is never replaced",
+        help="new directory; an existing run is never replaced",
     )
     for name, (kind, help_text) in _NUMBERS.items():
         parser.add_argument(_flag(name), type=kind, help=help_text)
     for name, choices in _CHOICES.items():
         parser.add_argument(_flag(name), choices=choices)
-    parser.add_argument("--truncate", action="store_true", help="remove |kx|, |ky| >= n/3")
+    parser.add_argument(
+        "--truncate", action="store_true", help="truncate wavenumbers |kx|, |ky| >= n/3"
+    )
     parser.add_argument(
         "--positions",
         type=Path,
         metavar="CSV",
-        help="where to release the particles: a table with columns x, y (default: uniformly)",
+        help="initial positions of the particles: a table with columns x, y (default: uniform)",
     )
     parser.add_argument(
         "--start-from",
         type=Path,
         metavar="DIR",
-        help="begin from the last state of another run on the same grid; time begins at 0 again",
+        help="initial field from the last state of another run on the same grid; time starts at 0",
     )
     _add_checkpoint(parser)
     parser.set_defaults(run=_run)
@@ -141,9 +141,7 @@ def _flag(name: str) -> str:
 
 def _run(args: argparse.Namespace) -> int:
     _check_checkpoint(args)
-    from driftbayes.cli._jax import prepare_jax
-
-    prepare_jax()
+    _jax.prepare_jax()
     from driftbayes.turbulence.config import GIVEN, RunConfig
     from driftbayes.turbulence.run import run
 
@@ -179,9 +177,7 @@ def _run(args: argparse.Namespace) -> int:
 
 def _resume(args: argparse.Namespace) -> int:
     _check_checkpoint(args)
-    from driftbayes.cli._jax import prepare_jax
-
-    prepare_jax()
+    _jax.prepare_jax()
     from driftbayes.turbulence.run import resume
 
     with _progress() as progress:
@@ -191,14 +187,14 @@ def _resume(args: argparse.Namespace) -> int:
 
 
 def _movie_path(args: argparse.Namespace) -> Path | None:
-    """Where the movie goes if no name is given."""
+    """Return the default path of the movie."""
     from driftbayes.plots.movie import default_path
 
     return default_path(args.directory) if args.directory.is_dir() else None
 
 
 def _movie_reads(args: argparse.Namespace) -> list[Path]:
-    """All that is in the directory of the run, save movies of it."""
+    """Return the files of the run, except movies."""
     if not args.directory.is_dir():
         return [args.directory]
     return [path for path in args.directory.iterdir() if path.suffix not in (".mp4", ".gif")]
@@ -240,13 +236,13 @@ def _read_positions(path: Path) -> Any:
         table = np.genfromtxt(path, delimiter=",", names=True, ndmin=1)
         return np.stack([table["x"], table["y"]], axis=-1)
     except (OSError, ValueError, IndexError, TypeError) as error:
-        msg = f"{str(path)!r} is not a table with the columns x and y: {error}"
+        msg = f"expected a table with columns x and y in {str(path)!r}: {error}"
         raise DriftbayesError(msg) from error
 
 
 @contextmanager
 def _progress() -> Iterator[Callable[[int, int, Mapping[str, float]], None] | None]:
-    """A bar with rate, time, energy, enstrophy and CFL; nothing where stderr is not a terminal."""
+    """Show a progress bar with time, energy, enstrophy and CFL number."""
     if not _console.shows_progress():
         with _console.progress_bar() as lines:
             yield (lambda done, total, row: lines(_state(row), done, total))
@@ -280,7 +276,7 @@ def _state(row: Mapping[str, float]) -> str:
 
 
 def _report(directory: Path) -> None:
-    """What came of the run, and what to do next."""
+    """Print a summary of the run and the next command."""
     import xarray as xr
 
     from driftbayes.turbulence.output import DIAGNOSTICS, TRAJECTORIES, read_config

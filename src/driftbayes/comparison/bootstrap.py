@@ -82,9 +82,9 @@ class Bootstrap:
         if self.units == "time":
             what = f"{self.n_units} blocks of {self.block_steps} steps"
         return (
-            f"ln K({self.pair}) = {self.log_bayes_factor:.4g}; 95 % of {len(self.replicates)} "
-            f"replicates over {what} lie in {low:.4g} … {high:.4g}, and {self.same_sign:.1%} "
-            f"keep its sign; scaled to the effective number of particles it is {self.scaled:.4g}"
+            f"ln K({self.pair}) = {self.log_bayes_factor:.4g}, 95 % bootstrap interval {low:.4g} … "
+            f"{high:.4g} ({len(self.replicates)} replicates of {what}, {self.same_sign:.1%} with "
+            f"the same sign); corrected for the effective number of particles: {self.scaled:.4g}"
         )
 
     def to_json(self) -> dict[str, Any]:

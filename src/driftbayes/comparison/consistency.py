@@ -132,16 +132,16 @@ def describe_consistency(
     """One sentence: where a model may be used beyond the tau it was fitted at, and with what."""
     if n_taus < MIN_TAUS:
         return (
-            f"whether {model} is sampling-time consistent takes {MIN_TAUS} or more values of tau "
-            f"to say, the scan has {n_taus}"
+            f"sampling-time consistency of {model} cannot be assessed: the scan has {n_taus} "
+            f"sampling times, at least {MIN_TAUS} are needed"
         )
     unit = f" {time_unit}" if time_unit else ""
     lost = [name for name, found in ranges.items() if found is None]
     kept = {name: found for name, found in ranges.items() if found is not None}
     if not kept:
         return (
-            f"{model} is not sampling-time consistent anywhere in the scan: its parameters depend "
-            "on tau and hold only at the tau they were fitted at"
+            f"{model} is not sampling-time consistent in the scanned range: its parameters depend "
+            "on the sampling time"
         )
     low = max(found.tau_min for found in kept.values())
     high = min(found.tau_max for found in kept.values())
@@ -151,9 +151,9 @@ def describe_consistency(
             f"{name} from {found.tau_min:g} to {found.tau_max:g}{unit}"
             for name, found in kept.items()
         )
-        rest = f"; {', '.join(lost)} nowhere" if lost else ""
-        return f"{model} is consistent only in part: {parts}{rest}"
+        rest = f"; not {', '.join(lost)}" if lost else ""
+        return f"{model} is partly sampling-time consistent: {parts}{rest}"
     return (
         f"{model} is sampling-time consistent for tau from {low:g} to {high:g}{unit} ({values}): "
-        "there its parameters do not depend on how often the particles were sampled"
+        "the parameters do not depend on the sampling time in this range"
     )

@@ -138,11 +138,12 @@ class Dependence:
     def sentence(self) -> str:
         """How many they are worth."""
         n, few = self.n_particles, self.n_effective
-        if self.is_serious:
-            return f"the particles move together: {n} carry the information of about {few:.2g}"
         if self.inflation - 1 > _SIGMAS * self.inflation_err:
-            return f"some particles move together: {n} carry the information of about {few:.3g}"
-        return f"no sign that particles move together: {n} count as {n}, within the noise"
+            who, number = (
+                ("particles", f"{few:.2g}") if self.is_serious else ("some particles", f"{few:.3g}")
+            )
+            return f"{who} move together: effective number of independent particles {number} of {n}"
+        return f"no dependence between the {n} particles was detected"
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers and text."""

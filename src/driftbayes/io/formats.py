@@ -53,10 +53,11 @@ def choose(contents: Contents, name: str | None = None) -> Format:
     for one in FORMATS:
         if one.detect(contents):
             return one
-    shown = ", ".join(repr(other[:40]) for other in contents.names[:8]) or "nothing with a name"
+    shown = ", ".join(repr(other[:40]) for other in contents.names[:8])
+    found = f" ({contents.container} with {shown})" if shown else ""
     msg = (
-        f"{contents.path.name!r} ({contents.container}, with {shown}) is of no known format; "
-        "`driftbayes formats` lists them: pass --format NAME, or --columns"
+        f"unrecognised file format: {contents.path.name!r}{found}; pass --format NAME, see "
+        "`driftbayes formats`, or --columns"
     )
     raise DriftbayesError(msg)
 
@@ -67,8 +68,8 @@ def read_as(chosen: Format, contents: Contents, options: ReadOptions) -> Traject
         return chosen.read(contents, options)
     if chosen.convert is None or contents.container not in ("netcdf", "zarr"):
         msg = (
-            f"{contents.path.name!r} is a {contents.container} file, which the format "
-            f"{chosen.name!r} is never kept in; choose another with --format"
+            f"{contents.path.name!r} is a {contents.container} file, but {chosen.name!r} is not "
+            "such a format; choose another with --format"
         )
         raise DriftbayesError(msg)
     with open_dataset(contents, options.missing) as dataset:

@@ -26,7 +26,7 @@ class Drogue(AbstractCheck):
     def refuse_unknown(self, trajectories: Trajectories) -> None:
         """Refuse data in which no loss can be seen."""
         if "drogued" not in trajectories.flags and not self.if_known:
-            msg = "the data have no flag 'drogued', so that no loss can be seen; leave it out"
+            msg = "the data have no flag 'drogued'; omit this check"
             raise DriftbayesError(msg)
 
     def find(self, trajectories: Trajectories) -> Finding:
@@ -44,6 +44,6 @@ class Drogue(AbstractCheck):
     def mend(self, trajectories: Trajectories, finding: Finding) -> Trajectories:
         """Trajectories end where the drogue is lost."""
         if finding.rows.all():
-            msg = "no trajectory has a drogue at any time; nothing is left: leave out 'drogued'"
+            msg = "no position has a drogue, so nothing would remain; omit 'drogued'"
             raise NothingLeftError(msg)
         return trajectories.select(~finding.rows)

@@ -80,9 +80,9 @@ class AbstractCheck(ABC):
         """A record of these rows; `{who}` and `{tracks}` in the sentence become the counts."""
         n = int(rows.sum())
         m = len(np.unique(trajectories.trajectory_index[rows]))
-        fixes = "1 fix" if n == 1 else f"{n} fixes"
+        fixes = "1 position" if n == 1 else f"{n} positions"
         tracks = "1 trajectory" if m == 1 else f"{m} trajectories"
-        who = f"{fixes} of {tracks}" if n else "none"
+        who = f"{fixes} in {tracks}" if n else "none"
         text = sentence.format(who=who, tracks=tracks if n else "none")
         notable = n > 0 if is_notable is None else is_notable
         return Finding(self.name, n, m, rows, text, limits, notable)

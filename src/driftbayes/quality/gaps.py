@@ -42,7 +42,7 @@ class Gaps(AbstractCheck):
         chosen = np.zeros(len(trajectories.times), dtype=bool)
         chosen[rows[1:][wide]] = True
         after = with_unit(longest, trajectories.time_unit)
-        sentence = f"{{who}}: after a gap of more than {after}"
+        sentence = f"{{who}}: after a gap longer than {after}"
         limit = longest if np.isfinite(longest) else None
         return self._found(trajectories, chosen, sentence, is_notable=False, time=limit)
 

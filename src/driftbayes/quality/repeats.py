@@ -29,8 +29,8 @@ class Repeats(AbstractCheck):
         chosen[rows[1:][equal]] = True
         share = float(equal.sum() / max(same.sum(), 1))
         sentence = (
-            f"{{who}}: equal to the position before, {share:.1%} of all steps (few digits, or "
-            "fixes sent twice)"
+            f"{{who}}: identical to the previous position, {share:.1%} of all steps (rounding, or "
+            "repeated transmission)"
         )
         return self._found(
             trajectories, chosen, sentence, is_notable=_NOTABLE <= share < 1, share=share

@@ -39,14 +39,14 @@ DEFAULT: tuple[AbstractCheck, ...] = (Drogue(if_known=True), Stuck(), Spikes(), 
 # Mending one thing may lay open another: again until nothing is found.
 _ROUNDS = 50
 
-_BLANKED = "{fixes} of {tracks} made missing"
+_BLANKED = "{fixes} in {tracks} set to missing"
 _DONE = {
-    "drogued": "{fixes} of {tracks} cut off",
+    "drogued": "{fixes} in {tracks} removed",
     "stuck": _BLANKED,
     "spikes": _BLANKED,
     "repeated": _BLANKED,
-    "gaps": "{tracks} split, before {fixes}",
-    "min-points": "{tracks} left out, {fixes}",
+    "gaps": "{tracks} split before {fixes}",
+    "min-points": "{tracks} with {fixes} removed",
 }
 
 _Checks = str | Iterable[str | AbstractCheck]
@@ -71,7 +71,7 @@ class QualityReport:
         for finding in self.findings:
             if finding.name == name:
                 return finding
-        msg = f"no check {name!r}; there are {', '.join(f.name for f in self.findings)}"
+        msg = f"unknown check {name!r}; known are {', '.join(f.name for f in self.findings)}"
         raise DriftbayesError(msg)
 
     @property
@@ -83,7 +83,7 @@ class QualityReport:
     def notes(self) -> list[str]:
         """A line for each finding that a person should be told, with what to do."""
         return [
-            f"{f.sentence}; look with `driftbayes qc`, or pass --qc {_advice(f)}"
+            f"{f.sentence}; inspect with `driftbayes qc`, or repair with --qc {_advice(f)}"
             for f in self.findings
             if f.is_notable
         ]
@@ -108,7 +108,7 @@ class QualityReport:
     def __repr__(self) -> str:
         """The findings, or that there are none."""
         found = [f.sentence for f in self.findings if f.n_observations]
-        return f"<QualityReport: {'; '.join(found) or 'nothing found'}>"
+        return f"<QualityReport: {'; '.join(found) or 'no findings'}>"
 
 
 def inspect(trajectories: Trajectories, checks: _Checks = ()) -> QualityReport:
@@ -216,7 +216,7 @@ def applied(trajectories: Trajectories | Mapping[str, Any]) -> list[str]:
     known = trajectories.provenance if isinstance(trajectories, Trajectories) else trajectories
     for done in known.get("quality", []):
         n, m, name = done["n_observations"], done["n_trajectories"], done["check"]
-        fixes = "1 fix" if n == 1 else f"{n} fixes"
+        fixes = "1 position" if n == 1 else f"{n} positions"
         tracks = "1 trajectory" if m == 1 else f"{m} trajectories"
         lines.append(f"{name}: {_DONE[name].format(fixes=fixes, tracks=tracks)}")
     return lines
@@ -268,10 +268,10 @@ def _check(name: str, value: str) -> AbstractCheck:
     if name not in plain:
         known = ["default", *(kind.name for kind in CHECKS)]
         near = did_you_mean(name, known)
-        msg = f"there is no check {name!r}; known are {', '.join(known)}{near}"
+        msg = f"unknown check {name!r}; known are {', '.join(known)}{near}"
         raise DriftbayesError(msg)
     if value:
-        msg = f"{name} takes no value, got {value!r}; leave it out"
+        msg = f"{name} takes no value, got {value!r}; omit it"
         raise DriftbayesError(msg)
     return plain[name]()
 

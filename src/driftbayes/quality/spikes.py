@@ -69,11 +69,11 @@ class Spikes(AbstractCheck):
         per = f"{trajectories.length_unit}/{trajectories.time_unit}" if unit else ""
         limits: dict[str, Any]
         if limit is None:
-            how = f"{self.multiple:g} times the median leg"
+            how = f"{self.multiple:g} times the median speed"
             limits = {"multiple_of_median": self.multiple}
         else:
             how, limits = with_unit(limit, per), {"speed": limit, "unit": per}
-        sentence = f"{{who}}: there and back faster than {how}"
+        sentence = f"{{who}}: spikes (jumps out and back at more than {how})"
         return self._found(trajectories, chosen, sentence, **limits)
 
     def mend(self, trajectories: Trajectories, finding: Finding) -> Trajectories:

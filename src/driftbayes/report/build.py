@@ -150,7 +150,7 @@ def _examined(scan: "xr.Dataset", found: Examination) -> tuple[str, str, list[Pa
     ]
     if scan.sizes["model"] > 1:
         inside = examined.priors(found, html.figures(prior))
-        parts.append(html.section("priors", "How much is the prior's", inside))
+        parts.append(html.section("priors", "Sensitivity to the priors", inside))
     about = examined.quality(found) + (
         f"<details><summary>Where the data come from</summary>{sections.data(scan)}</details>"
     )

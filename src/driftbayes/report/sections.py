@@ -162,7 +162,7 @@ def provenance(scan: "xr.Dataset", numbers: str, identity: str) -> str:
     seed = content.parsed(scan.attrs.get("options")).get("seed", 0)
     return (
         f"<p>driftbayes {escape(str(scan.attrs.get('driftbayes_version', '')))} made the scan "
-        f"(seed {escape(str(seed))}), {__version__} this page. The scan again:</p>"
+        f"(seed {escape(str(seed))}), {__version__} this page. To repeat this scan:</p>"
         f"<pre>{escape(content.repeat_command(scan))}</pre>{files}"
         f"<details><summary>Priors</summary><pre>{escape(priors)}</pre></details>"
     )

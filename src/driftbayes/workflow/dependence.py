@@ -43,8 +43,8 @@ def warn_if_dependent(
     if scaled:
         pair = next(iter(scaled))
         text = (
-            f"; ln K is overstated: scaled to the effective number, ln K({pair}) is about "
-            f"{scaled[pair]:.3g}, not {comparison.log_bayes_factors[pair]:.4g}"
+            f"; corrected ln K({pair}) about {scaled[pair]:.3g}, not "
+            f"{comparison.log_bayes_factors[pair]:.4g}"
         )
     at = f"at tau = {found.tau:g} {found.time_unit}".rstrip()
     warnings.warn(
