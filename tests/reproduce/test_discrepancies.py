@@ -22,7 +22,7 @@ from driftbayes.reproduce.discrepancies import (
     spurious_mode,
     write_discrepancies,
 )
-from driftbayes.reproduce.discrepancies.flow import measured_flow
+from driftbayes.reproduce.discrepancies.paper import measured_flow
 from driftbayes.reproduce.discrepancies.forcing import _SMALL as SMALL_FORCED
 from driftbayes.reproduce.discrepancies.halfplane import (
     mode_energy,

@@ -11,7 +11,7 @@ __all__ = ["N_DRAWS", "QUANTITIES", "Spreads", "spreads", "wishart_moments"]
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
@@ -19,6 +19,7 @@ import numpy as np
 
 from driftbayes.comparison import scan_displacements
 from driftbayes.models import Langevin
+from driftbayes.reproduce.folder import plain
 from driftbayes.reproduce.turbulence.condense import (
     ESTIMATES,
     N_DIM,
@@ -92,11 +93,11 @@ class Spreads:
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers."""
-        plain = {
-            name: value.tolist() if isinstance(value, np.ndarray) else value
-            for name, value in asdict(self).items()
+        return {
+            "quantities": list(QUANTITIES),
+            **plain(self),
+            "n_effective": self.n_effective.tolist(),
         }
-        return {"quantities": list(QUANTITIES), **plain, "n_effective": self.n_effective.tolist()}
 
 
 def spreads(summaries: Sequence["xr.Dataset"], seed: int = 0) -> Spreads:
