@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from driftbayes.plots.style import (
-    GUIDE,
-    INK,
-    MORE_COLOURS,
-    axis_label,
-    journal_axes,
-    journal_style,
-)
+from driftbayes.plots.style import GUIDE, INK, MORE_COLOURS, axis_label, journal_axes, journal_style
 
 if TYPE_CHECKING:
     import xarray as xr

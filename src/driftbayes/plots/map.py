@@ -17,12 +17,7 @@ if TYPE_CHECKING:
 
 
 def plot_map(
-    dataset: "xr.Dataset",
-    variable: str,
-    ax: "Axes | None" = None,
-    *,
-    tau: int = 0,
-    season: int = 0,
+    dataset: "xr.Dataset", variable: str, ax: "Axes | None" = None, *, tau: int = 0, season: int = 0
 ) -> "Axes":
     """A map; ln K around zero in two colours, what is positive on a logarithmic scale.
 

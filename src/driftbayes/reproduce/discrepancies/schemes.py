@@ -122,10 +122,7 @@ class ParticleScheme:
 
 
 def papers_advect(
-    flow: Flow,
-    interpolation: Interpolation,
-    fields: tuple[Field, Field, Field],
-    x: Positions,
+    flow: Flow, interpolation: Interpolation, fields: tuple[Field, Field, Field], x: Positions
 ) -> Positions:
     """Positions two steps later by the paper's scheme; arguments as for `advect`."""
     h = flow.dt

@@ -147,12 +147,7 @@ def spreads(summaries: Sequence["xr.Dataset"], seed: int = 0) -> Spreads:
 
 
 def _expected(
-    taus: FloatArray,
-    gamma: FloatArray,
-    k: FloatArray,
-    n_particles: int,
-    n_tau: int,
-    seed: int,
+    taus: FloatArray, gamma: FloatArray, k: FloatArray, n_particles: int, n_tau: int, seed: int
 ) -> FloatArray:
     """Spread of the estimates from independent Langevin particles, (quantity, tau)."""
     rng = np.random.Generator(np.random.Philox(seed))

@@ -205,6 +205,7 @@ def ladder_figure(ladder: Ladder) -> "Figure":
         for i, model in enumerate(ladder.models):
             colour, line = _STYLES.get(model, (GUIDE, "-"))
             draw(left, log_k[:, i], colour, line, model)
+        left.set_xscale("log")
         left.set_yscale("symlog", linthresh=3.0)
         left.set_ylabel("ln K against Langevin")
         for label, model, line, slower in (
@@ -217,9 +218,9 @@ def ladder_figure(ladder: Ladder) -> "Figure":
                 rate = ladder.means[f"{model}.gamma"] * (ladder.means[slower] if slower else 1)
                 draw(right, 1 / rate / turnover, _STYLES[model][0], line, label)
         right.plot(x, x, color=GUIDE, lw=0.8, label="τ")
-        right.set(yscale="log", ylabel="time scale / eddy turnover time")
+        right.set(xscale="log", yscale="log", ylabel="time scale / eddy turnover time")
         for ax, ncols in ((left, 3), (right, 2)):
-            ax.set(xscale="log", xlabel="τ / eddy turnover time")
+            ax.set_xlabel("τ / eddy turnover time")
             ax.legend(fontsize=6, ncols=ncols, loc="upper center", bbox_to_anchor=(0.5, -0.2))
     return figure
 
