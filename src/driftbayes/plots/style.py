@@ -105,15 +105,20 @@ def journal_figure(
         yield figure, figure.subplots(rows, columns, **options)
 
 
-def journal_axes(ax: "Axes | None") -> "Axes":
-    """Return the given axes untouched, or those of a new one-column figure in the house style."""
-    if ax is not None:
-        return ax
-    import matplotlib.pyplot as plt
+@contextmanager
+def journal_axes(ax: "Axes | None") -> "Iterator[Axes]":
+    """Draw in the house style inside a `with` block, on the given axes or on a new figure.
 
-    _, new = plt.subplots(figsize=COLUMN, layout="constrained")
-    inward_ticks(new)
-    return new
+    Args:
+        ax: Left as they are, or None for those of a new one-column figure.
+    """
+    with journal_style():
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            _, ax = plt.subplots(figsize=COLUMN, layout="constrained")
+            inward_ticks(ax)
+        yield ax
 
 
 def inward_ticks(*axes: "Axes") -> None:
