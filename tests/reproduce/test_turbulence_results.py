@@ -11,6 +11,7 @@ from driftbayes.cli.main import main
 from driftbayes.errors import DriftbayesError
 from driftbayes.reproduce.claims import along_tau, log_bayes_factors
 from driftbayes.reproduce.turbulence.claims import claims
+from driftbayes.reproduce.turbulence.condense import unpack
 from driftbayes.reproduce.turbulence.effective import QUANTITIES
 from driftbayes.reproduce.turbulence.experiment import PAPER, PUBLISHED, Scaling
 from driftbayes.reproduce.turbulence.measures import (
@@ -19,7 +20,6 @@ from driftbayes.reproduce.turbulence.measures import (
     spectrum_slope,
     taylor_diffusivities,
 )
-from driftbayes.reproduce.turbulence.packing import unpack
 from driftbayes.reproduce.turbulence.record import to_json
 from driftbayes.reproduce.turbulence.results import load_results
 from driftbayes.turbulence.config import RunConfig

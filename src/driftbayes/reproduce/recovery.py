@@ -4,9 +4,9 @@ __all__ = ["GROUPS", "Group", "GroupResult", "Recovery", "run_recovery", "write_
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import numpy as np
@@ -31,6 +31,9 @@ U_RMS, TIMESCALE, TAU, N_DIM = 1.0, 1.0, 0.5, 2
 # Nominal probabilities of the intervals, and the places of their ends among the quantiles.
 _INTERVALS = {"68%": (1, 3), "95%": (0, 4)}
 _NOMINAL = {"68%": 0.68, "95%": 0.95}
+# What is kept of one evidence: log_evidence and log_evidence_err (None if they are not finite),
+# status, and the quantiles of the posterior of each parameter.
+_Judgement: TypeAlias = dict[str, Any]
 # A pair is told apart if the truth has at least this mean probability against the other alone.
 _TOLD_APART = 0.95
 
@@ -84,34 +87,6 @@ GROUPS = (
         n_steps=10,
     ),
 )
-
-
-@dataclass(frozen=True)
-class _Judgement:
-    """What is kept of one evidence: enough to go on after a run was killed.
-
-    Args:
-        log_evidence: Ln Z; None if it is not finite.
-        log_evidence_err: Its error, likewise.
-        status: How it ended.
-        quantiles: Of the posterior of each parameter.
-    """
-
-    log_evidence: float | None
-    log_evidence_err: float | None
-    status: str
-    quantiles: dict[str, list[float]]
-
-    @classmethod
-    def of(cls, record: Evidence) -> "_Judgement":
-        """The part of an evidence that is kept."""
-        plain = record.to_json()
-        return cls(
-            plain["log_evidence"],
-            plain["log_evidence_err"],
-            record.status.value,
-            {name: list(map(float, q)) for name, q in record.posterior_quantiles.items()},
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,14 +266,14 @@ def _run_group(
         (names[i // n_seeds], i % n_seeds, name)
         for name, records in zip(names, table, strict=True)
         for i in range(len(data))
-        if records[i].status != Status.OK.value
+        if records[i]["status"] != Status.OK.value
     ]
     own = {
         name: _within(table[i][i * n_seeds : (i + 1) * n_seeds], group.truths[name])
         for i, name in enumerate(names)
     }
-    logs = by_truth([[record.log_evidence for record in records] for records in table])
-    errors = by_truth([[record.log_evidence_err for record in records] for records in table])
+    logs = by_truth([[record["log_evidence"] for record in records] for records in table])
+    errors = by_truth([[record["log_evidence_err"] for record in records] for records in table])
     return GroupResult(group, logs, errors, own, tuple(doubtful))
 
 
@@ -319,6 +294,17 @@ def _judged(hypothesis: Hypothesis, data: Sequence[Displacements]) -> list[Evide
     return [evidence(hypothesis, batch) for batch in batches]
 
 
+def _judgement(record: Evidence) -> _Judgement:
+    content = record.to_json()
+    return {
+        **{name: content[name] for name in ("log_evidence", "log_evidence_err")},
+        "status": record.status.value,
+        "quantiles": {
+            name: np.asarray(q).tolist() for name, q in record.posterior_quantiles.items()
+        },
+    }
+
+
 def _kept_or_judged(
     path: Path | None, hypothesis: Hypothesis, data: Sequence[Displacements]
 ) -> list[_Judgement]:
@@ -330,23 +316,22 @@ def _kept_or_judged(
     }
     kept = None if path is None else read_kept(path, header, "judgements")
     if kept is not None:
-        return [_Judgement(**one) for one in kept]
-    judgements = [_Judgement.of(record) for record in _judged(hypothesis, data)]
+        return kept
+    judgements = [_judgement(record) for record in _judged(hypothesis, data)]
     if path is not None:
-        write_json({**header, "judgements": [asdict(one) for one in judgements]}, path)
+        write_json({**header, "judgements": judgements}, path)
     return judgements
 
 
 def _within(records: Sequence[_Judgement], truth: Mapping[str, float]) -> dict[str, dict[str, int]]:
-    """How often each inferred parameter's true value lay within its intervals."""
+    """Count how often each inferred parameter's true value lay within its intervals."""
+    quantiles = [record["quantiles"] for record in records]
     return {
         name: {
-            interval: sum(
-                int(r.quantiles[name][low] < truth[name] < r.quantiles[name][high]) for r in records
-            )
+            interval: sum(q[name][low] < truth[name] < q[name][high] for q in quantiles)
             for interval, (low, high) in _INTERVALS.items()
         }
-        for name in records[0].quantiles
+        for name in quantiles[0]
     }
 
 

@@ -25,9 +25,10 @@ from driftbayes.reproduce.turbulence.condense import (
     N_DIM,
     both_models,
     estimates_of,
+    n_steps_of,
+    pack,
     reduced,
 )
-from driftbayes.reproduce.turbulence.packing import n_steps_of, pack
 from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:

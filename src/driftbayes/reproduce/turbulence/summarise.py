@@ -12,8 +12,8 @@ from driftbayes._version import __version__
 from driftbayes.diagnostics import diagnose
 from driftbayes.io import read_trajectories
 from driftbayes.likelihood.reduced import window_moments
+from driftbayes.reproduce.turbulence.condense import pack
 from driftbayes.reproduce.turbulence.experiment import Experiment, strides
-from driftbayes.reproduce.turbulence.packing import pack
 from driftbayes.sampling import Displacements
 from driftbayes.storage.zarr import open_array
 from driftbayes.trajectories import Trajectories
