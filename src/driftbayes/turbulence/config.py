@@ -201,6 +201,11 @@ class RunConfig:
         """Records of the particles, the first at their release."""
         return self.duration_steps // self.record_steps + 1 if self.particles else 0
 
+    @property
+    def n_snapshots(self) -> int:
+        """Snapshots of the vorticity, the first at the start."""
+        return self.n_steps // self.snapshot_steps + 1 if self.snapshot_every else 0
+
     def flow(self) -> Flow:
         """The equation to be solved."""
         grid = Grid(self.grid)

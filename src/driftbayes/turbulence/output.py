@@ -105,7 +105,7 @@ class RunOutput:
         if config.n_records:
             self._create_trajectories()
         if config.snapshot_every:
-            n, side = config.n_steps // config.snapshot_steps + 1, config.grid
+            n, side = config.n_snapshots, config.grid
             arrays = {
                 "vorticity": _array("float32", (1, side, side), time=n, y=side, x=side),
                 "time": _array("float64", time=n),
@@ -158,7 +158,7 @@ class RunOutput:
             arrays.append((open_array(store, "id"), grid[:1], grid[:1]))
             arrays.append((open_array(store, "time"), grid[1:], grid[1:]))
         if config.snapshot_every:
-            shape = (config.n_steps // config.snapshot_steps + 1, config.grid, config.grid)
+            shape = (config.n_snapshots, config.grid, config.grid)
             store = self.directory / SNAPSHOTS
             stop = (n_snapshots, *shape[1:])
             arrays.append((open_array(store, "vorticity"), shape, stop))
