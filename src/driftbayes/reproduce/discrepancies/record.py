@@ -72,7 +72,7 @@ def run_discrepancies(
         seed: Of every simulation.
         progress: Told what was done, how many parts that makes and of how many.
     """
-    parts = {
+    parts: dict[str, Callable[[int], Any]] = {
         "forcing": forcing_readings,
         "spurious": spurious_mode,
         "scheme": particle_scheme,
