@@ -86,8 +86,10 @@ def _weights(n_particles: int, seed: int, n_resamples: int) -> Iterator[FloatArr
 
 def _finite_sd(replicates: FloatArray) -> FloatArray:
     """Standard deviation along replicates, without those that drew no pair at a lag."""
-    finite = np.where(np.isfinite(replicates), replicates, np.nan)
-    enough = np.isfinite(finite).sum(axis=0) >= 2
-    spread = np.full(replicates.shape[1], np.nan)
-    spread[enough] = np.nanstd(finite[:, enough], axis=0, ddof=1)
-    return spread
+    finite = np.isfinite(replicates)
+    n = finite.sum(axis=0)
+    enough = n >= 2
+    values = np.where(finite, replicates, 0.0)
+    mean = values.sum(axis=0) / np.maximum(n, 1)
+    squares = np.where(finite, (values - mean) ** 2, 0.0).sum(axis=0)
+    return np.where(enough, np.sqrt(squares / np.maximum(n - 1, 1)), np.nan)
