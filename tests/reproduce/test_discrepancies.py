@@ -22,7 +22,6 @@ from driftbayes.reproduce.discrepancies import (
     spurious_mode,
     write_discrepancies,
 )
-from driftbayes.reproduce.discrepancies.flow import measured_flow
 from driftbayes.reproduce.discrepancies.forcing import _SMALL as SMALL_FORCED
 from driftbayes.reproduce.discrepancies.halfplane import (
     mode_energy,
@@ -40,6 +39,7 @@ from driftbayes.reproduce.discrepancies.paper import (
     TAU_ZETA,
     U_RMS,
     WIDTH,
+    measured_flow,
     ring_sum,
 )
 from driftbayes.reproduce.discrepancies.schemes import papers_advect

@@ -9,10 +9,11 @@ from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 
 from driftbayes.plots.style import COLOURS
+from driftbayes.reproduce.claims import along_tau, log_bayes_factors
 from driftbayes.reproduce.turbulence.effective import QUANTITIES
 from driftbayes.reproduce.turbulence.experiment import PUBLISHED
-from driftbayes.reproduce.turbulence.figures import all_figures
 from driftbayes.reproduce.turbulence.figures_beyond import branches_figure, paired_ratio
+from driftbayes.reproduce.turbulence.record import all_figures
 
 pytestmark = pytest.mark.slow
 
@@ -166,7 +167,7 @@ def test_energy_and_enstrophy_stand_beside_the_published_means(analysis, figures
 
 
 def mean_mode(analysis, name, turnovers):
-    modes = analysis.stack(lambda r: r.modes(r.exact, "langevin", name))
+    modes = analysis.stack(lambda r: along_tau(r.exact, "langevin", "map", name))
     return modes[:, analysis.index(turnovers)].mean()
 
 
@@ -221,13 +222,13 @@ def test_diffusivity_lies_between_its_limits(analysis, figures):
 def test_parameters_are_modes_in_units_of_prior_means(analysis, figures, panel, model, name, scale):
     ax = figures["figure8"].axes[panel]
     assert ax.get_xscale() == "log"
-    modes = analysis.stack(lambda r: r.modes(r.exact, model, name)) / scale
+    modes = analysis.stack(lambda r: along_tau(r.exact, model, "map", name)) / scale
     tau, mean = line_of(ax, "mode").get_data()
     assert_allclose(tau * TURNOVER, analysis.taus, rtol=1e-12)
     assert_allclose(mean, modes.mean(axis=0), rtol=1e-12)
     thin = [line.get_ydata() for line in ax.lines if line.get_linewidth() == 0.4]
     assert_allclose(thin, modes, rtol=1e-12)
-    whole = analysis.stack(lambda r: r.modes(r.all_windows, model, name)) / scale
+    whole = analysis.stack(lambda r: along_tau(r.all_windows, model, "map", name)) / scale
     assert_allclose(line_of(ax, "all windows").get_ydata(), whole.mean(axis=0), rtol=1e-12)
     heavy = tau[np.isfinite(line_of(ax, "consistent").get_ydata())] * TURNOVER
     ranges = [r.exact.consistency[model][name] for r in analysis.realisations]
@@ -238,8 +239,8 @@ def test_parameters_are_modes_in_units_of_prior_means(analysis, figures, panel, 
 def test_factors_are_those_of_the_scans(analysis, figures):
     above, below = figures["figure9"].axes
     assert (above.get_xscale(), above.get_yscale()) == ("log", "symlog")
-    exact = analysis.stack(lambda r: r.log_bayes_factors(r.exact))
-    laplace = analysis.stack(lambda r: r.log_bayes_factors(r.laplace))
+    exact = analysis.stack(lambda r: log_bayes_factors(r.exact))
+    laplace = analysis.stack(lambda r: log_bayes_factors(r.laplace))
     thin = [line.get_ydata() for line in above.lines if line.get_linewidth() == 0.4]
     assert_array_equal(thin, exact)
     assert_allclose(line_of(above, "exact").get_ydata(), exact.mean(axis=0), rtol=1e-12)

@@ -9,7 +9,9 @@ from numpy.testing import assert_allclose
 
 from driftbayes.cli.main import main
 from driftbayes.errors import DriftbayesError
+from driftbayes.reproduce.claims import along_tau, log_bayes_factors
 from driftbayes.reproduce.turbulence.claims import claims
+from driftbayes.reproduce.turbulence.condense import unpack
 from driftbayes.reproduce.turbulence.effective import QUANTITIES
 from driftbayes.reproduce.turbulence.experiment import PAPER, PUBLISHED, Scaling
 from driftbayes.reproduce.turbulence.measures import (
@@ -18,7 +20,6 @@ from driftbayes.reproduce.turbulence.measures import (
     spectrum_slope,
     taylor_diffusivities,
 )
-from driftbayes.reproduce.turbulence.packing import unpack
 from driftbayes.reproduce.turbulence.record import to_json
 from driftbayes.reproduce.turbulence.results import load_results
 from driftbayes.turbulence.config import RunConfig
@@ -141,8 +142,8 @@ def test_the_variance_of_the_velocity_is_the_energy_of_the_flow(packaged):
 
 def test_taylor_and_brownian_diffusivity_agree(analysis):
     for realisation in analysis.realisations:
-        kappa = realisation.modes(realisation.exact, "brownian", "kappa")[-1]
-        k = realisation.modes(realisation.exact, "langevin", "k")[-1]
+        kappa = along_tau(realisation.exact, "brownian", "map", "kappa")[-1]
+        k = along_tau(realisation.exact, "langevin", "map", "k")[-1]
         integral, at_tau = taylor_diffusivities(realisation)
         error = float(realisation.summary["taylor_diffusivity_sd"].values.max())
         assert abs(kappa - at_tau) < 0.02 * at_tau
@@ -165,8 +166,8 @@ def test_parameters_are_in_the_range_of_independent_realisations(analysis):
     tau = analysis.taus
     inside = (tau >= 3) & (tau <= 15)
     for realisation in analysis.realisations:
-        kappa = realisation.modes(realisation.exact, "brownian", "kappa")
-        gamma = realisation.modes(realisation.exact, "langevin", "gamma")
+        kappa = along_tau(realisation.exact, "brownian", "map", "kappa")
+        gamma = along_tau(realisation.exact, "langevin", "map", "gamma")
         assert_allclose(kappa[tau > 17], 0.050, rtol=0.04)
         assert np.mean((gamma[inside] > 1.3) & (gamma[inside] < 2.2)) > 0.9
 
@@ -176,7 +177,7 @@ def test_scans_from_the_paper_s_data(analysis):
     low, high = PAPER.tau_range
     assert low <= analysis.taus[0] < analysis.taus[-1] <= high
     assert_allclose(analysis.taus / 0.02, np.round(analysis.taus / 0.02), atol=1e-9)
-    mean, sd = analysis.band(lambda r: r.log_bayes_factors(r.exact))
+    mean, sd = analysis.band(lambda r: log_bayes_factors(r.exact))
     assert mean[0] > 5000
     assert 0 < mean[-1] < 15
     assert sd[0] > 100
@@ -187,9 +188,7 @@ def test_scans_from_the_paper_s_data(analysis):
         assert statuses == {"ok"}
         # Laplace's method is right while γ is well known.
         short = analysis.taus < 50 * PUBLISHED.eddy_turnover_time
-        off = realisation.log_bayes_factors(realisation.laplace) - realisation.log_bayes_factors(
-            realisation.exact
-        )
+        off = log_bayes_factors(realisation.laplace) - log_bayes_factors(realisation.exact)
         assert np.abs(off[short]).max() < 0.02
 
 

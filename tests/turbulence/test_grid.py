@@ -7,8 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.turbulence.grid import Grid, scaled
-from driftbayes.turbulence.mirror import conjugate_whole, mirrored_half
+from driftbayes.turbulence.grid import Grid, conjugate_whole, mirrored_half, scaled
 
 
 def _field(n, seed=0):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.fft import next_fast_len
 
 from driftbayes.diagnostics._grid import gridded
 from driftbayes.errors import DriftbayesError
@@ -115,22 +116,8 @@ def autocorrelate(
     n_times = weights.shape[1]
     n_lags = min(n_lags, n_times)
     # Padded by the largest lag, so that the end of a series never meets its own beginning.
-    n = _fast_length(n_times + n_lags - 1)
+    n = next_fast_len(n_times + n_lags - 1, real=True)
     power = (np.abs(np.fft.rfft(values, n, axis=-1)) ** 2).sum(axis=1)
     weight_power = np.abs(np.fft.rfft(weights, n, axis=-1)) ** 2
     products = np.fft.irfft(power, n, axis=-1)[:, :n_lags]
     return products, np.fft.irfft(weight_power, n, axis=-1)[:, :n_lags]
-
-
-def _fast_length(at_least: int) -> int:
-    """The smallest product of twos, threes and fives that is long enough: transforms are fast."""
-    best = 1 << (at_least - 1).bit_length()
-    fives = 1
-    while fives < best:
-        odd = fives
-        while odd < best:
-            twos = max(-(-at_least // odd) - 1, 0).bit_length()
-            best = min(best, odd << twos)
-            odd *= 3
-        fives *= 5
-    return best

@@ -72,9 +72,7 @@ def data_scales(trajectories: Trajectories) -> Scales:
     return Scales(u_rms=u_rms, timescale=timescale)
 
 
-def _steps(
-    trajectories: Trajectories,
-) -> tuple[FloatArray, FloatArray, IntArray, IntArray, float]:
+def _steps(trajectories: Trajectories) -> tuple[FloatArray, FloatArray, IntArray, IntArray, float]:
     """Steps, their durations, the run and the place in it of each, and the time step of a lag."""
     rows = np.flatnonzero(trajectories.observed)
     every = -(-len(rows) // MAX_POSITIONS)

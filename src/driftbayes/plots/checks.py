@@ -119,8 +119,7 @@ def plot_quantity(check: "ModelCheck", name: str, ax: "Axes | None" = None) -> "
         ax: Where to draw.
     """
     one = drawn_quantity(check, name)
-    with journal_style():
-        ax = journal_axes(ax)
+    with journal_axes(ax) as ax:
         observed, band, fitted, at = one.observed, one.band, one.fitted, one.at
         colour = colour_of(check.model)
         if one.is_curve:

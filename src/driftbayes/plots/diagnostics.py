@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from driftbayes.plots.style import (
-    GUIDE,
-    INK,
-    MORE_COLOURS,
-    axis_label,
-    journal_axes,
-    journal_style,
-)
+from driftbayes.plots.style import GUIDE, INK, MORE_COLOURS, axis_label, journal_axes
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -32,8 +25,7 @@ def plot_lvaf(dataset: "xr.Dataset", ax: "Axes | None" = None) -> "Axes":
 
     Only the first few time scales are shown; `ax.set_xlim(right=...)` shows the rest.
     """
-    with journal_style():
-        ax = journal_axes(ax)
+    with journal_axes(ax) as ax:
         timescale = dataset.attrs["timescale"]
         ax.axhline(0, color=GUIDE, lw=0.6)
         _draw_line(ax, dataset, "lvaf", INK, "data", marker="o")
@@ -50,8 +42,7 @@ def plot_lvaf(dataset: "xr.Dataset", ax: "Axes | None" = None) -> "Axes":
 
 def plot_absolute_diffusivity(dataset: "xr.Dataset", ax: "Axes | None" = None) -> "Axes":
     """Absolute diffusivity against lag, between its ballistic limit and Taylor's integral."""
-    with journal_style():
-        ax = journal_axes(ax)
+    with journal_axes(ax) as ax:
         data = dataset.isel(lag=slice(1, None))
         _draw_line(ax, data, "absolute_diffusivity", INK, "absolute", marker="o")
         _draw_line(ax, data, "taylor_diffusivity", TAYLOR, "Taylor integral")
@@ -68,16 +59,14 @@ def plot_absolute_diffusivity(dataset: "xr.Dataset", ax: "Axes | None" = None) -
 
 def plot_msd(dataset: "xr.Dataset", ax: "Axes | None" = None) -> "Axes":
     """Mean square displacement against lag, with the ballistic and the diffusive slope."""
-    with journal_style():
-        ax = journal_axes(ax)
+    with journal_axes(ax) as ax:
         data = dataset.isel(lag=slice(1, None))
         _draw_line(ax, data, "msd", INK, "data", marker="o")
         limits = _logarithmic_limits(ax)
         _draw_band(ax, data, "msd", INK)
         ballistic = float(dataset.lvaf[0]) * data.lag**2
-        ax.plot(
-            data.lag, ballistic, color=GUIDE, ls="--", lw=0.9, label="ballistic, $r(0)$ lag$^2$"
-        )
+        label = "ballistic, $r(0)$ lag$^2$"
+        ax.plot(data.lag, ballistic, color=GUIDE, ls="--", lw=0.9, label=label)
         known = data.absolute_diffusivity.dropna("lag")
         if known.size:
             diffusive = 2 * float(known[-1]) * data.lag
@@ -91,8 +80,7 @@ def plot_msd(dataset: "xr.Dataset", ax: "Axes | None" = None) -> "Axes":
 
 def plot_kurtosis(dataset: "xr.Dataset", ax: "Axes | None" = None) -> "Axes":
     """Kurtosis of displacements against lag, with the Gaussian value 3."""
-    with journal_style():
-        ax = journal_axes(ax)
+    with journal_axes(ax) as ax:
         data = dataset.isel(lag=slice(1, None))
         _draw_line(ax, data, "kurtosis", INK, "data", marker="o")
         _draw_band(ax, data, "kurtosis", INK)

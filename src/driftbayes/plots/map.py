@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.plots.style import journal_axes, journal_style
+from driftbayes.plots.style import journal_axes
 from driftbayes.suggest import did_you_mean
 from driftbayes.units import readable_time
 
@@ -17,12 +17,7 @@ if TYPE_CHECKING:
 
 
 def plot_map(
-    dataset: "xr.Dataset",
-    variable: str,
-    ax: "Axes | None" = None,
-    *,
-    tau: int = 0,
-    season: int = 0,
+    dataset: "xr.Dataset", variable: str, ax: "Axes | None" = None, *, tau: int = 0, season: int = 0
 ) -> "Axes":
     """A map; ln K around zero in two colours, what is positive on a logarithmic scale.
 
@@ -53,8 +48,7 @@ def plot_map(
         norm, colours = LogNorm(there.min(), there.max()), "viridis"
     else:
         norm, colours = Normalize(), "viridis"
-    with journal_style():
-        ax = journal_axes(ax)
+    with journal_axes(ax) as ax:
         x, y = (
             np.append(dataset[f"{a}_bounds"].values[:, 0], dataset[f"{a}_bounds"].values[-1, 1])
             for a in ("x", "y")

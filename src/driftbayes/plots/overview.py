@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from driftbayes.plots.style import GUIDE, colours_of, journal_style
+from driftbayes.plots.style import GUIDE, colours_of, journal_figure
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -26,8 +26,6 @@ def plot_scan(dataset: "xr.Dataset") -> "Figure":
     Args:
         dataset: Of a scan.
     """
-    from matplotlib.figure import Figure
-
     names = [str(name) for name in dataset["model"].values]
     colours = colours_of(names)
     tau = dataset["tau"].values
@@ -35,10 +33,9 @@ def plot_scan(dataset: "xr.Dataset") -> "Figure":
     drawn = [[label for label in labels if label.rpartition(".")[2] in group] for group in _PANELS]
     drawn = [group for group in drawn if group]
     n_panels = len(drawn) + (2 if len(names) > 1 else 0)
-    with journal_style():
-        rows = -(-n_panels // 2)
-        figure = Figure(figsize=(7.0, 2.5 * rows), layout="constrained")
-        axes = list(np.ravel(figure.subplots(rows, 2, squeeze=False, sharex=True)))
+    rows = -(-n_panels // 2)
+    with journal_figure(7.0, 2.5 * rows, rows, 2, squeeze=False, sharex=True) as (figure, panels):
+        axes = list(np.ravel(panels))
         for group, ax in zip(drawn, axes, strict=False):
             for label in group:
                 _band(dataset, label, colours, ax)

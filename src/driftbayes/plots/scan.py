@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from driftbayes.plots.style import COLOURS, GUIDE, MORE_COLOURS, journal_axes, journal_style
+from driftbayes.plots.style import COLOURS, GUIDE, MORE_COLOURS, draw_band, journal_axes
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-_SYMBOLS = {"kappa": r"\kappa", "gamma": r"\gamma", "k": "k"}
+SYMBOLS = {"kappa": r"\kappa", "gamma": r"\gamma", "k": "k"}
 
 
 def plot_parameter(
@@ -27,8 +27,7 @@ def plot_parameter(
     Laplace's method is drawn as in the paper, mode ± standard deviation, dashed; other methods as
     median and central 68 %, solid, with a heavier line where the parameter is consistent.
     """
-    with journal_style():
-        ax = journal_axes(ax)
+    with journal_axes(ax) as ax:
         model, name = parameter.split(".")
         colour = colour_of(model)
         chosen = dataset.sel(parameter=parameter)
@@ -36,7 +35,7 @@ def plot_parameter(
         if dataset.attrs["method"].startswith("laplace"):
             mode, sd = chosen["map"].values, chosen["posterior_sd"].values
             ax.plot(tau, mode, ls="--", color=GUIDE, label=label or "Laplace: mode ± sd")
-            ax.fill_between(tau, mode - sd, mode + sd, color=GUIDE, alpha=0.2, lw=0)
+            draw_band(ax, tau, mode, sd, GUIDE, alpha=0.2)
         else:
             quantiles = chosen["posterior_quantile"]
             low, median, high = (quantiles.sel(quantile=q).values for q in (0.16, 0.5, 0.84))
@@ -46,9 +45,8 @@ def plot_parameter(
             if inside.any():
                 steady = np.where(inside, median, np.nan)
                 ax.plot(tau, steady, color=colour, lw=2.2, label="consistent in τ")
-        ax.set_xscale("log")
-        ax.set_xlabel(_tau_label(dataset))
-        ax.set_ylabel(f"{model}  ${_SYMBOLS.get(name, name)}$")
+        ax.set(xscale="log", xlabel=_tau_label(dataset))
+        ax.set_ylabel(f"{model}  ${SYMBOLS.get(name, name)}$")
     return ax
 
 
@@ -60,50 +58,43 @@ def plot_log_bayes_factor(
     label: str | None = None,
 ) -> "Axes":
     """Ln K against tau on an axis that is linear within ±1, where models are indistinguishable."""
-    with journal_style():
-        ax = journal_axes(ax)
-        winner = pair.split(":")[0]
+    with journal_axes(ax) as ax:
         laplace = dataset.attrs["method"].startswith("laplace")
-        ax.plot(
-            dataset["tau"],
-            dataset["log_bayes_factor"].sel(pair=pair),
-            color=GUIDE if laplace else colour_of(winner),
-            ls="--" if laplace else "-",
-            label=label or ("Laplace" if laplace else "exact"),
-        )
+        line, name = ("--", "Laplace") if laplace else ("-", "exact")
+        colour = GUIDE if laplace else colour_of(pair.split(":")[0])
+        log_k = dataset["log_bayes_factor"].sel(pair=pair)
+        ax.plot(dataset["tau"], log_k, color=colour, ls=line, label=label or name)
         if not laplace:
             ax.axhspan(-1, 1, color=GUIDE, alpha=0.15, lw=0, label="indistinguishable")
             ax.axhline(0, color=GUIDE, lw=0.6)
         ax.set_xscale("log")
         ax.set_yscale("symlog", linthresh=1.0)
-        ax.set_xlabel(_tau_label(dataset))
-        initials = ",".join(part[0].upper() for part in pair.split(":"))
-        ax.set_ylabel(rf"$\ln K_{{{initials}}}$")
+        ax.set(xlabel=_tau_label(dataset), ylabel=log_factor_label(pair))
     return ax
 
 
 def plot_log_occam_factor(dataset: "xr.Dataset", ax: "Axes | None" = None) -> "Axes":
     """Log Occam factors of all models against tau; Laplace's dashed, as in the paper."""
-    with journal_style():
-        ax = journal_axes(ax)
+    with journal_axes(ax) as ax:
         laplace = dataset.attrs["method"].startswith("laplace")
-        for model in dataset["model"].values:
-            ax.plot(
-                dataset["tau"],
-                dataset["log_occam_factor"].sel(model=model),
-                color=colour_of(str(model)),
-                ls="--" if laplace else "-",
-                label=f"{model}, {'Laplace' if laplace else 'exact'}",
-            )
-        ax.set_xscale("log")
-        ax.set_xlabel(_tau_label(dataset))
-        ax.set_ylabel("ln Occam factor")
+        line, name = ("--", "Laplace") if laplace else ("-", "exact")
+        for model in map(str, dataset["model"].values):
+            occam = dataset["log_occam_factor"].sel(model=model)
+            label = f"{model}, {name}"
+            ax.plot(dataset["tau"], occam, color=colour_of(model), ls=line, label=label)
+        ax.set(xscale="log", xlabel=_tau_label(dataset), ylabel="ln Occam factor")
     return ax
 
 
 def colour_of(model: str) -> str:
-    """The colour that a model has in every figure."""
+    """Return the colour that a model has in every figure."""
     return COLOURS.get(model, MORE_COLOURS[sum(map(ord, model)) % len(MORE_COLOURS)])
+
+
+def log_factor_label(pair: str) -> str:
+    """Label an axis of ln K of two models by their initials."""
+    initials = ",".join(part[0].upper() for part in pair.split(":"))
+    return rf"$\ln K_{{{initials}}}$"
 
 
 def _tau_label(dataset: "xr.Dataset") -> str:

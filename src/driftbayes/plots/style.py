@@ -9,8 +9,12 @@ __all__ = [
     "RC",
     "axis_label",
     "colours_of",
+    "draw_band",
+    "inward_ticks",
     "journal_axes",
+    "journal_figure",
     "journal_style",
+    "shared_legend",
 ]
 
 import re
@@ -21,6 +25,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from driftbayes.typing import FloatArray
 
 # From the palette of Okabe and Ito, told apart with every common kind of colour blindness.
 # A model has its colour in every figure.
@@ -60,7 +67,7 @@ RC: dict[Any, Any] = {
 
 
 def colours_of(names: Sequence[str]) -> dict[str, str]:
-    """A colour for each model of a figure: its own, or the next of the others in order."""
+    """Choose a colour for each model of a figure: its own, or the next of the others in order."""
     others = [name for name in names if name not in COLOURS]
     # Where neither plain model is shown, their colours are free, and are the clearest.
     free = [colour for name, colour in COLOURS.items() if name not in names]
@@ -78,18 +85,68 @@ def journal_style() -> Iterator[None]:
         yield
 
 
-def journal_axes(ax: "Axes | None") -> "Axes":
-    """The given axes untouched, or those of a new one-column figure in the house style."""
-    if ax is not None:
-        return ax
-    import matplotlib.pyplot as plt
+@contextmanager
+def journal_figure(
+    width: float, height: float, rows: int = 1, columns: int = 1, **options: Any
+) -> "Iterator[tuple[Figure, Any]]":
+    """Make a figure and its panels, in the house style inside a `with` block.
 
-    _, new = plt.subplots(figsize=COLUMN, layout="constrained")
-    # Set here and not in RC: matplotlib makes ticks when it draws, after the style has gone.
-    new.tick_params(which="both", direction="in", top=True, right=True, width=0.6, labelsize=8)
-    new.tick_params(which="major", length=3.5)
-    new.tick_params(which="minor", length=2)
-    return new
+    Args:
+        width: In inches.
+        height: In inches.
+        rows: Rows of panels.
+        columns: Columns of panels.
+        **options: Passed to `Figure.subplots`.
+    """
+    from matplotlib.figure import Figure
+
+    with journal_style():
+        figure = Figure(figsize=(width, height), layout="constrained")
+        yield figure, figure.subplots(rows, columns, **options)
+
+
+@contextmanager
+def journal_axes(ax: "Axes | None") -> "Iterator[Axes]":
+    """Draw in the house style inside a `with` block, on the given axes or on a new figure.
+
+    Args:
+        ax: Left as they are, or None for those of a new one-column figure.
+    """
+    with journal_style():
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            _, ax = plt.subplots(figsize=COLUMN, layout="constrained")
+            inward_ticks(ax)
+        yield ax
+
+
+def inward_ticks(*axes: "Axes") -> None:
+    """Set the ticks of the house style, which matplotlib would make after the style has ended."""
+    for ax in axes:
+        ax.tick_params(which="both", direction="in", top=True, right=True, width=0.6, labelsize=8)
+        ax.tick_params(which="major", length=3.5)
+        ax.tick_params(which="minor", length=2)
+
+
+def draw_band(
+    ax: "Axes",
+    x: "FloatArray",
+    mean: "FloatArray",
+    sd: "FloatArray",
+    colour: str,
+    *,
+    label: str | None = None,
+    alpha: float = 0.25,
+) -> None:
+    """Draw one standard deviation to either side of a mean."""
+    ax.fill_between(x, mean - sd, mean + sd, color=colour, alpha=alpha, lw=0, label=label)
+
+
+def shared_legend(figure: "Figure", ax: "Axes") -> None:
+    """Draw the legend of one panel above the whole figure, in two columns."""
+    handles, names = ax.get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside upper center", ncols=2, fontsize=7)
 
 
 def axis_label(words: str, variable: "xr.DataArray") -> str:

@@ -6,22 +6,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
-from scipy.special import chdtrc
+from scipy.special import chdtrc, expit
+from scipy.stats import chisquare
 
 from driftbayes._version import __version__
 from driftbayes.errors import Status
 from driftbayes.inference import QUANTILES, Batch, Hypothesis, Method, evidence_batch
 from driftbayes.models import Brownian, Langevin
+from driftbayes.plots.style import COLOURS, GUIDE, journal_figure
 from driftbayes.priors import Exponential
-from driftbayes.reproduce.folder import make_folder, write_figure, write_json
+from driftbayes.reproduce.folder import write_result
 from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Small data, so that the verdict is often uncertain: certain ones would calibrate nothing.
 N_PARTICLES, N_STEPS, N_DIM, TAU = 2, 4, 1, 1.0
@@ -91,12 +97,11 @@ class Calibration:
     def rank_chi_square(self, name: str) -> tuple[float, float]:
         """χ² of the counts of a parameter, five degrees of freedom, and the chance of a larger."""
         counts = self.ranks[name]
-        expected = SHARES * counts.sum()
-        value = float(np.sum((counts - expected) ** 2 / expected))
-        return value, float(chdtrc(len(SHARES) - 1, value))
+        found = chisquare(counts, SHARES * counts.sum())
+        return float(found.statistic), float(found.pvalue)
 
     def sentences(self) -> list[str]:
-        """The result in words."""
+        """Return the result in words."""
         mean, error = self.mean
         chi_square, n_bins = self.chi_square()
         lines = [
@@ -118,7 +123,7 @@ class Calibration:
         return lines
 
     def to_json(self) -> dict[str, Any]:
-        """The result as plain numbers."""
+        """Return the result as plain numbers."""
         mean, error = self.mean
         chi_square, n_bins = self.chi_square()
         ranks = {}
@@ -191,7 +196,7 @@ def run_calibration(
         for j, name in enumerate(h.names):
             ranks[f"{h.name}.{name}"] = np.bincount(place[:, j], minlength=len(SHARES))
     return Calibration(
-        probability=1 / (1 + np.exp(-log_k[use])),
+        probability=expit(log_k[use]),
         is_langevin=np.repeat([False, True], n_per_model)[use],
         method=method,
         seed=seed,
@@ -203,9 +208,7 @@ def run_calibration(
 
 def write_calibration(result: Calibration, directory: Path) -> list[Path]:
     """Write reliability and ranks as PNG and PDF, and their numbers as JSON."""
-    make_folder(directory)
-    numbers = write_json(result.to_json(), directory / "calibration.json")
-    return [numbers, *write_figure(_figure(result), directory / "calibration")]
+    return write_result(directory, "calibration", result.to_json(), _figure(result))
 
 
 def _prior_predictive(
@@ -229,44 +232,26 @@ def _prior_predictive(
     return [Displacements.from_array(dx, TAU) for dx in steps], np.asarray(theta)
 
 
-def _figure(result: Calibration) -> Any:
-    from matplotlib.figure import Figure
-
-    from driftbayes.plots.style import COLOURS, GUIDE, journal_style
-
+def _figure(result: Calibration) -> "Figure":
     bins = result.reliability()
     mean, error = result.mean
-    with journal_style():
-        figure = Figure(figsize=(6.8, 3.2), layout="constrained")
-        ax, right = figure.subplots(1, 2)
+    with journal_figure(6.8, 3.2, 1, 2) as (figure, (ax, right)):
         ax.plot([0, 1], [0, 1], color=GUIDE, lw=0.8, label="honest")
+        points = {"fmt": "o", "ms": 3.5, "color": COLOURS["langevin"]}
+        label = "found, ± 2 standard errors"
         ax.errorbar(
-            bins["predicted"],
-            bins["observed"],
-            yerr=2 * bins["error"],
-            fmt="o",
-            ms=3.5,
-            color=COLOURS["langevin"],
-            label="found, ± 2 standard errors",
+            bins["predicted"], bins["observed"], yerr=2 * bins["error"], label=label, **points
         )
-        ax.set_xlabel("probability given to Langevin")
-        ax.set_ylabel("share that was Langevin")
+        ax.set(xlabel="probability given to Langevin", ylabel="share that was Langevin")
         ax.set_aspect("equal")
         ax.legend(loc="upper left")
-        ax.text(
-            0.97,
-            0.05,
-            f"{len(result.probability)} data sets\nmean {mean:.4f} ± {error:.4f}",
-            ha="right",
-            transform=ax.transAxes,
-        )
+        words = f"{len(result.probability)} data sets\nmean {mean:.4f} ± {error:.4f}"
+        ax.text(0.97, 0.05, words, ha="right", transform=ax.transAxes)
         _draw_ranks(right, result)
     return figure
 
 
-def _draw_ranks(ax: Any, result: Calibration) -> None:
-    from driftbayes.plots.style import COLOURS, GUIDE
-
+def _draw_ranks(ax: "Axes", result: Calibration) -> None:
     places, widest = np.arange(len(SHARES)), 0.0
     ax.axhline(1, color=GUIDE, lw=0.8)
     for i, (name, counts) in enumerate(result.ranks.items()):
@@ -274,19 +259,12 @@ def _draw_ranks(ax: Any, result: Calibration) -> None:
         expected = SHARES * counts.sum()
         ratio, error = counts / expected, 2 * np.sqrt((1 - SHARES) / expected)
         widest = max(widest, float(np.max(np.abs(ratio - 1) + error)))
-        ax.errorbar(
-            places + 0.15 * (i - 1),
-            ratio,
-            yerr=error,
-            fmt="os^"[i],
-            ms=3.5,
-            color=COLOURS[model],
-            label=f"{parameter} of {model.capitalize()} data",
-        )
+        points: dict[str, Any] = {"fmt": "os^"[i], "ms": 3.5, "color": COLOURS[model]}
+        label = f"{parameter} of {model.capitalize()} data"
+        ax.errorbar(places + 0.15 * (i - 1), ratio, yerr=error, label=label, **points)
     percent = [f"{100 * q:g}" for q in (0, *QUANTILES, 1)]
     ax.set_xticks(places, [f"{a}–{b}" for a, b in pairwise(percent)], rotation=30)
-    ax.set_xlabel("place of the truth in the posterior, %")
-    ax.set_ylabel("data sets / expected")
+    ax.set(xlabel="place of the truth in the posterior, %", ylabel="data sets / expected")
     if result.ranks:
         # Room above the points for the legend.
         ax.set_ylim(1 - 1.1 * widest, 1 + 2 * widest)

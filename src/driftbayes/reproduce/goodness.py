@@ -2,14 +2,13 @@
 
 __all__ = ["CaseResult", "Goodness", "goodness_table", "run_goodness", "write_goodness"]
 
-import json
 import multiprocessing
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import stats
@@ -18,11 +17,14 @@ from driftbayes._version import __version__
 from driftbayes.checks import check_fit
 from driftbayes.checks.check import LEVEL
 from driftbayes.errors import DriftbayesError, Status
+from driftbayes.plots.style import COLOURS, GUIDE, INK, journal_figure
 from driftbayes.processes import environment
-from driftbayes.reproduce.folder import make_folder, write_figure, write_json
+from driftbayes.reproduce.folder import make_folder, read_kept, write_json, write_result
 from driftbayes.reproduce.goodness_cases import CASES, Case
-from driftbayes.storage import atomic_path
 from driftbayes.typing import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Progress = Callable[[str, int, int], None]
 Prepare = Callable[[], None]
@@ -210,16 +212,11 @@ class _Job:
         return directory / f"{self.case}-{self.first}-{self.end}.json"
 
     def kept(self, directory: Path | None) -> list[dict[str, Any]] | None:
-        """What an interrupted run with the same settings left."""
-        if directory is None or not self.path(directory).exists():
+        """Read what an interrupted run with the same settings left."""
+        if directory is None:
             return None
-        try:
-            content = json.loads(self.path(directory).read_text(encoding="utf-8"))
-            same = {name: content[name] for name in self.header()} == self.header()
-            rows = content["rows"]
-        except (ValueError, KeyError, TypeError, OSError):
-            return None
-        return rows if same and len(rows) == self.end - self.first else None
+        rows = read_kept(self.path(directory), self.header(), "rows")
+        return rows if rows is not None and len(rows) == self.end - self.first else None
 
     def keep(self, directory: Path | None, rows: list[dict[str, Any]]) -> None:
         if directory is not None:
@@ -292,28 +289,21 @@ def goodness_table(content: Mapping[str, Any]) -> str:
         content: What `Goodness.to_json` gives.
     """
     cases = content["cases"].values()
-    lines = [
-        "| true model | data | data sets | p < 0.01 | p < 0.005 | uniform? (KS p-value) |",
-        "|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| `{c['judged_by']}` | {c['words']} | {c['n_data_sets']} | {_percent(c, 'level')} | "
-        f"{_percent(c, 'strict')} | {c['uniformity_p_value']:.2g} |"
-        for c in cases
-        if c["is_true"]
-    ]
-    lines += [
-        "",
-        "| data | judged by | data sets | p < 0.01 | p < 0.005 | most often blamed |",
-        "|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {c['words']} | `{c['judged_by']}` | {c['n_data_sets']} | {_percent(c, 'level')} | "
-        f"{_percent(c, 'strict')} | {c['most_blamed'].replace('_', ' ')} |"
-        for c in cases
-        if not c["is_true"]
-    ]
-    return "\n".join(lines)
+    shares = "data sets | p < 0.01 | p < 0.005"
+    tables = []
+    for is_true, first, last in (
+        (True, "true model | data", "uniform? (KS p-value)"),
+        (False, "data | judged by", "most often blamed"),
+    ):
+        lines = [f"| {first} | {shares} | {last} |", "|---|---|---|---|---|---|"]
+        for c in (c for c in cases if c["is_true"] is is_true):
+            names = [f"`{c['judged_by']}`", c["words"]]
+            end = f"{c['uniformity_p_value']:.2g}" if is_true else c["most_blamed"]
+            cells = [*(names if is_true else names[::-1]), str(c["n_data_sets"])]
+            cells += [_percent(c, "level"), _percent(c, "strict"), end.replace("_", " ")]
+            lines.append(f"| {' | '.join(cells)} |")
+        tables.append("\n".join(lines))
+    return "\n\n".join(tables)
 
 
 def _percent(case: Mapping[str, Any], level: str) -> str:
@@ -323,38 +313,25 @@ def _percent(case: Mapping[str, Any], level: str) -> str:
 
 def write_goodness(result: Goodness, directory: Path) -> list[Path]:
     """Write the numbers as JSON, the tables as Markdown and the figure as PNG and PDF."""
-    make_folder(directory)
     content = result.to_json()
-    numbers = write_json(content, directory / "goodness.json")
-    table = directory / "goodness.md"
-    with atomic_path(table) as temporary:
-        temporary.write_text(goodness_table(content) + "\n", encoding="utf-8")
-    return [numbers, table, *write_figure(_figure(result), directory / "goodness")]
+    return write_result(directory, "goodness", content, _figure(result), goodness_table(content))
 
 
-def _figure(result: Goodness) -> Any:
-    from matplotlib.figure import Figure
-
-    from driftbayes.plots.style import COLOURS, GUIDE, INK, journal_style
-
+def _figure(result: Goodness) -> "Figure":
     true = [one for one in result.results if one.case.is_true]
     wrong = [one for one in result.results if not one.case.is_true]
-    with journal_style():
-        figure = Figure(figsize=(7.2, 4.4), layout="constrained")
-        left, right = figure.subplots(1, 2, width_ratios=(1, 1.1))
+    with journal_figure(7.2, 4.4, 1, 2, width_ratios=(1, 1.1)) as (figure, (left, right)):
         left.plot([0, 1], [0, 1], color=GUIDE, lw=0.8)
         for one in true:
             p = np.sort(one.p_values[np.isfinite(one.p_values)])
             left.step(p, np.arange(1, len(p) + 1) / len(p), color=INK, lw=0.5, alpha=0.5)
-        left.set_xlabel("p-value")
-        left.set_ylabel("share of data sets below")
+        left.set(xlabel="p-value", ylabel="share of data sets below")
         left.set_title(f"{len(true)} true models")
         places = np.arange(len(wrong))[::-1]
         shares = [one.share_below(LEVEL)[0] for one in wrong]
         right.barh(places, shares, color=COLOURS["langevin"], height=0.7)
         labels = [f"{one.case.words} → {one.case.judged_by}" for one in wrong]
         right.set_yticks(places, labels, fontsize=6)
-        right.set_xlim(0, 1)
-        right.set_xlabel(f"share of data sets with p < {LEVEL:g}")
+        right.set(xlim=(0, 1), xlabel=f"share of data sets with p < {LEVEL:g}")
         right.set_title(f"{len(wrong)} wrong models")
     return figure

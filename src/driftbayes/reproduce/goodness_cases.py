@@ -3,7 +3,7 @@
 __all__ = ["CASES", "Case", "cases_named"]
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Any, Literal
 
@@ -60,18 +60,9 @@ class Case:
 
     def to_json(self) -> dict[str, Any]:
         """The case as plain numbers and text."""
-        return {
-            "words": self.words,
-            "made_by": self.made_by,
-            "theta": dict(self.theta),
-            "judged_by": self.judged_by or self.made_by,
-            "is_true": self.is_true,
-            "n_particles": self.n_particles,
-            "n_steps": self.n_steps,
-            "sampling": self.sampling,
-            "drift": self.drift,
-            "shared": self.shared,
-        }
+        content = asdict(self)
+        del content["name"]
+        return {**content, "judged_by": self.judged_by or self.made_by, "is_true": self.is_true}
 
     def hypothesis(self) -> Hypothesis:
         """The model that judges, with its priors."""

@@ -2,9 +2,10 @@
 
 __all__ = ["LangevinExperiment", "run_experiment", "simulate_data", "write_experiment"]
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -13,27 +14,30 @@ from jaxtyping import Array
 
 from driftbayes.comparison import Scan, scan_displacements
 from driftbayes.inference import Hypothesis
-from driftbayes.io import atomic_path, write_scan
+from driftbayes.io import write_scan
 from driftbayes.jax_typing import Key
 from driftbayes.models import Brownian, Langevin
+from driftbayes.plots.scan import plot_log_bayes_factor, plot_log_occam_factor, plot_parameter
+from driftbayes.plots.style import INK, journal_figure
 from driftbayes.priors import Exponential
-from driftbayes.reproduce.claims import Claim, yes
-from driftbayes.reproduce.folder import make_folder, write_figure, write_json
-from driftbayes.reproduce.langevin_figures import (
-    Truths,
-    factors_figure,
-    overview_figure,
-    parameters_figure,
-)
+from driftbayes.reproduce.claims import PAIR, Claim, along_tau, log_bayes_factors, yes
+from driftbayes.reproduce.folder import make_folder, write_csv, write_figure, write_json
 from driftbayes.sampling import Displacements
+from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Data sets of the exact scan and of Laplace's method, by name.
+Scans: TypeAlias = "Mapping[str, xr.Dataset]"
+# What each parameter should be, along tau.
+Truths: TypeAlias = Mapping[str, float | FloatArray]
 
 GAMMA = K = 1.0
 N_PARTICLES, N_STEPS, N_DIM = 100, 10, 3
 TAUS = np.geomspace(1e-2, 1e2, 100)
-PAIR = "langevin:brownian"
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,29 +54,19 @@ class LangevinExperiment:
     laplace: Scan
     exact: Scan
 
-    def log_bayes_factors(self, scan: Scan) -> np.ndarray:
-        """Ln K of Langevin against Brownian along tau."""
-        return np.array([c.log_bayes_factors[PAIR] for c in scan.comparisons])
-
     def claims(self) -> list[Claim]:
         """What section 4 says, and what is found here."""
         tau = self.exact.taus
-        exact, laplace = self.log_bayes_factors(self.exact), self.log_bayes_factors(self.laplace)
-        langevin = self.exact.evidences("langevin")
-        mode = np.array([e.map["gamma"] for e in self.laplace.evidences("langevin")])
-        sd = np.array([e.posterior_sd["gamma"] for e in langevin])
+        exact, laplace = log_bayes_factors(self.exact), log_bayes_factors(self.laplace)
+        mode = along_tau(self.laplace, "langevin", "map", "gamma")
+        sd = along_tau(self.exact, "langevin", "posterior_sd", "gamma")
         kappa = self.exact.consistency["brownian"]["kappa"]
         large = tau >= 30
-        occam = {
-            name: np.array([e.log_occam_factor for e in self.laplace.evidences(name)])
-            for name in self.laplace.models
-        }
-        deficit = np.array(
-            [
-                a.log_evidence - b.log_evidence
-                for a, b in zip(self.laplace.evidences("langevin"), langevin, strict=True)
-            ]
+        occam_brownian, occam_langevin = (
+            along_tau(self.laplace, model, "log_occam_factor") for model in ("brownian", "langevin")
         )
+        deficit = along_tau(self.laplace, "langevin", "log_evidence")
+        deficit = deficit - along_tau(self.exact, "langevin", "log_evidence")
         strong = tau[exact > 5]
         flips = int(np.sum(np.sign(exact) != np.sign(laplace)))
         return [
@@ -118,16 +112,16 @@ class LangevinExperiment:
             Claim(
                 "Brownian's Occam factor is about constant once tau is large",
                 "figure 2",
-                f"ln Occam {occam['brownian'][large].mean():.2f} ± "
-                f"{occam['brownian'][large].std():.2f} for tau ≥ 30",
-                yes(occam["brownian"][large].std() < 0.2),
+                f"ln Occam {occam_brownian[large].mean():.2f} ± "
+                f"{occam_brownian[large].std():.2f} for tau ≥ 30",
+                yes(occam_brownian[large].std() < 0.2),
             ),
             Claim(
                 "Langevin's Occam factor rises at large tau",
                 "figure 2",
-                f"ln Occam {np.median(occam['langevin'][tau < 3]):.2f} for tau < 3, "
-                f"{np.median(occam['langevin'][tau > 60]):.2f} for > 60",
-                yes(np.median(occam["langevin"][tau > 60]) > np.median(occam["langevin"][tau < 3])),
+                f"ln Occam {np.median(occam_langevin[tau < 3]):.2f} for tau < 3, "
+                f"{np.median(occam_langevin[tau > 60]):.2f} for > 60",
+                yes(np.median(occam_langevin[tau > 60]) > np.median(occam_langevin[tau < 3])),
             ),
             Claim(
                 "Laplace's method is accurate",
@@ -193,26 +187,28 @@ def run_experiment(seed: int = 0) -> LangevinExperiment:
 def write_experiment(result: LangevinExperiment, directory: Path) -> list[Path]:
     """Write figures 1 and 2 as PNG and PDF, the scans as NetCDF, the numbers as CSV, the claims."""
     make_folder(directory)
-    exact, laplace = result.exact.to_dataset(), result.laplace.to_dataset()
+    scans = {"exact": result.exact.to_dataset(), "laplace": result.laplace.to_dataset()}
     written = []
-    for name, dataset in (("exact", exact), ("laplace", laplace)):
+    for name, dataset in scans.items():
         written.append(directory / f"langevin_{name}.nc")
         write_scan(dataset, written[-1])
-    written.append(directory / "langevin.csv")
-    _write_csv(exact, laplace, written[-1])
+    written.append(write_csv(_columns(scans), directory / "langevin.csv"))
     written.append(write_json([asdict(c) for c in result.claims()], directory / "claims.json"))
     expected = np.asarray(Langevin(gamma=GAMMA, k=K).absolute_diffusivity(jnp.asarray(TAUS)))
     truths: Truths = {"brownian.kappa": expected, "langevin.gamma": GAMMA, "langevin.k": K}
-    written += write_figure(parameters_figure(exact, laplace, truths), directory / "figure1")
-    written += write_figure(factors_figure(exact, laplace), directory / "figure2")
-    written += write_figure(overview_figure(exact, laplace, truths), directory / "overview")
+    for name, figure in (
+        ("figure1", parameters_figure(scans, truths)),
+        ("figure2", factors_figure(scans)),
+        ("overview", overview_figure(scans, truths)),
+    ):
+        written += write_figure(figure, directory / name)
     return written
 
 
-def _write_csv(exact: "xr.Dataset", laplace: "xr.Dataset", path: Path) -> None:
-    """Every plotted number, one row per tau."""
-    columns = {"tau": exact["tau"].values}
-    for method, dataset in (("exact", exact), ("laplace", laplace)):
+def _columns(scans: Scans) -> dict[str, FloatArray]:
+    """Return every plotted number along tau."""
+    columns = {"tau": scans["exact"]["tau"].values}
+    for method, dataset in scans.items():
         columns[f"log_bayes_factor_{method}"] = dataset["log_bayes_factor"].sel(pair=PAIR).values
         for model in dataset["model"].values:
             occam = dataset["log_occam_factor"].sel(model=model).values
@@ -221,7 +217,48 @@ def _write_csv(exact: "xr.Dataset", laplace: "xr.Dataset", path: Path) -> None:
             for field in ("map", "posterior_mean", "posterior_sd"):
                 values = dataset[field].sel(parameter=parameter).values
                 columns[f"{parameter}_{field}_{method}"] = values
-    with atomic_path(path) as temporary, temporary.open("w") as file:
-        file.write(",".join(columns) + "\n")
-        for row in zip(*columns.values(), strict=True):
-            file.write(",".join(repr(float(value)) for value in row) + "\n")
+    return columns
+
+
+def parameters_figure(scans: Scans, truths: Truths) -> "Figure":
+    """Draw figure 1: the parameters of both models against tau."""
+    with journal_figure(3.6, 6.4, len(truths), sharex=True) as (figure, axes):
+        for ax, name in zip(axes, truths, strict=True):
+            _parameter(ax, scans, name, truths)
+            if ax is not axes[-1]:
+                ax.set_xlabel("")
+        axes[0].legend(loc="best")
+    return figure
+
+
+def factors_figure(scans: Scans) -> "Figure":
+    """Draw figure 2: log Bayes factor and log Occam factors against tau."""
+    with journal_figure(3.6, 4.6, 2, sharex=True) as (figure, (above, below)):
+        for name in ("laplace", "exact"):
+            plot_log_bayes_factor(scans[name], ax=above)
+            plot_log_occam_factor(scans[name], below)
+        above.set_xlabel("")
+        above.legend(loc="upper right")
+        below.legend(loc="best")
+    return figure
+
+
+def overview_figure(scans: Scans, truths: Truths) -> "Figure":
+    """Draw three parameters and the Bayes factor in one row."""
+    with journal_figure(10.0, 2.6, 1, len(truths) + 1) as (figure, (*panels, last)):
+        for ax, name in zip(panels, truths, strict=True):
+            _parameter(ax, scans, name, truths)
+        panels[-1].legend(loc="lower left")
+        for name in ("laplace", "exact"):
+            plot_log_bayes_factor(scans[name], ax=last)
+        last.legend(loc=(0.02, 0.46))
+    return figure
+
+
+def _parameter(ax: "Axes", scans: Scans, name: str, truths: Truths) -> None:
+    plot_parameter(scans["laplace"], name, ax)
+    plot_parameter(scans["exact"], name, ax)
+    tau = scans["exact"]["tau"].values
+    expected = np.broadcast_to(truths[name], tau.shape)
+    ax.plot(tau, expected, color=INK, lw=0.8, ls=":", label="expected")
+    ax.set_ylim(bottom=0)

@@ -2,23 +2,27 @@
 
 __all__ = ["GROUPS", "Group", "GroupResult", "Recovery", "run_recovery", "write_recovery"]
 
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import numpy as np
+from scipy.special import softmax
 
 from driftbayes._version import __version__
 from driftbayes.comparison import make_hypotheses
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Batch, Evidence, Hypothesis, evidence, evidence_batch
-from driftbayes.reproduce.folder import make_folder, write_figure, write_json
+from driftbayes.plots.style import INK, journal_figure
+from driftbayes.reproduce.folder import make_folder, read_kept, write_json, write_result
 from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Progress = Callable[[str, int, int], None]
 
@@ -27,6 +31,9 @@ U_RMS, TIMESCALE, TAU, N_DIM = 1.0, 1.0, 0.5, 2
 # Nominal probabilities of the intervals, and the places of their ends among the quantiles.
 _INTERVALS = {"68%": (1, 3), "95%": (0, 4)}
 _NOMINAL = {"68%": 0.68, "95%": 0.95}
+# What is kept of one evidence: log_evidence and log_evidence_err (None if they are not finite),
+# status, and the quantiles of the posterior of each parameter.
+_Judgement: TypeAlias = dict[str, Any]
 # A pair is told apart if the truth has at least this mean probability against the other alone.
 _TOLD_APART = 0.95
 
@@ -80,37 +87,6 @@ GROUPS = (
         n_steps=10,
     ),
 )
-
-
-@dataclass(frozen=True)
-class _Judgement:
-    """What is kept of one evidence: enough to go on after a run was killed.
-
-    Args:
-        log_evidence: Ln Z; None if it is not finite.
-        log_evidence_err: Its error, likewise.
-        status: How it ended.
-        data_fingerprint: Of the data.
-        quantiles: Of the posterior of each parameter.
-    """
-
-    log_evidence: float | None
-    log_evidence_err: float | None
-    status: str
-    data_fingerprint: str
-    quantiles: dict[str, list[float]]
-
-    @classmethod
-    def of(cls, record: Evidence) -> "_Judgement":
-        """The part of an evidence that is kept."""
-        plain = record.to_json()
-        return cls(
-            plain["log_evidence"],
-            plain["log_evidence_err"],
-            record.status.value,
-            record.data_fingerprint,
-            {name: list(map(float, q)) for name, q in record.posterior_quantiles.items()},
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,21 +180,16 @@ class Recovery:
     def coverage(self) -> dict[str, tuple[int, int, float]]:
         """Of each interval how many true values it held, of how many, and the binomial error."""
         table = {}
+        counts = [
+            (counted, result.n_seeds)
+            for result in self.results
+            for parameters in result.within.values()
+            for counted in parameters.values()
+        ]
+        n = sum(n_seeds for _, n_seeds in counts)
         for interval, nominal in _NOMINAL.items():
-            counts = [
-                counted[interval]
-                for result in self.results
-                for parameters in result.within.values()
-                for counted in parameters.values()
-            ]
-            n = sum(
-                result.n_seeds
-                for result in self.results
-                for parameters in result.within.values()
-                for _ in parameters
-            )
             error = float(np.sqrt(nominal * (1 - nominal) / n))
-            table[interval] = (sum(counts), n, error)
+            table[interval] = (sum(counted[interval] for counted, _ in counts), n, error)
         return table
 
     def to_json(self) -> dict[str, Any]:
@@ -267,9 +238,7 @@ def run_recovery(
 
 def write_recovery(result: Recovery, directory: Path) -> list[Path]:
     """Write the matrices as PNG and PDF, and their numbers as JSON."""
-    make_folder(directory)
-    numbers = write_json(result.to_json(), directory / "recovery.json")
-    return [numbers, *write_figure(_figure(result), directory / "recovery")]
+    return write_result(directory, "recovery", result.to_json(), _figure(result))
 
 
 def _run_group(
@@ -282,16 +251,10 @@ def _run_group(
         for i, hypothesis in enumerate(hypotheses)
         for s in range(n_seeds)
     ]
-    prints = [one.fingerprint for one in data]
     table: list[list[_Judgement]] = []
     for i, hypothesis in enumerate(hypotheses):
-        kept = None if directory is None else directory / f"{group.name}-{hypothesis.name}.json"
-        judgements = _kept(kept, hypothesis, prints)
-        if judgements is None:
-            judgements = [_Judgement.of(record) for record in _judged(hypothesis, data)]
-            if kept is not None:
-                _keep(judgements, hypothesis, kept)
-        table.append(judgements)
+        path = None if directory is None else directory / f"{group.name}-{hypothesis.name}.json"
+        table.append(_kept_or_judged(path, hypothesis, data))
         if progress is not None:
             progress(f"evidence, {group.name}", i + 1, len(hypotheses))
 
@@ -303,14 +266,14 @@ def _run_group(
         (names[i // n_seeds], i % n_seeds, name)
         for name, records in zip(names, table, strict=True)
         for i in range(len(data))
-        if records[i].status != Status.OK.value
+        if records[i]["status"] != Status.OK.value
     ]
     own = {
         name: _within(table[i][i * n_seeds : (i + 1) * n_seeds], group.truths[name])
         for i, name in enumerate(names)
     }
-    logs = by_truth([[record.log_evidence for record in records] for records in table])
-    errors = by_truth([[record.log_evidence_err for record in records] for records in table])
+    logs = by_truth([[record["log_evidence"] for record in records] for records in table])
+    errors = by_truth([[record["log_evidence_err"] for record in records] for records in table])
     return GroupResult(group, logs, errors, own, tuple(doubtful))
 
 
@@ -331,77 +294,68 @@ def _judged(hypothesis: Hypothesis, data: Sequence[Displacements]) -> list[Evide
     return [evidence(hypothesis, batch) for batch in batches]
 
 
-def _keep(judgements: Sequence[_Judgement], hypothesis: Hypothesis, path: Path) -> None:
-    content = {
+def _judgement(record: Evidence) -> _Judgement:
+    content = record.to_json()
+    return {
+        **{name: content[name] for name in ("log_evidence", "log_evidence_err")},
+        "status": record.status.value,
+        "quantiles": {
+            name: np.asarray(q).tolist() for name, q in record.posterior_quantiles.items()
+        },
+    }
+
+
+def _kept_or_judged(
+    path: Path | None, hypothesis: Hypothesis, data: Sequence[Displacements]
+) -> list[_Judgement]:
+    """Read the evidences that an earlier run left, or compute and write them."""
+    header = {
         "driftbayes_version": __version__,
         "priors": hypothesis.describe(),
-        "judgements": [asdict(one) for one in judgements],
+        "data_fingerprints": [one.fingerprint for one in data],
     }
-    write_json(content, path)
-
-
-def _kept(
-    path: Path | None, hypothesis: Hypothesis, prints: Sequence[str]
-) -> list[_Judgement] | None:
-    """The evidences that an earlier run left, if they are of these data and this hypothesis."""
-    if path is None or not path.exists():
-        return None
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        found = [_Judgement(**one) for one in content["judgements"]]
-    except (ValueError, KeyError, TypeError, OSError):
-        return None
-    same = content.get("driftbayes_version") == __version__
-    same = same and content.get("priors") == hypothesis.describe()
-    return found if same and [one.data_fingerprint for one in found] == list(prints) else None
+    kept = None if path is None else read_kept(path, header, "judgements")
+    if kept is not None:
+        return kept
+    judgements = [_judgement(record) for record in _judged(hypothesis, data)]
+    if path is not None:
+        write_json({**header, "judgements": judgements}, path)
+    return judgements
 
 
 def _within(records: Sequence[_Judgement], truth: Mapping[str, float]) -> dict[str, dict[str, int]]:
-    """How often each inferred parameter's true value lay within its intervals."""
+    """Count how often each inferred parameter's true value lay within its intervals."""
+    quantiles = [record["quantiles"] for record in records]
     return {
         name: {
-            interval: sum(
-                int(r.quantiles[name][low] < truth[name] < r.quantiles[name][high]) for r in records
-            )
+            interval: sum(q[name][low] < truth[name] < q[name][high] for q in quantiles)
             for interval, (low, high) in _INTERVALS.items()
         }
-        for name in records[0].quantiles
+        for name in quantiles[0]
     }
 
 
 def _normalised(log_evidence: FloatArray) -> FloatArray:
     finite = np.where(np.isfinite(log_evidence), log_evidence, -np.inf)
-    weights = np.exp(finite - finite.max(axis=-1, keepdims=True))
-    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
+    return np.asarray(softmax(finite, axis=-1))
 
 
-def _figure(result: Recovery) -> Any:
-    from matplotlib.figure import Figure
-
-    from driftbayes.plots.style import INK, journal_style
-
+def _figure(result: Recovery) -> "Figure":
     sizes = [len(r.names) for r in result.results]
-    with journal_style():
-        figure = Figure(figsize=(7.2, 4.6), layout="constrained")
-        axes = figure.subplots(1, len(sizes), width_ratios=sizes, squeeze=False)[0]
+    options = {"width_ratios": sizes, "squeeze": False}
+    with journal_figure(7.2, 4.6, 1, len(sizes), **options) as (figure, (axes,)):
         for ax, one in zip(axes, result.results, strict=True):
-            matrix = one.matrix
-            image = ax.imshow(matrix, vmin=0, vmax=1, cmap="Blues")
-            for i, row in enumerate(matrix):
-                for j, value in enumerate(row):
-                    if value >= 0.005:
-                        colour = "white" if value > 0.6 else INK
-                        text = f"{value:.2f}"
-                        ax.text(j, i, text, ha="center", va="center", color=colour, fontsize=6)
+            image = ax.imshow(one.matrix, vmin=0, vmax=1, cmap="Blues")
+            for (i, j), value in np.ndenumerate(one.matrix):
+                if value >= 0.005:
+                    style = {"ha": "center", "va": "center", "fontsize": 6}
+                    ax.text(j, i, f"{value:.2f}", color="white" if value > 0.6 else INK, **style)
             ax.set_xticks(range(len(one.names)), one.names, rotation=60, ha="right", fontsize=7)
             ax.set_yticks(range(len(one.names)), one.names, fontsize=7)
             ax.set_xlabel("judged by")
             ax.tick_params(length=0)
-            ax.set_title(
-                f"{one.group.n_particles} particles × {one.group.n_steps} steps,\n"
-                f"{one.n_seeds} data sets each",
-                fontsize=7,
-            )
+            size = f"{one.group.n_particles} particles × {one.group.n_steps} steps"
+            ax.set_title(f"{size},\n{one.n_seeds} data sets each", fontsize=7)
         axes[0].set_ylabel("data from")
         figure.colorbar(image, ax=list(axes), shrink=0.5, label="mean probability")
     return figure

@@ -5,10 +5,8 @@ __all__ = ["SIMULATORS", "Recommendation", "export", "recommend"]
 from collections.abc import Callable
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.simulators.opendrift import opendrift_text
-from driftbayes.simulators.parcels import parcels3_text, parcels_text
-from driftbayes.simulators.plain import json_text
 from driftbayes.simulators.recommend import Recommendation, recommend
+from driftbayes.simulators.texts import json_text, opendrift_text, parcels3_text, parcels_text
 from driftbayes.suggest import did_you_mean
 
 SIMULATORS: dict[str, Callable[[Recommendation], str]] = {

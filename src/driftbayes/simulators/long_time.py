@@ -129,10 +129,11 @@ def dispersion(model: str, parameters: Mapping[str, Estimate]) -> Dispersion:
         return Dispersion((_propagated(_mean_of_classes(model, name), parameters, unit),))
     tensor = _tensor(name, parameters)
     here = tensor({n: e.value for n, e in parameters.items()})
-    return Dispersion(
-        tuple(_propagated(_element(tensor, i), parameters, unit) for i in range(len(here))),
-        cross=float(here[0, 1]),
-    )
+    axes = [
+        _propagated(lambda values: tensor(values)[i, i], parameters, unit)  # noqa: B023
+        for i in range(len(here))
+    ]
+    return Dispersion(tuple(axes), cross=float(here[0, 1]))
 
 
 def observation_notes(model: str) -> tuple[str, ...]:
@@ -168,12 +169,6 @@ def _tensor(
     return tensor
 
 
-def _element(
-    tensor: Callable[[Mapping[str, float]], FloatArray], i: int
-) -> Callable[[Mapping[str, float]], float]:
-    return lambda values: float(tensor(values)[i, i])
-
-
 def _mean_of_classes(model: str, name: str) -> Callable[[Mapping[str, float]], float]:
     family: Any = model_named(model, MODELS)
 
@@ -188,9 +183,7 @@ def _mean_of_classes(model: str, name: str) -> Callable[[Mapping[str, float]], f
 
 
 def _propagated(
-    function: Callable[[Mapping[str, float]], float],
-    parameters: Mapping[str, Estimate],
-    unit: str,
+    function: Callable[[Mapping[str, float]], float], parameters: Mapping[str, Estimate], unit: str
 ) -> Estimate:
     """A function of the parameters, with its error."""
     values = {name: e.value for name, e in parameters.items()}

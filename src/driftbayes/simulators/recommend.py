@@ -230,15 +230,19 @@ def _source(scan: "xr.Dataset") -> str:
 
 def _common(scan: "xr.Dataset", model: str) -> np.ndarray:
     """Sampling times at which all parameters of a model are in their consistent ranges."""
-    labels = [str(p) for p in scan["parameter"].values if str(p).rpartition(".")[0] == model]
-    inside = np.asarray(scan["consistent"].sel(parameter=labels).values, dtype=bool)
+    inside = _of_model(scan, "consistent", model).astype(bool)
     return np.asarray(inside.all(axis=0))
 
 
 def _best_known(scan: "xr.Dataset", model: str, inside: np.ndarray) -> int:
-    labels = [str(p) for p in scan["parameter"].values if str(p).rpartition(".")[0] == model]
-    worst = scan["log_sd"].sel(parameter=labels).values.max(axis=0)
+    worst = _of_model(scan, "log_sd", model).max(axis=0)
     return int(np.argmin(np.where(inside, worst, np.inf)))
+
+
+def _of_model(scan: "xr.Dataset", variable: str, model: str) -> np.ndarray:
+    """Return a variable of all parameters of a model, (parameter, tau)."""
+    labels = [str(p) for p in scan["parameter"].values if str(p).rpartition(".")[0] == model]
+    return np.asarray(scan[variable].sel(parameter=labels).values)
 
 
 def _probability(scan: "xr.Dataset", model: str, place: int) -> float:

@@ -5,16 +5,7 @@ A model of your own is drawn by `models(YourModel)`, from its table of parameter
 and, where the table has an upper bound, below it.
 """
 
-__all__ = [
-    "brownian",
-    "irregular",
-    "langevin",
-    "models",
-    "noisy",
-    "ragged",
-    "regular",
-    "scales",
-]
+__all__ = ["brownian", "irregular", "langevin", "models", "noisy", "ragged", "regular", "scales"]
 
 from typing import TypeVar
 

@@ -16,21 +16,21 @@ __all__ = [
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Complex
+from jaxtyping import Array
 
 from driftbayes.jax_typing import Scalar
 from driftbayes.turbulence.flow import Flow
-from driftbayes.turbulence.grid import Grid
+from driftbayes.turbulence.grid import Grid, Modes, Points
 from driftbayes.turbulence.state import FlowState
 from driftbayes.turbulence.steppers import ab3_increment
 
 
-def energy_mean(grid: Grid, zeta: Complex[Array, "ky kx"]) -> Scalar:
+def energy_mean(grid: Grid, zeta: Modes) -> Scalar:
     r"""$\tfrac12\langle|\mathbf u|^2\rangle$, energy per unit area."""
     return 0.5 * grid.mean_square(zeta, grid.inverse_k2)
 
 
-def enstrophy_mean(grid: Grid, zeta: Complex[Array, "ky kx"]) -> Scalar:
+def enstrophy_mean(grid: Grid, zeta: Modes) -> Scalar:
     r"""$\tfrac12\langle\zeta^2\rangle$, enstrophy per unit area."""
     return 0.5 * grid.mean_square(zeta)
 
@@ -63,9 +63,7 @@ class FlowStatistics(eqx.Module):
     kurtosis_zeta: Scalar
 
 
-def flow_statistics(
-    flow: Flow, zeta: Complex[Array, "ky kx"], q: Complex[Array, "y x"]
-) -> FlowStatistics:
+def flow_statistics(flow: Flow, zeta: Modes, q: Points) -> FlowStatistics:
     """Statistics of the flow with this vorticity and velocity."""
     grid = flow.grid
     u, v = jnp.real(q).astype(jnp.float64), -jnp.imag(q).astype(jnp.float64)
@@ -113,7 +111,7 @@ class Budget(eqx.Module):
         return self.total - (self.linear + self.advection + self.filter + self.injection)
 
 
-def step_budget(flow: Flow, state: FlowState, q: Complex[Array, "y x"]) -> tuple[Budget, Budget]:
+def step_budget(flow: Flow, state: FlowState, q: Points) -> tuple[Budget, Budget]:
     r"""Budgets of energy and enstrophy over the step of AB3 that begins at `state`.
 
     The work of the kick Δ is taken from its own formula, not as a difference:

@@ -114,15 +114,10 @@ class RunConfig:
                 f"{self.record_every:g}"
             )
             raise DriftbayesError(msg)
-        self._check_multiple(
-            "diagnose_every", "record_every", self.diagnose_steps, self.record_steps
-        )
-        self._check_multiple("duration", "record_every", self.duration_steps, self.record_steps)
-        if self.snapshot_every:
-            self._check_multiple(
-                "snapshot_every", "diagnose_every", self.snapshot_steps, self.diagnose_steps
-            )
-        self._check_multiple("spin_up", "diagnose_every", self.spin_up_steps, self.diagnose_steps)
+        pairs = [("diagnose_every", "record_every"), ("duration", "record_every")]
+        pairs += [("snapshot_every", "diagnose_every")] if self.snapshot_every else []
+        for name, unit in (*pairs, ("spin_up", "diagnose_every")):
+            self._check_multiple(name, unit)
         # A ring outside the grid is refused before anything is computed.
         self._forcing(Grid(self.grid))
 
@@ -206,6 +201,11 @@ class RunConfig:
         """Records of the particles, the first at their release."""
         return self.duration_steps // self.record_steps + 1 if self.particles else 0
 
+    @property
+    def n_snapshots(self) -> int:
+        """Snapshots of the vorticity, the first at the start."""
+        return self.n_steps // self.snapshot_steps + 1 if self.snapshot_every else 0
+
     def flow(self) -> Flow:
         """The equation to be solved."""
         grid = Grid(self.grid)
@@ -228,11 +228,7 @@ class RunConfig:
 
     def _forcing(self, grid: Grid) -> Forcing:
         return Forcing.on_ring(
-            grid,
-            epsilon=self.epsilon,
-            k_f=self.k_f,
-            width=self.k_f_width,
-            shape=self.forcing_shape,
+            grid, epsilon=self.epsilon, k_f=self.k_f, width=self.k_f_width, shape=self.forcing_shape
         )
 
     def _steps(self, name: str) -> int:
@@ -247,7 +243,8 @@ class RunConfig:
             raise DriftbayesError(msg)
         return steps
 
-    def _check_multiple(self, name: str, unit: str, steps: int, unit_steps: int) -> None:
+    def _check_multiple(self, name: str, unit: str) -> None:
+        steps, unit_steps = self._steps(name), self._steps(unit)
         if steps % unit_steps or (steps == 0 and name == "diagnose_every"):
             nearest = max(round(steps / unit_steps), 1) * unit_steps * self.dt
             msg = (

@@ -13,7 +13,7 @@ from jaxtyping import Array, Complex, Float
 from driftbayes.errors import DriftbayesError
 from driftbayes.turbulence.dissipation import Dissipation, Filter, exponential_filter
 from driftbayes.turbulence.forcing import Forcing
-from driftbayes.turbulence.grid import Grid, scaled
+from driftbayes.turbulence.grid import Grid, Modes, Points, scaled
 from driftbayes.turbulence.state import FlowState
 from driftbayes.turbulence.threefry import key_words
 from driftbayes.turbulence.vorticity import advection, velocity
@@ -46,7 +46,7 @@ class Flow(eqx.Module):
 
     grid: Grid
     dt: Float[Array, ""]
-    decay: Float[Array, "ky kx"] | Complex[Array, "ky kx"]
+    decay: Float[Array, "ky kx"] | Modes
     damping: Float[Array, "ky kx"]
     forcing: Forcing | None
     precision: Precision = eqx.field(static=True, default="double")
@@ -127,7 +127,7 @@ class Flow(eqx.Module):
         """Of transforms and tendencies."""
         return jnp.complex128 if self.precision == "double" else jnp.complex64
 
-    def start(self, zeta: Complex[Array, "ky kx"], seed: int = 0) -> FlowState:
+    def start(self, zeta: Modes, seed: int = 0) -> FlowState:
         """The state at step 0.
 
         Args:
@@ -143,11 +143,11 @@ class Flow(eqx.Module):
             key=jnp.asarray(key_words(seed, "forcing")),
         )
 
-    def velocity(self, zeta: Complex[Array, "ky kx"]) -> Complex[Array, "y x"]:
+    def velocity(self, zeta: Modes) -> Points:
         """Velocity at the points, packed as q = u - iv."""
         return velocity(self.grid, zeta.astype(self.complex_dtype))
 
-    def tendency(self, q: Complex[Array, "y x"]) -> Complex[Array, "ky kx"]:
+    def tendency(self, q: Points) -> Modes:
         """The nonlinear term, from the velocity at the points."""
         if not self.advects:
             return jnp.zeros(self.grid.shape, self.complex_dtype)
@@ -159,9 +159,7 @@ class Flow(eqx.Module):
             return jnp.zeros((n_steps, 0), jnp.complex128)
         return self.forcing.kicks(state.key, state.step, self.dt, n_steps)
 
-    def finish(
-        self, zeta: Complex[Array, "ky kx"], kick: Complex[Array, " mode"]
-    ) -> Complex[Array, "ky kx"]:
+    def finish(self, zeta: Modes, kick: Complex[Array, " mode"]) -> Modes:
         """What ends every step whatever the stepper: the filter, then the kick."""
         zeta = scaled(self.damping, zeta)
         return zeta if self.forcing is None else self.forcing.add(zeta, kick)

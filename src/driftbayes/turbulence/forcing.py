@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, Complex, Float, Int, UInt32
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.turbulence.grid import Grid
+from driftbayes.turbulence.grid import Grid, Modes
 from driftbayes.turbulence.threefry import complex_normal
 from driftbayes.typing import FloatArray, IntArray
 
@@ -131,9 +131,7 @@ class Forcing(eqx.Module):
         noise = jnp.real(noise) + 1j * (self.conjugated * jnp.imag(noise))
         return (jnp.sqrt(dt) * self.amplitude) * noise
 
-    def add(
-        self, zeta: Complex[Array, "ky kx"], kick: Complex[Array, " mode"]
-    ) -> Complex[Array, "ky kx"]:
+    def add(self, zeta: Modes, kick: Complex[Array, " mode"]) -> Modes:
         """The vorticity with the kick added."""
 
         def scatter(zeta: Array, kick: Array) -> Array:

@@ -4,20 +4,24 @@ Fields are arrays (y, x); their transforms are unnormalised, on the half-plane (
 real transform. Vorticity is $\zeta = v_x - u_y = +\nabla^2\psi$ and $(u, v) = (-\psi_y, \psi_x)$.
 """
 
-__all__ = ["Grid", "scaled"]
+__all__ = ["Grid", "Modes", "Points", "conjugate_whole", "mirrored_half", "scaled"]
 
 from functools import cached_property
+from typing import TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Complex, Float
+from jaxtyping import Array, Complex, Float, Int
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.typing import FloatArray
 
 _SMALLEST = 8
+# Transform on the half-plane; velocity or another complex field at the points.
+Modes: TypeAlias = Complex[Array, "ky kx"]
+Points: TypeAlias = Complex[Array, "y x"]
 
 
 def scaled(factor: Array | FloatArray, modes: Array) -> Array:
@@ -109,17 +113,75 @@ class Grid(eqx.Module):
         x, y = np.meshgrid(line, line)
         return x, y
 
-    def to_modes(self, field: Float[Array, "y x"]) -> Complex[Array, "ky kx"]:
+    def to_modes(self, field: Float[Array, "y x"]) -> Modes:
         """Transform of a real field."""
         return jnp.fft.rfft2(field)
 
-    def to_points(self, modes: Complex[Array, "ky kx"]) -> Float[Array, "y x"]:
+    def to_points(self, modes: Modes) -> Float[Array, "y x"]:
         """The real field of a transform."""
         return jnp.fft.irfft2(modes, s=(self.n, self.n))
 
-    def mean_square(
-        self, modes: Complex[Array, "ky kx"], factor: FloatArray | float = 1.0
-    ) -> Array:
+    def mean_square(self, modes: Modes, factor: FloatArray | float = 1.0) -> Array:
         r"""$\langle f^2 \rangle$ of the field of a transform, each mode multiplied by `factor`."""
         power = jnp.real(modes) ** 2 + jnp.imag(modes) ** 2
         return jnp.sum(self.weights * factor * power, axis=(-2, -1)) / self.n**4
+
+
+# From k to -k in two ways: on a GPU a look-up at mirrored indices becomes part of the pass over
+# memory that uses it, where pieces that are joined take passes of their own; on a CPU it is the
+# other way round. The numbers are the same.
+
+
+def conjugate_whole(grid: Grid, modes: Modes) -> Complex[Array, "ky kx_whole"]:
+    """The conjugate of a real field's transform on the whole plane, from the half-plane."""
+    n, half = grid.n, grid.n // 2
+
+    def joined(modes: Array) -> Array:
+        mirrored = _reversed_rows(modes[:, half - 1 : 0 : -1])
+        return jnp.concatenate([jnp.conj(modes), mirrored], axis=1)
+
+    def looked_up(modes: Array) -> Array:
+        row, column = _indices(n, n)
+        is_mirrored = column > half
+        row = jnp.where(is_mirrored & (row > 0), n - row, row)
+        column = jnp.where(is_mirrored, n - column, column)
+        value = _flat_look_up(modes, row, column)
+        return jnp.where(is_mirrored, value, jnp.conj(value))
+
+    return jax.lax.platform_dependent(modes, cpu=joined, default=looked_up)
+
+
+def mirrored_half(grid: Grid, modes: Complex[Array, "ky kx_whole"]) -> Modes:
+    """Values at -k for all k of the half-plane, from the whole plane."""
+    n, half = grid.n, grid.n // 2
+
+    def joined(modes: Array) -> Array:
+        # kx = 0, 1, ..., n/2: columns 0, n - 1, ..., n/2.
+        pieces = [modes[:, :1], modes[:, n - 1 : half - 1 : -1]]
+        return _reversed_rows(jnp.concatenate(pieces, axis=1))
+
+    def looked_up(modes: Array) -> Array:
+        row, column = _indices(n, half + 1)
+        row, column = jnp.where(row > 0, n - row, 0), jnp.where(column > 0, n - column, 0)
+        return _flat_look_up(modes, row, column)
+
+    return jax.lax.platform_dependent(modes, cpu=joined, default=looked_up)
+
+
+def _flat_look_up(modes: Array, row: Array, column: Array) -> Array:
+    """`modes[row, column]`; pairs of indices would be written to memory before they are used."""
+    return modes.ravel().at[row * modes.shape[1] + column].get(mode="promise_in_bounds")
+
+
+def _indices(n_rows: int, n_columns: int) -> tuple[Int[Array, "ky kx"], Int[Array, "ky kx"]]:
+    """Row and column of every element, made where they are used and not read from memory."""
+    shape = (n_rows, n_columns)
+    return (
+        jax.lax.broadcasted_iota(jnp.int32, shape, 0),
+        jax.lax.broadcasted_iota(jnp.int32, shape, 1),
+    )
+
+
+def _reversed_rows(modes: Modes) -> Modes:
+    """Row ky becomes row -ky."""
+    return jnp.concatenate([modes[:1], modes[:0:-1]], axis=0)

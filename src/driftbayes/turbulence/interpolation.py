@@ -19,11 +19,10 @@ import numpy as np
 from jaxtyping import Array, Complex, Float, Int
 
 from driftbayes.turbulence.flow import Flow
-from driftbayes.turbulence.grid import scaled
-from driftbayes.turbulence.mirror import conjugate_whole
+from driftbayes.turbulence.grid import Modes, Points, conjugate_whole, scaled
 
 # The velocity at the points, and an interpolation's own coefficients.
-Field: TypeAlias = tuple[Complex[Array, "y x"], Float[Array, "y x"] | None]
+Field: TypeAlias = tuple[Points, Float[Array, "y x"] | None]
 
 
 class Interpolation(eqx.Module):
@@ -31,7 +30,7 @@ class Interpolation(eqx.Module):
 
     @abstractmethod
     def coefficients(
-        self, flow: Flow, middle: Complex[Array, "ky kx"], end: Complex[Array, "ky kx"]
+        self, flow: Flow, middle: Modes, end: Modes
     ) -> tuple[Float[Array, "y x"] | None, Float[Array, "y x"] | None]:
         """What is looked up, from the vorticities of two steps; None if the velocity itself is."""
 
@@ -46,7 +45,7 @@ class Bilinear(Interpolation):
     """Bilinear interpolation of the velocity: second order, not free of divergence."""
 
     def coefficients(
-        self, flow: Flow, middle: Complex[Array, "ky kx"], end: Complex[Array, "ky kx"]
+        self, flow: Flow, middle: Modes, end: Modes
     ) -> tuple[Float[Array, "y x"] | None, Float[Array, "y x"] | None]:
         return None, None
 
@@ -75,7 +74,7 @@ class Spline(Interpolation):
     degree: int = eqx.field(static=True)
 
     def coefficients(
-        self, flow: Flow, middle: Complex[Array, "ky kx"], end: Complex[Array, "ky kx"]
+        self, flow: Flow, middle: Modes, end: Modes
     ) -> tuple[Float[Array, "y x"] | None, Float[Array, "y x"] | None]:
         grid = flow.grid
         response = _response(self.degree, grid.kx * grid.spacing) * _response(
@@ -177,18 +176,8 @@ def _basis(degree: int, t: Float[Array, " particle"]) -> tuple[list[Array], list
     """Values and slopes of the B-splines that reach a point, from left to right."""
     s = 1 - t
     if degree == 3:
-        values = [
-            s**3 / 6,
-            (4 - 6 * t**2 + 3 * t**3) / 6,
-            (4 - 6 * s**2 + 3 * s**3) / 6,
-            t**3 / 6,
-        ]
-        slopes = [
-            -(s**2) / 2,
-            (-4 * t + 3 * t**2) / 2,
-            (4 * s - 3 * s**2) / 2,
-            t**2 / 2,
-        ]
+        values = [s**3 / 6, (4 - 6 * t**2 + 3 * t**3) / 6, (4 - 6 * s**2 + 3 * s**3) / 6, t**3 / 6]
+        slopes = [-(s**2) / 2, (-4 * t + 3 * t**2) / 2, (4 * s - 3 * s**2) / 2, t**2 / 2]
         return values, slopes
 
     def inner(d: Array) -> tuple[Array, Array]:

@@ -58,6 +58,12 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def _array(dtype: str, chunks: tuple[int, ...] | None = None, **sizes: int) -> dict[str, Any]:
+    """Describe an array of a store by the names and sizes of its axes; one chunk by default."""
+    shape = tuple(sizes.values())
+    return {"shape": shape, "chunks": chunks or shape, "dtype": dtype, "dims": tuple(sizes)}
+
+
 def versions() -> dict[str, str]:
     """What the numbers of a run may depend on beside its configuration."""
     names = ("jax", "jaxlib", "numpy", "equinox")
@@ -99,16 +105,10 @@ class RunOutput:
         if config.n_records:
             self._create_trajectories()
         if config.snapshot_every:
-            n = config.n_steps // config.snapshot_steps + 1
-            shape = (n, config.grid, config.grid)
+            n, side = config.n_snapshots, config.grid
             arrays = {
-                "vorticity": {
-                    "shape": shape,
-                    "chunks": (1, config.grid, config.grid),
-                    "dtype": "float32",
-                    "dims": ("time", "y", "x"),
-                },
-                "time": {"shape": (n,), "chunks": (n,), "dtype": "float64", "dims": ("time",)},
+                "vorticity": _array("float32", (1, side, side), time=n, y=side, x=side),
+                "time": _array("float64", time=n),
             }
             made = create_group(self.directory / SNAPSHOTS, arrays, {"title": "vorticity"})
             made["time"].write(np.arange(n) * config.snapshot_steps * config.dt, (0,))
@@ -158,7 +158,7 @@ class RunOutput:
             arrays.append((open_array(store, "id"), grid[:1], grid[:1]))
             arrays.append((open_array(store, "time"), grid[1:], grid[1:]))
         if config.snapshot_every:
-            shape = (config.n_steps // config.snapshot_steps + 1, config.grid, config.grid)
+            shape = (config.n_snapshots, config.grid, config.grid)
             store = self.directory / SNAPSHOTS
             stop = (n_snapshots, *shape[1:])
             arrays.append((open_array(store, "vorticity"), shape, stop))
@@ -183,31 +183,17 @@ class RunOutput:
     def _create_trajectories(self) -> None:
         config = self.config
         n, records = config.particles, config.n_records
-        chunks = self._chunks
-        arrays: dict[str, dict[str, Any]] = {
-            "id": {"shape": (n,), "chunks": (n,), "dtype": "int64", "dims": ("traj",)},
-            "time": {
-                "shape": (records,),
-                "chunks": (records,),
-                "dtype": "float64",
-                "dims": ("obs",),
-            },
-        }
+        arrays = {"id": _array("int64", traj=n), "time": _array("float64", obs=records)}
         for name in _COLUMNS:
-            arrays[name] = {
-                "shape": (n, records),
-                "chunks": chunks,
-                # A velocity is looked at; a position is differenced and keeps all its digits.
-                "dtype": "float64" if name in "xy" else "float32",
-                "dims": ("traj", "obs"),
-                "attributes": {"coordinates": "time id"},
-            }
+            # A velocity is looked at; a position is differenced and keeps all its digits.
+            dtype = "float64" if name in "xy" else "float32"
+            arrays[name] = _array(dtype, self._chunks, traj=n, obs=records)
+            arrays[name]["attributes"] = {"coordinates": "time id"}
         attributes = {
             "Conventions": "CF-1.11",
             "featureType": "trajectory",
             "driftbayes_schema": 1,
-            "driftbayes_version": __version__,
-            "provenance": json.dumps({"simulated": "turbulence", **config.to_json()}),
+            **self._origin,
         }
         made = create_group(self.directory / TRAJECTORIES, arrays, attributes)
         made["id"].write(np.arange(n), (0,))
@@ -268,11 +254,13 @@ class RunOutput:
         self._write_netcdf(xr.Dataset(variables, coords={"time": times, "k": rings}), SPECTRA)
 
     def _write_netcdf(self, dataset: "xr.Dataset", name: str) -> None:
-        dataset.attrs = {
-            "driftbayes_version": __version__,
-            "provenance": json.dumps({"simulated": "turbulence", **self.config.to_json()}),
-        }
+        dataset.attrs = self._origin
         write_netcdf(dataset, self.directory / name)
+
+    @property
+    def _origin(self) -> dict[str, Any]:
+        provenance = json.dumps({"simulated": "turbulence", **self.config.to_json()})
+        return {"driftbayes_version": __version__, "provenance": provenance}
 
     @property
     def exists(self) -> bool:

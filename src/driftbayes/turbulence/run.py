@@ -169,9 +169,9 @@ class _Runner:
         saved = time.monotonic()
         while int(now.state.step) < config.n_steps:
             before, now = now, self._flushed(self._block(now))
-            self._check(before, now)
+            row = dict(zip(_ROW, now.rows[-1], strict=True))
+            self._check(before, row)
             if self.progress is not None:
-                row = dict(zip(_ROW, now.rows[-1], strict=True))
                 self.progress(int(now.state.step), config.n_steps, row)
             if time.monotonic() - saved >= self.checkpoint_seconds:
                 self._save(now)
@@ -219,7 +219,7 @@ class _Runner:
         """With a row of the diagnostics and, when it is time, a snapshot and spectra."""
         config, state = self.config, now.state
         step = int(state.step)
-        now = replace(now, rows=np.concatenate([now.rows, _row(self.flow, state)[None]]))
+        now = replace(now, rows=np.vstack([now.rows, np.asarray(_row(self.flow, state))]))
         if not config.snapshot_every or step % config.snapshot_steps:
             return now
         vorticity, values = _snapshot(self.flow, state)
@@ -237,9 +237,8 @@ class _Runner:
             self.output.write_spectra(now.spectra)
         save_checkpoint(self.output.directory, now)
 
-    def _check(self, before: Checkpoint, now: Checkpoint) -> None:
+    def _check(self, before: Checkpoint, row: Mapping[str, float]) -> None:
         """Stop where the flow cannot be trusted, with the last state that can be."""
-        row = dict(zip(_ROW, now.rows[-1], strict=True))
         cfl = row["cfl"]
         # At rest the turnover time is infinite, and nothing is wrong.
         if cfl <= CFL_LIMIT and np.isfinite(row["enstrophy_mean"]):
@@ -265,7 +264,8 @@ class _Runner:
 
 
 @eqx.filter_jit
-def _row_values(flow: Flow, state: FlowState) -> Float[Array, " column"]:
+def _row(flow: Flow, state: FlowState) -> Float[Array, " column"]:
+    """Compute one row of the diagnostics; budgets are those of the step that begins here."""
     q = flow.velocity(state.zeta)
     statistics = flow_statistics(flow, state.zeta, q)
     budgets = step_budget(flow, state, q)
@@ -273,11 +273,6 @@ def _row_values(flow: Flow, state: FlowState) -> Float[Array, " column"]:
     values += [getattr(statistics, field.name) for field in fields(FlowStatistics)]
     values += [getattr(budget, cause) / flow.dt for budget in budgets for cause in _CAUSES]
     return jnp.stack(values)
-
-
-def _row(flow: Flow, state: FlowState) -> NDArray[np.float64]:
-    """One row of the diagnostics; budgets are those of the step that begins here."""
-    return np.asarray(_row_values(flow, state))
 
 
 @eqx.filter_jit
@@ -392,22 +387,22 @@ def _check_counts(found: Checkpoint, config: RunConfig) -> list[str]:
     step = int(found.state.step)
     if not 0 <= step <= config.n_steps:
         return [f"step is {step}, expected 0 to {config.n_steps}"]
-    due = {"rows": 0, "spectra": 0, "records": 0}
+    n_rows = n_spectra = n_records = 0
     if step:
-        due["rows"] = -(-step // config.diagnose_steps) + 1
+        n_rows = -(-step // config.diagnose_steps) + 1
         if config.snapshot_every:
-            due["spectra"] = step // config.snapshot_steps + 1
+            n_spectra = step // config.snapshot_steps + 1
     if config.n_records and step > config.spin_up_steps:
-        due["records"] = (step - config.spin_up_steps) // config.record_steps + 1
-    has = {
-        "rows": len(found.rows),
-        "spectra": len(found.spectra),
-        "records": found.written + len(found.waiting),
+        n_records = (step - config.spin_up_steps) // config.record_steps + 1
+    counts = {
+        "rows": (len(found.rows), n_rows),
+        "spectra": (len(found.spectra), n_spectra),
+        "records": (found.written + len(found.waiting), n_records),
     }
     wrong = [
-        f"{has[name]} {name} at step {step}, expected {due[name]}"
-        for name in due
-        if has[name] != due[name]
+        f"{has} {name} at step {step}, expected {due}"
+        for name, (has, due) in counts.items()
+        if has != due
     ]
     if found.written < 0:
         wrong.append(f"written is {found.written}")
@@ -440,8 +435,7 @@ def _seeds(config: RunConfig, positions: ArrayLike | None) -> NDArray[np.float64
 
 
 def _check_start(config: RunConfig, flow: Flow, state: FlowState) -> None:
-    row = _row(flow, state)
-    cfl = row[_ROW.index("cfl")]
+    cfl = float(_row(flow, state)[_ROW.index("cfl")])
     if not cfl <= CFL_START:
         msg = (
             f"the time step {config.dt:g} is too large: at the start the fastest fluid crosses "
@@ -453,9 +447,8 @@ def _check_start(config: RunConfig, flow: Flow, state: FlowState) -> None:
 
 def _check_space(folder: Path, config: RunConfig) -> None:
     """Refuse a run for which the disk has no room, before anything is written."""
-    needed = config.n_records * config.particles * 24 + 120 * config.grid**2
-    if config.snapshot_every:
-        needed += (config.n_steps // config.snapshot_steps + 1) * config.grid**2 * 4
+    needed = config.n_records * config.particles * 24
+    needed += (120 + 4 * config.n_snapshots) * config.grid**2
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     free = shutil.disk_usage(there).free
     if needed > free:

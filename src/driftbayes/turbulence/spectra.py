@@ -5,10 +5,10 @@ __all__ = ["Spectra", "shells", "spectra"]
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Complex, Float
+from jaxtyping import Array, Float
 
 from driftbayes.turbulence.flow import Flow
-from driftbayes.turbulence.grid import Grid
+from driftbayes.turbulence.grid import Grid, Modes, Points
 from driftbayes.typing import IntArray
 
 
@@ -34,7 +34,7 @@ class Spectra(eqx.Module):
     flux: Float[Array, " shell"]
 
 
-def spectra(flow: Flow, zeta: Complex[Array, "ky kx"], q: Complex[Array, "y x"]) -> Spectra:
+def spectra(flow: Flow, zeta: Modes, q: Points) -> Spectra:
     """Spectra of the flow with this vorticity and velocity."""
     grid = flow.grid
     ring, inverse_k2 = shells(grid), jnp.asarray(grid.inverse_k2)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Complex
 
 from driftbayes.turbulence.flow import Flow
-from driftbayes.turbulence.grid import scaled
+from driftbayes.turbulence.grid import Modes, Points, scaled
 from driftbayes.turbulence.state import FlowState
 
 # (flow, state, velocity, kick) → state and velocity one step later.
@@ -23,8 +23,8 @@ Stepper: TypeAlias = Callable[[Flow, FlowState, Array, Array], tuple[FlowState, 
 
 
 def ab3_step(
-    flow: Flow, state: FlowState, q: Complex[Array, "y x"], kick: Complex[Array, " mode"]
-) -> tuple[FlowState, Complex[Array, "y x"]]:
+    flow: Flow, state: FlowState, q: Points, kick: Complex[Array, " mode"]
+) -> tuple[FlowState, Points]:
     """Third-order Adams--Bashforth; two RK4 steps must have come before.
 
     Args:
@@ -41,9 +41,7 @@ def ab3_step(
     return _next(flow, state, flow.finish(advected, kick), tendency)
 
 
-def ab3_increment(
-    flow: Flow, state: FlowState, tendency: Complex[Array, "ky kx"]
-) -> Complex[Array, "ky kx"]:
+def ab3_increment(flow: Flow, state: FlowState, tendency: Modes) -> Modes:
     """What advection adds to the vorticity in a step."""
     before, long_before = state.older
     e, dt = _rounded(flow.decay, tendency), _rounded(flow.dt / 12, tendency)
@@ -52,15 +50,15 @@ def ab3_increment(
 
 
 def rk4_step(
-    flow: Flow, state: FlowState, q: Complex[Array, "y x"], kick: Complex[Array, " mode"]
-) -> tuple[FlowState, Complex[Array, "y x"]]:
+    flow: Flow, state: FlowState, q: Points, kick: Complex[Array, " mode"]
+) -> tuple[FlowState, Points]:
     """Fourth-order Runge--Kutta: starts AB3 without losing its order, at four times the cost.
 
     Arguments and result as for `ab3_step`.
     """
     half, dt = jnp.sqrt(flow.decay), flow.dt
 
-    def tendency(zeta: Complex[Array, "ky kx"]) -> Complex[Array, "ky kx"]:
+    def tendency(zeta: Modes) -> Modes:
         # The stages, too, may hold only modes that the flow can.
         return flow.tendency(flow.velocity(jnp.where(flow.damping > 0, zeta, 0.0)))
 
@@ -73,9 +71,7 @@ def rk4_step(
     return _next(flow, state, flow.finish(flow.decay * zeta + dt * mean, kick), first)
 
 
-def _next(
-    flow: Flow, state: FlowState, zeta: Array, tendency: Array
-) -> tuple[FlowState, Complex[Array, "y x"]]:
+def _next(flow: Flow, state: FlowState, zeta: Array, tendency: Array) -> tuple[FlowState, Points]:
     older = (tendency, state.older[0])
     new = FlowState(zeta=zeta, older=older, step=state.step + 1, key=state.key)
     return new, flow.velocity(zeta)

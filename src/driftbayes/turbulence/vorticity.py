@@ -14,14 +14,13 @@ __all__ = ["advection", "advection_basdevant", "velocity"]
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Complex
+from jaxtyping import Array
 
-from driftbayes.turbulence.grid import Grid
-from driftbayes.turbulence.mirror import conjugate_whole, mirrored_half
+from driftbayes.turbulence.grid import Grid, Modes, Points, conjugate_whole, mirrored_half
 from driftbayes.typing import FloatArray
 
 
-def velocity(grid: Grid, zeta: Complex[Array, "ky kx"]) -> Complex[Array, "y x"]:
+def velocity(grid: Grid, zeta: Modes) -> Points:
     """The velocity at the points, packed as q = u - iv, in the precision of `zeta`.
 
     Args:
@@ -35,7 +34,7 @@ def velocity(grid: Grid, zeta: Complex[Array, "ky kx"]) -> Complex[Array, "y x"]
     return jnp.fft.fft2(jax.lax.complex(kx * inverse, -ky * inverse) * whole)
 
 
-def advection(grid: Grid, q: Complex[Array, "y x"]) -> Complex[Array, "ky kx"]:
+def advection(grid: Grid, q: Points) -> Modes:
     r"""Transform of $-\mathbf{u}\cdot\nabla\zeta$ on the half-plane.
 
     Args:
@@ -55,7 +54,7 @@ def advection(grid: Grid, q: Complex[Array, "y x"]) -> Complex[Array, "ky kx"]:
     )
 
 
-def advection_basdevant(grid: Grid, zeta: Complex[Array, "ky kx"]) -> Complex[Array, "ky kx"]:
+def advection_basdevant(grid: Grid, zeta: Modes) -> Modes:
     r"""The same from four real transforms, as a check.
 
     $$\hat N = (k_x^2 - k_y^2)\,F[uv] + k_x k_y\,F[v^2 - u^2]$$

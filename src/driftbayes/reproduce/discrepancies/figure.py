@@ -2,11 +2,11 @@
 
 __all__ = ["discrepancies_figure"]
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from driftbayes.plots.style import COLOURS, GUIDE, INK, MORE_COLOURS, journal_style
+from driftbayes.plots.style import COLOURS, GUIDE, INK, MORE_COLOURS, journal_figure
 from driftbayes.reproduce.discrepancies.halfplane import SpuriousMode
 from driftbayes.reproduce.discrepancies.labels import MislabelledTau
 from driftbayes.reproduce.discrepancies.paper import K_F, TAU_ZETA
@@ -21,15 +21,11 @@ if TYPE_CHECKING:
 
 def discrepancies_figure(result: "Discrepancies") -> "Figure":
     """Spurious energy against time, errors of the schemes against step, bias against τ."""
-    from matplotlib.figure import Figure
-
-    with journal_style():
-        figure = Figure(figsize=(3.4, 7.6), layout="constrained")
-        above, middle, below = figure.subplots(3, 1)
-        _spurious(above, result.spurious)
-        _schemes(middle, result.scheme)
-        _labels(below, result.labels)
-        for ax, letter in zip((above, middle, below), "abc", strict=True):
+    with journal_figure(3.4, 7.6, 3) as (figure, axes):
+        _spurious(axes[0], result.spurious)
+        _schemes(axes[1], result.scheme)
+        _labels(axes[2], result.labels)
+        for ax, letter in zip(axes, "abc", strict=True):
             ax.set_title(letter, loc="left", fontweight="bold")
             ax.tick_params(which="both", direction="in", top=True, right=True, width=0.6)
     return figure
@@ -37,14 +33,8 @@ def discrepancies_figure(result: "Discrepancies") -> "Figure":
 
 def _spurious(ax: "Axes", found: SpuriousMode) -> None:
     colour = COLOURS["langevin"]
-    ax.fill_between(
-        found.t,
-        np.maximum(found.energy - found.energy_sd, 0),
-        found.energy + found.energy_sd,
-        color=colour,
-        alpha=0.18,
-        lw=0,
-    )
+    low, high = np.maximum(found.energy - found.energy_sd, 0), found.energy + found.energy_sd
+    ax.fill_between(found.t, low, high, color=colour, alpha=0.18, lw=0)
     ax.plot(found.t, found.energy, color=colour, label="closed form, mean ± sd")
     ax.plot(found.t, found.paths[:3].T, color=GUIDE, lw=0.5, label=["realisations", None, None])
     # In units of friction's time and of the final energy all flows follow one curve.
@@ -62,19 +52,10 @@ def _spurious(ax: "Axes", found: SpuriousMode) -> None:
         label=f"{len(excess)} small flows, rescaled",
     )
     value, error = found.energy_published
-    ax.errorbar(
-        750,
-        value,
-        xerr=250,
-        yerr=error,
-        fmt="s",
-        color=COLOURS["brownian"],
-        label="published excess",
-    )
-    ax.set_xlim(0, 1000)
-    ax.set_ylim(0, 1.9 * found.energy[-1])
-    ax.set_xlabel("time")
-    ax.set_ylabel("energy that does not flow")
+    published: dict[str, Any] = {"color": COLOURS["brownian"], "label": "published excess"}
+    ax.errorbar(750, value, xerr=250, yerr=error, fmt="s", **published)
+    ax.set(xlim=(0, 1000), ylim=(0, 1.9 * found.energy[-1]))
+    ax.set(xlabel="time", ylabel="energy that does not flow")
     ax.legend(loc="upper left")
 
 
@@ -104,29 +85,17 @@ def _labels(ax: "Axes", found: MislabelledTau) -> None:
     at = tau[found.chosen]
     for ratio, colour in ((found.kappa_ratio, "brownian"), (found.ratio, "langevin")):
         ax.plot(tau, ratio - 1, ".", ms=1.5, color=COLOURS[colour])
-    for values, sd, colour, marker, name in (
-        (found.kappa, found.kappa_sd, COLOURS["brownian"], "o", r"$\kappa$"),
-        (found.gamma, found.gamma_sd, COLOURS["langevin"], "s", r"$\gamma$"),
-        (found.k, found.k_sd, MORE_COLOURS[0], "^", "$k$"),
+    style: dict[str, Any] = {"ms": 4, "mec": "white", "mew": 0.4, "lw": 0.8}
+    for values, sd, colour, marker, shift, name in (
+        (found.kappa, found.kappa_sd, COLOURS["brownian"], "o", 0.96, r"$\kappa$"),
+        (found.gamma, found.gamma_sd, COLOURS["langevin"], "s", 1.0, r"$\gamma$"),
+        (found.k, found.k_sd, MORE_COLOURS[0], "^", 1.04, "$k$"),
     ):
-        shift = {"o": 0.96, "s": 1.0, "^": 1.04}[marker]
         # Where data say nothing of a parameter its error bar would hide the others.
         known = sd < 0.1
-        ax.errorbar(
-            shift * at[known],
-            values[known] - 1,
-            yerr=sd[known],
-            fmt=marker,
-            color=colour,
-            ms=4,
-            mec="white",
-            mew=0.4,
-            lw=0.8,
-            label=name,
-        )
+        x, y = shift * at[known], values[known] - 1
+        ax.errorbar(x, y, yerr=sd[known], fmt=marker, color=colour, label=name, **style)
     ax.axhline(0, color=GUIDE, lw=0.6)
-    ax.set_xscale("log")
-    ax.set_xlim(0.85, 290)
-    ax.set_xlabel(r"nominal $\tau$ / $\tau_\zeta$")
-    ax.set_ylabel("relative bias")
+    ax.set(xscale="log", xlim=(0.85, 290))
+    ax.set(xlabel=r"nominal $\tau$ / $\tau_\zeta$", ylabel="relative bias")
     ax.legend(loc="lower right", title="dots: closed form\nmarks: drawn data")

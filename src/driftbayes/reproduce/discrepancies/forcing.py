@@ -23,7 +23,6 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from driftbayes.reproduce.discrepancies.flow import measured_flow
 from driftbayes.reproduce.discrepancies.paper import (
     A_F,
     DT,
@@ -32,7 +31,7 @@ from driftbayes.reproduce.discrepancies.paper import (
     HYPOFRICTION,
     K_F,
     WIDTH,
-    plain,
+    measured_flow,
     ring_sum,
 )
 from driftbayes.turbulence.budgets import energy_mean
@@ -117,10 +116,6 @@ class ForcingReadings:
     energy_ratio_scaling: float
     exponent: float
     seed: int
-
-    def to_json(self) -> dict[str, Any]:
-        """The result as plain numbers."""
-        return plain(self)
 
 
 def forcing_readings(

@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 
-from driftbayes.reproduce.discrepancies.flow import measured_flow
 from driftbayes.reproduce.discrepancies.naive import naive_flow
 from driftbayes.reproduce.discrepancies.paper import (
     ENERGY_PUBLISHED,
@@ -34,7 +33,7 @@ from driftbayes.reproduce.discrepancies.paper import (
     K_F,
     TAU_ZETA,
     WIDTH,
-    plain,
+    measured_flow,
     ring_sum,
 )
 from driftbayes.typing import FloatArray
@@ -120,10 +119,6 @@ class SpuriousMode:
     k_f_small: float
     seed: int
 
-    def to_json(self) -> dict[str, Any]:
-        """The result as plain numbers."""
-        return plain(self)
-
 
 def mode_rates(epsilon: float, k_f: float, width: float) -> tuple[FloatArray, FloatArray]:
     """The rate at which each spurious mode gains energy, and its wavenumber."""
@@ -176,10 +171,11 @@ def spurious_mode(
     paths = _drawn_energies(np.random.default_rng([seed, 0]), rate, k, t, n_drawn)
     late = t >= _FROM
     means = np.trapezoid(paths[:, :, late], t[late]) / (_TO - _FROM)
-    expected, variance = _mean_and_variance(rate, k)
-    open_rate, open_k = mode_rates(EPSILON, K_F, WIDTH - _EDGE)
-    open_energy, open_variance = _mean_and_variance(open_rate, open_k)
-    drawn = {p: means @ k**p for p in (0, 2)}
+    energy_mean, enstrophy_mean = _expected_means(rate, k)
+    energy_open, enstrophy_open = _expected_means(*mode_rates(EPSILON, K_F, WIDTH - _EDGE))
+    energy_drawn, enstrophy_drawn = (
+        (float(drawn.mean()), float(drawn.std(ddof=1))) for drawn in (means @ k**0, means @ k**2)
+    )
     small = naive_flow(**_SMALL, n_flows=n_flows, n_steps=n_steps, seed=seed)
     small_rate, small_k = mode_rates(_SMALL["epsilon"], _SMALL["k_f"], _SMALL["width"])
     small_energy = mode_energy(small_rate, small_k, small.t)
@@ -191,15 +187,12 @@ def spurious_mode(
         energy_sd=np.sqrt(np.sum(energy**2, axis=0)),
         enstrophy=k**2 @ energy,
         energy_final=float(np.sum(rate * k**2) / (2 * HYPOFRICTION)),
-        energy_mean=(float(expected.sum()), float(np.sqrt(variance.sum()))),
-        enstrophy_mean=(float(k**2 @ expected), float(np.sqrt(k**4 @ variance))),
-        energy_mean_open=(float(open_energy.sum()), float(np.sqrt(open_variance.sum()))),
-        enstrophy_mean_open=(
-            float(open_k**2 @ open_energy),
-            float(np.sqrt(open_k**4 @ open_variance)),
-        ),
-        energy_mean_drawn=(float(drawn[0].mean()), float(drawn[0].std(ddof=1))),
-        enstrophy_mean_drawn=(float(drawn[2].mean()), float(drawn[2].std(ddof=1))),
+        energy_mean=energy_mean,
+        enstrophy_mean=enstrophy_mean,
+        energy_mean_open=energy_open,
+        enstrophy_mean_open=enstrophy_open,
+        energy_mean_drawn=energy_drawn,
+        enstrophy_mean_drawn=enstrophy_drawn,
         energy_published=(ENERGY_PUBLISHED - flow.energy[0], flow.energy[1]),
         enstrophy_published=(ENSTROPHY_PUBLISHED - flow.enstrophy[0], flow.enstrophy[1]),
         turnover_time=(TAU_ZETA, flow.turnover_time),
@@ -243,9 +236,11 @@ def _drawn_energies(
     return np.stack(energies, axis=-1)
 
 
-def _mean_and_variance(rate: FloatArray, k: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Of each mode's energy over the time of the paper's averages."""
-    return mode_mean_energy(rate, k, _FROM, _TO), variance_of_time_mean(rate, k, _FROM, _TO)
+def _expected_means(rate: FloatArray, k: FloatArray) -> list[tuple[float, float]]:
+    """Mean and standard deviation of energy and of enstrophy over the paper's averages."""
+    mean = mode_mean_energy(rate, k, _FROM, _TO)
+    variance = variance_of_time_mean(rate, k, _FROM, _TO)
+    return [(float(k**p @ mean), float(np.sqrt(k ** (2 * p) @ variance))) for p in (0, 2)]
 
 
 def _difference(seed: int) -> float:

@@ -14,7 +14,6 @@ with bars for prior means and the estimates at the right label.
 __all__ = ["MislabelledTau", "best_langevin", "mislabelled_tau"]
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +24,7 @@ from scipy.optimize import minimize_scalar
 from driftbayes.inference import Batch, Hypothesis, evidence_batch
 from driftbayes.models import Brownian, Langevin
 from driftbayes.priors import scaling_priors
-from driftbayes.reproduce.discrepancies.paper import TAU_ZETA, U_RMS, plain
+from driftbayes.reproduce.discrepancies.paper import TAU_ZETA, U_RMS
 from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray, IntArray
 
@@ -84,10 +83,6 @@ class MislabelledTau:
     log_k_change: FloatArray
     log_k_change_expected: FloatArray
     seed: int
-
-    def to_json(self) -> dict[str, Any]:
-        """The result as plain numbers."""
-        return plain(self)
 
 
 def mislabelled_tau(seed: int = 0) -> MislabelledTau:

@@ -1,4 +1,4 @@
-"""Numbers of the paper's turbulence experiment."""
+"""Numbers of the paper's turbulence experiment, and of our realisations without its errors."""
 
 __all__ = [
     "A_F",
@@ -12,15 +12,18 @@ __all__ = [
     "TAU_ZETA",
     "U_RMS",
     "WIDTH",
-    "plain",
+    "Flow",
+    "measured_flow",
     "ring_sum",
 ]
 
-from dataclasses import fields
-from typing import Any
+from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
+from driftbayes.reproduce.turbulence.experiment import PUBLISHED
+from driftbayes.reproduce.turbulence.results import load_results
 from driftbayes.turbulence.forcing import ring_modes
 
 # Printed in the paper.
@@ -33,9 +36,8 @@ HYPOFRICTION = 1.0
 # Found by recomputing the published series, per unit area: the rate of energy injection, and the
 # published means over t = 500 to 1000.
 EPSILON = 0.00636
-ENERGY_PUBLISHED, ENSTROPHY_PUBLISHED = 0.2315, 185.2
-U_RMS = float(np.sqrt(2 * ENERGY_PUBLISHED))
-TAU_ZETA = float(1 / np.sqrt(ENSTROPHY_PUBLISHED))
+ENERGY_PUBLISHED, ENSTROPHY_PUBLISHED = PUBLISHED.energy_mean, PUBLISHED.enstrophy_mean
+U_RMS, TAU_ZETA = PUBLISHED.u_rms, PUBLISHED.eddy_turnover_time
 
 
 def ring_sum(k_f: float, width: float, power: float) -> float:
@@ -43,16 +45,42 @@ def ring_sum(k_f: float, width: float, power: float) -> float:
     return float(2 * np.sum(np.hypot(*ring_modes(k_f, width).T) ** power))
 
 
-def plain(record: Any) -> dict[str, Any]:
-    """The fields of a record as numbers, text and lists, for JSON; NaN becomes None."""
+@dataclass(frozen=True)
+class Flow:
+    """Means over t = 500 to 1000 and over realisations, per unit area.
 
-    def value(thing: Any) -> Any:
-        if isinstance(thing, np.ndarray):
-            return value(thing.tolist())
-        if isinstance(thing, (list, tuple)):
-            return [value(part) for part in thing]
-        if isinstance(thing, float) and not np.isfinite(thing):
-            return None
-        return thing
+    Args:
+        energy: Mean energy, and its standard deviation over realisations.
+        enstrophy: Mean enstrophy, likewise.
+        ring_energy: Spectrum at the forcing's wavenumber, likewise.
+    """
 
-    return {field.name: value(getattr(record, field.name)) for field in fields(record)}
+    energy: tuple[float, float]
+    enstrophy: tuple[float, float]
+    ring_energy: tuple[float, float]
+
+    @property
+    def turnover_time(self) -> float:
+        r"""$\tau_\zeta$."""
+        return float(1 / np.sqrt(self.enstrophy[0]))
+
+
+@cache
+def measured_flow(k_f: int = 64) -> Flow:
+    """Measure the flow in the results that come with the package.
+
+    Args:
+        k_f: The forcing's wavenumber.
+    """
+    results = load_results()
+    scalings = [results.scaling(name) for name in results.realisations]
+    rings = [float(d["energy_spectrum"].values[k_f]) for d in results.realisations.values()]
+
+    def summary(values: list[float]) -> tuple[float, float]:
+        return float(np.mean(values)), float(np.std(values, ddof=1))
+
+    return Flow(
+        energy=summary([s.energy_mean for s in scalings]),
+        enstrophy=summary([s.enstrophy_mean for s in scalings]),
+        ring_energy=summary(rings),
+    )

@@ -13,7 +13,7 @@ from driftbayes.reproduce.discrepancies.forcing import ForcingReadings, forcing_
 from driftbayes.reproduce.discrepancies.halfplane import SpuriousMode, spurious_mode
 from driftbayes.reproduce.discrepancies.labels import MislabelledTau, mislabelled_tau
 from driftbayes.reproduce.discrepancies.schemes import ParticleScheme, particle_scheme
-from driftbayes.reproduce.folder import make_folder, write_figure, write_json
+from driftbayes.reproduce.folder import plain, write_result
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,13 +53,13 @@ class Discrepancies:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """All numbers, plain."""
+        """Return all numbers as plain numbers and text."""
         return {
             "driftbayes_version": __version__,
-            "forcing_readings": self.forcing.to_json(),
-            "spurious_mode": self.spurious.to_json(),
-            "particle_scheme": self.scheme.to_json(),
-            "mislabelled_tau": self.labels.to_json(),
+            "forcing_readings": plain(self.forcing),
+            "spurious_mode": plain(self.spurious),
+            "particle_scheme": plain(self.scheme),
+            "mislabelled_tau": plain(self.labels),
         }
 
 
@@ -72,20 +72,18 @@ def run_discrepancies(
         seed: Of every simulation.
         progress: Told what was done, how many parts that makes and of how many.
     """
-
-    def done(n: int) -> None:
+    parts: dict[str, Callable[[int], Any]] = {
+        "forcing": forcing_readings,
+        "spurious": spurious_mode,
+        "scheme": particle_scheme,
+        "labels": mislabelled_tau,
+    }
+    found: dict[str, Any] = {}
+    for name, compute in parts.items():
+        found[name] = compute(seed)
         if progress is not None:
-            progress("discrepancies", n, 4)
-
-    forcing = forcing_readings(seed)
-    done(1)
-    spurious = spurious_mode(seed)
-    done(2)
-    scheme = particle_scheme(seed)
-    done(3)
-    labels = mislabelled_tau(seed)
-    done(4)
-    return Discrepancies(forcing=forcing, spurious=spurious, scheme=scheme, labels=labels)
+            progress("discrepancies", len(found), len(parts))
+    return Discrepancies(**found)
 
 
 def write_discrepancies(result: Discrepancies, directory: Path) -> list[Path]:
@@ -95,6 +93,5 @@ def write_discrepancies(result: Discrepancies, directory: Path) -> list[Path]:
         result: What was computed.
         directory: Made if it is not there.
     """
-    make_folder(directory)
-    numbers = write_json(result.to_json(), directory / "discrepancies.json")
-    return [numbers, *write_figure(discrepancies_figure(result), directory / "discrepancies")]
+    figure = discrepancies_figure(result)
+    return write_result(directory, "discrepancies", result.to_json(), figure)

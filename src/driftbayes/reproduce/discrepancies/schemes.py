@@ -17,8 +17,9 @@ as long as shear does not carry the error further.
 
 __all__ = ["ParticleScheme", "papers_advect", "particle_scheme"]
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypeAlias
 
 import equinox as eqx
@@ -27,8 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float, Int
 
-from driftbayes.reproduce.discrepancies.flow import measured_flow
-from driftbayes.reproduce.discrepancies.paper import DT, plain
+from driftbayes.reproduce.discrepancies.paper import DT, measured_flow
 from driftbayes.turbulence.budgets import enstrophy_mean
 from driftbayes.turbulence.dissipation import Dissipation
 from driftbayes.turbulence.flow import Flow
@@ -45,6 +45,8 @@ from driftbayes.typing import FloatArray
 Positions: TypeAlias = Complex[Array, " particle"]
 # (flow with the particles' time step, interpolation, three fields, positions) → positions.
 Scheme: TypeAlias = Callable[[Flow, Interpolation, tuple[Field, Field, Field], Positions], Array]
+# Scheme, its step in steps of the flow, and the step of the flow at which it begins.
+Task: TypeAlias = tuple[Scheme, int, int]
 
 # The tiny preset's flow, from a field near its stationary energy.
 _GRID, _K_F, _WIDTH, _EPSILON, _ENERGY = 128, 20.0, 2.0, 0.00636, 0.1
@@ -118,16 +120,9 @@ class ParticleScheme:
     n_particles: int
     seed: int
 
-    def to_json(self) -> dict[str, Any]:
-        """The result as plain numbers."""
-        return plain(self)
-
 
 def papers_advect(
-    flow: Flow,
-    interpolation: Interpolation,
-    fields: tuple[Field, Field, Field],
-    x: Positions,
+    flow: Flow, interpolation: Interpolation, fields: tuple[Field, Field, Field], x: Positions
 ) -> Positions:
     """Positions two steps later by the paper's scheme; arguments as for `advect`."""
     h = flow.dt
@@ -162,25 +157,15 @@ def particle_scheme(
         _errors(zeta, step / _STRIDES[0], duration * turnover, n_particles, seed, forced=forced)
         for forced in (True, False)
     ]
-    papers, ours, shifted, residual, slope = (
-        np.array([errors[name] for errors in found])
-        for name in ("papers", "ours", "shifted", "residual", "slope")
-    )
+    errors = {name: np.array([one[name] for one in found]) for name in found[0]}
     h = step * np.array(_STRIDES) / _STRIDES[0]
     return ParticleScheme(
         turnover_time=turnover,
         h=h,
         h_over_turnover=h / turnover,
         duration=duration,
-        displacement=np.array([errors["displacement"] for errors in found]),
-        papers=papers,
-        ours=ours,
-        shifted=shifted,
-        residual=residual,
-        slope=slope,
-        papers_order=_orders(papers),
-        ours_order=_orders(ours),
-        residual_order=_orders(residual),
+        **errors,
+        **{f"{name}_order": _orders(errors[name]) for name in ("papers", "ours", "residual")},
         ours_noise=h * np.sqrt(2 * _EPSILON * duration * turnover / 9),
         lags=np.array(lags),
         **_dispersion(zeta, step, np.array(lags) * turnover, n_particles, seed),
@@ -241,7 +226,8 @@ def _next_fields(flow: Flow, state: FlowState) -> tuple[FlowState, Float[Array, 
 @eqx.filter_jit
 def _first_field(flow: Flow, state: FlowState) -> Float[Array, "step y x"]:
     now, _ = _SPLINE.coefficients(flow, state.zeta, state.zeta)
-    return jnp.stack([c for c in (now,) if c is not None])
+    assert now is not None
+    return now[None]
 
 
 @eqx.filter_jit
@@ -269,33 +255,41 @@ def _carried(
     return jax.lax.fori_loop(0, _BLOCK // (2 * stride), pair, x)
 
 
-def _errors(
-    zeta: Array, dt: float, duration: float, n_particles: int, seed: int, *, forced: bool
-) -> dict[str, Any]:
-    """Errors of position after some time, from one pass through a flow with the time step `dt`."""
+def _followed(
+    zeta: Array, dt: float, start: Positions, tasks: Sequence[Task], seed: int, *, forced: bool
+) -> Iterator[list[Positions]]:
+    """Yield the positions of each task after every block, in a flow with the time step `dt`."""
     flow, bare = _flow(dt, forced=forced), _flow(dt, forced=False)
     state = _begun(flow, zeta, seed)
-    start = _released(n_particles, seed)
-    thirds = [stride // 3 for stride in _STRIDES]
-    # What is carried: scheme, stride, first step.
-    tasks: list[tuple[Scheme, int, int]] = [(advect, 1, 0)]
-    tasks += [(papers_advect, stride, 0) for stride in _STRIDES]
-    tasks += [(advect, stride, 0) for stride in _STRIDES]
-    tasks += [(advect, 1, third) for third in thirds]
     x = [start] * len(tasks)
     last = _first_field(flow, state)
     state, block = _next_fields(flow, state)
-    for _ in range(round(duration / (_BLOCK * dt))):
+    beyond = max(first for _, _, first in tasks)
+    while True:
         state, after = _next_fields(flow, state)
-        seen = jnp.concatenate([last, block, after[: max(thirds)]])
+        seen = jnp.concatenate([last, block, after[:beyond]])
         x = [
             _carried(scheme, bare, seen, jnp.asarray(stride), jnp.asarray(first), now)
             for (scheme, stride, first), now in zip(tasks, x, strict=True)
         ]
         last, block = block[-1:], after
+        yield x
+
+
+def _errors(
+    zeta: Array, dt: float, duration: float, n_particles: int, seed: int, *, forced: bool
+) -> dict[str, Any]:
+    """Errors of position after some time, from one pass through a flow with the time step `dt`."""
+    start = _released(n_particles, seed)
+    tasks: list[Task] = [(advect, 1, 0)]
+    tasks += [(papers_advect, stride, 0) for stride in _STRIDES]
+    tasks += [(advect, stride, 0) for stride in _STRIDES]
+    tasks += [(advect, 1, stride // 3) for stride in _STRIDES]
+    n_blocks = round(duration / (_BLOCK * dt))
+    blocks = _followed(zeta, dt, start, tasks, seed, forced=forced)
+    x = next(islice(blocks, max(n_blocks - 1, 0), None))
     reference, *rest = (np.asarray(position) for position in x)
-    n = len(_STRIDES)
-    papers, ours, late = (np.array(rest[i * n : (i + 1) * n]) for i in range(3))
+    papers, ours, late = np.array(rest).reshape(3, len(_STRIDES), -1)
     predicted, error = late - reference, papers - reference
     return {
         "displacement": _rms(reference - np.asarray(start)),
@@ -312,24 +306,13 @@ def _dispersion(
     zeta: Array, h: float, lags: FloatArray, n_particles: int, seed: int
 ) -> dict[str, FloatArray]:
     """Mean square displacements by both schemes at the paper's step, in the forced flow."""
-    # Steps of a third of h, so that a release h/3 later can be followed too.
-    flow, bare = _flow(h / 3), _flow(h / 3, forced=False)
-    state = _begun(flow, zeta, seed)
     start = _released(n_particles, seed)
-    tasks: list[tuple[Scheme, int, int]] = [(advect, 3, 0), (papers_advect, 3, 0), (advect, 3, 1)]
-    x = [start] * len(tasks)
-    last = _first_field(flow, state)
-    state, block = _next_fields(flow, state)
+    tasks: list[Task] = [(advect, 3, 0), (papers_advect, 3, 0), (advect, 3, 1)]
     ends = np.maximum(np.round(lags / (_BLOCK * h / 3)), 1).astype(int)
     squares, apart = [], []
-    for n in range(1, ends[-1] + 1):
-        state, after = _next_fields(flow, state)
-        seen = jnp.concatenate([last, block, after[:1]])
-        x = [
-            _carried(scheme, bare, seen, jnp.asarray(stride), jnp.asarray(first), now)
-            for (scheme, stride, first), now in zip(tasks, x, strict=True)
-        ]
-        last, block = block[-1:], after
+    # Steps of a third of h, so that a release h/3 later can be followed too.
+    blocks = _followed(zeta, h / 3, start, tasks, seed, forced=True)
+    for n, x in enumerate(islice(blocks, int(ends[-1])), 1):
         if n in ends:
             moved = np.array([np.asarray(position - start) for position in x])
             squares.append(np.abs(moved) ** 2 / 2)

@@ -12,7 +12,7 @@ import numpy as np
 from driftbayes.comparison import Scan, scan_displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood import ReducedDisplacements
-from driftbayes.reproduce.turbulence.condense import PAIR, both_models, reduced
+from driftbayes.reproduce.turbulence.condense import both_models, reduced
 from driftbayes.reproduce.turbulence.effective import Spreads, spreads
 from driftbayes.reproduce.turbulence.experiment import PUBLISHED, Scaling
 from driftbayes.reproduce.turbulence.results import Results
@@ -45,14 +45,6 @@ class Realisation:
     exact: Scan
     laplace: Scan
     all_windows: Scan
-
-    def log_bayes_factors(self, scan: Scan) -> FloatArray:
-        """Ln K of Langevin against Brownian along tau."""
-        return np.array([c.log_bayes_factors[PAIR] for c in scan.comparisons])
-
-    def modes(self, scan: Scan, model: str, parameter: str) -> FloatArray:
-        """Posterior modes along tau."""
-        return np.array([e.map[parameter] for e in scan.evidences(model)])
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from driftbayes.reproduce.claims import Claim, yes
+from driftbayes.reproduce.claims import Claim, along_tau, log_bayes_factors, yes
 from driftbayes.reproduce.turbulence.analysis import Analysis, Realisation
 from driftbayes.reproduce.turbulence.experiment import PUBLISHED
 from driftbayes.reproduce.turbulence.measures import (
@@ -17,7 +17,6 @@ from driftbayes.reproduce.turbulence.measures import (
     energy_drift,
     gamma_sd,
     likelihood_gain,
-    occam_factors,
     own_curve_is_closest,
     prior_shift,
     spectrum_peak,
@@ -132,7 +131,7 @@ def _motion(analysis: Analysis) -> list[Claim]:
 
 def _brownian(analysis: Analysis) -> list[Claim]:
     begins = _over(analysis, lambda r: consistent_from(r.exact, "brownian", ["kappa"]))
-    kappa = _over(analysis, lambda r: r.modes(r.exact, "brownian", "kappa")[-1])
+    kappa = _over(analysis, lambda r: along_tau(r.exact, "brownian", "map", "kappa")[-1])
     ratio = 100 * (kappa / _PRIOR_KAPPA - 1)
     taylor = _over(analysis, lambda r: taylor_diffusivities(r)[0])
     finite = _over(analysis, lambda r: taylor_diffusivities(r)[1])
@@ -164,7 +163,7 @@ def _langevin(analysis: Analysis) -> list[Claim]:
     begins = _over(analysis, lambda r: consistent_from(r.exact, "langevin", ["gamma", "k"]))
     k_begins = _over(analysis, lambda r: consistent_from(r.exact, "langevin", ["k"]))
     kappa_begins = _over(analysis, lambda r: consistent_from(r.exact, "brownian", ["kappa"]))
-    modes = analysis.stack(lambda r: r.modes(r.exact, "langevin", "gamma"))
+    modes = analysis.stack(lambda r: along_tau(r.exact, "langevin", "map", "gamma"))
     gamma = {turns: modes[:, analysis.index(turns)] for turns in _DRAWN}
     sd = analysis.band(gamma_sd)[0]
     memory = _over(analysis, lambda r: 1 / (consistent_value(r.exact, "gamma") * _UNIT))
@@ -212,18 +211,18 @@ def _langevin(analysis: Analysis) -> list[Claim]:
 
 
 def _comparison(analysis: Analysis) -> list[Claim]:
-    log_k = analysis.stack(lambda r: r.log_bayes_factors(r.exact))
+    log_k = analysis.stack(lambda r: log_bayes_factors(r.exact))
     at = {turns: log_k[:, analysis.index(turns)] for turns in (1, 50, 150, 250)}
     alike = int(np.sum(np.abs(at[250]) < 1))
     falls = at[1].mean() > at[50].mean() > at[150].mean() > at[250].mean()
     late = analysis.taus >= 100 * _UNIT
-    brownian = analysis.stack(lambda r: occam_factors(r.exact, "brownian"))
-    gap = analysis.stack(lambda r: occam_factors(r.exact, "langevin")) - brownian
+    brownian = analysis.stack(lambda r: along_tau(r.exact, "brownian", "log_occam_factor"))
+    gap = analysis.stack(lambda r: along_tau(r.exact, "langevin", "log_occam_factor")) - brownian
     before = gap[:, analysis.index(25)].mean()
     likelihood = analysis.stack(likelihood_gain)
     small = np.abs(gap) < 0.2 * np.abs(likelihood)
     upto = analysis.taus[np.flatnonzero(small.all(axis=0)).max()] / _UNIT
-    error = analysis.stack(lambda r: r.log_bayes_factors(r.laplace) - r.log_bayes_factors(r.exact))
+    error = analysis.stack(lambda r: log_bayes_factors(r.laplace)) - log_k
     spread = analysis.spread
     worth = np.minimum(spread.n_effective, spread.n_particles)
     late_worth = np.median(worth[1][spread.taus >= 100 * _UNIT])

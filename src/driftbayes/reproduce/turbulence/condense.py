@@ -1,7 +1,8 @@
 """From a summary to what is packaged: matrices become the estimates that were wanted from them."""
 
-__all__ = ["both_models", "condense", "reduced"]
+__all__ = ["both_models", "condense", "n_steps_of", "pack", "reduced", "unpack"]
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,15 +13,14 @@ from driftbayes.inference import Hypothesis
 from driftbayes.likelihood import ReducedDisplacements
 from driftbayes.models import Brownian, Langevin
 from driftbayes.priors import scaling_priors
+from driftbayes.reproduce.claims import along_tau, log_bayes_factors
 from driftbayes.reproduce.turbulence.experiment import PUBLISHED, Scaling
-from driftbayes.reproduce.turbulence.packing import unpack
 from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:
     import xarray as xr
 
 N_DIM = 2
-PAIR = "langevin:brownian"
 # What is kept of each inference.
 ESTIMATES = ("log_kappa", "log_gamma", "log_k", "log_bayes_factor")
 _VORTICITY_LEVELS = 1000
@@ -110,10 +110,29 @@ def _estimates(data: Sequence[ReducedDisplacements]) -> dict[str, FloatArray]:
 
 def estimates_of(scan: Scan) -> dict[str, FloatArray]:
     """Posterior means of the logarithms of all parameters, and ln K, along a scan."""
-    brownian, langevin = scan.evidences("brownian"), scan.evidences("langevin")
     return {
-        "log_kappa": np.array([e.log_mean["kappa"] for e in brownian]),
-        "log_gamma": np.array([e.log_mean["gamma"] for e in langevin]),
-        "log_k": np.array([e.log_mean["k"] for e in langevin]),
-        "log_bayes_factor": np.array([c.log_bayes_factors[PAIR] for c in scan.comparisons]),
+        "log_kappa": along_tau(scan, "brownian", "log_mean", "kappa"),
+        "log_gamma": along_tau(scan, "langevin", "log_mean", "gamma"),
+        "log_k": along_tau(scan, "langevin", "log_mean", "k"),
+        "log_bayes_factor": log_bayes_factors(scan),
     }
+
+
+def pack(matrices: FloatArray) -> FloatArray:
+    """Take the upper triangles of symmetric matrices, (..., step, step) to (..., entry)."""
+    return matrices[(..., *np.triu_indices(matrices.shape[-1]))]
+
+
+def unpack(entries: FloatArray) -> FloatArray:
+    """Make symmetric matrices of their upper triangles, (..., entry) to (..., step, step)."""
+    n_steps = n_steps_of(entries.shape[-1])
+    rows, columns = np.triu_indices(n_steps)
+    out = np.empty((*entries.shape[:-1], n_steps, n_steps))
+    out[..., rows, columns] = entries
+    out[..., columns, rows] = entries
+    return out
+
+
+def n_steps_of(n_entries: int) -> int:
+    """Return the size of the matrix whose upper triangle has so many entries."""
+    return (math.isqrt(8 * n_entries + 1) - 1) // 2

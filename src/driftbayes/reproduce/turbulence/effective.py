@@ -11,7 +11,7 @@ __all__ = ["N_DRAWS", "QUANTITIES", "Spreads", "spreads", "wishart_moments"]
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
@@ -19,14 +19,16 @@ import numpy as np
 
 from driftbayes.comparison import scan_displacements
 from driftbayes.models import Langevin
+from driftbayes.reproduce.folder import plain
 from driftbayes.reproduce.turbulence.condense import (
     ESTIMATES,
     N_DIM,
     both_models,
     estimates_of,
+    n_steps_of,
+    pack,
     reduced,
 )
-from driftbayes.reproduce.turbulence.packing import n_steps_of, pack
 from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -92,11 +94,11 @@ class Spreads:
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers."""
-        plain = {
-            name: value.tolist() if isinstance(value, np.ndarray) else value
-            for name, value in asdict(self).items()
+        return {
+            "quantities": list(QUANTITIES),
+            **plain(self),
+            "n_effective": self.n_effective.tolist(),
         }
-        return {"quantities": list(QUANTITIES), **plain, "n_effective": self.n_effective.tolist()}
 
 
 def spreads(summaries: Sequence["xr.Dataset"], seed: int = 0) -> Spreads:
@@ -146,12 +148,7 @@ def spreads(summaries: Sequence["xr.Dataset"], seed: int = 0) -> Spreads:
 
 
 def _expected(
-    taus: FloatArray,
-    gamma: FloatArray,
-    k: FloatArray,
-    n_particles: int,
-    n_tau: int,
-    seed: int,
+    taus: FloatArray, gamma: FloatArray, k: FloatArray, n_particles: int, n_tau: int, seed: int
 ) -> FloatArray:
     """Spread of the estimates from independent Langevin particles, (quantity, tau)."""
     rng = np.random.Generator(np.random.Philox(seed))

@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from driftbayes.plots.style import COLOURS, GUIDE, INK, MORE_COLOURS, journal_style
+from driftbayes.plots.style import (
+    COLOURS,
+    GUIDE,
+    INK,
+    MORE_COLOURS,
+    draw_band,
+    inward_ticks,
+    journal_figure,
+)
 from driftbayes.reproduce.turbulence.analysis import Analysis
 from driftbayes.reproduce.turbulence.effective import N_DRAWS, QUANTITIES
-from driftbayes.reproduce.turbulence.figures_flow import TURNOVER, draw_band, dress
-from driftbayes.reproduce.turbulence.figures_models import LOG_FACTOR_TICKS
+from driftbayes.reproduce.turbulence.figures_flow import TURNOVER
+from driftbayes.reproduce.turbulence.figures_models import log_factor_axis
 from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -33,19 +41,14 @@ def effective_figure(analysis: Analysis) -> "Figure":
     Args:
         analysis: From `analyse`.
     """
-    from matplotlib.figure import Figure
-
-    with journal_style():
-        figure = Figure(figsize=(3.5, 5.6), layout="constrained")
-        above, below = figure.subplots(2, 1, sharex=True)
+    with journal_figure(3.5, 5.6, 2, sharex=True) as (figure, (above, below)):
         _spread_ratios(above, analysis)
         _worth(below, analysis)
         below.set_xscale("log")
         ticks = [1, 2, 5, 10, 20, 50, 100, 200]
         below.set_xticks(ticks, [str(t) for t in ticks])
         below.set_xlabel(r"sampling time $\tau$ / $\tau_\zeta$")
-        for ax in (above, below):
-            dress(ax)
+        inward_ticks(above, below)
     return figure
 
 
@@ -63,18 +66,13 @@ def branches_figure(analysis: Analysis) -> "Figure | None":
     Returns:
         The figure, or None if there are no such runs.
     """
-    from matplotlib.figure import Figure
-
     data = analysis.results.branches
     if data is None:
         return None
-    with journal_style():
-        figure = Figure(figsize=(3.5, 5.6), layout="constrained")
-        above, below = figure.subplots(2, 1)
+    with journal_figure(3.5, 5.6, 2) as (figure, (above, below)):
         _parting(above, data)
         _msd_ratios(below, data, analysis)
-        for ax in (above, below):
-            dress(ax)
+        inward_ticks(above, below)
     return figure
 
 
@@ -85,22 +83,14 @@ def _spread_ratios(ax: "Axes", analysis: Analysis) -> None:
     for name, (label, colour, marker, shift) in _PARAMETERS.items():
         i = QUANTITIES.index(name)
         ratio = spread.over_flows[i] / spread.expected[i]
-        bars: dict[str, Any] = {
-            "color": colour,
-            "fmt": marker,
-            "ms": 3,
-            "lw": 0.7,
-            "mec": "white",
-            "mew": 0.3,
-        }
+        bars: dict[str, Any] = {"color": colour, "fmt": marker, "ms": 3, "lw": 0.7}
+        bars |= {"mec": "white", "mew": 0.3}
         ax.errorbar(shift * x, ratio, yerr=ratio * error, label=f"{label}, data sets", **bars)
         among = spread.over_particles[i] / spread.expected[i]
         ax.plot(x, among, color=colour, lw=0.9, ls="--", label=f"{label}, particles")
     ax.axhline(1, color=GUIDE, lw=0.6)
-    ax.set_yscale("log")
-    ax.set_ylim(0.4, 25)
+    ax.set(yscale="log", ylim=(0.4, 25), ylabel="spread / independent particles'")
     ax.set_yticks([0.5, 1, 2, 5, 10, 20], ["0.5", "1", "2", "5", "10", "20"])
-    ax.set_ylabel("spread / independent particles'")
     ax.legend(loc="upper right", ncols=2, fontsize=7)
 
 
@@ -108,13 +98,8 @@ def _worth(ax: "Axes", analysis: Analysis) -> None:
     spread = analysis.spread
     x = spread.taus / TURNOVER
     ax.plot(x, spread.mean_log_bayes_factor, color=COLOURS["langevin"], label="as believed, mean")
-    ax.plot(
-        x,
-        spread.log_bayes_factor_of_flows,
-        color=MORE_COLOURS[0],
-        ls="--",
-        label="particles share a flow",
-    )
+    shared = spread.log_bayes_factor_of_flows
+    ax.plot(x, shared, color=MORE_COLOURS[0], ls="--", label="particles share a flow")
     cautious = spread.log_bayes_factor_of_all
     # A variance errs by twice as much as a standard deviation.
     error = 2 * _relative_error(spread.n_data_sets) * cautious
@@ -122,10 +107,7 @@ def _worth(ax: "Axes", analysis: Analysis) -> None:
         x, cautious, yerr=error, fmt="o-", color=INK, lw=0.8, label="and are unlike each other"
     )
     ax.axhspan(-1, 1, color=GUIDE, alpha=0.18, lw=0, label="indistinguishable")
-    ax.set_yscale("symlog", linthresh=1.0)
-    ax.set_ylim(-1.5, 4e4)
-    ax.set_yticks(*LOG_FACTOR_TICKS)
-    ax.set_ylabel(r"$\ln K_{L,B}$")
+    log_factor_axis(ax, -1.5)
     ax.legend(loc="lower left", bbox_to_anchor=(0.0, 0.31), fontsize=7)
 
 
@@ -148,9 +130,8 @@ def _parting(ax: "Axes", data: "xr.Dataset") -> None:
     ax.axhline(np.sqrt(2), color=GUIDE, lw=0.6, ls=":")
     words = r"$\sqrt{2}$, unrelated flows"
     ax.text(time[0] / TURNOVER, 1.1, words, color=GUIDE, fontsize=7, va="top")
-    ax.set_ylim(1e-10, 20)
+    ax.set(ylim=(1e-10, 20), ylabel=f"rms difference from {reference}")
     ax.set_xlabel(r"time since the runs parted / $\tau_\zeta$")
-    ax.set_ylabel(f"rms difference from {reference}")
     ax.legend(loc="lower right", fontsize=7)
 
 
@@ -167,10 +148,8 @@ def _msd_ratios(ax: "Axes", data: "xr.Dataset", analysis: Analysis) -> None:
         label = "± sd between two flows this short" if sign < 0 else None
         ax.plot(lag / TURNOVER, 1 + sign * spread, color=GUIDE, ls=":", lw=0.9, label=label)
     ax.axhline(1, color=GUIDE, lw=0.6)
-    ax.set_xscale("log")
-    ax.set_xlabel(r"lag / $\tau_\zeta$")
+    ax.set(xscale="log", xlabel=r"lag / $\tau_\zeta$", ylim=(0.885, 1.055))
     ax.set_ylabel(f"mean square displacement\n/ {reference}'s")
-    ax.set_ylim(0.885, 1.055)
     ax.legend(loc="lower left")
 
 

@@ -7,8 +7,6 @@ published eddy turnover times, τ_ζ = 0.0735.
 __all__ = [
     "TURNOVER",
     "blend",
-    "draw_band",
-    "dress",
     "flow_figure",
     "spectrum_figure",
     "spread_label",
@@ -21,9 +19,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from driftbayes.plots.style import COLOURS, GUIDE, INK, MORE_COLOURS, journal_style
+from driftbayes.plots.style import (
+    COLOURS,
+    GUIDE,
+    INK,
+    MORE_COLOURS,
+    inward_ticks,
+    journal_figure,
+    shared_legend,
+)
 from driftbayes.reproduce.turbulence.analysis import Analysis, Realisation
 from driftbayes.reproduce.turbulence.experiment import PUBLISHED
+from driftbayes.reproduce.turbulence.measures import log_slope
 from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -49,16 +56,14 @@ def vorticity_figure(analysis: Analysis) -> "Figure":
     Args:
         analysis: From `analyse`.
     """
-    from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 
     stored = _shown(analysis).summary["vorticity"]
     zeta = stored.values * float(stored.attrs["scale"])
     limit = float(np.quantile(np.abs(zeta), _CLIP))
     n = zeta.shape[0] // 4
-    with journal_style():
-        figure = Figure(figsize=(7.0, 3.1), layout="constrained")
-        whole, corner = figure.subplots(1, 2)
+    edge: dict[str, Any] = {"fill": False, "ec": INK, "lw": 0.8}
+    with journal_figure(7.0, 3.1, 1, 2) as (figure, (whole, corner)):
         for ax, field, width in ((whole, zeta, _WIDTH), (corner, zeta[:n, :n], _WIDTH / 4)):
             image = ax.imshow(
                 field,
@@ -71,10 +76,9 @@ def vorticity_figure(analysis: Analysis) -> "Figure":
             )
             ax.set_xlabel("$x$")
             ax.set_ylabel("$y$", rotation=0)
-            dress(ax)
+        inward_ticks(whole, corner)
         _ticks_of_pi(whole, [0, 1, 2])
         _ticks_of_pi(corner, [0, 0.25, 0.5])
-        edge: dict[str, Any] = {"fill": False, "ec": INK, "lw": 0.8}
         whole.add_patch(Rectangle((0, 0), _WIDTH / 4, _WIDTH / 4, **edge))
         bar = figure.colorbar(image, ax=[whole, corner], extend="both", shrink=0.95, pad=0.02)
         bar.set_label(rf"$\zeta$, clipped at the {100 * _CLIP:.0f} % quantile of $|\zeta|$")
@@ -90,8 +94,6 @@ def spectrum_figure(analysis: Analysis) -> "Figure":
     Args:
         analysis: From `analyse`.
     """
-    from matplotlib.figure import Figure
-
     shown = _shown(analysis)
     config = analysis.results.config(shown.name)
     k = shown.summary["k"].values
@@ -100,9 +102,7 @@ def spectrum_figure(analysis: Analysis) -> "Figure":
     k_f, k_max = config["k_f"], config["grid"] / 2
     seen = (k >= 1) & (k <= 0.8 * k_max)
     start, end = config["spin_up"], config["spin_up"] + config["duration"]
-    with journal_style():
-        figure = Figure(figsize=(3.5, 3.4), layout="constrained")
-        ax = figure.subplots()
+    with journal_figure(3.5, 3.4) as (figure, ax):
         release = shown.summary["energy_spectrum_at_release"].values[seen]
         k, mean, sd, snapshots = k[seen], mean[seen], sd[seen], snapshots[seen]
         ax.loglog(k, release, color=COLOURS["brownian"], lw=0.7, label=f"at release, t = {start:g}")
@@ -110,7 +110,7 @@ def spectrum_figure(analysis: Analysis) -> "Figure":
         _log_band(ax, k, mean, snapshots, GUIDE, "± sd over snapshots")
         _log_band(ax, k, mean, sd, INK, spread_label(analysis))
         low, high = _FITTED
-        fitted = _fitted_slope(k, mean)
+        fitted = log_slope(k, mean, low - 0.5, high + 0.5)
         for slope, between, lift, name, style in (
             (-2.0, (9, 0.8 * k_f), 3.0, "$k^{-2}$, the paper's", "--"),
             (-3.5, (1.6 * k_f, 0.6 * k_max), 5.0, "$k^{-3.5}$, the paper's", "-."),
@@ -122,11 +122,9 @@ def spectrum_figure(analysis: Analysis) -> "Figure":
             ax.plot(at, guide, color=COLOURS["langevin"], ls=style, label=name)
         ax.axvline(k_f, color=GUIDE, lw=0.6)
         ax.text(1.06 * k_f, 0.97, "$k_F$", va="top", transform=ax.get_xaxis_transform())
-        ax.set_xlim(0.9, k_max)
-        ax.set_ylim(1e-8, 0.1)
+        ax.set(xlim=(0.9, k_max), ylim=(1e-8, 0.1), ylabel="energy spectrum $E(k)$")
         ax.set_xlabel("wavenumber $k$ (domain $2\\pi$ wide)")
-        ax.set_ylabel("energy spectrum $E(k)$")
-        dress(ax)
+        inward_ticks(ax)
         ax.legend(loc="lower left", fontsize=7)
     return figure
 
@@ -137,16 +135,13 @@ def trajectories_figure(analysis: Analysis) -> "Figure":
     Args:
         analysis: From `analyse`.
     """
-    from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 
     shown = _shown(analysis)
     interval = analysis.results.config(shown.name)["record_every"]
     n_records = int(_TRAJECTORY_TIME * TURNOVER / interval) + 1
     x = shown.summary["shown"].values[:, :n_records]
-    with journal_style():
-        figure = Figure(figsize=(3.5, 3.6), layout="constrained")
-        ax = figure.subplots()
+    with journal_figure(3.5, 3.6) as (figure, ax):
         outline: dict[str, Any] = {"fill": False, "ec": GUIDE, "lw": 0.6, "ls": "--", "zorder": 0}
         ax.add_patch(Rectangle((0, 0), _WIDTH, _WIDTH, **outline))
         for path, colour in zip(x, _many_colours(len(x)), strict=True):
@@ -157,7 +152,7 @@ def trajectories_figure(analysis: Analysis) -> "Figure":
         ax.set_ylabel("$y$", rotation=0)
         span = (n_records - 1) * interval / TURNOVER
         ax.set_title(rf"{len(x)} particles over {span:.0f} $\tau_\zeta$")
-        dress(ax)
+        inward_ticks(ax)
     return figure
 
 
@@ -167,8 +162,6 @@ def flow_figure(analysis: Analysis) -> "Figure":
     Args:
         analysis: From `analyse`.
     """
-    from matplotlib.figure import Figure
-
     config = analysis.results.config(_shown(analysis).name)
     start, end = config["spin_up"], config["spin_up"] + config["duration"]
     labels = {
@@ -176,9 +169,7 @@ def flow_figure(analysis: Analysis) -> "Figure":
         "enstrophy_mean": r"enstrophy $\frac{1}{2}\langle\zeta^2\rangle$",
     }
     limits = {"energy_mean": (0.125, 0.245), "enstrophy_mean": (55.0, 200.0)}
-    with journal_style():
-        figure = Figure(figsize=(3.5, 4.4), layout="constrained")
-        axes = figure.subplots(2, 1, sharex=True)
+    with journal_figure(3.5, 4.4, 2, sharex=True) as (figure, axes):
         for ax, (name, words) in zip(axes, labels.items(), strict=True):
             for r, colour in zip(analysis.realisations, cycle(MORE_COLOURS), strict=False):
                 time, values = r.summary["flow_time"].values, r.summary[name].values
@@ -191,9 +182,8 @@ def flow_figure(analysis: Analysis) -> "Figure":
             label = "range found in earlier runs"
             ax.fill_between([start, end], centre - width, centre + width, label=label, **box)
             ax.axvline(start, color=GUIDE, lw=0.6, ls=":", label="release of particles")
-            ax.set_ylabel(words)
-            ax.set_ylim(limits[name])
-            dress(ax)
+            ax.set(ylabel=words, ylim=limits[name])
+        inward_ticks(*axes)
         axes[0].annotate(
             f"{config['start_energy']:g} at t = 0",
             (6, limits["energy_mean"][1]),
@@ -202,41 +192,18 @@ def flow_figure(analysis: Analysis) -> "Figure":
             fontsize=7,
             arrowprops={"arrowstyle": "->", "lw": 0.6, "color": INK},
         )
-        axes[-1].set_xlim(0, end)
-        axes[-1].set_xlabel(rf"time $t$ ($\tau_\zeta$ = {TURNOVER:.4f})")
-        handles, names = axes[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside upper center", ncols=2, fontsize=7)
+        axes[-1].set(xlim=(0, end), xlabel=rf"time $t$ ($\tau_\zeta$ = {TURNOVER:.4f})")
+        shared_legend(figure, axes[0])
     return figure
 
 
 def spread_label(analysis: Analysis) -> str:
-    """What a band over realisations is called in a legend."""
+    """Name a band over realisations in a legend."""
     return f"± sd over {len(analysis.realisations)} realisations"
 
 
-def draw_band(
-    ax: "Axes",
-    x: FloatArray,
-    mean: FloatArray,
-    sd: FloatArray,
-    colour: str,
-    *,
-    label: str | None = None,
-    alpha: float = 0.25,
-) -> None:
-    """One standard deviation to either side."""
-    ax.fill_between(x, mean - sd, mean + sd, color=colour, alpha=alpha, lw=0, label=label)
-
-
-def dress(ax: "Axes") -> None:
-    """Ticks of the house style, which matplotlib would make after the style has gone."""
-    ax.tick_params(which="both", direction="in", top=True, right=True, width=0.6, labelsize=8)
-    ax.tick_params(which="major", length=3.5)
-    ax.tick_params(which="minor", length=2)
-
-
 def blend(colour: str, other: str, weight: float) -> tuple[float, float, float]:
-    """A colour some way towards another."""
+    """Mix two colours; a weight of 1 gives the second."""
     from matplotlib.colors import to_rgb
 
     mixed = (1 - weight) * np.array(to_rgb(colour)) + weight * np.array(to_rgb(other))
@@ -246,13 +213,6 @@ def blend(colour: str, other: str, weight: float) -> tuple[float, float, float]:
 def _shown(analysis: Analysis) -> Realisation:
     chosen = [r for r in analysis.realisations if r.seed == _SHOWN_SEED]
     return (chosen or list(analysis.realisations))[0]
-
-
-def _fitted_slope(k: FloatArray, spectrum: FloatArray) -> float:
-    inside = (k >= _FITTED[0]) & (k <= _FITTED[1])
-    if inside.sum() < 2:  # a small grid ends before
-        return float("nan")
-    return float(np.polyfit(np.log(k[inside]), np.log(spectrum[inside]), 1)[0])
 
 
 def _log_band(

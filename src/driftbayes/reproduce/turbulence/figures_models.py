@@ -1,29 +1,33 @@
 """Figures of both models beside the flow: the paper's 6 to 9."""
 
 __all__ = [
-    "LOG_FACTOR_TICKS",
     "diffusivity_figure",
     "factors_figure",
+    "log_factor_axis",
     "lvaf_figure",
     "parameters_figure",
 ]
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from driftbayes.comparison import Scan
-from driftbayes.plots.style import COLOURS, GUIDE, INK, MORE_COLOURS, journal_style
+from driftbayes.plots.style import (
+    COLOURS,
+    GUIDE,
+    INK,
+    MORE_COLOURS,
+    draw_band,
+    inward_ticks,
+    journal_figure,
+    shared_legend,
+)
+from driftbayes.reproduce.claims import along_tau, log_bayes_factors
 from driftbayes.reproduce.turbulence.analysis import Analysis, Realisation
 from driftbayes.reproduce.turbulence.experiment import PUBLISHED
-from driftbayes.reproduce.turbulence.figures_flow import (
-    TURNOVER,
-    blend,
-    draw_band,
-    dress,
-    spread_label,
-)
+from driftbayes.reproduce.turbulence.figures_flow import TURNOVER, blend, spread_label
 from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -34,11 +38,6 @@ if TYPE_CHECKING:
 _SHOWN = (5, 25, 100)
 _STYLES = ("--", "-.", ":")
 _BROWNIAN, _LANGEVIN = COLOURS["brownian"], COLOURS["langevin"]
-# Of an axis of ln K, linear within ±1.
-LOG_FACTOR_TICKS = (
-    [-1, 0, 1, 10, 100, 1e3, 1e4],
-    ["−1", "0", "1", "10", "100", "$10^3$", "$10^4$"],
-)
 _TAU = r"sampling time $\tau$ / $\tau_\zeta$"
 _LAG = r"lag / $\tau_\zeta$"
 # Limits of the insets that show where a diffusivity settles, in units of its prior mean.
@@ -53,13 +52,9 @@ def lvaf_figure(analysis: Analysis) -> "Figure":
     Args:
         analysis: From `analyse`.
     """
-    from matplotlib.figure import Figure
-
     lag = analysis.realisations[0].summary["lag"].values
     mean, sd = analysis.band(lambda r: r.summary["lvaf"].values)
-    with journal_style():
-        figure = Figure(figsize=(3.5, 3.0), layout="constrained")
-        ax = figure.subplots()
+    with journal_figure(3.5, 3.0) as (figure, ax):
         ax.set_yscale("log", nonpositive="clip")
         ax.plot(lag / TURNOVER, mean, color=INK, label="$r$, the flow")
         draw_band(ax, lag / TURNOVER, mean, sd, INK, label=spread_label(analysis))
@@ -67,11 +62,9 @@ def lvaf_figure(analysis: Analysis) -> "Figure":
         for gamma, k, style, colour, label in _fitted(analysis):
             r = k * gamma * np.exp(-gamma * fine)
             ax.plot(fine / TURNOVER, r, color=colour, ls=style, label=label)
-        ax.set_xlim(0, _LVAF_TURNOVERS)
-        ax.set_ylim(1e-4, 0.4)
-        ax.set_xlabel(_LAG)
-        ax.set_ylabel("velocity autocovariance $r$")
-        dress(ax)
+        ax.set(xlim=(0, _LVAF_TURNOVERS), ylim=(1e-4, 0.4))
+        ax.set(xlabel=_LAG, ylabel="velocity autocovariance $r$")
+        inward_ticks(ax)
         ax.legend(loc="upper right")
     return figure
 
@@ -82,17 +75,13 @@ def diffusivity_figure(analysis: Analysis) -> "Figure":
     Args:
         analysis: From `analyse`.
     """
-    from matplotlib.figure import Figure
-
     lag = analysis.realisations[0].summary["lag"].values[1:]
     x = lag / TURNOVER
     absolute, absolute_sd = analysis.band(lambda r: r.summary["absolute_diffusivity"].values[1:])
     taylor, taylor_sd = analysis.band(lambda r: r.summary["taylor_diffusivity"].values[1:])
     r_0 = analysis.stack(lambda r: r.summary["lvaf"].values[0]).mean()
-    kappa = analysis.stack(lambda r: r.modes(r.exact, "brownian", "kappa")[-1]).mean()
-    with journal_style():
-        figure = Figure(figsize=(3.5, 4.2), layout="constrained")
-        ax = figure.subplots()
+    kappa = analysis.stack(lambda r: along_tau(r.exact, "brownian", "map", "kappa")[-1]).mean()
+    with journal_figure(3.5, 4.2) as (figure, ax):
         # Where it is constant, bands that are too narrow to see beside the rest.
         inset = ax.inset_axes((0.46, 0.1, 0.52, 0.4))
         green, at = MORE_COLOURS[0], analysis.taus[-1] / TURNOVER
@@ -106,20 +95,15 @@ def diffusivity_figure(analysis: Analysis) -> "Figure":
             panel.plot(x, ballistic, color=GUIDE, lw=0.9, label="ballistic, $r(0)$ lag / 2")
             panel.axhline(kappa, color=_BROWNIAN, lw=0.9, label=label)
             for gamma, k, style, colour, name in _fitted(analysis):
-                ou = k * (1 - _varphi(gamma * lag))
+                ou = k * (1 + np.expm1(-gamma * lag) / (gamma * lag))
                 panel.plot(x, ou, color=colour, ls=style, label=name)
             panel.set_xscale("log")
-            dress(panel)
-        ax.set_yscale("log")
-        ax.set_xlim(x[0], x[-1])
-        ax.set_ylim(6e-4, 0.09)
-        inset.set_xlim(40, x[-1])
-        inset.set_ylim(0.0425, 0.0565)
+        inward_ticks(ax, inset)
+        ax.set(yscale="log", xlim=(x[0], x[-1]), ylim=(6e-4, 0.09))
+        ax.set(xlabel=_LAG, ylabel="diffusivity")
+        inset.set(xlim=(40, x[-1]), ylim=(0.0425, 0.0565))
         inset.tick_params(labelsize=6.5)
-        ax.set_xlabel(_LAG)
-        ax.set_ylabel("diffusivity")
-        handles, names = ax.get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside upper center", ncols=2, fontsize=7)
+        shared_legend(figure, ax)
     return figure
 
 
@@ -131,12 +115,8 @@ def parameters_figure(analysis: Analysis) -> "Figure":
     Args:
         analysis: From `analyse`.
     """
-    from matplotlib.figure import Figure
-
     diffusivity, rate = PUBLISHED.u_rms**2 * TURNOVER, 1 / TURNOVER
-    with journal_style():
-        figure = Figure(figsize=(3.5, 6.6), layout="constrained")
-        axes = figure.subplots(3, 1, sharex=True)
+    with journal_figure(3.5, 6.6, 3, sharex=True) as (figure, axes):
         for ax, model, name, scale, symbol in (
             (axes[0], "brownian", "kappa", diffusivity, r"\kappa"),
             (axes[1], "langevin", "gamma", rate, r"\gamma"),
@@ -146,17 +126,15 @@ def parameters_figure(analysis: Analysis) -> "Figure":
             if name in _ZOOMED:
                 _zoomed(ax, analysis, model, name, scale)
             ax.set_ylabel(f"{model}  ${symbol}^*$ / E[${symbol}$]")
-            dress(ax)
+        inward_ticks(*axes)
         axes[0].set_ylim(0, 1.75)
         axes[1].set_yscale("log", nonpositive="clip")
         axes[1].set_ylim(0.06, 1.2)
         axes[1].set_yticks([0.1, 0.2, 0.5, 1], ["0.1", "0.2", "0.5", "1"])
-        axes[2].set_ylim(0, 1.75)
-        axes[2].set_xscale("log")
+        axes[2].set(ylim=(0, 1.75), xscale="log")
         _turnover_axis(axes[2], analysis)
         # Of γ, and without its colour: one legend for three panels.
-        handles, names = axes[1].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside upper center", ncols=2, fontsize=7)
+        shared_legend(figure, axes[1])
     return figure
 
 
@@ -166,47 +144,44 @@ def factors_figure(analysis: Analysis) -> "Figure":
     Args:
         analysis: From `analyse`.
     """
-    from matplotlib.figure import Figure
-
     x = analysis.taus / TURNOVER
-    with journal_style():
-        figure = Figure(figsize=(3.5, 5.4), layout="constrained")
-        above, below = figure.subplots(2, 1, sharex=True)
-        for line in analysis.stack(lambda r: r.log_bayes_factors(r.exact)):
-            above.plot(x, line, color=_LANGEVIN, lw=0.4, alpha=0.6)
-        exact, sd = analysis.band(lambda r: r.log_bayes_factors(r.exact))
-        laplace, _ = analysis.band(lambda r: r.log_bayes_factors(r.laplace))
+    with journal_figure(3.5, 5.4, 2, sharex=True) as (figure, (above, below)):
+        each = analysis.stack(lambda r: log_bayes_factors(r.exact))
+        above.plot(x, each.T, color=_LANGEVIN, lw=0.4, alpha=0.6)
+        exact, sd = analysis.band(lambda r: log_bayes_factors(r.exact))
+        laplace, _ = analysis.band(lambda r: log_bayes_factors(r.laplace))
         above.plot(x, exact, color=_LANGEVIN, label="exact, mean (thin: each)")
         draw_band(above, x, exact, sd, _LANGEVIN, label=spread_label(analysis))
         above.plot(x, laplace, color=INK, ls="--", lw=0.9, label="Laplace, mean")
         above.axhspan(-1, 1, color=GUIDE, alpha=0.18, lw=0, label="indistinguishable")
         above.axhline(0, color=GUIDE, lw=0.6)
-        above.set_yscale("symlog", linthresh=1.0)
-        above.set_ylim(-2, 4e4)
-        above.set_yticks(*LOG_FACTOR_TICKS)
-        above.set_ylabel(r"$\ln K_{L,B}$")
+        log_factor_axis(above, -2)
         above.legend(loc="lower left", bbox_to_anchor=(0.0, 0.36))
         for model in ("brownian", "langevin"):
             colour = COLOURS[model]
-            exact, sd = _occam(analysis, model, "exact")
-            laplace, _ = _occam(analysis, model, "laplace")
+            exact, sd = _occam(analysis, model, lambda r: r.exact)
+            laplace, _ = _occam(analysis, model, lambda r: r.laplace)
             below.plot(x, exact, color=colour, label=f"{model}, exact, mean")
             last = model == "langevin"
             draw_band(below, x, exact, sd, colour, label=spread_label(analysis) if last else None)
             label = "Laplace, mean" if last else None
             below.plot(x, laplace, color=INK, ls="--", lw=0.9, label=label)
-        below.set_ylabel("ln Occam factor")
-        below.set_xscale("log")
+        below.set(ylabel="ln Occam factor", xscale="log")
         _turnover_axis(below, analysis)
         below.legend(loc="center left", bbox_to_anchor=(0.0, 0.52))
-        for ax in (above, below):
-            dress(ax)
+        inward_ticks(above, below)
     return figure
 
 
-def _fitted(
-    analysis: Analysis,
-) -> list[tuple[float, float, str, tuple[float, float, float], str]]:
+def log_factor_axis(ax: "Axes", low: float) -> None:
+    """Set an upright axis of ln K, linear within ±1."""
+    ax.set_yscale("symlog", linthresh=1.0)
+    ax.set(ylim=(low, 4e4), ylabel=r"$\ln K_{L,B}$")
+    names = ["−1", "0", "1", "10", "100", "$10^3$", "$10^4$"]
+    ax.set_yticks([-1, 0, 1, 10, 100, 1e3, 1e4], names)
+
+
+def _fitted(analysis: Analysis) -> list[tuple[float, float, str, tuple[float, float, float], str]]:
     """Mean modes of γ and k at the τ shown, with a style, a colour and a name for each."""
     out = []
     for i, (turnovers, style) in enumerate(zip(_SHOWN, _STYLES, strict=True)):
@@ -219,25 +194,20 @@ def _fitted(
 
 
 def _mean_mode(analysis: Analysis, parameter: str, at: int) -> float:
-    modes = analysis.stack(lambda r: r.modes(r.exact, "langevin", parameter))
+    modes = analysis.stack(lambda r: along_tau(r.exact, "langevin", "map", parameter))
     return float(modes[:, at].mean())
-
-
-def _varphi(x: FloatArray) -> FloatArray:
-    return -np.expm1(-x) / x
 
 
 def _parameter(ax: "Axes", analysis: Analysis, model: str, name: str, scale: float) -> None:
     x, colour = analysis.taus / TURNOVER, COLOURS[model]
 
     def modes(of: Callable[[Realisation], Scan]) -> Callable[[Realisation], FloatArray]:
-        return lambda r: r.modes(of(r), model, name) / scale
+        return lambda r: along_tau(of(r), model, "map", name) / scale
 
     first = modes(lambda r: r.exact)
-    for line in analysis.stack(first):
-        ax.plot(x, line, color=colour, lw=0.4, alpha=0.6)
+    ax.plot(x, analysis.stack(first).T, color=colour, lw=0.4, alpha=0.6)
     mean, sd = analysis.band(first)
-    widths = analysis.stack(lambda r: _posterior_sd(r.exact, model, name) / scale)
+    widths = analysis.stack(lambda r: along_tau(r.exact, model, "posterior_sd", name) / scale)
     draw_band(ax, x, mean, sd, colour, label=spread_label(analysis))
     draw_band(ax, x, mean, widths.mean(axis=0), INK, label="± mean posterior sd", alpha=0.45)
     ax.plot(x, mean, color=colour, lw=1.0, label="mode, mean (thin: each)")
@@ -253,18 +223,11 @@ def _zoomed(ax: "Axes", analysis: Analysis, model: str, name: str, scale: float)
     """The same where the parameter settles, with bands that are too narrow to see beside it."""
     inset = ax.inset_axes((0.5, 0.09, 0.48, 0.41))
     _parameter(inset, analysis, model, name, scale)
-    inset.set_xscale("log")
-    inset.set_xlim(45, 1.03 * analysis.taus[-1] / TURNOVER)
-    inset.set_ylim(_ZOOMED[name])
+    inset.set(xscale="log", xlim=(45, 1.03 * analysis.taus[-1] / TURNOVER), ylim=_ZOOMED[name])
     inset.set_xticks([50, 100, 200], ["50", "100", "200"])
     inset.set_xticks([], minor=True)
-    dress(inset)
+    inward_ticks(inset)
     inset.tick_params(labelsize=6.5)
-
-
-def _posterior_sd(scan: Scan, model: str, name: str) -> FloatArray:
-    dataset = scan.to_dataset()
-    return dataset["posterior_sd"].sel(parameter=f"{model}.{name}").values
 
 
 def _consistent_in_all(analysis: Analysis, model: str, name: str) -> FloatArray:
@@ -277,13 +240,9 @@ def _consistent_in_all(analysis: Analysis, model: str, name: str) -> FloatArray:
 
 
 def _occam(
-    analysis: Analysis, model: str, which: Literal["exact", "laplace"]
+    analysis: Analysis, model: str, of: Callable[[Realisation], Scan]
 ) -> tuple[FloatArray, FloatArray]:
-    def of(r: Realisation) -> FloatArray:
-        scan: Scan = getattr(r, which)
-        return np.array([e.log_occam_factor for e in scan.evidences(model)])
-
-    return analysis.band(of)
+    return analysis.band(lambda r: along_tau(of(r), model, "log_occam_factor"))
 
 
 def _turnover_axis(ax: "Axes", analysis: Analysis) -> None:

@@ -5,7 +5,7 @@ __all__ = ["Ladder", "run_ladder", "write_ladder"]
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,17 +14,34 @@ from driftbayes.comparison import scan_displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Evidence, Hypothesis
 from driftbayes.models import MODELS
+from driftbayes.plots.style import GUIDE, journal_figure
 from driftbayes.priors import scaling_priors
-from driftbayes.reproduce.folder import make_folder, write_figure, write_json
+from driftbayes.reproduce.folder import write_result
 from driftbayes.reproduce.turbulence.analysis import data_sets
 from driftbayes.reproduce.turbulence.experiment import PUBLISHED
 from driftbayes.reproduce.turbulence.results import Results
 from driftbayes.suggest import did_you_mean
 from driftbayes.typing import FloatArray
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 N_TAUS = 12
 # That against which the others are measured.
 REFERENCE = "langevin"
+# Colour and line of each model.
+_STYLES = {
+    "brownian": ("#D55E00", "-"),
+    "langevin": ("#0072B2", "-"),
+    "fractional": ("#D55E00", "--"),
+    "confined_brownian": ("#D55E00", ":"),
+    "second_order": ("#009E73", "-"),
+    "matern": ("#CC79A7", "-"),
+    "oscillating": ("#E69F00", "-"),
+    "confined": ("#56B4E9", "-"),
+    "two_scale": ("black", "-"),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,11 +187,42 @@ def run_ladder(
 
 def write_ladder(ladder: Ladder, directory: Path) -> list[Path]:
     """Write the figure as PNG and PDF, and all numbers as JSON."""
-    from driftbayes.reproduce.turbulence.figures_ladder import ladder_figure
+    return write_result(directory, "ladder", ladder.to_json(), ladder_figure(ladder))
 
-    make_folder(directory)
-    numbers = write_json(ladder.to_json(), directory / "ladder.json")
-    return [numbers, *write_figure(ladder_figure(ladder), directory / "ladder")]
+
+def ladder_figure(ladder: Ladder) -> "Figure":
+    """Draw ln K against Langevin, and the time scales of the models, along tau."""
+    turnover = PUBLISHED.eddy_turnover_time
+    x = ladder.taus / turnover
+    log_k = ladder.against_reference()
+
+    def draw(ax: "Axes", values: FloatArray, colour: str, line: str, label: str) -> None:
+        low, high = values.min(axis=0), values.max(axis=0)
+        ax.fill_between(x, low, high, color=colour, alpha=0.2, lw=0)
+        ax.plot(x, values.mean(axis=0), line, color=colour, lw=1.2, label=label)
+
+    with journal_figure(7.0, 3.8, 1, 2) as (figure, (left, right)):
+        for i, model in enumerate(ladder.models):
+            colour, line = _STYLES.get(model, (GUIDE, "-"))
+            draw(left, log_k[:, i], colour, line, model)
+        left.set_xscale("log")
+        left.set_yscale("symlog", linthresh=3.0)
+        left.set_ylabel("ln K against Langevin")
+        for label, model, line, slower in (
+            ("Langevin: 1/γ", "langevin", "-", None),
+            ("two-scale: fast 1/γ", "two_scale", "-", None),
+            ("two-scale: slow 1/(ργ)", "two_scale", "--", "two_scale.ratio"),
+            ("second-order: 1/γ", "second_order", "-", None),
+        ):
+            if model in ladder.models:
+                rate = ladder.means[f"{model}.gamma"] * (ladder.means[slower] if slower else 1)
+                draw(right, 1 / rate / turnover, _STYLES[model][0], line, label)
+        right.plot(x, x, color=GUIDE, lw=0.8, label="τ")
+        right.set(xscale="log", yscale="log", ylabel="time scale / eddy turnover time")
+        for ax, ncols in ((left, 3), (right, 2)):
+            ax.set_xlabel("τ / eddy turnover time")
+            ax.legend(fontsize=6, ncols=ncols, loc="upper center", bbox_to_anchor=(0.5, -0.2))
+    return figure
 
 
 def _spread(taus: FloatArray, n: int) -> list[int]:

@@ -9,7 +9,7 @@ __all__ = [
     "energy_drift",
     "gamma_sd",
     "likelihood_gain",
-    "occam_factors",
+    "log_slope",
     "own_curve_is_closest",
     "prior_shift",
     "spectrum_peak",
@@ -25,6 +25,7 @@ import numpy as np
 
 from driftbayes.comparison import Scan, scan_displacements
 from driftbayes.models import Langevin
+from driftbayes.reproduce.claims import along_tau
 from driftbayes.reproduce.turbulence.analysis import Analysis, Realisation, data_sets
 from driftbayes.reproduce.turbulence.condense import both_models
 from driftbayes.reproduce.turbulence.experiment import PUBLISHED
@@ -45,10 +46,16 @@ def energy_drift(realisation: Realisation) -> float:
 
 def spectrum_slope(realisation: Realisation, low: float, high: float) -> float:
     """Slope of the energy spectrum between two wavenumbers, in logarithms."""
-    kmag = realisation.summary["k"].values
-    energy = realisation.summary["energy_spectrum"].values
-    inside = (kmag > low) & (kmag < high)
-    return float(np.polyfit(np.log(kmag[inside]), np.log(energy[inside]), 1)[0])
+    summary = realisation.summary
+    return log_slope(summary["k"].values, summary["energy_spectrum"].values, low, high)
+
+
+def log_slope(x: FloatArray, y: FloatArray, low: float, high: float) -> float:
+    """Fit the slope of ln y against ln x for low < x < high; NaN if there are too few points."""
+    inside = (x > low) & (x < high)
+    if inside.sum() < 2:
+        return float("nan")
+    return float(np.polyfit(np.log(x[inside]), np.log(y[inside]), 1)[0])
 
 
 def spectrum_peak(realisation: Realisation, name: str) -> float:
@@ -126,21 +133,16 @@ def consistent_value(scan: Scan, name: str) -> float:
 
 def gamma_sd(realisation: Realisation) -> FloatArray:
     """Posterior standard deviation of γ along tau."""
-    return np.array([e.posterior_sd["gamma"] for e in realisation.exact.evidences("langevin")])
-
-
-def occam_factors(scan: Scan, model: str) -> FloatArray:
-    """Log Occam factors along tau."""
-    return np.array([e.log_occam_factor for e in scan.evidences(model)])
+    return along_tau(realisation.exact, "langevin", "posterior_sd", "gamma")
 
 
 def likelihood_gain(realisation: Realisation) -> FloatArray:
     """By how much Langevin's log-likelihood at its mode exceeds Brownian's, along tau."""
-    better, plain = (
-        np.array([e.log_likelihood_at_map for e in realisation.exact.evidences(model)])
+    langevin, brownian = (
+        along_tau(realisation.exact, model, "log_likelihood_at_map")
         for model in ("langevin", "brownian")
     )
-    return better - plain
+    return langevin - brownian
 
 
 @dataclass(frozen=True)
@@ -164,13 +166,13 @@ def prior_shift(analysis: Analysis) -> PriorShift:
     config = analysis.results.config(realisation.name)
     data, _ = data_sets(realisation.summary, config["particles"])
     wanted = (("brownian", "kappa"), ("langevin", "k"), ("langevin", "gamma"))
-    before = {p: realisation.modes(realisation.exact, m, p) for m, p in wanted}
+    before = {p: along_tau(realisation.exact, m, "map", p) for m, p in wanted}
     moved = {p: np.zeros(len(data)) for p in before}
     for factor in (1 / _PRIOR_FACTOR, _PRIOR_FACTOR):
         others = [h.rescaled(dict.fromkeys(h.names, factor)) for h in both_models()]
         scan = scan_displacements(data, others)
         for model, parameter in wanted:
-            after = realisation.modes(scan, model, parameter)
+            after = along_tau(scan, model, "map", parameter)
             moved[parameter] = np.maximum(moved[parameter], np.abs(after / before[parameter] - 1))
     near = analysis.taus <= 150 * PUBLISHED.eddy_turnover_time
     return PriorShift(

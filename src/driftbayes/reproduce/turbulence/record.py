@@ -1,22 +1,61 @@
 """The experiment's files: figures, scans, numbers, claims."""
 
-__all__ = ["to_json", "write_experiment"]
+__all__ = ["all_figures", "to_json", "write_experiment"]
 
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from driftbayes._version import __version__
 from driftbayes.io import write_scan
-from driftbayes.reproduce.claims import Claim
-from driftbayes.reproduce.folder import write_figure, write_json
+from driftbayes.reproduce.claims import Claim, along_tau, log_bayes_factors
+from driftbayes.reproduce.folder import write_csv, write_figure, write_json
 from driftbayes.reproduce.turbulence.analysis import Analysis, Realisation
-from driftbayes.reproduce.turbulence.figures import all_figures
+from driftbayes.reproduce.turbulence.figures_beyond import branches_figure, effective_figure
+from driftbayes.reproduce.turbulence.figures_flow import (
+    flow_figure,
+    spectrum_figure,
+    trajectories_figure,
+    vorticity_figure,
+)
+from driftbayes.reproduce.turbulence.figures_models import (
+    diffusivity_figure,
+    factors_figure,
+    lvaf_figure,
+    parameters_figure,
+)
 from driftbayes.reproduce.turbulence.measures import spectrum_slope
-from driftbayes.storage import atomic_path
+from driftbayes.typing import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# By name; those numbered have the paper's number.
+_FIGURES = {
+    "figure3": vorticity_figure,
+    "figure4": spectrum_figure,
+    "figure5": trajectories_figure,
+    "figure6": lvaf_figure,
+    "figure7": diffusivity_figure,
+    "figure8": parameters_figure,
+    "figure9": factors_figure,
+    "flow": flow_figure,
+    "effective": effective_figure,
+    "branches": branches_figure,
+}
+
+
+def all_figures(analysis: Analysis) -> "dict[str, Figure]":
+    """Draw all figures of section 5 and those that go beyond it, by name.
+
+    Args:
+        analysis: From `analyse`.
+    """
+    made = {name: draw(analysis) for name, draw in _FIGURES.items()}
+    return {name: figure for name, figure in made.items() if figure is not None}
 
 
 def to_json(analysis: Analysis, claims: Sequence[Claim]) -> dict[str, Any]:
@@ -43,15 +82,17 @@ def write_experiment(analysis: Analysis, claims: Sequence[Claim], directory: Pat
             path = directory / f"scan_seed{realisation.seed}_{kind}.nc"
             write_scan(getattr(realisation, kind).to_dataset(), path)
             written.append(path)
-    written.append(directory / "turbulence.csv")
-    _write_csv(analysis, written[-1])
+    tables = [_columns(r) for r in analysis.realisations]
+    seeds = np.concatenate([np.full(len(r.exact.taus), r.seed) for r in analysis.realisations])
+    columns = {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+    written.append(write_csv({"seed": seeds, **columns}, directory / "turbulence.csv"))
     for name, figure in all_figures(analysis).items():
         written += write_figure(figure, directory / name)
     return written
 
 
 def _realisation_json(realisation: Realisation) -> dict[str, Any]:
-    scaling = realisation.scaling
+    scaling, columns = realisation.scaling, _columns(realisation)
     return {
         "name": realisation.name,
         "seed": realisation.seed,
@@ -63,7 +104,10 @@ def _realisation_json(realisation: Realisation) -> dict[str, Any]:
         "eddy_turnover_time": scaling.eddy_turnover_time,
         "flow": _flow_json(realisation),
         "consistency": realisation.exact.consistency_json(),
-        "scan": _rows(realisation),
+        "scan": [
+            dict(zip(columns, map(float, row), strict=True))
+            for row in zip(*columns.values(), strict=True)
+        ],
     }
 
 
@@ -81,34 +125,15 @@ def _flow_json(realisation: Realisation) -> dict[str, float]:
     }
 
 
-def _rows(realisation: Realisation) -> list[dict[str, float]]:
-    """One row per tau: posterior modes, and ln K both ways."""
+def _columns(realisation: Realisation) -> dict[str, FloatArray]:
+    """Posterior modes, and ln K both ways, along tau."""
     exact = realisation.exact
-    langevin = exact.evidences("langevin")
-    columns = {
-        "tau": exact.taus,
-        "kappa": realisation.modes(exact, "brownian", "kappa"),
-        "kappa_sd": np.array([e.posterior_sd["kappa"] for e in exact.evidences("brownian")]),
-        "gamma": realisation.modes(exact, "langevin", "gamma"),
-        "gamma_sd": np.array([e.posterior_sd["gamma"] for e in langevin]),
-        "k": realisation.modes(exact, "langevin", "k"),
-        "k_sd": np.array([e.posterior_sd["k"] for e in langevin]),
-        "log_bayes_factor_laplace": realisation.log_bayes_factors(realisation.laplace),
-        "log_bayes_factor": realisation.log_bayes_factors(exact),
-        "log_bayes_factor_all_windows": realisation.log_bayes_factors(realisation.all_windows),
+    columns = {"tau": exact.taus}
+    for model, name in (("brownian", "kappa"), ("langevin", "gamma"), ("langevin", "k")):
+        columns[name] = along_tau(exact, model, "map", name)
+        columns[f"{name}_sd"] = along_tau(exact, model, "posterior_sd", name)
+    return columns | {
+        "log_bayes_factor_laplace": log_bayes_factors(realisation.laplace),
+        "log_bayes_factor": log_bayes_factors(exact),
+        "log_bayes_factor_all_windows": log_bayes_factors(realisation.all_windows),
     }
-    return [
-        {name: float(values[i]) for name, values in columns.items()} for i in range(len(exact.taus))
-    ]
-
-
-def _write_csv(analysis: Analysis, path: Path) -> None:
-    """Every number of the scans, one row per realisation and tau."""
-    with atomic_path(path) as temporary, temporary.open("w") as file:
-        for number, realisation in enumerate(analysis.realisations):
-            rows = _rows(realisation)
-            if number == 0:
-                file.write(",".join(["seed", *rows[0]]) + "\n")
-            for row in rows:
-                values = ",".join(repr(value) for value in row.values())
-                file.write(f"{realisation.seed},{values}\n")

@@ -12,8 +12,8 @@ from driftbayes._version import __version__
 from driftbayes.diagnostics import diagnose
 from driftbayes.io import read_trajectories
 from driftbayes.likelihood.reduced import window_moments
+from driftbayes.reproduce.turbulence.condense import pack
 from driftbayes.reproduce.turbulence.experiment import Experiment, strides
-from driftbayes.reproduce.turbulence.packing import pack
 from driftbayes.sampling import Displacements
 from driftbayes.storage.zarr import open_array
 from driftbayes.trajectories import Trajectories
@@ -180,8 +180,7 @@ def summarise_branches(directories: dict[str, Path], n_groups: int = 100) -> "xr
         lags = np.unique(np.rint(np.geomspace(1, last, 40)).astype(np.int64))
         msd.append(_group_msd(x, lags, n_groups))
         store = open_array(folder / SNAPSHOTS, "vorticity")
-        n_snapshots = config.n_steps // config.snapshot_steps + 1
-        zeta = np.stack([store.read_chunk((i, 0, 0))[0] for i in range(n_snapshots)])
+        zeta = np.stack([store.read_chunk((i, 0, 0))[0] for i in range(config.n_snapshots)])
         reference = reference or (x, zeta)
         parted.append(np.sqrt(np.mean(np.sum((x - reference[0]) ** 2, axis=-1), axis=0)))
         scale = np.sqrt(np.mean(reference[1] ** 2, axis=(1, 2)))
@@ -193,7 +192,7 @@ def summarise_branches(directories: dict[str, Path], n_groups: int = 100) -> "xr
             "group_msd": (("branch", "lag", "group"), np.stack(msd)),
             "time": ("time", np.arange(x.shape[1]) * config.record_every),
             "separation": (("branch", "time"), np.stack(parted)),
-            "snapshot_time": ("snapshot", np.arange(n_snapshots) * config.snapshot_every),
+            "snapshot_time": ("snapshot", np.arange(config.n_snapshots) * config.snapshot_every),
             "vorticity_difference": (("branch", "snapshot"), np.stack(fields)),
         },
         attrs={

@@ -1,7 +1,7 @@
-r"""Parcels: a constant diffusivity, or a kernel for velocities with memory.
+r"""Text for simulators: comments, lines for Parcels and OpenDrift, JSON for any program.
 
-The kernel draws the velocity and the displacement at the end of a step from their exact joint
-distribution given the velocity at its beginning, so that the step may be of any length:
+The kernel for Parcels draws the velocity and the displacement at the end of a step from their exact
+joint distribution given the velocity at its beginning, so that the step may be of any length:
 
 $$U' = U e^{-x} + \sigma\sqrt{1 - e^{-2x}}\,\xi, \qquad x = \gamma\,\Delta t, \quad
   \sigma^2 = \gamma k,$$
@@ -10,11 +10,17 @@ $$\mathrm{E}[\Delta X] = U \frac{1 - e^{-x}}{\gamma}, \qquad
   \mathrm{Var}(\Delta X) = \frac{\sigma^2}{\gamma^2} (2x - 3 + 4 e^{-x} - e^{-2x}).$$
 """
 
-__all__ = ["parcels3_text", "parcels_text"]
+__all__ = ["json_text", "opendrift_text", "parcels3_text", "parcels_text"]
 
-from driftbayes.simulators.header import header
+import json
+import math
+from dataclasses import asdict
+from typing import Any
+
+from driftbayes.errors import DriftbayesError
 from driftbayes.simulators.long_time import parts_of
-from driftbayes.simulators.recommend import Recommendation
+from driftbayes.simulators.recommend import CONVENTION, Recommendation
+from driftbayes.units import readable_time
 
 _BROWNIAN = """
 # Add it to your fieldset, and the kernel DiffusionUniformKh of Parcels to your kernels.
@@ -138,7 +144,7 @@ def parcels3_text(recommendation: Recommendation) -> str:
 
 
 def _text(recommendation: Recommendation, langevin: str, mesh: str) -> str:
-    text = header(recommendation)
+    text = _header(recommendation)
     found = recommendation.dispersion
     text += "".join(f"# note: {note}\n" for note in found.notes)
     numbers = {"zonal": found.zonal.value, "meridional": found.meridional.value}
@@ -152,3 +158,82 @@ def _text(recommendation: Recommendation, langevin: str, mesh: str) -> str:
     if mesh:
         text += '# note: on a spherical mesh write mesh="spherical" below\n'
     return text + _BROWNIAN.format(mesh=mesh, **numbers)
+
+
+def opendrift_text(recommendation: Recommendation) -> str:
+    """Lines that configure a simulation `o`.
+
+    OpenDrift knows no memory of velocities: of a Langevin model it gets the long-time diffusivity,
+    which overstates the spread over times shorter than a few velocity times. It takes one
+    diffusivity for both axes.
+    """
+    found = recommendation.dispersion
+    if not found.is_isotropic:
+        msg = (
+            "OpenDrift takes one diffusivity for both axes, and those of "
+            f"{recommendation.model} differ: {found.zonal.value:.4g} and "
+            f"{found.meridional.value:.4g} m²/s; use --for parcels, or a model without +anisotropic"
+        )
+        raise DriftbayesError(msg)
+    text = _header(recommendation)
+    if recommendation.is_langevin:
+        gamma = recommendation.parameters["gamma"].value
+        text += (
+            "# note: OpenDrift has no memory of velocities; a cloud spreads too fast before about "
+            f"{5 / gamma:.3g} s\n"
+        )
+    elif parts_of(recommendation.model).base != "brownian":
+        text += "# note: OpenDrift has no memory of velocities; only the long-time diffusivity\n"
+    return text + (
+        f'o.set_config("environment:constant:horizontal_diffusivity", {found.zonal.value:.6g})'
+        "  # m2/s, per axis\n"
+    )
+
+
+def json_text(recommendation: Recommendation) -> str:
+    """Return all of a recommendation as JSON."""
+    content = asdict(recommendation)
+    for name in ("tau", "tau_min", "tau_max"):
+        value = content.pop(name)
+        content[f"{name}_s"] = None if math.isnan(value) else value
+    content["notes"] = [*recommendation.notes, *recommendation.option_notes]
+    content["diffusivity"] = _diffusivity(recommendation)
+    content["convention"] = CONVENTION
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _diffusivity(recommendation: Recommendation) -> dict[str, Any] | None:
+    """Elements of the tensor, one for all axes if they are alike; None if there is none."""
+    try:
+        found = recommendation.dispersion
+    except DriftbayesError:
+        return None
+    if found.is_isotropic:
+        return {"K": asdict(found.zonal)}
+    elements = {f"K_{i + 1}{i + 1}": asdict(e) for i, e in enumerate(found.axes)}
+    return {**elements, "K_12": {"value": found.cross, "unit": found.zonal.unit}}
+
+
+def _header(recommendation: Recommendation) -> str:
+    """The numbers in words, as lines of comment."""
+    one = recommendation
+    version = one.origin.get("driftbayes_version", "")
+    lines = [f"{one.model} motion, by driftbayes {version}".strip()]
+    for name, e in one.parameters.items():
+        text = f"{name} = {e.value:.6g} +- {e.sd:.2g} {e.unit}"
+        if e.low < e.high:
+            text += f", {e.low:.4g} to {e.high:.4g} over the range of validity"
+        lines.append(text)
+    lines.append(f"convention: {CONVENTION}")
+    low, high, here = (readable_time(t, "s") for t in (one.tau_min, one.tau_max, one.tau))
+    if math.isnan(one.tau_min):
+        lines.append(f"taken at a sampling time of {here}, and at no other")
+    else:
+        lines.append(f"holds at sampling times from {low} to {high}; taken at {here}")
+    lines.append(f"probability of the model there, among those compared: {one.probability:.4g}")
+    lines += [f"note: {note}" for note in (*one.notes, *one.option_notes)]
+    lines.append(
+        f"data: {one.origin.get('source') or 'unknown'}, "
+        f"fingerprint {one.origin.get('data_fingerprint', 'unknown')}"
+    )
+    return "".join(f"# {line}\n" for line in lines)
