@@ -1,6 +1,6 @@
 """CSV as text: how it is laid out, its header, and the line on which something is wrong."""
 
-__all__ = ["Layout", "check_size", "first_problem", "layout", "peek", "read_columns"]
+__all__ = ["Layout", "check_size", "first_problem", "layout", "read_columns"]
 
 import csv
 import gzip
@@ -23,11 +23,11 @@ from driftbayes.io.schema import ID, TIME
 SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", " ": "spaces"}
 _COMMENT = "#"
 # Enough for the header rows that programs write, and no more than a glance.
-_MOST_ROWS, _MOST_COMMENTS = 4, 200
+_MAX_ROWS, _MAX_COMMENTS = 4, 200
 # Bytes of memory for each of text: the table, the numbers, and the trajectories made of them.
 _MEMORY_PER_BYTE = 3
 # Text of numbers becomes a third to a thirtieth of its length; below this size nobody minds.
-_MOST_PER_COMPRESSED_BYTE, _HARMLESS = 200, 2**28
+_MAX_PER_COMPRESSED_BYTE, _HARMLESS = 200, 2**28
 
 
 @dataclass(frozen=True)
@@ -53,16 +53,6 @@ class Layout:
     n_skipped: int = 0
 
 
-def peek(path: Path) -> tuple[list[str], list[str]]:
-    """The header, and the first row under it.
-
-    Args:
-        path: A CSV file, compressed if its name ends in .gz.
-    """
-    found = layout(path)
-    return list(found.header), list(found.rows[0])
-
-
 def layout(path: Path) -> Layout:
     """How a table is laid out: comments, separator, header, first rows.
 
@@ -72,7 +62,7 @@ def layout(path: Path) -> Layout:
     comments: list[str] = []
     n_before = 0
     text = _beginning(path)
-    for line in itertools.islice(io.StringIO(text, newline=""), _MOST_COMMENTS):
+    for line in itertools.islice(io.StringIO(text, newline=""), _MAX_COMMENTS):
         if line.startswith(_COMMENT):
             comments.append(line.removeprefix(_COMMENT).rstrip("\r\n"))
         elif line.strip():
@@ -134,7 +124,7 @@ def read_columns(
     import pyarrow.csv as pacsv
 
     plain = layout or Layout()
-    _check_memory(file)
+    check_memory(check_size(file) * _MEMORY_PER_BYTE, f"the table {file.name!r}")
     names = None if plain.own_header else list(plain.header)
     rows = pacsv.ReadOptions(
         skip_rows=plain.n_before, column_names=names, skip_rows_after_names=plain.n_skipped
@@ -223,23 +213,19 @@ def check_size(path: Path) -> int:
     n_bytes = stored_size(path)
     if not _is_gzip(path):
         return n_bytes
-    most = max(n_bytes * _MOST_PER_COMPRESSED_BYTE, _HARMLESS)
+    most = max(n_bytes * _MAX_PER_COMPRESSED_BYTE, _HARMLESS)
     if n_bytes * 1032 <= _HARMLESS:
         return n_bytes * 10
     with _readable(path), path.open("rb") as stream:
         inflated_size = inflated.gzip_size(stream, n_bytes, most)
     if inflated_size > most:
         msg = (
-            f"{path.name!r} inflates to more than {_MOST_PER_COMPRESSED_BYTE} times its "
+            f"{path.name!r} inflates to more than {_MAX_PER_COMPRESSED_BYTE} times its "
             f"{n_bytes:,} bytes, as no table of measurements does; decompress it yourself if you "
             "trust it"
         )
         raise DriftbayesError(msg)
     return inflated_size
-
-
-def _check_memory(path: Path) -> None:
-    check_memory(check_size(path) * _MEMORY_PER_BYTE, f"the table {path.name!r}")
 
 
 def _open_stream(path: Path, *, squeezed: bool = False) -> Any:
@@ -298,7 +284,7 @@ def _head(text: str, path: Path, separator: str, n_before: int) -> list[list[str
     below: Iterable[str] = itertools.islice(io.StringIO(text, newline=""), n_before, None)
     with _readable(path):
         records = (record for record in csv.reader(below, delimiter=separator) if record)
-        return list(itertools.islice(records, 1 + _MOST_ROWS))
+        return list(itertools.islice(records, 1 + _MAX_ROWS))
 
 
 @contextmanager

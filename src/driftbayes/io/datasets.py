@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 # Longer than any unit, shorter than what would take a regular expression long.
-_LONGEST_UNIT = 200
+_MAX_UNIT = 200
 _DATE = re.compile(
     r"(\d{1,4})-(\d{1,2})-(\d{1,2})"
     r"(?:[T ]\s*(\d{1,2}):(\d{1,2})(?::(\d{1,2})(\.\d*)?)?)?"
@@ -148,7 +148,7 @@ def seconds(
 
 def _unit_and_date(units: object) -> tuple[str, str]:
     """A unit of times, and the date that they count from if there is one."""
-    words = str(units)[:_LONGEST_UNIT].split()
+    words = str(units)[:_MAX_UNIT].split()
     place = next((i for i, word in enumerate(words) if word.lower() == "since"), len(words))
     return " ".join(words[:place]), " ".join(words[place + 1 :])
 
@@ -202,9 +202,6 @@ def from_grid(
     times: FloatArray,
     ids: Sequence[Any] | np.ndarray,
     contents: Contents,
-    *,
-    sd: FloatArray | None = None,
-    flags: Mapping[str, FloatArray] | None = None,
     **attributes: Any,
 ) -> Trajectories:
     """Trajectories from arrays (trajectory, observation), padded with NaN.
@@ -218,9 +215,8 @@ def from_grid(
         times: Of each observation, or one row for all trajectories.
         ids: Of the trajectories.
         contents: Where they come from.
-        sd: Standard deviation of the error of each position.
-        flags: What the file says of each observation.
-        **attributes: Of the trajectories.
+        **attributes: Of the trajectories, and of each observation `sd`, the standard deviation of
+            the error of a position, and `flags`, what the file says of it.
     """
     source = contents.path.name
     shape = coordinates[0].shape
@@ -237,21 +233,7 @@ def from_grid(
     begun = np.logical_or.accumulate(there, axis=1)
     ended = np.logical_or.accumulate(there[:, ::-1], axis=1)[:, ::-1]
     rows = begun & ended & np.isfinite(times)
-    counts = rows.sum(axis=1)
-    if not counts.any():
-        msg = f"{source!r} holds no position at all; every one is missing"
-        raise DriftbayesError(msg)
-    positions = np.column_stack([np.where(there, axis, np.nan)[rows] for axis in coordinates])
-    with begin_with_name(contents.path):
-        return Trajectories(
-            positions=positions,
-            times=times[rows],
-            row_sizes=counts[counts > 0],
-            ids=_id_array(ids, counts),
-            position_sd=None if sd is None else np.broadcast_to(sd, shape)[rows],
-            flags={name: values[rows] for name, values in (flags or {}).items()},
-            **attributes,
-        )
+    return _trajectories(coordinates, times, rows, rows.sum(axis=1), ids, contents, **attributes)
 
 
 def from_ragged(
@@ -260,9 +242,6 @@ def from_ragged(
     row_sizes: IntArray,
     ids: Sequence[Any],
     contents: Contents,
-    *,
-    sd: FloatArray | None = None,
-    flags: Mapping[str, FloatArray] | None = None,
     **attributes: Any,
 ) -> Trajectories:
     """Trajectories from arrays of observations, trajectory after trajectory.
@@ -273,9 +252,8 @@ def from_ragged(
         row_sizes: Number of observations of each trajectory; those with none are left out.
         ids: Of the trajectories.
         contents: Where they come from.
-        sd: Standard deviation of the error of each position.
-        flags: What the file says of each observation.
-        **attributes: Of the trajectories.
+        **attributes: Of the trajectories, and of each observation `sd`, the standard deviation of
+            the error of a position, and `flags`, what the file says of it.
     """
     source = contents.path.name
     sizes = {len(times), *(len(axis) for axis in coordinates)}
@@ -286,21 +264,37 @@ def from_ragged(
             f"{', '.join(map(str, sorted(sizes)))}; the file is damaged"
         )
         raise DriftbayesError(msg)
-    there = np.all([np.isfinite(axis) for axis in coordinates], axis=0)
     timed = np.isfinite(times)
     index = np.repeat(np.arange(len(row_sizes)), row_sizes)
     counts = np.bincount(index[timed], minlength=len(row_sizes))
-    if not (there & timed).any():
-        msg = f"{source!r} holds no position at all; every one is missing"
+    return _trajectories(coordinates, times, timed, counts, ids, contents, **attributes)
+
+
+def _trajectories(
+    coordinates: Sequence[FloatArray],
+    times: FloatArray,
+    rows: np.ndarray,
+    counts: IntArray,
+    ids: Sequence[Any] | np.ndarray,
+    contents: Contents,
+    *,
+    sd: FloatArray | None = None,
+    flags: Mapping[str, FloatArray] | None = None,
+    **attributes: Any,
+) -> Trajectories:
+    """Trajectories from the rows that are observations, and the number of these in each."""
+    there = np.all([np.isfinite(axis) for axis in coordinates], axis=0)
+    if not (there & rows).any():
+        msg = f"{contents.path.name!r} holds no position at all; every one is missing"
         raise DriftbayesError(msg)
     with begin_with_name(contents.path):
         return Trajectories(
-            positions=np.column_stack([np.where(there, a, np.nan)[timed] for a in coordinates]),
-            times=times[timed],
+            positions=np.column_stack([np.where(there, a, np.nan)[rows] for a in coordinates]),
+            times=times[rows],
             row_sizes=counts[counts > 0],
             ids=_id_array(ids, counts),
-            position_sd=None if sd is None else sd[timed],
-            flags={name: values[timed] for name, values in (flags or {}).items()},
+            position_sd=None if sd is None else np.broadcast_to(sd, rows.shape)[rows],
+            flags={name: values[rows] for name, values in (flags or {}).items()},
             **attributes,
         )
 

@@ -12,8 +12,7 @@ from driftbayes.io.contents import Contents
 from driftbayes.io.datasets import foreign_provenance, from_grid
 from driftbayes.io.foreign_tables import Native, assemble
 from driftbayes.io.missing import without
-from driftbayes.io.packages import require
-from driftbayes.io.paths import begin_with_name
+from driftbayes.io.paths import begin_with_name, require
 from driftbayes.io.reading import Format, ReadOptions
 from driftbayes.sphere import on_plane
 from driftbayes.trajectories import Trajectories

@@ -2,14 +2,14 @@
 
 __all__ = ["NETCDF", "RUN", "TABLE", "ZARR", "scaled"]
 
-from functools import partial
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from driftbayes.io import schema
 from driftbayes.io.contents import Contents
 from driftbayes.io.netcdf import from_dataset, read_netcdf
 from driftbayes.io.reading import Format, ReadOptions
-from driftbayes.io.tables import read_csv, read_parquet
+from driftbayes.io.tables import read_table
 from driftbayes.io.zarr import read_zarr
 from driftbayes.sphere import on_plane
 from driftbayes.trajectories import Trajectories
@@ -29,16 +29,7 @@ def _read_table(contents: Contents, options: ReadOptions) -> Trajectories:
     if names is not None and options.coordinates != "plane":
         columns |= {"x": names[0], "y": names[1], "z": None}
         degrees = True
-    reader = read_csv
-    if contents.container == "parquet":
-        reader = partial(read_parquet, rows=contents.rows)
-    trajectories = reader(
-        contents.path,
-        columns=columns or None,
-        length_unit=options.length_unit,
-        time_unit=options.time_unit,
-        missing=options.missing,
-    )
+    trajectories = read_table(contents, replace(options, columns=columns or None))
     return on_plane(trajectories, frame=options.frame) if degrees else scaled(trajectories, options)
 
 

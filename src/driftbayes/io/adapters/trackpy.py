@@ -8,8 +8,9 @@ __all__ = ["ANDI", "SASPT", "TRACKPY"]
 import numpy as np
 
 from driftbayes.io.contents import Contents
-from driftbayes.io.foreign_tables import read_columns, read_long
+from driftbayes.io.foreign_tables import read_long
 from driftbayes.io.reading import Format, ReadOptions
+from driftbayes.io.tables import read_columns
 from driftbayes.trajectories import Trajectories
 
 _TABLES = ("csv", "parquet")
