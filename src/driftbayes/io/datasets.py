@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.io import cells, nc_file, netcdf, provenance, zarr_file
+from driftbayes.io import cells, nc_file, provenance, zarr_file
 from driftbayes.io.contents import Contents
 from driftbayes.io.limits import Budget, check_memory
 from driftbayes.io.missing import present
@@ -77,7 +77,12 @@ def verify(dataset: "xr.Dataset", name: str) -> None:
 
 
 def numbers(
-    dataset: "xr.Dataset", name: str, source: str, *, are_counts: bool = False
+    dataset: "xr.Dataset",
+    name: str,
+    source: str,
+    *,
+    are_counts: bool = False,
+    is_ours: bool = False,
 ) -> FloatArray:
     """A variable as floats, with what stands for a missing value as NaN.
 
@@ -87,6 +92,7 @@ def numbers(
         source: Name of the file, for messages.
         are_counts: Whether it counts or numbers something, which the user's missing values are not
             meant for.
+        is_ours: Whether we wrote the file: then NaN is all that is missing without being declared.
     """
     verify(dataset, name)
     if name not in dataset.variables:
@@ -103,7 +109,7 @@ def numbers(
         # As stored, as numbers, and as the trajectories that are made of them.
         budget.claim(int(variable.size) * (variable.dtype.itemsize + 3 * 8))
     told = () if are_counts else dataset.encoding.get("missing")
-    return present(variable, source, told)
+    return present(variable, source, told, is_ours=is_ours)
 
 
 def parse_time_unit(units: object, source: str) -> tuple[float, str]:
@@ -186,15 +192,42 @@ def _epoch(date: str) -> float | None:
     return moment.timestamp() + float(f"0{match[7] or ''}") - zone
 
 
-def identifiers(dataset: "xr.Dataset", name: str, source: str) -> StrArray:
-    """A variable of ids as an array of text or whole numbers, without the spaces around them."""
+def identifiers(
+    dataset: "xr.Dataset", name: str, source: str, *, is_ours: bool = False
+) -> StrArray:
+    """A variable of ids as an array of text or whole numbers.
+
+    Args:
+        dataset: Where it is.
+        name: Of the variable.
+        source: Name of the file, for messages.
+        is_ours: Whether spaces around an id belong to it; else they are padding.
+    """
     verify(dataset, name)
     if name not in dataset.variables:
         near = did_you_mean(name, map(str, dataset.variables))
         msg = f"{source!r} has no variable {name!r}; name another with --columns{near}"
         raise DriftbayesError(msg)
-    ids = netcdf.ids_of(dataset, name, source)
-    return np.char.strip(ids) if ids.dtype.kind == "U" else ids
+    ids = dataset[name].to_numpy()
+    if ids.dtype.kind == "f" and ((ids == np.round(ids)) & (np.abs(ids) < 2**53)).all():
+        # Where whole numbers were missing somewhere on the way, they were made floats.
+        ids = ids.astype(np.int64)
+    values = [
+        i.decode(errors="replace") if isinstance(i, bytes) else i for i in ids.ravel().tolist()
+    ]
+    is_text = ids.dtype.kind in "SUTO" and all(isinstance(value, str) for value in values)
+    if ids.ndim != 1 or not (is_text or ids.dtype.kind in "iu"):
+        msg = (
+            f"{source!r}: variable {name!r} holds {ids.dtype} in {ids.ndim} dimensions, expected "
+            "one id per trajectory, text or whole numbers"
+        )
+        raise DriftbayesError(msg)
+    try:
+        found = cells.id_array(values)
+    except cells.BadCellError as error:
+        msg = f"{source!r}: variable {name!r} {error.what}"
+        raise DriftbayesError(msg) from error
+    return np.char.strip(found) if found.dtype.kind == "U" and not is_ours else found
 
 
 def from_grid(

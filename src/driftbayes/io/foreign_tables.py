@@ -18,7 +18,6 @@ from driftbayes.io.reading import ReadOptions
 from driftbayes.io.tables import TIME_ORIGIN, read_columns, separator_note, unique_names
 from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray, StrArray
-from driftbayes.units import length_factor, time_factor
 
 PIXEL, FRAME = "px", "frame"
 # What programs write where a spot belongs to no track.
@@ -253,18 +252,13 @@ def _known(sd: FloatArray, observed: np.ndarray, notes: list[str]) -> FloatArray
 def _in_units(
     trajectories: Trajectories, options: ReadOptions, native: Native, notes: list[str]
 ) -> Trajectories:
-    if options.pixel_size is not None:
-        if native.length not in (PIXEL, ""):
-            msg = f"positions are in {native.length}, not in pixels; leave out --pixel-size"
-            raise DriftbayesError(msg)
-        size, unit = options.pixel_size
-        trajectories = trajectories.in_units(length=(size, length_factor(unit, unit)[1]))
-    if options.frame_interval is not None:
-        if native.time not in (FRAME, ""):
-            msg = f"times are in {native.time}, not in frames; leave out --frame-interval"
-            raise DriftbayesError(msg)
-        size, unit = options.frame_interval
-        trajectories = trajectories.in_units(time=(size, time_factor(unit, unit)[1]))
+    if options.pixel_size is not None and native.length not in (PIXEL, ""):
+        msg = f"positions are in {native.length}, not in pixels; leave out --pixel-size"
+        raise DriftbayesError(msg)
+    if options.frame_interval is not None and native.time not in (FRAME, ""):
+        msg = f"times are in {native.time}, not in frames; leave out --frame-interval"
+        raise DriftbayesError(msg)
+    trajectories = options.scale(trajectories)
     if trajectories.length_unit == PIXEL:
         notes.append("positions are in pixels; --pixel-size, as in 0.16um, makes them lengths")
     if trajectories.time_unit == FRAME:

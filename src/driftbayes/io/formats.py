@@ -12,7 +12,8 @@ from driftbayes.io.adapters.myptv import MYPTV, MYPTV_SMOOTHED
 from driftbayes.io.adapters.numpy_arrays import NUMPY
 from driftbayes.io.adapters.opendrift import OPENDRIFT
 from driftbayes.io.adapters.parcels import PARCELS_3, PARCELS_4
-from driftbayes.io.adapters.plain import NETCDF, RUN, TABLE, ZARR
+from driftbayes.io.adapters.plain import NETCDF, TABLE, ZARR
+from driftbayes.io.adapters.run import RUN
 from driftbayes.io.adapters.sfi import SFI
 from driftbayes.io.adapters.trackmate import TRACKMATE_CSV, TRACKMATE_TRACKS, TRACKMATE_XML
 from driftbayes.io.adapters.trackpy import ANDI, SASPT, TRACKPY

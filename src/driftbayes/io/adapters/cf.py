@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.io.adapters.plain import scaled
 from driftbayes.io.contents import Contents
 from driftbayes.io.datasets import foreign_provenance, time_origin
 from driftbayes.io.layouts import Layout, find_layout
@@ -101,7 +100,7 @@ def assemble(
     if degrees:
         with begin_with_name(contents.path):
             return on_plane(trajectories, frame=options.frame)
-    return scaled(trajectories, options)
+    return options.scale(trajectories)
 
 
 def complete_sd(

@@ -178,8 +178,6 @@ def _grid(
         )
         raise DriftbayesError(msg)
     with begin_with_name(contents.path):
-        from driftbayes.io.adapters.plain import scaled
-
         shaped = times if times.ndim else times[None]
         found = from_grid(
             axes,
@@ -191,7 +189,7 @@ def _grid(
             time_unit=unit,
             provenance=foreign_provenance(contents, "numpy", notes, options.columns),
         )
-        return scaled(found, options)
+        return options.scale(found)
 
 
 NUMPY = Format(
