@@ -76,7 +76,7 @@ def _declare_fill(variable: "xr.Variable", array: zarr_check.ArrayInfo | None) -
         declared = _float(declared)
     if declared is not None:
         variable.attrs["_FillValue"] = declared
-    fill = array.fill_value
+    fill = array.described.get("fill_value")
     chosen = isinstance(fill, int | float) and not isinstance(fill, bool) and fill not in (0, None)
     if array.format == 2 and declared is None and chosen:
         variable.encoding["zarr_fill"] = fill

@@ -4,10 +4,11 @@ Coordinates are found by their standard names, then by axis, then by name; their
 they are degrees or a length.
 """
 
-__all__ = ["CF", "Extras", "assemble", "convert"]
+__all__ = ["CF", "Extras", "assemble"]
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,11 +47,6 @@ class Extras:
     sd: FloatArray | None = None
     flags: Mapping[str, FloatArray] = field(default_factory=dict)
     hidden: np.ndarray | None = None
-
-
-def convert(dataset: "xr.Dataset", contents: Contents, options: ReadOptions) -> Trajectories:
-    """Trajectories from a dataset of one of the layouts of CF."""
-    return assemble(dataset, contents, options, "cf")
 
 
 def assemble(
@@ -182,5 +178,5 @@ CF = Format(
     "CF trajectories in NetCDF or Zarr: ragged, indexed, (trajectory, obs) or one alone",
     # The last resort of datasets: what it misses, it says, and --columns may tell.
     lambda contents: contents.container in ("netcdf", "zarr"),
-    convert=convert,
+    convert=partial(assemble, name="cf"),
 )

@@ -2,7 +2,8 @@
 
 __all__ = ["CLOUDDRIFT", "CLOUDDRIFT_PARQUET"]
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -21,15 +22,8 @@ from driftbayes.suggest import did_you_mean
 from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray
 
-if TYPE_CHECKING:
-    import xarray as xr
-
 _OBS = "obs"
 _PAIRS = (("lon", "lat"), ("longitude", "latitude"), ("x", "y"))
-
-
-def _convert(dataset: "xr.Dataset", contents: Contents, options: ReadOptions) -> Trajectories:
-    return assemble(dataset, contents, options, "clouddrift")
 
 
 def _is_ragged(contents: Contents) -> bool:
@@ -188,7 +182,7 @@ CLOUDDRIFT = Format(
     "clouddrift",
     "ragged arrays of clouddrift, NetCDF or Zarr",
     _is_ragged,
-    convert=_convert,
+    convert=partial(assemble, name="clouddrift"),
 )
 CLOUDDRIFT_PARQUET = Format(
     "clouddrift-parquet",
