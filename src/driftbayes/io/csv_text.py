@@ -182,7 +182,8 @@ def first_problem(
                     f"{len(header)}; complete or remove the line"
                 )
             for canonical, cell in cells.items():
-                wrong = _wrong(canonical, record[cell], *checks[canonical])
+                role = canonical.partition(":")[0]
+                wrong = _wrong(role, record[cell], *checks[canonical])
                 if wrong:
                     return f"{path.name!r} line {line}: column {found[canonical]!r} {wrong}"
     return None

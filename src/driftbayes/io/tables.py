@@ -56,6 +56,7 @@ def read_table(contents: Contents, options: ReadOptions) -> Trajectories:
         options: Names of columns, where they differ, units, and numbers that stand for a missing
             value; dates are in seconds.
     """
+    _check_container(contents)
     path, time_unit, length_unit = contents.path, options.time_unit, options.length_unit
     found = schema.file_names(contents.names, options.columns, source=path.name)
     found |= schema.extras_in(contents.names, found, options.columns)
@@ -122,16 +123,20 @@ def read_columns(
         For `id` the number of the trajectory of each row and the ids, for `id:...` the Arrow array
         as it is, for `time` the times and whether they were dates, else an array of numbers.
     """
-    require("tables", "pyarrow")
+    _check_container(contents)
     if contents.container == "parquet":
         return _from_parquet(contents, names)
-    if contents.container != "csv":
+    return _from_csv(contents, names, layout or contents.layout or csv_text.Layout())
+
+
+def _check_container(contents: Contents) -> None:
+    require("tables", "pyarrow")
+    if contents.container not in ("csv", "parquet"):
         msg = (
             f"{contents.path.name!r} is a {contents.container} file, expected a table, CSV or "
             "Parquet; choose another format with --format"
         )
         raise DriftbayesError(msg)
-    return _from_csv(contents, names, layout or contents.layout or csv_text.Layout())
 
 
 def unique_names(names: Sequence[str]) -> tuple[str, ...]:
@@ -168,9 +173,8 @@ def _from_csv(
             checks[key] = _DATE
         elif not cells.is_number(cell):
             checks[key] = _EITHER
-    if layout.own_header and any(
-        layout.header.count(layout.header[i]) > 1 for i in places.values()
-    ):
+    doubled = any(layout.header.count(layout.header[place]) > 1 for place in places.values())
+    if layout.own_header and (doubled or layout.n_skipped):
         # A column may come twice, as frame does in trackpy's tables: the first is taken.
         layout = replace(layout, header=unique, own_header=False, n_skipped=layout.n_skipped + 1)
     in_file = {key: layout.header[place] for key, place in places.items()}
