@@ -107,7 +107,7 @@ def layout(path: Path) -> Layout:
 
 
 def read_columns(
-    file: Path, in_file: Mapping[str, str], text: set[str], layout: Layout | None = None
+    file: Path, in_file: Mapping[str, str], text: set[str], layout: Layout
 ) -> dict[str, Any]:
     """The columns as Arrow arrays, numbers except for those in `text`.
 
@@ -118,16 +118,15 @@ def read_columns(
         file: A CSV file.
         in_file: Name in the file of each canonical column, with the spaces around it.
         text: The canonical columns to leave as text.
-        layout: Of the file, if it is not commas with the header on top.
+        layout: Of the file.
     """
     import pyarrow as pa
     import pyarrow.csv as pacsv
 
-    plain = layout or Layout()
     check_memory(check_size(file) * _MEMORY_PER_BYTE, f"the table {file.name!r}")
-    names = None if plain.own_header else list(plain.header)
+    names = None if layout.own_header else list(layout.header)
     rows = pacsv.ReadOptions(
-        skip_rows=plain.n_before, column_names=names, skip_rows_after_names=plain.n_skipped
+        skip_rows=layout.n_before, column_names=names, skip_rows_after_names=layout.n_skipped
     )
 
     def read(kinds: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,8 +136,8 @@ def read_columns(
             null_values=list(MISSING),
             strings_can_be_null=False,
         )
-        parse = pacsv.ParseOptions(newlines_in_values=True, delimiter=plain.separator)
-        with _open_stream(file, squeezed=plain.separator == " ") as stream:
+        parse = pacsv.ParseOptions(newlines_in_values=True, delimiter=layout.separator)
+        with _open_stream(file, squeezed=layout.separator == " ") as stream:
             table = pacsv.read_csv(stream, rows, parse, options)
         return {canonical: table[name] for canonical, name in in_file.items()}
 
@@ -156,7 +155,7 @@ def first_problem(
     path: Path,
     found: Mapping[str, str],
     checks: Mapping[str, tuple[Callable[[str], bool], str]],
-    layout: Layout | None = None,
+    layout: Layout,
 ) -> str | None:
     """A sentence about the first line that cannot be used, or None if there is none.
 
@@ -167,14 +166,18 @@ def first_problem(
         path: A CSV file.
         found: Name in the file of each canonical column, without the spaces around it.
         checks: For each canonical column, what a number in it must pass and what that is called.
-        layout: Of the file, if it is not commas with the header on top.
+        layout: Of the file.
     """
-    plain = layout or Layout()
-    with _lines(path, plain.separator, plain.n_before) as lines:
-        header = next(lines)[1] if plain.own_header else list(plain.header)
-        names = [name.strip() for name in (plain.header or header)]
-        cells = {canonical: names.index(name) for canonical, name in found.items()}
-        for line, record in itertools.islice(lines, plain.n_skipped, None):
+    names = [name.strip() for name in layout.header]
+    cells = {canonical: names.index(name) for canonical, name in found.items()}
+    with (
+        _readable(path),
+        _raw(path) as raw,
+        io.TextIOWrapper(raw, encoding="utf-8-sig", errors="replace", newline="") as text,
+    ):
+        lines = _numbered_rows(_bounded(text, path), layout)
+        header = next(lines)[1] if layout.own_header else names
+        for line, record in itertools.islice(lines, layout.n_skipped, None):
             if len(record) != len(header):
                 n_cells = "1 cell" if len(record) == 1 else f"{len(record)} cells"
                 return (
@@ -288,17 +291,18 @@ def _head(text: str, path: Path, separator: str, n_before: int) -> list[list[str
         return list(itertools.islice(records, 1 + _MAX_ROWS))
 
 
-@contextmanager
-def _lines(
-    path: Path, separator: str = ",", n_before: int = 0
-) -> Iterator[Iterator[tuple[int, list[str]]]]:
-    """Records that are not blank, each with the number of the line it starts on."""
-    with _readable(path), _raw(path) as raw:
-        text = io.TextIOWrapper(raw, encoding="utf-8-sig", errors="replace", newline="")
-        below: Iterable[str] = itertools.islice(_bounded(text, path), n_before, None)
-        if separator == " ":
-            below = (" ".join(line.split()) for line in below)
-        yield _numbered(csv.reader(below, delimiter=separator), n_before)
+def _numbered_rows(lines: Iterable[str], layout: Layout) -> Iterator[tuple[int, list[str]]]:
+    """Rows that are not blank, each with the number of the line it starts on."""
+    below: Iterable[str] = itertools.islice(lines, layout.n_before, None)
+    if layout.separator == " ":
+        below = (" ".join(line.split()) for line in below)
+    reader = csv.reader(below, delimiter=layout.separator)
+    line = 1
+    for record in reader:
+        if record:
+            yield layout.n_before + line, record
+        # A quoted cell may hold line breaks: the next record starts after its last line.
+        line = reader.line_num + 1
 
 
 def _bounded(text: io.TextIOBase, path: Path) -> Iterator[str]:
@@ -314,12 +318,3 @@ def _bounded(text: io.TextIOBase, path: Path) -> Iterator[str]:
         if number % 4096 == 0:
             clock.check()
         yield line
-
-
-def _numbered(reader: Any, n_before: int) -> Iterator[tuple[int, list[str]]]:
-    line = 1
-    for record in reader:
-        if record:
-            yield n_before + line, record
-        # A quoted cell may hold line breaks: the next record starts after its last line.
-        line = reader.line_num + 1

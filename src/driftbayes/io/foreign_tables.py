@@ -172,10 +172,8 @@ def assemble(
             time_unit=options.time_unit or native.time,
         )
         trajectories = _in_units(trajectories, options, native, notes)
-    told = foreign_provenance(contents, reader, notes, options.columns)
-    return replace(
-        trajectories, provenance=told | ({"time_origin": time_origin} if time_origin else {})
-    )
+    told = foreign_provenance(contents, reader, notes, options.columns, time_origin)
+    return replace(trajectories, provenance=told)
 
 
 def without_flat_z(coordinates: Sequence[FloatArray], notes: list[str]) -> list[FloatArray]:
