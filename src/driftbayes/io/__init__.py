@@ -1,4 +1,4 @@
-"""The dock: files in, files out, no statistics."""
+"""Read and write files of trajectories and of results."""
 
 __all__ = [
     "FORMATS",

@@ -384,7 +384,7 @@ def _dealt(
                 order = np.argsort(part, kind="stable")
                 sorted_batch = batch.take(pa.array(order)) if n_parts > 1 else batch
                 edges = np.searchsorted(part[order], np.arange(n_parts + 1))
-                for i in np.flatnonzero(np.diff(edges)):
+                for i in np.flatnonzero(np.diff(edges)).tolist():
                     rows = sorted_batch.slice(int(edges[i]), int(edges[i + 1] - edges[i]))
                     if i not in writers:
                         (folder / str(i)).mkdir()

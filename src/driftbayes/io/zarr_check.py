@@ -177,10 +177,11 @@ def _check_files(
             _check_chunk(path, arrays[owner], name, folder)
     result = {}
     for path, array in arrays.items():
-        own = described.get(path / ".zattrs")
-        found = array.described.get("attributes") if array.format == 3 else own
+        own = array.described.get("attributes")
+        if array.format == 2:
+            own = described.get(path / ".zattrs")
         if path.parent == folder:
-            result[path.name] = replace(array, attributes=found if isinstance(found, dict) else {})
+            result[path.name] = replace(array, attributes=own if isinstance(own, dict) else {})
     return result
 
 
