@@ -15,8 +15,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 _BLOCK = 2**18
-# The most that one byte can become.
-_MOST = {"zlib": 1032, "gzip": 1032, "bz2": 2**20, "lzma": 2**14}
+# What one byte can become at the most.
+_MAX_RATIO = {"zlib": 1032, "gzip": 1032, "bz2": 2**20, "lzma": 2**14}
 _HARMLESS = 2**28
 _BLOSC_HEADER = 16
 _ZSTD_MAGIC, _ZSTD_BLOCK = 0xFD2FB528, 2**17
@@ -42,7 +42,7 @@ def exceeds(stream: BinaryIO, start: int, length: int, compressor: str, allowed:
         return _zstd_size(stream, start + length) > allowed
     # Counting takes as long as reading does: only what could do harm is counted.
     allowed = max(allowed, _HARMLESS)
-    if length * _MOST[compressor] <= allowed:
+    if length * _MAX_RATIO[compressor] <= allowed:
         return False
     return _inflated(stream, length, compressor, allowed) > allowed
 

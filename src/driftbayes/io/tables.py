@@ -29,7 +29,7 @@ from driftbayes._version import __version__
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells, csv_text, provenance, schema
 from driftbayes.io.contents import Contents
-from driftbayes.io.limits import LONGEST_ID, check_memory, is_plausible, stored_size
+from driftbayes.io.limits import MAX_ID_LENGTH, check_memory, is_plausible, stored_size
 from driftbayes.io.missing import without
 from driftbayes.io.paths import begin_with_name, reading_as, reason, require
 from driftbayes.io.reading import ReadOptions
@@ -296,10 +296,10 @@ def plain_texts(table: Any, file: Path) -> Any:
         chunks = column.chunks if hasattr(column, "chunks") else [column]
         lengths = [pc.max(pc.binary_length(chunk.dictionary)).as_py() or 0 for chunk in chunks]
         # A character has at most four bytes.
-        if max(lengths, default=0) > 4 * LONGEST_ID:
+        if max(lengths, default=0) > 4 * MAX_ID_LENGTH:
             msg = (
                 f"{file.name!r}: column {name[:40]!r} holds a text of {max(lengths):,} bytes; use "
-                f"ids of at most {LONGEST_ID} characters"
+                f"ids of at most {MAX_ID_LENGTH} characters"
             )
             raise DriftbayesError(msg)
         table = table.set_column(place, name, column.cast(column.type.value_type))
