@@ -321,6 +321,12 @@ def _check_chunk(path: Path, array: ArrayInfo, name: str, folder: Path) -> None:
     if not too_large and array.compressor is not None and size:
         with path.open("rb") as stream:
             if not array.n_inner:
+                if inflated.is_cut(stream, size, array.compressor):
+                    msg = (
+                        f"{folder.name!r}: the chunk {name[:80]!r} is cut short; restore it from a "
+                        "copy"
+                    )
+                    raise DriftbayesError(msg)
                 too_large = inflated.exceeds(stream, 0, size, array.compressor, allowed)
             else:
                 parts = inflated.shard_parts(stream, size, array.n_inner, first=array.index_first)
