@@ -225,7 +225,7 @@ def test_nested_parquet_that_claims_more_than_the_memory_is_refused(scratch, mon
     obs = pa.StructArray.from_arrays([lists, lists, lists], names=["time", "lon", "lat"])
     pq.write_table(pa.table({"obs": obs}), scratch / "huge.parquet")
     monkeypatch.setattr("driftbayes.io.limits._ALWAYS_ALLOWED", 100)
-    monkeypatch.setattr("driftbayes.io.limits._MOST_PER_COMPRESSED_BYTE", 2)
+    monkeypatch.setattr("driftbayes.io.limits._MAX_PER_COMPRESSED_BYTE", 2)
     message = read_or_refuse(scratch / "huge.parquet")
     assert "is declared to have 600,000 values" in message
 

@@ -8,6 +8,7 @@ import xarray as xr
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import read_trajectories
+from driftbayes.io.blocks import plan_blocks, read_block
 
 X = np.array([[0.0, 10.0, 30.0, np.nan], [5.0, 6.0, np.nan, np.nan]])
 TIMES = np.where(np.isnan(X), np.nan, np.arange(4) * 60.0)
@@ -89,3 +90,15 @@ def test_without_a_mesh_nobody_can_tell_metres_from_degrees(tmp_path):
         read_trajectories(path)
     told = read_trajectories(path, coordinates="plane")
     assert told.positions[1].tolist() == [10, 11]
+
+
+def test_a_block_of_a_sorted_table_holds_its_own_rows_only(tmp_path):
+    path = tmp_path / "sorted.parquet"
+    columns = {"t": np.tile(np.arange(3.0), 4), "x": np.arange(12.0), "y": np.arange(12.0)}
+    table = pa.table({"particle_id": np.repeat([1, 2, 3, 4], 3), **columns})
+    pq.write_table(table.replace_schema_metadata({"parcels_grid_mesh": "flat"}), path)
+    with plan_blocks(path, block_points=3) as plan:
+        parts = [read_block(block) for block in plan.blocks]
+    assert [part.ids.tolist() for part in parts] == [[1], [2], [3], [4]]
+    whole = read_trajectories(path)
+    assert np.array_equal(np.concatenate([part.positions for part in parts]), whole.positions)

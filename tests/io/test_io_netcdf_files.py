@@ -96,10 +96,10 @@ def test_a_missing_scan_is_named(tmp_path):
 def test_an_error_while_writing_leaves_the_old_scan(tmp_path, scan, monkeypatch):
     write_scan(scan, tmp_path / "scan.nc")
 
-    def break_off(self, store, **_):
+    def break_off(self, *_, **__):
         raise RuntimeError("halfway")
 
-    monkeypatch.setattr(xr.Dataset, "dump_to_store", break_off)
+    monkeypatch.setattr(xr.Dataset, "to_netcdf", break_off)
     with pytest.raises(RuntimeError, match="halfway"):
         write_scan(scan, tmp_path / "scan.nc")
     assert [p.name for p in tmp_path.iterdir()] == ["scan.nc"]

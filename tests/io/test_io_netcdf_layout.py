@@ -12,6 +12,7 @@ from numpy.testing import assert_array_equal
 from driftbayes._version import __version__
 from driftbayes.errors import DriftbayesError
 from driftbayes.io.netcdf import from_dataset, to_dataset
+from driftbayes.io.reading import ReadOptions
 from driftbayes.trajectories import Trajectories
 
 FILE = Path("tracks.nc")
@@ -62,7 +63,7 @@ def test_no_unit_of_time_makes_xarray_decode_the_times(unit):
 def test_units_come_back_and_arguments_override_them():
     read = from_dataset(ragged(), FILE)
     assert (read.length_unit, read.time_unit) == ("m", "s")
-    read = from_dataset(ragged(), FILE, length_unit="px", time_unit="frame")
+    read = from_dataset(ragged(), FILE, ReadOptions(length_unit="px", time_unit="frame"))
     assert (read.length_unit, read.time_unit) == ("px", "frame")
 
 
@@ -115,7 +116,8 @@ def test_a_missing_variable_says_what_is_there():
     expected = r"'tracks\.nc' has no variable 'x'; it has 'lon', 'lat': pass columns=\{'x': 'lon', "
     with pytest.raises(DriftbayesError, match=expected):
         from_dataset(ragged().rename(x="lon", y="lat"), FILE)
-    read = from_dataset(ragged().rename(x="lon", y="lat"), FILE, columns={"x": "lon", "y": "lat"})
+    told = ReadOptions(columns={"x": "lon", "y": "lat"})
+    read = from_dataset(ragged().rename(x="lon", y="lat"), FILE, told)
     assert read.n_dim == 2
 
 

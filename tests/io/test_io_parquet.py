@@ -10,6 +10,7 @@ from numpy.testing import assert_array_equal
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import read_trajectories, write_trajectories
+from driftbayes.io.blocks import plan_blocks
 from driftbayes.trajectories import Trajectories
 
 BASE = {"id": [1, 1, 2], "time": [0.0, 1.0, 0.0], "x": [1.0, 2.0, 3.0]}
@@ -146,6 +147,15 @@ def test_a_missing_column_says_what_is_there(parquet):
 def test_a_table_without_rows_is_refused(parquet):
     with pytest.raises(DriftbayesError, match=r"has columns but no rows; expected one row per"):
         parquet(pa.table(BASE).slice(0, 0))
+
+
+def test_no_rows_are_refused_in_blocks_too(tmp_path):
+    pq.write_table(pa.table(BASE).slice(0, 0), tmp_path / "tracks.parquet")
+    with (
+        pytest.raises(DriftbayesError, match=r"has columns but no rows; expected one row per"),
+        plan_blocks(tmp_path / "tracks.parquet"),
+    ):
+        pass
 
 
 @pytest.mark.parametrize("keep", [0.3, 0.9, 0.999])

@@ -102,6 +102,14 @@ def test_a_bad_cell_has_its_line(read):
         read("particle,frame,x,y\n1,0,3,3\n1,1,2,abc\n")
     with pytest.raises(DriftbayesError, match=r"line 3 has 3 cells where the header has 4"):
         read("particle,frame,x,y\n1,0,3,3\n1,1,2\n")
+    with pytest.raises(DriftbayesError, match=r"line 3: column 'frame' is empty; every row needs"):
+        read("particle,frame,x,y\n1,0,3,3\n1,,2,3\n")
+
+
+def test_blank_lines_before_the_header_are_passed_over(read):
+    assert_array_equal(
+        read("\n\nparticle,frame,x,y\n1,0,3,4\n1,1,2,3\n").positions, [[3, 4], [2, 3]]
+    )
 
 
 def test_saspt_numbers_anew_in_each_region(read):

@@ -98,3 +98,13 @@ def test_a_column_of_longitudes_that_are_no_numbers_can_be_left_out(tmp_path):
     with pytest.raises(DriftbayesError, match="column 'lon' holds '10E'"):
         read_trajectories(tmp_path / "a.csv")
     assert read_trajectories(tmp_path / "a.csv", columns={"lon": None}).lonlat is None
+
+
+@pytest.mark.parametrize("kept", [8, -1])
+def test_a_chunk_that_is_cut_short_is_refused(tmp_path, tracks, kept):
+    # Blosc's decoder reads on beyond the end, and positions would be whatever is in memory there.
+    write_trajectories(tracks, tmp_path / "a.zarr")
+    chunk = tmp_path / "a.zarr" / "x" / "0"
+    chunk.write_bytes(chunk.read_bytes()[:kept])
+    with pytest.raises(DriftbayesError, match=r"'a\.zarr': the chunk 'x/0' is cut short; restore"):
+        read_trajectories(tmp_path / "a.zarr")

@@ -1,4 +1,4 @@
-"""The dock: files in, files out, no statistics."""
+"""Read and write files of trajectories and of results."""
 
 __all__ = [
     "FORMATS",
@@ -19,11 +19,10 @@ from typing import Literal
 from driftbayes.errors import DriftbayesError
 from driftbayes.io.contents import contents_of
 from driftbayes.io.formats import FORMATS, choose, read_as
-from driftbayes.io.netcdf import write_netcdf
+from driftbayes.io.netcdf import write_netcdf, write_zarr
 from driftbayes.io.reading import ReadOptions
 from driftbayes.io.scans import read_dataset, read_scan, write_dataset, write_scan
 from driftbayes.io.tables import write_csv, write_parquet
-from driftbayes.io.zarr import write_zarr
 from driftbayes.sphere import Frame
 from driftbayes.storage.atomic import PathLike, atomic_path
 from driftbayes.trajectories import Trajectories

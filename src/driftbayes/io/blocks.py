@@ -8,7 +8,7 @@ to as many temporary tables. Every block is read by its file's own format: no se
 __all__ = ["Block", "Plan", "estimated_points", "plan_blocks", "read_block"]
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,10 +21,9 @@ from driftbayes.io import csv_text, nc_file
 from driftbayes.io.contents import Contents, contents_of
 from driftbayes.io.datasets import open_dataset, verify
 from driftbayes.io.formats import choose, format_named, read_as
-from driftbayes.io.packages import require
-from driftbayes.io.paths import reason
+from driftbayes.io.paths import reading_as, reason, require
 from driftbayes.io.reading import ReadOptions
-from driftbayes.io.tables import plain_texts, text_columns
+from driftbayes.io.tables import open_parquet, plain_texts, read_rows
 from driftbayes.storage.atomic import PathLike
 from driftbayes.storage.leftovers import scratch_folder
 from driftbayes.trajectories import Trajectories
@@ -40,9 +39,9 @@ BLOCK_POINTS = 1 << 20
 _PILOT_POINTS = 1 << 17
 # Rows that are dealt out at a time, and into how many files at the most.
 _BATCH_ROWS = 1 << 19
-_MOST_PARTS = 512
+_MAX_PARTS = 512
 # A row group is read whole: beyond so many blocks it would not be a small part of memory.
-_MOST_BLOCKS_IN_GROUP = 4
+_MAX_BLOCKS_IN_GROUP = 4
 _COUNTS = ("rowsize", "rowSize", "row_size", "count")
 _IDS = ("id", "particle_id", "particle", "trajectory", "track_id", "ID", "traj", "drifter_id")
 
@@ -90,9 +89,7 @@ def estimated_points(contents: Contents) -> int:
         contents: What is in it.
     """
     if contents.container == "parquet":
-        import pyarrow.parquet as pq
-
-        with _reading(contents.path), pq.ParquetFile(contents.path) as parquet:
+        with reading_as(contents.path, "Parquet"), open_parquet(contents.path) as parquet:
             return int(parquet.metadata.num_rows)
     if contents.container in ("netcdf", "zarr"):
         with open_dataset(contents) as dataset:
@@ -139,14 +136,14 @@ def plan_blocks(
         elif contents.container == "parquet" and not _is_nested(contents):
             stretches = _stretches(whole, contents, block_points)
             if stretches is None:
-                folder = stack.enter_context(_scratch(scratch))
+                folder = stack.enter_context(scratch_folder(scratch))
                 blocks = _dealt(whole, contents, block_points, folder, progress)
                 pilot = blocks[0]
             else:
                 blocks = _of_rows(whole, stretches, block_points)
                 pilot = _of_rows(whole, stretches, min(block_points, _PILOT_POINTS))[0]
         elif contents.container == "csv" and chosen.name == "table":
-            folder = stack.enter_context(_scratch(scratch))
+            folder = stack.enter_context(scratch_folder(scratch))
             blocks = _dealt(whole, contents, block_points, folder, progress)
             pilot = blocks[0]
         else:
@@ -178,8 +175,9 @@ def read_block(block: Block) -> Trajectories:
     if block.rows is not None and chosen.reads_rows:
         return read_as(chosen, replace(contents, rows=block.rows), block.options)
     if block.rows is not None:
-        table = _rows(block.path, *block.rows)
-        return _by_way_of_a_file(block, lambda file: _write_plainly(table, file))
+        with reading_as(block.path, "Parquet"), open_parquet(block.path) as parquet:
+            table = plain_texts(read_rows(parquet, block.rows), block.path)
+        return _by_way_of_a_file(block, lambda file: _write_table(table, file))
     return read_as(chosen, contents, block.options)
 
 
@@ -191,10 +189,11 @@ def _by_way_of_a_file(block: Block, write: Callable[[Path], None]) -> Trajectori
         return read_as(format_named(block.format), contents_of(file), block.options)
 
 
-@contextmanager
-def _scratch(scratch: PathLike | None) -> Iterator[Path]:
-    with scratch_folder(scratch) as folder:
-        yield folder
+def _write_table(table: Any, file: Path) -> None:
+    """Write a table that is read back at once: not compressed."""
+    import pyarrow.parquet as pq
+
+    pq.write_table(table, file, compression="none", use_dictionary=False, write_statistics=False)
 
 
 def _is_nested(contents: Contents) -> bool:
@@ -206,7 +205,8 @@ def _is_nested(contents: Contents) -> bool:
 
 def _of_dataset(whole: Block, contents: Contents, block_points: int) -> list[Block]:
     with open_dataset(contents) as dataset:
-        for known in {*_COUNTS, *_sampled(dataset)}:
+        sampled = [str(n) for n, v in dataset.variables.items() if "sample_dimension" in v.attrs]
+        for known in {*_COUNTS, *sampled}:
             verify(dataset, known)
         count = _count_variable(dataset)
         if count is not None:
@@ -217,14 +217,15 @@ def _of_dataset(whole: Block, contents: Contents, block_points: int) -> list[Blo
                 # The format's own reader says what is wrong.
                 return [whole]
             ends = np.cumsum(sizes)
+            starts = ends - sizes
             return [
-                _sliced(
+                replace(
                     whole,
-                    {
+                    n_points=int(sizes[low:high].sum()),
+                    slices={
                         str(dim): (low, high),
-                        observations: (int(ends[low] - sizes[low]), int(ends[high - 1])),
+                        observations: (int(starts[low]), int(ends[high - 1])),
                     },
-                    int(sizes[low:high].sum()),
                 )
                 for low, high in _cuts(sizes, block_points)
             ]
@@ -238,20 +239,11 @@ def _of_dataset(whole: Block, contents: Contents, block_points: int) -> list[Blo
         # A chunk is read whole: blocks that end where chunks do read each once.
         if step > chunk:
             step -= step % chunk
+        cuts = [(low, min(low + step, n)) for low in range(0, n, step)]
         return [
-            _sliced(
-                whole, {trajectory: (low, min(low + step, n))}, (min(low + step, n) - low) * length
-            )
-            for low in range(0, n, step)
+            replace(whole, n_points=(high - low) * length, slices={trajectory: (low, high)})
+            for low, high in cuts
         ]
-
-
-def _sliced(whole: Block, slices: Mapping[str, tuple[int, int]], n_points: int) -> Block:
-    return Block(whole.path, whole.format, whole.options, n_points, slices=dict(slices))
-
-
-def _sampled(dataset: "xr.Dataset") -> list[str]:
-    return [str(n) for n, v in dataset.variables.items() if "sample_dimension" in v.attrs]
 
 
 def _count_variable(dataset: "xr.Dataset") -> tuple[str, str] | None:
@@ -310,11 +302,10 @@ def _stretches(whole: Block, contents: Contents, block_points: int) -> IntArray 
     import pyarrow.compute as pc
 
     name = _id_column(contents, whole.options)
-    with _reading(whole.path), _parquet(whole.path) as parquet:
-        groups = [
-            parquet.metadata.row_group(i).num_rows for i in range(parquet.metadata.num_row_groups)
-        ]
-        if max(groups, default=0) > _MOST_BLOCKS_IN_GROUP * max(block_points, BLOCK_POINTS):
+    with reading_as(whole.path, "Parquet"), open_parquet(whole.path) as parquet:
+        metadata = parquet.metadata
+        groups = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+        if max(groups, default=0) > _MAX_BLOCKS_IN_GROUP * max(block_points, BLOCK_POINTS):
             return None
         ids, counts = [], []
         for batch in parquet.iter_batches(_BATCH_ROWS, columns=[name]):
@@ -322,15 +313,15 @@ def _stretches(whole: Block, contents: Contents, block_points: int) -> IntArray 
             if pa.types.is_dictionary(column.type):
                 column = column.cast(column.type.value_type)
             ends = pc.run_end_encode(column)
-            ids.append(pa.chunked_array([ends.values]))
+            ids.append(ends.values)
             counts.append(np.diff(np.asarray(ends.run_ends), prepend=0).astype(np.int64))
             if len(ends.values) > 0.5 * len(column) > 8:
                 # Nearly every row has another id than the one before.
                 return None
     if not ids:
         return None
-    with _reading(whole.path):
-        values = pa.concat_arrays([chunk for one in ids for chunk in one.chunks])
+    with reading_as(whole.path, "Parquet"):
+        values = pa.concat_arrays(ids)
         sizes = np.concatenate(counts)
         # A trajectory may go on in the next batch.
         new = np.ones(len(values), dtype=bool)
@@ -344,32 +335,11 @@ def _stretches(whole: Block, contents: Contents, block_points: int) -> IntArray 
 
 def _of_rows(whole: Block, sizes: IntArray, block_points: int) -> list[Block]:
     ends = np.cumsum(sizes)
-    blocks = []
-    for low, high in _cuts(sizes, block_points):
-        first, last = int(ends[low] - sizes[low]), int(ends[high - 1])
-        blocks.append(
-            Block(whole.path, whole.format, whole.options, last - first, rows=(first, last))
-        )
-    return blocks
-
-
-def _rows(path: Path, first: int, last: int) -> Any:
-    """Some rows of a Parquet file."""
-    with _reading(path), _parquet(path) as parquet:
-        n = [parquet.metadata.row_group(i).num_rows for i in range(parquet.metadata.num_row_groups)]
-        ends = np.cumsum(n)
-        low = int(np.searchsorted(ends, first, side="right"))
-        high = int(np.searchsorted(ends, last, side="left"))
-        table = parquet.read_row_groups(list(range(low, high + 1)), use_threads=False)
-        table = plain_texts(table, path)
-        return table.slice(first - int(ends[low] - n[low]), last - first)
-
-
-def _write_plainly(table: Any, file: Path) -> None:
-    """As it is read back at once: not compressed."""
-    import pyarrow.parquet as pq
-
-    pq.write_table(table, file, compression="none", use_dictionary=False, write_statistics=False)
+    rows = [
+        (int(ends[low] - sizes[low]), int(ends[high - 1]))
+        for low, high in _cuts(sizes, block_points)
+    ]
+    return [replace(whole, n_points=last - first, rows=(first, last)) for first, last in rows]
 
 
 def _id_column(contents: Contents, options: ReadOptions) -> str:
@@ -395,16 +365,17 @@ def _dealt(
     require("tables", "pyarrow")
     import pyarrow as pa
 
-    n_parts = min(max(-(-whole.n_points // block_points), 1), _MOST_PARTS)
+    n_parts = min(max(-(-whole.n_points // block_points), 1), _MAX_PARTS)
     column = _id_column(contents, whole.options)
     is_csv = contents.container == "csv"
-    batches = _csv_batches(contents) if is_csv else _parquet_batches(whole.path)
+    # The name that messages will have is that of the user's file.
+    name = whole.path.name.removesuffix(".gz")
     counts = np.zeros(n_parts, dtype=np.int64)
     done = 0
     try:
         with ExitStack() as stack:
-            deals: dict[int, Callable[[Any], None]] = {}
-            for batch in batches:
+            writers: dict[int, Any] = {}
+            for batch in _csv_batches(contents) if is_csv else _parquet_batches(whole.path):
                 names = [name.strip() for name in batch.schema.names]
                 if names.count(column) != 1:
                     msg = f"{whole.path.name!r} has no column {column[:40]!r}, or several of them"
@@ -413,16 +384,13 @@ def _dealt(
                 order = np.argsort(part, kind="stable")
                 sorted_batch = batch.take(pa.array(order)) if n_parts > 1 else batch
                 edges = np.searchsorted(part[order], np.arange(n_parts + 1))
-                for i in np.flatnonzero(np.diff(edges)):
+                for i in np.flatnonzero(np.diff(edges)).tolist():
                     rows = sorted_batch.slice(int(edges[i]), int(edges[i + 1] - edges[i]))
-                    if i not in deals:
-                        inside = folder / str(i)
-                        inside.mkdir()
-                        # The name that messages will have is that of the user's file.
-                        file = inside / whole.path.name.removesuffix(".gz")
-                        writer = _csv_writer if is_csv else _parquet_writer
-                        deals[int(i)] = stack.enter_context(writer(file, batch.schema))
-                    deals[int(i)](rows)
+                    if i not in writers:
+                        (folder / str(i)).mkdir()
+                        writer = _writer(folder / str(i) / name, batch.schema, is_csv=is_csv)
+                        writers[i] = stack.enter_context(writer)
+                    writers[i].write(rows)
                     counts[i] += rows.num_rows
                 done += batch.num_rows
                 if progress is not None:
@@ -430,42 +398,19 @@ def _dealt(
     except (pa.ArrowException, OSError) as error:
         msg = f"{whole.path.name!r} cannot be dealt out into blocks: {reason(error)}; see --scratch"
         raise DriftbayesError(msg) from error
+    if not counts.any():
+        msg = f"{whole.path.name!r} has columns but no rows; expected one row per observation"
+        raise DriftbayesError(msg)
     return [
-        Block(
-            folder / str(i) / whole.path.name.removesuffix(".gz"),
-            whole.format,
-            whole.options,
-            int(counts[i]),
-        )
+        replace(whole, path=folder / str(i) / name, n_points=int(counts[i]))
         for i in np.flatnonzero(counts)
     ]
 
 
 def _parquet_batches(path: Path) -> Iterator[Any]:
-    with _parquet(path) as parquet:
+    with open_parquet(path) as parquet:
         for batch in parquet.iter_batches(_BATCH_ROWS, use_threads=False):
             yield plain_texts(batch, path)
-
-
-def _parquet(path: Path) -> Any:
-    """A Parquet file that is read with its texts as numbers of texts."""
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path) as parquet:
-        texts = text_columns(parquet.schema_arrow)
-    return pq.ParquetFile(path, read_dictionary=texts)
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Errors of a damaged Parquet file, said in our words."""
-    import pyarrow as pa
-
-    try:
-        yield
-    except (pa.ArrowException, OSError) as error:
-        msg = f"{path.name!r} cannot be read as Parquet ({reason(error)}); it may be damaged"
-        raise DriftbayesError(msg) from error
 
 
 def _csv_batches(contents: Contents) -> Iterator[Any]:
@@ -491,26 +436,17 @@ def _csv_batches(contents: Contents) -> Iterator[Any]:
         )
 
 
-@contextmanager
-def _parquet_writer(file: Path, schema: Any) -> Iterator[Callable[[Any], None]]:
-    import pyarrow as pa
+def _writer(file: Path, schema: Any, *, is_csv: bool) -> Any:
+    """A table to which batches of rows are written."""
+    import pyarrow.csv as pacsv
     import pyarrow.parquet as pq
 
-    with pq.ParquetWriter(
+    if is_csv:
+        options = pacsv.WriteOptions(quoting_style="needed")
+        return pacsv.CSVWriter(file, schema, write_options=options)
+    return pq.ParquetWriter(
         file, schema, compression="lz4", use_dictionary=False, write_statistics=False
-    ) as writer:
-        yield lambda rows: writer.write_table(pa.Table.from_batches([rows]))
-
-
-@contextmanager
-def _csv_writer(file: Path, schema: Any) -> Iterator[Callable[[Any], None]]:
-    import pyarrow.csv as pacsv
-
-    with file.open("wb") as stream:
-        quoted = ['"' + name.replace('"', '""') + '"' for name in schema.names]
-        stream.write((",".join(quoted) + "\n").encode())
-        options = pacsv.WriteOptions(include_header=False, quoting_style="needed")
-        yield lambda rows: pacsv.write_csv(rows, stream, options)
+    )
 
 
 def _hashes(column: Any) -> Any:
@@ -529,6 +465,6 @@ def _hashes(column: Any) -> Any:
     encoded = pc.utf8_trim_whitespace(
         pc.fill_null(column.cast(pa.string()), "")
     ).dictionary_encode()
-    table: Sequence[str] = encoded.dictionary.to_pylist()
-    hashes = np.array([zlib.crc32(value.encode()) for value in table], dtype=np.uint64)
+    texts = encoded.dictionary.to_pylist()
+    hashes = np.array([zlib.crc32(text.encode()) for text in texts], dtype=np.uint64)
     return hashes[np.asarray(encoded.indices)]

@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.io.limits import LONGEST_ID
+from driftbayes.io.limits import MAX_ID_LENGTH
 from driftbayes.storage import spreadsheet
 from driftbayes.typing import FloatArray, IntArray, StrArray
 
 # What R, pandas, Excel and C print for a missing number.
 MISSING = ("", "NA", "N/A", "NaN", "nan", "-nan", "NAN", "null", "NULL", "None")
-_MOST_DIGITS = 20
+_MAX_DIGITS = 20
 _WHOLE = re.compile(r"0|-?[1-9][0-9]*")
 _DATE = re.compile(
     r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(\s?UTC|Z|[+-]\d\d(:?\d\d)?)?)?", re.ASCII
@@ -185,8 +185,8 @@ def id_array(values: list[Any]) -> StrArray:
         values: Only text, or only whole numbers.
     """
     if not values or isinstance(values[0], str):
-        if max(map(len, values), default=0) > LONGEST_ID:
-            msg = f"holds an id of more than {LONGEST_ID} characters; use shorter ones"
+        if max(map(len, values), default=0) > MAX_ID_LENGTH:
+            msg = f"holds an id of more than {MAX_ID_LENGTH} characters; use shorter ones"
             raise BadCellError(msg)
         return np.array(values, dtype=str)
     try:
@@ -211,8 +211,8 @@ def id_values(ids: StrArray) -> StrArray:
         if bad:
             msg = f"the id {bad[0]!r} has a character that no file can hold; rename it"
             raise DriftbayesError(msg)
-        if max(map(len, values), default=0) > LONGEST_ID:
-            msg = f"an id has more than {LONGEST_ID} characters; use shorter ones"
+        if max(map(len, values), default=0) > MAX_ID_LENGTH:
+            msg = f"an id has more than {MAX_ID_LENGTH} characters; use shorter ones"
             raise DriftbayesError(msg)
         return np.array(values, dtype=object)
     msg = f"ids must be text or 64-bit whole numbers to be written, got {ids.dtype}; convert them"
@@ -272,7 +272,7 @@ def _unescaped(values: list[str]) -> list[str]:
 def _as_integers(values: list[str]) -> list[Any]:
     # "007" is text: as a number it would come back as 7.
     # Python itself refuses to read numbers of thousands of digits.
-    if not all(len(value) <= _MOST_DIGITS and _WHOLE.fullmatch(value) for value in values):
+    if not all(len(value) <= _MAX_DIGITS and _WHOLE.fullmatch(value) for value in values):
         return list(values)
     integers = [int(value) for value in values]
     fits = all(-(2**63) <= integer < 2**63 for integer in integers)

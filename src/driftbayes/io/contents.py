@@ -10,8 +10,7 @@ from typing import Any, Literal
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import csv_text, nc_file, numpy_file, xml_text, zarr_file
 from driftbayes.io.limits import MAX_NAMES
-from driftbayes.io.packages import require
-from driftbayes.io.paths import existing_file, reason
+from driftbayes.io.paths import existing_file, reading_as, require
 from driftbayes.storage.atomic import PathLike
 
 Container = Literal["csv", "parquet", "netcdf", "zarr", "xml", "npz", "run"]
@@ -29,7 +28,6 @@ class Contents:
         dims: Dimensions of each variable, for containers that have them.
         variable_attributes: Attributes of each column or variable.
         types: Type of each column of a Parquet file, as Arrow writes it.
-        first_row: Cells under the header, for tables of text.
         layout: Of a table of text.
         rows: For a part of a Parquet table, its first row and one past the last.
     """
@@ -41,7 +39,6 @@ class Contents:
     dims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     variable_attributes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
-    first_row: tuple[str, ...] = ()
     layout: csv_text.Layout | None = None
     rows: tuple[int, int] | None = None
 
@@ -58,14 +55,16 @@ def contents_of(path: PathLike) -> Contents:
     """
     found = Path(path)
     if found.is_dir():
-        return _of_directory(found)
+        if zarr_file.is_foreign_store(found):
+            return Contents(found, "zarr", **zarr_file.describe(found))
+        return Contents(found, "run")
     file = existing_file(path)
     with file.open("rb") as stream:
         head = stream.read(512)
     if head.startswith(b"PAR1"):
         return _of_parquet(file)
     if head.startswith((b"\x89HDF\r\n\x1a\n", b"CDF")):
-        return _of_netcdf(file)
+        return Contents(file, "netcdf", **nc_file.describe(file))
     if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"<?xml", b"<!DOCTYPE", b"<Track")):
         root, attributes = xml_text.root(file)
         return Contents(file, "xml", (root,), attributes)
@@ -73,40 +72,19 @@ def contents_of(path: PathLike) -> Contents:
         return Contents(file, "npz", numpy_file.names(file))
     # HDF5 allows a block of another's before its own; nothing we read has one.
     if file.suffix.lower() in (".nc", ".nc4", ".cdf"):
-        return _of_netcdf(file)
+        return Contents(file, "netcdf", **nc_file.describe(file))
     if file.suffix.lower() in (".parquet", ".pq"):
         return _of_parquet(file)
     layout = csv_text.layout(file)
-    names = tuple(name.strip() for name in layout.header)
-    first = tuple(cell.strip() for cell in layout.rows[0])
-    return Contents(file, "csv", names, first_row=first, layout=layout)
-
-
-def _of_directory(folder: Path) -> Contents:
-    if zarr_file.is_foreign_store(folder):
-        names, dims, attributes, of_variables = zarr_file.describe(folder)
-        return Contents(folder, "zarr", names, attributes, dims, of_variables)
-    return Contents(folder, "run")
-
-
-def _of_netcdf(file: Path) -> Contents:
-    names, dims, attributes, of_variables = nc_file.describe(file)
-    return Contents(file, "netcdf", names, attributes, dims, of_variables)
+    return Contents(file, "csv", tuple(map(str.strip, layout.header)), layout=layout)
 
 
 def _of_parquet(file: Path) -> Contents:
     require("tables", "pyarrow")
     import pyarrow.parquet as pq
 
-    # Anything at all can come out of a damaged file, and all of it is the file's fault.
-    try:
+    with reading_as(file, "Parquet"):
         schema = pq.read_schema(file)
-    except Exception as error:
-        msg = (
-            f"{file.name!r} cannot be read as Parquet ({reason(error)}); "
-            "it may be damaged, cut short or of another format"
-        )
-        raise DriftbayesError(msg) from error
     if len(schema.names) > MAX_NAMES:
         msg = f"{file.name!r} has {len(schema.names):,} columns; expected at most {MAX_NAMES:,}"
         raise DriftbayesError(msg)

@@ -1,6 +1,6 @@
 """CSV as text: how it is laid out, its header, and the line on which something is wrong."""
 
-__all__ = ["Layout", "check_size", "first_problem", "layout", "peek", "read_columns"]
+__all__ = ["Layout", "check_size", "first_problem", "layout", "read_columns"]
 
 import csv
 import gzip
@@ -23,11 +23,11 @@ from driftbayes.io.schema import ID, TIME
 SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", " ": "spaces"}
 _COMMENT = "#"
 # Enough for the header rows that programs write, and no more than a glance.
-_MOST_ROWS, _MOST_COMMENTS = 4, 200
+_MAX_ROWS, _MAX_COMMENTS = 4, 200
 # Bytes of memory for each of text: the table, the numbers, and the trajectories made of them.
 _MEMORY_PER_BYTE = 3
 # Text of numbers becomes a third to a thirtieth of its length; below this size nobody minds.
-_MOST_PER_COMPRESSED_BYTE, _HARMLESS = 200, 2**28
+_MAX_PER_COMPRESSED_BYTE, _HARMLESS = 200, 2**28
 
 
 @dataclass(frozen=True)
@@ -53,16 +53,6 @@ class Layout:
     n_skipped: int = 0
 
 
-def peek(path: Path) -> tuple[list[str], list[str]]:
-    """The header, and the first row under it.
-
-    Args:
-        path: A CSV file, compressed if its name ends in .gz.
-    """
-    found = layout(path)
-    return list(found.header), list(found.rows[0])
-
-
 def layout(path: Path) -> Layout:
     """How a table is laid out: comments, separator, header, first rows.
 
@@ -72,7 +62,7 @@ def layout(path: Path) -> Layout:
     comments: list[str] = []
     n_before = 0
     text = _beginning(path)
-    for line in itertools.islice(io.StringIO(text, newline=""), _MOST_COMMENTS):
+    for line in itertools.islice(io.StringIO(text, newline=""), _MAX_COMMENTS):
         if line.startswith(_COMMENT):
             comments.append(line.removeprefix(_COMMENT).rstrip("\r\n"))
         elif line.strip():
@@ -117,7 +107,7 @@ def layout(path: Path) -> Layout:
 
 
 def read_columns(
-    file: Path, in_file: Mapping[str, str], text: set[str], layout: Layout | None = None
+    file: Path, in_file: Mapping[str, str], text: set[str], layout: Layout
 ) -> dict[str, Any]:
     """The columns as Arrow arrays, numbers except for those in `text`.
 
@@ -128,16 +118,15 @@ def read_columns(
         file: A CSV file.
         in_file: Name in the file of each canonical column, with the spaces around it.
         text: The canonical columns to leave as text.
-        layout: Of the file, if it is not commas with the header on top.
+        layout: Of the file.
     """
     import pyarrow as pa
     import pyarrow.csv as pacsv
 
-    plain = layout or Layout()
-    _check_memory(file)
-    names = None if plain.own_header else list(plain.header)
+    check_memory(check_size(file) * _MEMORY_PER_BYTE, f"the table {file.name!r}")
+    names = None if layout.own_header else list(layout.header)
     rows = pacsv.ReadOptions(
-        skip_rows=plain.n_before, column_names=names, skip_rows_after_names=plain.n_skipped
+        skip_rows=layout.n_before, column_names=names, skip_rows_after_names=layout.n_skipped
     )
 
     def read(kinds: Mapping[str, Any]) -> dict[str, Any]:
@@ -147,8 +136,8 @@ def read_columns(
             null_values=list(MISSING),
             strings_can_be_null=False,
         )
-        parse = pacsv.ParseOptions(newlines_in_values=True, delimiter=plain.separator)
-        with _open_stream(file, squeezed=plain.separator == " ") as stream:
+        parse = pacsv.ParseOptions(newlines_in_values=True, delimiter=layout.separator)
+        with _open_stream(file, squeezed=layout.separator == " ") as stream:
             table = pacsv.read_csv(stream, rows, parse, options)
         return {canonical: table[name] for canonical, name in in_file.items()}
 
@@ -166,7 +155,7 @@ def first_problem(
     path: Path,
     found: Mapping[str, str],
     checks: Mapping[str, tuple[Callable[[str], bool], str]],
-    layout: Layout | None = None,
+    layout: Layout,
 ) -> str | None:
     """A sentence about the first line that cannot be used, or None if there is none.
 
@@ -177,14 +166,18 @@ def first_problem(
         path: A CSV file.
         found: Name in the file of each canonical column, without the spaces around it.
         checks: For each canonical column, what a number in it must pass and what that is called.
-        layout: Of the file, if it is not commas with the header on top.
+        layout: Of the file.
     """
-    plain = layout or Layout()
-    with _lines(path, plain.separator, plain.n_before) as lines:
-        header = next(lines)[1] if plain.own_header else list(plain.header)
-        names = [name.strip() for name in (plain.header or header)]
-        cells = {canonical: names.index(name) for canonical, name in found.items()}
-        for line, record in itertools.islice(lines, plain.n_skipped, None):
+    names = [name.strip() for name in layout.header]
+    cells = {canonical: names.index(name) for canonical, name in found.items()}
+    with (
+        _readable(path),
+        _raw(path) as raw,
+        io.TextIOWrapper(raw, encoding="utf-8-sig", errors="replace", newline="") as text,
+    ):
+        lines = _numbered_rows(_bounded(text, path), layout)
+        header = next(lines)[1] if layout.own_header else names
+        for line, record in itertools.islice(lines, layout.n_skipped, None):
             if len(record) != len(header):
                 n_cells = "1 cell" if len(record) == 1 else f"{len(record)} cells"
                 return (
@@ -192,7 +185,8 @@ def first_problem(
                     f"{len(header)}; complete or remove the line"
                 )
             for canonical, cell in cells.items():
-                wrong = _wrong(canonical, record[cell], *checks[canonical])
+                role = canonical.partition(":")[0]
+                wrong = _wrong(role, record[cell], *checks[canonical])
                 if wrong:
                     return f"{path.name!r} line {line}: column {found[canonical]!r} {wrong}"
     return None
@@ -223,23 +217,19 @@ def check_size(path: Path) -> int:
     n_bytes = stored_size(path)
     if not _is_gzip(path):
         return n_bytes
-    most = max(n_bytes * _MOST_PER_COMPRESSED_BYTE, _HARMLESS)
+    most = max(n_bytes * _MAX_PER_COMPRESSED_BYTE, _HARMLESS)
     if n_bytes * 1032 <= _HARMLESS:
         return n_bytes * 10
     with _readable(path), path.open("rb") as stream:
         inflated_size = inflated.gzip_size(stream, n_bytes, most)
     if inflated_size > most:
         msg = (
-            f"{path.name!r} inflates to more than {_MOST_PER_COMPRESSED_BYTE} times its "
+            f"{path.name!r} inflates to more than {_MAX_PER_COMPRESSED_BYTE} times its "
             f"{n_bytes:,} bytes, as no table of measurements does; decompress it yourself if you "
             "trust it"
         )
         raise DriftbayesError(msg)
     return inflated_size
-
-
-def _check_memory(path: Path) -> None:
-    check_memory(check_size(path) * _MEMORY_PER_BYTE, f"the table {path.name!r}")
 
 
 def _open_stream(path: Path, *, squeezed: bool = False) -> Any:
@@ -298,20 +288,21 @@ def _head(text: str, path: Path, separator: str, n_before: int) -> list[list[str
     below: Iterable[str] = itertools.islice(io.StringIO(text, newline=""), n_before, None)
     with _readable(path):
         records = (record for record in csv.reader(below, delimiter=separator) if record)
-        return list(itertools.islice(records, 1 + _MOST_ROWS))
+        return list(itertools.islice(records, 1 + _MAX_ROWS))
 
 
-@contextmanager
-def _lines(
-    path: Path, separator: str = ",", n_before: int = 0
-) -> Iterator[Iterator[tuple[int, list[str]]]]:
-    """Records that are not blank, each with the number of the line it starts on."""
-    with _readable(path), _raw(path) as raw:
-        text = io.TextIOWrapper(raw, encoding="utf-8-sig", errors="replace", newline="")
-        below: Iterable[str] = itertools.islice(_bounded(text, path), n_before, None)
-        if separator == " ":
-            below = (" ".join(line.split()) for line in below)
-        yield _numbered(csv.reader(below, delimiter=separator), n_before)
+def _numbered_rows(lines: Iterable[str], layout: Layout) -> Iterator[tuple[int, list[str]]]:
+    """Rows that are not blank, each with the number of the line it starts on."""
+    below: Iterable[str] = itertools.islice(lines, layout.n_before, None)
+    if layout.separator == " ":
+        below = (" ".join(line.split()) for line in below)
+    reader = csv.reader(below, delimiter=layout.separator)
+    line = 1
+    for record in reader:
+        if record:
+            yield layout.n_before + line, record
+        # A quoted cell may hold line breaks: the next record starts after its last line.
+        line = reader.line_num + 1
 
 
 def _bounded(text: io.TextIOBase, path: Path) -> Iterator[str]:
@@ -327,12 +318,3 @@ def _bounded(text: io.TextIOBase, path: Path) -> Iterator[str]:
         if number % 4096 == 0:
             clock.check()
         yield line
-
-
-def _numbered(reader: Any, n_before: int) -> Iterator[tuple[int, list[str]]]:
-    line = 1
-    for record in reader:
-        if record:
-            yield n_before + line, record
-        # A quoted cell may hold line breaks: the next record starts after its last line.
-        line = reader.line_num + 1

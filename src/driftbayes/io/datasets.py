@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.io import cells, nc_file, netcdf, provenance, zarr_file
+from driftbayes.io import cells, nc_file, provenance, zarr_file
 from driftbayes.io.contents import Contents
 from driftbayes.io.limits import Budget, check_memory
 from driftbayes.io.missing import present
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 # Longer than any unit, shorter than what would take a regular expression long.
-_LONGEST_UNIT = 200
+_MAX_UNIT = 200
 _DATE = re.compile(
     r"(\d{1,4})-(\d{1,2})-(\d{1,2})"
     r"(?:[T ]\s*(\d{1,2}):(\d{1,2})(?::(\d{1,2})(\.\d*)?)?)?"
@@ -77,7 +77,12 @@ def verify(dataset: "xr.Dataset", name: str) -> None:
 
 
 def numbers(
-    dataset: "xr.Dataset", name: str, source: str, *, are_counts: bool = False
+    dataset: "xr.Dataset",
+    name: str,
+    source: str,
+    *,
+    are_counts: bool = False,
+    is_ours: bool = False,
 ) -> FloatArray:
     """A variable as floats, with what stands for a missing value as NaN.
 
@@ -87,6 +92,7 @@ def numbers(
         source: Name of the file, for messages.
         are_counts: Whether it counts or numbers something, which the user's missing values are not
             meant for.
+        is_ours: Whether we wrote the file: then NaN is all that is missing without being declared.
     """
     verify(dataset, name)
     if name not in dataset.variables:
@@ -103,7 +109,7 @@ def numbers(
         # As stored, as numbers, and as the trajectories that are made of them.
         budget.claim(int(variable.size) * (variable.dtype.itemsize + 3 * 8))
     told = () if are_counts else dataset.encoding.get("missing")
-    return present(variable, source, told)
+    return present(variable, source, told, is_ours=is_ours)
 
 
 def parse_time_unit(units: object, source: str) -> tuple[float, str]:
@@ -148,7 +154,7 @@ def seconds(
 
 def _unit_and_date(units: object) -> tuple[str, str]:
     """A unit of times, and the date that they count from if there is one."""
-    words = str(units)[:_LONGEST_UNIT].split()
+    words = str(units)[:_MAX_UNIT].split()
     place = next((i for i, word in enumerate(words) if word.lower() == "since"), len(words))
     return " ".join(words[:place]), " ".join(words[place + 1 :])
 
@@ -186,15 +192,42 @@ def _epoch(date: str) -> float | None:
     return moment.timestamp() + float(f"0{match[7] or ''}") - zone
 
 
-def identifiers(dataset: "xr.Dataset", name: str, source: str) -> StrArray:
-    """A variable of ids as an array of text or whole numbers, without the spaces around them."""
+def identifiers(
+    dataset: "xr.Dataset", name: str, source: str, *, is_ours: bool = False
+) -> StrArray:
+    """A variable of ids as an array of text or whole numbers.
+
+    Args:
+        dataset: Where it is.
+        name: Of the variable.
+        source: Name of the file, for messages.
+        is_ours: Whether spaces around an id belong to it; else they are padding.
+    """
     verify(dataset, name)
     if name not in dataset.variables:
         near = did_you_mean(name, map(str, dataset.variables))
         msg = f"{source!r} has no variable {name!r}; name another with --columns{near}"
         raise DriftbayesError(msg)
-    ids = netcdf.ids_of(dataset, name, source)
-    return np.char.strip(ids) if ids.dtype.kind == "U" else ids
+    ids = dataset[name].to_numpy()
+    if ids.dtype.kind == "f" and ((ids == np.round(ids)) & (np.abs(ids) < 2**53)).all():
+        # Where whole numbers were missing somewhere on the way, they were made floats.
+        ids = ids.astype(np.int64)
+    values = [
+        i.decode(errors="replace") if isinstance(i, bytes) else i for i in ids.ravel().tolist()
+    ]
+    is_text = ids.dtype.kind in "SUTO" and all(isinstance(value, str) for value in values)
+    if ids.ndim != 1 or not (is_text or ids.dtype.kind in "iu"):
+        msg = (
+            f"{source!r}: variable {name!r} holds {ids.dtype} in {ids.ndim} dimensions, expected "
+            "one id per trajectory, text or whole numbers"
+        )
+        raise DriftbayesError(msg)
+    try:
+        found = cells.id_array(values)
+    except cells.BadCellError as error:
+        msg = f"{source!r}: variable {name!r} {error.what}"
+        raise DriftbayesError(msg) from error
+    return np.char.strip(found) if found.dtype.kind == "U" and not is_ours else found
 
 
 def from_grid(
@@ -202,9 +235,6 @@ def from_grid(
     times: FloatArray,
     ids: Sequence[Any] | np.ndarray,
     contents: Contents,
-    *,
-    sd: FloatArray | None = None,
-    flags: Mapping[str, FloatArray] | None = None,
     **attributes: Any,
 ) -> Trajectories:
     """Trajectories from arrays (trajectory, observation), padded with NaN.
@@ -218,9 +248,8 @@ def from_grid(
         times: Of each observation, or one row for all trajectories.
         ids: Of the trajectories.
         contents: Where they come from.
-        sd: Standard deviation of the error of each position.
-        flags: What the file says of each observation.
-        **attributes: Of the trajectories.
+        **attributes: Of the trajectories, and of each observation `sd`, the standard deviation of
+            the error of a position, and `flags`, what the file says of it.
     """
     source = contents.path.name
     shape = coordinates[0].shape
@@ -237,21 +266,7 @@ def from_grid(
     begun = np.logical_or.accumulate(there, axis=1)
     ended = np.logical_or.accumulate(there[:, ::-1], axis=1)[:, ::-1]
     rows = begun & ended & np.isfinite(times)
-    counts = rows.sum(axis=1)
-    if not counts.any():
-        msg = f"{source!r} holds no position at all; every one is missing"
-        raise DriftbayesError(msg)
-    positions = np.column_stack([np.where(there, axis, np.nan)[rows] for axis in coordinates])
-    with begin_with_name(contents.path):
-        return Trajectories(
-            positions=positions,
-            times=times[rows],
-            row_sizes=counts[counts > 0],
-            ids=_id_array(ids, counts),
-            position_sd=None if sd is None else np.broadcast_to(sd, shape)[rows],
-            flags={name: values[rows] for name, values in (flags or {}).items()},
-            **attributes,
-        )
+    return _trajectories(coordinates, times, rows, rows.sum(axis=1), ids, contents, **attributes)
 
 
 def from_ragged(
@@ -260,9 +275,6 @@ def from_ragged(
     row_sizes: IntArray,
     ids: Sequence[Any],
     contents: Contents,
-    *,
-    sd: FloatArray | None = None,
-    flags: Mapping[str, FloatArray] | None = None,
     **attributes: Any,
 ) -> Trajectories:
     """Trajectories from arrays of observations, trajectory after trajectory.
@@ -273,9 +285,8 @@ def from_ragged(
         row_sizes: Number of observations of each trajectory; those with none are left out.
         ids: Of the trajectories.
         contents: Where they come from.
-        sd: Standard deviation of the error of each position.
-        flags: What the file says of each observation.
-        **attributes: Of the trajectories.
+        **attributes: Of the trajectories, and of each observation `sd`, the standard deviation of
+            the error of a position, and `flags`, what the file says of it.
     """
     source = contents.path.name
     sizes = {len(times), *(len(axis) for axis in coordinates)}
@@ -286,21 +297,37 @@ def from_ragged(
             f"{', '.join(map(str, sorted(sizes)))}; the file is damaged"
         )
         raise DriftbayesError(msg)
-    there = np.all([np.isfinite(axis) for axis in coordinates], axis=0)
     timed = np.isfinite(times)
     index = np.repeat(np.arange(len(row_sizes)), row_sizes)
     counts = np.bincount(index[timed], minlength=len(row_sizes))
-    if not (there & timed).any():
-        msg = f"{source!r} holds no position at all; every one is missing"
+    return _trajectories(coordinates, times, timed, counts, ids, contents, **attributes)
+
+
+def _trajectories(
+    coordinates: Sequence[FloatArray],
+    times: FloatArray,
+    rows: np.ndarray,
+    counts: IntArray,
+    ids: Sequence[Any] | np.ndarray,
+    contents: Contents,
+    *,
+    sd: FloatArray | None = None,
+    flags: Mapping[str, FloatArray] | None = None,
+    **attributes: Any,
+) -> Trajectories:
+    """Trajectories from the rows that are observations, and the number of these in each."""
+    there = np.all([np.isfinite(axis) for axis in coordinates], axis=0)
+    if not (there & rows).any():
+        msg = f"{contents.path.name!r} holds no position at all; every one is missing"
         raise DriftbayesError(msg)
     with begin_with_name(contents.path):
         return Trajectories(
-            positions=np.column_stack([np.where(there, a, np.nan)[timed] for a in coordinates]),
-            times=times[timed],
+            positions=np.column_stack([np.where(there, a, np.nan)[rows] for a in coordinates]),
+            times=times[rows],
             row_sizes=counts[counts > 0],
             ids=_id_array(ids, counts),
-            position_sd=None if sd is None else sd[timed],
-            flags={name: values[timed] for name, values in (flags or {}).items()},
+            position_sd=None if sd is None else np.broadcast_to(sd, rows.shape)[rows],
+            flags={name: values[rows] for name, values in (flags or {}).items()},
             **attributes,
         )
 

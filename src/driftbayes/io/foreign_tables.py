@@ -1,8 +1,7 @@
 """Tables that other programs write, rows in any order, to trajectories."""
 
-__all__ = ["Native", "assemble", "column_names", "read_columns", "read_long", "without_flat_z"]
+__all__ = ["Native", "assemble", "read_long", "without_flat_z"]
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,13 +13,11 @@ from driftbayes.io import cells, csv_text, schema
 from driftbayes.io.contents import Contents
 from driftbayes.io.datasets import foreign_provenance
 from driftbayes.io.missing import without
-from driftbayes.io.packages import require
-from driftbayes.io.paths import begin_with_name, reason
+from driftbayes.io.paths import begin_with_name
 from driftbayes.io.reading import ReadOptions
-from driftbayes.io.tables import TIME_ORIGIN, parquet_columns, separated_by
+from driftbayes.io.tables import TIME_ORIGIN, read_columns, separator_note, unique_names
 from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray, StrArray
-from driftbayes.units import length_factor, time_factor
 
 PIXEL, FRAME = "px", "frame"
 # What programs write where a spot belongs to no track.
@@ -66,10 +63,10 @@ def read_long(
     if "x" in told:
         native = replace(native, length="")
     merged: dict[str, str | tuple[str, ...] | None] = {**names, **told}
-    found = column_names(contents, merged, layout)
+    found = _column_names(contents, merged, layout)
     flat = {f"{c}:{i}": name for c, several in found.items() for i, name in enumerate(several)}
     table = read_columns(contents, flat, layout=layout)
-    times, dates = _times(contents, table["time:0"])
+    times, dates = table["time:0"]
     coordinates = [table[f"{axis}:0"] for axis in schema.COORDINATES if axis in found]
     sd = None
     if "sd" in found:
@@ -90,13 +87,13 @@ def read_long(
     )
 
 
-def column_names(
+def _column_names(
     contents: Contents,
     names: Mapping[str, str | tuple[str, ...] | None],
     layout: csv_text.Layout | None = None,
 ) -> dict[str, tuple[str, ...]]:
     """The columns that are there for each canonical one; missing and doubled ones are refused."""
-    present = _unique(layout.header if layout else contents.names)
+    present = unique_names(layout.header if layout else contents.names)
     single = {
         c: several[0] if isinstance(several, tuple) else several for c, several in names.items()
     }
@@ -106,82 +103,6 @@ def column_names(
         several = names.get(canonical)
         result[canonical] = several if isinstance(several, tuple) else (name,)
     return result
-
-
-def read_columns(
-    contents: Contents, names: Mapping[str, str], *, layout: csv_text.Layout | None = None
-) -> dict[str, Any]:
-    """Columns of a table: those of ids and times as Arrow arrays, the others as numbers.
-
-    Args:
-        contents: Of the file, CSV or Parquet.
-        names: Name in the file of each column; the keys begin with that of the canonical one.
-        layout: Of a table of text, if not as found.
-    """
-    require("tables", "pyarrow")
-    if contents.container == "parquet":
-        return _from_parquet(contents, names)
-    if contents.container != "csv":
-        msg = (
-            f"{contents.path.name!r} is a {contents.container} file, expected a table, CSV or "
-            "Parquet; choose another format with --format"
-        )
-        raise DriftbayesError(msg)
-    return _from_csv(contents, names, layout or contents.layout or csv_text.Layout())
-
-
-def _from_csv(
-    contents: Contents, names: Mapping[str, str], layout: csv_text.Layout
-) -> dict[str, Any]:
-    import pyarrow as pa
-
-    unique = _unique(layout.header)
-    if layout.own_header:
-        # A column may come twice, as frame does in trackpy's tables: the first is taken.
-        layout = replace(layout, header=unique, own_header=False, n_skipped=layout.n_skipped + 1)
-    texts, checks = set(), {}
-    for key, name in names.items():
-        canonical = key.partition(":")[0]
-        first = [row[unique.index(name)] for row in layout.rows if unique.index(name) < len(row)]
-        row = min(max(layout.n_skipped - 1, 0), len(first) - 1)
-        is_date = canonical == schema.TIME and bool(first) and cells.is_date(first[row])
-        if canonical == schema.ID or is_date:
-            texts.add(key)
-        checks[key] = (cells.is_date, "an ISO date") if is_date else (cells.is_number, "a number")
-    try:
-        columns = csv_text.read_columns(contents.path, names, texts, layout)
-        if not any(map(len, columns.values())):
-            msg = f"{contents.path.name!r} has a header but no rows; expected one per observation"
-            raise DriftbayesError(msg)
-        return {
-            key: column
-            if key.partition(":")[0] in (schema.ID, schema.TIME)
-            else cells.numbers(column)
-            for key, column in columns.items()
-        }
-    except (pa.ArrowException, OSError, cells.BadCellError) as error:
-        shown = {key: name for key, name in names.items() if not key.startswith(schema.ID)}
-        problem = csv_text.first_problem(contents.path, shown, checks, layout)
-        damaged = f"cannot be read as a table: {reason(error)}; it may be damaged or cut short"
-        msg = problem or f"{contents.path.name!r} {damaged}"
-        raise DriftbayesError(msg) from error
-
-
-def _from_parquet(contents: Contents, names: Mapping[str, str]) -> dict[str, Any]:
-    for name in names.values():
-        if contents.names.count(name) > 1:
-            msg = f"{contents.path.name!r} has more than one column {name!r}; rename one of them"
-            raise DriftbayesError(msg)
-    table = parquet_columns(contents.path, list(dict.fromkeys(names.values())), contents.rows)
-    columns = {}
-    for key, name in names.items():
-        kept = key.partition(":")[0] in (schema.ID, schema.TIME)
-        try:
-            columns[key] = table[name] if kept else cells.numbers(table[name])
-        except cells.BadCellError as error:
-            msg = f"{contents.path.name!r}: column {name!r} {error.what}"
-            raise DriftbayesError(msg) from error
-    return columns
 
 
 def assemble(
@@ -218,7 +139,7 @@ def assemble(
     native = native or Native()
     notes = list(notes)
     if contents.layout is not None and contents.layout.separator != ",":
-        notes.append(separated_by(contents.layout))
+        notes.append(separator_note(contents.layout))
     with begin_with_name(contents.path):
         try:
             codes, names, keep = _encode(ids, unlinked, text=contents.container == "csv")
@@ -251,10 +172,8 @@ def assemble(
             time_unit=options.time_unit or native.time,
         )
         trajectories = _in_units(trajectories, options, native, notes)
-    told = foreign_provenance(contents, reader, notes, options.columns)
-    return replace(
-        trajectories, provenance=told | ({"time_origin": time_origin} if time_origin else {})
-    )
+    told = foreign_provenance(contents, reader, notes, options.columns, time_origin)
+    return replace(trajectories, provenance=told)
 
 
 def without_flat_z(coordinates: Sequence[FloatArray], notes: list[str]) -> list[FloatArray]:
@@ -271,15 +190,6 @@ def _root_mean_square(axes: Sequence[FloatArray]) -> FloatArray:
         sd = np.sqrt(np.mean(np.square(axes), axis=0))
     sd[np.any(np.less(axes, 0), axis=0)] = np.nan
     return np.asarray(sd)
-
-
-def _times(contents: Contents, column: Any) -> tuple[FloatArray, bool]:
-    try:
-        return cells.times(column)
-    except cells.BadCellError as error:
-        row = "" if error.row is None else f" row {error.row + 1}"
-        msg = f"{contents.path.name!r}{row}: the column of times {error.what}"
-        raise DriftbayesError(msg) from error
 
 
 def _encode(
@@ -340,18 +250,13 @@ def _known(sd: FloatArray, observed: np.ndarray, notes: list[str]) -> FloatArray
 def _in_units(
     trajectories: Trajectories, options: ReadOptions, native: Native, notes: list[str]
 ) -> Trajectories:
-    if options.pixel_size is not None:
-        if native.length not in (PIXEL, ""):
-            msg = f"positions are in {native.length}, not in pixels; leave out --pixel-size"
-            raise DriftbayesError(msg)
-        size, unit = options.pixel_size
-        trajectories = trajectories.in_units(length=(size, length_factor(unit, unit)[1]))
-    if options.frame_interval is not None:
-        if native.time not in (FRAME, ""):
-            msg = f"times are in {native.time}, not in frames; leave out --frame-interval"
-            raise DriftbayesError(msg)
-        size, unit = options.frame_interval
-        trajectories = trajectories.in_units(time=(size, time_factor(unit, unit)[1]))
+    if options.pixel_size is not None and native.length not in (PIXEL, ""):
+        msg = f"positions are in {native.length}, not in pixels; leave out --pixel-size"
+        raise DriftbayesError(msg)
+    if options.frame_interval is not None and native.time not in (FRAME, ""):
+        msg = f"times are in {native.time}, not in frames; leave out --frame-interval"
+        raise DriftbayesError(msg)
+    trajectories = options.scale(trajectories)
     if trajectories.length_unit == PIXEL:
         notes.append("positions are in pixels; --pixel-size, as in 0.16um, makes them lengths")
     if trajectories.time_unit == FRAME:
@@ -361,13 +266,3 @@ def _in_units(
     if not trajectories.time_unit:
         notes.append("the file does not say its unit of time; --time-unit names it")
     return trajectories
-
-
-def _unique(names: Sequence[str]) -> tuple[str, ...]:
-    """Names without spaces around them, second and later ones of a kind with a number."""
-    seen: Counter[str] = Counter()
-    result = []
-    for name in (name.strip() for name in names):
-        seen[name] += 1
-        result.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
-    return tuple(result)

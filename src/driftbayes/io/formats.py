@@ -3,19 +3,16 @@
 __all__ = ["FORMATS", "choose", "format_named", "read_as"]
 
 from driftbayes.errors import DriftbayesError
+from driftbayes.io.adapters import tracking
 from driftbayes.io.adapters.cf import CF
 from driftbayes.io.adapters.clouddrift import CLOUDDRIFT, CLOUDDRIFT_PARQUET
-from driftbayes.io.adapters.evalspt import EVALSPT
-from driftbayes.io.adapters.gdp import GDP, GLAD
+from driftbayes.io.adapters.drifters import GDP, GLAD, OPENDRIFT
 from driftbayes.io.adapters.gdp_text import GDP_TEXT
-from driftbayes.io.adapters.myptv import MYPTV, MYPTV_SMOOTHED
 from driftbayes.io.adapters.numpy_arrays import NUMPY
-from driftbayes.io.adapters.opendrift import OPENDRIFT
 from driftbayes.io.adapters.parcels import PARCELS_3, PARCELS_4
-from driftbayes.io.adapters.plain import NETCDF, RUN, TABLE, ZARR
-from driftbayes.io.adapters.sfi import SFI
+from driftbayes.io.adapters.plain import NETCDF, TABLE, ZARR
+from driftbayes.io.adapters.run import RUN
 from driftbayes.io.adapters.trackmate import TRACKMATE_CSV, TRACKMATE_TRACKS, TRACKMATE_XML
-from driftbayes.io.adapters.trackpy import ANDI, SASPT, TRACKPY
 from driftbayes.io.contents import Contents
 from driftbayes.io.datasets import open_dataset
 from driftbayes.io.reading import Format, ReadOptions
@@ -26,8 +23,9 @@ from driftbayes.trajectories import Trajectories
 FORMATS: tuple[Format, ...] = (
     *(RUN, ZARR, PARCELS_3, PARCELS_4, OPENDRIFT, NETCDF),
     *(GDP, GLAD, CLOUDDRIFT, CLOUDDRIFT_PARQUET, CF),
-    *(TRACKPY, SASPT, ANDI, SFI, EVALSPT, TRACKMATE_CSV, TRACKMATE_TRACKS, TRACKMATE_XML),
-    *(MYPTV, MYPTV_SMOOTHED, GDP_TEXT, NUMPY, TABLE),
+    *(tracking.TRACKPY, tracking.SASPT, tracking.ANDI, tracking.SFI, tracking.EVALSPT),
+    *(TRACKMATE_CSV, TRACKMATE_TRACKS, TRACKMATE_XML, tracking.MYPTV, tracking.MYPTV_SMOOTHED),
+    *(GDP_TEXT, NUMPY, TABLE),
 )
 
 

@@ -28,7 +28,7 @@ _BLOCK = 2**24
 _CHUNKS: dict[tuple[str, int, int, str], bool] = {}
 _MAX_KNOWN = 1000
 # Beyond, looking at every byte takes longer than a damaged file is likely.
-_LONGEST_SEARCH = 2**30
+_MAX_SEARCH = 2**30
 
 
 def check_heaps(hdf5: "h5py.File", file: Path) -> None:
@@ -44,7 +44,7 @@ def check_heaps(hdf5: "h5py.File", file: Path) -> None:
     # Addresses and lengths of 8 bytes; we know of no file with others.
     if hdf5.id.get_create_plist().get_sizes() != (8, 8):
         return
-    n_bytes = min(file.stat().st_size, _LONGEST_SEARCH)
+    n_bytes = min(file.stat().st_size, _MAX_SEARCH)
     with file.open("rb") as stream:
         for start in range(0, n_bytes, _BLOCK):
             stream.seek(start)

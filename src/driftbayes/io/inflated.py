@@ -4,7 +4,7 @@ Blosc, LZ4 and Zstandard say how much they hold; what says nothing is inflated p
 only if it is large enough to matter.
 """
 
-__all__ = ["exceeds", "gzip_size", "shard_parts"]
+__all__ = ["exceeds", "gzip_size", "is_cut", "shard_parts"]
 
 import bz2
 import lzma
@@ -15,8 +15,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 _BLOCK = 2**18
-# The most that one byte can become.
-_MOST = {"zlib": 1032, "gzip": 1032, "bz2": 2**20, "lzma": 2**14}
+# What one byte can become at the most.
+_MAX_RATIO = {"zlib": 1032, "gzip": 1032, "bz2": 2**20, "lzma": 2**14}
 _HARMLESS = 2**28
 _BLOSC_HEADER = 16
 _ZSTD_MAGIC, _ZSTD_BLOCK = 0xFD2FB528, 2**17
@@ -42,9 +42,24 @@ def exceeds(stream: BinaryIO, start: int, length: int, compressor: str, allowed:
         return _zstd_size(stream, start + length) > allowed
     # Counting takes as long as reading does: only what could do harm is counted.
     allowed = max(allowed, _HARMLESS)
-    if length * _MOST[compressor] <= allowed:
+    if length * _MAX_RATIO[compressor] <= allowed:
         return False
     return _inflated(stream, length, compressor, allowed) > allowed
+
+
+def is_cut(stream: BinaryIO, length: int, compressor: str) -> bool:
+    """Whether a file of Blosc ends before its header says: the decoder would read on beyond it.
+
+    Args:
+        stream: The file.
+        length: Its length.
+        compressor: Name of what compressed it; others than Blosc notice by themselves.
+    """
+    if compressor != "blosc":
+        return False
+    stream.seek(0)
+    header = stream.read(_BLOSC_HEADER)
+    return len(header) < _BLOSC_HEADER or int.from_bytes(header[12:], "little") > length
 
 
 def gzip_size(stream: BinaryIO, length: int, most: int) -> int:

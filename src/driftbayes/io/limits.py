@@ -6,8 +6,8 @@ passes that must still fit into the memory of the machine. `DRIFTBAYES_READ_MEMO
 """
 
 __all__ = [
-    "LONGEST_ID",
     "MAX_HEAD",
+    "MAX_ID_LENGTH",
     "MAX_NAMES",
     "MEMORY_VARIABLE",
     "TIME_VARIABLE",
@@ -29,13 +29,13 @@ from pathlib import Path
 from driftbayes.errors import DriftbayesError
 
 # In an array of text all entries take the room of the longest.
-LONGEST_ID = 200
+MAX_ID_LENGTH = 200
 # Columns or variables of a file, and bytes of a table up to the end of its first rows.
 MAX_NAMES = 2000
 MAX_HEAD = 2**22
 MEMORY_VARIABLE, TIME_VARIABLE = "DRIFTBAYES_READ_MEMORY", "DRIFTBAYES_READ_TIME"
 # Deflate turns one byte into at most 1032; the other filters in use stay below on real numbers.
-_MOST_PER_COMPRESSED_BYTE = 1100
+_MAX_PER_COMPRESSED_BYTE = 1100
 # Any machine can spare this much, and what is small need not be stored to the last byte.
 _ALWAYS_ALLOWED = 2**26
 # The rest is for what is computed, and for other programs.
@@ -57,7 +57,7 @@ def is_plausible(declared: int, stored: int, *, compressed: bool) -> bool:
         stored: Number of bytes in the file.
         compressed: Whether those in the file may be compressed.
     """
-    possible = stored * _MOST_PER_COMPRESSED_BYTE if compressed else stored
+    possible = stored * _MAX_PER_COMPRESSED_BYTE if compressed else stored
     return declared <= max(possible, _ALWAYS_ALLOWED)
 
 

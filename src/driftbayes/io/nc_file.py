@@ -5,17 +5,15 @@ __all__ = ["Select", "describe", "load", "open_file", "save"]
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import hdf5
-from driftbayes.io.described import Description
 from driftbayes.io.limits import MAX_NAMES, Budget
-from driftbayes.io.packages import require
-from driftbayes.io.paths import existing_file, reason
-from driftbayes.storage.atomic import PathLike, atomic_path
+from driftbayes.io.paths import existing_file, reading_as, require
+from driftbayes.storage import PathLike
+from driftbayes.storage.netcdf import write_netcdf
 
 if TYPE_CHECKING:
     import h5py  # type: ignore[import-untyped, unused-ignore]
@@ -39,17 +37,8 @@ def load(path: PathLike, select: Select | None = None) -> "xr.Dataset":
         path: The file.
         select: Which variables to read; without it, all of them.
     """
-    file = existing_file(path)
-    require("NetCDF files", *_NEEDED)
-    _refuse_netcdf3(file)
-    # Anything at all can come out of a damaged file, and all of it is the file's fault.
-    try:
-        with _opened(file, select) as dataset:
-            return dataset.load()
-    except DriftbayesError:
-        raise
-    except Exception as error:
-        raise DriftbayesError(_damaged(file, error)) from error
+    with _opened(path, select) as dataset:
+        return dataset.load()
 
 
 @contextmanager
@@ -62,80 +51,62 @@ def open_file(path: PathLike) -> "Iterator[xr.Dataset]":
     Args:
         path: The file.
     """
-    file = existing_file(path)
-    require("NetCDF files", *_NEEDED)
-    _refuse_netcdf3(file)
-    try:
-        with _opened(file, None, lazily=True) as dataset:
-            yield dataset
-    except DriftbayesError:
-        raise
-    except Exception as error:
-        raise DriftbayesError(_damaged(file, error)) from error
+    with _opened(path, None, lazily=True) as dataset:
+        yield dataset
 
 
-def describe(path: PathLike) -> Description:
-    """Names, dimensions and attributes of a file, without a look at its numbers."""
-    file = existing_file(path)
-    require("NetCDF files", *_NEEDED)
-    _refuse_netcdf3(file)
-    try:
-        with _raw(file) as (_, netcdf):
-            variables = netcdf.variables
-            return Description(
-                tuple(variables),
-                {name: tuple(map(str, v.dimensions)) for name, v in variables.items()},
-                dict(netcdf.attrs),
-                {name: dict(v.attrs) for name, v in variables.items()},
-            )
-    except DriftbayesError:
-        raise
-    except Exception as error:
-        raise DriftbayesError(_damaged(file, error)) from error
+def describe(path: PathLike) -> dict[str, Any]:
+    """Names, dimensions and attributes of a file, as fields of `Contents`, without its numbers."""
+    with _raw(path) as (_, _, netcdf):
+        variables = netcdf.variables
+        return {
+            "names": tuple(variables),
+            "dims": {name: tuple(map(str, v.dimensions)) for name, v in variables.items()},
+            "attributes": dict(netcdf.attrs),
+            "variable_attributes": {name: dict(v.attrs) for name, v in variables.items()},
+        }
 
 
 def save(dataset: "xr.Dataset", path: PathLike) -> None:
     """Write a NetCDF file, whole or not at all."""
     require("NetCDF files", *_NEEDED)
-    with atomic_path(path) as temporary:
-        # By way of the memory: HDF5 cannot give up a file on a full disk, and ends the process.
-        buffer = BytesIO()
-        _dump(dataset, buffer)
-        temporary.write_bytes(buffer.getbuffer())
-
-
-def _dump(dataset: "xr.Dataset", buffer: BytesIO) -> None:
-    import h5netcdf
-    from xarray.backends import H5NetCDFStore
-
-    # xarray would add a fill value to every float, and give integers one on the way back.
-    encoding = {str(name): {"_FillValue": None} for name in dataset.variables}
-    with h5netcdf.File(buffer, "w") as netcdf:
-        dataset.dump_to_store(H5NetCDFStore(netcdf), encoding=encoding)
+    write_netcdf(dataset, Path(path))
 
 
 @contextmanager
-def _raw(file: Path) -> "Iterator[tuple[h5py.File, Any]]":
+def _raw(path: PathLike) -> "Iterator[tuple[Path, h5py.File, Any]]":
+    """A checked file, as HDF5 and as NetCDF; its errors become one sentence."""
+    file = existing_file(path)
+    require("NetCDF files", *_NEEDED)
     import h5netcdf
     import h5py
 
+    with file.open("rb") as stream:
+        if stream.read(3) == b"CDF":
+            msg = (
+                f"{file.name!r} is in the old NetCDF-3 format, expected NetCDF-4; convert it with "
+                "nccopy -k nc4"
+            )
+            raise DriftbayesError(msg)
     # We hold the file, not xarray: one that fails halfway is then closed here and now, not by a
     # destructor that can only complain.
-    with h5py.File(file, "r") as raw:
+    with reading_as(file, "NetCDF"), h5py.File(file, "r") as raw:
         hdf5.check_heaps(raw, file)
         # Where this cannot be read, h5netcdf leaves half an object whose destructor fails.
         raw.attrs.get("_nc3_strict")
         hdf5.check_links(raw, file)
         with h5netcdf.File(raw, "r", decode_vlen_strings=True) as netcdf:
-            yield raw, netcdf
+            yield file, raw, netcdf
 
 
 @contextmanager
-def _opened(file: Path, select: Select | None, *, lazily: bool = False) -> "Iterator[xr.Dataset]":
+def _opened(
+    path: PathLike, select: Select | None, *, lazily: bool = False
+) -> "Iterator[xr.Dataset]":
     import xarray as xr
     from xarray.backends import H5NetCDFStore
 
-    with _raw(file) as (raw, netcdf):
+    with _raw(path) as (file, raw, netcdf):
         variables = netcdf.variables
         wanted = dict.fromkeys(variables, True)
         if select is not None:
@@ -181,20 +152,3 @@ def _stored(raw: "h5py.File", name: str) -> "h5py.Dataset":
     # NetCDF renames a variable that is called like a dimension without being its coordinate.
     renamed = f"_nc4_non_coord_{name}"
     return raw[renamed if renamed in raw else name]
-
-
-def _damaged(file: Path, error: Exception) -> str:
-    return (
-        f"{file.name!r} cannot be read as NetCDF ({reason(error)}); "
-        "it may be damaged, cut short or of another format"
-    )
-
-
-def _refuse_netcdf3(file: Path) -> None:
-    with file.open("rb") as stream:
-        if stream.read(3) == b"CDF":
-            msg = (
-                f"{file.name!r} is in the old NetCDF-3 format, expected NetCDF-4; convert it with "
-                "nccopy -k nc4"
-            )
-            raise DriftbayesError(msg)

@@ -1,8 +1,8 @@
-"""NetCDF in the CF contiguous ragged layout: trajectories one after the other."""
+"""NetCDF and Zarr in the CF contiguous ragged layout: trajectories one after the other."""
 
-__all__ = ["from_dataset", "ids_of", "read_netcdf", "to_dataset", "write_netcdf"]
+__all__ = ["from_dataset", "read_netcdf", "to_dataset", "write_netcdf", "write_zarr"]
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,50 +10,39 @@ import numpy as np
 
 from driftbayes._version import __version__
 from driftbayes.errors import DriftbayesError
-from driftbayes.io import cells, nc_file, provenance, schema
-from driftbayes.io.missing import present
+from driftbayes.io import cells, nc_file, provenance, schema, zarr_file
+from driftbayes.io.datasets import identifiers, numbers
 from driftbayes.io.paths import begin_with_name
+from driftbayes.io.reading import ReadOptions
 from driftbayes.io.tables import lonlat_of
 from driftbayes.labelled import ragged_variables
 from driftbayes.storage.atomic import PathLike
 from driftbayes.trajectories import Trajectories
-from driftbayes.typing import FloatArray, StrArray
+from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:
     import xarray as xr
 
 
-def read_netcdf(
-    path: PathLike,
-    *,
-    columns: Mapping[str, str | None] | None = None,
-    length_unit: str | None = None,
-    time_unit: str | None = None,
-    missing: Sequence[float] | None = None,
-) -> Trajectories:
+def read_netcdf(path: PathLike, options: ReadOptions) -> Trajectories:
     """Trajectories from a NetCDF file in the contiguous ragged layout.
 
     Args:
         path: A file with the variables `id`, `time`, `x` and, if there are any, `y`, `z`, `sd`.
-        columns: Names in the file of these variables, where they differ, or None to leave one out.
-        length_unit: Name of the unit of positions, if not that in the file; nothing is converted.
-        time_unit: Name of the unit of times, likewise.
-        missing: Numbers that stand for a missing value; none of them if empty.
+        options: As for `from_dataset`, and numbers that stand for a missing value.
     """
     source = Path(path).name
 
     def select(
         attributes: Mapping[str, Any], variables: Mapping[str, Mapping[str, Any]]
     ) -> dict[str, bool]:
-        count, found = _roles(attributes, variables, columns, source)
+        count, found = _roles(attributes, variables, options.columns, source)
         # As they are: a fill value would turn 64-bit ids into floats and lose their last digits.
         return {name: name != found[schema.ID] for name in (count, *found.values())}
 
     dataset = nc_file.load(path, select)
-    dataset.encoding["missing"] = missing
-    return from_dataset(
-        dataset, Path(path), columns=columns, length_unit=length_unit, time_unit=time_unit
-    )
+    dataset.encoding["missing"] = options.missing
+    return from_dataset(dataset, Path(path), options)
 
 
 def write_netcdf(trajectories: Trajectories, path: PathLike) -> None:
@@ -64,6 +53,16 @@ def write_netcdf(trajectories: Trajectories, path: PathLike) -> None:
         path: The file.
     """
     nc_file.save(to_dataset(trajectories), path)
+
+
+def write_zarr(trajectories: Trajectories, path: PathLike) -> None:
+    """Write trajectories as a Zarr store, with units and provenance.
+
+    Args:
+        trajectories: What to write.
+        path: The store; it appears whole or not at all.
+    """
+    zarr_file.save(to_dataset(trajectories), path)
 
 
 def to_dataset(trajectories: Trajectories) -> "xr.Dataset":
@@ -94,33 +93,26 @@ def to_dataset(trajectories: Trajectories) -> "xr.Dataset":
 
 
 def from_dataset(
-    dataset: "xr.Dataset",
-    path: Path,
-    *,
-    columns: Mapping[str, str | None] | None = None,
-    length_unit: str | None = None,
-    time_unit: str | None = None,
-    reader: str = "netcdf",
+    dataset: "xr.Dataset", path: Path, options: ReadOptions | None = None, *, reader: str = "netcdf"
 ) -> Trajectories:
-    """Trajectories from a dataset in the contiguous ragged layout; arguments as for `read_netcdf`.
+    """Trajectories from a dataset in the contiguous ragged layout.
 
     Args:
         dataset: What to convert.
         path: The file it came from, for messages and provenance.
-        columns: As for `read_netcdf`.
-        length_unit: As for `read_netcdf`.
-        time_unit: As for `read_netcdf`.
+        options: Names of variables, where they differ, and units, if not those in the file.
         reader: Name of the format, for provenance.
     """
+    options = options or ReadOptions()
+    columns, length_unit, time_unit = options.columns, options.length_unit, options.time_unit
     source = path.name
     attributes = dataset.attrs
     variables = {str(name): variable.attrs for name, variable in dataset.variables.items()}
     count, found = _roles(attributes, variables, columns, source)
     # Provenance of another program may be anything; ours is JSON.
     ours = schema.SCHEMA_ATTRIBUTE in attributes
-    missing = dataset.encoding.get("missing")
     values = {
-        canonical: _numbers(dataset, name, source, missing, is_ours=ours)
+        canonical: _flat_numbers(dataset, name, source, is_ours=ours)
         for canonical, name in found.items()
         if canonical != schema.ID
     }
@@ -131,7 +123,7 @@ def from_dataset(
         listed = ", ".join(f"{name!r} {size}" for name, size in sizes.items())
         msg = f"the variables in {source!r} have different lengths ({listed}); expected one"
         raise DriftbayesError(msg)
-    row_sizes = _numbers(dataset, count, source, (), is_ours=ours)
+    row_sizes = _flat_numbers(dataset, count, source, is_ours=ours, are_counts=True)
     whole = (row_sizes == np.round(row_sizes)) & (row_sizes > 0)
     if not whole.all() or row_sizes.sum() != len(values[schema.TIME]):
         msg = (
@@ -142,7 +134,7 @@ def from_dataset(
     x, time = dataset[found["x"]], dataset[found[schema.TIME]]
     stored = attributes.get(schema.PROVENANCE_ATTRIBUTE) if ours else None
     earlier = {} if stored is None else provenance.from_json(stored, source)
-    ids = ids_of(dataset, found[schema.ID], source)
+    ids = identifiers(dataset, found[schema.ID], source, is_ours=True)
     with begin_with_name(path):
         return Trajectories(
             positions=np.column_stack([values[axis] for axis in schema.coordinates_in(found)]),
@@ -192,60 +184,18 @@ def _count_variable(variables: Mapping[str, Mapping[str, Any]], source: str) -> 
     raise DriftbayesError(msg)
 
 
-def _numbers(
-    dataset: "xr.Dataset",
-    name: str,
-    source: str,
-    missing: Sequence[float] | None,
-    *,
-    is_ours: bool,
+def _flat_numbers(
+    dataset: "xr.Dataset", name: str, source: str, *, is_ours: bool, are_counts: bool = False
 ) -> FloatArray:
-    if name in dataset.encoding.get("damaged", {}):
-        raise DriftbayesError(dataset.encoding["damaged"][name])
-    variable = dataset[name]
-    if variable.ndim != 1:
+    variable = dataset.variables.get(name)
+    if variable is not None and variable.ndim != 1:
         dims = ", ".join(map(str, variable.dims))
         msg = (
             f"{source!r}: variable {name!r} has the dimensions ({dims}), expected one, with all "
             "trajectories one after the other"
         )
         raise DriftbayesError(msg)
-    if variable.dtype.kind not in "iuf":
-        msg = f"{source!r}: variable {name!r} holds {variable.dtype}, expected numbers"
-        raise DriftbayesError(msg)
-    budget = dataset.encoding.get("budget")
-    if budget is not None:
-        budget.claim(int(variable.size) * (variable.dtype.itemsize + 3 * 8))
-    return present(variable, source, missing, is_ours=is_ours)
-
-
-def ids_of(dataset: "xr.Dataset", name: str, source: str) -> StrArray:
-    """The ids of the trajectories: text, or whole numbers.
-
-    Args:
-        dataset: Where they are.
-        name: Of their variable.
-        source: Name of the file, for messages.
-    """
-    ids = dataset[name].to_numpy()
-    if ids.dtype.kind == "f" and ((ids == np.round(ids)) & (np.abs(ids) < 2**53)).all():
-        # Where whole numbers were missing somewhere on the way, they were made floats.
-        ids = ids.astype(np.int64)
-    values = [
-        i.decode(errors="replace") if isinstance(i, bytes) else i for i in ids.ravel().tolist()
-    ]
-    is_text = ids.dtype.kind in "SUTO" and all(isinstance(value, str) for value in values)
-    if ids.ndim != 1 or not (is_text or ids.dtype.kind in "iu"):
-        msg = (
-            f"{source!r}: variable {name!r} holds {ids.dtype} in {ids.ndim} dimensions, expected "
-            "one id per trajectory, text or whole numbers"
-        )
-        raise DriftbayesError(msg)
-    try:
-        return cells.id_array(values)
-    except cells.BadCellError as error:
-        msg = f"{source!r}: variable {name!r} {error.what}"
-        raise DriftbayesError(msg) from error
+    return numbers(dataset, name, source, are_counts=are_counts, is_ours=is_ours)
 
 
 def _time_unit(time: "xr.DataArray") -> str:

@@ -13,13 +13,13 @@ import numpy as np
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.io.limits import check_memory, is_plausible, stored_size
-from driftbayes.io.paths import reason
+from driftbayes.io.paths import reading_as
 
 # The name of the only array of a .npy file.
 ONLY = "array"
 _MAGIC = b"\x93NUMPY"
 _SUFFIX = ".npy"
-_MOST_ARRAYS = 1000
+_MAX_ARRAYS = 1000
 _MAX_HEADER = 2**16
 _MEMORY_PER_BYTE = 6
 # What NumPy writes; other methods can make far more of one byte.
@@ -34,16 +34,15 @@ def names(path: Path) -> tuple[str, ...]:
     """
     if _is_single(path):
         return (ONLY,)
-    # Anything at all can come out of a damaged file, and all of it is the file's fault.
     try:
-        with zipfile.ZipFile(path) as archive:
+        with reading_as(path, "NumPy arrays"), zipfile.ZipFile(path) as archive:
             members = archive.namelist()
-    except Exception as error:
+    except DriftbayesError:
         # Spreadsheets and documents are archives too.
         if path.suffix.lower() != ".npz":
             return ()
-        raise DriftbayesError(_damaged(path, error)) from error
-    if len(members) > _MOST_ARRAYS:
+        raise
+    if len(members) > _MAX_ARRAYS:
         msg = f"{path.name!r} has {len(members):,} members; expected a few arrays"
         raise DriftbayesError(msg)
     return tuple(name.removesuffix(_SUFFIX) for name in members if name.endswith(_SUFFIX))
@@ -57,7 +56,7 @@ def array(path: Path, name: str) -> np.ndarray:
         name: Of the array.
     """
     n_bytes = stored_size(path)
-    try:
+    with reading_as(path, "NumPy arrays"):
         if _is_single(path):
             with path.open("rb") as stream:
                 return _read(stream, path, name, n_bytes, compressed=False)
@@ -69,10 +68,6 @@ def array(path: Path, name: str) -> np.ndarray:
             with archive.open(member) as stream:
                 deflated = member.compress_type == zipfile.ZIP_DEFLATED
                 return _read(stream, path, name, n_bytes, compressed=deflated)
-    except DriftbayesError:
-        raise
-    except Exception as error:
-        raise DriftbayesError(_damaged(path, error)) from error
 
 
 def _read(stream: IO[bytes], path: Path, name: str, stored: int, *, compressed: bool) -> np.ndarray:
@@ -127,10 +122,3 @@ def _head(stream: IO[bytes], path: Path, name: str) -> io.BytesIO:
 def _is_single(path: Path) -> bool:
     with path.open("rb") as stream:
         return stream.read(len(_MAGIC)) == _MAGIC
-
-
-def _damaged(path: Path, error: Exception) -> str:
-    return (
-        f"{path.name!r} cannot be read as NumPy arrays ({reason(error)}); it may be damaged, cut "
-        "short or of another format"
-    )

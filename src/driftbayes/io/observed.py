@@ -45,7 +45,18 @@ class Observed:
 
     def values(self, name: str) -> FloatArray:
         """A variable as numbers, in the order of the trajectories."""
-        return _ordered(self.dataset, name, self.contents, self.layout, self.order)
+        layout, source = self.layout, self.contents.path.name
+        values, dims = numbers(self.dataset, name, source), self.dataset[name].dims
+        expected = (layout.instance, layout.sample) if layout.kind == "grid" else (layout.sample,)
+        if layout.kind == "grid" and dims == expected[::-1]:
+            values, dims = values.T, expected
+        if dims != expected:
+            msg = (
+                f"{source!r}: variable {name!r} has the dimensions ({', '.join(map(str, dims))}), "
+                f"expected ({', '.join(map(str, expected))})"
+            )
+            raise DriftbayesError(msg)
+        return values if self.order is None else values[..., self.order]
 
     def trajectories(self, coordinates: Sequence[FloatArray], **attributes: Any) -> Trajectories:
         """Trajectories of these coordinates; attributes as for `from_grid`."""
@@ -92,30 +103,6 @@ def observed(
         row_sizes = np.bincount(index[order], minlength=len(ids))
         times = times[order]
     return Observed(dataset, contents, layout, times, unit, ids, row_sizes, order)
-
-
-def _ordered(
-    dataset: "xr.Dataset",
-    name: str,
-    contents: Contents,
-    layout: Layout,
-    order: IntArray | slice | None,
-) -> FloatArray:
-    values = numbers(dataset, name, contents.path.name)
-    dims = dataset[name].dims
-    if layout.kind != "grid":
-        expected: tuple[str | None, ...] = (layout.sample,)
-    else:
-        expected = (layout.instance, layout.sample)
-        if dims == expected[::-1]:
-            values, dims = values.T, expected
-    if dims != expected:
-        msg = (
-            f"{contents.path.name!r}: variable {name!r} has the dimensions "
-            f"({', '.join(map(str, dims))}), expected ({', '.join(map(str, expected))})"
-        )
-        raise DriftbayesError(msg)
-    return values if order is None else values[..., order]
 
 
 def _ids(dataset: "xr.Dataset", contents: Contents, layout: Layout, count: int) -> Sequence[Any]:

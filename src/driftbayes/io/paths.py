@@ -1,11 +1,12 @@
-"""Which file, and whether there is anything in it to read."""
+"""Which file, whether it can be read, and how errors name it."""
 
-__all__ = ["begin_with_name", "existing_file", "reason"]
+__all__ = ["begin_with_name", "existing_file", "reading_as", "reason", "require"]
 
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 
 from driftbayes.errors import DriftbayesError
@@ -67,9 +68,55 @@ def begin_with_name(path: Path) -> Iterator[None]:
         raise DriftbayesError(msg) from error
 
 
+@contextmanager
+def reading_as(
+    path: Path, kind: str, advice: str = "it may be damaged, cut short or of another format"
+) -> Iterator[None]:
+    """Turn any error of a library into one sentence: a damaged file may raise anything.
+
+    Args:
+        path: The file.
+        kind: What it is read as.
+        advice: What may be wrong, as the end of the sentence.
+    """
+    try:
+        yield
+    except DriftbayesError:
+        raise
+    except Exception as error:
+        msg = f"{path.name!r} cannot be read as {kind} ({reason(error)}); {advice}"
+        raise DriftbayesError(msg) from error
+
+
 def reason(error: BaseException) -> str:
     """What a library had to say about a file, as the end of one sentence."""
     text = getattr(error, "strerror", None) or str(error)
     first_line = next((line for line in str(text).splitlines() if line.strip()), "")
     printable = "".join(char if char.isprintable() else "?" for char in first_line.strip())
     return printable[:120].rstrip(" .:;") or type(error).__name__
+
+
+def require(what: str, *packages: str) -> None:
+    """Refuse, with the command that helps, if a package cannot be imported.
+
+    Args:
+        what: What needs the packages, in the plural: "NetCDF files".
+        *packages: Names of the packages, the same for `import` and for `pip install`.
+    """
+    for package in packages:
+        try:
+            import_module(package)
+        except ModuleNotFoundError as error:
+            # A package may be there and lack one that it needs itself.
+            missing = (error.name or package).partition(".")[0]
+            msg = (
+                f"{what} need the package {missing}, which is not installed; "
+                f"run: pip install {missing}"
+            )
+            raise DriftbayesError(msg) from error
+        except ImportError as error:
+            msg = (
+                f"{what} need the package {package}, which is installed but broken "
+                f"({reason(error)}); run: pip install --force-reinstall {package}"
+            )
+            raise DriftbayesError(msg) from error

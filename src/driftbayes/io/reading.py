@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from driftbayes.io.contents import Contents
 from driftbayes.sphere import Frame
+from driftbayes.units import length_factor, time_factor
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -40,6 +41,16 @@ class ReadOptions:
     pixel_size: tuple[float, str] | None = None
     frame_interval: tuple[float, str] | None = None
     missing: tuple[float, ...] | None = None
+
+    def scale(self, trajectories: "Trajectories") -> "Trajectories":
+        """Positions in pixels as lengths, and times in frames as times, where sizes are given."""
+        if self.pixel_size is not None:
+            size, unit = self.pixel_size
+            trajectories = trajectories.in_units(length=(size, length_factor(unit, unit)[1]))
+        if self.frame_interval is not None:
+            size, unit = self.frame_interval
+            trajectories = trajectories.in_units(time=(size, time_factor(unit, unit)[1]))
+        return trajectories
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from driftbayes.errors import DriftbayesError, Status
-from driftbayes.io.limits import LONGEST_ID
+from driftbayes.io.limits import MAX_ID_LENGTH
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -107,7 +107,9 @@ def _check_names(scan: "xr.Dataset", source: str) -> None:
     names = {dim: [str(name) for name in scan[dim].values] for dim in ("model", "parameter")}
     for dim, found in names.items():
         good = found and len(set(found)) == len(found)
-        if not (good and all(0 < len(name) <= LONGEST_ID and name.isprintable() for name in found)):
+        if not (
+            good and all(0 < len(name) <= MAX_ID_LENGTH and name.isprintable() for name in found)
+        ):
             raise _damaged(source, f"its names of {dim}s are empty, doubled or no names")
     for name in names["parameter"]:
         if name.rpartition(".")[0] not in names["model"]:

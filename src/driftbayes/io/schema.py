@@ -64,7 +64,7 @@ _ALIASES = {
     "z": ("depth", "position_z", "x2"),
     POSITION_SD: ("sigma", "error", "ep", "position_error"),
 }
-_MOST_NAMES_SHOWN = 8
+_MAX_NAMES_SHOWN = 8
 
 
 def file_names(
@@ -196,8 +196,8 @@ def _missing(canonical: str, name: str, free: Sequence[str], source: str, noun: 
     if not others:
         listed = ", ".join(map(repr, free)) or f"no other {noun}"
         return f"{source!r} has no {noun} {name!r}{wanted_as}; it has only {listed}: add the {noun}"
-    shown = ", ".join(repr(other[:40]) for other in others[:_MOST_NAMES_SHOWN])
-    more = f" and {len(others) - _MOST_NAMES_SHOWN} more" if len(others) > _MOST_NAMES_SHOWN else ""
+    shown = ", ".join(repr(other[:40]) for other in others[:_MAX_NAMES_SHOWN])
+    more = f" and {len(others) - _MAX_NAMES_SHOWN} more" if len(others) > _MAX_NAMES_SHOWN else ""
     start = f"{source!r} has no {noun} {name!r}{wanted_as}; it has {shown}{more}: "
     likely = [other for other in others if _may_be(other.lower(), canonical)]
     if not likely and wanted_as:

@@ -3,20 +3,23 @@
 __all__ = [
     "TIME_ORIGIN",
     "lonlat_of",
-    "parquet_columns",
+    "open_parquet",
     "plain_texts",
-    "read_csv",
-    "read_parquet",
-    "separated_by",
-    "text_columns",
+    "read_columns",
+    "read_rows",
+    "read_table",
+    "separator_note",
+    "unique_names",
     "write_csv",
     "write_parquet",
 ]
 
 import gzip
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -25,10 +28,11 @@ import numpy as np
 from driftbayes._version import __version__
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells, csv_text, provenance, schema
-from driftbayes.io.limits import LONGEST_ID, check_memory, is_plausible, stored_size
+from driftbayes.io.contents import Contents
+from driftbayes.io.limits import MAX_ID_LENGTH, check_memory, is_plausible, stored_size
 from driftbayes.io.missing import without
-from driftbayes.io.packages import require
-from driftbayes.io.paths import begin_with_name, existing_file, reason
+from driftbayes.io.paths import begin_with_name, reading_as, reason, require
+from driftbayes.io.reading import ReadOptions
 from driftbayes.storage import spreadsheet
 from driftbayes.storage.atomic import PathLike, atomic_path
 from driftbayes.trajectories import Trajectories
@@ -43,170 +47,234 @@ _DATE = (cells.is_date, "an ISO date like 2024-05-17T12:00:00Z")
 _EITHER = (cells.is_number, "a number or an ISO date like 2024-05-17T12:00:00Z")
 
 
-def read_csv(
-    path: PathLike,
-    *,
-    columns: Mapping[str, str | None] | None = None,
-    length_unit: str | None = None,
-    time_unit: str | None = None,
-    missing: Sequence[float] | None = None,
-) -> Trajectories:
-    """Trajectories from a CSV file, compressed if its name ends in .gz.
+def read_table(contents: Contents, options: ReadOptions) -> Trajectories:
+    """Trajectories from a table with canonical columns; rows of trajectories may be mixed.
 
     Args:
-        path: A file with a header and the columns `id`, `time`, `x` and, if there are any, `y`,
-            `z` and `sd`. Rows of different trajectories may be mixed.
-        columns: Names in the file of these columns, where they differ, or None to leave one out.
-        length_unit: Name of the unit of positions.
-        time_unit: Name of the unit of times; dates are in seconds.
-        missing: Numbers that stand for a missing value.
+        contents: Of a table with the columns `id`, `time`, `x` and, if there are any, `y`, `z` and
+            `sd`, beside longitude, latitude and flags.
+        options: Names of columns, where they differ, units, and numbers that stand for a missing
+            value; dates are in seconds.
     """
-    require("tables", "pyarrow")
-    import pyarrow as pa
-
-    file = existing_file(path)
-    layout = csv_text.layout(file)
-    header, first = layout.header, layout.rows[0]
-    names = [name.strip() for name in header]
-    found = schema.file_names(names, columns, source=file.name)
-    found |= schema.extras_in(names, found, columns)
-    in_file = {canonical: header[names.index(name)] for canonical, name in found.items()}
-    # The first row decides whether times are dates: it needs a time anyhow.
-    cell = names.index(found[schema.TIME])
-    first_time = first[cell] if cell < len(first) else ""
-    dates = cells.is_date(first_time)
-    checks = dict.fromkeys(found, _NUMBER)
-    checks[schema.TIME] = _DATE if dates else _NUMBER if cells.is_number(first_time) else _EITHER
-    text = {schema.ID, schema.TIME} if dates else {schema.ID}
-    try:
-        return _assemble(
-            csv_text.read_columns(file, in_file, text, layout),
-            path=file,
-            reader="csv",
-            columns=columns,
-            length_unit=length_unit,
-            time_unit=time_unit,
-            missing=missing,
-            stored={} if layout.separator == "," else {"notes": [separated_by(layout)]},
+    _check_container(contents)
+    path, time_unit, length_unit = contents.path, options.time_unit, options.length_unit
+    found = schema.file_names(contents.names, options.columns, source=path.name)
+    found |= schema.extras_in(contents.names, found, options.columns)
+    earlier: dict[str, Any] = {}
+    if contents.layout is not None and contents.layout.separator != ",":
+        earlier = {"notes": [separator_note(contents.layout)]}
+    if _METADATA_KEY.decode() in contents.attributes:
+        header = _read_metadata(contents.attributes[_METADATA_KEY.decode()], path.name)
+        earlier = header.get("provenance", {})
+        length_unit = header.get("length_unit") if length_unit is None else length_unit
+        time_unit = header.get("time_unit") if time_unit is None else time_unit
+    values = read_columns(contents, found)
+    codes, ids = values.pop(schema.ID)
+    times, dates = values.pop(schema.TIME)
+    axes = schema.coordinates_in(values)
+    values |= zip(axes, without([values[axis] for axis in axes], options.missing), strict=True)
+    if dates and time_unit not in (None, "", "s"):
+        msg = (
+            f"the times in {path.name!r} are dates, read as seconds; leave out time_unit, "
+            f"got {time_unit!r}"
         )
-    except (pa.ArrowException, OSError, cells.BadCellError) as error:
-        problem = csv_text.first_problem(file, found, checks, layout)
-        damaged = f"cannot be read as a table: {reason(error)}; it may be damaged or cut short"
-        msg = problem or f"{file.name!r} {damaged}"
-        raise DriftbayesError(msg) from error
+        raise DriftbayesError(msg)
+    if (np.diff(codes) < 0).any():
+        # Stable: within a trajectory rows stay as they are in the file, so that times which
+        # decrease there are reported and not repaired.
+        order = np.argsort(codes, kind="stable")
+        times, values = times[order], {name: array[order] for name, array in values.items()}
+    origin = {"time_origin": TIME_ORIGIN} if dates else {}
+    earlier = provenance.extended(earlier, path, contents.container, options.columns)
+    with begin_with_name(path):
+        return Trajectories(
+            positions=np.column_stack([values[axis] for axis in axes]),
+            times=times,
+            row_sizes=np.bincount(codes),
+            ids=ids,
+            position_sd=values.get(schema.POSITION_SD),
+            lonlat=lonlat_of(values),
+            flags={name: values[column] for name, column in schema.flags_in(values).items()},
+            length_unit=length_unit or "",
+            time_unit="s" if dates else time_unit or "",
+            provenance={**earlier, **origin},
+        )
 
 
-def separated_by(layout: csv_text.Layout) -> str:
+def lonlat_of(values: Mapping[str, FloatArray]) -> FloatArray | None:
+    """Longitude and latitude from canonical columns, if they are there."""
+    if not set(schema.LONLAT) <= set(values):
+        return None
+    return np.column_stack([values[axis] for axis in schema.LONLAT])
+
+
+def read_columns(
+    contents: Contents, names: Mapping[str, str], *, layout: csv_text.Layout | None = None
+) -> dict[str, Any]:
+    """Columns of a table as numbers; the first cell that cannot be used is named.
+
+    Args:
+        contents: Of the file, CSV or Parquet.
+        names: Name in the file of each column. A key is a canonical name, with `:` and a word
+            behind it where several columns have one role.
+        layout: Of a table of text, if not as found.
+
+    Returns:
+        For `id` the number of the trajectory of each row and the ids, for `id:...` the Arrow array
+        as it is, for `time` the times and whether they were dates, else an array of numbers.
+    """
+    _check_container(contents)
+    if contents.container == "parquet":
+        return _from_parquet(contents, names)
+    return _from_csv(contents, names, layout or contents.layout or csv_text.Layout())
+
+
+def _check_container(contents: Contents) -> None:
+    require("tables", "pyarrow")
+    if contents.container not in ("csv", "parquet"):
+        msg = (
+            f"{contents.path.name!r} is a {contents.container} file, expected a table, CSV or "
+            "Parquet; choose another format with --format"
+        )
+        raise DriftbayesError(msg)
+
+
+def unique_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Names without spaces around them, second and later ones of a kind with a number."""
+    seen: Counter[str] = Counter()
+    result = []
+    for name in map(str.strip, names):
+        seen[name] += 1
+        result.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
+    return tuple(result)
+
+
+def separator_note(layout: csv_text.Layout) -> str:
     """A note on a separator that is not the comma."""
     return f"cells are separated by {csv_text.SEPARATORS[layout.separator]}"
 
 
-def read_parquet(
-    path: PathLike,
-    *,
-    columns: Mapping[str, str | None] | None = None,
-    length_unit: str | None = None,
-    time_unit: str | None = None,
-    missing: Sequence[float] | None = None,
-    rows: tuple[int, int] | None = None,
-) -> Trajectories:
-    """Trajectories from a Parquet file; arguments as for `read_csv`.
+def _from_csv(
+    contents: Contents, names: Mapping[str, str], layout: csv_text.Layout
+) -> dict[str, Any]:
+    import pyarrow as pa
 
-    Args:
-        path: A Parquet file.
-        columns: Names in the file of canonical columns, where they differ.
-        length_unit: Name of the unit of positions.
-        time_unit: Name of the unit of times.
-        missing: Numbers that stand for a missing value.
-        rows: The first row to read and one past the last; by default all.
-    """
-    require("tables", "pyarrow")
-    import pyarrow.parquet as pq
-
-    file = existing_file(path)
-    # Anything at all can come out of a damaged file, and all of it is the file's fault.
+    path, unique = contents.path, unique_names(layout.header)
+    places = {key: unique.index(name) for key, name in names.items()}
+    texts = {key for key in names if _role(key) == schema.ID}
+    checks = dict.fromkeys(names, _NUMBER)
+    if schema.TIME in map(_role, names):
+        # The first row decides whether times are dates: it needs a time anyhow.
+        key = next(key for key in names if _role(key) == schema.TIME)
+        first = [row[places[key]] for row in layout.rows if places[key] < len(row)]
+        cell = first[min(layout.n_skipped, len(first) - 1)] if first else ""
+        if cells.is_date(cell):
+            texts.add(key)
+            checks[key] = _DATE
+        elif not cells.is_number(cell):
+            checks[key] = _EITHER
+    doubled = any(layout.header.count(layout.header[place]) > 1 for place in places.values())
+    if layout.own_header and (doubled or layout.n_skipped):
+        # A column may come twice, as frame does in trackpy's tables: the first is taken.
+        layout = replace(layout, header=unique, own_header=False, n_skipped=layout.n_skipped + 1)
+    in_file = {key: layout.header[place] for key, place in places.items()}
     try:
-        with pq.ParquetFile(file) as parquet:
-            names = parquet.schema_arrow.names
-            stored = (parquet.schema_arrow.metadata or {}).get(_METADATA_KEY)
-    except Exception as error:
-        raise DriftbayesError(_damaged(file, error)) from error
-    found = schema.file_names(names, columns, source=file.name)
-    found |= schema.extras_in(names, found, columns)
-    header = {} if stored is None else _read_metadata(stored, file.name)
-    table = parquet_columns(file, list(found.values()), rows)
-    try:
-        return _assemble(
-            {canonical: table[name] for canonical, name in found.items()},
-            path=file,
-            reader="parquet",
-            columns=columns,
-            length_unit=length_unit if length_unit is not None else header.get("length_unit"),
-            time_unit=time_unit if time_unit is not None else header.get("time_unit"),
-            missing=missing,
-            stored=header.get("provenance", {}),
-        )
-    except _NamedCellError as error:
-        first = 0 if rows is None else rows[0]
-        row = "" if error.row is None else f" row {first + error.row + 1}"
-        msg = f"{file.name!r}{row}: column {found[error.column]!r} {error.what}"
+        columns = csv_text.read_columns(path, in_file, texts, layout)
+        if not any(map(len, columns.values())):
+            msg = f"{path.name!r} has a header but no rows; expected one row per observation"
+            raise DriftbayesError(msg)
+        return {key: _values(key, column, is_csv=True) for key, column in columns.items()}
+    except (pa.ArrowException, OSError, cells.BadCellError) as error:
+        # Rows without an id are left out where `id:...` is asked for.
+        shown = {key: name for key, name in names.items() if not key.startswith("id:")}
+        damaged = f"cannot be read as a table: {reason(error)}; it may be damaged or cut short"
+        msg = csv_text.first_problem(path, shown, checks, layout) or f"{path.name!r} {damaged}"
         raise DriftbayesError(msg) from error
 
 
-def parquet_columns(file: Path, names: list[str], rows: tuple[int, int] | None = None) -> Any:
-    """Some columns of a Parquet file as an Arrow table, its size checked before it is read.
+def _from_parquet(contents: Contents, names: Mapping[str, str]) -> dict[str, Any]:
+    path = contents.path
+    for name in names.values():
+        if contents.names.count(name) > 1:
+            msg = f"{path.name!r} has more than one column {name!r}; rename one of them"
+            raise DriftbayesError(msg)
+    table = _parquet_table(path, list(dict.fromkeys(names.values())), contents.rows)
+    result = {}
+    for key, name in names.items():
+        try:
+            result[key] = _values(key, table[name], is_csv=False)
+        except cells.BadCellError as error:
+            first = 1 if contents.rows is None else contents.rows[0] + 1
+            row = "" if error.row is None else f" row {first + error.row}"
+            msg = f"{path.name!r}{row}: column {name!r} {error.what}"
+            raise DriftbayesError(msg) from error
+    return result
 
-    Args:
-        file: A Parquet file.
-        names: Of the columns, which are there, each once.
-        rows: The first row to read and one past the last; by default all.
-    """
-    import pyarrow.parquet as pq
 
-    try:
-        with pq.ParquetFile(file) as parquet:
-            n_rows = parquet.metadata.num_rows
-            texts = [n for n in names if str(parquet.schema_arrow.field(n).type) in _TEXT_TYPES]
-    except Exception as error:
-        raise DriftbayesError(_damaged(file, error)) from error
-    n_bytes = stored_size(file)
-    if not is_plausible(8 * n_rows * len(names), n_bytes, compressed=True):
-        msg = (
-            f"{file.name!r} is declared to have {n_rows:,} rows in {n_bytes:,} bytes; the file is "
-            "damaged"
-        )
-        raise DriftbayesError(msg)
-    n_read = n_rows if rows is None else rows[1] - rows[0]
-    # The table, the numbers, and the trajectories that are made of them.
-    check_memory(3 * 8 * n_read * len(names), f"the table {file.name!r}")
-    try:
-        # A text that comes a million times is stored once, and kept so until it is known to be
-        # short.
-        with pq.ParquetFile(file, read_dictionary=texts) as parquet:
-            table = parquet.read(columns=names) if rows is None else _rows(parquet, names, rows)
-            table.validate(full=True)
-    except Exception as error:
-        raise DriftbayesError(_damaged(file, error)) from error
-    table = plain_texts(table, file)
+def _role(key: str) -> str:
+    return key.partition(":")[0]
+
+
+def _values(key: str, column: Any, *, is_csv: bool) -> Any:
+    """What `read_columns` returns for a column."""
+    if key == schema.ID:
+        return cells.encode_ids(column, text_holds_integers=is_csv)
+    if _role(key) == schema.ID:
+        return column
+    return cells.times(column) if _role(key) == schema.TIME else cells.numbers(column)
+
+
+def _parquet_table(file: Path, names: list[str], rows: tuple[int, int] | None) -> Any:
+    """Some columns of a Parquet file as an Arrow table, its size checked before it is read."""
+    with reading_as(file, "Parquet"), open_parquet(file) as parquet:
+        n_rows, n_bytes = parquet.metadata.num_rows, stored_size(file)
+        if not is_plausible(8 * n_rows * len(names), n_bytes, compressed=True):
+            msg = (
+                f"{file.name!r} is declared to have {n_rows:,} rows in {n_bytes:,} bytes; the file "
+                "is damaged"
+            )
+            raise DriftbayesError(msg)
+        n_read = n_rows if rows is None else rows[1] - rows[0]
+        # The table, the numbers, and the trajectories that are made of them.
+        check_memory(3 * 8 * n_read * len(names), f"the table {file.name!r}")
+        table = parquet.read(columns=names) if rows is None else read_rows(parquet, rows, names)
+        table.validate(full=True)
+        table = plain_texts(table, file)
     if table.num_rows == 0:
         msg = f"{file.name!r} has columns but no rows; expected one row per observation"
         raise DriftbayesError(msg)
     return table
 
 
-def _rows(parquet: Any, names: list[str], rows: tuple[int, int]) -> Any:
-    """Some rows of an open Parquet file, from the row groups that hold them."""
+def open_parquet(file: Path) -> Any:
+    """Open a Parquet file such that a text which comes a million times is stored once.
+
+    `plain_texts` makes texts of them again when they are known to be short.
+
+    Args:
+        file: The file.
+    """
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(file) as parquet:
+        texts = [field.name for field in parquet.schema_arrow if str(field.type) in _TEXT_TYPES]
+    return pq.ParquetFile(file, read_dictionary=texts)
+
+
+def read_rows(parquet: Any, rows: tuple[int, int], names: list[str] | None = None) -> Any:
+    """Some rows of an open Parquet file, from the row groups that hold them.
+
+    Args:
+        parquet: The file.
+        rows: The first row and one past the last.
+        names: Of the columns; by default all.
+    """
     groups = range(parquet.metadata.num_row_groups)
     sizes = np.array([parquet.metadata.row_group(i).num_rows for i in groups])
     ends = np.cumsum(sizes)
     low, high = np.searchsorted(ends, [rows[0], rows[1] - 1], side="right").tolist()
     table = parquet.read_row_groups(range(low, high + 1), columns=names, use_threads=False)
     return table.slice(rows[0] - int(ends[low] - sizes[low]), rows[1] - rows[0])
-
-
-def text_columns(schema: Any) -> list[str]:
-    """Names of the columns of text of an Arrow schema."""
-    return [field.name for field in schema if str(field.type) in _TEXT_TYPES]
 
 
 def plain_texts(table: Any, file: Path) -> Any:
@@ -228,10 +296,10 @@ def plain_texts(table: Any, file: Path) -> Any:
         chunks = column.chunks if hasattr(column, "chunks") else [column]
         lengths = [pc.max(pc.binary_length(chunk.dictionary)).as_py() or 0 for chunk in chunks]
         # A character has at most four bytes.
-        if max(lengths, default=0) > 4 * LONGEST_ID:
+        if max(lengths, default=0) > 4 * MAX_ID_LENGTH:
             msg = (
                 f"{file.name!r}: column {name[:40]!r} holds a text of {max(lengths):,} bytes; use "
-                f"ids of at most {LONGEST_ID} characters"
+                f"ids of at most {MAX_ID_LENGTH} characters"
             )
             raise DriftbayesError(msg)
         table = table.set_column(place, name, column.cast(column.type.value_type))
@@ -296,73 +364,6 @@ def write_parquet(trajectories: Trajectories, path: PathLike) -> None:
         pq.write_table(table, temporary, compression="zstd")
 
 
-class _NamedCellError(cells.BadCellError):
-    """A bad cell together with the canonical name of its column."""
-
-    def __init__(self, column: str, error: cells.BadCellError) -> None:
-        super().__init__(error.what, error.row)
-        self.column = column
-
-
-def _assemble(
-    table: Mapping[str, Any],
-    *,
-    path: Path,
-    reader: str,
-    columns: Mapping[str, str | None] | None,
-    length_unit: str | None,
-    time_unit: str | None,
-    missing: Sequence[float] | None,
-    stored: Mapping[str, Any] | None = None,
-) -> Trajectories:
-    """Trajectories from canonical columns in any order of trajectories."""
-    current = schema.ID
-    try:
-        codes, ids = cells.encode_ids(table[current], text_holds_integers=reader == "csv")
-        current = schema.TIME
-        times, dates = cells.times(table[current])
-        values = {}
-        for current in table:
-            if current not in (schema.ID, schema.TIME):
-                values[current] = cells.numbers(table[current])
-    except cells.BadCellError as error:
-        raise _NamedCellError(current, error) from error
-    axes = schema.coordinates_in(values)
-    values |= zip(axes, without([values[axis] for axis in axes], missing), strict=True)
-    if dates and time_unit not in (None, "", "s"):
-        msg = (
-            f"the times in {path.name!r} are dates, read as seconds; leave out time_unit, "
-            f"got {time_unit!r}"
-        )
-        raise DriftbayesError(msg)
-    if (np.diff(codes) < 0).any():
-        # Stable: within a trajectory rows stay as they are in the file, so that times which
-        # decrease there are reported and not repaired.
-        order = np.argsort(codes, kind="stable")
-        times, values = times[order], {name: array[order] for name, array in values.items()}
-    origin = {"time_origin": TIME_ORIGIN} if dates else {}
-    with begin_with_name(path):
-        return Trajectories(
-            positions=np.column_stack([values[axis] for axis in schema.coordinates_in(values)]),
-            times=times,
-            row_sizes=np.bincount(codes),
-            ids=ids,
-            position_sd=values.get(schema.POSITION_SD),
-            lonlat=lonlat_of(values),
-            flags={name: values[column] for name, column in schema.flags_in(values).items()},
-            length_unit=length_unit or "",
-            time_unit="s" if dates else time_unit or "",
-            provenance={**provenance.extended(stored or {}, path, reader, columns), **origin},
-        )
-
-
-def lonlat_of(values: Mapping[str, FloatArray]) -> FloatArray | None:
-    """Longitude and latitude from canonical columns, if they are there."""
-    if not set(schema.LONLAT) <= set(values):
-        return None
-    return np.column_stack([values[axis] for axis in schema.LONLAT])
-
-
 def _as_table(trajectories: Trajectories, *, escape_ids: bool = False) -> Any:
     import pyarrow as pa
 
@@ -403,18 +404,11 @@ def _refuse_padded(ids: StrArray) -> None:
         raise DriftbayesError(msg)
 
 
-def _read_metadata(stored: bytes, source: str) -> dict[str, Any]:
-    header = provenance.from_json(stored.decode(errors="replace"), source)
+def _read_metadata(stored: str, source: str) -> dict[str, Any]:
+    header = provenance.from_json(stored, source)
     schema.check_schema_version(header.get("schema"), source)
     for key, kind in (("length_unit", str), ("time_unit", str), ("provenance", dict)):
         if not isinstance(header.get(key, kind()), kind):
             msg = f"the metadata of {source!r} has a {key} of the wrong kind; write the file anew"
             raise DriftbayesError(msg)
     return header
-
-
-def _damaged(file: Path, error: Exception) -> str:
-    return (
-        f"{file.name!r} cannot be read as Parquet ({reason(error)}); "
-        "it may be damaged, cut short or of another format"
-    )

@@ -3,24 +3,25 @@
 __all__ = ["Visit", "root", "visit"]
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from xml.parsers import expat
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.io.limits import Clock
-from driftbayes.io.paths import reason
+from driftbayes.io.paths import reading_as
 
 # What to do at the start of an element: the names of those around it and its own, its attributes.
 Visit = Callable[[tuple[str, ...], Mapping[str, str]], None]
 
 _BLOCK = 2**18
 # Trajectories take six levels; a file with more than this means harm.
-_DEEPEST = 64
-_LONGEST_ELEMENT = 2**22
+_MAX_DEPTH = 64
+_MAX_ELEMENT = 2**22
 
 
-class _Enough(Exception):
-    pass
+class _Enough(BaseException):
+    """The outermost element is known."""
 
 
 def root(path: Path) -> tuple[str, dict[str, str]]:
@@ -53,9 +54,9 @@ def visit(path: Path, see: Visit) -> None:
 
     def start(name: str, attributes: dict[str, str]) -> None:
         names.append(name)
-        if len(names) > _DEEPEST:
+        if len(names) > _MAX_DEPTH:
             msg = (
-                f"{path.name!r} has elements nested more than {_DEEPEST} levels deep; expected "
+                f"{path.name!r} has elements nested more than {_MAX_DEPTH} levels deep; expected "
                 "tracks"
             )
             raise DriftbayesError(msg)
@@ -78,28 +79,20 @@ def visit(path: Path, see: Visit) -> None:
     parser.EntityDeclHandler = refuse
     isfinal = True
     clock = Clock(path.name, path.stat().st_size)
-    try:
-        with path.open("rb") as stream:
-            n_read = 0
-            while block := stream.read(_BLOCK):
-                n_read += len(block)
-                parser.Parse(block)
-                # The parser begins again at the start of what is not complete yet.
-                if n_read - parser.CurrentByteIndex > _LONGEST_ELEMENT:
-                    msg = (
-                        f"{path.name!r} has a tag of more than {_LONGEST_ELEMENT:,} bytes; "
-                        "expected tracks"
-                    )
-                    raise DriftbayesError(msg)
-                clock.check()
-            parser.Parse(b"", isfinal)
-    except _Enough:
-        return
-    except DriftbayesError:
-        raise
-    # ValueError and LookupError: an encoding that Python does not know, or that is none.
-    except (expat.ExpatError, ValueError, LookupError, OSError) as error:
-        msg = (
-            f"{path.name!r} cannot be read as XML ({reason(error)}); it may be damaged or cut short"
-        )
-        raise DriftbayesError(msg) from error
+    with (
+        suppress(_Enough),
+        reading_as(path, "XML", "it may be damaged or cut short"),
+        path.open("rb") as stream,
+    ):
+        n_read = 0
+        while block := stream.read(_BLOCK):
+            n_read += len(block)
+            parser.Parse(block)
+            # The parser begins again at the start of what is not complete yet.
+            if n_read - parser.CurrentByteIndex > _MAX_ELEMENT:
+                msg = (
+                    f"{path.name!r} has a tag of more than {_MAX_ELEMENT:,} bytes; expected tracks"
+                )
+                raise DriftbayesError(msg)
+            clock.check()
+        parser.Parse(b"", isfinal)

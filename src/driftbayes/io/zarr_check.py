@@ -11,7 +11,7 @@ import math
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +38,6 @@ _FREE = ("attributes", ".zattrs")
 _MAX_DESCRIPTION = 2**26
 # A filter may make eight numbers of one byte, and text takes more room than its array declares.
 _ROOM_PER_BYTE, _ROOM = 16, 2**26
-
-
 _MAX_CHECKED = 16
 
 
@@ -48,16 +46,71 @@ class ArrayInfo:
     """What an array of a store says of itself.
 
     Args:
+        described: Its description.
         format: Version of Zarr, 2 or 3.
-        fill_value: What stands for chunks that were never written.
+        n_bytes: Its size in memory.
+        chunk_bytes: That of a chunk; in a shard, of one in it.
+        compressor: Name of what compresses chunks, if anything does.
+        n_inner: Number of chunks in a shard, 0 without shards.
+        index_first: Whether a list of these begins the file.
         attributes: Its attributes.
     """
 
+    described: Mapping[str, Any]
     format: int
-    fill_value: Any
+    n_bytes: int
+    chunk_bytes: int
+    compressor: str | None
+    n_inner: int = 0
+    index_first: bool = False
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, described: Mapping[str, Any], name: str, folder: Path) -> "ArrayInfo":
+        """From the description of an array."""
+        try:
+            if "codecs" in described:
+                return cls._of_3(described)
+            shape, chunks = _sizes(described["shape"]), _sizes(described["chunks"])
+            names = [_name(part) for part in described.get("filters") or []]
+            if described.get("compressor") is not None:
+                names.append(_name(described["compressor"]))
+            size = _itemsize(described["dtype"])
+            return cls(
+                described, 2, math.prod(shape) * size, math.prod(chunks) * size, _compressor(names)
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            if isinstance(error, DriftbayesError):
+                raise
+            msg = (
+                f"{folder.name!r} cannot be read as a Zarr store (the description of array "
+                f"{name[:40]!r} is wrong: {reason(error)}); it may be damaged"
+            )
+            raise DriftbayesError(msg) from error
 
+    @classmethod
+    def _of_3(cls, described: Mapping[str, Any]) -> "ArrayInfo":
+        shape = _sizes(described["shape"])
+        chunks = _sizes(described["chunk_grid"]["configuration"]["chunk_shape"])
+        size = _itemsize(described["data_type"])
+        codecs = described["codecs"]
+        names = [_name(part) for part in codecs]
+        n_inner, first = 0, False
+        if "sharding_indexed" in names:
+            inside = next(part for part in codecs if _name(part) == "sharding_indexed")
+            configuration = inside["configuration"]
+            if len(codecs) > 1 or "sharding_indexed" in map(_name, configuration["codecs"]):
+                msg = "shards in shards, or compressed ones"
+                raise ValueError(msg)
+            inner = _sizes(configuration["chunk_shape"])
+            n_inner = math.prod(-(-n // m) for n, m in zip(chunks, inner, strict=True))
+            first = configuration.get("index_location", "end") == "start"
+            chunks, names = inner, [_name(part) for part in configuration["codecs"]]
+        n_bytes, chunk_bytes = math.prod(shape) * size, math.prod(chunks) * size
+        return cls(described, 3, n_bytes, chunk_bytes, _compressor(names), n_inner, first)
+
+
+# Stores that were checked, each with the state it was in.
 _CHECKED: dict[Path, tuple[tuple[bool, int, int, int], dict[str, ArrayInfo]]] = {}
 
 
@@ -105,7 +158,7 @@ def _check_files(
             path.name == "zarr.json" and found.get("node_type") == "array"
         ):
             name = path.parent.relative_to(folder).as_posix()
-            array = _Array.of(found, name, folder)
+            array = ArrayInfo.of(found, name, folder)
             if is_complete and not is_plausible(array.n_bytes, stored, compressed=True):
                 msg = (
                     f"{folder.name!r}: array {name[:40]!r} is declared to have "
@@ -122,11 +175,14 @@ def _check_files(
         owner = next((parent for parent in path.parents if parent in arrays), None)
         if owner is not None and path.name not in _DESCRIPTIONS:
             _check_chunk(path, arrays[owner], name, folder)
-    return {
-        path.name: _info(array, described.get(path / ".zattrs", {}))
-        for path, array in arrays.items()
-        if path.parent == folder
-    }
+    result = {}
+    for path, array in arrays.items():
+        own = array.described.get("attributes")
+        if array.format == 2:
+            own = described.get(path / ".zattrs")
+        if path.parent == folder:
+            result[path.name] = replace(array, attributes=own if isinstance(own, dict) else {})
+    return result
 
 
 def root_attributes(folder: Path) -> dict[str, Any]:
@@ -137,13 +193,6 @@ def root_attributes(folder: Path) -> dict[str, Any]:
     except DriftbayesError:
         return {}
     return attributes if isinstance(attributes, dict) else {}
-
-
-def _info(array: "_Array", attributes: Mapping[str, Any]) -> ArrayInfo:
-    if array.format == 3:
-        attributes = array.described.get("attributes") or {}
-    found = dict(attributes) if isinstance(attributes, dict) else {}
-    return ArrayInfo(array.format, array.described.get("fill_value"), found)
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, str]]:
@@ -233,62 +282,6 @@ def _name(codec: Any) -> str:
     return str(codec)
 
 
-@dataclass(frozen=True)
-class _Array:
-    described: Mapping[str, Any]
-    format: int
-    n_bytes: int
-    chunk_bytes: int
-    compressor: str | None
-    # Of chunks in a shard: how many there are, and whether a list of them begins the file.
-    n_inner: int = 0
-    index_first: bool = False
-
-    @classmethod
-    def of(cls, described: Mapping[str, Any], name: str, folder: Path) -> "_Array":
-        """From the description of an array."""
-        try:
-            if "codecs" in described:
-                return cls._of_3(described)
-            shape, chunks = _sizes(described["shape"]), _sizes(described["chunks"])
-            names = [_name(part) for part in described.get("filters") or []]
-            if described.get("compressor") is not None:
-                names.append(_name(described["compressor"]))
-            size = _itemsize(described["dtype"])
-            return cls(
-                described, 2, math.prod(shape) * size, math.prod(chunks) * size, _compressor(names)
-            )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            if isinstance(error, DriftbayesError):
-                raise
-            msg = (
-                f"{folder.name!r} cannot be read as a Zarr store (the description of array "
-                f"{name[:40]!r} is wrong: {reason(error)}); it may be damaged"
-            )
-            raise DriftbayesError(msg) from error
-
-    @classmethod
-    def _of_3(cls, described: Mapping[str, Any]) -> "_Array":
-        shape = _sizes(described["shape"])
-        chunks = _sizes(described["chunk_grid"]["configuration"]["chunk_shape"])
-        size = _itemsize(described["data_type"])
-        codecs = described["codecs"]
-        names = [_name(part) for part in codecs]
-        n_inner, first = 0, False
-        if "sharding_indexed" in names:
-            inside = next(part for part in codecs if _name(part) == "sharding_indexed")
-            configuration = inside["configuration"]
-            if len(codecs) > 1 or "sharding_indexed" in map(_name, configuration["codecs"]):
-                msg = "shards in shards, or compressed ones"
-                raise ValueError(msg)
-            inner = _sizes(configuration["chunk_shape"])
-            n_inner = math.prod(-(-n // m) for n, m in zip(chunks, inner, strict=True))
-            first = configuration.get("index_location", "end") == "start"
-            chunks, names = inner, [_name(part) for part in configuration["codecs"]]
-        n_bytes, chunk_bytes = math.prod(shape) * size, math.prod(chunks) * size
-        return cls(described, 3, n_bytes, chunk_bytes, _compressor(names), n_inner, first)
-
-
 def _sizes(shape: Any) -> list[int]:
     sizes = [n for n in shape if isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 2**62]
     if len(sizes) != len(shape) or len(sizes) > 32:
@@ -319,7 +312,7 @@ def _compressor(names: list[str]) -> str | None:
     return found[0] if found else None
 
 
-def _check_chunk(path: Path, array: _Array, name: str, folder: Path) -> None:
+def _check_chunk(path: Path, array: ArrayInfo, name: str, folder: Path) -> None:
     """Refuse a chunk that would come out far larger than its array declares."""
     allowed = _ROOM_PER_BYTE * array.chunk_bytes + _ROOM
     size = path.stat().st_size
@@ -328,6 +321,12 @@ def _check_chunk(path: Path, array: _Array, name: str, folder: Path) -> None:
     if not too_large and array.compressor is not None and size:
         with path.open("rb") as stream:
             if not array.n_inner:
+                if inflated.is_cut(stream, size, array.compressor):
+                    msg = (
+                        f"{folder.name!r}: the chunk {name[:80]!r} is cut short; restore it from a "
+                        "copy"
+                    )
+                    raise DriftbayesError(msg)
                 too_large = inflated.exceeds(stream, 0, size, array.compressor, allowed)
             else:
                 parts = inflated.shard_parts(stream, size, array.n_inner, first=array.index_first)
@@ -345,7 +344,7 @@ def _check_chunk(path: Path, array: _Array, name: str, folder: Path) -> None:
         raise DriftbayesError(msg)
 
 
-def _count_of_texts(path: Path, array: _Array) -> int:
+def _count_of_texts(path: Path, array: ArrayInfo) -> int:
     """How many texts a chunk says it holds, for which room is made before any is read."""
     codecs = [
         *(array.described.get("filters") or []),

@@ -9,13 +9,10 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from driftbayes.errors import DriftbayesError
 from driftbayes.io import schema, zarr_check
-from driftbayes.io.described import Description, described
-from driftbayes.io.packages import require
-from driftbayes.io.paths import reason
+from driftbayes.io.paths import reading_as, require
 from driftbayes.storage.atomic import PathLike, atomic_folder
 
 if TYPE_CHECKING:
@@ -47,9 +44,9 @@ def open_store(folder: Path) -> "Iterator[xr.Dataset]":
 
     arrays = zarr_check.check_store(folder)
     logging.getLogger("asyncio").addFilter(_is_not_of_zarr)
-    # Anything at all can come out of a damaged store, and all of it is the store's fault.
-    try:
-        with xr.open_dataset(
+    with (
+        reading_as(folder, "a Zarr store", "it may be damaged or incomplete"),
+        xr.open_dataset(
             # The type of the argument is not that of the backend.
             str(folder),
             engine="zarr",
@@ -61,18 +58,11 @@ def open_store(folder: Path) -> "Iterator[xr.Dataset]":
             consolidated=False,
             # Else the coordinates of dimensions are read at once, needed or not.
             create_default_indexes=False,
-        ) as dataset:
-            for name, variable in dataset.variables.items():
-                _declare_fill(variable, arrays.get(str(name)))
-            yield dataset
-    except DriftbayesError:
-        raise
-    except Exception as error:
-        msg = (
-            f"{folder.name!r} cannot be read as a Zarr store ({reason(error)}); "
-            "it may be damaged or incomplete"
-        )
-        raise DriftbayesError(msg) from error
+        ) as dataset,
+    ):
+        for name, variable in dataset.variables.items():
+            _declare_fill(variable, arrays.get(str(name)))
+        yield dataset
 
 
 def _declare_fill(variable: "xr.Variable", array: zarr_check.ArrayInfo | None) -> None:
@@ -86,7 +76,7 @@ def _declare_fill(variable: "xr.Variable", array: zarr_check.ArrayInfo | None) -
         declared = _float(declared)
     if declared is not None:
         variable.attrs["_FillValue"] = declared
-    fill = array.fill_value
+    fill = array.described.get("fill_value")
     chosen = isinstance(fill, int | float) and not isinstance(fill, bool) and fill not in (0, None)
     if array.format == 2 and declared is None and chosen:
         variable.encoding["zarr_fill"] = fill
@@ -132,7 +122,13 @@ def is_own_store(folder: Path) -> bool:
     return isinstance(attributes, dict) and schema.SCHEMA_ATTRIBUTE in attributes
 
 
-def describe(folder: Path) -> Description:
-    """Names, dimensions and attributes of a store."""
+def describe(folder: Path) -> dict[str, Any]:
+    """Names, dimensions and attributes of a store, as fields of `Contents`."""
     with open_store(folder) as dataset:
-        return described(dataset)
+        variables = {str(name): variable for name, variable in dataset.variables.items()}
+        return {
+            "names": tuple(variables),
+            "dims": {name: tuple(map(str, v.dims)) for name, v in variables.items()},
+            "attributes": dict(dataset.attrs),
+            "variable_attributes": {name: dict(v.attrs) for name, v in variables.items()},
+        }

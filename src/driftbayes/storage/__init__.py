@@ -1,4 +1,4 @@
-"""The cellar: bytes on disk, whole or not at all; knows no trajectories."""
+"""Write files whole or not at all."""
 
 __all__ = ["Outputs", "PathLike", "atomic_path", "atomic_paths"]
 

@@ -182,16 +182,18 @@ def permission(target: Path, name: str) -> bool:
     return outputs is None or outputs.may_replace(target, name)
 
 
-def check_target(target: Path, name: str) -> None:
+def check_target(target: Path, name: str, *, is_store: bool = False) -> None:
     """Refuse a file that cannot be written, before anything is computed for it.
 
     Args:
         target: The file, its links resolved.
         name: The file as it was named.
+        is_store: Whether a directory is written, not a file.
     """
-    if target.is_dir():
+    is_folder = target.is_dir()
+    if is_folder and not is_store:
         msg = f"{name!r} is a directory, expected a file; add a file name"
-    elif os.path.lexists(target) and not target.is_file():
+    elif not is_folder and os.path.lexists(target) and not target.is_file():
         # Renaming onto /dev/null would, for root, replace the device by a file.
         msg = f"{name!r} is not an ordinary file and cannot be replaced; choose another name"
     elif not target.parent.is_dir():
@@ -217,11 +219,7 @@ def check_store_target(target: Path, name: str, is_ours: Callable[[Path], bool])
     if target.is_file():
         msg = f"{name!r} is a file, expected a new name for a directory; choose another"
         raise DriftbayesError(msg)
-    if not target.is_dir():
-        check_target(target, name)
-    elif not os.access(target.parent, os.W_OK | os.X_OK):
-        msg = f"cannot write {name!r}: its directory is not writable; choose another place"
-        raise DriftbayesError(msg)
+    check_target(target, name, is_store=True)
 
 
 def _check_store(target: Path, name: str) -> None:

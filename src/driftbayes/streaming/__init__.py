@@ -1,4 +1,4 @@
-"""The conveyor: scans of files that do not fit in memory."""
+"""Scan files that do not fit in memory."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

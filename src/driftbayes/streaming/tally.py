@@ -3,6 +3,7 @@
 __all__ = ["Sample", "Tally", "TallySpec", "tally_of"]
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -59,29 +60,27 @@ class StrideSums:
 class ExactSum:
     """A sum of floats without rounding: by exponent, the sum of the mantissas."""
 
-    bins: dict[int, int] = field(default_factory=dict)
+    bins: Counter[int] = field(default_factory=Counter)
 
     def add(self, values: FloatArray) -> None:
         """Add numbers, all finite."""
         mantissa, exponent = np.frexp(values)
         whole = np.ldexp(mantissa, 53).astype(np.int64)
-        for one in np.unique(exponent):
-            some = whole[exponent == one]
-            total = (int((some >> 26).sum()) << 26) + int((some & ((1 << 26) - 1)).sum())
-            self.bins[int(one)] = self.bins.get(int(one), 0) + total
+        for common in np.unique(exponent):
+            part = whole[exponent == common]
+            self.bins[int(common)] += int((part >> 26).sum()) << 26
+            self.bins[int(common)] += int((part & ((1 << 26) - 1)).sum())
 
     def merge(self, other: "ExactSum") -> None:
         """Add another sum."""
         for exponent, total in other.bins.items():
-            self.bins[exponent] = self.bins.get(exponent, 0) + total
+            self.bins[exponent] += total
 
     @property
     def value(self) -> Fraction:
         """The sum."""
-        return sum(
-            (total * Fraction(2) ** (exponent - 53) for exponent, total in self.bins.items()),
-            Fraction(0),
-        )
+        terms = (total * Fraction(2) ** (power - 53) for power, total in self.bins.items())
+        return sum(terms, Fraction(0))
 
 
 @dataclass(frozen=True)
@@ -177,8 +176,8 @@ class Tally:
         self.products.merge(other.products)
         self.squares.merge(other.squares)
         self.samples += other.samples
-        spares = [one for one in (self.spare, other.spare) if one is not None]
-        self.spare = min(spares, key=lambda one: one.digests[0], default=None)
+        spares = [spare for spare in (self.spare, other.spare) if spare is not None]
+        self.spare = min(spares, key=lambda spare: spare.digests[0], default=None)
         return self
 
     @property
@@ -194,11 +193,7 @@ class Tally:
     def displacements(self) -> "tuple[list[SummedDisplacements], dict[float, str]]":
         """For each sampling time what models ask for, or the reason why there is nothing."""
         # Workers, which only sum, do without JAX.
-        from driftbayes.likelihood import (
-            SummedDisplacements,
-            channel_moments_of,
-            second_moments_of,
-        )
+        from driftbayes import likelihood
 
         many, skipped = [], {}
         spec, dt = self.spec, self.recording_interval
@@ -215,9 +210,9 @@ class Tally:
                 )
                 continue
             apart = [sums for sums in at.moments if sums.apart]
-            summed = SummedDisplacements(
-                summed={sums.memory: second_moments_of(sums, tau) for sums in at.moments},
-                channels={sums.memory: channel_moments_of(sums, tau) for sums in apart},
+            summed = likelihood.SummedDisplacements(
+                summed={s.memory: likelihood.second_moments_of(s, tau) for s in at.moments},
+                channels={s.memory: likelihood.channel_moments_of(s, tau) for s in apart},
                 n_dim=self.n_dim,
                 n_particles=at.n_particles,
                 n_steps=first.longest,
@@ -233,15 +228,14 @@ class Tally:
 
     def sample(self) -> Trajectories:
         """The trajectories that were kept, in an order that does not depend on that of the file."""
-        spare = [] if self.spare is None else [self.spare]
-        samples = self.samples or spare
+        samples = self.samples or ([] if self.spare is None else [self.spare])
         if not samples:
             msg = "no trajectories were kept; ask for some in the specification"
             raise DriftbayesError(msg)
-        digests = [digest for one in samples for digest in one.digests]
-        sizes = np.concatenate([one.row_sizes for one in samples])
-        positions = np.concatenate([one.positions for one in samples])
-        times = np.concatenate([one.times for one in samples])
+        digests = [digest for sample in samples for digest in sample.digests]
+        sizes = np.concatenate([sample.row_sizes for sample in samples])
+        positions = np.concatenate([sample.positions for sample in samples])
+        times = np.concatenate([sample.times for sample in samples])
         order = sorted(range(len(digests)), key=digests.__getitem__)
         starts = np.cumsum(sizes) - sizes
         rows = np.concatenate([np.arange(starts[i], starts[i] + sizes[i]) for i in order])

@@ -88,25 +88,32 @@ class Workers:
         if not items:
             msg = "expected one or more blocks, got none"
             raise DriftbayesError(msg)
+        job = _Job(function, items, merge, progress)
         if self.cluster is not None:
-            return _on_cluster(self.cluster, function, items, merge, progress)
+            return _on_cluster(self.cluster, job)
         reduce = _by_threads if self.processes is None else _by_processes
-        return reduce(self.at_once(len(items)), function, items, merge, progress)
+        return reduce(self.at_once(len(items)), job)
+
+
+@dataclass(frozen=True)
+class _Job(Generic[Item, Result]):
+    """What is done; arguments as for `Workers.reduce`."""
+
+    function: Callable[[Item], Result]
+    items: Sequence[Item]
+    merge: Callable[[Result, Result], Result]
+    progress: Progress | None
 
 
 class _Total(Generic[Result]):
     """Results merged in order; one that comes before its turn waits.
 
     Args:
-        merge: Merges a result into the total.
-        n_items: How many results there will be.
-        progress: Called with a stage, how many are done, and of how many.
+        job: What is done.
     """
 
-    def __init__(
-        self, merge: Callable[[Result, Result], Result], n_items: int, progress: Progress | None
-    ) -> None:
-        self._merge, self._n_items, self._progress = merge, n_items, progress
+    def __init__(self, job: "_Job[Any, Result]") -> None:
+        self._merge, self._n_items, self._progress = job.merge, len(job.items), job.progress
         self._waiting: dict[int, Result] = {}
         self._value: Result | None = None
         self._n_merged = 0
@@ -138,14 +145,8 @@ class _Total(Generic[Result]):
         return self._value
 
 
-def _by_threads(
-    n_threads: int,
-    function: Callable[[Item], Result],
-    items: Sequence[Item],
-    merge: Callable[[Result, Result], Result],
-    progress: Progress | None,
-) -> Result:
-    total = _Total(merge, len(items), progress)
+def _by_threads(n_threads: int, job: _Job[Item, Result]) -> Result:
+    total = _Total(job)
     with ThreadPoolExecutor(n_threads) as pool:
         running: dict[Future[Result], int] = {}
         place = 0
@@ -153,7 +154,7 @@ def _by_threads(
             while not total.is_complete:
                 # No more than are being worked on: results that wait take memory.
                 while len(running) < n_threads and total.may_begin(place, n_threads):
-                    running[pool.submit(function, items[place])] = place
+                    running[pool.submit(job.function, job.items[place])] = place
                     place += 1
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     total.add(running.pop(future), future.result())
@@ -163,16 +164,10 @@ def _by_threads(
     return total.value
 
 
-def _by_processes(
-    n_processes: int,
-    function: Callable[[Item], Result],
-    items: Sequence[Item],
-    merge: Callable[[Result, Result], Result],
-    progress: Progress | None,
-) -> Result:
+def _by_processes(n_processes: int, job: _Job[Item, Result]) -> Result:
     """Each process has one item at a time; an item that was lost with its process is done again."""
-    total = _Total(merge, len(items), progress)
-    left = deque(range(len(items)))
+    total = _Total(job)
+    left = deque(range(len(job.items)))
     lost: Counter[int] = Counter()
     n_deaths = 0
     idle: list[Child] = []
@@ -191,12 +186,13 @@ def _by_processes(
             while left and len(running) < n_processes and total.may_begin(left[0], n_processes):
                 place = left.popleft()
                 try:
-                    child = idle.pop() if idle else _start()
+                    with single_threaded():
+                        child = idle.pop() if idle else Child()
                     # Known before it is told what to do, so that it is ended whatever happens.
                     running[child.connection] = child, place
-                    child.send(function, items[place])
+                    child.send(job.function, job.items[place])
                 except ChildDied as error:
-                    running = {line: one for line, one in running.items() if one[1] != place}
+                    running = {line: pair for line, pair in running.items() if pair[1] != place}
                     died(place, error)
             for line in connection.wait(list(running)):
                 child, place = running[line]
@@ -218,11 +214,6 @@ def _by_processes(
     return total.value
 
 
-def _start() -> Child:
-    with single_threaded():
-        return Child()
-
-
 def _death(error: ChildDied) -> str:
     if error.code == 1:
         # What Python itself ends with, when the main module cannot be imported.
@@ -241,13 +232,7 @@ def _death(error: ChildDied) -> str:
     )
 
 
-def _on_cluster(
-    address: str,
-    function: Callable[[Item], Result],
-    items: Sequence[Item],
-    merge: Callable[[Result, Result], Result],
-    progress: Progress | None,
-) -> Result:
+def _on_cluster(address: str, job: _Job[Item, Result]) -> Result:
     try:
         import distributed
         from distributed.comm.core import CommClosedError
@@ -273,7 +258,7 @@ def _on_cluster(
         raise DriftbayesError(msg) from error
     try:
         with client, client.as_current():
-            return _by_tasks(client, function, items, merge, progress)
+            return _by_tasks(client, job)
     except distributed.KilledWorker as error:
         msg = (
             f"a block was lost with its worker {_MAX_DEATHS} times; the workers may be out of "
@@ -296,19 +281,13 @@ def _warn_if_open(address: str) -> None:
         )
 
 
-def _by_tasks(
-    client: "Client",
-    function: Callable[[Item], Result],
-    items: Sequence[Item],
-    merge: Callable[[Result, Result], Result],
-    progress: Progress | None,
-) -> Result:
+def _by_tasks(client: "Client", job: _Job[Item, Result]) -> Result:
     """As tasks, a chain of which merges; the scheduler does again what was lost with a worker."""
-    parts = client.map(function, items, pure=False)
+    parts = client.map(job.function, job.items, pure=False)
     total = parts[0]
     for low in range(1, len(parts), _BATCH):
         group = [total, *parts[low : low + _BATCH]]
-        total = client.submit(_merge_all, merge, group, pure=False)
+        total = client.submit(_merge_all, job.merge, group, pure=False)
     # Parts are kept until the end: what a merge has lost with its worker is made of them again.
     left = set(parts)
     while left:
@@ -318,8 +297,8 @@ def _by_tasks(
             if future.status != "finished":
                 # One that failed fails all: the message is that of the block.
                 future.result()
-        if progress is not None and finished:
-            progress("blocks", len(items) - len(left), len(items))
+        if job.progress is not None and finished:
+            job.progress("blocks", len(job.items) - len(left), len(job.items))
     _finished(client, {total})
     return total.result()
 

@@ -4,16 +4,16 @@ Coordinates are found by their standard names, then by axis, then by name; their
 they are degrees or a length.
 """
 
-__all__ = ["CF", "Extras", "assemble", "convert"]
+__all__ = ["CF", "Extras", "assemble"]
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.io.adapters.plain import scaled
 from driftbayes.io.contents import Contents
 from driftbayes.io.datasets import foreign_provenance, time_origin
 from driftbayes.io.layouts import Layout, find_layout
@@ -47,11 +47,6 @@ class Extras:
     sd: FloatArray | None = None
     flags: Mapping[str, FloatArray] = field(default_factory=dict)
     hidden: np.ndarray | None = None
-
-
-def convert(dataset: "xr.Dataset", contents: Contents, options: ReadOptions) -> Trajectories:
-    """Trajectories from a dataset of one of the layouts of CF."""
-    return assemble(dataset, contents, options, "cf")
 
 
 def assemble(
@@ -101,7 +96,7 @@ def assemble(
     if degrees:
         with begin_with_name(contents.path):
             return on_plane(trajectories, frame=options.frame)
-    return scaled(trajectories, options)
+    return options.scale(trajectories)
 
 
 def complete_sd(
@@ -183,5 +178,5 @@ CF = Format(
     "CF trajectories in NetCDF or Zarr: ragged, indexed, (trajectory, obs) or one alone",
     # The last resort of datasets: what it misses, it says, and --columns may tell.
     lambda contents: contents.container in ("netcdf", "zarr"),
-    convert=convert,
+    convert=partial(assemble, name="cf"),
 )

@@ -2,7 +2,8 @@
 
 __all__ = ["CLOUDDRIFT", "CLOUDDRIFT_PARQUET"]
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -14,23 +15,15 @@ from driftbayes.io.datasets import foreign_provenance, from_ragged
 from driftbayes.io.layouts import find_layout
 from driftbayes.io.limits import check_memory, is_plausible, stored_size
 from driftbayes.io.missing import without
-from driftbayes.io.packages import require
-from driftbayes.io.paths import begin_with_name, reason
+from driftbayes.io.paths import begin_with_name, reading_as, require
 from driftbayes.io.reading import Format, ReadOptions
 from driftbayes.sphere import on_plane
 from driftbayes.suggest import did_you_mean
 from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray
 
-if TYPE_CHECKING:
-    import xarray as xr
-
 _OBS = "obs"
 _PAIRS = (("lon", "lat"), ("longitude", "latitude"), ("x", "y"))
-
-
-def _convert(dataset: "xr.Dataset", contents: Contents, options: ReadOptions) -> Trajectories:
-    return assemble(dataset, contents, options, "clouddrift")
 
 
 def _is_ragged(contents: Contents) -> bool:
@@ -83,30 +76,20 @@ def _record(contents: Contents) -> Any:
     import pyarrow.parquet as pq
 
     file = contents.path
-    # Anything at all can come out of a damaged file, and all of it is the file's fault.
-    try:
-        with pq.ParquetFile(file) as parquet:
-            groups = [parquet.metadata.row_group(i) for i in range(parquet.metadata.num_row_groups)]
-            values = sum(g.column(i).num_values for g in groups for i in range(g.num_columns))
-            n_bytes = stored_size(file)
-            if not is_plausible(8 * values, n_bytes, compressed=True):
-                msg = (
-                    f"{file.name!r} is declared to have {values:,} values in {n_bytes:,} bytes; "
-                    "the file is damaged"
-                )
-                raise DriftbayesError(msg)
-            check_memory(3 * 8 * values, f"{file.name!r}")
-            table = parquet.read(columns=[_OBS])
-            table.validate(full=True)
-            record = table[_OBS].combine_chunks()
-    except DriftbayesError:
-        raise
-    except Exception as error:
-        msg = (
-            f"{file.name!r} cannot be read as Parquet ({reason(error)}); "
-            "it may be damaged, cut short or of another format"
-        )
-        raise DriftbayesError(msg) from error
+    with reading_as(file, "Parquet"), pq.ParquetFile(file) as parquet:
+        groups = [parquet.metadata.row_group(i) for i in range(parquet.metadata.num_row_groups)]
+        values = sum(g.column(i).num_values for g in groups for i in range(g.num_columns))
+        n_bytes = stored_size(file)
+        if not is_plausible(8 * values, n_bytes, compressed=True):
+            msg = (
+                f"{file.name!r} is declared to have {values:,} values in {n_bytes:,} bytes; "
+                "the file is damaged"
+            )
+            raise DriftbayesError(msg)
+        check_memory(3 * 8 * values, f"{file.name!r}")
+        table = parquet.read(columns=[_OBS])
+        table.validate(full=True)
+        record = table[_OBS].combine_chunks()
     if len(record) == 0:
         msg = f"{file.name!r} has no rows; expected one for each trajectory"
         raise DriftbayesError(msg)
@@ -199,7 +182,7 @@ CLOUDDRIFT = Format(
     "clouddrift",
     "ragged arrays of clouddrift, NetCDF or Zarr",
     _is_ragged,
-    convert=_convert,
+    convert=partial(assemble, name="clouddrift"),
 )
 CLOUDDRIFT_PARQUET = Format(
     "clouddrift-parquet",

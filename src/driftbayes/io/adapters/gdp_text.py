@@ -14,9 +14,9 @@ import numpy as np
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.io.contents import Contents
-from driftbayes.io.foreign_tables import Native, assemble, read_columns
+from driftbayes.io.foreign_tables import Native, assemble
 from driftbayes.io.reading import Format, ReadOptions
-from driftbayes.io.tables import TIME_ORIGIN
+from driftbayes.io.tables import TIME_ORIGIN, read_columns
 from driftbayes.sphere import on_plane
 from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray
@@ -53,7 +53,9 @@ def _read(contents: Contents, options: ReadOptions) -> Trajectories:
     layout = replace(contents.layout, separator=" ", header=header, rows=(), own_header=False)
     # The two parts of a date are read as text, as ids are.
     keys = {"id:date": "date", "id:clock": "clock"} if dated else {n: n for n in names[1:]}
-    table = read_columns(contents, {"id": "id", **keys, "lat": "lat", "lon": "lon"}, layout=layout)
+    table = read_columns(
+        contents, {"id:0": "id", **keys, "lat": "lat", "lon": "lon"}, layout=layout
+    )
     times = _dates(contents, table) if dated else _days(contents, table)
     degrees = [
         np.where(np.abs(table[name]) >= _FILL, np.nan, table[name]) for name in ("lon", "lat")
@@ -63,7 +65,7 @@ def _read(contents: Contents, options: ReadOptions) -> Trajectories:
         replace(contents, layout=layout),
         replace(options, length_unit=None, time_unit=None),
         reader="gdp-text",
-        ids=[table["id"]],
+        ids=[table["id:0"]],
         times=times,
         coordinates=[np.where(gone, np.nan, axis) for axis in degrees],
         native=Native("degrees", "s"),

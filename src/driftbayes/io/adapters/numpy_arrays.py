@@ -12,8 +12,7 @@ from driftbayes.io.contents import Contents
 from driftbayes.io.datasets import foreign_provenance, from_grid
 from driftbayes.io.foreign_tables import Native, assemble
 from driftbayes.io.missing import without
-from driftbayes.io.packages import require
-from driftbayes.io.paths import begin_with_name
+from driftbayes.io.paths import begin_with_name, require
 from driftbayes.io.reading import Format, ReadOptions
 from driftbayes.sphere import on_plane
 from driftbayes.trajectories import Trajectories
@@ -179,8 +178,6 @@ def _grid(
         )
         raise DriftbayesError(msg)
     with begin_with_name(contents.path):
-        from driftbayes.io.adapters.plain import scaled
-
         shaped = times if times.ndim else times[None]
         found = from_grid(
             axes,
@@ -192,7 +189,7 @@ def _grid(
             time_unit=unit,
             provenance=foreign_provenance(contents, "numpy", notes, options.columns),
         )
-        return scaled(found, options)
+        return options.scale(found)
 
 
 NUMPY = Format(

@@ -22,7 +22,7 @@ from driftbayes.io.datasets import (
     time_origin,
 )
 from driftbayes.io.reading import Format, ReadOptions
-from driftbayes.io.tables import read_parquet
+from driftbayes.io.tables import read_table
 from driftbayes.sphere import on_plane
 from driftbayes.trajectories import Trajectories
 
@@ -84,13 +84,13 @@ def _read(contents: Contents, options: ReadOptions) -> Trajectories:
     units = contents.variable_attributes.get(time, {}).get("units", "seconds")
     factor, unit = parse_time_unit(units, contents.path.name)
     origin = time_origin(contents.variable_attributes.get(time, {}))
-    table = read_parquet(
-        contents.path,
+    told = replace(
+        options,
         columns={"id": "particle_id", "time": time, "x": x, "y": y, "z": None},
         length_unit=options.length_unit or "m",
         time_unit=options.time_unit or unit,
-        missing=options.missing,
     )
+    table = read_table(contents, told)
     table = table.in_units(time=(factor, table.time_unit))
     notes = foreign_provenance(contents, "parcels", [note], options.columns, origin)
     trajectories = replace(table, provenance=notes)

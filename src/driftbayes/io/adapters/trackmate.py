@@ -17,15 +17,10 @@ import numpy as np
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells, xml_text
 from driftbayes.io.contents import Contents
-from driftbayes.io.foreign_tables import (
-    Native,
-    assemble,
-    read_columns,
-    read_long,
-    without_flat_z,
-)
-from driftbayes.io.packages import require
+from driftbayes.io.foreign_tables import Native, assemble, read_long, without_flat_z
+from driftbayes.io.paths import require
 from driftbayes.io.reading import Format, ReadOptions
+from driftbayes.io.tables import read_columns
 from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray
 from driftbayes.units import length_factor, time_factor

@@ -1,6 +1,6 @@
-"""Zarr stores of ours: of turbulence runs, all particles at the same times, and ragged ones."""
+"""Turbulence runs: Zarr stores of ours, all particles at the same times."""
 
-__all__ = ["read_zarr", "store_of", "write_zarr"]
+__all__ = ["RUN"]
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.io import netcdf, provenance, schema, zarr_check, zarr_file
+from driftbayes.io import provenance, schema, zarr_check
+from driftbayes.io.contents import Contents
 from driftbayes.io.limits import check_memory, is_plausible, stored_size
 from driftbayes.io.paths import begin_with_name
-from driftbayes.storage import PathLike
+from driftbayes.io.reading import Format, ReadOptions
 from driftbayes.storage.zarr import ZarrArray, is_group, open_array, read_attributes
 from driftbayes.trajectories import Trajectories
 
@@ -19,50 +20,20 @@ from driftbayes.trajectories import Trajectories
 _OF_A_RUN = "trajectories.zarr"
 
 
-def store_of(path: PathLike) -> Path | None:
-    """The store that a directory is or holds; None if there is none."""
-    folder = Path(path)
-    for candidate in (folder, folder / _OF_A_RUN):
-        if is_group(candidate):
-            return candidate
-    return None
-
-
-def write_zarr(trajectories: Trajectories, path: PathLike) -> None:
-    """Write trajectories as a Zarr store in the contiguous ragged layout.
-
-    Args:
-        trajectories: What to write.
-        path: The store; it appears whole or not at all.
-    """
-    zarr_file.save(netcdf.to_dataset(trajectories), path)
-
-
-def read_zarr(
-    path: PathLike,
-    *,
-    columns: Mapping[str, str | None] | None = None,
-    length_unit: str | None = None,
-    time_unit: str | None = None,
-) -> Trajectories:
+def _read(contents: Contents, options: ReadOptions) -> Trajectories:
     """Trajectories from a store with `id` (traj), `time` (obs) and `x`, `y` (traj, obs).
 
     A run that is still going on, or was stopped, is read as far as it got.
-
-    Args:
-        path: The store, or the directory of a run.
-        columns: Not used by this format; the names are ours.
-        length_unit: Name of the unit of positions; nothing is converted.
-        time_unit: Name of the unit of times, likewise.
     """
-    store = store_of(path)
+    path = contents.path
+    store = next((s for s in (path, path / _OF_A_RUN) if is_group(s)), None)
     if store is None:
         msg = (
-            f"{Path(path).name!r} is a directory, expected a file, or the directory of a "
+            f"{path.name!r} is a directory, expected a file, or the directory of a "
             "turbulence run with particles"
         )
         raise DriftbayesError(msg)
-    if columns:
+    if options.columns:
         msg = f"{store.name!r} has our own names; leave out the mapping of columns"
         raise DriftbayesError(msg)
     zarr_check.check_store(store, is_complete=False)
@@ -102,8 +73,8 @@ def read_zarr(
             times=np.tile(times[:written], len(ids)),
             row_sizes=np.full(len(ids), written, dtype=np.int64),
             ids=ids.astype(np.int64),
-            length_unit=length_unit or "",
-            time_unit=time_unit or "",
+            length_unit=options.length_unit or "",
+            time_unit=options.time_unit or "",
             provenance=provenance.extended(earlier, store, "zarr", None),
         )
 
@@ -138,3 +109,11 @@ def _oversized(store: Path, declared: int, stored: int) -> str:
         f"{store.name!r} is declared to have {declared:,} bytes, but only {stored:,} are stored; "
         "the store is damaged"
     )
+
+
+RUN = Format(
+    "run",
+    "directory of a turbulence run",
+    lambda contents: contents.container == "run",
+    read=_read,
+)

@@ -1,13 +1,13 @@
-"""Drifters: the Global Drifter Program, hourly and 6-hourly, and the GLAD and LASER experiments.
+"""Drifters: the Global Drifter Program, the GLAD and LASER experiments, and those of OpenDrift.
 
 Errors of the GDP are 95 % intervals in degrees of longitude and of latitude; a position has one
 standard deviation here, the root of the mean of the squares of its two axes in metres.
 """
 
-__all__ = ["GDP", "GLAD"]
+__all__ = ["GDP", "GLAD", "OPENDRIFT"]
 
 import re
-from typing import TYPE_CHECKING
+from functools import partial
 
 import numpy as np
 
@@ -15,13 +15,9 @@ from driftbayes.io.adapters.cf import Extras, assemble
 from driftbayes.io.contents import Contents
 from driftbayes.io.layouts import has_layout
 from driftbayes.io.observed import Observed
-from driftbayes.io.reading import Format, ReadOptions
-from driftbayes.trajectories import Trajectories
+from driftbayes.io.reading import Format
 from driftbayes.typing import FloatArray
 from driftbayes.units import is_length, length_factor
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 # A 95 % interval of a normal error is that many standard deviations.
 _INTERVAL = 1.96
@@ -33,10 +29,6 @@ _SMOOTHED = (
     "positions are smoothed and interpolated by the provider: at sampling times near the interval "
     "of the product the evidence rewards smoother models, whatever the drifters did"
 )
-
-
-def _convert_gdp(dataset: "xr.Dataset", contents: Contents, options: ReadOptions) -> Trajectories:
-    return assemble(dataset, contents, options, "gdp", _of_gdp)
 
 
 def _of_gdp(seen: Observed, x: FloatArray, y: FloatArray) -> Extras:
@@ -66,10 +58,6 @@ def _clean(values: FloatArray) -> FloatArray:
     return np.where(missing, np.nan, values)
 
 
-def _convert_glad(dataset: "xr.Dataset", contents: Contents, options: ReadOptions) -> Trajectories:
-    return assemble(dataset, contents, options, "glad", _of_glad)
-
-
 def _of_glad(seen: Observed, x: FloatArray, y: FloatArray) -> Extras:
     unit = str(seen.contents.variable_attributes.get("position_error", {}).get("units", "m"))
     factor = length_factor(unit.strip(), "m")[0] if is_length(unit.strip()) else 1.0
@@ -87,6 +75,22 @@ def _of_glad(seen: Observed, x: FloatArray, y: FloatArray) -> Extras:
     return Extras(notes, sd, {}, hidden)
 
 
+def _active(seen: Observed, x: FloatArray, y: FloatArray) -> Extras:
+    """Only what moved freely: an element that has stranded is where the coast put it."""
+    if not seen.contents.has("status"):
+        return Extras()
+    status = seen.values("status")
+    there = np.isfinite(x) & np.isfinite(y)
+    hidden = there & np.isfinite(status) & (status != 0)
+    if not hidden.any() or not (there & ~hidden).any():
+        return Extras()
+    note = (
+        f"{np.count_nonzero(hidden):,} positions at which an element was no longer active "
+        "(status) are left out"
+    )
+    return Extras([note], hidden=hidden)
+
+
 def _is_dataset(contents: Contents) -> bool:
     return contents.container in ("netcdf", "zarr") and has_layout(contents)
 
@@ -98,11 +102,19 @@ GDP = Format(
         (contents.has("err_lon", "err_lat") or contents.has("drogue_status", "ve", "vn"))
         and _is_dataset(contents)
     ),
-    convert=_convert_gdp,
+    convert=partial(assemble, name="gdp", extras=_of_gdp),
 )
 GLAD = Format(
     "glad",
     "drifters of the GLAD and LASER experiments, NetCDF or Zarr",
     lambda contents: contents.has("position_error") and _is_dataset(contents),
-    convert=_convert_glad,
+    convert=partial(assemble, name="glad", extras=_of_glad),
+)
+OPENDRIFT = Format(
+    "opendrift",
+    "output of OpenDrift, NetCDF",
+    lambda contents: (
+        any(key.startswith("opendrift_") for key in contents.attributes) and _is_dataset(contents)
+    ),
+    convert=partial(assemble, name="opendrift", extras=_active),
 )
