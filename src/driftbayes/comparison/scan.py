@@ -38,6 +38,7 @@ from driftbayes.likelihood import (
     ReducedDisplacements,
     SummedDisplacements,
 )
+from driftbayes.likelihood.engines import MomentsEngine
 from driftbayes.precision import in_double_precision
 from driftbayes.representation import html_of, line_of, text_of
 from driftbayes.sampling import Displacements, Gaps, Windows, displacements, snap_taus
@@ -303,7 +304,7 @@ def scan_displacements(
         regular = [
             i
             for i, batch in enumerate(batches)
-            if batch.is_summed and batch.engine(0, hypothesis.model).kind == "moments"
+            if batch.is_summed and isinstance(batch.engine(0, hypothesis.model), MomentsEngine)
         ]
         others = [i for i in range(len(many)) if i not in set(regular)]
         found: dict[int, Evidence] = {}
