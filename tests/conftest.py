@@ -11,6 +11,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
+# Tables are as wide as without a terminal, whatever runs the tests.
+os.environ.pop("COLUMNS", None)
+
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")

@@ -164,5 +164,5 @@ def test_a_copy_of_every_particle_changes_no_integral():
 
 def test_irregular_times_are_refused():
     irregular = Trajectories.from_arrays([np.zeros((3, 1))], times=[[0.0, 1.0, 2.7]])
-    with pytest.raises(DriftbayesError, match="times are not regular"):
+    with pytest.raises(DriftbayesError, match="times are irregular"):
         displacement_sums(irregular, np.arange(2))

@@ -110,5 +110,5 @@ def test_times_regular_in_name_only_are_refused():
 
 def test_irregular_times_are_refused():
     irregular = Trajectories.from_arrays([np.zeros((3, 1))], times=[[0.0, 1.0, 2.7]])
-    with pytest.raises(DriftbayesError, match="times are not regular"):
+    with pytest.raises(DriftbayesError, match="times are irregular"):
         velocity_sums(irregular, np.arange(2))

@@ -87,16 +87,16 @@ def test_options_of_reading_are_those_of_the_command_line(client):
     _, again = client.ask("reread", {"data": card["data"], "options": options + " --units m,min"})
     assert dict(again["rows"])["units"] == "length m, time min"
     _, wrong = client.ask("reread", {"data": card["data"], "options": "--colums x=y"})
-    assert wrong["error"].startswith("options of reading: unrecognized arguments: --colums")
+    assert wrong["error"].startswith("reading options: unrecognized arguments: --colums")
     _, open_quote = client.ask("reread", {"data": card["data"], "options": '--columns "x'})
-    assert open_quote["error"].startswith("options of reading: no closing quotation")
+    assert open_quote["error"].startswith("reading options: no closing quotation")
 
 
 def test_an_option_cannot_name_another_file(client, tracks_csv):
     _, card = client.upload({"t.csv": b"id,time,x\na,0,0\na,1,1\n"})
     for sneaky in (str(tracks_csv), f"-- {tracks_csv}"):
         _, answer = client.ask("reread", {"data": card["data"], "options": sneaky})
-        assert answer["error"].startswith("options of reading: unrecognized arguments")
+        assert answer["error"].startswith("reading options: unrecognized arguments")
 
 
 def test_what_looks_wrong_is_said(client):

@@ -217,7 +217,7 @@ def _needs_bridge(status: Status, error: float, batch: Batch) -> bool:
     return status is Status.SAMPLER_NOT_CONVERGED and not (is_large and error <= USABLE)
 
 
-def _check(hypotheses: Sequence[Hypothesis], batch: Batch, method: Method) -> None:
+def _check(hypotheses: Sequence[Hypothesis], batch: Batch, method: str) -> None:
     """Refuse what cannot be computed, before anything is."""
     model = hypotheses[0].model
     for hypothesis in hypotheses:

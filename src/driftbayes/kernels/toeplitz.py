@@ -12,8 +12,11 @@ import numpy as np
 from driftbayes.kernels.compiled import compiled
 from driftbayes.kernels.filter import KERNEL_OPTIONS
 
+# Sums over a row of a matrix may be taken in any order, which makes vector instructions of them.
+_IN_ANY_ORDER = {**KERNEL_OPTIONS, "fastmath": {"contract", "reassoc", "nsz"}}
 
-@compiled(**{**KERNEL_OPTIONS, "fastmath": {"contract", "reassoc", "nsz"}})
+
+@compiled(**_IN_ANY_ORDER)
 def form_products(  # type: ignore[no-untyped-def]
     autocovariance, forms, orders, paired, log_variances, products
 ):

@@ -18,6 +18,7 @@ __all__ = [
 ]
 
 import os
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -270,7 +271,17 @@ def distinct_intervals(interval: FloatArray) -> tuple[FloatArray, NDArray[np.int
 
 @cache
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_n_threads(), thread_name_prefix="driftbayes-engine")
+    return ThreadPoolExecutor(
+        _n_threads(), thread_name_prefix="driftbayes-engine", initializer=_mark_thread
+    )
+
+
+_here = threading.local()
+
+
+def _mark_thread() -> None:
+    """Remember that a thread is one of the pool's."""
+    _here.is_of_pool = True
 
 
 def _n_threads() -> int:
@@ -284,7 +295,9 @@ def _n_threads() -> int:
 
 def run_in_threads(task: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
     """Run one task for each set of arguments; the order of the results is that of the arguments."""
-    if len(arguments) == 1 or _n_threads() == 1:
+    # A task that shares out work in turn would wait for threads that wait for it.
+    is_nested = getattr(_here, "is_of_pool", False)
+    if len(arguments) == 1 or is_nested or _n_threads() == 1:
         return [task(*one) for one in arguments]
     return list(_pool().map(lambda one: task(*one), arguments))
 

@@ -117,7 +117,7 @@ class AbstractModel(eqx.Module):
     # Name and number of dimensions from which `model_named` made the class.
     origin: ClassVar[tuple[str, int] | None] = None
     # Whether `transition` is the exponential of `generator`, which engines then compute themselves.
-    moves_by_generator: ClassVar[bool] = True
+    moves_by_generator: ClassVar[bool] = False
     # Whether its covariances are complex: steps in a plane that rotate.
     is_turning: ClassVar[bool] = False
     # Whether a model that tells axes apart must see all particles along the same ones.

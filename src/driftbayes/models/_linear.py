@@ -4,7 +4,7 @@ __all__ = ["AbstractLinearModel", "Dynamics", "over"]
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -40,6 +40,8 @@ class AbstractLinearModel(AbstractModel):
     A model gives `dynamics`; its law of motion follows. All is computed with the interval as the
     unit of time, and keeps its digits from rates times interval of 1e-8 and less to 1e8 and more.
     """
+
+    moves_by_generator: ClassVar[bool] = True
 
     @abstractmethod
     def dynamics(self) -> Dynamics:

@@ -32,6 +32,7 @@ class Brownian(AbstractModel):
     parameters: ClassVar[dict[str, Parameter]] = {
         "kappa": Parameter("κ", "diffusivity, Var(Δx_i) = 2κτ per axis", 2, -1)
     }
+    moves_by_generator: ClassVar[bool] = True
     scale_parameter: ClassVar[str] = "kappa"
     limit: ClassVar[str] = "the simplest model"
 

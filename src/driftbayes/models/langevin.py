@@ -38,6 +38,7 @@ class Langevin(AbstractModel):
         "gamma": Parameter("γ", "inverse decorrelation time of the velocity", 0, -1),
         "k": Parameter("k", "long-time diffusivity, Var(Δx_i) → 2kτ per axis", 2, -1),
     }
+    moves_by_generator: ClassVar[bool] = True
     scale_parameter: ClassVar[str] = "k"
     limit: ClassVar[str] = "brownian, as gamma·tau → ∞"
 

@@ -40,6 +40,7 @@ class ConfinedBrownian(AbstractModel):
         "well": Parameter("λ", "rate of relaxation to the centre of the well", 0, -1),
         "kappa": Parameter("κ", "diffusivity before confinement, Var(Δx_i) ≈ 2κτ", 2, -1),
     }
+    moves_by_generator: ClassVar[bool] = True
     scale_parameter: ClassVar[str] = "kappa"
     limit: ClassVar[str] = "brownian, as well → 0"
     memory: ClassVar[int | None] = None

@@ -61,6 +61,7 @@ def sum_of(models: tuple[type[AbstractModel], ...]) -> type[AbstractModel]:
         scale_parameter: ClassVar[str] = "k"
         limit: ClassVar[str] = f"{names[0]}, as share_{names[1]} → 0"
         has_state_space: ClassVar[bool] = all(model.has_state_space for model in models)
+        moves_by_generator: ClassVar[bool] = all(model.moves_by_generator for model in models)
         has_many_nodes: ClassVar[bool] = any(model.has_many_nodes for model in models)
         memory: ClassVar[int | None] = None
 

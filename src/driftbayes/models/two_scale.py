@@ -47,6 +47,7 @@ class TwoScaleLangevin(AbstractModel):
         ),
         "k": Parameter("k", "long-time diffusivity, Var(Δx_i) → 2kτ per axis", 2, -1),
     }
+    moves_by_generator: ClassVar[bool] = True
     scale_parameter: ClassVar[str] = "k"
     limit: ClassVar[str] = "langevin, as share → 0"
     memory: ClassVar[int | None] = None
