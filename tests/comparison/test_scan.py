@@ -349,8 +349,6 @@ def test_two_taus_say_nothing_of_consistency(result):
     two = replace(result, comparisons=result.comparisons[:2])
     expected = "the scan has 2 sampling times, at least 3 are needed"
     assert two.sentences["langevin"].endswith(expected)
-        "the scan has 2 sampling times, at least 3 are needed"
-    )
 
 
 def test_units_change_numbers_and_not_the_verdict(tracks, result):
