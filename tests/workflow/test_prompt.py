@@ -1,6 +1,7 @@
 """The same calls at the prompt and in the shell: read, compare, scan, and what comes back."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -127,6 +128,26 @@ def test_a_scan_comes_back_from_disk_as_it_was(scanned, tmp_path):
     assert one.hypothesis.describe() == other.hypothesis.describe()
     assert_allclose(one.posterior_cov, other.posterior_cov, rtol=0)
     assert again.to_dataset().identical(scanned.to_dataset())
+
+
+def test_every_evidence_of_a_scan_keeps_its_own_method(scanned, tmp_path):
+    first = scanned.comparisons[0]
+    sampled = replace(first["langevin+noise"], method="laplace_is", seed=7)
+    mixed = replace(first, evidences={**first.evidences, "langevin+noise": sampled})
+    replace(scanned, comparisons=(mixed, *scanned.comparisons[1:])).save(tmp_path / "mixed.nc")
+    again = db.open_scan(tmp_path / "mixed.nc").comparisons[0]
+    assert {name: e.method for name, e in again.evidences.items()} == {
+        "brownian": "exact",
+        "langevin+noise": "laplace_is",
+    }
+
+
+@pytest.mark.parametrize("details", ["{", "[]", "{}", '{"brownian": [], "langevin+noise": 3}'])
+def test_a_damaged_scan_is_refused_in_a_sentence(scanned, tmp_path, details):
+    damaged = scanned.to_dataset().assign_attrs(details=details)
+    db.write_scan(damaged, tmp_path / "damaged.nc")
+    with pytest.raises(db.DriftbayesError, match=r"the scan is damaged .*; scan the data again"):
+        db.open_scan(tmp_path / "damaged.nc")
 
 
 def test_a_scan_of_another_version_is_refused_with_advice(scanned, tmp_path):

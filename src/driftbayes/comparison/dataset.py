@@ -95,6 +95,8 @@ def _details(records: list[Evidence]) -> list[dict[str, Any]]:
     """What else is to be said of the evidences of a model, one entry for each tau."""
     return [
         {
+            "method": e.method,
+            "coords": e.coords,
             "warnings": list(e.warnings),
             "derived": {name: float(value) for name, value in e.derived.items()},
             "diagnostics": {name: float(value) for name, value in e.diagnostics.items()},
@@ -131,7 +133,7 @@ def scan_from_dataset(dataset: xr.Dataset) -> tuple[tuple[Comparison, ...], dict
         dataset: What `scan_dataset` made.
 
     Raises:
-        DriftbayesError: The dataset is of a version that did not store all of it.
+        DriftbayesError: The dataset is of a version that did not store all of it, or is damaged.
     """
     attributes = dataset.attrs
     if "details" not in attributes:
@@ -141,9 +143,22 @@ def scan_from_dataset(dataset: xr.Dataset) -> tuple[tuple[Comparison, ...], dict
             "read it with read_scan, or scan the data again"
         )
         raise DriftbayesError(msg)
+    try:
+        return _comparisons(dataset), _skipped(dataset)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        msg = f"the scan is damaged ({type(error).__name__}: {error}); scan the data again"
+        raise DriftbayesError(msg) from error
+
+
+def _skipped(dataset: xr.Dataset) -> dict[float, str]:
+    skipped = json.loads(str(dataset.attrs["skipped"]))
+    return {float(tau): str(text) for tau, text in skipped.items()}
+
+
+def _comparisons(dataset: xr.Dataset) -> tuple[Comparison, ...]:
+    attributes = dataset.attrs
     details = json.loads(str(attributes["details"]))
     hypotheses = hypotheses_of(dataset)
-    method, _, coords = str(attributes["method"]).partition(" (")
     units = str(attributes["length_unit"]), str(attributes["time_unit"])
     of_tau = {name: dataset[name].values for name in _OF_TAU}
     comparisons = []
@@ -163,8 +178,8 @@ def scan_from_dataset(dataset: xr.Dataset) -> tuple[tuple[Comparison, ...], dict
             more = details[name][t]
             evidences[name] = Evidence(
                 hypothesis=hypothesis,
-                method=method,
-                coords=coords.rstrip(")"),
+                method=str(more["method"]),
+                coords=str(more["coords"]),
                 log_evidence=log_evidence,
                 log_evidence_err=float(one["log_evidence_err"]),
                 log_likelihood_at_map=float(one["log_likelihood_at_map"]),
@@ -196,8 +211,7 @@ def scan_from_dataset(dataset: xr.Dataset) -> tuple[tuple[Comparison, ...], dict
                 time_unit=units[1],
             )
         )
-    skipped = json.loads(str(attributes["skipped"]))
-    return tuple(comparisons), {float(tau): text for tau, text in skipped.items()}
+    return tuple(comparisons)
 
 
 def _consistent(scan: "Scan", parameters: list[tuple[str, str]]) -> np.ndarray:
