@@ -12,7 +12,7 @@ from typing import Any
 
 import driftbayes
 
-_COMPILED = re.compile(r"compiled (\d+) programs in [\d.]+ s, (\d+) of them read from the cache")
+_COMPILED = re.compile(r"compiled (\d+) programs in [\d.]+ s, (\d+) of them")
 _PEAK = re.compile(r"VmHWM:\s*(\d+) kB")
 
 
