@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.io import write_trajectories
 from driftbayes.models import MODELS, model_named
-from driftbayes.trajectories import Trajectories
 
 HOUR, DAY = 3600.0, 86400.0
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from driftbayes.comparison.scan import scan_displacements
+from driftbayes.data.sampling import Displacements
 from driftbayes.models import Langevin
 from driftbayes.reproduce.langevin import TAUS, hypotheses, simulate_data
-from driftbayes.sampling import Displacements
 from driftbayes.testing import reference
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.likelihood import PaddedSteps, second_moments
 from driftbayes.models import Langevin
-from driftbayes.sampling import Displacements
 
 
 def _best(function: Callable[[], Any], repeats: int = 5) -> float:

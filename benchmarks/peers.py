@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from driftbayes.data.sampling import displacements
 from driftbayes.inference import Hypothesis
 from driftbayes.inference.formulas import Rows
 from driftbayes.likelihood.engines import FilterEngine, make_runs
 from driftbayes.models import MODELS, model_named
 from driftbayes.priors import Exponential
-from driftbayes.sampling import displacements
 from engine_data import gps
 
 TAU = 5.0

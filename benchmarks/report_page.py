@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from driftbayes.comparison import make_hypotheses, scan_hypotheses
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.report import write_report
 from driftbayes.testing import reference
-from driftbayes.trajectories import Trajectories
 
 _MODELS = (
     "brownian",

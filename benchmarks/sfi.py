@@ -52,8 +52,8 @@ def positions(model: str, tau: float, noise: float) -> np.ndarray:
 def ours(x: np.ndarray, tau: float) -> dict[str, list[float]]:
     """Evidences of Brownian and Langevin motion, without and with noise of unknown size."""
     from driftbayes.comparison import make_hypotheses
+    from driftbayes.data.sampling import Displacements
     from driftbayes.inference import Batch, Method, evidence_batch
-    from driftbayes.sampling import Displacements
 
     names = ("brownian", "langevin", "brownian+noise", "langevin+noise")
     hypotheses = make_hypotheses(names, u_rms=1.0, timescale=1.0).hypotheses

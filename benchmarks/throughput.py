@@ -123,9 +123,9 @@ def read(path: Path) -> int:
 
 def in_memory(path: Path) -> tuple[int, float]:
     """The same from trajectories that are read whole and cut at one sampling time after another."""
+    from driftbayes.data.sampling import displacements, snap_taus
     from driftbayes.io import read_trajectories
     from driftbayes.likelihood import second_moments
-    from driftbayes.sampling import displacements, snap_taus
 
     tracks = read_trajectories(path)
     many = (second_moments(displacements(tracks, tau)) for tau in snap_taus(tracks, TAUS))

@@ -7,11 +7,11 @@ from driftbayes.checks.calibrate import Deviation
 from driftbayes.checks.check import ModelCheck
 from driftbayes.checks.statistics import Quantity
 from driftbayes.comparison import Comparison, Scan
+from driftbayes.data.sampling import displacements
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.inference import QUANTILES, Hypothesis
 from driftbayes.models import MODELS, Langevin
 from driftbayes.priors import Exponential, Gamma
-from driftbayes.sampling import displacements
-from driftbayes.trajectories import Trajectories
 from made import made_evidence
 
 HOSTILE = "<script>alert('a')</script>\x1b[31m\n</table>&"

@@ -11,15 +11,16 @@ ROOT = Path(driftbayes.__file__).parent
 FLOORS = [
     {"aliases", "errors", "typing", "jax_typing", "precision", "suggest", "representation"},
     {"magnitudes", "_version"},
-    {"units", "processes"},
+    {"processes"},
     {"storage"},
-    {"trajectories", "sampling", "data_cards", "labelled", "sphere", "tangent", "quality"},
+    {"data", "quality"},
     {"sums", "kernels"},
     {"likelihood"},
     {"models"},
     {"priors"},
     {"inference"},
     {"comparison"},
+    {"prediction"},
     {"checks"},
     {"io", "plots", "reproduce", "simulators"},
     {"report", "streaming"},
@@ -55,7 +56,7 @@ def may_see(room, other):
     if other == room:
         return True
     if room in SIDE_ROOMS:
-        return FLOOR.get(other, 99) <= FLOOR["trajectories"]
+        return FLOOR.get(other, 99) <= FLOOR["data"]
     if other in SIDE_ROOMS:
         return FLOOR[room] >= FLOOR["comparison"]
     return other in FLOOR and FLOOR[other] <= FLOOR[room]

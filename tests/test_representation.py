@@ -9,13 +9,13 @@ import pytest
 
 import gallery
 from driftbayes.comparison import Comparison, Scan
+from driftbayes.data.sampling import Displacements
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import Status
 from driftbayes.inference import Hypothesis
 from driftbayes.models import Langevin
 from driftbayes.priors import Exponential
 from driftbayes.representation import Card, Table, html_of, line_of, plus_minus, text_of
-from driftbayes.sampling import Displacements
-from driftbayes.trajectories import Trajectories
 
 KINDS = gallery.LINES
 

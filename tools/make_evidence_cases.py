@@ -39,8 +39,8 @@ CASES = {
 
 def evidence_of(name: str, kind: str) -> "Evidence":
     """The exact evidence of one case."""
+    from driftbayes.data.sampling import displacements
     from driftbayes.inference import evidence
-    from driftbayes.sampling import displacements
 
     data = displacements(tracks_of(kind), None if kind == "I" else 0.5, gaps="keep")
     return evidence(hypothesis_of(name), data, method="quadrature")

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from driftbayes.data.sampling import Displacements
+    from driftbayes.data.trajectories import Trajectories
     from driftbayes.inference import Hypothesis, PosteriorDraws
-    from driftbayes.sampling import Displacements
-    from driftbayes.trajectories import Trajectories
 
 TAU = 0.5
 _BROKEN = "BROKEN:"
@@ -81,7 +81,7 @@ def jobs() -> list[tuple[str, str]]:
 
 def tracks_of(kind: str) -> "Trajectories":
     """A small data set: eight particles with a velocity that remembers."""
-    from driftbayes.trajectories import Trajectories
+    from driftbayes.data.trajectories import Trajectories
 
     rng = np.random.default_rng(7)
     n_particles, n_times = 8, 14
@@ -147,9 +147,9 @@ def uses_of(name: str) -> tuple[str, ...]:
 def tried(name: str, kind: str, uses: tuple[str, ...] | None = None) -> dict[str, str]:
     """Try each use: the text is empty if it works, else the refusal."""
     uses = uses_of(name) if uses is None else uses
+    from driftbayes.data.sampling import displacements
     from driftbayes.errors import DriftbayesError
     from driftbayes.models import MODELS, model_named
-    from driftbayes.sampling import displacements
 
     tracks = tracks_of(kind)
     tau = None if kind == "I" else TAU
@@ -182,12 +182,12 @@ def _actions(
     from driftbayes.checks.innovations import Layout, Whitener
     from driftbayes.checks.replicas import Replicator, check_replicable, mean_flows
     from driftbayes.checks.score import Score
-    from driftbayes.comparison.forecast import predict_particles
-    from driftbayes.comparison.predict import predict
-    from driftbayes.comparison.scores import prequential
     from driftbayes.errors import DriftbayesError
     from driftbayes.inference import posterior_draws
     from driftbayes.inference.datatree import to_datatree
+    from driftbayes.prediction.forecast import predict_particles
+    from driftbayes.prediction.predict import predict
+    from driftbayes.prediction.scores import prequential
     from driftbayes.simulators.estimate import Estimate
     from driftbayes.simulators.long_time import dispersion
 

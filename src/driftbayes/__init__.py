@@ -12,6 +12,7 @@ from driftbayes._version import __version__
 if TYPE_CHECKING:
     from driftbayes.checks import FitCheck, check_fit
     from driftbayes.comparison import Comparison, Scan, compare_hypotheses, scan_hypotheses
+    from driftbayes.data import Displacements, Trajectories, displacements
     from driftbayes.diagnostics import data_scales, diagnose
     from driftbayes.errors import (
         DataWarning,
@@ -27,15 +28,13 @@ if TYPE_CHECKING:
     from driftbayes.plots.overview import plot_scan
     from driftbayes.priors import Exponential, Gamma, LogNormal, Uniform, scaling_priors
     from driftbayes.report import write_report
-    from driftbayes.sampling import Displacements, displacements
-    from driftbayes.trajectories import Trajectories
     from driftbayes.workflow import Cut, Scales, compare, open_scan, read, scan
 
 _HOMES = {
     "checks": ("FitCheck", "check_fit"),
     "comparison": ("Comparison", "Scan", "compare_hypotheses", "scan_hypotheses"),
     "diagnostics": ("data_scales", "diagnose"),
-    "sampling": ("Displacements", "displacements"),
+    "data": ("Displacements", "Trajectories", "displacements"),
     "errors": (
         *("DataWarning", "DependenceWarning", "DriftbayesError", "DriftbayesWarning"),
         *("PriorWarning", "Status"),
@@ -46,7 +45,6 @@ _HOMES = {
     "plots.overview": ("plot_scan",),
     "report": ("write_report",),
     "priors": ("Exponential", "Gamma", "LogNormal", "Uniform", "scaling_priors"),
-    "trajectories": ("Trajectories",),
     "workflow": ("Cut", "Scales", "compare", "open_scan", "read", "scan"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -31,11 +31,11 @@ from driftbayes.checks.innovations import Layout
 from driftbayes.checks.replicas import Replicator
 from driftbayes.checks.score import Score
 from driftbayes.checks.statistics import quantities, statistics
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Hypothesis
 from driftbayes.models import MODELS, model_named
 from driftbayes.priors import Fixed, Uniform
-from driftbayes.sampling import Displacements
 
 # A p-value cannot be uniform to better than this many data sets tell.
 UNLIKELY = 1e-3

@@ -2,12 +2,12 @@
 
 import numpy as np
 
+from driftbayes.data.sampling import Displacements, displacements
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.inference import Hypothesis
 from driftbayes.models import Brownian, Langevin
 from driftbayes.priors import Exponential
-from driftbayes.sampling import Displacements, displacements
 from driftbayes.testing import reference
-from driftbayes.trajectories import Trajectories
 
 TAU = 0.5
 SHAPE = (20, 10, 2)

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.testing import reference
-from driftbayes.trajectories import Trajectories
 
 # With these no scale is taken from the data, and no sensitivity is shown.
 PRIORS = (

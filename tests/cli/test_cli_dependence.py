@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from desk import PRIORS, TAUS, langevin_positions
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.io import write_trajectories
-from driftbayes.trajectories import Trajectories
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 from desk import langevin_positions, langevin_tracks
 
+from driftbayes.data.sphere import on_plane
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.io import write_trajectories
-from driftbayes.sphere import on_plane
-from driftbayes.trajectories import Trajectories
 
 
 def test_json_holds_the_facts(ask, tracks_csv):

@@ -132,8 +132,8 @@ def test_a_folder_that_is_not_there_is_told_before_the_work(ask, tracks_csv, tmp
 
 
 def test_irregular_times_are_predicted_from_all_fixes(ask, tmp_path):
+    from driftbayes.data.trajectories import Trajectories
     from driftbayes.io import write_trajectories
-    from driftbayes.trajectories import Trajectories
 
     x = langevin_tracks(n_particles=8).positions.reshape(8, 11, 2)
     times = np.arange(11) * 0.1 + np.random.default_rng(0).uniform(0, 0.03, size=11)

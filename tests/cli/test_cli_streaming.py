@@ -8,8 +8,8 @@ from desk import PRIORS, TAUS, langevin_tracks
 from numpy.testing import assert_allclose
 
 from driftbayes.cli import _streaming
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.io import read_scan, write_trajectories
-from driftbayes.trajectories import Trajectories
 
 
 def log_evidences(answer):

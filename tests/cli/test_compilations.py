@@ -6,8 +6,8 @@ import jax
 import numpy as np
 import pytest
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.io import write_trajectories
-from driftbayes.trajectories import Trajectories
 
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 _MODELS = ("--models", "brownian,langevin,langevin+noise")

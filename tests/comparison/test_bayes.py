@@ -19,9 +19,9 @@ from driftbayes.comparison import (
     strength,
 )
 from driftbayes.comparison.bayes import comparison_of, log_bayes_factor_err
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import evidence
-from driftbayes.sampling import Displacements
 from made import made_evidence
 
 log_evidences = st.floats(-1e4, 1e4)

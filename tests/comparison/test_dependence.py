@@ -13,16 +13,16 @@ from driftbayes.comparison import (
     thinned_log_bayes_factor,
 )
 from driftbayes.comparison.bootstrap import thinned_by_rule, unit_moments
+from driftbayes.data.sampling import displacements
+from driftbayes.data.sphere import on_plane
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
 from driftbayes.likelihood import ReducedDisplacements, second_moments
 from driftbayes.likelihood.reduced import window_moments
 from driftbayes.models import Brownian, Langevin
 from driftbayes.priors import Exponential
-from driftbayes.sampling import displacements
-from driftbayes.sphere import on_plane
 from driftbayes.testing import reference
-from driftbayes.trajectories import Trajectories
 
 UNIT = Exponential(mean=1.0)
 BOTH = [Hypothesis(Brownian, kappa=UNIT), Hypothesis(Langevin, gamma=UNIT, k=UNIT)]

@@ -8,11 +8,11 @@ from numpy.testing import assert_allclose
 from verdicts import langevin_tracks
 
 from driftbayes.comparison import make_hypotheses
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.diagnostics import data_scales
 from driftbayes.errors import DriftbayesError
 from driftbayes.models import MODELS
 from driftbayes.priors import Exponential, LogNormal
-from driftbayes.trajectories import Trajectories
 
 BOTH = ("brownian", "langevin")
 

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from driftbayes.comparison import make_hypotheses
+from driftbayes.data.sampling import Displacements
 from driftbayes.inference import evidence
 from driftbayes.models import MODELS, model_named
-from driftbayes.sampling import Displacements
 
 HOUR, DAY, OMEGA = 3600.0, 86400.0, 7.3e-5
 

@@ -10,11 +10,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from verdicts import N_STEPS, TAUS, langevin_data, langevin_tracks, unit_hypotheses
 
 from driftbayes.comparison import compare_hypotheses, scan_displacements, scan_hypotheses
+from driftbayes.data.sampling import displacements
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import QUANTILES
 from driftbayes.io import read_scan, write_scan
-from driftbayes.sampling import displacements
-from driftbayes.trajectories import Trajectories
 
 NUMBERS = (
     *("log_evidence", "log_likelihood_at_map", "log_occam_factor", "information_gain"),

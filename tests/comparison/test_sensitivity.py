@@ -12,11 +12,11 @@ from driftbayes.comparison.sensitivity import (
     unmoved_parameters,
     variants,
 )
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
 from driftbayes.models import MODELS, OPTIONS, Brownian, FractionalBrownian
 from driftbayes.priors import Exponential, Fixed, Uniform
-from driftbayes.sampling import Displacements
 
 
 def test_parameters_of_one_dimension_move_together():

@@ -7,12 +7,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from observatory import DT, FIVE_SIGMA, brownian_paths
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.diagnostics import bootstrap
 from driftbayes.diagnostics.bootstrap import bootstrap_sd, describe_error_bars
 from driftbayes.diagnostics.diffusivity import displacement_sums
 from driftbayes.diagnostics.gaussianity import kurtosis
 from driftbayes.errors import DriftbayesError
-from driftbayes.trajectories import Trajectories
 
 
 def _ratio(total, count):

@@ -19,6 +19,7 @@ from observatory import (
     slow_sums,
 )
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.diagnostics import _grid
 from driftbayes.diagnostics.bootstrap import _weights
 from driftbayes.diagnostics.diffusivity import (
@@ -29,7 +30,6 @@ from driftbayes.diagnostics.diffusivity import (
 )
 from driftbayes.diagnostics.lvaf import velocity_sums
 from driftbayes.errors import DriftbayesError
-from driftbayes.trajectories import Trajectories
 
 STEPS = np.array([1, 2, 3, 5, 8, 13, 20, 40])
 

@@ -5,9 +5,9 @@ from numpy.testing import assert_allclose
 from observatory import DT, FIVE_SIGMA, brownian_paths
 from scipy import stats
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.diagnostics.diffusivity import displacement_sums
 from driftbayes.diagnostics.gaussianity import kurtosis
-from driftbayes.trajectories import Trajectories
 
 
 def _kurtosis_of(x, steps):

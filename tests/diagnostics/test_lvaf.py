@@ -19,10 +19,10 @@ from observatory import (
     velocities_on_grid,
 )
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.diagnostics import _grid
 from driftbayes.diagnostics.lvaf import autocorrelate, velocity_sums
 from driftbayes.errors import DriftbayesError
-from driftbayes.trajectories import Trajectories
 
 
 @given(trajectories=gappy_trajectories(), max_step=st.sampled_from([0, 1, 4, 20]))

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.diagnostics.quantisation import grid_step, quantisation
-from driftbayes.trajectories import Trajectories
 
 RNG = np.random.default_rng(0)
 WALK = RNG.normal(size=4000).cumsum()

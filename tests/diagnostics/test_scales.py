@@ -15,10 +15,10 @@ from observatory import (
     velocities_on_grid,
 )
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.diagnostics import scales
 from driftbayes.diagnostics.scales import data_scales
 from driftbayes.errors import DriftbayesError
-from driftbayes.trajectories import Trajectories
 
 MODEL = {"gamma": 0.5, "k": 1.7}
 DT = 0.1  # a twentieth of the decorrelation time

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose
 
+from driftbayes.data.sampling import snap_taus
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.diagnostics.survey import survey
-from driftbayes.sampling import snap_taus
-from driftbayes.trajectories import Trajectories
 
 
 def walk(times, **attributes):

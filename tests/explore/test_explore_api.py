@@ -11,11 +11,11 @@ from numpy.testing import assert_allclose
 
 import driftbayes as db
 from driftbayes.comparison import make_hypotheses
+from driftbayes.data.sphere import on_plane
 from driftbayes.explore import simulate
 from driftbayes.io import FORMATS, write_trajectories
 from driftbayes.models import MODELS
 from driftbayes.report.tracks import draw_trajectories
-from driftbayes.sphere import on_plane
 
 IO = Path(__file__).parents[1] / "io"
 FOLDERS = {

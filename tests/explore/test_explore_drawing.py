@@ -5,13 +5,13 @@ import pytest
 from numpy.testing import assert_allclose
 
 from driftbayes import Hypothesis
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import Status
 from driftbayes.explore.drawing import _of_model
 from driftbayes.inference import Evidence
 from driftbayes.inference.estimates import make_estimates
 from driftbayes.models import MODELS, model_named
 from driftbayes.priors import Exponential, Fixed, Uniform
-from driftbayes.trajectories import Trajectories
 
 TAUS = np.array([0.5, 2.0])
 KNOWN = ("exposure", "flow", "gradient", "reference")

@@ -6,10 +6,10 @@ All data sets have 20 particles with 5 steps along one axis, so that each progra
 import jax.numpy as jnp
 import numpy as np
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.inference import Hypothesis
 from driftbayes.models import MODELS, Brownian, Langevin
 from driftbayes.priors import Exponential
-from driftbayes.sampling import Displacements
 from driftbayes.testing import reference
 
 SHAPE = (20, 5, 1)

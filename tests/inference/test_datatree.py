@@ -17,12 +17,12 @@ from court import BROWNIAN, LANGEVIN, langevin_data, with_errors
 from numpy.testing import assert_allclose, assert_array_equal
 
 import driftbayes
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Batch, evidence, exact_batch
 from driftbayes.inference.datatree import to_datatree
 from driftbayes.inference.draws import PosteriorDraws
 from driftbayes.likelihood import ReducedDisplacements
-from driftbayes.sampling import Displacements
 
 # Tolerance of Monte Carlo tests, in standard errors.
 FIVE_SIGMA = 5.0

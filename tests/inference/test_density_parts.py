@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from driftbayes.data.sampling import Displacements, displacements
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.inference import Batch, Hypothesis, density
 from driftbayes.inference.density import Density
 from driftbayes.models import MODELS, model_named
 from driftbayes.priors import Exponential, Uniform
-from driftbayes.sampling import Displacements, displacements
-from driftbayes.trajectories import Trajectories
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from scipy.interpolate import CubicSpline
 from scipy.linalg import toeplitz
 from scipy.special import logsumexp
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import QUANTILES, Hypothesis, evidence, posterior_draws
 from driftbayes.inference.scale import draw_scales
@@ -22,7 +23,6 @@ from driftbayes.models import MODELS, Brownian, Langevin, model_named
 from driftbayes.models._base import AbstractModel, Parameter
 from driftbayes.precision import as_number
 from driftbayes.priors import Exponential, Uniform, scaling_priors
-from driftbayes.sampling import Displacements
 
 N_DRAWS = 4000
 # A Kolmogorov-Smirnov distance this large has a probability of 1e-5.

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from driftbayes.data.sampling import Displacements, displacements
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import Status
 from driftbayes.inference import Batch, Hypothesis, evidence
 from driftbayes.inference.density import Density
 from driftbayes.models import MODELS, Langevin, model_named
 from driftbayes.priors import Exponential
-from driftbayes.sampling import Displacements, displacements
-from driftbayes.trajectories import Trajectories
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))

@@ -22,6 +22,7 @@ from court import (
 from numpy.testing import assert_allclose
 from scipy.stats import geninvgauss
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import (
     QUANTILES,
@@ -34,7 +35,6 @@ from driftbayes.inference import (
 )
 from driftbayes.models import MODELS, AbstractModel, Brownian, Langevin, Parameter
 from driftbayes.priors import Exponential, Gamma, LogNormal, Uniform
-from driftbayes.sampling import Displacements
 from driftbayes.testing import reference
 
 # Tolerance of Monte Carlo tests, in standard errors.

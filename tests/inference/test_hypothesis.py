@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
 from driftbayes.models import MODELS, Brownian, Langevin, model_named, prepare
 from driftbayes.priors import Exponential, Fixed, LogNormal, Uniform, scaling_priors
-from driftbayes.sampling import Displacements
 
 MIXED = Hypothesis(Langevin, gamma=LogNormal(median=2.0, sigma=0.5), k=Uniform(low=0.5, high=4.0))
 families = pytest.mark.parametrize("family", MODELS.values(), ids=list(MODELS))

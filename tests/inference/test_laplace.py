@@ -9,6 +9,7 @@ from court import BROWNIAN, HYPOTHESES, LANGEVIN, exponential, langevin_data, st
 from numpy.testing import assert_allclose
 from scipy.stats import norm
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import (
     METHODS,
@@ -22,7 +23,6 @@ from driftbayes.inference import (
 )
 from driftbayes.models import Brownian, Langevin
 from driftbayes.priors import Exponential, LogNormal, Uniform
-from driftbayes.sampling import Displacements
 from driftbayes.testing import reference
 
 PAPER = (100, 10, 3)

@@ -7,11 +7,11 @@ from court import LANGEVIN, langevin_data, langevin_fit, log_density, log_integr
 from scipy.special import logsumexp
 from test_draws import UNIFORM, _reference, aliased_data
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import Status
 from driftbayes.inference import METHODS, Hypothesis, evidence
 from driftbayes.models import Brownian
 from driftbayes.priors import Exponential, Uniform
-from driftbayes.sampling import Displacements
 
 # Laplace's method has no error; its two forms agree to this where it is ok.
 LAPLACE = 0.1

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import Status
 from driftbayes.inference import Batch, Hypothesis, evidence, evidence_with_variants
 from driftbayes.inference.density import Density
@@ -13,7 +14,6 @@ from driftbayes.inference.search import Modes, find_modes
 from driftbayes.inference.target import components_of
 from driftbayes.models import MODELS, model_named
 from driftbayes.priors import Exponential, Uniform
-from driftbayes.sampling import Displacements
 
 THICK, LONG, BEND = 0.02, 1.2, 0.15
 

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.optimize import minimize
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import (
     QUANTILES,
@@ -33,7 +34,6 @@ from driftbayes.inference.tabulated import tabulated_quantiles
 from driftbayes.likelihood.stack import MomentStack
 from driftbayes.models import Langevin
 from driftbayes.priors import Exponential, Gamma, LogNormal, Uniform
-from driftbayes.sampling import Displacements
 
 WIDE = Hypothesis(Langevin, gamma=LogNormal(1.0, 1.5), k=Gamma(3.0, 2.0))
 BOUNDED = Hypothesis(Langevin, gamma=Uniform(0.0, 30.0), k=Exponential(1.0))

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.io import write_trajectories
-from driftbayes.trajectories import Trajectories
 
 TRACKMATE_TRACKS = b"""<?xml version="1.0" encoding="UTF-8"?>
 <Tracks nTracks="2" spaceUnits="micron" frameInterval="0.5" timeUnits="sec">

@@ -8,9 +8,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import provenance, read_trajectories, write_trajectories
-from driftbayes.trajectories import Trajectories
 
 
 @pytest.mark.parametrize("name", ["tracks.txt", "tracks", "tracks.gz", "csv"])

@@ -14,9 +14,9 @@ import xarray as xr
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import read_trajectories, write_trajectories
-from driftbayes.trajectories import Trajectories
 
 DATA = Path(__file__).parent / "data"
 FILES = sorted(path for path in DATA.iterdir() if path.is_file())

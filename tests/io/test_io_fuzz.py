@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import read_scan, read_trajectories, write_trajectories
-from driftbayes.trajectories import Trajectories
 
 SUFFIXES = [".csv", ".csv.gz", ".parquet", ".pq", ".nc"]
 CELLS = st.sampled_from(

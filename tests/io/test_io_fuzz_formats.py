@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import BY_NAME, TEXTS, numpy_bytes, samples, zipped
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
 from driftbayes.io import FORMATS, read_trajectories
-from driftbayes.trajectories import Trajectories
 
 NAMES = (*TEXTS, "numpy", "parcels-parquet", "netcdf")
 XML = ("trackmate-tracks", "trackmate-xml")

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_array_equal
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import read_scan, read_trajectories, write_trajectories
-from driftbayes.trajectories import Trajectories
 
 HUGE = 10**12
 
@@ -246,7 +246,7 @@ import resource, signal, sys
 import numpy as np
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import write_trajectories
-from driftbayes.trajectories import Trajectories
+from driftbayes.data.trajectories import Trajectories
 
 tracks = Trajectories.from_arrays(np.random.default_rng(0).normal(size=(5, 1000, 2)), dt=1.0)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

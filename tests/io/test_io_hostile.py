@@ -136,8 +136,8 @@ def test_a_size_that_is_none_is_refused(monkeypatch, size):
 def test_a_file_beyond_the_memory_is_refused_with_the_variable_that_allows_more(
     tmp_path, monkeypatch, name
 ):
+    from driftbayes.data.trajectories import Trajectories
     from driftbayes.io import write_trajectories
-    from driftbayes.trajectories import Trajectories
 
     tracks = Trajectories.from_arrays(np.cumsum(np.ones((2, 4000, 2)), axis=1), dt=1.0)
     if name == "a.npy":

@@ -10,10 +10,10 @@ from io_strategies import assert_same_bits, trajectories
 from numpy.testing import assert_array_equal
 
 from driftbayes._version import __version__
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io.netcdf import from_dataset, to_dataset
 from driftbayes.io.reading import ReadOptions
-from driftbayes.trajectories import Trajectories
 
 FILE = Path("tracks.nc")
 

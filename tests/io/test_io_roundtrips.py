@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from io_strategies import EXTREMES, SUFFIXES, assert_same_bits, trajectories
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.io import read_trajectories, write_trajectories
-from driftbayes.trajectories import Trajectories
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from driftbayes.data.sphere import on_plane
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import read_trajectories, write_trajectories
-from driftbayes.sphere import on_plane
-from driftbayes.trajectories import Trajectories
 
 
 @pytest.fixture

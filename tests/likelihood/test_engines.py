@@ -9,12 +9,12 @@ from hypothesis import given
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
+from driftbayes.data.sampling import Displacements, displacements
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.models import Brownian, Langevin, prepare
-from driftbayes.sampling import Displacements, displacements
 from driftbayes.testing import reference
 from driftbayes.testing import strategies as some
-from driftbayes.trajectories import Trajectories
 
 NAN = float("nan")
 ENGINES = ("moments", "kalman", "dense")

@@ -7,12 +7,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 from driftbayes.cli.main import main
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, is_out_of_memory
 from driftbayes.inference import Hypothesis, evidence
 from driftbayes.likelihood import engines, memory
 from driftbayes.models import MODELS, Langevin, prepare
 from driftbayes.priors import Exponential, Fixed, Uniform
-from driftbayes.sampling import Displacements
 
 HYPOTHESIS = Hypothesis(Langevin, gamma=Exponential(1.0), k=Exponential(1.0))
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.linalg import toeplitz
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood import moments_terms
 from driftbayes.likelihood.moments import MEMORY, second_moments, sliding_moment, stack_moments
 from driftbayes.models import Langevin
-from driftbayes.sampling import Displacements
 from driftbayes.testing import reference
 
 terms_of = eqx.filter_jit(moments_terms)

@@ -10,11 +10,11 @@ from numpy.testing import assert_allclose
 from statsmodels.tsa.arima.model import ARIMA
 from statsmodels.tsa.statespace.kalman_filter import KalmanFilter
 
+from driftbayes.data.sampling import displacements
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.models import Brownian, Langevin
-from driftbayes.sampling import displacements
 from driftbayes.testing import reference
 from driftbayes.testing import strategies as some
-from driftbayes.trajectories import Trajectories
 
 RTOL = 1e-8
 TAU = 0.7

@@ -7,12 +7,12 @@ from scipy.linalg import toeplitz
 from scipy.special import gammaln, logsumexp
 from scipy.stats import multivariate_normal
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.inference import Batch, Hypothesis
 from driftbayes.inference.density import Density
 from driftbayes.likelihood.engines import FilterEngine
 from driftbayes.models import MODELS, model_named
 from driftbayes.priors import Exponential, Uniform
-from driftbayes.sampling import Displacements
 
 TAU = 0.4
 PRIORS = {

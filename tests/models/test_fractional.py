@@ -6,8 +6,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.models import FractionalBrownian
-from driftbayes.sampling import Displacements
 
 
 @pytest.mark.parametrize("hurst", [0.1, 0.4, 0.5, 0.8])

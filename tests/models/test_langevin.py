@@ -8,8 +8,8 @@ from hypothesis import given
 from numpy.testing import assert_allclose
 from scipy.linalg import toeplitz
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.models import Brownian, Langevin, prepare
-from driftbayes.sampling import Displacements
 from driftbayes.testing import reference
 from driftbayes.testing import strategies as some
 

@@ -12,13 +12,13 @@ from scipy.linalg import block_diag, expm
 from scipy.stats import multivariate_normal
 
 from driftbayes.comparison import compare_hypotheses
-from driftbayes.comparison.subsets import subset
+from driftbayes.data.sampling import Displacements, displacements
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis, evidence
 from driftbayes.models import MODELS, model_named, prepare
+from driftbayes.prediction.subsets import subset
 from driftbayes.priors import Exponential, scaling_priors
-from driftbayes.sampling import Displacements, displacements
-from driftbayes.trajectories import Trajectories
 
 TAU, RTOL = 0.7, 1e-9
 FLOW = {"flow": 0.7, "gradient": 0.3}

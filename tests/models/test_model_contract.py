@@ -15,10 +15,10 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.linalg import toeplitz
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood import second_moments
 from driftbayes.models import MODELS, AbstractModel, Parameter, preparation, prepare
-from driftbayes.sampling import Displacements
 from driftbayes.testing import strategies as some
 
 families = pytest.mark.parametrize("family", MODELS.values(), ids=list(MODELS))

@@ -17,12 +17,12 @@ from numpy.testing import assert_allclose
 from scipy.linalg import block_diag, expm, solve_triangular
 from scipy.special import gammaln, logsumexp
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Batch, Hypothesis
 from driftbayes.inference.density import Density
 from driftbayes.models import MODELS, model_named, prepare
 from driftbayes.priors import Exponential, Fixed
-from driftbayes.sampling import Displacements
 
 TAU, RTOL = 0.7, 1e-8
 # Tolerance of Monte Carlo tests, in standard errors.

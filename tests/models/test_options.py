@@ -15,15 +15,15 @@ from scipy.stats import gamma as gamma_density
 from scipy.stats import multivariate_normal, multivariate_t
 from statsmodels.tsa.statespace.kalman_filter import KalmanFilter
 
+from driftbayes.data.sampling import Displacements, displacements
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis, evidence
 from driftbayes.models import MODELS, Langevin, model_named, prepare
 from driftbayes.models._gamma_ratio import log_gamma_ratio
 from driftbayes.models.options import with_anisotropy
 from driftbayes.priors import Exponential, Fixed, Gamma, LogNormal, Normal
-from driftbayes.sampling import Displacements, displacements
 from driftbayes.testing import reference
-from driftbayes.trajectories import Trajectories
 
 TAU, RTOL = 0.7, 1e-9
 LANGEVIN = {"gamma": 0.8, "k": 1.3}

@@ -11,10 +11,10 @@ from scipy.integrate import dblquad
 from scipy.linalg import block_diag
 from scipy.stats import multivariate_normal
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood import channel_moments
 from driftbayes.models import MODELS, Langevin, model_named, prepare
-from driftbayes.sampling import Displacements
 
 TAU, RTOL = 0.7, 1e-9
 THETA = {"gamma": 0.8, "omega": 1.7, "k": 1.3}

@@ -13,9 +13,9 @@ from scipy.stats import multivariate_normal
 from test_rotating import dense as dense_rotating
 
 from driftbayes.comparison import make_hypotheses
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.models import MODELS, TwoScaleLangevin, model_named, prepare
-from driftbayes.sampling import Displacements
 
 TAU = 0.7
 # One value for every parameter of every model.

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from driftbayes import quality
+from driftbayes.data.sphere import on_plane
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
-from driftbayes.sphere import on_plane
 from driftbayes.testing import reference
-from driftbayes.trajectories import Trajectories
 
 UNITS = {"length_unit": "km", "time_unit": "h"}
 

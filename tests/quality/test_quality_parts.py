@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from driftbayes import quality
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import NothingLeftError
-from driftbayes.trajectories import Trajectories
 
 
 def uneven(seed=0):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis, evidence
 from driftbayes.models import Brownian, Langevin
@@ -43,7 +44,6 @@ from driftbayes.reproduce.discrepancies.paper import (
     ring_sum,
 )
 from driftbayes.reproduce.discrepancies.schemes import papers_advect
-from driftbayes.sampling import Displacements
 from driftbayes.turbulence.flow import Flow
 from driftbayes.turbulence.forcing import Forcing
 from driftbayes.turbulence.grid import Grid

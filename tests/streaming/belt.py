@@ -5,8 +5,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xarray as xr
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.testing import reference
-from driftbayes.trajectories import Trajectories
 
 DT = 0.1
 # Shorter and longer than the memory of the statistics engine, and several alike.

@@ -13,13 +13,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import driftbayes.io.formats as known_formats
 from driftbayes.comparison import make_hypotheses, scan_hypotheses
+from driftbayes.data.sampling import displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import read_trajectories, write_trajectories
 from driftbayes.io.blocks import Block, plan_blocks, read_block
 from driftbayes.io.netcdf import from_dataset, to_dataset
 from driftbayes.io.reading import Format, ReadOptions
 from driftbayes.models import MODELS, model_named, preparation, prepare
-from driftbayes.sampling import displacements
 from driftbayes.streaming import TallySpec, Workers, scan_tally, tally_file, tally_of
 from driftbayes.streaming.memory import check_fits
 

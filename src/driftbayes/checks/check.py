@@ -23,13 +23,13 @@ from driftbayes.checks.replicas import Replicator, check_replicable, mean_flows
 from driftbayes.checks.score import Score
 from driftbayes.checks.statistics import Quantity, quantities, statistics
 from driftbayes.comparison.bayes import Comparison, check_names, comparison_of, strength
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Evidence, Hypothesis, Method, evidence, posterior_draws
 from driftbayes.inference.laplace import Coords
 from driftbayes.inference.sampled import SAMPLERS
 from driftbayes.precision import in_double_precision
 from driftbayes.representation import html_of, line_of, text_of
-from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray
 
 Progress = Callable[[str, int, int], None]

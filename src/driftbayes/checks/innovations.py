@@ -23,12 +23,12 @@ from typing import Any
 
 import numpy as np
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
 from driftbayes.inference.formulas import Rows, evaluate
 from driftbayes.likelihood.engines import FilterEngine, ToeplitzEngine, make_runs
 from driftbayes.models import AbstractModel
-from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray, IntArray
 
 # Longest run for which models without a state-space form are replicated, in O(steps²).

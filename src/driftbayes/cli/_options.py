@@ -28,7 +28,7 @@ from driftbayes.magnitudes import checked
 
 if TYPE_CHECKING:
     from driftbayes.comparison import HypothesisSet
-    from driftbayes.trajectories import Trajectories
+    from driftbayes.data.trajectories import Trajectories
     from driftbayes.workflow import Cut
 
 _MAX_TAUS = 10_000

@@ -19,7 +19,7 @@ from driftbayes.cli._options import numbers
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
-    from driftbayes.trajectories import Trajectories
+    from driftbayes.data.trajectories import Trajectories
 
 # Options of `add_reading`, in the order in which a command line is written.
 READING = (
@@ -158,7 +158,7 @@ def reading(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _quantity(text: str | None, option: str) -> tuple[float, str] | None:
-    from driftbayes.units import parse_quantity
+    from driftbayes.data.units import parse_quantity
 
     return None if text is None else parse_quantity(text, option)
 

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from driftbayes.comparison import Scan
+    from driftbayes.data.trajectories import Trajectories
     from driftbayes.io.reading import ReadOptions
     from driftbayes.likelihood import SummedDisplacements
     from driftbayes.models import AbstractModel
     from driftbayes.streaming import Tally
-    from driftbayes.trajectories import Trajectories
 
 # A file with fewer positions is read at once, which takes some 200 bytes for each.
 _LARGE = 20_000_000

@@ -10,8 +10,8 @@ from driftbayes.cli import _console, _jax, _options, _outputs, _reading, _stream
 
 if TYPE_CHECKING:
     from driftbayes.checks import FitCheck
-    from driftbayes.sampling import Displacements
-    from driftbayes.trajectories import Trajectories
+    from driftbayes.data.sampling import Displacements
+    from driftbayes.data.trajectories import Trajectories
     from driftbayes.typing import FloatArray
 
 
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     trajectories = _streaming.sample(args) if streamed else _reading.read(args)
     _jax.prepare_jax()
     from driftbayes.checks import check_fit
-    from driftbayes.sampling import displacements
+    from driftbayes.data.sampling import displacements
 
     data = displacements(trajectories, tau, n_tau=args.n_tau, windows=args.windows, gaps=args.gaps)
     setup = _options.setup(args, trajectories)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from driftbayes.cli import _console, _options, _reading
 
 if TYPE_CHECKING:
+    from driftbayes.data.trajectories import Trajectories
     from driftbayes.diagnostics.survey import Survey
-    from driftbayes.trajectories import Trajectories
 
 # Rounding errors, relative to a typical step: below the first they are not reported; above the
 # second they change the inference at the shortest sampling times.

@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _side(text: str, is_lonlat: bool, unit: str) -> float:  # noqa: FBT001
     """Return the size of a cell in degrees, or in the unit of positions."""
-    from driftbayes.units import length_factor, parse_quantity
+    from driftbayes.data.units import length_factor, parse_quantity
 
     number = text.strip()
     for name in ("degrees", "degree", "deg", "°"):

@@ -9,8 +9,8 @@ from driftbayes.cli import _console, _jax, _options, _outputs, _reading
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
-    from driftbayes.comparison.predict import Prediction
-    from driftbayes.trajectories import Trajectories
+    from driftbayes.data.trajectories import Trajectories
+    from driftbayes.prediction.predict import Prediction
 
 
 EXAMPLES = (
@@ -70,11 +70,11 @@ def run(args: argparse.Namespace) -> int:
     trajectories = _reading.read(args)
     _jax.prepare_jax()
     from driftbayes.comparison.bayes import model_probabilities
-    from driftbayes.comparison.forecast import predict_particles
-    from driftbayes.comparison.predict import predict
+    from driftbayes.data.sampling import displacements
     from driftbayes.inference import posterior_draws
     from driftbayes.io import write_trajectories
-    from driftbayes.sampling import displacements
+    from driftbayes.prediction.forecast import predict_particles
+    from driftbayes.prediction.predict import predict
 
     data = displacements(trajectories, tau, n_tau=args.n_tau, windows=args.windows, gaps=args.gaps)
     setup = _options.setup(args, trajectories)

@@ -13,8 +13,8 @@ from driftbayes.errors import DriftbayesError
 if TYPE_CHECKING:
     import xarray as xr
 
+    from driftbayes.data.trajectories import Trajectories
     from driftbayes.report import Examination
-    from driftbayes.trajectories import Trajectories
 
 
 EXAMPLES = (

@@ -10,7 +10,7 @@ from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
     from driftbayes.comparison import Comparison, Scan
-    from driftbayes.trajectories import Trajectories
+    from driftbayes.data.trajectories import Trajectories
 
 # Of more models, a table of all parameters and pairs is too wide to read.
 _FEW_MODELS = 3

@@ -12,7 +12,7 @@ from driftbayes.cli.predict import parse_times
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
-    from driftbayes.comparison.scores import TrajectoryScores
+    from driftbayes.prediction.scores import TrajectoryScores
 
 _REMARK = "Scores measure the prediction of held-out trajectories; they are not probabilities."
 
@@ -57,8 +57,8 @@ def run(args: argparse.Namespace) -> int:
     prior_probabilities = _options.model_prior(args)
     trajectories = _reading.read(args)
     _jax.prepare_jax()
-    from driftbayes.comparison.scores import held_out, leave_one_out, prequential
-    from driftbayes.sampling import displacements
+    from driftbayes.data.sampling import displacements
+    from driftbayes.prediction.scores import held_out, leave_one_out, prequential
 
     cut = {"n_tau": args.n_tau, "windows": args.windows, "gaps": args.gaps}
     data = displacements(trajectories, tau, **cut)

@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     trajectories = _reading.read(args)
     _jax.prepare_jax()
     from driftbayes.comparison import prior_sensitivity
-    from driftbayes.sampling import displacements
+    from driftbayes.data.sampling import displacements
 
     data = displacements(
         trajectories, args.tau, n_tau=args.n_tau, windows=args.windows, gaps=args.gaps

@@ -104,9 +104,9 @@ def run(args: argparse.Namespace) -> int:
     import jax
     import numpy as np
 
+    from driftbayes.data.trajectories import Trajectories
     from driftbayes.io import write_trajectories
     from driftbayes.models import MODELS, model_named
-    from driftbayes.trajectories import Trajectories
 
     model = model_named(name, MODELS, args.dim)
     _check_values(model, theta)

@@ -10,12 +10,9 @@ from driftbayes.comparison.bayes import (
 from driftbayes.comparison.bootstrap import Bootstrap, bootstrap, thinned_log_bayes_factor
 from driftbayes.comparison.consistency import ConsistentRange, consistent_range
 from driftbayes.comparison.dependence import Dependence, dependence
-from driftbayes.comparison.forecast import ParticleForecast, ensemble, predict_particles
 from driftbayes.comparison.hypotheses import HypothesisSet, make_hypotheses
-from driftbayes.comparison.predict import Prediction, predict
 from driftbayes.comparison.prior_sensitivity import PriorSensitivity, prior_sensitivity
 from driftbayes.comparison.scan import Scan, scan_displacements, scan_hypotheses
-from driftbayes.comparison.scores import TrajectoryScores, held_out, leave_one_out, prequential
 
 __all__ = [
     "Bootstrap",
@@ -23,24 +20,15 @@ __all__ = [
     "ConsistentRange",
     "Dependence",
     "HypothesisSet",
-    "ParticleForecast",
-    "Prediction",
     "PriorSensitivity",
     "Scan",
-    "TrajectoryScores",
     "bootstrap",
     "compare_hypotheses",
     "consistent_range",
     "dependence",
-    "ensemble",
-    "held_out",
-    "leave_one_out",
     "log_bayes_factor",
     "make_hypotheses",
     "model_probabilities",
-    "predict",
-    "predict_particles",
-    "prequential",
     "prior_sensitivity",
     "scan_displacements",
     "scan_hypotheses",

@@ -19,6 +19,7 @@ import jax
 import numpy as np
 
 from driftbayes.comparison.cards import comparison_card, comparison_line
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import (
     Batch,
@@ -32,7 +33,6 @@ from driftbayes.inference.laplace import Coords
 from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.precision import in_double_precision
 from driftbayes.representation import html_of, line_of, text_of
-from driftbayes.sampling import Displacements
 from driftbayes.suggest import did_you_mean
 
 if TYPE_CHECKING:

@@ -20,14 +20,14 @@ import numpy as np
 
 from driftbayes.comparison.bayes import Comparison, check_names
 from driftbayes.comparison.dependence import Dependence, dependence
+from driftbayes.data.sampling import Displacements, displacements
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Batch, Evidence, Hypothesis, Method, log_evidences
 from driftbayes.likelihood import SecondMoments, second_moments
 from driftbayes.likelihood.moments import sliding_moment
 from driftbayes.precision import in_double_precision
-from driftbayes.sampling import Displacements, displacements
 from driftbayes.sums import diagonal_sums
-from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray
 
 Units = Literal["auto", "particles", "clusters", "time"]

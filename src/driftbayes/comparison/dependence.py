@@ -43,9 +43,9 @@ from typing import Any
 
 import numpy as np
 
+from driftbayes.data.sphere import rotated
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
-from driftbayes.sphere import rotated
-from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray
 
 # Particles and fixes that a quick look is made of; its cost does not grow beyond them.

@@ -5,6 +5,7 @@ __all__ = ["HypothesisSet", "make_hypotheses"]
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.diagnostics.scales import data_scales
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
@@ -12,7 +13,6 @@ from driftbayes.models import MODELS, AbstractModel, model_named
 from driftbayes.precision import in_double_precision
 from driftbayes.priors import AbstractPrior, scaling_priors
 from driftbayes.suggest import did_you_mean
-from driftbayes.trajectories import Trajectories
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 
 from driftbayes.comparison.bayes import check_names
 from driftbayes.comparison.sensitivity import Variant, parameter_groups, unmoved_parameters
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import (
     Batch,
@@ -23,7 +24,6 @@ from driftbayes.inference import (
 from driftbayes.inference.laplace import Coords
 from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.precision import in_double_precision
-from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray
 
 FACTORS = np.geomspace(1 / 16, 16, 17)

@@ -13,12 +13,12 @@ import xarray as xr
 from driftbayes._version import __version__
 from driftbayes.comparison.bayes import Comparison
 from driftbayes.comparison.scan import scan_displacements
+from driftbayes.data.sampling import Displacements, displacements, snap_taus
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Hypothesis, Method
 from driftbayes.models import MODELS, model_named
 from driftbayes.precision import in_double_precision
-from driftbayes.sampling import Displacements, displacements, snap_taus
-from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray
 
 Progress = Callable[[str, int, int], None]

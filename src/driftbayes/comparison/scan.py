@@ -24,6 +24,8 @@ from driftbayes.comparison.consistency import (
     consistent_range,
     describe_consistency,
 )
+from driftbayes.data.sampling import Displacements, Gaps, Windows, displacements, snap_taus
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import (
     Batch,
@@ -41,8 +43,6 @@ from driftbayes.likelihood import (
 from driftbayes.likelihood.engines import MomentsEngine
 from driftbayes.precision import in_double_precision
 from driftbayes.representation import html_of, line_of, text_of
-from driftbayes.sampling import Displacements, Gaps, Windows, displacements, snap_taus
-from driftbayes.trajectories import Trajectories
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from driftbayes._version import __version__
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.diagnostics._grid import lag_steps
 from driftbayes.diagnostics.bootstrap import bootstrap_sd, describe_error_bars
 from driftbayes.diagnostics.diffusivity import (
@@ -23,7 +24,6 @@ from driftbayes.diagnostics.gaussianity import kurtosis
 from driftbayes.diagnostics.lvaf import velocity_sums
 from driftbayes.diagnostics.scales import Scales, data_scales
 from driftbayes.errors import DriftbayesError
-from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:

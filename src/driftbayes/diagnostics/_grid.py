@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from driftbayes.data.trajectories import GRID_TOLERANCE, Trajectories
 from driftbayes.errors import DriftbayesError
-from driftbayes.trajectories import GRID_TOLERANCE, Trajectories
 from driftbayes.typing import FloatArray, IntArray
 
 # Grid points per batch: small enough to stay in cache, large enough that Python's loop is free.

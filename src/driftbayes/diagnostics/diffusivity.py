@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.diagnostics._grid import gridded
 from driftbayes.diagnostics.lvaf import VelocitySums, autocovariance_batches
 from driftbayes.errors import DriftbayesError
-from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray
 
 

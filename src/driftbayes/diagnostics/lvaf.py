@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.fft import next_fast_len
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.diagnostics._grid import gridded
 from driftbayes.errors import DriftbayesError
-from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from driftbayes.trajectories import AXES, Trajectories
+from driftbayes.data.trajectories import AXES, Trajectories
 from driftbayes.typing import FloatArray
 
 _EARTH = 6371e3
@@ -124,6 +124,6 @@ def _single_precision(values: FloatArray) -> float | None:
 
 def _per_metre(trajectories: Trajectories) -> float:
     """What a metre is in the unit of positions that were laid on a plane."""
-    from driftbayes.units import length_factor
+    from driftbayes.data.units import length_factor
 
     return length_factor("m", trajectories.length_unit or "m")[0]

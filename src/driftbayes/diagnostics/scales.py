@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.diagnostics._grid import gridded
 from driftbayes.diagnostics.lvaf import autocorrelate
 from driftbayes.errors import DriftbayesError
-from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray
 
 # A step this many times the usual one is a silence: its mean velocity says nothing about the

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
+from driftbayes.data.trajectories import AXES, Trajectories
+from driftbayes.data.units import time_factor
 from driftbayes.diagnostics.quantisation import Quantisation, quantisation
 from driftbayes.errors import DriftbayesError
-from driftbayes.trajectories import AXES, Trajectories
-from driftbayes.units import time_factor
 
 # Intervals that differ by less than this share of the typical one are alike: the first of these
 # at which half of them are.

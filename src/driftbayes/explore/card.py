@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from driftbayes import quality
+from driftbayes.data.units import readable_time
 from driftbayes.diagnostics import data_scales
 from driftbayes.errors import DriftbayesError
 from driftbayes.explore.dataset import DataSet
 from driftbayes.report.tracks import draw_trajectories
-from driftbayes.units import readable_time
 
 
 def card(number: str, data: DataSet) -> dict[str, Any]:

@@ -12,11 +12,11 @@ from typing import TypeAlias
 
 import numpy as np
 
+from driftbayes.data.sampling import Displacements, displacements, snap_taus
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.diagnostics.survey import Survey, survey
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import read_trajectories
-from driftbayes.sampling import Displacements, displacements, snap_taus
-from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray
 
 

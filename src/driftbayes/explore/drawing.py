@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from driftbayes.comparison import Comparison
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.explore.dataset import DataSet
 from driftbayes.inference import Evidence, Hypothesis
 from driftbayes.report.svg import Curve, Panel
-from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray
 
 # Models are evaluated at as many lags as there can be sampling times, so that each operation is

@@ -9,11 +9,11 @@ from typing import Any
 
 from driftbayes.comparison import Comparison, HypothesisSet, make_hypotheses
 from driftbayes.comparison.dependence import glance
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.explore.dataset import DataSet
 from driftbayes.models import MODELS, model_named
 from driftbayes.plots.style import INK, colours_of
-from driftbayes.trajectories import Trajectories
 
 
 @dataclass(frozen=True)

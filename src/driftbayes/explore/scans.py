@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from driftbayes.comparison import Comparison, Scan
 from driftbayes.comparison.scan import what_repeats_it
+from driftbayes.data.units import readable_time
 from driftbayes.errors import DriftbayesError
 from driftbayes.explore import tasks
 from driftbayes.explore.compute import Abandoned, ComputeProcess
 from driftbayes.explore.dataset import DataSet
 from driftbayes.explore.judge import Question, colours
 from driftbayes.report import content
-from driftbayes.units import readable_time
 
 if TYPE_CHECKING:
     import xarray as xr

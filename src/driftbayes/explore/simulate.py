@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.explore.dataset import DataSet, Reading
 from driftbayes.magnitudes import checked
 from driftbayes.models import MODELS
-from driftbayes.trajectories import Trajectories
 
 # A few sizes only: a program is compiled for each.
 CHOICES: dict[str, tuple[float, ...]] = {

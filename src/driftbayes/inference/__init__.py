@@ -5,6 +5,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import OUT_OF_MEMORY, DriftbayesError, Status, is_out_of_memory
 from driftbayes.inference._batch import Batch
 from driftbayes.inference.draws import PosteriorDraws, posterior_draws
@@ -26,7 +27,6 @@ from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.likelihood.engines import DenseEngine
 from driftbayes.likelihood.memory import check_bytes, check_memory
 from driftbayes.precision import in_double_precision
-from driftbayes.sampling import Displacements
 from driftbayes.suggest import did_you_mean
 
 __all__ = [

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 import jax
 import numpy as np
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood import (
     ChannelMoments,
@@ -23,7 +24,6 @@ from driftbayes.likelihood.moments import stack_moments
 from driftbayes.models import AbstractModel, Data, Needs, Preparation, preparation, prepare
 from driftbayes.models._engine import engine_from, make_engine
 from driftbayes.models._prepare import Engine as EngineName
-from driftbayes.sampling import Displacements
 
 AnyDisplacements: TypeAlias = Displacements | ReducedDisplacements | SummedDisplacements
 

@@ -4,12 +4,12 @@ __all__ = ["log_likelihood_per_trajectory"]
 
 import numpy as np
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.inference.formulas import Rows
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.plain import check_plain
 from driftbayes.likelihood.terms import gaussian_log_density
 from driftbayes.models._engine import make_engine
-from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray
 
 # Sums of parameter values that are held at a time, in bytes.

@@ -8,10 +8,10 @@ import jax
 import numpy as np
 
 from driftbayes._version import __version__
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference.by_trajectory import log_likelihood_per_trajectory
 from driftbayes.inference.draws import PosteriorDraws
-from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:

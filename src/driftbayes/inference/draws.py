@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference._batch import Batch
 from driftbayes.inference.density import Density
@@ -19,7 +20,6 @@ from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.sampled import N_DRAWS
 from driftbayes.models import AbstractModel
 from driftbayes.precision import in_double_precision
-from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:

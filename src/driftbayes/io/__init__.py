@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+from driftbayes.data.sphere import Frame
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io.contents import contents_of
 from driftbayes.io.formats import FORMATS, choose, read_as
@@ -23,9 +25,7 @@ from driftbayes.io.netcdf import write_netcdf, write_zarr
 from driftbayes.io.reading import ReadOptions
 from driftbayes.io.scans import read_dataset, read_scan, write_dataset, write_scan
 from driftbayes.io.tables import write_csv, write_parquet
-from driftbayes.sphere import Frame
 from driftbayes.storage.atomic import PathLike, atomic_path
-from driftbayes.trajectories import Trajectories
 
 _WRITERS = {
     ".csv": write_csv,
@@ -64,7 +64,7 @@ def read_trajectories(
         time_unit: Name of the unit of times, likewise.
         coordinates: Whether positions are "degrees" of longitude and latitude, which are laid on a
             plane in metres, or on a "plane" already; by default, as the file has it.
-        frame: Axes for longitudes and latitudes; see `driftbayes.sphere.on_plane`.
+        frame: Axes for longitudes and latitudes; see `driftbayes.data.sphere.on_plane`.
         pixel_size: Length of a pixel and its unit, for positions in pixels.
         frame_interval: Time between frames and its unit, for times in frames.
         missing: Numbers that stand for a missing position or time, as -999; an empty list says that

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import csv_text, nc_file
 from driftbayes.io.contents import Contents, contents_of
@@ -26,7 +27,6 @@ from driftbayes.io.reading import ReadOptions
 from driftbayes.io.tables import open_parquet, plain_texts, read_rows
 from driftbayes.storage.atomic import PathLike
 from driftbayes.storage.leftovers import scratch_folder
-from driftbayes.trajectories import Trajectories
 from driftbayes.typing import IntArray
 
 if TYPE_CHECKING:

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from driftbayes.data.trajectories import Trajectories
+from driftbayes.data.units import time_factor
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells, nc_file, provenance, zarr_file
 from driftbayes.io.contents import Contents
@@ -27,9 +29,7 @@ from driftbayes.io.limits import Budget, check_memory
 from driftbayes.io.missing import present
 from driftbayes.io.paths import begin_with_name
 from driftbayes.suggest import did_you_mean
-from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray, StrArray
-from driftbayes.units import time_factor
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells, csv_text, schema
 from driftbayes.io.contents import Contents
@@ -16,7 +17,6 @@ from driftbayes.io.missing import without
 from driftbayes.io.paths import begin_with_name
 from driftbayes.io.reading import ReadOptions
 from driftbayes.io.tables import TIME_ORIGIN, read_columns, separator_note, unique_names
-from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray, StrArray
 
 PIXEL, FRAME = "px", "frame"

@@ -2,6 +2,7 @@
 
 __all__ = ["FORMATS", "choose", "format_named", "read_as"]
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io.adapters import tracking
 from driftbayes.io.adapters.cf import CF
@@ -17,7 +18,6 @@ from driftbayes.io.contents import Contents
 from driftbayes.io.datasets import open_dataset
 from driftbayes.io.reading import Format, ReadOptions
 from driftbayes.suggest import did_you_mean
-from driftbayes.trajectories import Trajectories
 
 # In the order in which they are tried: the particular before the general.
 FORMATS: tuple[Format, ...] = (

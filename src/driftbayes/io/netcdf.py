@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from driftbayes._version import __version__
+from driftbayes.data.labelled import ragged_variables
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells, nc_file, provenance, schema, zarr_file
 from driftbayes.io.datasets import identifiers, numbers
 from driftbayes.io.paths import begin_with_name
 from driftbayes.io.reading import ReadOptions
 from driftbayes.io.tables import lonlat_of
-from driftbayes.labelled import ragged_variables
 from driftbayes.storage.atomic import PathLike
-from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:

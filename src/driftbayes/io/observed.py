@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io.contents import Contents
 from driftbayes.io.datasets import from_grid, from_ragged, identifiers, numbers, seconds
 from driftbayes.io.layouts import Layout
-from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:

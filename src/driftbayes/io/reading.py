@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from driftbayes.data.sphere import Frame
+from driftbayes.data.units import length_factor, time_factor
 from driftbayes.io.contents import Contents
-from driftbayes.sphere import Frame
-from driftbayes.units import length_factor, time_factor
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from driftbayes.trajectories import Trajectories
+    from driftbayes.data.trajectories import Trajectories
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class ReadOptions:
         time_unit: Name of the unit of times, likewise.
         coordinates: Whether positions are "degrees" of longitude and latitude or on a "plane", if
             not as the file or its format has it.
-        frame: Axes for longitudes and latitudes; see `driftbayes.sphere.on_plane`.
+        frame: Axes for longitudes and latitudes; see `driftbayes.data.sphere.on_plane`.
         pixel_size: Length of a pixel and its unit, for positions in pixels.
         frame_interval: Time between frames and its unit, for times in frames.
         missing: Numbers that stand for a missing position or time; none of them if empty. None

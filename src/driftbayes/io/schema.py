@@ -29,8 +29,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from driftbayes.errors import DriftbayesError
-from driftbayes.labelled import (
+from driftbayes.data.labelled import (
     COORDINATES,
     COUNT,
     FLAG,
@@ -42,6 +41,7 @@ from driftbayes.labelled import (
     TIME_UNIT_ATTRIBUTE,
     TRAJECTORY_DIM,
 )
+from driftbayes.errors import DriftbayesError
 from driftbayes.suggest import did_you_mean, nearest
 
 SCHEMA_VERSION = 1

@@ -26,6 +26,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from driftbayes._version import __version__
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells, csv_text, provenance, schema
 from driftbayes.io.contents import Contents
@@ -35,7 +36,6 @@ from driftbayes.io.paths import begin_with_name, reading_as, reason, require
 from driftbayes.io.reading import ReadOptions
 from driftbayes.storage import spreadsheet
 from driftbayes.storage.atomic import PathLike, atomic_path
-from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, StrArray
 
 # What times that were dates count from, kept as `time_origin` in the provenance.

@@ -19,12 +19,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float, Int
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Scalar
 from driftbayes.likelihood.kalman import PaddedSteps
 from driftbayes.likelihood.moments import AnyArray
 from driftbayes.likelihood.toeplitz import durbin_levinson
-from driftbayes.sampling import Displacements
 from driftbayes.sums import WindowSums
 from driftbayes.typing import FloatArray
 

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import jax.scipy.linalg
 from jaxtyping import Array, Float
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.jax_typing import ScalarLike
 from driftbayes.likelihood.kalman import PaddedSteps
 from driftbayes.likelihood.terms import GaussianTerms
-from driftbayes.sampling import Displacements
 
 
 def dense_terms(

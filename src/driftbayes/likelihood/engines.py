@@ -30,11 +30,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.likelihood.channels import ChannelMoments
 from driftbayes.likelihood.moments import SecondMoments
 from driftbayes.likelihood.sums import Formulas, SlotForms, Sums, triangle
 from driftbayes.likelihood.tracks import Tracks, tracks_of
-from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray, IntArray
 
 # Durations that differ by less than this, relatively, are the rounding of times.

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.jax_typing import ScalarLike
 from driftbayes.likelihood.terms import GaussianTerms
-from driftbayes.sampling import Displacements
 
 Transition = Callable[[Array], tuple[Array, Array]]
 

@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 from typing import Any
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood.channels import ChannelMoments, ChannelSteps
 from driftbayes.likelihood.kalman import PaddedSteps
 from driftbayes.likelihood.moments import SecondMoments
 from driftbayes.likelihood.per_trajectory import TrajectoryPieces
-from driftbayes.sampling import Displacements
 
 # Arrays of the size of the result that a compiled program holds beside it.
 _COPIES = 3

@@ -20,10 +20,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from numpy.typing import NDArray
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood.terms import GaussianTerms
 from driftbayes.likelihood.toeplitz import durbin_levinson
-from driftbayes.sampling import Displacements
 from driftbayes.sums import WindowSums
 from driftbayes.typing import FloatArray
 

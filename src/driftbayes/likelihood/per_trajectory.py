@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.jax_typing import Scalar, ScalarLike
 from driftbayes.likelihood.kalman import PaddedSteps
 from driftbayes.likelihood.moments import (
@@ -24,7 +25,6 @@ from driftbayes.likelihood.moments import (
     sliding_moment,
 )
 from driftbayes.likelihood.terms import GaussianTerms
-from driftbayes.sampling import Displacements
 from driftbayes.sums import diagonal_sums
 from driftbayes.typing import IntArray
 

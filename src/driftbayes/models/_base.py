@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
 from driftbayes.likelihood import (
@@ -37,7 +38,6 @@ from driftbayes.likelihood.kalman import Transition
 from driftbayes.likelihood.moments import MEMORY
 from driftbayes.likelihood.sums import SlotForms
 from driftbayes.models._prepare import Data, Engine, Kind, Needs, prepare
-from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray
 
 # Data of which the axes are kept apart.

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood import (
     ChannelMoments,
@@ -27,7 +28,6 @@ from driftbayes.likelihood.engines import (
 )
 from driftbayes.models._prepare import Data, Needs, preparation
 from driftbayes.models._prepare import Engine as EngineName
-from driftbayes.sampling import Displacements
 
 
 def make_engine(

@@ -16,6 +16,8 @@ from typing import Literal, NamedTuple, TypeAlias
 import jax
 import numpy as np
 
+from driftbayes.data.sampling import Displacements
+from driftbayes.data.tangent import Ground
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood import (
     MEMORY,
@@ -32,8 +34,6 @@ from driftbayes.likelihood import (
     second_moments,
     trajectory_pieces,
 )
-from driftbayes.sampling import Displacements
-from driftbayes.tangent import Ground
 
 Engine = Literal["auto", "moments", "kalman", "dense"]
 # How far displacements may be summed before a model sees them: over trajectories and axes, over

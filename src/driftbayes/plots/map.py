@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from driftbayes.data.units import readable_time
 from driftbayes.errors import DriftbayesError
 from driftbayes.plots.style import journal_axes
 from driftbayes.suggest import did_you_mean
-from driftbayes.units import readable_time
 
 if TYPE_CHECKING:
     import xarray as xr

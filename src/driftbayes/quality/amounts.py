@@ -4,9 +4,9 @@ __all__ = ["in_units_of", "parse_amount"]
 
 import math
 
+from driftbayes.data.trajectories import Trajectories
+from driftbayes.data.units import length_factor, parse_quantity, time_factor
 from driftbayes.errors import DriftbayesError
-from driftbayes.trajectories import Trajectories
-from driftbayes.units import length_factor, parse_quantity, time_factor
 
 
 def parse_amount(text: str, option: str) -> tuple[float, str]:

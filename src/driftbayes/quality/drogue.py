@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, NothingLeftError
 from driftbayes.quality.finding import AbstractCheck, Finding
-from driftbayes.trajectories import Trajectories
 
 
 @dataclass(frozen=True)

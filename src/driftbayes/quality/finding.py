@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from driftbayes.trajectories import Trajectories
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.typing import IntArray
 
 

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.quality.amounts import in_units_of
 from driftbayes.quality.finding import AbstractCheck, Finding, successive, with_unit
-from driftbayes.trajectories import Trajectories
 
 # Without a time, so many median intervals.
 _INTERVALS = 20

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.quality.finding import AbstractCheck, Finding, successive
-from driftbayes.trajectories import Trajectories
 
 # A share of repeated positions from which a person is told without asking. Of particles that
 # never moved, whoever needs displacements says so.

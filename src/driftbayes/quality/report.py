@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, NothingLeftError
 from driftbayes.quality.amounts import parse_amount
 from driftbayes.quality.drogue import Drogue
@@ -28,7 +29,6 @@ from driftbayes.quality.short import Short
 from driftbayes.quality.spikes import Spikes
 from driftbayes.quality.stuck import Stuck
 from driftbayes.suggest import did_you_mean
-from driftbayes.trajectories import Trajectories
 
 # In the order in which they are applied: what is cut off need not be mended, an instrument that
 # sent one wrong position for hours is stuck and then a spike, and pieces are counted last.

@@ -5,8 +5,8 @@ __all__ = ["Short"]
 from dataclasses import dataclass
 from typing import ClassVar
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.quality.finding import AbstractCheck, Finding
-from driftbayes.trajectories import Trajectories
 
 
 @dataclass(frozen=True)

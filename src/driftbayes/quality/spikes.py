@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from driftbayes.data.sphere import on_plane
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.quality.amounts import in_units_of
 from driftbayes.quality.finding import AbstractCheck, Finding, successive, with_unit
-from driftbayes.sphere import on_plane
-from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray
 
 # Of Gaussian steps a leg of eight medians is 5.4 standard deviations in 1D and 9.4 in 2D, and a

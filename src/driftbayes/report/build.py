@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from driftbayes.data.units import readable_time
 from driftbayes.errors import DriftbayesError
 from driftbayes.report import content, files, html, sections
 from driftbayes.report.examination import Examination, main_place
 from driftbayes.report.svg import Panel
 from driftbayes.storage import PathLike, atomic_paths
-from driftbayes.units import readable_time
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from driftbayes.data.units import readable_time
 from driftbayes.models import MODELS, Parameter, model_named
 from driftbayes.priors import is_signed_prior
 from driftbayes.report.svg import Curve, Panel, Scale
-from driftbayes.units import readable_time
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -13,12 +13,12 @@ import numpy as np
 from driftbayes.checks import FitCheck, check_fit
 from driftbayes.comparison import Dependence, PriorSensitivity, dependence, prior_sensitivity
 from driftbayes.comparison.dataset import hypotheses_of
+from driftbayes.data.sampling import Displacements, displacements
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.diagnostics.survey import Survey, survey
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis, PosteriorDraws, posterior_draws
 from driftbayes.quality import QualityReport, inspect
-from driftbayes.sampling import Displacements, displacements
-from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from driftbayes.data.units import readable_time
 from driftbayes.plots.checks import drawn_quantity
 from driftbayes.report import html
 from driftbayes.report.content import Table
 from driftbayes.report.svg import Curve, Panel
 from driftbayes.report.tracks import draw_trajectories
 from driftbayes.typing import FloatArray
-from driftbayes.units import readable_time
 
 if TYPE_CHECKING:
     from driftbayes.inference import PosteriorDraws

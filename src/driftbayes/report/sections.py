@@ -23,11 +23,11 @@ from urllib.parse import quote
 import numpy as np
 
 from driftbayes._version import __version__
+from driftbayes.data.units import readable_time
 from driftbayes.errors import DriftbayesError
 from driftbayes.plots.style import INK, colours_of
 from driftbayes.report import content, html
 from driftbayes.simulators import export, recommend
-from driftbayes.units import readable_time
 
 if TYPE_CHECKING:
     import xarray as xr

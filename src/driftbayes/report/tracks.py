@@ -6,7 +6,7 @@ from html import escape
 
 import numpy as np
 
-from driftbayes.trajectories import Trajectories
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.typing import FloatArray
 
 _MOST_TRACKS, _MOST_POINTS = 40, 160

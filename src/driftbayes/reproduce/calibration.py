@@ -16,13 +16,13 @@ from scipy.special import chdtrc, expit
 from scipy.stats import chisquare
 
 from driftbayes._version import __version__
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import Status
 from driftbayes.inference import QUANTILES, Batch, Hypothesis, Method, evidence_batch
 from driftbayes.models import Brownian, Langevin
 from driftbayes.plots.style import COLOURS, GUIDE, journal_figure
 from driftbayes.priors import Exponential
 from driftbayes.reproduce.folder import write_result
-from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:

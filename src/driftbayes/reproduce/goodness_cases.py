@@ -11,12 +11,12 @@ import jax
 import numpy as np
 
 from driftbayes.comparison import make_hypotheses
+from driftbayes.data.sampling import Displacements, displacements
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
 from driftbayes.models import MODELS, model_named
-from driftbayes.sampling import Displacements, displacements
 from driftbayes.suggest import did_you_mean
-from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray
 
 # Velocity and time scale of the priors; all parameters below are in these units.

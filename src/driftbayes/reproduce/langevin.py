@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array
 
 from driftbayes.comparison import Scan, scan_displacements
+from driftbayes.data.sampling import Displacements
 from driftbayes.inference import Hypothesis
 from driftbayes.io import write_scan
 from driftbayes.jax_typing import Key
@@ -22,7 +23,6 @@ from driftbayes.plots.style import INK, journal_figure
 from driftbayes.priors import Exponential
 from driftbayes.reproduce.claims import PAIR, Claim, along_tau, log_bayes_factors, yes
 from driftbayes.reproduce.folder import make_folder, write_csv, write_figure, write_json
-from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:

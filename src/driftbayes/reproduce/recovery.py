@@ -14,11 +14,11 @@ from scipy.special import softmax
 
 from driftbayes._version import __version__
 from driftbayes.comparison import make_hypotheses
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Batch, Evidence, Hypothesis, evidence, evidence_batch
 from driftbayes.plots.style import INK, journal_figure
 from driftbayes.reproduce.folder import make_folder, read_kept, write_json, write_result
-from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:

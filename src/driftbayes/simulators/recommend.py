@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from driftbayes.data.units import length_factor, time_factor
 from driftbayes.errors import DriftbayesError
 from driftbayes.models import MODELS, Parameter, model_named
 from driftbayes.priors import Fixed, parse_prior
 from driftbayes.simulators.estimate import Estimate
 from driftbayes.simulators.long_time import Dispersion, dispersion, observation_notes, parts_of
 from driftbayes.suggest import did_you_mean
-from driftbayes.units import length_factor, time_factor
 
 if TYPE_CHECKING:
     import xarray as xr

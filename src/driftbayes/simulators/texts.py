@@ -17,10 +17,10 @@ import math
 from dataclasses import asdict
 from typing import Any
 
+from driftbayes.data.units import readable_time
 from driftbayes.errors import DriftbayesError
 from driftbayes.simulators.long_time import parts_of
 from driftbayes.simulators.recommend import CONVENTION, Recommendation
-from driftbayes.units import readable_time
 
 _BROWNIAN = """
 # Add it to your fieldset, and the kernel DiffusionUniformKh of Parcels to your kernels.

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from driftbayes import quality
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, NothingLeftError
 from driftbayes.io.blocks import Block, read_block
 from driftbayes.streaming.tally import Tally, TallySpec, tally_of
-from driftbayes.trajectories import Trajectories
 
 Prepare: TypeAlias = Callable[[Trajectories], Trajectories]
 

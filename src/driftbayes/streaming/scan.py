@@ -12,19 +12,19 @@ import numpy as np
 from driftbayes import quality
 from driftbayes.comparison import Scan, scan_displacements
 from driftbayes.comparison.scan import what_repeats_it
+from driftbayes.data.sampling import Gaps, Windows, check_cutting, snap_taus, stride_of
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, NothingLeftError
 from driftbayes.inference import Hypothesis, Method
 from driftbayes.inference.laplace import Coords
 from driftbayes.io.blocks import BLOCK_POINTS, Plan, plan_blocks
 from driftbayes.io.reading import ReadOptions
 from driftbayes.models import AbstractModel, check_summable
-from driftbayes.sampling import Gaps, Windows, check_cutting, snap_taus, stride_of
 from driftbayes.storage import PathLike
 from driftbayes.streaming.block import Prepare, read_prepared, tally_block
 from driftbayes.streaming.memory import check_fits
 from driftbayes.streaming.tally import Tally, TallySpec
 from driftbayes.streaming.workers import Progress, Workers
-from driftbayes.trajectories import Trajectories
 
 # Scales of the data are taken from about so many positions.
 SAMPLE_POINTS = 1 << 20

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from driftbayes import quality
+from driftbayes.data.sampling import Windows, sampled_runs, too_short
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
-from driftbayes.sampling import Windows, sampled_runs, too_short
 from driftbayes.sums import WindowSums
-from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:

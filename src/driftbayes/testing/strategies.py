@@ -12,8 +12,8 @@ from typing import TypeVar
 import numpy as np
 from hypothesis import strategies as st
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.models import AbstractModel, Brownian, Langevin
-from driftbayes.sampling import Displacements
 from driftbayes.testing import reference
 
 Model = TypeVar("Model", bound=AbstractModel)

@@ -16,13 +16,13 @@ from driftbayes.comparison import (
     compare_hypotheses,
     scan_hypotheses,
 )
+from driftbayes.data.sampling import Displacements, displacements
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.diagnostics.survey import survey
 from driftbayes.errors import DataWarning, DriftbayesError
 from driftbayes.inference import Hypothesis, Method
 from driftbayes.likelihood import SummedDisplacements
 from driftbayes.precision import in_double_precision
-from driftbayes.sampling import Displacements, displacements
-from driftbayes.trajectories import Trajectories
 from driftbayes.workflow.dependence import warn_if_dependent
 from driftbayes.workflow.setup import Cut, Models, Priors, Scales, hypotheses_for
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from driftbayes.comparison import Comparison, thinned_log_bayes_factor
 from driftbayes.comparison.dependence import glance
+from driftbayes.data.sampling import Displacements
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DependenceWarning
 from driftbayes.inference import Hypothesis
-from driftbayes.sampling import Displacements
-from driftbayes.trajectories import Trajectories
 
 
 def warn_if_dependent(

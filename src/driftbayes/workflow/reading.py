@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from driftbayes.data.trajectories import Trajectories
+from driftbayes.data.units import length_factor, parse_quantity, time_factor
 from driftbayes.errors import DataWarning, DriftbayesError
 from driftbayes.io import read_trajectories
 from driftbayes.magnitudes import checked
-from driftbayes.trajectories import Trajectories
-from driftbayes.units import length_factor, parse_quantity, time_factor
 
 _PREPARING = ("units", "noise", "period", "drop_short")
 # What a unit that is no unit of length or time asks for.

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from driftbayes.comparison import HypothesisSet, make_hypotheses
+from driftbayes.data.sampling import Gaps, Windows
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, PriorWarning
 from driftbayes.inference import Hypothesis
 from driftbayes.models import MODELS
 from driftbayes.priors import AbstractPrior, parse_prior
-from driftbayes.sampling import Gaps, Windows
-from driftbayes.trajectories import Trajectories
 
 Models = str | Sequence[str | Hypothesis] | HypothesisSet
 Priors = Mapping[str, AbstractPrior | str]

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from driftbayes.data.sphere import on_plane
+from driftbayes.data.trajectories import Trajectories
+from driftbayes.data.units import is_degrees, is_length, length_factor
 from driftbayes.errors import DriftbayesError
 from driftbayes.io.contents import Contents
 from driftbayes.io.datasets import foreign_provenance, time_origin
@@ -20,10 +23,7 @@ from driftbayes.io.layouts import Layout, find_layout
 from driftbayes.io.observed import Observed, observed
 from driftbayes.io.paths import begin_with_name
 from driftbayes.io.reading import Format, ReadOptions
-from driftbayes.sphere import on_plane
-from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray
-from driftbayes.units import is_degrees, is_length, length_factor
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from driftbayes.data.sphere import on_plane
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells
 from driftbayes.io.adapters.cf import assemble
@@ -17,9 +19,7 @@ from driftbayes.io.limits import check_memory, is_plausible, stored_size
 from driftbayes.io.missing import without
 from driftbayes.io.paths import begin_with_name, reading_as, require
 from driftbayes.io.reading import Format, ReadOptions
-from driftbayes.sphere import on_plane
 from driftbayes.suggest import did_you_mean
-from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray
 
 _OBS = "obs"

@@ -11,13 +11,13 @@ from functools import partial
 
 import numpy as np
 
+from driftbayes.data.units import is_length, length_factor
 from driftbayes.io.adapters.cf import Extras, assemble
 from driftbayes.io.contents import Contents
 from driftbayes.io.layouts import has_layout
 from driftbayes.io.observed import Observed
 from driftbayes.io.reading import Format
 from driftbayes.typing import FloatArray
-from driftbayes.units import is_length, length_factor
 
 # A 95 % interval of a normal error is that many standard deviations.
 _INTERVAL = 1.96

@@ -12,13 +12,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from driftbayes.data.sphere import on_plane
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io.contents import Contents
 from driftbayes.io.foreign_tables import Native, assemble
 from driftbayes.io.reading import Format, ReadOptions
 from driftbayes.io.tables import TIME_ORIGIN, read_columns
-from driftbayes.sphere import on_plane
-from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray
 
 _NUMBER = r"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?"

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from driftbayes.data.sphere import on_plane
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import numpy_file
 from driftbayes.io.contents import Contents
@@ -14,8 +16,6 @@ from driftbayes.io.foreign_tables import Native, assemble
 from driftbayes.io.missing import without
 from driftbayes.io.paths import begin_with_name, require
 from driftbayes.io.reading import Format, ReadOptions
-from driftbayes.sphere import on_plane
-from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray
 
 _DEFAULTS = {"id": ("id", "ids"), "time": ("time", "t", "times"), "sd": ("sd",)}

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from driftbayes.data.sphere import on_plane
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io.contents import Contents
 from driftbayes.io.datasets import (
@@ -23,8 +25,6 @@ from driftbayes.io.datasets import (
 )
 from driftbayes.io.reading import Format, ReadOptions
 from driftbayes.io.tables import read_table
-from driftbayes.sphere import on_plane
-from driftbayes.trajectories import Trajectories
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -5,13 +5,13 @@ __all__ = ["NETCDF", "TABLE", "ZARR"]
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from driftbayes.data.sphere import on_plane
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.io import schema
 from driftbayes.io.contents import Contents
 from driftbayes.io.netcdf import from_dataset, read_netcdf
 from driftbayes.io.reading import Format, ReadOptions
 from driftbayes.io.tables import read_table
-from driftbayes.sphere import on_plane
-from driftbayes.trajectories import Trajectories
 
 if TYPE_CHECKING:
     import xarray as xr

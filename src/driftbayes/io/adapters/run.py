@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import provenance, schema, zarr_check
 from driftbayes.io.contents import Contents
@@ -14,7 +15,6 @@ from driftbayes.io.limits import check_memory, is_plausible, stored_size
 from driftbayes.io.paths import begin_with_name
 from driftbayes.io.reading import Format, ReadOptions
 from driftbayes.storage.zarr import ZarrArray, is_group, open_array, read_attributes
-from driftbayes.trajectories import Trajectories
 
 # Where a run of the turbulence simulator keeps its particles.
 _OF_A_RUN = "trajectories.zarr"

@@ -15,13 +15,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells
 from driftbayes.io.contents import Contents
 from driftbayes.io.foreign_tables import Native, read_long
 from driftbayes.io.reading import Format, ReadOptions
 from driftbayes.io.tables import read_columns
-from driftbayes.trajectories import Trajectories
 
 _TABLES = ("csv", "parquet")
 # One line `dt: 0.01` is all that is wanted of the YAML in the comments of SFI.

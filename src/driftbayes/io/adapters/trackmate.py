@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from driftbayes.data.trajectories import Trajectories
+from driftbayes.data.units import length_factor, time_factor
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells, xml_text
 from driftbayes.io.contents import Contents
@@ -21,9 +23,7 @@ from driftbayes.io.foreign_tables import Native, assemble, read_long, without_fl
 from driftbayes.io.paths import require
 from driftbayes.io.reading import Format, ReadOptions
 from driftbayes.io.tables import read_columns
-from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray, IntArray
-from driftbayes.units import length_factor, time_factor
 
 if TYPE_CHECKING:
     from driftbayes.io.csv_text import Layout

@@ -40,7 +40,7 @@ def with_linear_flow(model: type[AbstractModel]) -> type[AbstractModel]:
     flow is taken at the fix, not at the particle. The centre c is taken from the data: the prior
     says that velocities there are of size V.
 
-    On the earth x and c are on the tangent plane at the centre of the data (`driftbayes.tangent`)
+    On the earth x and c are on the tangent plane at the centre of the data (`data.tangent`)
     and the components are those to the east and to the north of each step, or along the axes of the
     centre in the transported frame. Divergence, vorticity and strain are those of the flow itself:
     what east and north add because they turn from place to place is taken out.

@@ -21,11 +21,11 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, toeplitz
 from scipy.optimize import minimize_scalar
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.inference import Batch, Hypothesis, evidence_batch
 from driftbayes.models import Brownian, Langevin
 from driftbayes.priors import scaling_priors
 from driftbayes.reproduce.discrepancies.paper import TAU_ZETA, U_RMS
-from driftbayes.sampling import Displacements
 from driftbayes.typing import FloatArray, IntArray
 
 # The paper's data, and a truth like what it finds: 1/γ = 8 τ_ζ, k 40 % above its prior mean.

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from driftbayes._version import __version__
+from driftbayes.data.sampling import Displacements
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.diagnostics import diagnose
 from driftbayes.io import read_trajectories
 from driftbayes.likelihood.reduced import window_moments
 from driftbayes.reproduce.turbulence.condense import pack
 from driftbayes.reproduce.turbulence.experiment import Experiment, strides
-from driftbayes.sampling import Displacements
 from driftbayes.storage.zarr import open_array
-from driftbayes.trajectories import Trajectories
 from driftbayes.turbulence.config import RunConfig
 from driftbayes.turbulence.output import DIAGNOSTICS, SNAPSHOTS, SPECTRA, read_config
 from driftbayes.typing import FloatArray, IntArray

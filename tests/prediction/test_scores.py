@@ -13,18 +13,19 @@ from scipy.integrate import quad
 from scipy.special import hyp1f1
 from verdicts import N_STEPS, langevin_data, langevin_tracks, unit_hypotheses
 
-from driftbayes.comparison import compare_hypotheses, make_hypotheses, rules, subsets
-from driftbayes.comparison.predict import AVERAGE, ScaleMixture
-from driftbayes.comparison.rules import crps, energy_score, log_score
-from driftbayes.comparison.scores import TrajectoryScores, held_out, leave_one_out, prequential
+from driftbayes.comparison import compare_hypotheses, make_hypotheses
+from driftbayes.data.sampling import Displacements, displacements
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import evidence, posterior_draws
 from driftbayes.likelihood import second_moments
 from driftbayes.models import Preparation
+from driftbayes.prediction import rules, subsets
+from driftbayes.prediction.predict import AVERAGE, ScaleMixture
+from driftbayes.prediction.rules import crps, energy_score, log_score
+from driftbayes.prediction.scores import TrajectoryScores, held_out, leave_one_out, prequential
 from driftbayes.priors import Fixed
-from driftbayes.sampling import Displacements, displacements
 from driftbayes.testing import reference
-from driftbayes.trajectories import Trajectories
 
 MEANS = {"kappa": 1.0, "gamma": 1.0, "k": 1.0}
 # Thirteen data sets or more are one shape to compile for.

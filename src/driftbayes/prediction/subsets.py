@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 import numpy as np
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.likelihood import SecondMoments, second_moments
 from driftbayes.models import Preparation
-from driftbayes.sampling import Displacements
 from driftbayes.typing import IntArray
 
 # Data of some trajectories, themselves or as moments that can be stacked.

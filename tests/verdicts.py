@@ -6,12 +6,12 @@ shape would cost seconds of compilation.
 
 import numpy as np
 
+from driftbayes.data.sampling import Displacements
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.inference import Hypothesis
 from driftbayes.models import Brownian, Langevin
 from driftbayes.priors import Exponential
-from driftbayes.sampling import Displacements
 from driftbayes.testing import reference
-from driftbayes.trajectories import Trajectories
 
 N_STEPS = 10
 TAUS = (0.1, 0.2, 0.3, 0.4, 0.5)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import erf, gamma, i0e, i1e, logsumexp
 
-from driftbayes.comparison.predict import ScaleMixture
+from driftbayes.prediction.predict import ScaleMixture
 from driftbayes.typing import FloatArray
 
 # Numbers held at once, (displacement, draw): 16 MB.

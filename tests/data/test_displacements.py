@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from driftbayes.data.sampling import Displacements, displacements, snap_taus
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
-from driftbayes.sampling import Displacements, displacements, snap_taus
-from driftbayes.trajectories import Trajectories
 
 NAN = float("nan")
 NO_DATA = "there are no displacements at this tau; use a smaller tau or longer trajectories"

@@ -22,8 +22,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
-from driftbayes.trajectories import Trajectories
 from driftbayes.typing import FloatArray
 
 Frame = Literal["auto", "local", "transported"]

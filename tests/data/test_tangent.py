@@ -5,16 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from test_sphere import vincenty
 
 from driftbayes import DriftbayesError, Trajectories
-from driftbayes.comparison.forecast import ParticleForecast
-from driftbayes.comparison.subsets import subset
+from driftbayes.data.sampling import displacements
+from driftbayes.data.sphere import from_plane, on_plane
+from driftbayes.data.tangent import last_fixes
 from driftbayes.io import read_trajectories, write_trajectories
-from driftbayes.sampling import displacements
-from driftbayes.sphere import from_plane, on_plane
-from driftbayes.tangent import last_fixes
+from driftbayes.prediction.forecast import ParticleForecast
+from driftbayes.prediction.subsets import subset
 from earth import R, axes_at, components, drifters, lonlat_of, moved, on_tangent_plane, points
-from test_sphere import vincenty
 
 DT = 21600.0
 PLACES = [(179.5, 45.0), (20.0, -5.0), (-30.0, -70.0)]

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from driftbayes import DriftbayesError, DriftbayesWarning, Trajectories
-from driftbayes.sphere import on_plane
+from driftbayes.data.sphere import on_plane
 
 R = 6371000.0
 

@@ -12,13 +12,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from verdicts import unit_hypotheses
 
-from driftbayes.comparison.forecast import ensemble, predict_particles
-from driftbayes.comparison.predict import AVERAGE, ScaleMixture, predict
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import QUANTILES, PosteriorDraws
 from driftbayes.models import Brownian, Langevin
+from driftbayes.prediction.forecast import ensemble, predict_particles
+from driftbayes.prediction.predict import AVERAGE, ScaleMixture, predict
 from driftbayes.testing import reference
-from driftbayes.trajectories import Trajectories
 from made import made_evidence
 
 BROWNIAN, LANGEVIN = unit_hypotheses()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-    from driftbayes.trajectories import Trajectories
+    from driftbayes.data.trajectories import Trajectories
 
 # The names that files, tables and datasets have in common.
 ID, TIME = "id", "time"
@@ -97,7 +97,7 @@ def from_dataframe(
     """
     import pandas as pd
 
-    from driftbayes.trajectories import Trajectories
+    from driftbayes.data.trajectories import Trajectories
 
     found = _found(frame, columns or {})
     if frame[found[ID]].isna().any():

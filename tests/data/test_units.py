@@ -4,7 +4,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from driftbayes import DriftbayesError
-from driftbayes.units import length_factor, parse_quantity, readable_time, time_factor
+from driftbayes.data.units import length_factor, parse_quantity, readable_time, time_factor
 
 
 @pytest.mark.parametrize(

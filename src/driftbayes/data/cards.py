@@ -10,8 +10,8 @@ from driftbayes.representation import Card, amount
 from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:
-    from driftbayes.sampling import Displacements
-    from driftbayes.trajectories import Trajectories
+    from driftbayes.data.sampling import Displacements
+    from driftbayes.data.trajectories import Trajectories
 
 # Of more points than this the recording interval is that of the first ones: to look at all takes
 # seconds, and a glance should not.

@@ -15,7 +15,10 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
-from driftbayes.comparison.predict import average_weights, checked_horizons
+from driftbayes.data.sampling import displacements
+from driftbayes.data.sphere import on_plane
+from driftbayes.data.tangent import LastFixes, last_fixes
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
 from driftbayes.inference import PosteriorDraws
 from driftbayes.inference.plain import check_plain, check_plain_models
@@ -23,10 +26,7 @@ from driftbayes.inference.symmetric import eigh
 from driftbayes.likelihood import PaddedSteps
 from driftbayes.models import AbstractModel
 from driftbayes.precision import in_double_precision
-from driftbayes.sampling import displacements
-from driftbayes.sphere import on_plane
-from driftbayes.tangent import LastFixes, last_fixes
-from driftbayes.trajectories import Trajectories
+from driftbayes.prediction.predict import average_weights, checked_horizons
 from driftbayes.typing import FloatArray, IntArray, StrArray
 
 # Key of the generator that chooses members; no member has so high a number.

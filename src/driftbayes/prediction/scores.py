@@ -17,22 +17,22 @@ import jax
 import numpy as np
 
 from driftbayes.comparison.bayes import check_names, model_probabilities
-from driftbayes.comparison.predict import (
-    AVERAGE,
-    ScaleMixture,
-    average_weights,
-    predictive_mixtures,
-)
-from driftbayes.comparison.rules import crps, energy_score, log_score
-from driftbayes.comparison.subsets import Part, growing, subset, without_each
+from driftbayes.data.sampling import Displacements, Gaps, Windows, displacements
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Batch, Hypothesis, LogEvidences, Method, log_evidences
 from driftbayes.inference.laplace import Coords
 from driftbayes.inference.plain import check_plain
 from driftbayes.models import Preparation, preparation
 from driftbayes.precision import in_double_precision
-from driftbayes.sampling import Displacements, Gaps, Windows, displacements
-from driftbayes.trajectories import Trajectories
+from driftbayes.prediction.predict import (
+    AVERAGE,
+    ScaleMixture,
+    average_weights,
+    predictive_mixtures,
+)
+from driftbayes.prediction.rules import crps, energy_score, log_score
+from driftbayes.prediction.subsets import Part, growing, subset, without_each
 from driftbayes.typing import FloatArray, IntArray
 
 Progress = Callable[[str, int, int], None]

@@ -14,15 +14,16 @@ from dense_motion import SPREADS, Motion
 from numpy.testing import assert_allclose
 
 from driftbayes import Hypothesis, displacements, evidence
-from driftbayes.comparison import forecast, make_hypotheses, subsets
-from driftbayes.comparison.predict import AVERAGE, predict, predictive_mixtures
-from driftbayes.comparison.scores import held_out, leave_one_out, prequential
+from driftbayes.comparison import make_hypotheses
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import PosteriorDraws, posterior_draws
 from driftbayes.inference.datatree import to_datatree
 from driftbayes.models import MODELS, model_named, preparation
+from driftbayes.prediction import forecast, subsets
+from driftbayes.prediction.predict import AVERAGE, predict, predictive_mixtures
+from driftbayes.prediction.scores import held_out, leave_one_out, prequential
 from driftbayes.priors import Exponential, Fixed, Uniform
-from driftbayes.trajectories import Trajectories
 from made import made_evidence
 
 DT, N_POSITIONS = 0.5, 7

@@ -1,6 +1,6 @@
 r"""One frame for all trajectories that were laid on planes of their own from degrees.
 
-Each trajectory is laid on a plane from its own first fix (`driftbayes.sphere`): steps need no more.
+Each trajectory is laid on a plane from its own first fix (`sphere.py`): steps need no more.
 A flow that varies in space must know where the trajectories are relative to each other, and a mean
 flow or a diffusivity tensor must see them along the same axes.
 
@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from driftbayes.sphere import Frame, along_path, between, earth_radius, from_plane
+from driftbayes.data.sphere import Frame, along_path, between, earth_radius, from_plane
+from driftbayes.data.units import is_length, length_factor
 from driftbayes.typing import FloatArray, IntArray
-from driftbayes.units import is_length, length_factor
 
 if TYPE_CHECKING:
-    from driftbayes.trajectories import Trajectories
+    from driftbayes.data.trajectories import Trajectories
 
 # Beyond this latitude, in degrees, the centre is the pole.
 _POLAR = 80.0

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
-from driftbayes.trajectories import Trajectories
 
 NAN = float("nan")
 

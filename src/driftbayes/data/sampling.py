@@ -11,12 +11,12 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from driftbayes.data_cards import displacements_card, displacements_line
+from driftbayes.data.cards import displacements_card, displacements_line
+from driftbayes.data.sphere import rotated
+from driftbayes.data.tangent import Ground
+from driftbayes.data.trajectories import GRID_TOLERANCE, Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.representation import html_of, line_of, text_of
-from driftbayes.sphere import rotated
-from driftbayes.tangent import Ground
-from driftbayes.trajectories import GRID_TOLERANCE, Trajectories
 from driftbayes.typing import FloatArray, IntArray
 
 Gaps = Literal["split", "keep"]

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from driftbayes.aliases import public
-from driftbayes.data_cards import trajectories_card, trajectories_line
+from driftbayes.data.cards import trajectories_card, trajectories_line
+from driftbayes.data.labelled import from_dataframe, to_dataframe, to_dataset
 from driftbayes.errors import DriftbayesError, DriftbayesWarning, NothingLeftError
-from driftbayes.labelled import from_dataframe, to_dataframe, to_dataset
 from driftbayes.representation import html_of, line_of, text_of
 from driftbayes.typing import FloatArray, IntArray, StrArray
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-    from driftbayes.tangent import Ground
+    from driftbayes.data.tangent import Ground
 
 # Time stamps may stray from a regular grid by this fraction of the recording interval: wide enough
 # for stamps printed with few digits, narrow enough that a variance moves by 0.1 % at the most.
@@ -128,7 +128,7 @@ class Trajectories:
         length_unit: str | None = None,
         time_unit: str | None = None,
     ) -> "Trajectories":
-        """Trajectories from a pandas table; arguments as for `driftbayes.labelled`."""
+        """Trajectories from a pandas table; see `labelled.py` for the arguments."""
         return from_dataframe(frame, columns=columns, length_unit=length_unit, time_unit=time_unit)
 
     def to_dataframe(self) -> "pd.DataFrame":
@@ -228,8 +228,8 @@ class Trajectories:
 
     @cached_property
     def ground(self) -> "tuple[Ground, FloatArray | None] | None":
-        """The frame that trajectories from degrees have in common; see `driftbayes.tangent`."""
-        from driftbayes.tangent import ground_of
+        """The frame that trajectories from degrees have in common; see `tangent.py`."""
+        from driftbayes.data.tangent import ground_of
 
         return ground_of(self)
 

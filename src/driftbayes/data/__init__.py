@@ -1,0 +1,6 @@
+"""Trajectories, and the displacements cut from them."""
+
+from driftbayes.data.sampling import Displacements, displacements, snap_taus
+from driftbayes.data.trajectories import Trajectories
+
+__all__ = ["Displacements", "Trajectories", "displacements", "snap_taus"]
