@@ -24,9 +24,38 @@ if TYPE_CHECKING:
     )
     from driftbayes.inference import Evidence, Hypothesis, evidence
     from driftbayes.io import read_scan, read_trajectories, write_scan, write_trajectories
-    from driftbayes.models import MODELS, Brownian, Langevin
+    from driftbayes.models import (
+        MODELS,
+        Anisotropic,
+        Blur,
+        Brownian,
+        ConfinedBrownian,
+        ConfinedLangevin,
+        FractionalBrownian,
+        Langevin,
+        LinearFlow,
+        MaternVelocity,
+        MeanFlow,
+        Mixture,
+        Noise,
+        OscillatingLangevin,
+        Rotating,
+        Scatter,
+        SecondOrderLangevin,
+        Student,
+        Sum,
+        TwoScaleLangevin,
+    )
     from driftbayes.plots.overview import plot_scan
-    from driftbayes.priors import Exponential, Gamma, LogNormal, Uniform, scaling_priors
+    from driftbayes.priors import (
+        Exponential,
+        Fixed,
+        Gamma,
+        LogNormal,
+        Normal,
+        Uniform,
+        scaling_priors,
+    )
     from driftbayes.report import write_report
     from driftbayes.workflow import Cut, Scales, compare, open_scan, read, scan
 
@@ -41,18 +70,38 @@ _HOMES = {
     ),
     "inference": ("Evidence", "Hypothesis", "evidence"),
     "io": ("read_scan", "read_trajectories", "write_scan", "write_trajectories"),
-    "models": ("MODELS", "Brownian", "Langevin"),
+    "models": (
+        *("MODELS", "Anisotropic", "Blur", "Brownian", "ConfinedBrownian", "ConfinedLangevin"),
+        *(
+            "FractionalBrownian",
+            "Langevin",
+            "LinearFlow",
+            "MaternVelocity",
+            "MeanFlow",
+            "Mixture",
+            "Noise",
+        ),
+        *("OscillatingLangevin", "Rotating", "Scatter", "SecondOrderLangevin", "Student"),
+        *("Sum", "TwoScaleLangevin"),
+    ),
     "plots.overview": ("plot_scan",),
     "report": ("write_report",),
-    "priors": ("Exponential", "Gamma", "LogNormal", "Uniform", "scaling_priors"),
+    "priors": (
+        *("Exponential", "Fixed", "Gamma", "LogNormal", "Normal", "Uniform"),
+        *("scaling_priors",),
+    ),
     "workflow": ("Cut", "Scales", "compare", "open_scan", "read", "scan"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "MODELS",
+    "Anisotropic",
+    "Blur",
     "Brownian",
     "Comparison",
+    "ConfinedBrownian",
+    "ConfinedLangevin",
     "Cut",
     "DataWarning",
     "DependenceWarning",
@@ -62,15 +111,30 @@ __all__ = [
     "Evidence",
     "Exponential",
     "FitCheck",
+    "Fixed",
+    "FractionalBrownian",
     "Gamma",
     "Hypothesis",
     "Langevin",
+    "LinearFlow",
     "LogNormal",
+    "MaternVelocity",
+    "MeanFlow",
+    "Mixture",
+    "Noise",
+    "Normal",
+    "OscillatingLangevin",
     "PriorWarning",
+    "Rotating",
     "Scales",
     "Scan",
+    "Scatter",
+    "SecondOrderLangevin",
     "Status",
+    "Student",
+    "Sum",
     "Trajectories",
+    "TwoScaleLangevin",
     "Uniform",
     "__version__",
     "check_fit",
