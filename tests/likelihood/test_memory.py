@@ -11,7 +11,7 @@ from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, is_out_of_memory
 from driftbayes.inference import Hypothesis, evidence
 from driftbayes.likelihood import engines, memory
-from driftbayes.models import MODELS, Langevin, prepare, as_template
+from driftbayes.models import MODELS, Langevin, as_template, prepare
 from driftbayes.priors import Exponential, Fixed, Uniform
 
 HYPOTHESIS = Hypothesis(Langevin, gamma=Exponential(1.0), k=Exponential(1.0))
