@@ -21,16 +21,16 @@ from driftbayes.inference import (
     exact_batch,
     log_evidences,
 )
-from driftbayes.inference.closed_modes import closed_modes
 from driftbayes.inference.density import Density
 from driftbayes.inference.formulas import Rows
 from driftbayes.inference.quadrature import scale_form
+from driftbayes.inference.quantiles import tabulated_quantiles
+from driftbayes.inference.scale import closed_modes
 from driftbayes.inference.search import find_modes
 from driftbayes.inference.stacked import solve_stack
 from driftbayes.inference.stacked_density import stacked_density
 from driftbayes.inference.stacked_lattice import integrate_lines
 from driftbayes.inference.stacked_search import find_stacked_modes
-from driftbayes.inference.tabulated import tabulated_quantiles
 from driftbayes.likelihood.stack import MomentStack
 from driftbayes.models import Langevin
 from driftbayes.priors import Exponential, Gamma, LogNormal, Uniform

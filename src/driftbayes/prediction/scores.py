@@ -21,8 +21,8 @@ from driftbayes.data.sampling import Displacements, Gaps, Windows, displacements
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Batch, Hypothesis, LogEvidences, Method, log_evidences
+from driftbayes.inference.hypothesis import check_plain
 from driftbayes.inference.methods import Coords
-from driftbayes.inference.plain import check_plain
 from driftbayes.models import Preparation, preparation
 from driftbayes.precision import in_double_precision
 from driftbayes.prediction.predict import (
