@@ -238,7 +238,7 @@ def test_terms_of_a_stack_are_those_of_each_engine():
     members = np.tile(np.arange(len(data)), len(theta))
     log_det, quadratic = moments.terms(covariance, len(data) * np.arange(4), members)
     for i in range(len(data)):
-        sums = stack.engine(i, Langevin).sums(rows)
+        sums = stack.engine(i, LANGEVIN.model).sums(rows)
         assert_allclose(log_det[i :: len(data)], sums.log_det[:, 0], rtol=1e-13)
         assert_allclose(quadratic[i :: len(data)], sums.products[:, 0, 0, 0], rtol=1e-11)
         assert moments.n[i] == sums.n[0] == data[i].dx.size
