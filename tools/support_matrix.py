@@ -54,7 +54,7 @@ CHAINS = (
 # Letter, and what the data are.
 KINDS = {
     "R": "regular, exact",
-    "I": "irregular times, or missing fixes with gaps kept",
+    "I": "irregular times, or missing positions with gaps kept",
     "E": "errors given: an sd column, or `--noise`",
 }
 USES = {
