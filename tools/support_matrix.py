@@ -54,7 +54,7 @@ CHAINS = (
 # Letter, and what the data are.
 KINDS = {
     "R": "regular, exact",
-    "I": "irregular times, or missing fixes with gaps kept",
+    "I": "irregular times, or missing positions with gaps kept",
     "E": "errors given: an sd column, or `--noise`",
 }
 USES = {
@@ -282,20 +282,19 @@ def page(rows: list[dict[str, Any]]) -> str:
         name for name, cells in table.items() if not any(set(c) - {"·"} for c in cells.values())
     ]
     lines = [
-        "# What works with what",
+        "# Supported combinations",
         "",
-        "Every model takes options, every option several kinds of data, and results have several "
-        "uses. A combination either works or is refused with a message. This table is made by "
-        "trying them all (`python tools/support_matrix.py`).",
+        "Look up which model and options support which data and commands. Every combination was "
+        "tried (`python tools/support_matrix.py`); the others are refused with a message.",
         "",
         "Kinds of data: "
         + "; ".join(f"**{letter}** {words}" for letter, words in KINDS.items())
-        + ". A letter in a cell means that the combination works, – that none does, · that it was "
-        "not tried: draws need no more than the likelihood.",
+        + ". A letter marks a supported combination, – none, · not tried (draws need only the "
+        "likelihood).",
         "",
-        "`langevin` stands for all models with a state-space form (`driftbayes models`), `matern`, "
-        "tried on regular data only, for those without. Sums (`a&b`) take the options of their "
-        "components; they were not tried here.",
+        "`langevin` represents all models with a state-space form (`driftbayes models`), `matern`, "
+        "tried on regular data only, those without. Sums (`a&b`) support the options of their "
+        "components; they were not tried.",
         "",
         "| model | " + " | ".join(USES.values()) + " |",
         "|---" * (1 + len(USES)) + "|",
@@ -305,9 +304,9 @@ def page(rows: list[dict[str, Any]]) -> str:
         for name, cells in table.items()
         if name not in never
     ]
-    lines += ["", "## Refusals", "", "Combinations that no data or use can take:", ""]
+    lines += ["", "## Refusals", "", "Not supported for any data or command:", ""]
     lines += [f"- `{name}`: {_reason(name, rows)}." for name in never]
-    lines += ["", "What is refused for some data or uses, in the words of the program:", ""]
+    lines += ["", "Messages for combinations that some data or commands do not support:", ""]
     shown = {text: where for text, where in reasons.items() if not _is_of(where, never)}
     lines += [f"- *{text}*" for text in sorted(shown)]
     return "\n".join(lines) + "\n"

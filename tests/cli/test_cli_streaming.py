@@ -86,9 +86,9 @@ def test_workers_do_not_change_a_digit(process, tracks_csv):
     options = ("--taus", TAUS, *PRIORS, "--json", "--block-points", "100")
     threads = process("scan", tracks_csv, *options)
     assert threads.code == 0
-    for count in ("1", "2", "3"):
-        workers = process("scan", tracks_csv, *options, "--workers", count)
-        assert (workers.code, workers.out, workers.err) == (0, threads.out, threads.err)
+    # Sums by other numbers of workers are compared in tests/streaming/test_workers.py.
+    workers = process("scan", tracks_csv, *options, "--workers", "2")
+    assert (workers.code, workers.out, workers.err) == (0, threads.out, threads.err)
 
 
 def test_a_streamed_comparison_is_the_ordinary_one(ask, tracks_csv):

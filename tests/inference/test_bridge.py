@@ -117,6 +117,7 @@ def test_gaussian_evidence(n_dim, error):
     assert abs(found.weights @ found.log_likelihoods - expected) < FIVE_SIGMA * spread
 
 
+@slow
 def test_constant_likelihood_has_evidence_one():
     check(bridge(ConstantTarget(jnp.zeros(3)), None, jax.random.key(0)), 0.0, 0.004)
 
@@ -127,10 +128,9 @@ def test_skewed_evidence():
     check(bridge(target, guide_for(target), jax.random.key(0)), target.log_evidence, 0.02)
 
 
+@slow  # A batch of Langevin data is compared with quadrature below.
 @pytest.mark.parametrize("tau", [0.1, 10.0])
-@pytest.mark.parametrize(
-    "hypothesis", [pytest.param(BROWNIAN, marks=slow), LANGEVIN], ids=["brownian", "langevin"]
-)
+@pytest.mark.parametrize("hypothesis", [BROWNIAN, LANGEVIN], ids=["brownian", "langevin"])
 def test_small_data_give_the_evidence_of_quadrature(hypothesis, tau):
     target, guide, expected = posterior(hypothesis, langevin_data(tau))
     check(bridge(target, guide, jax.random.key(1)), expected, 0.01)

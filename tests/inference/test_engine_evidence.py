@@ -24,9 +24,9 @@ from support_matrix import hypothesis_of, tracks_of  # noqa: E402
 
 CASES = json.loads((ROOT / "tests/golden/evidence_cases.json").read_text(encoding="utf-8"))
 QUICK = {
-    *(("R", name) for name in ("langevin", "fractional", "brownian+noise", "brownian+scatter")),
+    *(("R", name) for name in ("fractional", "brownian+noise", "brownian+scatter")),
     *(("R", name) for name in ("brownian+student", "oscillating+rotating", "langevin+mean")),
-    *(("I", name) for name in ("langevin", "langevin+noise", "confined")),
+    *(("I", name) for name in ("langevin+noise", "confined")),
     *(("E", name) for name in ("langevin", "brownian+mean")),
 }
 

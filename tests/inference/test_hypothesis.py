@@ -15,7 +15,15 @@ from driftbayes.models import MODELS, Brownian, Langevin, model_named, prepare
 from driftbayes.priors import Exponential, Fixed, LogNormal, Uniform, scaling_priors
 
 MIXED = Hypothesis(Langevin, gamma=LogNormal(median=2.0, sigma=0.5), k=Uniform(low=0.5, high=4.0))
-families = pytest.mark.parametrize("family", MODELS.values(), ids=list(MODELS))
+# The sum does not depend on the model: one of each kind here, the others in the slow tests.
+QUICK = {"brownian", "langevin", "confined"}
+families = pytest.mark.parametrize(
+    "family",
+    [
+        pytest.param(family, id=name, marks=() if name in QUICK else pytest.mark.slow)
+        for name, family in MODELS.items()
+    ],
+)
 places = st.lists(st.floats(-3, 3), min_size=2, max_size=2).map(jnp.asarray)
 
 

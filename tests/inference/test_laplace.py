@@ -33,14 +33,18 @@ either = pytest.mark.parametrize("coords", ["natural", "log"])
 # --- The paper's procedure ---------------------------------------------------------------------
 
 
+paper_sized = pytest.param(PAPER, marks=pytest.mark.slow)
+
+
 @pytest.mark.parametrize(
     "tau",
     [pytest.param(0.1, marks=pytest.mark.slow), 1.0, pytest.param(10.0, marks=pytest.mark.slow)],
 )
-def test_paper_sized_data_give_what_the_papers_procedure_gives(tau):
+@pytest.mark.parametrize("shape", [(25, 10, 3), paper_sized], ids=["small", "paper"])
+def test_data_give_what_the_papers_procedure_gives(tau, shape):
     # Nelder-Mead and finite differences reach some 1e-6 in θ*; the agreement is theirs.
-    slow = reference.laplace_evidence(steps(tau, PAPER), tau, "langevin", {"gamma": 1.0, "k": 1.0})
-    found = evidence(LANGEVIN, langevin_data(tau, PAPER), method="laplace")
+    slow = reference.laplace_evidence(steps(tau, shape), tau, "langevin", {"gamma": 1.0, "k": 1.0})
+    found = evidence(LANGEVIN, langevin_data(tau, shape), method="laplace")
     assert_allclose(found.log_evidence, slow.log_evidence, atol=1e-4)
     assert_allclose(found.log_likelihood_at_map, slow.log_likelihood_map, atol=1e-4)
     assert_allclose(found.log_occam_factor, slow.log_occam, atol=1e-4)

@@ -82,7 +82,18 @@ def check(estimate, log_evidence):
 # --- Known evidences --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", TARGETS)
+slow = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gaussian-4",
+        "bimodal-2",
+        pytest.param("gaussian-1", marks=slow),
+        pytest.param("gaussian-10", marks=slow),
+    ],
+)
 def test_known_evidences_are_found_within_the_error(name):
     target = TARGETS[name]
     check(smc(target, jax.random.key(0), **SIZE), target.log_evidence)
@@ -96,7 +107,7 @@ def test_a_constant_likelihood_has_evidence_one_in_one_step():
     assert estimate.diagnostics["thermodynamic_log_evidence"] == 0
 
 
-@pytest.mark.parametrize("name", HYPOTHESES)
+@pytest.mark.parametrize("name", [pytest.param("brownian", marks=slow), "langevin"])
 @pytest.mark.parametrize("tau", [0.1, 10.0])
 def test_models_have_their_exact_evidence(name, tau):
     target, expected = small(name, tau)

@@ -77,8 +77,17 @@ def n_solved(hypothesis, stack):
 # --- Against one data set at a time ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("prior", [LANGEVIN, WIDE], ids=["exponential", "wide"])
-@pytest.mark.parametrize("cases", STACKS)
+@pytest.mark.parametrize(
+    ("cases", "prior"),
+    [
+        *(pytest.param(cases, LANGEVIN, id=f"{cases}-exponential") for cases in STACKS),
+        *(pytest.param(cases, WIDE, id=f"{cases}-wide") for cases in ("few", "many")),
+        *(
+            pytest.param(cases, WIDE, id=f"{cases}-wide", marks=pytest.mark.slow)
+            for cases in ("short", "long")
+        ),
+    ],
+)
 def test_records_are_those_of_each_data_set(cases, prior, one_by_one):
     stack = stack_of(data_sets(STACKS[cases], n=3 if cases != "many" else 1))
     assert n_solved(prior, stack) >= len(stack) - 2

@@ -15,11 +15,12 @@ from driftbayes.io import limits, read_trajectories, zarr_check
 
 
 def test_mutated_and_hostile_files_are_read_or_refused(tmp_path):
-    tally = fuzz.run(tmp_path, n_cases=200, n_workers=2)
+    # All hostile files and some mutations; `make fuzz` tries thousands.
+    tally = fuzz.run(tmp_path, n_cases=60, n_workers=2)
     assert tally.failures == [], fuzz.table(tally)
     # Nothing passes because nothing was tried.
-    assert tally.n_cases >= 250
-    assert tally.outcomes["read"] > 20
+    assert tally.n_cases >= 110
+    assert tally.outcomes["read"] > 6
     assert not (tmp_path / "hostile" / fuzz_hostile.MARK).exists()
 
 

@@ -105,8 +105,19 @@ def dense(base, data, shape=None, sigma=0.0, *, flow, gradient):
     return own + maps @ wide @ maps.T, wide @ maps.T, wide
 
 
-@pytest.mark.parametrize("make", [regular, irregular, ragged])
-@pytest.mark.parametrize("name", list(BASES))
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        # Each kind of data with one model, each model with one kind; the others slowly.
+        pytest.param(
+            *(name, make),
+            id=f"{name}-{make.__name__}",
+            marks=() if name == "langevin" or make is irregular else pytest.mark.slow,
+        )
+        for name in BASES
+        for make in (regular, irregular, ragged)
+    ],
+)
 def test_linear_flow_integrates_out_to_a_covariance_over_all_particles(name, make):
     data, theta = make(), BASES[name]
     plain = {n: v for n, v in theta.items() if n != "sigma"}

@@ -29,7 +29,7 @@ def test_velocity_autocovariance_is_that_of_scipys_bessel_function(nu):
 
 
 @NU
-@pytest.mark.parametrize("t", [1e-4, 0.5, 5.0])
+@pytest.mark.parametrize("t", [1e-4, 0.5, pytest.param(5.0, marks=pytest.mark.slow)])
 def test_mean_square_displacement_is_the_double_integral_in_20_digits(nu, t):
     with mpmath.workdps(20):
         order, scale = mpmath.mpf(nu), mpmath.mpf(rate(0.8, nu))
@@ -150,9 +150,25 @@ def test_derivatives_of_all_covariances_at_once_are_finite(nu, x):
     assert all(np.isfinite(part).all() for part in slopes(jnp.asarray([x, nu])))
 
 
-@pytest.mark.parametrize(
-    "nu", [23.9, *(pytest.param(nu, marks=pytest.mark.slow) for nu in (0.3, 24.1, 200.0))]
-)
+@pytest.mark.parametrize("nu", [0.3, 23.9, 24.1])
+def test_derivatives_of_all_covariances_are_those_of_differences(nu):
+    theta, h = jnp.asarray([0.4, nu]), 1e-3
+    first, second = slopes(theta)
+
+    def difference(function, i):
+        """Of fourth order."""
+        at = {n: function(theta.at[i].add(n * h)) for n in (-2, -1, 1, 2)}
+        return (8 * (at[1] - at[-1]) - (at[2] - at[-2])) / (12 * h)
+
+    for i in range(2):
+        rows = difference(lambda theta: first_covariances(*theta), i)
+        assert_allclose(first[:, i], rows, rtol=1e-6, atol=1e-9)
+        ends = difference(lambda theta: slopes(theta)[0].sum(axis=0), i)
+        assert_allclose(second[i], ends, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("nu", [0.3, 23.9, 24.1, 200.0])
 def test_derivatives_of_all_covariances_are_those_of_single_lags(nu):
     def row(theta):
         model = MaternVelocity(gamma=theta[0], smoothness=theta[1], k=1.0)

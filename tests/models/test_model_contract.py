@@ -272,7 +272,18 @@ def test_change_of_units_costs_the_likelihood_only_its_jacobian(family, draw, da
     assert_allclose(found, expected, rtol=1e-9, atol=1e-8)
 
 
-@families
+@pytest.mark.parametrize(
+    "family",
+    [
+        # A property of the engines: one family for each; the others slowly.
+        pytest.param(
+            family,
+            id=name,
+            marks=() if name in ("langevin", "confined", "fractional") else pytest.mark.slow,
+        )
+        for name, family in MODELS.items()
+    ],
+)
 @given(draw=st.data(), data=some.noisy(), length=some.scales(), time=some.scales())
 def test_change_of_units_with_errors_and_irregular_times_too(family, draw, data, length, time):
     model = draw.draw(some.models(family))
@@ -412,6 +423,7 @@ def test_simulated_steps_have_the_covariance_that_the_likelihood_assumes(family,
     assert (np.abs(steps.mean(axis=0)) < FIVE_SIGMA * np.sqrt(np.diag(cov) / n_series)).all()
 
 
+@pytest.mark.slow
 @families
 def test_every_second_position_is_a_simulation_at_twice_tau(family):
     # Exact in law: both have the covariance of the model at 2 tau; here by simulation.

@@ -34,7 +34,11 @@ PLAIN = {
     "confined": {"gamma": 0.8, "well": 0.3, "k": 1.3},
     "fractional": {"hurst": 0.3, "kappa": 1.3, "reference": 2.0},
 }
-plain = pytest.mark.parametrize("name", list(PLAIN))
+# Second-order motion takes the same path as the confined one.
+plain = pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.slow if n == "second_order" else ()) for n in PLAIN],
+)
 
 
 def named(text, n_dim=2, **theta):
@@ -247,9 +251,21 @@ def rotation(n_dim):
     return turned * np.sign(np.linalg.det(turned))
 
 
-@pytest.mark.parametrize("n_dim", [2, 3])
-@pytest.mark.parametrize("make", [regular, irregular])
-@pytest.mark.parametrize("option", ["", "+mean"])
+@pytest.mark.parametrize(
+    ("option", "make", "n_dim"),
+    [
+        # Each pair of choices once; the other half slowly.
+        pytest.param(
+            *(option, make, n_dim),
+            id=f"{option}-{make.__name__}-{n_dim}",
+            marks=() if i % 2 == 0 else pytest.mark.slow,
+        )
+        for option, i_option in (("", 0), ("+mean", 1))
+        for make, i_make in ((regular, 0), (irregular, 1))
+        for n_dim in (2, 3)
+        for i in [i_option + i_make + n_dim]
+    ],
+)
 def test_anisotropy_is_a_kronecker_product(option, make, n_dim):
     data, h = make(n_dim=n_dim), components(n_dim)
     shape = expm(matrix(h))
