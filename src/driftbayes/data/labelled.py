@@ -52,11 +52,7 @@ _LONLAT_ATTRIBUTES = {
 
 
 def to_dataframe(trajectories: "Trajectories") -> "pd.DataFrame":
-    """One row per observation; units, provenance and fingerprint are in its `attrs`.
-
-    Args:
-        trajectories: What to convert.
-    """
+    """One row per observation; units, provenance and fingerprint are in its `attrs`."""
     import pandas as pd
 
     ids = np.asarray(trajectories.ids)
@@ -85,16 +81,7 @@ def from_dataframe(
     length_unit: str | None = None,
     time_unit: str | None = None,
 ) -> "Trajectories":
-    """Trajectories from a table with one row per observation.
-
-    Args:
-        frame: With the columns `id`, `time`, `x` and, if there are any, `y`, `z`, `sd`, `lon` and
-            `lat`, and `flag_...`. Rows of different trajectories may be mixed. Dates become
-            seconds since 1970.
-        columns: Names in the table of these, where they differ: `{"id": "particle"}`.
-        length_unit: Name of the unit of positions, if not that in `frame.attrs`.
-        time_unit: Name of the unit of times, likewise.
-    """
+    """Trajectories from a table with one row per observation."""
     import pandas as pd
 
     from driftbayes.data.trajectories import Trajectories
@@ -133,11 +120,7 @@ def from_dataframe(
 
 
 def to_dataset(trajectories: "Trajectories") -> "xr.Dataset":
-    """All trajectories one after the other, the contiguous ragged layout of CF.
-
-    Args:
-        trajectories: What to convert.
-    """
+    """All trajectories one after the other, the contiguous ragged layout of CF."""
     import xarray as xr
 
     variables, coords = ragged_variables(trajectories)
@@ -157,11 +140,7 @@ def to_dataset(trajectories: "Trajectories") -> "xr.Dataset":
 def ragged_variables(
     trajectories: "Trajectories",
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Variables and coordinates of a dataset in that layout, with their attributes.
-
-    Args:
-        trajectories: What to convert.
-    """
+    """Variables and coordinates of a dataset in that layout, with their attributes."""
     time = {TIME_UNIT_ATTRIBUTE: trajectories.time_unit} if trajectories.time_unit else {}
     counts = {"long_name": "number of observations", "sample_dimension": OBS_DIM}
     variables = {

@@ -41,22 +41,12 @@ _QUANTITY = re.compile(r"\s*([-+0-9.eE]+)\s*([^\s\d.+-].*?)\s*")
 
 
 def length_factor(unit: str, to: str = "m") -> tuple[float, str]:
-    """What to multiply lengths by to change their unit, and the name of the new one.
-
-    Args:
-        unit: Of the lengths.
-        to: The unit they are wanted in.
-    """
+    """What to multiply lengths by to change their unit, and the name of the new one."""
     return _factor(unit, to, _LENGTHS, "length")
 
 
 def time_factor(unit: str, to: str = "s") -> tuple[float, str]:
-    """What to multiply times by to change their unit, and the name of the new one.
-
-    Args:
-        unit: Of the times.
-        to: The unit they are wanted in.
-    """
+    """What to multiply times by to change their unit, and the name of the new one."""
     return _factor(unit, to, _TIMES, "time")
 
 
@@ -71,12 +61,7 @@ def is_length(unit: str) -> bool:
 
 
 def parse_quantity(text: str, option: str) -> tuple[float, str]:
-    """A positive number and its unit, as in `0.16um`.
-
-    Args:
-        text: The number with the name of the unit behind it.
-        option: Where it was given, for messages.
-    """
+    """A positive number and its unit, as in `0.16um`."""
     # Longer ones would only keep the pattern busy.
     match = _QUANTITY.fullmatch(text[:200])
     try:

@@ -83,11 +83,7 @@ class Plan:
 
 
 def estimated_points(contents: Contents) -> int:
-    """About how many observations a file has, without reading it.
-
-    Args:
-        contents: What is in it.
-    """
+    """About how many observations a file has, without reading it."""
     if contents.container == "parquet":
         with reading_as(contents.path, "Parquet"), open_parquet(contents.path) as parquet:
             return int(parquet.metadata.num_rows)
@@ -111,16 +107,7 @@ def plan_blocks(
     scratch: PathLike | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Iterator[Plan]:
-    """Blocks of a file; temporary files are there as long as the context is.
-
-    Args:
-        path: The file or store.
-        options: How to read it.
-        format: Name of its format, where it is not to be found from the content.
-        block_points: Observations in a block, unless a trajectory alone has more.
-        scratch: Directory for temporary files, by default the system's; all workers must see it.
-        progress: Called with a stage, how many are done, and of how many.
-    """
+    """Blocks of a file; temporary files are there as long as the context is."""
     if block_points < 1:
         msg = f"a block needs 1 observation or more, got {block_points}"
         raise DriftbayesError(msg)
@@ -155,11 +142,7 @@ def plan_blocks(
 
 
 def read_block(block: Block) -> Trajectories:
-    """The trajectories of a block.
-
-    Args:
-        block: One of a plan's.
-    """
+    """The trajectories of a block."""
     contents = contents_of(block.path)
     chosen = format_named(block.format)
     if block.slices is not None:

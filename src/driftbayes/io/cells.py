@@ -75,11 +75,7 @@ def is_date(text: str) -> bool:
 
 
 def numbers(column: Any) -> FloatArray:
-    """A column of numbers; missing ones become NaN, always the same NaN.
-
-    Args:
-        column: A chunked Arrow array.
-    """
+    """A column of numbers; missing ones become NaN, always the same NaN."""
     import pyarrow as pa
 
     kind = column.type
@@ -107,11 +103,7 @@ def _in_memory(column: Any) -> np.ndarray:
 
 
 def parse_numbers(column: Any) -> Any:
-    """Text to numbers, as an Arrow array; raises `pyarrow.ArrowInvalid` if there is other text.
-
-    Args:
-        column: A chunked Arrow array of text.
-    """
+    """Text to numbers, as an Arrow array; raises `pyarrow.ArrowInvalid` if there is other text."""
     import pyarrow as pa
 
     return _stripped(column).cast(pa.float64())
@@ -121,9 +113,6 @@ def times(column: Any) -> tuple[FloatArray, bool]:
     """A column of times, and whether they were dates.
 
     Dates become seconds since 1970-01-01 UTC; one without a zone is taken to be UTC.
-
-    Args:
-        column: A chunked Arrow array of numbers, dates, or text with ISO dates.
     """
     import pyarrow as pa
 
@@ -147,13 +136,7 @@ def times(column: Any) -> tuple[FloatArray, bool]:
 
 
 def encode_ids(column: Any, *, text_holds_integers: bool) -> tuple[IntArray, StrArray]:
-    """Number of the trajectory of each row, and the ids, in order of first appearance.
-
-    Args:
-        column: A chunked Arrow array of text or whole numbers.
-        text_holds_integers: Whether the format has only text, so that ids which are all whole
-            numbers are meant as such, and spaces around them mean nothing.
-    """
+    """Number of the trajectory of each row, and the ids, in order of first appearance."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -179,11 +162,7 @@ def encode_ids(column: Any, *, text_holds_integers: bool) -> tuple[IntArray, Str
 
 
 def id_array(values: list[Any]) -> StrArray:
-    """Ids as trajectories hold them: an array of text, or of 64-bit integers.
-
-    Args:
-        values: Only text, or only whole numbers.
-    """
+    """Ids as trajectories hold them: an array of text, or of 64-bit integers."""
     if not values or isinstance(values[0], str):
         if max(map(len, values), default=0) > MAX_ID_LENGTH:
             msg = f"holds an id of more than {MAX_ID_LENGTH} characters; use shorter ones"
@@ -197,11 +176,7 @@ def id_array(values: list[Any]) -> StrArray:
 
 
 def id_values(ids: StrArray) -> StrArray:
-    """Ids as a file can hold them: an array of 64-bit integers, or of text.
-
-    Args:
-        ids: Ids of trajectories.
-    """
+    """Ids as a file can hold them: an array of 64-bit integers, or of text."""
     if ids.ndim == 1 and ids.dtype.kind in "iu" and (ids <= np.iinfo(np.int64).max).all():
         return ids.astype(np.int64)
     values = ids.tolist()

@@ -48,11 +48,7 @@ class Contents:
 
 
 def contents_of(path: PathLike) -> Contents:
-    """Look into a file, by its first bytes and not by its name alone.
-
-    Args:
-        path: A file, a Zarr store or the directory of a turbulence run.
-    """
+    """Look into a file, by its first bytes and not by its name alone."""
     found = Path(path)
     if found.is_dir():
         if zarr_file.is_foreign_store(found):

@@ -54,11 +54,7 @@ class Layout:
 
 
 def layout(path: Path) -> Layout:
-    """How a table is laid out: comments, separator, header, first rows.
-
-    Args:
-        path: A CSV file, compressed if its name ends in .gz.
-    """
+    """How a table is laid out: comments, separator, header, first rows."""
     comments: list[str] = []
     n_before = 0
     text = _beginning(path)
@@ -113,12 +109,6 @@ def read_columns(
 
     Arrow, not pandas: it reads every float to its last bit in all versions, and a line that was
     cut short is an error where pandas fills the rest of it with NaN.
-
-    Args:
-        file: A CSV file.
-        in_file: Name in the file of each canonical column, with the spaces around it.
-        text: The canonical columns to leave as text.
-        layout: Of the file.
     """
     import pyarrow as pa
     import pyarrow.csv as pacsv
@@ -161,12 +151,6 @@ def first_problem(
 
     Slow, one Python step per row: called only when the fast reader has already refused the file,
     which says what is wrong but not where.
-
-    Args:
-        path: A CSV file.
-        found: Name in the file of each canonical column, without the spaces around it.
-        checks: For each canonical column, what a number in it must pass and what that is called.
-        layout: Of the file.
     """
     names = [name.strip() for name in layout.header]
     cells = {canonical: names.index(name) for canonical, name in found.items()}
@@ -209,11 +193,7 @@ def _wrong(canonical: str, text: str, accepts: Callable[[str], bool], expected: 
 
 
 def check_size(path: Path) -> int:
-    """Number of bytes of a table of text, refused if a small file inflates to a huge one.
-
-    Args:
-        path: A CSV file, compressed if its name ends in .gz.
-    """
+    """Number of bytes of a table of text, refused if a small file inflates to a huge one."""
     n_bytes = stored_size(path)
     if not _is_gzip(path):
         return n_bytes
@@ -233,12 +213,7 @@ def check_size(path: Path) -> int:
 
 
 def _open_stream(path: Path, *, squeezed: bool = False) -> Any:
-    """The file as an Arrow stream, decompressed if its name ends in .gz.
-
-    Args:
-        path: A CSV file.
-        squeezed: Whether to make one space of many.
-    """
+    """The file as an Arrow stream, decompressed if its name ends in .gz."""
     import pyarrow as pa
 
     if squeezed:

@@ -48,12 +48,7 @@ _DATE = re.compile(
 def open_dataset(
     contents: Contents, missing: Sequence[float] | None = None
 ) -> "Iterator[xr.Dataset]":
-    """The dataset, nothing read yet, with times left as numbers.
-
-    Args:
-        contents: Of the file or store.
-        missing: Numbers that stand for a missing value, if the user says so; none of them if empty.
-    """
+    """The dataset, nothing read yet, with times left as numbers."""
     netcdf_file = contents.container == "netcdf"
     opener = nc_file.open_file if netcdf_file else zarr_file.open_store
     with opener(contents.path) as dataset:
@@ -63,12 +58,7 @@ def open_dataset(
 
 
 def verify(dataset: "xr.Dataset", name: str) -> None:
-    """Refuse a variable that is not what it claims; to be asked before it is read.
-
-    Args:
-        dataset: Where it is.
-        name: Of the variable.
-    """
+    """Refuse a variable that is not what it claims; to be asked before it is read."""
     if name in dataset.encoding.get("damaged", {}):
         raise DriftbayesError(dataset.encoding["damaged"][name])
     check = dataset.encoding.get("check_chunks")
@@ -84,16 +74,7 @@ def numbers(
     are_counts: bool = False,
     is_ours: bool = False,
 ) -> FloatArray:
-    """A variable as floats, with what stands for a missing value as NaN.
-
-    Args:
-        dataset: Where it is.
-        name: Of the variable.
-        source: Name of the file, for messages.
-        are_counts: Whether it counts or numbers something, which the user's missing values are not
-            meant for.
-        is_ours: Whether we wrote the file: then NaN is all that is missing without being declared.
-    """
+    """A variable as floats, with what stands for a missing value as NaN."""
     verify(dataset, name)
     if name not in dataset.variables:
         there = ", ".join(repr(str(other)) for other in list(dataset.variables)[:8])
@@ -113,12 +94,7 @@ def numbers(
 
 
 def parse_time_unit(units: object, source: str) -> tuple[float, str]:
-    """What to multiply times by to have seconds, from `hours since 1970-01-01` or `hours`.
-
-    Args:
-        units: The attribute `units` of the variable of times.
-        source: Name of the file, for messages.
-    """
+    """What to multiply times by to have seconds, from `hours since 1970-01-01` or `hours`."""
     try:
         return time_factor(_unit_and_date(units)[0])
     except DriftbayesError as error:
@@ -132,14 +108,7 @@ def parse_time_unit(units: object, source: str) -> tuple[float, str]:
 def seconds(
     dataset: "xr.Dataset", name: str, contents: Contents, told: str | None = None
 ) -> tuple[FloatArray, str]:
-    """Times in seconds, since 1970 if the file has a date to count from, and their unit.
-
-    Args:
-        dataset: Where they are.
-        name: Of the variable.
-        contents: Where they come from.
-        told: Name of the unit as the user has it; the numbers are then left as they are.
-    """
+    """Times in seconds, since 1970 if the file has a date to count from, and their unit."""
     source = contents.path.name
     values = numbers(dataset, name, source)
     units = contents.variable_attributes.get(name, {}).get("units")
@@ -160,11 +129,7 @@ def _unit_and_date(units: object) -> tuple[str, str]:
 
 
 def time_origin(attributes: Mapping[str, Any]) -> str | None:
-    """The date that the numbers of a variable of times count from, if a calendar has it.
-
-    Args:
-        attributes: `units` and `calendar` of the variable.
-    """
+    """The date that the numbers of a variable of times count from, if a calendar has it."""
     epoch = _epoch(_unit_and_date(attributes.get("units", ""))[1])
     calendar = str(attributes.get("calendar", "standard")).lower()
     if epoch is None or calendar not in ("standard", "gregorian", "proleptic_gregorian"):
@@ -195,14 +160,7 @@ def _epoch(date: str) -> float | None:
 def identifiers(
     dataset: "xr.Dataset", name: str, source: str, *, is_ours: bool = False
 ) -> StrArray:
-    """A variable of ids as an array of text or whole numbers.
-
-    Args:
-        dataset: Where it is.
-        name: Of the variable.
-        source: Name of the file, for messages.
-        is_ours: Whether spaces around an id belong to it; else they are padding.
-    """
+    """A variable of ids as an array of text or whole numbers."""
     verify(dataset, name)
     if name not in dataset.variables:
         near = did_you_mean(name, map(str, dataset.variables))
@@ -242,14 +200,6 @@ def from_grid(
     Rows without a time, and those before the first and after the last position of a trajectory, are
     padding; a missing position between others is a missing fix. Trajectories without any position
     are left out.
-
-    Args:
-        coordinates: One array for each axis.
-        times: Of each observation, or one row for all trajectories.
-        ids: Of the trajectories.
-        contents: Where they come from.
-        **attributes: Of the trajectories, and of each observation `sd`, the standard deviation of
-            the error of a position, and `flags`, what the file says of it.
     """
     source = contents.path.name
     shape = coordinates[0].shape
@@ -277,17 +227,7 @@ def from_ragged(
     contents: Contents,
     **attributes: Any,
 ) -> Trajectories:
-    """Trajectories from arrays of observations, trajectory after trajectory.
-
-    Args:
-        coordinates: One array for each axis.
-        times: Of each observation.
-        row_sizes: Number of observations of each trajectory; those with none are left out.
-        ids: Of the trajectories.
-        contents: Where they come from.
-        **attributes: Of the trajectories, and of each observation `sd`, the standard deviation of
-            the error of a position, and `flags`, what the file says of it.
-    """
+    """Trajectories from arrays of observations, trajectory after trajectory."""
     source = contents.path.name
     sizes = {len(times), *(len(axis) for axis in coordinates)}
     if len(sizes) > 1 or row_sizes.sum() != len(times) or (row_sizes < 0).any():
@@ -354,15 +294,7 @@ def foreign_provenance(
     columns: Mapping[str, str | None] | None,
     origin: str | None = None,
 ) -> dict[str, Any]:
-    """Where trajectories of a foreign format come from, and what was assumed about them.
-
-    Args:
-        contents: Of the file.
-        name: Of the format.
-        notes: What was assumed.
-        columns: The mapping of columns that was used, if any.
-        origin: The date that times count from, if there is one.
-    """
+    """Where trajectories of a foreign format come from, and what was assumed about them."""
     found = provenance.extended({}, contents.path, name, columns)
     if origin is not None:
         found["time_origin"] = origin

@@ -43,19 +43,7 @@ def read_long(
     notes: Sequence[str] = (),
     unlinked: Sequence[str] = (),
 ) -> Trajectories:
-    """Trajectories from a table with one row for each observation.
-
-    Args:
-        contents: Of the file, CSV or Parquet.
-        options: What the user said; columns named there replace those of the program.
-        reader: Name of the format.
-        names: Name in the file of each canonical column; several for `id` are one together, several
-            for `sd` are those of the axes.
-        native: In what the program counts; by default pixels and frames.
-        layout: Of a table of text, if not as found.
-        notes: What was assumed.
-        unlinked: Ids that stand for none.
-    """
+    """Trajectories from a table with one row for each observation."""
     native = native or Native()
     told = options.columns or {}
     if "time" in told:
@@ -122,19 +110,6 @@ def assemble(
     """Trajectories from columns, sorted by time within each, in the units that the user asks for.
 
     Rows without an id are left out, and a note says how many.
-
-    Args:
-        contents: Of the file.
-        options: What the user said.
-        reader: Name of the format.
-        ids: One or more Arrow arrays, together the id.
-        times: Of the rows.
-        coordinates: One array for each axis.
-        sd: Standard deviation of the error of each position; NaN where it is not known.
-        native: In what the program counts; by default pixels and frames.
-        notes: What was assumed.
-        unlinked: Ids that stand for none.
-        time_origin: What times that were dates count from.
     """
     native = native or Native()
     notes = list(notes)

@@ -40,12 +40,7 @@ def format_named(name: str) -> Format:
 
 
 def choose(contents: Contents, name: str | None = None) -> Format:
-    """The format of a file.
-
-    Args:
-        contents: What is in it.
-        name: Of the format, if the user said so.
-    """
+    """The format of a file."""
     if name is not None:
         return format_named(name)
     for one in FORMATS:

@@ -36,10 +36,6 @@ def check_heaps(hdf5: "h5py.File", file: Path) -> None:
 
     Text of variable length lies in heaps without a checksum, and the library walks them without
     a look at whether it moves: on an object of size 0 it stays for ever (HDFGroup/hdf5 #1707).
-
-    Args:
-        hdf5: The open file.
-        file: Its path.
     """
     # Addresses and lengths of 8 bytes; we know of no file with others.
     if hdf5.id.get_create_plist().get_sizes() != (8, 8):
@@ -77,12 +73,7 @@ def _ends(header: bytes, stream: BinaryIO, n_bytes: int) -> bool:
 
 
 def check_links(hdf5: "h5py.File", file: Path) -> None:
-    """Refuse a file that would have other files read in its name, which no NetCDF file does.
-
-    Args:
-        hdf5: The open file.
-        file: Its path, for messages.
-    """
+    """Refuse a file that would have other files read in its name, which no NetCDF file does."""
     import h5py
 
     for name in hdf5:
@@ -104,12 +95,6 @@ def check_size(dataset: "h5py.Dataset", shape: Sequence[int], name: str, file: P
 
     A dataset of any size costs nothing in the file as long as nothing is written to it, and one
     wrong bit can turn a length of ten into one of 10^18; reading either would fill the memory.
-
-    Args:
-        dataset: The variable as HDF5 has it.
-        shape: Its shape as NetCDF has it, which may be larger.
-        name: Its name, for messages.
-        file: The file, for messages.
     """
     import h5py
 
@@ -138,11 +123,6 @@ def check_chunks(dataset: "h5py.Dataset", name: str, file: Path) -> None:
     """Refuse chunks that would inflate without end: the library goes on until the memory is full.
 
     To be asked before a variable is read, once for each file and variable.
-
-    Args:
-        dataset: The variable as HDF5 has it.
-        name: Its name, for messages.
-        file: The file.
     """
     import h5py
 

@@ -24,15 +24,7 @@ _SKIPPABLE = range(0x184D2A50, 0x184D2A60)
 
 
 def exceeds(stream: BinaryIO, start: int, length: int, compressor: str, allowed: int) -> bool:
-    """Whether a part of a file would come out larger than allowed.
-
-    Args:
-        stream: The file.
-        start: Where the part begins.
-        length: Its length.
-        compressor: Name of what compressed it.
-        allowed: Number of bytes.
-    """
+    """Whether a part of a file would come out larger than allowed."""
     stream.seek(start)
     if compressor == "blosc":
         return int.from_bytes(stream.read(_BLOSC_HEADER)[4:8], "little") > allowed
@@ -48,13 +40,7 @@ def exceeds(stream: BinaryIO, start: int, length: int, compressor: str, allowed:
 
 
 def is_cut(stream: BinaryIO, length: int, compressor: str) -> bool:
-    """Whether a file of Blosc ends before its header says: the decoder would read on beyond it.
-
-    Args:
-        stream: The file.
-        length: Its length.
-        compressor: Name of what compressed it; others than Blosc notice by themselves.
-    """
+    """Whether a file of Blosc ends before its header says: the decoder would read on beyond it."""
     if compressor != "blosc":
         return False
     stream.seek(0)
@@ -63,27 +49,14 @@ def is_cut(stream: BinaryIO, length: int, compressor: str) -> bool:
 
 
 def gzip_size(stream: BinaryIO, length: int, most: int) -> int:
-    """Number of bytes that a gzip file inflates to; counting stops soon after `most`.
-
-    Args:
-        stream: The file, at its beginning.
-        length: Its length.
-        most: Beyond this it is all the same.
-    """
+    """Number of bytes that a gzip file inflates to; counting stops soon after `most`."""
     return _inflated(stream, length, "gzip", most)
 
 
 def shard_parts(
     stream: BinaryIO, size: int, n_inner: int, *, first: bool
 ) -> Iterator[tuple[int, int]]:
-    """Where the chunks of a shard lie, from the list of them at its end or its beginning.
-
-    Args:
-        stream: The file.
-        size: Its length.
-        n_inner: Number of chunks in a shard.
-        first: Whether the list is at the beginning.
-    """
+    """Where the chunks of a shard lie, from the list of them at its end or its beginning."""
     n_bytes = 16 * n_inner
     if n_bytes > size:
         return

@@ -66,12 +66,7 @@ def has_layout(contents: Contents) -> bool:
 
 
 def find_layout(contents: Contents, columns: Mapping[str, str | None] | None = None) -> Layout:
-    """How trajectories lie in a dataset.
-
-    Args:
-        contents: Names, dimensions and attributes.
-        columns: The user's names of id, time, x and y, or of lon and lat, where they differ.
-    """
+    """How trajectories lie in a dataset."""
     told = _told(contents, columns)
     counter = _counter(contents)
     x, y = _pair(contents, told, counter)

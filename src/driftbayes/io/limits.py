@@ -50,23 +50,13 @@ _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
 def is_plausible(declared: int, stored: int, *, compressed: bool) -> bool:
-    """Whether so many bytes can come out of what is stored.
-
-    Args:
-        declared: Number of bytes in memory.
-        stored: Number of bytes in the file.
-        compressed: Whether those in the file may be compressed.
-    """
+    """Whether so many bytes can come out of what is stored."""
     possible = stored * _MAX_PER_COMPRESSED_BYTE if compressed else stored
     return declared <= max(possible, _ALWAYS_ALLOWED)
 
 
 def stored_size(path: Path) -> int:
-    """Number of bytes that a file takes on its disk: a file of holes claims far more.
-
-    Args:
-        path: The file.
-    """
+    """Number of bytes that a file takes on its disk: a file of holes claims far more."""
     found = path.stat()
     # Small files may lie in the directory itself, in no block at all.
     blocks = max(getattr(found, "st_blocks", found.st_size) * 512, 2**16)
@@ -87,12 +77,7 @@ def memory_budget() -> int:
 
 
 def check_memory(n_bytes: int, what: str) -> None:
-    """Refuse what would not fit into the memory.
-
-    Args:
-        n_bytes: What it would take.
-        what: What would be read, as the beginning of a sentence.
-    """
+    """Refuse what would not fit into the memory."""
     # Not asked of the system for every small file.
     if n_bytes <= _ALWAYS_ALLOWED:
         return

@@ -30,12 +30,6 @@ def present(
     Missing is what is no number, what the file declares to stand for it (`_FillValue`,
     `missing_value`), and what NetCDF puts where nothing was written, if no position or time can be
     so large. Any other number is data, unless the user says otherwise.
-
-    Args:
-        variable: Of numbers.
-        source: Name of the file, for messages.
-        missing: Numbers that stand for a missing value, if the user says so; none of them if empty.
-        is_ours: Whether we wrote the file: then NaN is all that is missing without being declared.
     """
     raw = variable.to_numpy()
     attributes = variable.attrs
@@ -96,12 +90,7 @@ def _refuse_unsure(
 
 
 def without(axes: Sequence[FloatArray], missing: Sequence[float] | None) -> list[FloatArray]:
-    """Coordinates with NaN on all axes where one of them is what the user calls missing.
-
-    Args:
-        axes: One array for each coordinate, of one shape.
-        missing: Numbers that stand for a missing value.
-    """
+    """Coordinates with NaN on all axes where one of them is what the user calls missing."""
     if not missing or len({axis.shape for axis in axes}) != 1:
         return list(axes)
     gone = np.any([np.isin(axis, list(missing)) for axis in axes], axis=0)

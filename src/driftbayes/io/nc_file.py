@@ -13,7 +13,7 @@ from driftbayes.io import hdf5
 from driftbayes.io.limits import MAX_NAMES, Budget
 from driftbayes.io.paths import existing_file, reading_as, require
 from driftbayes.storage import PathLike
-from driftbayes.storage.netcdf import write_netcdf
+from driftbayes.storage.atomic import write_netcdf
 
 if TYPE_CHECKING:
     import h5py  # type: ignore[import-untyped, unused-ignore]
@@ -31,12 +31,7 @@ Select: TypeAlias = Callable[
 
 
 def load(path: PathLike, select: Select | None = None) -> "xr.Dataset":
-    """A NetCDF file, or some of its variables, in memory, with times left as numbers.
-
-    Args:
-        path: The file.
-        select: Which variables to read; without it, all of them.
-    """
+    """A NetCDF file, or some of its variables, in memory, with times left as numbers."""
     with _opened(path, select) as dataset:
         return dataset.load()
 
@@ -47,9 +42,6 @@ def open_file(path: PathLike) -> "Iterator[xr.Dataset]":
 
     Variables that cannot be what they claim are not in it; `dataset.encoding["damaged"]` has what
     is wrong with each.
-
-    Args:
-        path: The file.
     """
     with _opened(path, None, lazily=True) as dataset:
         yield dataset

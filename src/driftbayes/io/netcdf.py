@@ -25,12 +25,7 @@ if TYPE_CHECKING:
 
 
 def read_netcdf(path: PathLike, options: ReadOptions) -> Trajectories:
-    """Trajectories from a NetCDF file in the contiguous ragged layout.
-
-    Args:
-        path: A file with the variables `id`, `time`, `x` and, if there are any, `y`, `z`, `sd`.
-        options: As for `from_dataset`, and numbers that stand for a missing value.
-    """
+    """Trajectories from a NetCDF file in the contiguous ragged layout."""
     source = Path(path).name
 
     def select(
@@ -46,31 +41,17 @@ def read_netcdf(path: PathLike, options: ReadOptions) -> Trajectories:
 
 
 def write_netcdf(trajectories: Trajectories, path: PathLike) -> None:
-    """Write trajectories as NetCDF, with units and provenance.
-
-    Args:
-        trajectories: What to write.
-        path: The file.
-    """
+    """Write trajectories as NetCDF, with units and provenance."""
     nc_file.save(to_dataset(trajectories), path)
 
 
 def write_zarr(trajectories: Trajectories, path: PathLike) -> None:
-    """Write trajectories as a Zarr store, with units and provenance.
-
-    Args:
-        trajectories: What to write.
-        path: The store; it appears whole or not at all.
-    """
+    """Write trajectories as a Zarr store, with units and provenance."""
     zarr_file.save(to_dataset(trajectories), path)
 
 
 def to_dataset(trajectories: Trajectories) -> "xr.Dataset":
-    """Trajectories as a labelled dataset in the contiguous ragged layout.
-
-    Args:
-        trajectories: What to convert.
-    """
+    """Trajectories as a labelled dataset in the contiguous ragged layout."""
     import xarray as xr
 
     for name in trajectories.flags:
@@ -95,14 +76,7 @@ def to_dataset(trajectories: Trajectories) -> "xr.Dataset":
 def from_dataset(
     dataset: "xr.Dataset", path: Path, options: ReadOptions | None = None, *, reader: str = "netcdf"
 ) -> Trajectories:
-    """Trajectories from a dataset in the contiguous ragged layout.
-
-    Args:
-        dataset: What to convert.
-        path: The file it came from, for messages and provenance.
-        options: Names of variables, where they differ, and units, if not those in the file.
-        reader: Name of the format, for provenance.
-    """
+    """Trajectories from a dataset in the contiguous ragged layout."""
     options = options or ReadOptions()
     columns, length_unit, time_unit = options.columns, options.length_unit, options.time_unit
     source = path.name

@@ -27,11 +27,7 @@ _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 def names(path: Path) -> tuple[str, ...]:
-    """Names of the arrays in a file; none in an archive of other things.
-
-    Args:
-        path: A .npy or .npz file.
-    """
+    """Names of the arrays in a file; none in an archive of other things."""
     if _is_single(path):
         return (ONLY,)
     try:
@@ -49,12 +45,7 @@ def names(path: Path) -> tuple[str, ...]:
 
 
 def array(path: Path, name: str) -> np.ndarray:
-    """One array of numbers or text, never of objects: nothing is unpickled.
-
-    Args:
-        path: A .npy or .npz file.
-        name: Of the array.
-    """
+    """One array of numbers or text, never of objects: nothing is unpickled."""
     n_bytes = stored_size(path)
     with reading_as(path, "NumPy arrays"):
         if _is_single(path):

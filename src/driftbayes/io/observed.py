@@ -70,14 +70,7 @@ class Observed:
 def observed(
     dataset: "xr.Dataset", contents: Contents, layout: Layout, time_unit: str | None = None
 ) -> Observed:
-    """The variables of a dataset in the order of its trajectories.
-
-    Args:
-        dataset: Of some or all trajectories.
-        contents: Where it comes from.
-        layout: How trajectories lie in it.
-        time_unit: Name of the unit of times as the user has it.
-    """
+    """The variables of a dataset in the order of its trajectories."""
     source = contents.path.name
     times, unit = seconds(dataset, layout.time, contents, time_unit)
     row_sizes: IntArray | None = None

@@ -72,13 +72,7 @@ def begin_with_name(path: Path) -> Iterator[None]:
 def reading_as(
     path: Path, kind: str, advice: str = "it may be damaged, cut short or of another format"
 ) -> Iterator[None]:
-    """Turn any error of a library into one sentence: a damaged file may raise anything.
-
-    Args:
-        path: The file.
-        kind: What it is read as.
-        advice: What may be wrong, as the end of the sentence.
-    """
+    """Turn any error of a library into one sentence: a damaged file may raise anything."""
     try:
         yield
     except DriftbayesError:
@@ -97,12 +91,7 @@ def reason(error: BaseException) -> str:
 
 
 def require(what: str, *packages: str) -> None:
-    """Refuse, with the command that helps, if a package cannot be imported.
-
-    Args:
-        what: What needs the packages, in the plural: "NetCDF files".
-        *packages: Names of the packages, the same for `import` and for `pip install`.
-    """
+    """Refuse, with the command that helps, if a package cannot be imported."""
     for package in packages:
         try:
             import_module(package)

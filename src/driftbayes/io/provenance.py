@@ -18,12 +18,7 @@ def to_json(provenance: Mapping[str, Any]) -> str:
 
 
 def from_json(text: object, source: str) -> dict[str, Any]:
-    """Provenance from JSON.
-
-    Args:
-        text: What `to_json` wrote.
-        source: Name of the file, for messages.
-    """
+    """Provenance from JSON."""
     try:
         provenance = json.loads(str(text))
     except (ValueError, RecursionError):
@@ -40,12 +35,6 @@ def extended(
     """Stored provenance with the file just read on top and the ones before it in `earlier`.
 
     Only the name of the file is kept: its directories are nobody's business but the user's.
-
-    Args:
-        stored: What the file says about itself.
-        path: The file.
-        reader: Which reader read it.
-        columns: The mapping of columns that was used, if any.
     """
     result = dict(stored)
     before = {key: result.pop(key) for key in ("source", "reader", "columns") if key in result}

@@ -54,12 +54,7 @@ _MAX_TEXT = 1000
 
 
 def check_scan(scan: "xr.Dataset", source: str) -> None:
-    """Refuse a scan that is damaged, saying what is wrong with it.
-
-    Args:
-        scan: What was read.
-        source: Name of the file.
-    """
+    """Refuse a scan that is damaged, saying what is wrong with it."""
     for name, (dims, kind) in _REQUIRED.items():
         if name not in scan.variables:
             raise _damaged(source, f"it has no variable {name!r}")

@@ -19,13 +19,7 @@ if TYPE_CHECKING:
 
 
 def write_dataset(dataset: "xr.Dataset", path: PathLike, *, kind: str) -> None:
-    """Write a dataset as NetCDF, marked with what it is and who wrote it.
-
-    Args:
-        dataset: The result; its attributes are text or numbers.
-        path: The file, with a name ending in .nc.
-        kind: What the dataset is, such as "scan"; `read_dataset` asks for the same.
-    """
+    """Write a dataset as NetCDF, marked with what it is and who wrote it."""
     _check_suffix(path)
     _check_attributes("the dataset", dataset.attrs)
     for name, variable in dataset.variables.items():
@@ -39,12 +33,7 @@ def write_dataset(dataset: "xr.Dataset", path: PathLike, *, kind: str) -> None:
 
 
 def read_dataset(path: PathLike, *, kind: str) -> "xr.Dataset":
-    """Read what `write_dataset` wrote.
-
-    Args:
-        path: The file.
-        kind: What it must be.
-    """
+    """Read what `write_dataset` wrote."""
     _check_suffix(path)
     dataset = nc_file.load(path)
     source = Path(path).name
@@ -61,21 +50,12 @@ def read_dataset(path: PathLike, *, kind: str) -> "xr.Dataset":
 
 
 def write_scan(dataset: "xr.Dataset", path: PathLike) -> None:
-    """Write a scan over tau as NetCDF.
-
-    Args:
-        dataset: The scan; its attributes are text or numbers.
-        path: The file, with a name ending in .nc.
-    """
+    """Write a scan over tau as NetCDF."""
     write_dataset(dataset, path, kind="scan")
 
 
 def read_scan(path: PathLike) -> "xr.Dataset":
-    """Read a scan over tau.
-
-    Args:
-        path: A file that `write_scan` wrote.
-    """
+    """Read a scan over tau."""
     scan = read_dataset(path, kind="scan")
     check_scan(scan, Path(path).name)
     return scan

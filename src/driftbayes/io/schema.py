@@ -74,18 +74,7 @@ def file_names(
     source: str,
     noun: str = "column",
 ) -> dict[str, str]:
-    """Which of a file's columns holds each canonical one.
-
-    Args:
-        present: Names in the file.
-        columns: The user's mapping from canonical names to names in the file; one that maps to
-            None, or to empty text as `--columns z=` does, is left out.
-        source: Name of the file, for messages.
-        noun: What the format calls a column.
-
-    Returns:
-        The name in the file of each canonical column that the file has.
-    """
+    """Which of a file's columns holds each canonical one."""
     wanted = {canonical: name for canonical, name in (columns or {}).items() if name}
     left_out = set(columns or {}) - set(wanted)
     _check_mapping(wanted, left_out)
@@ -117,13 +106,7 @@ def file_names(
 def extras_in(
     present: Sequence[str], found: Mapping[str, str], columns: Mapping[str, str | None] | None
 ) -> dict[str, str]:
-    """Which of a file's columns hold longitude and latitude beside x and y, and flags.
-
-    Args:
-        present: Names in the file.
-        found: What `file_names` found.
-        columns: The user's mapping, as for `file_names`.
-    """
+    """Which of a file's columns hold longitude and latitude beside x and y, and flags."""
     taken, counts = set(found.values()), Counter(present)
     free = {name for name in present if name not in taken and counts[name] == 1}
     extras = {name: name for name in present if name in free and name.startswith(FLAG)}

@@ -48,14 +48,7 @@ _EITHER = (cells.is_number, "a number or an ISO date like 2024-05-17T12:00:00Z")
 
 
 def read_table(contents: Contents, options: ReadOptions) -> Trajectories:
-    """Trajectories from a table with canonical columns; rows of trajectories may be mixed.
-
-    Args:
-        contents: Of a table with the columns `id`, `time`, `x` and, if there are any, `y`, `z` and
-            `sd`, beside longitude, latitude and flags.
-        options: Names of columns, where they differ, units, and numbers that stand for a missing
-            value; dates are in seconds.
-    """
+    """Trajectories from a table with canonical columns; rows of trajectories may be mixed."""
     _check_container(contents)
     path, time_unit, length_unit = contents.path, options.time_unit, options.length_unit
     found = schema.file_names(contents.names, options.columns, source=path.name)
@@ -111,18 +104,7 @@ def lonlat_of(values: Mapping[str, FloatArray]) -> FloatArray | None:
 def read_columns(
     contents: Contents, names: Mapping[str, str], *, layout: csv_text.Layout | None = None
 ) -> dict[str, Any]:
-    """Columns of a table as numbers; the first cell that cannot be used is named.
-
-    Args:
-        contents: Of the file, CSV or Parquet.
-        names: Name in the file of each column. A key is a canonical name, with `:` and a word
-            behind it where several columns have one role.
-        layout: Of a table of text, if not as found.
-
-    Returns:
-        For `id` the number of the trajectory of each row and the ids, for `id:...` the Arrow array
-        as it is, for `time` the times and whether they were dates, else an array of numbers.
-    """
+    """Columns of a table as numbers; the first cell that cannot be used is named."""
     _check_container(contents)
     if contents.container == "parquet":
         return _from_parquet(contents, names)
@@ -250,9 +232,6 @@ def open_parquet(file: Path) -> Any:
     """Open a Parquet file such that a text which comes a million times is stored once.
 
     `plain_texts` makes texts of them again when they are known to be short.
-
-    Args:
-        file: The file.
     """
     import pyarrow.parquet as pq
 
@@ -262,13 +241,7 @@ def open_parquet(file: Path) -> Any:
 
 
 def read_rows(parquet: Any, rows: tuple[int, int], names: list[str] | None = None) -> Any:
-    """Some rows of an open Parquet file, from the row groups that hold them.
-
-    Args:
-        parquet: The file.
-        rows: The first row and one past the last.
-        names: Of the columns; by default all.
-    """
+    """Some rows of an open Parquet file, from the row groups that hold them."""
     groups = range(parquet.metadata.num_row_groups)
     sizes = np.array([parquet.metadata.row_group(i).num_rows for i in groups])
     ends = np.cumsum(sizes)
@@ -278,12 +251,7 @@ def read_rows(parquet: Any, rows: tuple[int, int], names: list[str] | None = Non
 
 
 def plain_texts(table: Any, file: Path) -> Any:
-    """A table or batch that was read with texts as numbers of texts, with the texts themselves.
-
-    Args:
-        table: What was read.
-        file: Where it comes from, for messages.
-    """
+    """A table or batch that was read with texts as numbers of texts, with the texts themselves."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -313,10 +281,6 @@ def write_csv(trajectories: Trajectories, path: PathLike) -> None:
     read back as whole numbers. A text id that a spreadsheet would run as a formula, as it does with
     `=1+1`, is written with an apostrophe before it, which `read_csv` takes away again. The same
     trajectories give the same bytes, compressed or not.
-
-    Args:
-        trajectories: What to write.
-        path: The file, compressed if its name ends in .gz.
     """
     require("tables", "pyarrow")
     import pyarrow.csv as pacsv
@@ -342,12 +306,7 @@ def _compressing(file: BinaryIO, compressed: bool) -> Iterator[Any]:  # noqa: FB
 
 
 def write_parquet(trajectories: Trajectories, path: PathLike) -> None:
-    """Write trajectories as Parquet, with units and provenance; a missing value is a null.
-
-    Args:
-        trajectories: What to write.
-        path: The file.
-    """
+    """Write trajectories as Parquet, with units and provenance; a missing value is a null."""
     require("tables", "pyarrow")
     import pyarrow.parquet as pq
 

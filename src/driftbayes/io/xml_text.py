@@ -25,11 +25,7 @@ class _Enough(BaseException):
 
 
 def root(path: Path) -> tuple[str, dict[str, str]]:
-    """Name and attributes of the outermost element.
-
-    Args:
-        path: An XML file.
-    """
+    """Name and attributes of the outermost element."""
     found: list[tuple[str, dict[str, str]]] = []
 
     def see(names: tuple[str, ...], attributes: Mapping[str, str]) -> None:
@@ -45,10 +41,6 @@ def visit(path: Path, see: Visit) -> None:
 
     A document type declaration is refused: it is where entities are defined, by which a small file
     grows without bound or reads others, and no program that writes trajectories writes one.
-
-    Args:
-        path: An XML file.
-        see: Called for each element.
     """
     names: list[str] = []
 

@@ -115,15 +115,7 @@ _CHECKED: dict[Path, tuple[tuple[bool, int, int, int], dict[str, ArrayInfo]]] = 
 
 
 def check_store(folder: Path, *, is_complete: bool = True) -> dict[str, ArrayInfo]:
-    """Refuse a store that could run code, never end or fill the memory.
-
-    Args:
-        folder: The store.
-        is_complete: Whether all of it must have been written; a run may still be going on.
-
-    Returns:
-        The arrays in the store itself, not in groups of it, by name.
-    """
+    """Refuse a store that could run code, never end or fill the memory."""
     files = list(_files(folder))
     # A store is opened again and again, for each block of it: once checked, it is known.
     times = [path.stat() for path, _ in files]

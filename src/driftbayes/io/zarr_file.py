@@ -35,9 +35,6 @@ def open_store(folder: Path) -> "Iterator[xr.Dataset]":
     `_FillValue` is among the attributes of a variable only where the store declares it so. The
     `fill_value` that every array of format 2 has is what chunks hold that were never written, and
     is 0 unless somebody chose another: `encoding["zarr_fill"]` has one that was chosen.
-
-    Args:
-        folder: The store.
     """
     require("Zarr stores", "zarr", "xarray")
     import xarray as xr
@@ -100,12 +97,7 @@ def _is_not_of_zarr(record: logging.LogRecord) -> bool:
 
 
 def save(dataset: "xr.Dataset", path: PathLike) -> None:
-    """Write a Zarr store, whole or not at all; one that we wrote earlier is replaced.
-
-    Args:
-        dataset: What to write.
-        path: The store.
-    """
+    """Write a Zarr store, whole or not at all; one that we wrote earlier is replaced."""
     require("Zarr stores", "zarr", "xarray")
     with atomic_folder(path, may_replace=is_own_store) as temporary:
         # Format 2: every program reads it, and texts are a settled matter there.

@@ -33,31 +33,19 @@ _MAX_SUFFIX = 32
 
 
 def temporary_path(target: Path) -> Path:
-    """A new hidden name beside a file or directory, with the same suffix.
-
-    Args:
-        target: The file or directory that the temporary one will become.
-    """
+    """A new hidden name beside a file or directory, with the same suffix."""
     suffix = target.suffix if len(os.fsencode(target.suffix)) <= _MAX_SUFFIX else ""
     return target.with_name(f"{_owner()}{suffix}")
 
 
 def backup_folder(target: Path) -> Path:
-    """A new hidden name beside a directory, for a folder that keeps the old one while it moves.
-
-    Args:
-        target: The directory; `sweep` moves it back if it is missing from its place.
-    """
+    """A new hidden name beside a directory, for a folder that keeps the old one while it moves."""
     return target.with_name(f"{_owner()}-backup")
 
 
 @contextmanager
 def scratch_folder(parent: str | os.PathLike[str] | None = None) -> Iterator[Path]:
-    """A new folder for temporary files, removed after the block, or swept if that is killed.
-
-    Args:
-        parent: Where to make it; by default the system's place for temporary files.
-    """
+    """A new folder for temporary files, removed after the block, or swept if that is killed."""
     place = Path(tempfile.gettempdir() if parent is None else parent)
     sweep(place)
     folder = place / _owner()
@@ -80,9 +68,6 @@ def sweep(folder: Path) -> list[Path]:
     """Remove what processes that are gone have left in a folder; return what was removed.
 
     Only names that `temporary_path` and `backup_folder` make are considered.
-
-    Args:
-        folder: Where to look; folders in it are not searched.
     """
     removed: list[Path] = []
     try:

@@ -42,13 +42,7 @@ class Outputs:
         self._folders: list[Path] = []
 
     def add_file(self, path: PathLike, *, is_ours: Callable[[Path], bool] | None = None) -> None:
-        """Announce a file.
-
-        Args:
-            path: The file to write.
-            is_ours: For a file whose name the user did not choose: whether driftbayes wrote the one
-                that exists. If not, it is kept even with `overwrite`.
-        """
+        """Announce a file."""
         target, name = _resolved(path), os.fspath(path)
         self._check_reads(target, name)
         check_target(target, name)
@@ -68,12 +62,7 @@ class Outputs:
         self._files[target] = name
 
     def add_store(self, path: PathLike, *, is_ours: Callable[[Path], bool]) -> None:
-        """Announce a directory that is written as a whole, such as a Zarr store.
-
-        Args:
-            path: The directory to write.
-            is_ours: Whether a directory that exists is one that driftbayes wrote.
-        """
+        """Announce a directory that is written as a whole, such as a Zarr store."""
         target, name = _resolved(path), os.fspath(path)
         self._check_reads(target, name)
         check_store_target(target, name, is_ours)
@@ -90,13 +79,7 @@ class Outputs:
         check: Callable[[Path], None] | None = None,
         continues: bool = False,
     ) -> None:
-        """Announce a directory in which the command writes files as it goes on.
-
-        Args:
-            path: The directory.
-            check: Raises `DriftbayesError` if the directory may not be used.
-            continues: Whether the command goes on with what is in it, and so reads it too.
-        """
+        """Announce a directory in which the command writes files as it goes on."""
         target = _resolved(path)
         if not continues:
             self._check_reads(target, os.fspath(path))
@@ -117,15 +100,7 @@ class Outputs:
             _announced.reset(token)
 
     def may_replace(self, target: Path, name: str) -> bool:
-        """Whether a file or store may be replaced.
-
-        Args:
-            target: The file, its links resolved.
-            name: The file as it was named.
-
-        Raises:
-            DriftbayesError: If it is there and may not.
-        """
+        """Whether a file or store may be replaced."""
         if any(target.is_relative_to(folder) for folder in self._folders):
             return True
         if target in self._files:
@@ -169,27 +144,13 @@ _announced: ContextVar[Outputs | None] = ContextVar("driftbayes_outputs", defaul
 
 
 def permission(target: Path, name: str) -> bool:
-    """Whether a file may be replaced, as announced; True where nothing was announced.
-
-    Args:
-        target: The file, its links resolved.
-        name: The file as it was named.
-
-    Raises:
-        DriftbayesError: If it exists and may not be replaced.
-    """
+    """Whether a file may be replaced, as announced; True where nothing was announced."""
     outputs = _announced.get()
     return outputs is None or outputs.may_replace(target, name)
 
 
 def check_target(target: Path, name: str, *, is_store: bool = False) -> None:
-    """Refuse a file that cannot be written, before anything is computed for it.
-
-    Args:
-        target: The file, its links resolved.
-        name: The file as it was named.
-        is_store: Whether a directory is written, not a file.
-    """
+    """Refuse a file that cannot be written, before anything is computed for it."""
     is_folder = target.is_dir()
     if is_folder and not is_store:
         msg = f"{name!r} is a directory, expected a file; add a file name"
@@ -206,13 +167,7 @@ def check_target(target: Path, name: str, *, is_store: bool = False) -> None:
 
 
 def check_store_target(target: Path, name: str, is_ours: Callable[[Path], bool]) -> None:
-    """Refuse a directory that cannot be written as a whole.
-
-    Args:
-        target: The directory, its links resolved.
-        name: The directory as it was named.
-        is_ours: Whether a directory that exists is one that driftbayes wrote.
-    """
+    """Refuse a directory that cannot be written as a whole."""
     if target.is_dir() and not is_ours(target):
         msg = f"{name!r} is a directory that driftbayes did not write; choose another name"
         raise DriftbayesError(msg)

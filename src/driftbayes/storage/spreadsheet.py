@@ -15,27 +15,15 @@ _ESCAPED = re.compile(r"'+[=+\-@\t\r]")
 
 
 def is_formula(text: str) -> bool:
-    """Whether a spreadsheet would take a cell for a formula.
-
-    Args:
-        text: The cell.
-    """
+    """Whether a spreadsheet would take a cell for a formula."""
     return _FORMULA.match(text) is not None
 
 
 def escape_cell(text: str) -> str:
-    """Text as it is written into a cell.
-
-    Args:
-        text: Any text.
-    """
+    """Text as it is written into a cell."""
     return f"'{text}" if _ESCAPABLE.match(text) else text
 
 
 def unescape_cell(text: str) -> str:
-    """Text as `escape_cell` was given it.
-
-    Args:
-        text: A cell.
-    """
+    """Text as `escape_cell` was given it."""
     return text[1:] if _ESCAPED.match(text) else text

@@ -7,26 +7,29 @@ Each chunk ends with its checksum (Zarr's codec crc32c), which is verified when 
 stores of earlier versions have none.
 """
 
-__all__ = ["ZarrArray", "create_group", "is_group", "open_array", "read_attributes"]
+__all__ = ["ZarrArray", "crc32c", "create_group", "is_group", "open_array", "read_attributes"]
 
 import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.storage.atomic import PathLike, atomic_path
-from driftbayes.storage.crc32c import crc32c
 
 _METADATA = "zarr.json"
 _CHECKSUM = "crc32c"
 _TYPES = {"float64", "float32", "int64", "int32"}
+_Words: TypeAlias = NDArray[np.uint32]
+# Castagnoli's polynomial, bits reversed.
+_POLYNOMIAL, _ALL = 0x82F63B78, 0xFFFFFFFF
 
 
 @dataclass(frozen=True)
@@ -50,12 +53,7 @@ class ZarrArray:
     has_checksums: bool = True
 
     def write(self, values: NDArray[Any], start: Sequence[int]) -> None:
-        """Write a block that begins at a chunk's corner and ends at one or at the array's end.
-
-        Args:
-            values: The block.
-            start: Index of its first element.
-        """
+        """Write a block that begins at a chunk's corner and ends at one or at the array's end."""
         for low, size, limit, chunk in zip(
             start, values.shape, self.shape, self.chunks, strict=True
         ):
@@ -120,11 +118,7 @@ class ZarrArray:
         )
 
     def verify(self, stop: Sequence[int]) -> None:
-        """Read every chunk up to an index, and refuse one that is missing or damaged.
-
-        Args:
-            stop: One past the last index along each axis.
-        """
+        """Read every chunk up to an index, and refuse one that is missing or damaged."""
         for corner in self._corners([0] * len(self.shape), stop):
             self.read_chunk(corner)
 
@@ -144,13 +138,7 @@ class ZarrArray:
 def create_group(
     path: PathLike, arrays: Mapping[str, Mapping[str, Any]], attributes: Mapping[str, Any]
 ) -> dict[str, ZarrArray]:
-    """Make a store with empty arrays.
-
-    Args:
-        path: The directory to make.
-        arrays: For each name `shape`, `chunks`, `dtype`, `dims` and, if wanted, `attributes`.
-        attributes: Of the store.
-    """
+    """Make a store with empty arrays."""
     root = Path(path)
     metadata = {name: _array_metadata(**spec) for name, spec in arrays.items()}
     for name, described in metadata.items():
@@ -259,3 +247,81 @@ def _read_json(path: Path) -> dict[str, Any]:
         msg = f"{path.name} of {path.parent.name!r} does not hold a JSON object; it is damaged"
         raise DriftbayesError(msg)
     return value
+
+
+def crc32c(data: bytes) -> int:
+    """The checksum of Zarr's codec `crc32c`.
+
+    It is linear in the bits: the data are cut into pieces of one length whose checksums are
+    computed side by side, then joined two by two, the left one moved on by the length of the
+    right one.
+
+    Examples:
+        >>> hex(crc32c(b"123456789"))
+        '0xe3069283'
+    """
+    if len(data) < 4:
+        return _plainly(data)
+    # A start from all ones is one from zero with the first four bytes inverted. From zero, zeros
+    # in front change nothing, so that all pieces can be of one length.
+    n_pieces = 1 << max(math.isqrt(len(data)).bit_length() - 1, 0)
+    n_words = -(-len(data) // (8 * n_pieces))
+    padded = np.zeros(8 * n_words * n_pieces, dtype=np.uint8)
+    first = len(padded) - len(data)
+    padded[first:] = np.frombuffer(data, dtype=np.uint8)
+    padded[first : first + 4] ^= 0xFF
+    words = padded.view("<u8").reshape(n_pieces, n_words).T.copy()
+    tables = _tables()
+    sums = np.zeros(n_pieces, dtype=np.uint64)
+    byte = np.uint64(0xFF)
+    for row in words:
+        row ^= sums
+        found = tables[7][(row & byte).astype(np.intp)]
+        for i in range(1, 8):
+            found ^= tables[7 - i][((row >> np.uint64(8 * i)) & byte).astype(np.intp)]
+        sums = found.astype(np.uint64)
+    joined, n_bytes = sums.astype(np.uint32), 8 * n_words
+    while len(joined) > 1:
+        joined = _apply(_moved_by(n_bytes), joined[::2]) ^ joined[1::2]
+        n_bytes *= 2
+    return int(joined[0]) ^ _ALL
+
+
+def _plainly(data: bytes) -> int:
+    table = _tables()[0]
+    value = _ALL
+    for byte in data:
+        value = (value >> 8) ^ int(table[(value ^ byte) & 0xFF])
+    return value ^ _ALL
+
+
+@cache
+def _tables() -> NDArray[np.uint32]:
+    """For each byte, its checksum when 0 to 7 bytes of zero follow."""
+    table = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        table = (table >> np.uint32(1)) ^ np.where(table & 1, _POLYNOMIAL, 0).astype(np.uint32)
+    tables = [table]
+    for _ in range(7):
+        last = tables[-1]
+        tables.append((last >> np.uint32(8)) ^ table[last & 0xFF])
+    return np.stack(tables)
+
+
+@cache
+def _moved_by(n_bytes: int) -> _Words:
+    """What becomes of each bit of a checksum when so many bytes of zero follow."""
+    if n_bytes == 1:
+        bits = np.uint32(1) << np.arange(32, dtype=np.uint32)
+        return (bits >> np.uint32(8)) ^ _tables()[0][bits & 0xFF]
+    half = _moved_by(n_bytes // 2)
+    moved = _apply(half, half)
+    return _apply(_moved_by(1), moved) if n_bytes % 2 else moved
+
+
+def _apply(images: _Words, values: _Words) -> _Words:
+    """A linear map, given by the images of the bits, of some values."""
+    found = np.zeros_like(values)
+    for bit, image in enumerate(images):
+        found ^= np.where((values >> np.uint32(bit)) & np.uint32(1), image, np.uint32(0))
+    return found

@@ -22,14 +22,7 @@ def tally_block(
     spec: TallySpec,
     checks: tuple[quality.AbstractCheck, ...] = (),
 ) -> Tally:
-    """Read a block and sum what a scan needs of it.
-
-    Args:
-        block: Some trajectories of a file.
-        prepare: What to do with them before they are summed.
-        spec: What to sum.
-        checks: Quality control to apply, with limits that are those of the file.
-    """
+    """Read a block and sum what a scan needs of it."""
     done: list[dict[str, Any]] = []
     try:
         trajectories = read_prepared(block, prepare)
@@ -44,12 +37,7 @@ def tally_block(
 
 
 def read_prepared(block: Block, prepare: Prepare | None) -> Trajectories:
-    """Read a block, and do with its trajectories what is to be done with all.
-
-    Args:
-        block: Some trajectories of a file.
-        prepare: What to do with them.
-    """
+    """Read a block, and do with its trajectories what is to be done with all."""
     found = read_block(block)
     plane = found.provenance.get("plane")
     if (

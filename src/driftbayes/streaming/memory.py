@@ -19,17 +19,7 @@ _KINDS = 4
 
 
 def check_fits(blocks: Sequence[Block], spec: TallySpec, n_dim: int, workers: Workers) -> Workers:
-    """Refuse a file whose sums would not fit into the memory of this machine.
-
-    Args:
-        blocks: All blocks of the file.
-        spec: What to sum.
-        n_dim: Number of spatial dimensions.
-        workers: Who does it; those of a cluster have memories of their own.
-
-    Returns:
-        The workers; with fewer threads, if their number was not given and all would not fit.
-    """
+    """Refuse a file whose sums would not fit into the memory of this machine."""
     n = workers.at_once(len(blocks))
     largest = max(block.n_points for block in blocks)
     tally = _tally_bytes(spec, n_dim)

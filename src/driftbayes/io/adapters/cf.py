@@ -56,15 +56,7 @@ def assemble(
     name: str,
     extras: Callable[[Observed, FloatArray, FloatArray], Extras] | None = None,
 ) -> Trajectories:
-    """Trajectories from a dataset of any layout, with what one source has beside.
-
-    Args:
-        dataset: Of some or all trajectories.
-        contents: Where it comes from.
-        options: What the user said.
-        name: Of the format, for the provenance.
-        extras: From what was observed, and its two coordinates, to what else is known.
-    """
+    """Trajectories from a dataset of any layout, with what one source has beside."""
     layout = find_layout(contents, options.columns)
     seen = observed(dataset, contents, layout, options.time_unit)
     degrees, unit, factor = _units(contents, layout, options)
@@ -102,13 +94,7 @@ def assemble(
 def complete_sd(
     sd: FloatArray, there: np.ndarray, row_sizes: np.ndarray | None
 ) -> tuple[FloatArray | None, list[str]]:
-    """Errors for all positions: where one is not known, the median of its trajectory stands in.
-
-    Args:
-        sd: Standard deviations, NaN where not known.
-        there: Where there is a position.
-        row_sizes: Number of observations of each trajectory; None if they are padded.
-    """
+    """Errors for all positions: where one is not known, the median of its trajectory stands in."""
     known = np.isfinite(sd) & (sd >= 0) & there
     if not known.any():
         return None, ["errors of positions are given, but not a single one is known"]
