@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 import gallery
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
-from driftbayes.io.netcdf import from_dataset
+from driftbayes.io.dataset_formats import from_dataset
 
 
 def full():

@@ -8,9 +8,8 @@ import xarray as xr
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import read_trajectories
-from driftbayes.io.contents import contents_of
 from driftbayes.io.datasets import open_dataset, parse_time_unit, time_origin
-from driftbayes.io.formats import choose
+from driftbayes.io.formats import choose, contents_of
 from driftbayes.io.reading import ReadOptions
 
 SIZES = np.array([4, 3, 5])

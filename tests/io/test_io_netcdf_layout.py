@@ -12,8 +12,9 @@ from numpy.testing import assert_array_equal
 from driftbayes._version import __version__
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
-from driftbayes.io.netcdf import from_dataset, to_dataset
+from driftbayes.io.dataset_formats import from_dataset
 from driftbayes.io.reading import ReadOptions
+from driftbayes.io.writing import to_dataset
 
 FILE = Path("tracks.nc")
 

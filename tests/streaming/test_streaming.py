@@ -17,11 +17,12 @@ from driftbayes.data.sampling import displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import read_trajectories, write_trajectories
 from driftbayes.io.blocks import Block, plan_blocks, read_block
-from driftbayes.io.netcdf import from_dataset, to_dataset
+from driftbayes.io.dataset_formats import from_dataset
 from driftbayes.io.reading import Format, ReadOptions
+from driftbayes.io.writing import to_dataset
 from driftbayes.models import MODELS, model_named, preparation, prepare
 from driftbayes.streaming import TallySpec, Workers, scan_tally, tally_file, tally_of
-from driftbayes.streaming.memory import check_fits
+from driftbayes.streaming.scan import check_fits
 
 TAUS = (0.1, 0.2, 0.3, 0.7, 2.0, 5.0)
 TRACKS = ragged_tracks()
@@ -271,14 +272,14 @@ def test_what_would_not_fit_into_memory_is_refused_before_it_starts(tmp_path, mo
 
 
 def test_a_long_memory_with_axes_apart_takes_more_than_the_points():
-    blocks = [Block(Path("x"), "table", ReadOptions(), 1000)]
+    blocks = [Block(Path("x"), ReadOptions(format="table"), 1000)]
     large = TallySpec(strides=tuple(range(1, 21)), dt=1.0, memories=((256, True),))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DRIFTBAYES_READ_MEMORY", "1GB")
         with pytest.raises(DriftbayesError, match="and sums of 378 MB would take about 2 GB"):
             check_fits(blocks, large, 2, Workers(threads=1))
         # Threads that nobody asked for are as many as fit.
-        many = [Block(Path("x"), "table", ReadOptions(), 10**6)] * 50
+        many = [Block(Path("x"), ReadOptions(format="table"), 10**6)] * 50
         small = TallySpec(strides=(1,), dt=1.0, memories=((32, False),))
         patch.setattr("os.cpu_count", lambda: 40)
         assert check_fits(many, small, 2, Workers()).threads == 6

@@ -6,18 +6,24 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from driftbayes.data.cards import displacements_card, displacements_line
-from driftbayes.data.sphere import rotated
-from driftbayes.data.tangent import Ground
-from driftbayes.data.trajectories import GRID_TOLERANCE, Trajectories
+from driftbayes.data.trajectories import (
+    AXES,
+    GRID_TOLERANCE,
+    Trajectories,
+    count_range,
+    value_range,
+)
 from driftbayes.errors import DriftbayesError
-from driftbayes.representation import html_of, line_of, text_of
+from driftbayes.representation import Card, amount, html_of, line_of, text_of
 from driftbayes.typing import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from driftbayes.data.tangent import Ground
 
 Gaps = Literal["split", "keep"]
 Windows = Literal["first", "all"]
@@ -60,7 +66,7 @@ class Displacements:
     start: FloatArray | None = None
     start_row: IntArray | None = None
     start_lonlat: FloatArray | None = None
-    ground: Ground | None = None
+    ground: "Ground | None" = None
 
     def __post_init__(self) -> None:
         """Refuse data from which nothing can be inferred."""
@@ -235,14 +241,14 @@ class Displacements:
 
     def __repr__(self) -> str:
         """One line: how many, how long, at which tau."""
-        return line_of(displacements_line, self)
+        return line_of(_line, self)
 
     def __str__(self) -> str:
         """Some lines: sizes, intervals, the size of a step."""
-        return text_of(displacements_card, self)
+        return text_of(_card, self)
 
     def _repr_html_(self) -> str:
-        return html_of(displacements_card, self)
+        return html_of(_card, self)
 
 
 def displacements(
@@ -289,14 +295,19 @@ def displacements(
         sd = trajectories.position_sd[rows[ends]]
     trajectory = trajectories.trajectory_index[rows[firsts]]
     start, start_lonlat, ground = trajectories.positions[rows[firsts]], None, None
-    if trajectories.ground is not None and trajectories.lonlat is not None:
-        ground, angles = trajectories.ground
-        if angles is not None:
-            dx = rotated(dx, np.repeat(angles[trajectory], n_steps))
-        start_lonlat = trajectories.lonlat[rows[firsts]]
-        middles = trajectories.lonlat[rows[firsts + n_steps // 2]]
-        ground = ground.at_centre_of(middles, n_steps)
-        start = ground.positions(start_lonlat)
+    if trajectories.lonlat is not None:
+        # Only data on the earth need its geometry.
+        from driftbayes.data.tangent import ground_of, rotated
+
+        found = ground_of(trajectories)
+        if found is not None:
+            ground, angles = found
+            if angles is not None:
+                dx = rotated(dx, np.repeat(angles[trajectory], n_steps))
+            start_lonlat = trajectories.lonlat[rows[firsts]]
+            middles = trajectories.lonlat[rows[firsts + n_steps // 2]]
+            ground = ground.at_centre_of(middles, n_steps)
+            start = ground.positions(start_lonlat)
     return Displacements(
         dx=dx,
         interval=interval,
@@ -488,3 +499,30 @@ def _ragged_arange(sizes: IntArray) -> IntArray:
     """0, 1, ..., sizes[0] - 1, 0, 1, ..., sizes[1] - 1, and so on."""
     ends = np.cumsum(sizes)
     return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - sizes, sizes)
+
+
+def _line(data: Displacements) -> str:
+    """How many, how long, at which tau."""
+    tau = amount(data.tau, data.time_unit, 6)
+    return f"tau = {tau}, {data.n_particles} particles, up to {data.n_steps} steps, {data.n_dim}D"
+
+
+def _card(data: Displacements) -> Card:
+    """Sizes, intervals and the size of a step."""
+    unused = f", {data.n_unused:,} not used" if data.n_unused else ""
+    n_steps = len(data.dx)
+    size = np.sqrt(np.einsum("ij,ij->j", data.dx, data.dx) / max(n_steps, 1))
+    rms = ", ".join(f"{axis} {value:.4g}" for axis, value in zip(AXES, size, strict=False))
+    facts = [
+        ("particles", f"{data.n_particles:,}{unused}"),
+        ("runs", f"{len(data.row_sizes):,} of {count_range(data.row_sizes)} steps"),
+        ("steps", f"{n_steps:,} in {data.n_dim}D, {data.n_displacements:,} displacements"),
+        ("root mean square", f"{rms} {data.length_unit}".rstrip()),
+    ]
+    if not data.is_regular:
+        facts.append(("intervals", value_range(data.interval, data.time_unit)))
+    if data.position_sd is not None:
+        facts.append(("error of a position", value_range(data.position_sd, data.length_unit)))
+    if "fingerprint" in data.__dict__:
+        facts.append(("fingerprint", data.fingerprint))
+    return Card("Displacements", f"tau = {amount(data.tau, data.time_unit, 6)}", (*facts,))

@@ -16,19 +16,18 @@ paths over $R^2$, is `Ground.misaligned`. If the centre lies beyond 80 degrees i
 pole, and the axes are east and north on the meridian of Greenwich, carried over the pole.
 """
 
-__all__ = ["Ground", "LastFixes", "ground_of", "last_fixes"]
+__all__ = ["Ground", "LastFixes", "ground_of", "last_fixes", "rotated"]
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, TypeAlias, get_args
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from driftbayes.data.sphere import Frame, along_path, between, earth_radius, from_plane
+from driftbayes.data.sphere import Frame, along_path, between, earth_radius, from_plane, rotated
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.data.units import is_length, length_factor
 from driftbayes.typing import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from driftbayes.data.trajectories import Trajectories
 
 # Beyond this latitude, in degrees, the centre is the pole.
 _POLAR = 80.0
@@ -163,7 +162,11 @@ class _Planes:
     ground: Ground
 
 
-def ground_of(trajectories: "Trajectories") -> tuple[Ground, FloatArray | None] | None:
+_Found: TypeAlias = tuple[Ground, FloatArray | None] | None
+_GROUNDS: WeakKeyDictionary[Trajectories, _Found] = WeakKeyDictionary()
+
+
+def ground_of(trajectories: Trajectories) -> tuple[Ground, FloatArray | None] | None:
     """The common frame of trajectories, and the angle by which each must be turned into it.
 
     Args:
@@ -173,6 +176,13 @@ def ground_of(trajectories: "Trajectories") -> tuple[Ground, FloatArray | None] 
         None if their positions share a plane already. The angles are added to bearings; None if
         nothing is to be turned.
     """
+    # A scan asks at every sampling time.
+    if trajectories not in _GROUNDS:
+        _GROUNDS[trajectories] = _common_frame(trajectories)
+    return _GROUNDS[trajectories]
+
+
+def _common_frame(trajectories: Trajectories) -> _Found:
     planes = _planes(trajectories)
     if planes is None:
         return None
@@ -190,7 +200,7 @@ def ground_of(trajectories: "Trajectories") -> tuple[Ground, FloatArray | None] 
     return replace(ground, misaligned=float(np.abs(off).max(initial=0.0))), angles
 
 
-def last_fixes(trajectories: "Trajectories") -> LastFixes | None:
+def last_fixes(trajectories: Trajectories) -> LastFixes | None:
     """Where trajectories end on the earth; None if positions were not laid on planes of their own.
 
     Args:
@@ -209,7 +219,7 @@ def last_fixes(trajectories: "Trajectories") -> LastFixes | None:
     )
 
 
-def _planes(trajectories: "Trajectories") -> _Planes | None:
+def _planes(trajectories: Trajectories) -> _Planes | None:
     lonlat, rows = trajectories.lonlat, np.flatnonzero(trajectories.observed)
     if lonlat is None or trajectories.n_dim != 2 or not np.isfinite(lonlat[rows]).all():
         return None

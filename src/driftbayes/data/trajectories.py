@@ -4,7 +4,7 @@ __all__ = ["Trajectories"]
 
 import hashlib
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,23 +13,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from driftbayes._version import __version__
 from driftbayes.aliases import public
-from driftbayes.data.cards import trajectories_card, trajectories_line
-from driftbayes.data.labelled import from_dataframe, to_dataframe, to_dataset
+from driftbayes.data import schema
 from driftbayes.errors import DriftbayesError, DriftbayesWarning, NothingLeftError
-from driftbayes.representation import html_of, line_of, text_of
+from driftbayes.representation import Card, amount, html_of, line_of, text_of
 from driftbayes.typing import FloatArray, IntArray, StrArray
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-    from driftbayes.data.tangent import Ground
-
 # Time stamps may stray from a regular grid by this fraction of the recording interval: wide enough
 # for stamps printed with few digits, narrow enough that a variance moves by 0.1 % at the most.
 GRID_TOLERANCE = 1e-3
-AXES = ("x", "y", "z")
+AXES = schema.COORDINATES
+# Of more points than this only the recording interval of the first ones is printed: looking at all
+# takes seconds.
+_LARGE, _FIRST = 1_000_000, 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,20 +125,86 @@ class Trajectories:
         cls,
         frame: "pd.DataFrame",
         *,
-        columns: Mapping[str, str] | None = None,
+        columns: Mapping[str, str | None] | None = None,
         length_unit: str | None = None,
         time_unit: str | None = None,
     ) -> "Trajectories":
-        """Trajectories from a pandas table; see `labelled.py` for the arguments."""
-        return from_dataframe(frame, columns=columns, length_unit=length_unit, time_unit=time_unit)
+        """Trajectories from a pandas table with one row per observation.
+
+        Args:
+            frame: With the columns `id`, `time`, `x` and, if there are any, `y`, `z`, `sd`, `lon`
+                and `lat`, and `flag_...`. Rows of different trajectories may be mixed. Dates
+                become seconds since 1970.
+            columns: Names in the table of these, where they differ: `{"id": "particle"}`.
+            length_unit: Name of the unit of positions, if not that in `frame.attrs`.
+            time_unit: Name of the unit of times, likewise.
+        """
+        fields = schema.from_frame(frame, columns)
+        if length_unit is not None:
+            fields["length_unit"] = length_unit
+        if time_unit is not None and "time_origin" not in fields["provenance"]:
+            fields["time_unit"] = time_unit
+        return cls(**fields)
 
     def to_dataframe(self) -> "pd.DataFrame":
-        """A pandas table, one row per observation; units and fingerprint in its `attrs`."""
-        return to_dataframe(self)
+        """A pandas table, one row per observation; units, provenance, fingerprint in `attrs`."""
+        import pandas as pd
+
+        variables, _ = self.ragged_variables()
+        columns = {schema.ID: self.ids[self.trajectory_index], schema.TIME: self.times}
+        columns |= {name: values for name, (dim, values, _) in variables.items() if dim == "obs"}
+        units = {n: a["units"] for n, (_, _, a) in variables.items() if "units" in a}
+        units |= {name: "degree" for name in schema.LONLAT if name in columns}
+        frame = pd.DataFrame(columns)
+        frame.attrs = {
+            "units": {schema.TIME: self.time_unit, **units},
+            **self._described(),
+            "provenance": dict(self.provenance),
+        }
+        return frame
 
     def to_dataset(self) -> "xr.Dataset":
-        """An xarray Dataset, trajectories one after the other; units in its attributes."""
-        return to_dataset(self)
+        """An xarray Dataset in the contiguous ragged layout of CF; units in its attributes."""
+        import json
+
+        import xarray as xr
+
+        variables, coords = self.ragged_variables()
+        told = {"provenance": json.dumps(dict(self.provenance), default=str)}
+        return xr.Dataset(variables, coords=coords, attrs={**self._described(), **told})
+
+    def ragged_variables(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Variables and coordinates of a dataset: dimension, values and attributes of each."""
+        dim, time, length = schema.OBS_DIM, {}, {}
+        if self.time_unit:
+            time = {schema.TIME_UNIT_ATTRIBUTE: self.time_unit}
+        if self.length_unit:
+            length = {"units": self.length_unit}
+        counts = {"long_name": "number of observations", "sample_dimension": dim}
+        found: dict[str, Any] = {schema.COUNT: (schema.TRAJECTORY_DIM, self.row_sizes, counts)}
+        for axis, values in zip(AXES, self.positions.T, strict=False):
+            found[axis] = (dim, np.ascontiguousarray(values), {"axis": axis.upper(), **length})
+        if self.position_sd is not None:
+            about = {"long_name": "standard deviation of the error of a position", **length}
+            found[schema.POSITION_SD] = (dim, self.position_sd, about)
+        if self.lonlat is not None:
+            names = (("degrees_east", "longitude"), ("degrees_north", "latitude"))
+            for axis, values, (unit, name) in zip(schema.LONLAT, self.lonlat.T, names, strict=True):
+                about = {"units": unit, "standard_name": name}
+                found[axis] = (dim, np.ascontiguousarray(values), about)
+        for name, values in self.flags.items():
+            about = {"long_name": f"{name}, as the source has it"}
+            found[f"{schema.FLAG}{name}"] = (dim, values, about)
+        ids = (schema.TRAJECTORY_DIM, np.asarray(self.ids), {"cf_role": "trajectory_id"})
+        return found, {schema.ID: ids, schema.TIME: (dim, self.times, {"axis": "T", **time})}
+
+    def _described(self) -> dict[str, str]:
+        return {
+            "length_unit": self.length_unit,
+            "time_unit": self.time_unit,
+            "data_fingerprint": self.fingerprint,
+            "driftbayes_version": __version__,
+        }
 
     def compare(self, tau: float | str, **options: Any) -> Any:
         """Compare models at one sampling time; see `driftbayes.compare`."""
@@ -225,13 +292,6 @@ class Trajectories:
         ends = self.starts[1:] - 1
         observed = np.logical_and.reduceat(self.observed, self.starts[:-1])
         return observed & (self.grid_index[ends] == self.row_sizes - 1)
-
-    @cached_property
-    def ground(self) -> "tuple[Ground, FloatArray | None] | None":
-        """The frame that trajectories from degrees have in common; see `tangent.py`."""
-        from driftbayes.data.tangent import ground_of
-
-        return ground_of(self)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -405,12 +465,16 @@ class Trajectories:
             )
             raise DriftbayesError(msg)
         n_rows = len(self.positions)
-        if self.times.shape != (n_rows,):
-            msg = f"times have shape {self.times.shape}, expected ({n_rows},), one per position"
-            raise DriftbayesError(msg)
         if len(self.row_sizes) == 0 or n_rows == 0:
             msg = "there are no trajectories; expected at least one position"
             raise DriftbayesError(msg)
+        per_row = {"times": self.times, "position_sd": self.position_sd, "lonlat": self.lonlat}
+        per_row |= {f"flag {name!r}": values for name, values in self.flags.items()}
+        for name, values in per_row.items():
+            shape = (n_rows, 2) if name == "lonlat" else (n_rows,)
+            if values is not None and values.shape != shape:
+                msg = f"{name} has shape {values.shape}, expected {shape}, one row per position"
+                raise DriftbayesError(msg)
         if (self.row_sizes <= 0).any() or self.row_sizes.sum() != n_rows:
             msg = (
                 f"row_sizes must be positive and sum to the number of rows {n_rows}, got a sum of "
@@ -428,73 +492,52 @@ class Trajectories:
                 "every trajectory needs an id of its own"
             )
             raise DriftbayesError(msg)
-        if self.position_sd is not None and self.position_sd.shape != (n_rows,):
-            msg = (
-                f"position_sd has shape {self.position_sd.shape}, expected ({n_rows},), "
-                "one standard deviation per observation"
-            )
-            raise DriftbayesError(msg)
-        if self.lonlat is not None and self.lonlat.shape != (n_rows, 2):
-            msg = f"lonlat has shape {self.lonlat.shape}, expected ({n_rows}, 2)"
-            raise DriftbayesError(msg)
-        for name, values in self.flags.items():
-            if values.shape != (n_rows,):
-                msg = f"flag {name!r} has shape {values.shape}, expected ({n_rows},)"
-                raise DriftbayesError(msg)
 
     def _check_values(self) -> None:
         if not np.isfinite(self.positions).all():
-            self._check_missing()
-        if not np.isfinite(self.times).all():
-            row = int(np.flatnonzero(~np.isfinite(self.times))[0])
-            msg = (
-                f"trajectory {self._id_of(row)!r} has a time that is not a number (row {row}); "
-                "correct it"
+            missing, axes = np.isnan(self.positions), np.array(AXES[: self.n_dim])
+            self._refuse(
+                missing.any(axis=1) & ~missing.all(axis=1),
+                lambda row: (
+                    f"has {', '.join(axes[~missing[row]])} but no {', '.join(axes[missing[row]])}: "
+                    f"all observations need the same {self.n_dim} coordinates; fill or remove the "
+                    "column, or blank the whole row for a missing fix"
+                ),
             )
-            raise DriftbayesError(msg)
-        steps = np.diff(self.times)
+            self._refuse(
+                np.isinf(self.positions).any(axis=1),
+                lambda _: "has an infinite coordinate; write NaN for a missing fix",
+            )
+        self._refuse(
+            ~np.isfinite(self.times),
+            lambda row: f"has a time that is not a number (row {row}); correct it",
+        )
+        steps = np.diff(self.times, prepend=-np.inf)
         # From one trajectory to the next, times may go back.
-        steps[self.starts[1:-1] - 1] = np.inf
-        bad = steps <= 0
-        if bad.any():
-            row = int(np.argmax(bad)) + 1
-            what = "twice" if steps[row - 1] == 0 else f"after {self._time(row - 1)}"
-            kind = "duplicate" if steps[row - 1] == 0 else "decreasing"
+        steps[self.starts[:-1]] = np.inf
+        if (steps <= 0).any():
+            row = int(np.argmax(steps <= 0))
+            what = "twice" if steps[row] == 0 else f"after {self._time(row - 1)}"
             msg = (
-                f"{kind} times: trajectory {self._id_of(row)!r} has time {self._time(row)} {what}; "
-                "times must increase strictly within a trajectory"
+                f"{'duplicate' if steps[row] == 0 else 'decreasing'} times: trajectory "
+                f"{self._id_of(row)!r} has time {self._time(row)} {what}; times must increase "
+                "strictly within a trajectory"
             )
             raise DriftbayesError(msg)
-        if self.position_sd is not None:
-            wrong = self.observed & ~(np.isfinite(self.position_sd) & (self.position_sd >= 0))
-            if wrong.any():
-                row = int(np.flatnonzero(wrong)[0])
-                msg = (
-                    f"trajectory {self._id_of(row)!r} at time {self._time(row)} has a position "
-                    f"with the measurement error {self.position_sd[row]:g}; it must be 0 or more"
-                )
-                raise DriftbayesError(msg)
+        sd = self.position_sd
+        if sd is not None:
+            self._refuse(
+                self.observed & ~(np.isfinite(sd) & (sd >= 0)),
+                lambda row: (
+                    f"has a position with the measurement error {sd[row]:g}; it must be 0 or more"
+                ),
+            )
 
-    def _check_missing(self) -> None:
-        """Refuse rows with some coordinates, and infinite ones."""
-        missing = np.isnan(self.positions)
-        partial = missing.any(axis=1) & ~missing.all(axis=1)
-        if partial.any():
-            row = int(np.flatnonzero(partial)[0])
-            has = [AXES[i] for i in range(self.n_dim) if not missing[row, i]]
-            lacks = [AXES[i] for i in range(self.n_dim) if missing[row, i]]
-            msg = (
-                f"trajectory {self._id_of(row)!r} at time {self._time(row)} has {', '.join(has)} "
-                f"but no {', '.join(lacks)}: all observations need the same {self.n_dim} "
-                "coordinates; fill or remove the column, or blank the whole row for a missing fix"
-            )
-            raise DriftbayesError(msg)
-        if np.isinf(self.positions).any():
-            row = int(np.flatnonzero(np.isinf(self.positions).any(axis=1))[0])
-            msg = (
-                f"trajectory {self._id_of(row)!r} has an infinite coordinate at time "
-                f"{self._time(row)}; write NaN for a missing fix"
-            )
+    def _refuse(self, bad: np.ndarray, what: Callable[[int], str]) -> None:
+        """Refuse the first bad row, with its trajectory, its time and what is wrong."""
+        if bad.any():
+            row = int(np.argmax(bad))
+            msg = f"trajectory {self._id_of(row)!r} at time {self._time(row)} {what(row)}"
             raise DriftbayesError(msg)
 
     def _id_of(self, row: int) -> str:
@@ -506,14 +549,14 @@ class Trajectories:
 
     def __repr__(self) -> str:
         """One line: how many, how often, in which units."""
-        return line_of(trajectories_line, self)
+        return line_of(_line, self)
 
     def __str__(self) -> str:
         """Some lines: sizes, times, ranges."""
-        return text_of(trajectories_card, self)
+        return text_of(_card, self)
 
     def _repr_html_(self) -> str:
-        return html_of(trajectories_card, self)
+        return html_of(_card, self)
 
 
 def _read_only(array: ArrayLike, dtype: type) -> NDArray[Any]:
@@ -566,3 +609,84 @@ def _as_stamps(times: Any, row_sizes: IntArray) -> list[FloatArray]:
             raise DriftbayesError(msg)
         return [shared] * len(row_sizes)
     return [np.asarray(stamp, dtype=np.float64) for stamp in times]
+
+
+def _line(tracks: Trajectories) -> str:
+    """How many, how often, in which units."""
+    missing = int(np.count_nonzero(~tracks.observed))
+    gaps = f", {missing} missing" if missing else ""
+    size = f"{tracks.n_trajectories} in {tracks.n_dim}D, {len(tracks.times)} points"
+    return f"{size}, {_recorded(tracks)}{gaps}"
+
+
+def _card(tracks: Trajectories) -> Card:
+    """Sizes, times, ranges and where they come from."""
+    n, missing = len(tracks.times), int(np.count_nonzero(~tracks.observed))
+    facts = [("recorded", _recorded(tracks)), ("times", _times(tracks))]
+    facts.append(("points each", count_range(tracks.row_sizes)))
+    if missing:
+        facts.append(("missing", f"{missing:,} ({100 * missing / n:.3g} %)"))
+    for axis, values in zip(AXES, tracks.positions.T, strict=False):
+        facts.append((axis, value_range(values, tracks.length_unit)))
+    if tracks.lonlat is not None:
+        for name, values in zip(("longitude", "latitude"), tracks.lonlat.T, strict=True):
+            facts.append((name, value_range(values, "degrees")))
+    if tracks.position_sd is not None:
+        facts.append(("error of a position", value_range(tracks.position_sd, tracks.length_unit)))
+    if tracks.flags:
+        facts.append(("flags", ", ".join(tracks.flags)))
+    source = tracks.provenance.get("source", tracks.provenance.get("simulated"))
+    if source is not None:
+        facts.append(("from", str(source)))
+    # Only if it is known: it takes a pass over everything.
+    if "fingerprint" in tracks.__dict__:
+        facts.append(("fingerprint", tracks.fingerprint))
+    return Card(
+        "Trajectories", f"{tracks.n_trajectories:,} in {tracks.n_dim}D, {n:,} points", (*facts,)
+    )
+
+
+def _recorded(tracks: Trajectories) -> str:
+    part, said = tracks, ""
+    if len(tracks.times) > _LARGE and "recording_interval" not in tracks.__dict__:
+        part, said = _beginning(tracks), f" (the first {_FIRST:,} points)"
+    dt = part.recording_interval
+    every = "irregular times" if dt is None else f"every {amount(dt, tracks.time_unit, 6)}"
+    return f"{every}{said}"
+
+
+def _beginning(tracks: Trajectories) -> Trajectories:
+    """The first trajectories, as many as make up a small number of points."""
+    ends = np.minimum(np.cumsum(tracks.row_sizes), _FIRST)
+    sizes = np.diff(ends, prepend=0)
+    sizes = sizes[sizes > 0]
+    return Trajectories(
+        positions=tracks.positions[:_FIRST],
+        times=tracks.times[:_FIRST],
+        row_sizes=sizes,
+        ids=np.arange(len(sizes)),
+    )
+
+
+def _times(tracks: Trajectories) -> str:
+    low, high = float(tracks.times.min()), float(tracks.times.max())
+    if tracks.provenance.get("time_origin") == schema.TIME_ORIGIN and tracks.time_unit == "s":
+        dates = (np.datetime64(round(value), "s").item().isoformat() for value in (low, high))
+        return " to ".join(dates)
+    last = amount(high, tracks.time_unit, 6)
+    return last if low == high else f"{low:.6g} to {last}"
+
+
+def count_range(sizes: np.ndarray) -> str:
+    """The smallest and largest of some counts, and their median."""
+    low, high = int(sizes.min()), int(sizes.max())
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}, median {np.median(sizes):,.0f}"
+
+
+def value_range(values: FloatArray, unit: str) -> str:
+    """The smallest and largest of some numbers, with their unit."""
+    # Passing over NaN, which stands for a missing fix.
+    low, high = float(np.fmin.reduce(values)), float(np.fmax.reduce(values))
+    if np.isnan(low):
+        return "unknown: all are missing"
+    return amount(low, unit) if low == high else f"{low:.5g} to {amount(high, unit)}"

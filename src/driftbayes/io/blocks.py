@@ -18,15 +18,11 @@ import numpy as np
 
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
-from driftbayes.io import csv_text, nc_file
-from driftbayes.io.contents import Contents, contents_of
-from driftbayes.io.datasets import open_dataset, verify
-from driftbayes.io.formats import choose, format_named, read_as
+from driftbayes.io.formats import choose, contents_of, format_named, read_as
 from driftbayes.io.paths import reading_as, reason, require
-from driftbayes.io.reading import ReadOptions
-from driftbayes.io.tables import open_parquet, plain_texts, read_rows
-from driftbayes.storage.atomic import PathLike
+from driftbayes.io.reading import Contents, CsvLayout, ReadOptions
 from driftbayes.storage.leftovers import scratch_folder
+from driftbayes.storage.outputs import PathLike
 from driftbayes.typing import IntArray
 
 if TYPE_CHECKING:
@@ -52,19 +48,15 @@ class Block:
 
     Args:
         path: The file.
-        format: Name of its format.
-        options: How to read it.
+        options: How to read it, with the name of its format.
         n_points: Number of observations, or of places for them.
-        slices: For a dataset, from where to where along each dimension.
-        rows: For a Parquet table, the first row and one past the last.
+        part: What of the file; see `Contents`.
     """
 
     path: Path
-    format: str
     options: ReadOptions
     n_points: int
-    slices: Mapping[str, tuple[int, int]] | None = None
-    rows: tuple[int, int] | None = None
+    part: Mapping[str, tuple[int, int]] | None = None
 
 
 @dataclass(frozen=True)
@@ -85,9 +77,13 @@ class Plan:
 def estimated_points(contents: Contents) -> int:
     """About how many observations a file has, without reading it."""
     if contents.container == "parquet":
+        from driftbayes.io.parquet import open_parquet
+
         with reading_as(contents.path, "Parquet"), open_parquet(contents.path) as parquet:
             return int(parquet.metadata.num_rows)
     if contents.container in ("netcdf", "zarr"):
+        from driftbayes.io.datasets import open_dataset
+
         with open_dataset(contents) as dataset:
             return max((int(variable.size) for variable in dataset.variables.values()), default=0)
     if contents.container == "csv":
@@ -102,81 +98,53 @@ def plan_blocks(
     path: PathLike,
     options: ReadOptions | None = None,
     *,
-    format: str | None = None,
     block_points: int = BLOCK_POINTS,
     scratch: PathLike | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Iterator[Plan]:
-    """Blocks of a file; temporary files are there as long as the context is."""
+    """Blocks of a file; temporary files are there as long as the context is.
+
+    Args:
+        path: The file or store.
+        options: How to read it.
+        block_points: Observations in a block, unless a trajectory alone has more.
+        scratch: Directory for temporary files, by default the system's; all workers must see it.
+        progress: Called with a stage, how many are done, and of how many.
+    """
     if block_points < 1:
         msg = f"a block needs 1 observation or more, got {block_points}"
         raise DriftbayesError(msg)
     options = options or ReadOptions()
     contents = contents_of(path)
-    chosen = choose(contents, format)
+    options = replace(options, format=choose(contents, options.format).name)
     # Workers may have another working directory.
-    whole = Block(contents.path.resolve(), chosen.name, options, estimated_points(contents))
+    whole = Block(contents.path.resolve(), options, estimated_points(contents))
+    few = min(block_points, _PILOT_POINTS)
     with ExitStack() as stack:
+        blocks, pilot, stretches = [whole], whole, None
+        is_table = contents.container == "parquet" and not _is_nested(contents)
+        if is_table:
+            stretches = _stretches(whole, contents, block_points)
         if contents.container in ("netcdf", "zarr"):
             blocks = _of_dataset(whole, contents, block_points)
-            pilot = _of_dataset(whole, contents, min(block_points, _PILOT_POINTS))[0]
-        elif contents.container == "parquet" and not _is_nested(contents):
-            stretches = _stretches(whole, contents, block_points)
-            if stretches is None:
-                folder = stack.enter_context(scratch_folder(scratch))
-                blocks = _dealt(whole, contents, block_points, folder, progress)
-                pilot = blocks[0]
-            else:
-                blocks = _of_rows(whole, stretches, block_points)
-                pilot = _of_rows(whole, stretches, min(block_points, _PILOT_POINTS))[0]
-        elif contents.container == "csv" and chosen.name == "table":
+            pilot = _of_dataset(whole, contents, few)[0]
+        elif stretches is not None:
+            blocks = _of_rows(whole, stretches, block_points)
+            pilot = _of_rows(whole, stretches, few)[0]
+        elif is_table or (contents.container == "csv" and options.format == "table"):
             folder = stack.enter_context(scratch_folder(scratch))
             blocks = _dealt(whole, contents, block_points, folder, progress)
             pilot = blocks[0]
-        else:
-            blocks, pilot = [whole], whole
-        n_points = whole.n_points or sum(block.n_points for block in blocks)
-        if contents.container == "csv":
-            n_points = sum(block.n_points for block in blocks)
+        n_points = sum(block.n_points for block in blocks)
+        if contents.container != "csv":
+            n_points = whole.n_points or n_points
         yield Plan(tuple(blocks), pilot, n_points)
 
 
 def read_block(block: Block) -> Trajectories:
     """The trajectories of a block."""
-    contents = contents_of(block.path)
-    chosen = format_named(block.format)
-    if block.slices is not None:
-        with open_dataset(contents, block.options.missing) as dataset:
-            part = dataset.isel({dim: slice(*ends) for dim, ends in block.slices.items()})
-            # The first slice is along trajectories: those without ids go by their number.
-            first = next(iter(block.slices.values()))[0]
-            part.encoding = {**dataset.encoding, "first_trajectory": first}
-            if chosen.read is None and chosen.convert is not None:
-                return chosen.convert(part, contents, block.options)
-            part = part.load()
-        return _by_way_of_a_file(block, lambda file: nc_file.save(part, file))
-    if block.rows is not None and chosen.reads_rows:
-        return read_as(chosen, replace(contents, rows=block.rows), block.options)
-    if block.rows is not None:
-        with reading_as(block.path, "Parquet"), open_parquet(block.path) as parquet:
-            table = plain_texts(read_rows(parquet, block.rows), block.path)
-        return _by_way_of_a_file(block, lambda file: _write_table(table, file))
-    return read_as(chosen, contents, block.options)
-
-
-def _by_way_of_a_file(block: Block, write: Callable[[Path], None]) -> Trajectories:
-    """For formats that read files: the block as a file of the same name."""
-    with scratch_folder() as folder:
-        file = folder / block.path.name
-        write(file)
-        return read_as(format_named(block.format), contents_of(file), block.options)
-
-
-def _write_table(table: Any, file: Path) -> None:
-    """Write a table that is read back at once: not compressed."""
-    import pyarrow.parquet as pq
-
-    pq.write_table(table, file, compression="none", use_dictionary=False, write_statistics=False)
+    contents = replace(contents_of(block.path), part=block.part)
+    return read_as(format_named(str(block.options.format)), contents, block.options)
 
 
 def _is_nested(contents: Contents) -> bool:
@@ -187,6 +155,8 @@ def _is_nested(contents: Contents) -> bool:
 
 
 def _of_dataset(whole: Block, contents: Contents, block_points: int) -> list[Block]:
+    from driftbayes.io.datasets import open_dataset, verify
+
     with open_dataset(contents) as dataset:
         sampled = [str(n) for n, v in dataset.variables.items() if "sample_dimension" in v.attrs]
         for known in {*_COUNTS, *sampled}:
@@ -205,7 +175,7 @@ def _of_dataset(whole: Block, contents: Contents, block_points: int) -> list[Blo
                 replace(
                     whole,
                     n_points=int(sizes[low:high].sum()),
-                    slices={
+                    part={
                         str(dim): (low, high),
                         observations: (int(starts[low]), int(ends[high - 1])),
                     },
@@ -224,7 +194,7 @@ def _of_dataset(whole: Block, contents: Contents, block_points: int) -> list[Blo
             step -= step % chunk
         cuts = [(low, min(low + step, n)) for low in range(0, n, step)]
         return [
-            replace(whole, n_points=(high - low) * length, slices={trajectory: (low, high)})
+            replace(whole, n_points=(high - low) * length, part={trajectory: (low, high)})
             for low, high in cuts
         ]
 
@@ -284,6 +254,8 @@ def _stretches(whole: Block, contents: Contents, block_points: int) -> IntArray 
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from driftbayes.io.parquet import open_parquet, plain_texts
+
     name = _id_column(contents, whole.options)
     with reading_as(whole.path, "Parquet"), open_parquet(whole.path) as parquet:
         metadata = parquet.metadata
@@ -322,11 +294,13 @@ def _of_rows(whole: Block, sizes: IntArray, block_points: int) -> list[Block]:
         (int(ends[low] - sizes[low]), int(ends[high - 1]))
         for low, high in _cuts(sizes, block_points)
     ]
-    return [replace(whole, n_points=last - first, rows=(first, last)) for first, last in rows]
+    return [
+        replace(whole, n_points=last - first, part={"rows": (first, last)}) for first, last in rows
+    ]
 
 
 def _id_column(contents: Contents, options: ReadOptions) -> str:
-    told = (options.columns or {}).get("id")
+    told = options.names.get("id")
     for name in (told,) if told else _IDS:
         if name in contents.names:
             return str(name)
@@ -391,6 +365,8 @@ def _dealt(
 
 
 def _parquet_batches(path: Path) -> Iterator[Any]:
+    from driftbayes.io.parquet import open_parquet, plain_texts
+
     with open_parquet(path) as parquet:
         for batch in parquet.iter_batches(_BATCH_ROWS, use_threads=False):
             yield plain_texts(batch, path)
@@ -401,12 +377,13 @@ def _csv_batches(contents: Contents) -> Iterator[Any]:
     import pyarrow as pa
     import pyarrow.csv as pacsv
 
-    csv_text.check_size(contents.path)
-    layout = contents.layout or csv_text.Layout()
+    from driftbayes.io.csv_text import check_size, open_stream
+
+    check_size(contents.path)
+    layout = contents.layout or CsvLayout()
     # As they are: a header that is not the table's own stands in the comments.
     names = None if layout.own_header else list(layout.header)
-    compression = "gzip" if contents.path.name.lower().endswith(".gz") else None
-    with pa.input_stream(str(contents.path), compression=compression) as stream:
+    with open_stream(contents.path) as stream:
         yield from pacsv.open_csv(
             stream,
             read_options=pacsv.ReadOptions(

@@ -1,9 +1,15 @@
-"""Columns of a table, as Arrow arrays, to the NumPy arrays of trajectories and back."""
+"""Cells and columns of a table, as Arrow arrays, to the NumPy arrays of trajectories and back.
+
+Spreadsheets run a cell that begins with one of `= + - @`, a tab or a carriage return. An apostrophe
+before it stops them. Text that begins with apostrophes before such a character gets one more, so
+that taking one away always gives the text back.
+"""
 
 __all__ = [
     "MISSING",
     "BadCellError",
     "encode_ids",
+    "escape_cell",
     "id_array",
     "id_values",
     "is_date",
@@ -12,9 +18,11 @@ __all__ = [
     "numbers",
     "parse_numbers",
     "times",
+    "without",
 ]
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -22,12 +30,12 @@ import numpy as np
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.io.limits import MAX_ID_LENGTH
-from driftbayes.storage import spreadsheet
 from driftbayes.typing import FloatArray, IntArray, StrArray
 
 # What R, pandas, Excel and C print for a missing number.
 MISSING = ("", "NA", "N/A", "NaN", "nan", "-nan", "NAN", "null", "NULL", "None")
 _MAX_DIGITS = 20
+_FORMULA, _ESCAPABLE, _ESCAPED = (re.compile(rf"{p}[=+\-@\t\r]") for p in ("", "'*", "'+"))
 _WHOLE = re.compile(r"0|-?[1-9][0-9]*")
 _DATE = re.compile(
     r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(\s?UTC|Z|[+-]\d\d(:?\d\d)?)?)?", re.ASCII
@@ -46,6 +54,11 @@ class BadCellError(Exception):
         super().__init__(what)
         self.what = what
         self.row = row
+
+
+def escape_cell(text: str) -> str:
+    """Text as it is written into a cell of a CSV file."""
+    return f"'{text}" if _ESCAPABLE.match(text) else text
 
 
 def is_missing(text: str) -> bool:
@@ -136,7 +149,10 @@ def times(column: Any) -> tuple[FloatArray, bool]:
 
 
 def encode_ids(column: Any, *, text_holds_integers: bool) -> tuple[IntArray, StrArray]:
-    """Number of the trajectory of each row, and the ids, in order of first appearance."""
+    """Number of the trajectory of each row, and the ids, in order of first appearance.
+
+    In text, ids that are all whole numbers are meant as such, and spaces around them mean nothing.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -194,6 +210,14 @@ def id_values(ids: StrArray) -> StrArray:
     raise DriftbayesError(msg)
 
 
+def without(axes: Sequence[FloatArray], missing: Sequence[float] | None) -> list[FloatArray]:
+    """Coordinates with NaN on all axes where one of them is what the user calls missing."""
+    if not missing or len({axis.shape for axis in axes}) != 1:
+        return list(axes)
+    gone = np.any([np.isin(axis, list(missing)) for axis in axes], axis=0)
+    return [np.where(gone, np.nan, axis) for axis in axes]
+
+
 def _plain(column: Any) -> Any:
     """The column without the encodings that say nothing about its values."""
     import pyarrow as pa
@@ -239,9 +263,9 @@ def _whole(column: Any) -> Any:
 def _unescaped(values: list[str]) -> list[str]:
     """Ids without the apostrophe that `write_csv` puts before what looks like a formula."""
     # Where one looks like a formula, the file is not ours and its apostrophes mean themselves.
-    if any(map(spreadsheet.is_formula, values)):
+    if any(map(_FORMULA.match, values)):
         return values
-    return [spreadsheet.unescape_cell(value) for value in values]
+    return [value[1:] if _ESCAPED.match(value) else value for value in values]
 
 
 def _as_integers(values: list[str]) -> list[Any]:

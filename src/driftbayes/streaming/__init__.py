@@ -4,11 +4,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from driftbayes.streaming.scan import check_streamable, sample_file, scan_tally, tally_file
+    from driftbayes.streaming.scan import (
+        StreamOptions,
+        check_streamable,
+        sample_file,
+        scan_tally,
+        tally_file,
+    )
     from driftbayes.streaming.tally import Tally, TallySpec, tally_of
     from driftbayes.streaming.workers import Workers
 
 __all__ = [
+    "StreamOptions",
     "Tally",
     "TallySpec",
     "Workers",
@@ -21,7 +28,7 @@ __all__ = [
 
 # Imported when they are asked for: a worker process needs no models, and no JAX.
 _HOMES = {
-    "scan": ("check_streamable", "sample_file", "scan_tally", "tally_file"),
+    "scan": ("StreamOptions", "check_streamable", "sample_file", "scan_tally", "tally_file"),
     "tally": ("Tally", "TallySpec", "tally_of"),
     "workers": ("Workers",),
 }

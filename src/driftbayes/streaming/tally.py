@@ -1,21 +1,25 @@
-"""What a scan needs of some trajectories, as sums: a few kilobytes for each sampling time."""
+"""Sums that a scan needs of some trajectories: a few kilobytes for each sampling time.
 
-__all__ = ["Sample", "Tally", "TallySpec", "tally_of"]
+Worker processes import this module, and neither JAX nor a model.
+"""
+
+__all__ = ["Prepare", "Sample", "Tally", "TallySpec", "read_prepared", "tally_block", "tally_of"]
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from driftbayes import quality
 from driftbayes.data.sampling import Windows, sampled_runs, too_short
 from driftbayes.data.trajectories import Trajectories
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DriftbayesError, NothingLeftError
+from driftbayes.io.blocks import Block, read_block
 from driftbayes.sums import WindowSums
 from driftbayes.typing import FloatArray, IntArray
 
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 
 # Positions of one trajectory that a sample takes at the most.
 _MAX_SAMPLE_LENGTH = 1 << 18
+Prepare: TypeAlias = Callable[[Trajectories], Trajectories]
 
 
 @dataclass(frozen=True)
@@ -299,6 +304,44 @@ def tally_of(trajectories: Trajectories, spec: TallySpec) -> Tally:
         if broken is not None:
             _add_broken(broken, stride, sums, spec)
     return tally
+
+
+def tally_block(
+    block: Block,
+    *,
+    prepare: Prepare | None,
+    spec: TallySpec,
+    checks: tuple[quality.AbstractCheck, ...] = (),
+) -> Tally:
+    """Read a block and sum what a scan needs of it."""
+    done: list[dict[str, Any]] = []
+    try:
+        trajectories = read_prepared(block, prepare)
+        if checks:
+            # The file itself may tell of earlier ones.
+            n_before = len(trajectories.provenance.get("quality", []))
+            trajectories = quality.apply(trajectories, checks)
+            done = trajectories.provenance["quality"][n_before:]
+    except NothingLeftError as error:
+        return Tally.empty(spec, error.quality)
+    return replace(tally_of(trajectories, spec), quality=done)
+
+
+def read_prepared(block: Block, prepare: Prepare | None) -> Trajectories:
+    """Read a block, and do with its trajectories what is to be done with all."""
+    found = read_block(block)
+    plane = found.provenance.get("plane")
+    if (
+        block.options.frame == "auto"
+        and isinstance(plane, Mapping)
+        and plane.get("frame") == "transported"
+    ):
+        msg = (
+            "some fixes lie beyond 80 degrees of latitude, and a file that is read in blocks needs "
+            "one frame for all: pass --frame transported, or --frame local"
+        )
+        raise DriftbayesError(msg)
+    return found if prepare is None else prepare(found)
 
 
 def _add_whole(
