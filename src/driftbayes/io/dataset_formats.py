@@ -3,8 +3,8 @@
 CF coordinates are found by their standard names, then by axis, then by name; their units say
 whether they are degrees or a length. Errors of the GDP are 95 % intervals in degrees of longitude
 and of latitude; a position has one standard deviation here, the root of the mean of the squares of
-its two axes in metres. Parcels writes `units = "degrees_east"` whatever the mesh: only `parcels_mesh`
-(version 3) and `parcels_grid_mesh` (version 4) tell metres from degrees, and the radius.
+its two axes in metres. Parcels writes `units = "degrees_east"` whatever the mesh: only the
+attributes `parcels_mesh` (version 3) and `parcels_grid_mesh` (version 4) tell metres from degrees.
 """
 
 __all__ = ["READERS", "from_dataset", "mesh_of"]
