@@ -38,7 +38,6 @@ _BATCH_ROWS = 1 << 19
 _MAX_PARTS = 512
 # A row group is read whole: beyond so many blocks it would not be a small part of memory.
 _MAX_BLOCKS_IN_GROUP = 4
-_COUNTS = ("rowsize", "rowSize", "row_size", "count")
 _IDS = ("id", "particle_id", "particle", "trajectory", "track_id", "ID", "traj", "drifter_id")
 
 
@@ -155,77 +154,52 @@ def _is_nested(contents: Contents) -> bool:
 
 
 def _of_dataset(whole: Block, contents: Contents, block_points: int) -> list[Block]:
+    """Stretches of trajectories along the dimensions of a ragged or padded dataset."""
     from driftbayes.io.datasets import open_dataset, verify
+    from driftbayes.io.layouts import find_counter, find_layout
 
     with open_dataset(contents) as dataset:
-        sampled = [str(n) for n, v in dataset.variables.items() if "sample_dimension" in v.attrs]
-        for known in {*_COUNTS, *sampled}:
-            verify(dataset, known)
-        count = _count_variable(dataset)
-        if count is not None:
-            name, observations = count
-            (dim,) = dataset[name].dims
+        counter = find_counter(contents)
+        if counter is not None and counter[0] == "contiguous":
+            _, name, dim = counter
+            verify(dataset, name)
             sizes = dataset[name].to_numpy().astype(np.int64)
-            if (sizes < 0).any() or sizes.sum() != dataset.sizes[observations]:
+            ends = np.cumsum(sizes)
+            told = contents.attribute(name, "sample_dimension")
+            total = int(ends[-1]) if len(ends) else 0
+            fitting = [d for d, n in dataset.sizes.items() if d != dim and n == total]
+            sample = told or str(next(iter(fitting), ""))
+            if (sizes < 0).any() or dataset.sizes.get(sample) != total:
                 # The format's own reader says what is wrong.
                 return [whole]
-            ends = np.cumsum(sizes)
-            starts = ends - sizes
             return [
                 replace(
                     whole,
                     n_points=int(sizes[low:high].sum()),
                     part={
-                        str(dim): (low, high),
-                        observations: (int(starts[low]), int(ends[high - 1])),
+                        dim: (low, high),
+                        sample: (int(ends[low] - sizes[low]), int(ends[high - 1])),
                     },
                 )
                 for low, high in _cuts(sizes, block_points)
             ]
-        grid = _grid_dims(dataset)
-        if grid is None:
+        try:
+            layout = find_layout(contents, whole.options)
+        except DriftbayesError:
             return [whole]
-        trajectory, other = grid
-        n, length = dataset.sizes[trajectory], dataset.sizes[other]
+        if layout.kind != "grid" or layout.instance is None:
+            return [whole]
+        n, length = dataset.sizes[layout.instance], dataset.sizes[layout.sample]
         step = max(block_points // max(length, 1), 1)
-        chunk = max(_chunk_along(dataset, trajectory), 1)
+        chunk = max(_chunk_along(dataset, layout.instance), 1)
         # A chunk is read whole: blocks that end where chunks do read each once.
         if step > chunk:
             step -= step % chunk
         cuts = [(low, min(low + step, n)) for low in range(0, n, step)]
         return [
-            replace(whole, n_points=(high - low) * length, part={trajectory: (low, high)})
+            replace(whole, n_points=(high - low) * length, part={layout.instance: (low, high)})
             for low, high in cuts
         ]
-
-
-def _count_variable(dataset: "xr.Dataset") -> tuple[str, str] | None:
-    """The variable with the number of observations of each trajectory, and their dimension."""
-    for name, variable in dataset.variables.items():
-        observations = variable.attrs.get("sample_dimension")
-        if observations in dataset.sizes and variable.ndim == 1:
-            return str(name), str(observations)
-    for name in _COUNTS:
-        if name in dataset.variables and dataset[name].ndim == 1:
-            (own,) = dataset[name].dims
-            total = int(dataset[name].to_numpy().sum())
-            for dim, size in dataset.sizes.items():
-                if dim != own and size == total:
-                    return name, str(dim)
-    return None
-
-
-def _grid_dims(dataset: "xr.Dataset") -> tuple[str, str] | None:
-    """The dimensions of trajectories and of observations, where variables have both."""
-    pairs: dict[tuple[str, ...], int] = {}
-    for variable in dataset.variables.values():
-        if variable.ndim == 2 and variable.dtype.kind in "iuf":
-            dims = tuple(map(str, variable.dims))
-            pairs[dims] = pairs.get(dims, 0) + 1
-    if not pairs:
-        return None
-    first, second = max(pairs, key=pairs.__getitem__)
-    return (second, first) if first in ("time", "obs") else (first, second)
 
 
 def _chunk_along(dataset: "xr.Dataset", dim: str) -> int:

@@ -227,6 +227,8 @@ def _complete_sd(
     sd: FloatArray, there: np.ndarray, row_sizes: np.ndarray | None
 ) -> tuple[FloatArray | None, list[str]]:
     """Errors for all positions: where one is not known, the median of its trajectory stands in."""
+    import pandas as pd
+
     known = np.isfinite(sd) & (sd >= 0) & there
     if not known.any():
         return None, ["errors of positions are given, but not a single one is known"]
@@ -238,11 +240,8 @@ def _complete_sd(
         if row_sizes is None
         else np.repeat(np.arange(len(row_sizes)), row_sizes)
     )
-    order = np.lexsort((sd[known], rows[known]))
-    owners, values = rows[known][order], sd[known][order]
-    ids, first, counts = np.unique(owners, return_index=True, return_counts=True)
-    medians = np.zeros(int(rows.max()) + 1)
-    medians[ids] = 0.5 * (values[first + (counts - 1) // 2] + values[first + counts // 2])
+    found = pd.Series(sd[known]).groupby(rows[known]).median()
+    medians = found.reindex(range(int(rows.max()) + 1), fill_value=0.0).to_numpy()
     alone = int(np.count_nonzero(medians[rows[filled]] == 0))
     notes = [
         f"{np.count_nonzero(filled):,} positions have no error of their own: they got the median "

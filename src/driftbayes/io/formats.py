@@ -18,8 +18,6 @@ from driftbayes.suggest import did_you_mean
 if TYPE_CHECKING:
     from driftbayes.data.trajectories import Trajectories
 
-_DATASETS, _TABLES = ("netcdf", "zarr"), ("csv", "parquet")
-
 
 @dataclass(frozen=True)
 class Format:
@@ -37,7 +35,7 @@ class Format:
     summary: str
     containers: tuple[str, ...]
     module: str
-    detect: Callable[[Contents], bool] = lambda _: True
+    detect: Callable[[Contents], bool]
 
 
 def _is_ours(contents: Contents) -> bool:
@@ -60,6 +58,38 @@ def _layout_kind(contents: Contents) -> str:
     return "clouddrift" if layout.kind == "contiguous" and is_count else layout.kind
 
 
+def _is_own_netcdf(contents: Contents) -> bool:
+    is_ours = _is_ours(contents) or contents.has("id", "time", "x")
+    return contents.container == "netcdf" and is_ours
+
+
+def _is_parcels_3(contents: Contents) -> bool:
+    named = contents.has("lon", "lat", "time", "trajectory")
+    return named and _has_attribute(contents, "parcels_")
+
+
+def _is_parcels_4(contents: Contents) -> bool:
+    return contents.has("particle_id") and _has_attribute(contents, "parcels_")
+
+
+def _is_opendrift(contents: Contents) -> bool:
+    return _has_attribute(contents, "opendrift_") and bool(_layout_kind(contents))
+
+
+def _is_nested(contents: Contents) -> bool:
+    return contents.types.get("obs", "").startswith("struct<")
+
+
+def _is_saspt(contents: Contents) -> bool:
+    positions = contents.has("x", "y") or contents.has("x_px", "y_px")
+    return positions and contents.has("trajectory", "frame")
+
+
+def _is_trackmate(contents: Contents) -> bool:
+    timed = contents.has("POSITION_T") or contents.has("FRAME")
+    return timed and contents.has("TRACK_ID", "POSITION_X", "POSITION_Y")
+
+
 def _is_gdp(contents: Contents) -> bool:
     named = contents.has("err_lon", "err_lat") or contents.has("drogue_status", "ve", "vn")
     return named and bool(_layout_kind(contents))
@@ -77,178 +107,83 @@ def _is_evalspt(contents: Contents) -> bool:
     return tabs and contents.has("x", "y", "t", "id") and not contents.has("time")
 
 
-# In the order in which they are tried: the particular before the general.
-FORMATS: tuple[Format, ...] = (
-    Format("run", "directory of a turbulence run", ("run",), "dataset_formats"),
-    Format(
-        "zarr",
-        "Zarr with id, time, x, y, z, sd in the contiguous ragged layout, as we write it",
-        _DATASETS,
-        "dataset_formats",
-        lambda c: c.container == "zarr" and _is_ours(c),
-    ),
-    Format(
-        "parcels-zarr",
-        "particle file of Parcels 3, a Zarr store",
-        _DATASETS,
-        "dataset_formats",
-        lambda c: c.has("lon", "lat", "time", "trajectory") and _has_attribute(c, "parcels_"),
-    ),
-    Format(
-        "parcels-parquet",
-        "particle file of Parcels 4, a Parquet table",
-        ("parquet",),
-        "table_formats",
-        lambda c: c.has("particle_id") and _has_attribute(c, "parcels_"),
-    ),
-    Format(
-        "opendrift",
-        "output of OpenDrift, NetCDF",
-        _DATASETS,
-        "dataset_formats",
-        lambda c: _has_attribute(c, "opendrift_") and bool(_layout_kind(c)),
-    ),
-    Format(
-        "netcdf",
-        "NetCDF with id, time, x, y, z, sd in the contiguous ragged layout, as we write it",
-        _DATASETS,
-        "dataset_formats",
-        lambda c: c.container == "netcdf" and (_is_ours(c) or c.has("id", "time", "x")),
-    ),
-    Format(
-        "gdp",
-        "drifters of the Global Drifter Program, hourly or 6-hourly, NetCDF or Zarr",
-        _DATASETS,
-        "dataset_formats",
-        _is_gdp,
-    ),
-    Format(
-        "glad",
-        "drifters of the GLAD and LASER experiments, NetCDF or Zarr",
-        _DATASETS,
-        "dataset_formats",
-        lambda c: c.has("position_error") and bool(_layout_kind(c)),
-    ),
-    Format(
-        "clouddrift",
-        "ragged arrays of clouddrift, NetCDF or Zarr",
-        _DATASETS,
-        "dataset_formats",
-        lambda c: _layout_kind(c) == "clouddrift",
-    ),
-    Format(
-        "clouddrift-parquet",
-        "ragged arrays of clouddrift, the Parquet of awkward arrays",
-        ("parquet",),
-        "parquet",
-        lambda c: c.types.get("obs", "").startswith("struct<"),
-    ),
-    # The last resort of datasets: it says what it does not find, and --columns names it.
-    Format(
-        "cf",
-        "CF trajectories in NetCDF or Zarr: ragged, indexed, (trajectory, obs) or one alone",
-        _DATASETS,
-        "dataset_formats",
-    ),
-    Format(
-        "trackpy",
-        "trackpy: particle, frame, x, y, z, ep in pixels and frames, CSV or Parquet",
-        _TABLES,
-        "table_formats",
-        lambda c: c.has("particle", "frame", "x", "y"),
-    ),
-    Format(
-        "saspt",
-        "saSPT: trajectory, frame, x, y or x_px, y_px in pixels, with region and errors if there",
-        _TABLES,
-        "table_formats",
-        lambda c: c.has("trajectory", "frame") and (c.has("x", "y") or c.has("x_px", "y_px")),
-    ),
-    Format(
-        "andi",
-        "AnDi challenge: traj_idx, frame, x, y in pixels and frames",
-        _TABLES,
-        "table_formats",
-        lambda c: c.has("traj_idx", "frame", "x", "y"),
-    ),
-    Format(
-        "sfi",
-        "StochasticForceInference: particle_id, time_step, x0, x1, ...; dt from the header",
-        _TABLES,
-        "table_formats",
-        lambda c: c.has("particle_id", "time_step", "x0"),
-    ),
-    Format(
-        "evalspt",
-        "evalSPT: x, y, t, id separated by tabs; without a header by --format only",
-        _TABLES,
-        "table_formats",
-        _is_evalspt,
-    ),
-    Format(
-        "trackmate-csv",
-        "TrackMate's table of spots: TRACK_ID, POSITION_X, POSITION_Y, POSITION_T, with its units",
-        _TABLES,
-        "table_formats",
-        lambda c: (
-            c.has("TRACK_ID", "POSITION_X", "POSITION_Y")
-            and (c.has("POSITION_T") or c.has("FRAME"))
-        ),
-    ),
-    Format(
-        "trackmate-tracks",
-        "TrackMate's simple XML of tracks, <Tracks>",
-        ("xml",),
-        "trackmate",
-        lambda c: c.names == ("Tracks",),
-    ),
-    Format(
-        "trackmate-xml",
-        "TrackMate's own XML, <TrackMate>; a track that splits or merges is cut there",
-        ("xml",),
-        "trackmate",
-        lambda c: c.names == ("TrackMate",),
-    ),
-    Format(
-        "myptv",
-        "MyPTV trajectories: id, x, y, z in mm, cameras, error, frame; no header, by --format only",
-        _TABLES,
-        "table_formats",
-        lambda _: False,
-    ),
-    Format(
-        "myptv-smoothed",
-        "MyPTV smoothed_trajectories: id, x, y, z in mm, velocity, acceleration, frame; by "
-        "--format",
-        _TABLES,
-        "table_formats",
-        lambda _: False,
-    ),
-    Format(
-        "gdp-text",
-        "Global Drifter Program, interpolated, text separated by spaces; id, time, latitude, "
-        "longitude",
-        ("csv",),
-        "table_formats",
-        _is_gdp_text,
-    ),
-    Format(
-        "numpy",
-        "NumPy's .npz or .npy: x (particle, time, dim) or x, y, z (particle, time), and t; "
-        "--columns",
-        ("npz",),
-        "numpy_arrays",
-        lambda c: bool(c.names),
-    ),
-    Format(
-        "table",
-        "CSV or Parquet, one row for each observation: id, time and x, y, z or lon, lat; --columns",
-        _TABLES,
-        "tables",
-    ),
+# Containers in which formats are kept, and the module that reads them.
+_DATASET = (("netcdf", "zarr"), "dataset_formats")
+_TABLE, _PARQUET, _TEXT = (
+    (containers, "table_formats") for containers in (("csv", "parquet"), ("parquet",), ("csv",))
 )
+_XML = (("xml",), "trackmate")
+_SUMMARIES = {
+    "run": "directory of a turbulence run",
+    "zarr": "Zarr with id, time, x, y, z, sd in the contiguous ragged layout, as we write it",
+    "parcels-zarr": "particle file of Parcels 3, a Zarr store",
+    "parcels-parquet": "particle file of Parcels 4, a Parquet table",
+    "opendrift": "output of OpenDrift, NetCDF",
+    "netcdf": "NetCDF with id, time, x, y, z, sd in the contiguous ragged layout, as we write it",
+    "gdp": "drifters of the Global Drifter Program, hourly or 6-hourly, NetCDF or Zarr",
+    "glad": "drifters of the GLAD and LASER experiments, NetCDF or Zarr",
+    "clouddrift": "ragged arrays of clouddrift, NetCDF or Zarr",
+    "clouddrift-parquet": "ragged arrays of clouddrift, the Parquet of awkward arrays",
+    "cf": "CF trajectories in NetCDF or Zarr: ragged, indexed, (trajectory, obs) or one alone",
+    "trackpy": "trackpy: particle, frame, x, y, z, ep in pixels and frames, CSV or Parquet",
+    "saspt": "saSPT: trajectory, frame, x, y or x_px, y_px in pixels, with region and errors if "
+    "there",
+    "andi": "AnDi challenge: traj_idx, frame, x, y in pixels and frames",
+    "sfi": "StochasticForceInference: particle_id, time_step, x0, x1, ...; dt from the header",
+    "evalspt": "evalSPT: x, y, t, id separated by tabs; without a header by --format only",
+    "trackmate-csv": "TrackMate's table of spots: TRACK_ID, POSITION_X, POSITION_Y, POSITION_T, "
+    "with its units",
+    "trackmate-tracks": "TrackMate's simple XML of tracks, <Tracks>",
+    "trackmate-xml": "TrackMate's own XML, <TrackMate>; a track that splits or merges is cut there",
+    "myptv": "MyPTV trajectories: id, x, y, z in mm, cameras, error, frame; no header, by "
+    "--format only",
+    "myptv-smoothed": "MyPTV smoothed_trajectories: id, x, y, z in mm, velocity, "
+    "acceleration, frame; by --format",
+    "gdp-text": "Global Drifter Program, interpolated, text separated by spaces; id, time, "
+    "latitude, longitude",
+    "numpy": "NumPy's .npz or .npy: x (particle, time, dim) or x, y, z (particle, time), and t; "
+    "--columns",
+    "table": "CSV or Parquet, one row for each observation: id, time and x, y, z or lon, lat; "
+    "--columns",
+}
 
 
+def _format(
+    name: str,
+    kept: tuple[tuple[str, ...], str],
+    detect: Callable[[Contents], bool] = lambda _: True,
+) -> Format:
+    return Format(name, _SUMMARIES[name], *kept, detect)
+
+
+# In the order in which they are tried: the particular before the general. CF, the last resort of
+# datasets, says what it does not find, and --columns names it.
+FORMATS: tuple[Format, ...] = (
+    _format("run", (("run",), "dataset_formats")),
+    _format("zarr", _DATASET, lambda c: c.container == "zarr" and _is_ours(c)),
+    _format("parcels-zarr", _DATASET, _is_parcels_3),
+    _format("parcels-parquet", _PARQUET, _is_parcels_4),
+    _format("opendrift", _DATASET, _is_opendrift),
+    _format("netcdf", _DATASET, _is_own_netcdf),
+    _format("gdp", _DATASET, _is_gdp),
+    _format("glad", _DATASET, lambda c: c.has("position_error") and bool(_layout_kind(c))),
+    _format("clouddrift", _DATASET, lambda c: _layout_kind(c) == "clouddrift"),
+    _format("clouddrift-parquet", (("parquet",), "parquet"), _is_nested),
+    _format("cf", _DATASET),
+    _format("trackpy", _TABLE, lambda c: c.has("particle", "frame", "x", "y")),
+    _format("saspt", _TABLE, _is_saspt),
+    _format("andi", _TABLE, lambda c: c.has("traj_idx", "frame", "x", "y")),
+    _format("sfi", _TABLE, lambda c: c.has("particle_id", "time_step", "x0")),
+    _format("evalspt", _TABLE, _is_evalspt),
+    _format("trackmate-csv", _TABLE, _is_trackmate),
+    _format("trackmate-tracks", _XML, lambda c: c.names == ("Tracks",)),
+    _format("trackmate-xml", _XML, lambda c: c.names == ("TrackMate",)),
+    _format("myptv", _TABLE, lambda _: False),
+    _format("myptv-smoothed", _TABLE, lambda _: False),
+    _format("gdp-text", _TEXT, _is_gdp_text),
+    _format("numpy", (("npz",), "numpy_arrays"), lambda c: bool(c.names)),
+    _format("table", (("csv", "parquet"), "tables")),
+)
 # How a file of each container begins, and suffixes that tell where that does not.
 _BEGINNINGS = {
     "parquet": (b"PAR1",),

@@ -5,7 +5,7 @@ The layouts are those of the CF conventions, appendix H.4: contiguous ragged, in
 Program are of them too, but leave out the attributes that say so.
 """
 
-__all__ = ["Layout", "find_layout", "from_grid", "from_ragged"]
+__all__ = ["Layout", "find_counter", "find_layout", "from_grid", "from_ragged"]
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -66,7 +66,7 @@ class Layout:
 def find_layout(contents: Contents, options: ReadOptions | None = None) -> Layout:
     """Find how trajectories lie in a dataset, from names and attributes and the user's names."""
     told = _told(contents, options or ReadOptions())
-    counter = _counter(contents)
+    counter = find_counter(contents)
     x, y = _pair(contents, told, counter)
     dims = contents.dims[x]
     named = told.get("id")
@@ -118,7 +118,7 @@ def _told(contents: Contents, options: ReadOptions) -> dict[str, str]:
     return told
 
 
-def _counter(contents: Contents) -> tuple[Kind, str, str] | None:
+def find_counter(contents: Contents) -> tuple[Kind, str, str] | None:
     """Kind of a ragged layout, its variable of counts or numbers, the dimension of trajectories."""
     for name, dims in contents.dims.items():
         sample = contents.attribute(name, "sample_dimension")
