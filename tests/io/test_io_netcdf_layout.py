@@ -136,7 +136,7 @@ def test_a_missing_variable_says_what_is_there():
         ({"y": ("other", np.zeros(5))}, r"have different lengths \('time' 6, 'x' 6, 'y' 5\)"),
         ({"id": ("traj", [1.5, 2.5])}, r"'id' holds float64 in 1 dimensions, expected one id"),
         ({"id": ("traj", [1.0, np.nan])}, r"'id' holds float64"),
-        ({"id": ((), 3)}, r"'id' holds int64 in 0 dimensions"),
+        ({"id": ((), 3)}, r"there are 1 ids for 2 trajectories"),
         ({"id": ("all", [1, 2, 3])}, r"^'tracks\.nc': there are 3 ids for 2 trajectories"),
         ({"id": (("a", "b"), [["u", "v"]])}, r"'id' holds <U1 in 2 dimensions"),
         ({"id": ("traj", np.array(["a", None]))}, r"'id' holds object in 1 dimensions"),

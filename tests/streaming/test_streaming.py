@@ -17,8 +17,9 @@ from driftbayes.data.sampling import displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import read_trajectories, write_trajectories
 from driftbayes.io.blocks import Block, plan_blocks, read_block
-from driftbayes.io.dataset_formats import from_dataset
-from driftbayes.io.reading import Format, ReadOptions
+from driftbayes.io.dataset_formats import READERS
+from driftbayes.io.formats import Format
+from driftbayes.io.reading import ReadOptions
 from driftbayes.io.writing import to_dataset
 from driftbayes.models import MODELS, model_named, preparation, prepare
 from driftbayes.streaming import TallySpec, Workers, scan_tally, tally_file, tally_of
@@ -29,8 +30,9 @@ TRACKS = ragged_tracks()
 RAGGED_ZARR = Format(
     "ragged",
     "as clouddrift has it",
-    lambda contents: contents.container == "zarr" and contents.has("rowsize"),
-    convert=lambda dataset, contents, _: from_dataset(dataset, contents.path),
+    ("zarr",),
+    "dataset_formats",
+    lambda contents: contents.has("rowsize"),
 )
 
 
@@ -67,6 +69,7 @@ def files(tmp_path_factory):
 def _knows_ragged_zarr(monkeypatch):
     formats = (RAGGED_ZARR, *known_formats.FORMATS)
     monkeypatch.setattr(known_formats, "FORMATS", formats)
+    monkeypatch.setitem(READERS, "ragged", READERS["zarr"])
 
 
 NAMES = (
