@@ -123,9 +123,13 @@ def from_frame(
     """Arguments of `Trajectories` from a table; see `Trajectories.from_dataframe`."""
     import pandas as pd
 
-    present = [str(name) for name in frame.columns]
-    found = file_names(present, columns, source="the table")
-    found |= extras_in(present, found, columns)
+    present, named = [str(name) for name in frame.columns], dict(columns or {})
+    beside = {axis: str(named.pop(axis)) for axis in LONLAT if named.get(axis)}
+    for axis, name in beside.items():
+        if name not in present:
+            raise DriftbayesError(_missing(axis, name, present, "the table", "column"))
+    found = file_names(present, named, source="the table")
+    found |= extras_in(present, found, columns) | beside
     if frame[found[ID]].isna().any():
         msg = f"column {found[ID]!r} is empty in some rows; every row needs an id"
         raise DriftbayesError(msg)
@@ -218,4 +222,4 @@ def _missing(canonical: str, name: str, free: Iterable[str], source: str, noun: 
 
 def _may_be(name: str, canonical: str) -> bool:
     # x_um and time_s are a name and its unit.
-    return name in (canonical, *_ALIASES[canonical]) or name.startswith(f"{canonical}_")
+    return name in (canonical, *_ALIASES.get(canonical, ())) or name.startswith(f"{canonical}_")
