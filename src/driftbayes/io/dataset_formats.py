@@ -33,7 +33,7 @@ from driftbayes.io.datasets import (
     time_origin,
 )
 from driftbayes.io.layouts import Layout, find_layout, from_grid
-from driftbayes.io.limits import check_memory, is_plausible, stored_size
+from driftbayes.io.limits import check_memory, check_stored, stored_size
 from driftbayes.io.paths import begin_with_name
 from driftbayes.io.reading import (
     Contents,
@@ -413,7 +413,7 @@ def _read_run(contents: Contents, options: ReadOptions) -> Trajectories:
         msg = f"{str(path)!r} holds fewer than two records so far; let the run go on first"
         raise DriftbayesError(msg)
     n_bytes = 16 * len(ids) * written
-    _check_stored(store, n_bytes, n_stored)
+    check_stored(f"{store.name!r}", n_bytes, n_stored)
     # The two arrays, and the positions and times that are made of them.
     check_memory(3 * n_bytes, f"{store.name!r}")
     x, y = (array.read((len(ids), written)) for array in arrays)
@@ -452,17 +452,8 @@ def _check_shapes(arrays: Mapping[str, ZarrArray], store: Path) -> int:
         )
         raise DriftbayesError(msg)
     for array in (time, ids):
-        _check_stored(store, 8 * array.shape[0], stored)
+        check_stored(f"{store.name!r}", 8 * array.shape[0], stored)
     return stored
-
-
-def _check_stored(store: Path, declared: int, stored: int) -> None:
-    if not is_plausible(declared, stored, compressed=True):
-        msg = (
-            f"{store.name!r} is declared to have {declared:,} bytes, but only {stored:,} are "
-            "stored; the store is damaged"
-        )
-        raise DriftbayesError(msg)
 
 
 READERS: dict[str, Callable[[Contents, ReadOptions], Trajectories]] = {

@@ -14,10 +14,10 @@ __all__ = [
     "Clock",
     "check_memory",
     "check_names",
+    "check_stored",
     "exceeds",
     "inflated_size",
     "is_cut",
-    "is_plausible",
     "memory_budget",
     "readable_size",
     "shard_parts",
@@ -68,10 +68,15 @@ _ZSTD_MAGIC, _ZSTD_BLOCK = 0xFD2FB528, 2**17
 _SKIPPABLE = range(0x184D2A50, 0x184D2A60)
 
 
-def is_plausible(declared: int, stored: int, *, compressed: bool) -> bool:
-    """Whether so many bytes can come out of what is stored."""
+def check_stored(what: str, declared: int, stored: int, *, compressed: bool = True) -> None:
+    """Refuse what is declared to take more bytes in memory than can come out of those stored."""
     possible = stored * _MAX_PER_COMPRESSED_BYTE if compressed else stored
-    return declared <= max(possible, _ALWAYS_ALLOWED)
+    if declared > max(possible, _ALWAYS_ALLOWED):
+        msg = (
+            f"{what} is declared to have {declared:,} bytes, but only {stored:,} are stored; it is "
+            "damaged or was never filled"
+        )
+        raise DriftbayesError(msg)
 
 
 def check_names(path: Path, count: int, what: str) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.io.limits import Budget, check_names, exceeds, is_plausible, stored_size
+from driftbayes.io.limits import Budget, check_names, check_stored, exceeds, stored_size
 from driftbayes.io.paths import existing_file, reading_as, require
 from driftbayes.storage import PathLike
 
@@ -215,12 +215,7 @@ def _check_size(dataset: "h5py.Dataset", shape: Sequence[int], name: str, file: 
     file_size = stored_size(file)
     stored = min(dataset.id.get_storage_size(), file_size)
     filtered = dataset.id.get_create_plist().get_nfilters() > 0
-    if not is_plausible(declared, stored, compressed=filtered):
-        msg = (
-            f"{file.name!r}: variable {_short(name)} is declared to have {declared:,} bytes, but "
-            f"only {stored:,} are stored; the file is damaged or was never filled"
-        )
-        raise DriftbayesError(msg)
+    check_stored(f"{file.name!r}: variable {_short(name)}", declared, stored, compressed=filtered)
     if h5py.check_string_dtype(dataset.dtype) and _longest_text(dataset, file) > file_size:
         msg = (
             f"{file.name!r}: variable {_short(name)} has a text that is longer than the file; "

@@ -19,7 +19,7 @@ from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io.cells import without
 from driftbayes.io.layouts import from_grid
-from driftbayes.io.limits import check_memory, is_plausible, stored_size
+from driftbayes.io.limits import check_memory, check_stored, stored_size
 from driftbayes.io.paths import begin_with_name, reading_as, require
 from driftbayes.io.reading import Contents, ReadOptions
 from driftbayes.io.tables import Columns, TableSpec, assemble
@@ -88,27 +88,23 @@ def _read_array(
             else np.lib.format.read_array_header_2_0
         )
         shape, fortran, dtype = read_header(head)
+    what = f"{path.name!r}: array {name[:40]!r}"
     if dtype.hasobject or dtype.kind not in "iufbSUmM":
         msg = (
-            f"{path.name!r}: array {name[:40]!r} holds {str(dtype)[:40]}, expected numbers; "
+            f"{what} holds {str(dtype)[:40]}, expected numbers; "
             "objects are pickles, which can run code and are not read"
         )
         raise DriftbayesError(msg)
-    if not all(isinstance(n, int) and 0 <= n < 2**62 for n in shape):
-        msg = f"{path.name!r}: array {name[:40]!r} has an impossible shape; the file is damaged"
+    if dtype.itemsize == 0 or not all(isinstance(n, int) and 0 <= n < 2**62 for n in shape):
+        msg = f"{what} has an impossible shape; the file is damaged"
         raise DriftbayesError(msg)
     declared = math.prod(shape) * dtype.itemsize
-    if not is_plausible(declared, stored, compressed=compressed) or dtype.itemsize == 0:
-        msg = (
-            f"{path.name!r}: array {name[:40]!r} is declared to have {declared:,} bytes, but the "
-            f"file has {stored:,}; it is damaged"
-        )
-        raise DriftbayesError(msg)
+    check_stored(what, declared, stored, compressed=compressed)
     # As stored, as floats, by axes, as positions and times.
-    check_memory(_MEMORY_PER_BYTE * declared, f"{path.name!r}: array {name[:40]!r}")
+    check_memory(_MEMORY_PER_BYTE * declared, what)
     data = stream.read(declared)
     if len(data) < declared:
-        msg = f"{path.name!r}: array {name[:40]!r} is cut short; write the file anew"
+        msg = f"{what} is cut short; write the file anew"
         raise DriftbayesError(msg)
     flat = np.frombuffer(data, dtype=dtype)
     return flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)

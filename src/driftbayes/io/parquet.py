@@ -17,7 +17,7 @@ from driftbayes.io.limits import (
     MAX_ID_LENGTH,
     check_memory,
     check_names,
-    is_plausible,
+    check_stored,
     stored_size,
 )
 from driftbayes.io.paths import begin_with_name, reading_as, require
@@ -58,7 +58,7 @@ def read_table(contents: Contents, names: Sequence[str]) -> Any:
     file, rows = contents.path, (contents.part or {}).get("rows")
     with reading_as(file, "Parquet"), open_parquet(file) as parquet:
         n_rows = parquet.metadata.num_rows
-        _check_size(file, n_rows * len(names), f"{n_rows:,} rows")
+        check_stored(f"{file.name!r}", 8 * n_rows * len(names), stored_size(file))
         n_read = n_rows if rows is None else rows[1] - rows[0]
         # The table, the numbers, and the trajectories that are made of them.
         check_memory(3 * 8 * n_read * len(names), f"the table {file.name!r}")
@@ -70,13 +70,6 @@ def read_table(contents: Contents, names: Sequence[str]) -> Any:
         msg = f"{file.name!r} has columns but no rows; expected one row per observation"
         raise DriftbayesError(msg)
     return table
-
-
-def _check_size(file: Path, n_values: int, declared: str) -> None:
-    n_bytes = stored_size(file)
-    if not is_plausible(8 * n_values, n_bytes, compressed=True):
-        msg = f"{file.name!r} is declared to have {declared} in {n_bytes:,} bytes; it is damaged"
-        raise DriftbayesError(msg)
 
 
 def open_parquet(file: Path) -> Any:
@@ -175,7 +168,7 @@ def _record(file: Path) -> Any:
     with reading_as(file, "Parquet"), pq.ParquetFile(file) as parquet:
         groups = [parquet.metadata.row_group(i) for i in range(parquet.metadata.num_row_groups)]
         n_values = sum(g.column(i).num_values for g in groups for i in range(g.num_columns))
-        _check_size(file, n_values, f"{n_values:,} values")
+        check_stored(f"{file.name!r}", 8 * n_values, stored_size(file))
         check_memory(3 * 8 * n_values, f"{file.name!r}")
         table = parquet.read(columns=[_OBS])
         table.validate(full=True)

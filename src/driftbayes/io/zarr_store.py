@@ -26,9 +26,9 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.io.limits import (
     Clock,
     check_names,
+    check_stored,
     exceeds,
     is_cut,
-    is_plausible,
     shard_parts,
     stored_size,
 )
@@ -168,13 +168,8 @@ def _check_files(
         ):
             name = path.parent.relative_to(folder).as_posix()
             array = _ArrayInfo.of(found, name, folder)
-            if is_complete and not is_plausible(array.n_bytes, stored, compressed=True):
-                msg = (
-                    f"{folder.name!r}: array {name[:40]!r} is declared to have "
-                    f"{array.n_bytes:,} bytes, but only {stored:,} are stored; the store is "
-                    "damaged or was never filled"
-                )
-                raise DriftbayesError(msg)
+            if is_complete:
+                check_stored(f"{folder.name!r}: array {name[:40]!r}", array.n_bytes, stored)
             arrays[path.parent] = array
     check_names(folder, len(arrays), "arrays")
     for path, name in files:
