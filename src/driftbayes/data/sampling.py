@@ -71,20 +71,18 @@ class Displacements:
     def __post_init__(self) -> None:
         """Refuse data from which nothing can be inferred."""
         if self.start is not None and len(self.start) != len(self.row_sizes):
-            msg = (
+            raise DriftbayesError(
                 f"start holds {len(self.start)} positions, expected {len(self.row_sizes)}, "
                 "one per run"
             )
-            raise DriftbayesError(msg)
         if self.dx.size == 0:
             msg = "there are no displacements at this tau; use a smaller tau or longer trajectories"
             raise DriftbayesError(msg)
         if not np.any(self.dx):
-            msg = (
+            raise DriftbayesError(
                 f"all {len(self.dx)} displacements are zero: no diffusivity can be inferred; "
                 "check the columns and the number of digits in the file"
             )
-            raise DriftbayesError(msg)
 
     @classmethod
     def from_array(
@@ -102,14 +100,12 @@ class Displacements:
         """
         array = np.asarray(dx, dtype=np.float64)
         if array.ndim != 3:
-            msg = (
+            raise DriftbayesError(
                 f"dx has {array.ndim} axes, expected (particle, step, dim); "
                 "to compare many data sets call once for each"
             )
-            raise DriftbayesError(msg)
         if not (np.isfinite(tau) and tau > 0):
-            msg = f"tau must be a positive number, got {tau}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"tau must be a positive number, got {tau}")
         if not np.isfinite(array).all():
             msg = "dx holds NaN or infinity; cut the trajectories at gaps with displacements()"
             raise DriftbayesError(msg)
@@ -118,11 +114,10 @@ class Displacements:
         if begin is not None and (
             begin.shape != (n_particles, n_dim) or not np.isfinite(begin).all()
         ):
-            msg = (
+            raise DriftbayesError(
                 f"start must hold finite numbers of shape {(n_particles, n_dim)}, one position per "
                 f"particle, got shape {begin.shape}"
             )
-            raise DriftbayesError(msg)
         return cls(
             # A copy: the caller may go on writing into the array.
             dx=np.array(array.reshape(-1, n_dim), order="C"),
@@ -180,11 +175,10 @@ class Displacements:
     def origin(self) -> FloatArray:
         """Position at which each step begins."""
         if self.start is None:
-            msg = (
+            raise DriftbayesError(
                 "it is not known where these steps begin; make them from trajectories with "
                 "displacements(), or pass start= to Displacements.from_array"
             )
-            raise DriftbayesError(msg)
         begin = np.repeat(self.start, self.row_sizes, axis=0)
         # Run by run: a sum over all of them would lose digits.
         for first, n_steps in zip(_offsets(self.row_sizes), self.row_sizes, strict=True):
@@ -232,11 +226,10 @@ class Displacements:
     def as_array(self) -> FloatArray:
         """The steps as one (run, step, dim) array; the runs must have equal length."""
         if (self.row_sizes != self.row_sizes[0]).any():
-            msg = (
+            raise DriftbayesError(
                 f"runs have {self.row_sizes.min()} to {self.row_sizes.max()} steps; "
                 "ask for a fixed n_tau to get one array"
             )
-            raise DriftbayesError(msg)
         return self.dx.reshape(len(self.row_sizes), -1, self.n_dim)
 
     def __repr__(self) -> str:
@@ -372,8 +365,7 @@ def sampled_runs(
 def check_cutting(n_tau: int | None, windows: Windows, gaps: Gaps) -> None:
     """Refuse options of `displacements` that it does not know."""
     if n_tau is not None and (n_tau != int(n_tau) or n_tau < 1):
-        msg = f"n_tau must be a whole number of steps, 1 or more, got {n_tau}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"n_tau must be a whole number of steps, 1 or more, got {n_tau}")
     for name, value, known in (("windows", windows, Windows), ("gaps", gaps, Gaps)):
         if value not in get_args(known):
             msg = f"{name} must be {' or '.join(map(repr, get_args(known)))}, got {value!r}"
@@ -402,8 +394,7 @@ def snap_taus(trajectories: Trajectories, taus: Iterable[float]) -> FloatArray:
         raise DriftbayesError(trajectories.irregular_message())
     requested = np.asarray(list(taus), dtype=np.float64)
     if requested.size == 0 or not (np.isfinite(requested).all() and (requested > 0).all()):
-        msg = f"sampling times must be positive numbers, got {requested.tolist()}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"sampling times must be positive numbers, got {requested.tolist()}")
     ratio = np.maximum(requested / dt, 1.0)
     below = np.floor(ratio + GRID_TOLERANCE)
     # Geometric midpoint: on a logarithmic axis 1.45 is nearer to 2 than to 1.
@@ -440,8 +431,7 @@ def stride_of(trajectories: Trajectories, tau: float) -> tuple[int, float]:
         tau: Sampling time, a whole multiple of the recording interval but for rounding.
     """
     if not (np.isfinite(tau) and tau > 0):
-        msg = f"tau must be a positive number, got {tau}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"tau must be a positive number, got {tau}")
     dt = trajectories.recording_interval
     if dt is None:
         raise DriftbayesError(trajectories.irregular_message())
@@ -456,11 +446,10 @@ def stride_of(trajectories: Trajectories, tau: float) -> tuple[int, float]:
         nearest = f"the nearest are {low * dt:g}{unit} and {(low + 1) * dt:g}{unit}"
         if low < 1:
             nearest = f"the smallest is {dt:g}{unit}"
-        msg = (
+        raise DriftbayesError(
             f"tau must be a whole multiple of the recording interval {dt:g}{unit}, "
             f"got {tau:g}{unit}; {nearest}"
         )
-        raise DriftbayesError(msg)
     return stride, stride * dt
 
 

@@ -78,12 +78,11 @@ def file_names(
             msg = f"{source!r} has more than one {noun} {name!r}; rename one of them"
             raise DriftbayesError(msg)
     if "z" in found and "y" not in found:
-        msg = (
+        raise DriftbayesError(
             f"{source!r} has a {noun} {found['z']!r} but no {noun} 'y'; for a plane of x and z "
             f"pass columns={{'y': {found['z']!r}}} (--columns y={found['z']}), to leave it out "
             "columns={'z': None} (--columns z=)"
         )
-        raise DriftbayesError(msg)
     return found
 
 
@@ -131,8 +130,7 @@ def from_frame(
     found = file_names(present, named, source="the table")
     found |= extras_in(present, found, columns) | beside
     if frame[found[ID]].isna().any():
-        msg = f"column {found[ID]!r} is empty in some rows; every row needs an id"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"column {found[ID]!r} is empty in some rows; every row needs an id")
     codes, names = pd.factorize(frame[found[ID]])
     # Stable: within a trajectory rows stay as they are, so that times which decrease are reported.
     order = np.argsort(codes, kind="stable")
@@ -187,19 +185,17 @@ def _check_mapping(wanted: Mapping[str, str], left_out: Collection[str]) -> None
             near = did_you_mean(canonical, _NAMES)
             if name in _NAMES:
                 near = f"; did you mean {{{name!r}: {canonical!r}}}?"
-            msg = (
+            raise DriftbayesError(
                 f"columns has the key {canonical!r}, expected one of {', '.join(_NAMES)} mapped to "
                 f"a name in the file{near}"
             )
-            raise DriftbayesError(msg)
     for canonical in _REQUIRED:
         if canonical in left_out:
             msg = f"columns leaves out {canonical!r}, which every file needs; name its column"
             raise DriftbayesError(msg)
     name, count = next(iter(Counter(wanted.values()).most_common(1)), ("", 0))
     if count > 1:
-        msg = f"columns uses {name!r} twice; each needs a column of its own"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"columns uses {name!r} twice; each needs a column of its own")
 
 
 def _missing(canonical: str, name: str, free: Iterable[str], source: str, noun: str) -> str:

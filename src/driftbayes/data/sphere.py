@@ -62,14 +62,12 @@ def on_plane(
         radius: Of a sphere, in metres, for models whose earth is one; None for WGS 84.
     """
     if trajectories.n_dim != 2:
-        msg = (
+        raise DriftbayesError(
             f"longitude and latitude are two coordinates, got {trajectories.n_dim}; "
             "leave out the rest"
         )
-        raise DriftbayesError(msg)
     if frame not in FRAMES:
-        msg = f"frame must be {', '.join(map(repr, FRAMES))}, got {frame!r}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"frame must be {', '.join(map(repr, FRAMES))}, got {frame!r}")
     rows = np.flatnonzero(trajectories.observed)
     lon, lat = trajectories.positions[rows].T
     _check(lon, lat)
@@ -118,17 +116,15 @@ def on_plane(
 
 def _check(lon: FloatArray, lat: FloatArray) -> None:
     if (np.abs(lat) > 90).any():
-        msg = (
+        raise DriftbayesError(
             f"a latitude of {lat[np.argmax(np.abs(lat))]:g} degrees is beyond the pole; "
             "check that the columns are longitude and latitude, in this order, in degrees"
         )
-        raise DriftbayesError(msg)
     if (np.abs(lon) > 720).any():
-        msg = (
+        raise DriftbayesError(
             f"a longitude of {lon[np.argmax(np.abs(lon))]:g} is no number of degrees; "
             "check the columns, and whether these are metres"
         )
-        raise DriftbayesError(msg)
 
 
 def earth_radius(radius: float | None) -> float:
@@ -233,12 +229,11 @@ def _moved(here: FloatArray, step: FloatArray, radius: float | None, frame: Fram
         if np.hypot(*error.T).max(initial=0.0) < _CLOSE:
             return there
         guess += error
-    msg = (
+    raise DriftbayesError(
         "positions predicted along east and north lead too near to a pole, or too far, to have a "
         "longitude and latitude; use the transported frame (--frame transported), or shorter "
         "horizons"
     )
-    raise DriftbayesError(msg)
 
 
 def _points(

@@ -104,8 +104,7 @@ class Trajectories:
             raise DriftbayesError(msg)
         if dt is not None:
             if not (np.isfinite(dt) and dt > 0):
-                msg = f"dt must be a positive number, got {dt}"
-                raise DriftbayesError(msg)
+                raise DriftbayesError(f"dt must be a positive number, got {dt}")
             stamps = [np.arange(n) * float(dt) for n in row_sizes]
         else:
             stamps = _as_stamps(times, row_sizes)
@@ -324,8 +323,7 @@ class Trajectories:
             if length is None:
                 continue
             if not (np.isfinite(length) and length > 0):
-                msg = f"period must be a positive number, got {length}"
-                raise DriftbayesError(msg)
+                raise DriftbayesError(f"period must be a positive number, got {length}")
             steps = np.diff(positions[rows, axis])
             turns = np.where(same, np.round(steps / length), 0.0)
             shortest = np.abs(steps - turns * length)[same]
@@ -364,8 +362,7 @@ class Trajectories:
         """
         counts = np.add.reduceat(rows, self.starts[:-1]).astype(np.int64)
         if not counts.any():
-            msg = "no observation is left; keep at least one"
-            raise NothingLeftError(msg)
+            raise NothingLeftError("no observation is left; keep at least one")
         return replace(
             self,
             positions=self.positions[rows],
@@ -421,12 +418,11 @@ class Trajectories:
         off = np.abs(elapsed - np.round(elapsed / dt) * dt).max()
         if off > GRID_TOLERANCE * dt + 4 * np.spacing(np.abs(self.times).max()):
             unit = f" {self.time_unit}" if self.time_unit else ""
-            msg = (
+            raise DriftbayesError(
                 f"times are irregular: one is {off:g}{unit} away from all multiples of the "
                 f"recording interval {dt:g}{unit} that the first trajectories have; resample them, "
                 "or use a part of the data"
             )
-            raise DriftbayesError(msg)
         # A copy, whose values need not be checked again.
         same = copy(self)
         for name in ("grid_index", "whole"):
@@ -440,11 +436,10 @@ class Trajectories:
             bad = np.flatnonzero(self.n_positions == n_positions)
             if len(bad):
                 others = f" and {len(bad) - 1} others" if len(bad) > 1 else ""
-                msg = (
+                raise DriftbayesError(
                     f"trajectory {str(self.ids[bad[0]])!r}{others} has {what}; a displacement "
                     "needs two: remove it, or pass --drop-short (in Python: .drop_short())"
                 )
-                raise DriftbayesError(msg)
 
     def irregular_message(self) -> str:
         """Why a sampling time cannot be applied to these times, and what to do instead."""
@@ -459,15 +454,13 @@ class Trajectories:
 
     def _check_shapes(self) -> None:
         if self.positions.ndim != 2 or not 1 <= self.positions.shape[1] <= 3:
-            msg = (
+            raise DriftbayesError(
                 f"positions have shape {self.positions.shape}, expected (observation, dim) with "
                 "1 to 3 dimensions"
             )
-            raise DriftbayesError(msg)
         n_rows = len(self.positions)
         if len(self.row_sizes) == 0 or n_rows == 0:
-            msg = "there are no trajectories; expected at least one position"
-            raise DriftbayesError(msg)
+            raise DriftbayesError("there are no trajectories; expected at least one position")
         per_row = {"times": self.times, "position_sd": self.position_sd, "lonlat": self.lonlat}
         per_row |= {f"flag {name!r}": values for name, values in self.flags.items()}
         for name, values in per_row.items():
@@ -476,22 +469,20 @@ class Trajectories:
                 msg = f"{name} has shape {values.shape}, expected {shape}, one row per position"
                 raise DriftbayesError(msg)
         if (self.row_sizes <= 0).any() or self.row_sizes.sum() != n_rows:
-            msg = (
+            raise DriftbayesError(
                 f"row_sizes must be positive and sum to the number of rows {n_rows}, got a sum of "
                 f"{self.row_sizes.sum()}"
             )
-            raise DriftbayesError(msg)
         if self.ids.shape != self.row_sizes.shape:
             n_ids, n_tracks = self.ids.size, len(self.row_sizes)
             msg = f"there are {n_ids} ids for {n_tracks} trajectories; give each its own"
             raise DriftbayesError(msg)
         names, counts = np.unique(self.ids.astype(str), return_counts=True)
         if counts.max() > 1:
-            msg = (
+            raise DriftbayesError(
                 f"id {str(names[counts.argmax()])!r} names {counts.max()} trajectories; "
                 "every trajectory needs an id of its own"
             )
-            raise DriftbayesError(msg)
 
     def _check_values(self) -> None:
         if not np.isfinite(self.positions).all():
@@ -518,12 +509,11 @@ class Trajectories:
         if (steps <= 0).any():
             row = int(np.argmax(steps <= 0))
             what = "twice" if steps[row] == 0 else f"after {self._time(row - 1)}"
-            msg = (
+            raise DriftbayesError(
                 f"{'duplicate' if steps[row] == 0 else 'decreasing'} times: trajectory "
                 f"{self._id_of(row)!r} has time {self._time(row)} {what}; times must increase "
                 "strictly within a trajectory"
             )
-            raise DriftbayesError(msg)
         sd = self.position_sd
         if sd is not None:
             self._refuse(
@@ -575,38 +565,32 @@ def _as_tracks(x: ArrayLike | Sequence[ArrayLike]) -> list[FloatArray]:
     if isinstance(x, np.ndarray) or (hasattr(x, "ndim") and hasattr(x, "shape")):
         array = np.asarray(x, dtype=np.float64)
         if array.ndim != 3:
-            msg = f"x has {array.ndim} axes, expected (particle, time, dim)"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"x has {array.ndim} axes, expected (particle, time, dim)")
         return list(array)
     tracks = [np.asarray(track, dtype=np.float64) for track in x]  # type: ignore[union-attr]
     if not tracks:
-        msg = "there are no trajectories; expected at least one position"
-        raise DriftbayesError(msg)
+        raise DriftbayesError("there are no trajectories; expected at least one position")
     for i, track in enumerate(tracks):
         if track.ndim != 2:
-            msg = f"track {i} has {track.ndim} axes, expected (time, dim)"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"track {i} has {track.ndim} axes, expected (time, dim)")
         if track.shape[1] != tracks[0].shape[1]:
-            msg = (
+            raise DriftbayesError(
                 f"mixed dimensions: track {i} has {track.shape[1]} coordinates where track 0 has "
                 f"{tracks[0].shape[1]}; all trajectories need the same"
             )
-            raise DriftbayesError(msg)
     return tracks
 
 
 def _as_stamps(times: Any, row_sizes: IntArray) -> list[FloatArray]:
     if len(times) == 0:
-        msg = "times is empty; expected one time per position"
-        raise DriftbayesError(msg)
+        raise DriftbayesError("times is empty; expected one time per position")
     if np.ndim(times[0]) == 0:
         shared = np.asarray(times, dtype=np.float64)
         if (row_sizes != len(shared)).any():
-            msg = (
+            raise DriftbayesError(
                 f"one array of {len(shared)} times cannot serve trajectories of "
                 f"{row_sizes.min()} to {row_sizes.max()} points; give one array per trajectory"
             )
-            raise DriftbayesError(msg)
         return [shared] * len(row_sizes)
     return [np.asarray(stamp, dtype=np.float64) for stamp in times]
 

@@ -69,11 +69,10 @@ def parse_quantity(text: str, option: str) -> tuple[float, str]:
     except ValueError:
         value = 0.0
     if match is None or not 0 < value < float("inf"):
-        msg = (
+        raise DriftbayesError(
             f"{option} must be a positive number and its unit, for example 0.16um, "
             f"got {text[:80]!r}"
         )
-        raise DriftbayesError(msg)
     return checked(value, option), match[2]
 
 
@@ -100,5 +99,4 @@ def _find(unit: str, table: dict[tuple[str, ...], float], what: str) -> tuple[st
             return names
     known = ", ".join(names[0] for names in table)
     near = did_you_mean(unit, (name for names in table for name in names))
-    msg = f"{unit!r} is not a known unit of {what}; use one of {known}{near}"
-    raise DriftbayesError(msg)
+    raise DriftbayesError(f"{unit!r} is not a known unit of {what}; use one of {known}{near}")

@@ -35,8 +35,7 @@ _WRITERS = {
 def __getattr__(name: str) -> Any:
     # Results need modules that reading a table does not.
     if name not in ("read_dataset", "read_scan", "write_dataset", "write_scan"):
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module("driftbayes.io.scans"), name)
 
 

@@ -111,8 +111,7 @@ def plan_blocks(
         progress: Called with a stage, how many are done, and of how many.
     """
     if block_points < 1:
-        msg = f"a block needs 1 observation or more, got {block_points}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"a block needs 1 observation or more, got {block_points}")
     options = options or ReadOptions()
     contents = contents_of(path)
     options = replace(options, format=choose(contents, options.format).name)
@@ -278,11 +277,10 @@ def _id_column(contents: Contents, options: ReadOptions) -> str:
     for name in (told,) if told else _IDS:
         if name in contents.names:
             return str(name)
-    msg = (
+    raise DriftbayesError(
         f"{contents.path.name!r} has no column of ids that is known by its name; say which with "
         "--columns id=NAME"
     )
-    raise DriftbayesError(msg)
 
 
 def _dealt(

@@ -95,8 +95,7 @@ def numbers(column: Any) -> FloatArray:
     numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     # A column without a single value may have any type at all.
     if not (numeric or pa.types.is_null(kind)):
-        msg = f"holds {kind}, expected numbers"
-        raise BadCellError(msg)
+        raise BadCellError(f"holds {kind}, expected numbers")
     values = _in_memory(column.cast(pa.float64(), safe=False))
     if not values.flags.writeable:
         values = values.copy()
@@ -164,8 +163,7 @@ def encode_ids(column: Any, *, text_holds_integers: bool) -> tuple[IntArray, Str
     if pa.types.is_floating(kind):
         column = _whole(column)
     elif not (_is_text(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
-        msg = f"holds {kind}, expected text or whole numbers"
-        raise BadCellError(msg)
+        raise BadCellError(f"holds {kind}, expected text or whole numbers")
     _refuse_first(_nulls(column), "is empty; every row needs the id of its trajectory")
     encoded = column.dictionary_encode().unify_dictionaries()
     codes = np.concatenate([np.from_dlpack(chunk.indices) for chunk in encoded.chunks])
@@ -187,8 +185,7 @@ def id_array(values: list[Any]) -> StrArray:
     try:
         return np.array(values, dtype=np.int64)
     except OverflowError as error:
-        msg = "holds a whole number beyond 64 bits; use text"
-        raise BadCellError(msg) from error
+        raise BadCellError("holds a whole number beyond 64 bits; use text") from error
 
 
 def id_values(ids: StrArray) -> StrArray:

@@ -199,12 +199,11 @@ def check_size(path: Path) -> int:
     with _readable(path), path.open("rb") as stream:
         size = inflated_size(stream, n_bytes, "gzip", most)
     if size > most:
-        msg = (
+        raise DriftbayesError(
             f"{path.name!r} inflates to more than {_MAX_PER_COMPRESSED_BYTE} times its "
             f"{n_bytes:,} bytes, as no table of measurements does; decompress it yourself if you "
             "trust it"
         )
-        raise DriftbayesError(msg)
     return size
 
 
@@ -246,11 +245,10 @@ def _beginning(path: Path) -> str:
     if len(data) > MAX_HEAD:
         end = max(data.rfind(b"\n"), data.rfind(b"\r"))
         if end < 0:
-            msg = (
+            raise DriftbayesError(
                 f"{path.name!r} has a first line of more than {MAX_HEAD:,} bytes; expected a "
                 "header like id,time,x,y and one row per observation"
             )
-            raise DriftbayesError(msg)
         data = data[: end + 1]
     return data.decode("utf-8-sig", errors="replace")
 

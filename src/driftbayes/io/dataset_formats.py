@@ -104,11 +104,10 @@ def from_dataset(
     row_sizes = _flat_numbers(dataset, count, source, is_ours=is_ours, are_counts=True)
     whole = (row_sizes == np.round(row_sizes)) & (row_sizes > 0)
     if not whole.all() or row_sizes.sum() != n_times:
-        msg = (
+        raise DriftbayesError(
             f"{source!r}: variable {count!r} must hold whole numbers from 1 up that sum to the "
             f"number of observations {n_times}, got a sum of {row_sizes.sum():g}"
         )
-        raise DriftbayesError(msg)
     stored = dataset.attrs.get(schema.PROVENANCE_ATTRIBUTE) if is_ours else None
     earlier = {} if stored is None else from_json(stored, source)
     length_unit, time = dataset[found["x"]].attrs.get("units", ""), dataset[found[schema.TIME]]
@@ -140,11 +139,10 @@ def _count_variable(dataset: "xr.Dataset", source: str) -> str:
     if schema.COUNT in dataset.variables or schema.COUNT in dataset.encoding.get("damaged", {}):
         return schema.COUNT
     there = ", ".join(repr(str(n)[:40]) for n in list(dataset.variables)[:8]) or "no variables"
-    msg = (
+    raise DriftbayesError(
         f"{source!r} has no variable {schema.COUNT!r} and none with the attribute "
         f"sample_dimension; it has {there}: expected the CF contiguous ragged layout"
     )
-    raise DriftbayesError(msg)
 
 
 def _flat_numbers(
@@ -153,11 +151,10 @@ def _flat_numbers(
     variable = dataset.variables.get(name)
     if variable is not None and variable.ndim != 1:
         dims = ", ".join(map(str, variable.dims))
-        msg = (
+        raise DriftbayesError(
             f"{source!r}: variable {name!r} has the dimensions ({dims}), expected one, with all "
             "trajectories one after the other"
         )
-        raise DriftbayesError(msg)
     return numbers(dataset, name, source, are_counts=are_counts, is_ours=is_ours)
 
 
@@ -270,11 +267,10 @@ def _units(contents: Contents, layout: Layout, options: ReadOptions) -> tuple[bo
         spherical = "lon" in layout.x.lower() or standard == "longitude"
         told, own = "degrees" if spherical else "plane", ""
     if told is None and not is_degrees(own) and not is_length(own):
-        msg = (
+        raise DriftbayesError(
             f"{contents.source!r}: {layout.x!r} is in {own[:40]!r}, expected degrees or a "
             "length; pass --coordinates degrees or --coordinates plane"
         )
-        raise DriftbayesError(msg)
     if told == "degrees" or (told is None and is_degrees(own)):
         return True, "", 1.0
     factor = 1.0
@@ -352,12 +348,11 @@ def mesh_of(contents: Contents, options: ReadOptions) -> tuple[bool, float | Non
     stored = contents.attributes.get("parcels_mesh", contents.attributes.get("parcels_grid_mesh"))
     text = str(stored).lower()
     if stored is None or not ("flat" in text or "spherical" in text):
-        msg = (
+        raise DriftbayesError(
             f"{contents.source!r} does not say whether its mesh is flat or spherical "
             f"(parcels_mesh: {stored}), and Parcels writes degrees for both; pass --coordinates "
             "plane or --coordinates degrees"
         )
-        raise DriftbayesError(msg)
     if "flat" in text:
         return False, None, "flat mesh: positions are metres, though the file says degrees"
     radius = re.search(r"radius=(\d+(?:\.\d*)?(?:e\+?\d\d?)?)", text)
@@ -390,14 +385,12 @@ def _read_run(contents: Contents, options: ReadOptions) -> Trajectories:
     path = contents.path
     store = next((s for s in (path, path / _OF_A_RUN) if is_group(s)), None)
     if store is None:
-        msg = (
+        raise DriftbayesError(
             f"{path.name!r} is a directory, expected a file, or the directory of a "
             "turbulence run with particles"
         )
-        raise DriftbayesError(msg)
     if options.columns:
-        msg = f"{store.name!r} has our own names; leave out the mapping of columns"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"{store.name!r} has our own names; leave out the mapping of columns")
     check_store(store, is_complete=False)
     attributes = read_attributes(store)
     check_schema_version(attributes.get(schema.SCHEMA_ATTRIBUTE, 0), store.name)
@@ -446,11 +439,10 @@ def _check_shapes(arrays: Mapping[str, ZarrArray], store: Path) -> int:
         fits &= min(array.shape, default=0) >= 0
     if not fits:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-        msg = (
+        raise DriftbayesError(
             f"{store.name!r} has arrays of the shapes {shapes}; expected id (particle), time "
             "(record) and x, y (particle, record): the store is damaged"
         )
-        raise DriftbayesError(msg)
     for array in (time, ids):
         check_stored(f"{store.name!r}", 8 * array.shape[0], stored)
     return stored

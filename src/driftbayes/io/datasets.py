@@ -126,12 +126,11 @@ def numbers(
     if not (missing is not None or is_ours or "_FillValue" in attributes or unsure is None):
         count = np.count_nonzero(_equals(raw, unsure) & ~gone)
         if count:
-            msg = (
+            raise DriftbayesError(
                 f"{source!r}: variable {name[:40]!r} holds {unsure:g} {count:,} times, the fill "
                 "value of its Zarr array, and declares no _FillValue; pass --missing "
                 f"{unsure:g} if these are missing, --missing none if they are data"
             )
-            raise DriftbayesError(msg)
     scale, offset = (
         next(iter(_plain_numbers(attributes.get(key))), usual)
         for key, usual in (("scale_factor", 1.0), ("add_offset", 0.0))
@@ -191,16 +190,14 @@ def identifiers(
     ]
     is_text = ids.dtype.kind in "SUTO" and all(isinstance(value, str) for value in values)
     if ids.ndim != 1 or not (is_text or ids.dtype.kind in "iu"):
-        msg = (
+        raise DriftbayesError(
             f"{source!r}: variable {name!r} holds {ids.dtype} in {ids.ndim} dimensions, expected "
             "one id per trajectory, text or whole numbers"
         )
-        raise DriftbayesError(msg)
     try:
         found = cells.id_array(values)
     except cells.BadCellError as error:
-        msg = f"{source!r}: variable {name!r} {error.what}"
-        raise DriftbayesError(msg) from error
+        raise DriftbayesError(f"{source!r}: variable {name!r} {error.what}") from error
     return np.char.strip(found) if found.dtype.kind == "U" and not is_ours else found
 
 
@@ -209,11 +206,10 @@ def parse_time_unit(units: object, source: str) -> tuple[float, str]:
     try:
         return time_factor(_unit_and_date(units)[0])
     except DriftbayesError as error:
-        msg = (
+        raise DriftbayesError(
             f"{source!r}: times are in {str(units)[:80]!r}; expected a unit like "
             "'seconds since ...'"
-        )
-        raise DriftbayesError(msg) from error
+        ) from error
 
 
 def _unit_and_date(units: object) -> tuple[str, str]:
@@ -284,11 +280,10 @@ class Observed:
         if layout.kind == "grid" and dims == expected[::-1]:
             values, dims = values.T, expected
         if dims != expected:
-            msg = (
+            raise DriftbayesError(
                 f"{source!r}: variable {name!r} has the dimensions ({', '.join(map(str, dims))}), "
                 f"expected ({', '.join(map(str, expected))})"
             )
-            raise DriftbayesError(msg)
         return values if self.order is None else values[..., self.order]
 
     def trajectories(self, coordinates: Sequence[FloatArray], **attributes: Any) -> Trajectories:
@@ -355,11 +350,10 @@ def _ids(dataset: "xr.Dataset", contents: Contents, layout: Layout, count: int) 
         return range(first, first + count)
     ids: list[Any] = identifiers(dataset, layout.ids, contents.source).tolist()
     if len(ids) != count:
-        msg = (
+        raise DriftbayesError(
             f"{contents.source!r}: variable {layout.ids!r} has {len(ids)} ids for {count} "
             "trajectories; the file is damaged"
         )
-        raise DriftbayesError(msg)
     return ids
 
 
@@ -367,11 +361,10 @@ def _counts(dataset: "xr.Dataset", name: str, source: str) -> IntArray:
     counts = numbers(dataset, name, source, are_counts=True)
     # The largest possible sum: one that is larger is not the number of anything in a file.
     if counts.ndim != 1 or not ((counts >= 0) & (counts < 2**40) & (counts % 1 == 0)).all():
-        msg = (
+        raise DriftbayesError(
             f"{source!r}: variable {name!r} must hold the number of observations of each "
             "trajectory, whole numbers from 0 up; the file is damaged or this is another variable"
         )
-        raise DriftbayesError(msg)
     return counts.astype(np.int64)
 
 
@@ -395,9 +388,8 @@ def _index(
         return codes.astype(np.int64) - none, there[none:].tolist()
     ids = _ids(dataset, contents, layout, int(count if count is not None else 0))
     if index.max(initial=-1) >= len(ids):
-        msg = (
+        raise DriftbayesError(
             f"{source!r}: variable {name!r} has the number {index.max()}, but there are only "
             f"{len(ids)} trajectories, counted from 0; the file is damaged"
         )
-        raise DriftbayesError(msg)
     return index, ids

@@ -239,21 +239,19 @@ def choose(contents: Contents, name: str | None = None) -> Format:
         if contents.container in known.containers and known.detect(contents):
             return known
     found = f" ({contents.container} with {contents.shown})" if contents.names else ""
-    msg = (
+    raise DriftbayesError(
         f"unrecognised file format: {contents.source!r}{found}; pass --format NAME, see "
         "`driftbayes formats`, or --columns"
     )
-    raise DriftbayesError(msg)
 
 
 def read_as(chosen: Format, contents: Contents, options: ReadOptions) -> "Trajectories":
     """Read trajectories from a file of a known format."""
     if contents.container not in chosen.containers:
-        msg = (
+        raise DriftbayesError(
             f"{contents.source!r} is a {contents.container} file, but {chosen.name!r} is kept in "
             f"{' or '.join(chosen.containers)}; choose another with --format"
         )
-        raise DriftbayesError(msg)
     # Imported when it is needed: a table needs no module of datasets.
     readers = import_module(f"driftbayes.io.{chosen.module}").READERS
     found: Trajectories = readers[chosen.name](contents, options)

@@ -104,17 +104,15 @@ def _told(contents: Contents, options: ReadOptions) -> dict[str, str]:
             told[role] = told.pop(degrees)
     for role, name in told.items():
         if role not in ("id", "time", "x", "y", "sd"):
-            msg = (
+            raise DriftbayesError(
                 f"columns has the key {role!r}, expected one of id, time, x, y (or lon, lat) and "
                 "sd, mapped to a variable of the file"
             )
-            raise DriftbayesError(msg)
         if name not in contents.names:
-            msg = (
+            raise DriftbayesError(
                 f"{contents.source!r} has no variable {name!r} (wanted as {role!r}); "
                 f"it has {contents.shown}{did_you_mean(name, contents.names)}"
             )
-            raise DriftbayesError(msg)
     return told
 
 
@@ -141,12 +139,11 @@ def _pair(
     if "x" in told and "y" in told:
         dims = contents.dims[told["x"]]
         if dims != contents.dims[told["y"]] or not 1 <= len(dims) <= 2:
-            msg = (
+            raise DriftbayesError(
                 f"{contents.source!r}: {told['x']!r} has the dimensions ({', '.join(dims)}), "
                 f"{told['y']!r} ({', '.join(contents.dims[told['y']])}); expected the same one or "
                 "two"
             )
-            raise DriftbayesError(msg)
         return told["x"], told["y"]
     for xs, ys in _candidates(contents):
         pairs = [
@@ -158,12 +155,11 @@ def _pair(
         if pairs:
             # What is known for each observation comes before what is known for each trajectory.
             return max(pairs, key=lambda pair: len(contents.dims[pair[0]]))
-    msg = (
+    raise DriftbayesError(
         f"{contents.source!r} has no two variables of positions with the same dimensions and "
         "known standard names or names (lon, lat, x, y); it has "
         f"{contents.shown or 'no variables'}: pass columns (--columns x=NAME,y=NAME)"
     )
-    raise DriftbayesError(msg)
 
 
 def _candidates(contents: Contents) -> Iterator[tuple[list[str], list[str]]]:
@@ -201,12 +197,11 @@ def _time(
 
     if "time" in told:
         if not fits(told["time"]):
-            msg = (
+            raise DriftbayesError(
                 f"{contents.source!r}: {told['time']!r} has the dimensions "
                 f"({', '.join(contents.dims[told['time']])}), expected those of the positions, "
                 f"({', '.join(dims)}), or one of them"
             )
-            raise DriftbayesError(msg)
         return told["time"]
     names = [name for name in contents.dims if fits(name)]
     ways = (
@@ -218,11 +213,10 @@ def _time(
     for found in ways:
         if found:
             return max(found, key=lambda name: len(contents.dims[name]))
-    msg = (
+    raise DriftbayesError(
         f"{contents.source!r} has no variable of times with the dimensions of its positions, "
         f"({', '.join(dims)}), or one of them; pass columns (--columns time=NAME)"
     )
-    raise DriftbayesError(msg)
 
 
 def _ids(contents: Contents, dim: str | None, besides: tuple[str, ...] = ()) -> str | None:
@@ -282,12 +276,11 @@ def from_ragged(
     """Trajectories from arrays of observations, trajectory after trajectory."""
     sizes = {len(times), *(len(axis) for axis in coordinates)}
     if len(sizes) > 1 or row_sizes.sum() != len(times) or (row_sizes < 0).any():
-        msg = (
+        raise DriftbayesError(
             f"{contents.source!r}: the numbers of observations of its trajectories sum to "
             f"{row_sizes.sum():,}, expected that of its times and positions, "
             f"{', '.join(map(str, sorted(sizes)))}; the file is damaged"
         )
-        raise DriftbayesError(msg)
     timed = np.isfinite(times)
     index = np.repeat(np.arange(len(row_sizes)), row_sizes)
     counts = np.bincount(index[timed], minlength=len(row_sizes))
@@ -309,8 +302,7 @@ def _trajectories(
     """Trajectories from the rows that are observations, and the number of these in each."""
     there = np.all([np.isfinite(axis) for axis in coordinates], axis=0)
     if not (there & rows).any():
-        msg = f"{contents.source!r} holds no position at all; every one is missing"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"{contents.source!r} holds no position at all; every one is missing")
     with begin_with_name(contents.path):
         return Trajectories(
             positions=np.column_stack([np.where(there, a, np.nan)[rows] for a in coordinates]),
@@ -334,5 +326,4 @@ def _id_array(ids: Sequence[Any] | np.ndarray, counts: IntArray) -> StrArray:
     try:
         return cells.id_array([i for i, count in zip(ids, counts, strict=True) if count])
     except cells.BadCellError as error:
-        msg = f"the variable of ids {error.what}"
-        raise DriftbayesError(msg) from error
+        raise DriftbayesError(f"the variable of ids {error.what}") from error

@@ -72,18 +72,16 @@ def check_stored(what: str, declared: int, stored: int, *, compressed: bool = Tr
     """Refuse what is declared to take more bytes in memory than can come out of those stored."""
     possible = stored * _MAX_PER_COMPRESSED_BYTE if compressed else stored
     if declared > max(possible, _ALWAYS_ALLOWED):
-        msg = (
+        raise DriftbayesError(
             f"{what} is declared to have {declared:,} bytes, but only {stored:,} are stored; it is "
             "damaged or was never filled"
         )
-        raise DriftbayesError(msg)
 
 
 def check_names(path: Path, count: int, what: str) -> None:
     """Refuse a file of too many columns, variables or arrays."""
     if count > MAX_NAMES:
-        msg = f"{path.name!r} has {count:,} {what}; expected at most {MAX_NAMES:,}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"{path.name!r} has {count:,} {what}; expected at most {MAX_NAMES:,}")
 
 
 def stored_size(path: Path) -> int:
@@ -114,12 +112,11 @@ def check_memory(n_bytes: int, what: str) -> None:
         return
     budget = memory_budget()
     if n_bytes > budget:
-        msg = (
+        raise DriftbayesError(
             f"{what} would take {readable_size(n_bytes)} of memory, more than the "
             f"{readable_size(budget)} that reading may use here; read fewer columns or a part of "
             f"the file, or set {MEMORY_VARIABLE}={readable_size(n_bytes).replace(' ', '')}"
         )
-        raise DriftbayesError(msg)
 
 
 class Budget:
@@ -154,20 +151,18 @@ class Clock:
         except ValueError:
             self._allowed = 0.0
         if not self._allowed > 0:
-            msg = f"{TIME_VARIABLE} must be a number of seconds, got {told[:40]!r}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"{TIME_VARIABLE} must be a number of seconds, got {told[:40]!r}")
         self._name = name
         self._start = time.monotonic()
 
     def check(self) -> None:
         """Refuse to go on when the time is over."""
         if time.monotonic() - self._start > self._allowed:
-            msg = (
+            raise DriftbayesError(
                 f"{self._name!r} was not read after {self._allowed:.0f} s, longer than a file of "
                 f"its size needs; it may be damaged: check it, or set {TIME_VARIABLE} to more "
                 "seconds"
             )
-            raise DriftbayesError(msg)
 
 
 def readable_size(n_bytes: float) -> str:

@@ -78,11 +78,10 @@ def _raw(path: PathLike) -> "Iterator[tuple[Path, h5py.File, Any]]":
 
     with file.open("rb") as stream:
         if stream.read(3) == b"CDF":
-            msg = (
+            raise DriftbayesError(
                 f"{file.name!r} is in the old NetCDF-3 format, expected NetCDF-4; convert it with "
                 "nccopy -k nc4"
             )
-            raise DriftbayesError(msg)
     # We hold the file, not xarray: one that fails halfway is then closed here and now, not by a
     # destructor that can only complain.
     with reading_as(file, "NetCDF"), h5py.File(file, "r") as raw:
@@ -159,11 +158,10 @@ def _check_heaps(hdf5: "h5py.File", file: Path) -> None:
             while place >= 0:
                 stream.seek(start + place)
                 if not _ends(stream.read(len(_HEAP) + 8), stream, n_bytes):
-                    msg = (
+                    raise DriftbayesError(
                         f"{file.name!r} cannot be read as NetCDF (the text in it is damaged at "
                         f"byte {start + place}); restore it from a copy"
                     )
-                    raise DriftbayesError(msg)
                 place = block.find(_HEAP, place + 1)
 
 
@@ -193,11 +191,10 @@ def _check_links(hdf5: "h5py.File", file: Path) -> None:
             dataset = hdf5[name]
             outside = dataset.is_virtual or bool(dataset.external)
         if outside:
-            msg = (
+            raise DriftbayesError(
                 f"{file.name!r}: variable {_short(name)} lies in another file; copy it into this "
                 "one (nccopy, h5repack)"
             )
-            raise DriftbayesError(msg)
 
 
 def _check_size(dataset: "h5py.Dataset", shape: Sequence[int], name: str, file: Path) -> None:
@@ -217,11 +214,10 @@ def _check_size(dataset: "h5py.Dataset", shape: Sequence[int], name: str, file: 
     filtered = dataset.id.get_create_plist().get_nfilters() > 0
     check_stored(f"{file.name!r}: variable {_short(name)}", declared, stored, compressed=filtered)
     if h5py.check_string_dtype(dataset.dtype) and _longest_text(dataset, file) > file_size:
-        msg = (
+        raise DriftbayesError(
             f"{file.name!r}: variable {_short(name)} has a text that is longer than the file; "
             "the file is damaged"
         )
-        raise DriftbayesError(msg)
 
 
 def _check_chunks(dataset: "h5py.Dataset", name: str, file: Path) -> None:
@@ -244,11 +240,10 @@ def _check_chunks(dataset: "h5py.Dataset", name: str, file: Path) -> None:
         twice = filters.count(h5py.h5z.FILTER_DEFLATE) > 1
         _CHUNKS[key] = twice or _is_bomb(dataset, file)
     if _CHUNKS[key]:
-        msg = (
+        raise DriftbayesError(
             f"{file.name!r}: a chunk of variable {_short(name)} holds far more than the file "
             "declares; it is damaged or means harm"
         )
-        raise DriftbayesError(msg)
 
 
 def _is_bomb(dataset: "h5py.Dataset", file: Path) -> bool:

@@ -51,8 +51,7 @@ def describe(path: Path) -> dict[str, Any]:
             return {"names": ()}
         raise
     if len(members) > _MAX_ARRAYS:
-        msg = f"{path.name!r} has {len(members):,} members; expected a few arrays"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"{path.name!r} has {len(members):,} members; expected a few arrays")
     arrays = (name.removesuffix(_SUFFIX) for name in members if name.endswith(_SUFFIX))
     return {"names": tuple(arrays)}
 
@@ -90,22 +89,19 @@ def _read_array(
         shape, fortran, dtype = read_header(head)
     what = f"{path.name!r}: array {name[:40]!r}"
     if dtype.hasobject or dtype.kind not in "iufbSUmM":
-        msg = (
+        raise DriftbayesError(
             f"{what} holds {str(dtype)[:40]}, expected numbers; "
             "objects are pickles, which can run code and are not read"
         )
-        raise DriftbayesError(msg)
     if dtype.itemsize == 0 or not all(isinstance(n, int) and 0 <= n < 2**62 for n in shape):
-        msg = f"{what} has an impossible shape; the file is damaged"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"{what} has an impossible shape; the file is damaged")
     declared = math.prod(shape) * dtype.itemsize
     check_stored(what, declared, stored, compressed=compressed)
     # As stored, as floats, by axes, as positions and times.
     check_memory(_MEMORY_PER_BYTE * declared, what)
     data = stream.read(declared)
     if len(data) < declared:
-        msg = f"{what} is cut short; write the file anew"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"{what} is cut short; write the file anew")
     flat = np.frombuffer(data, dtype=dtype)
     return flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)
 
@@ -142,11 +138,10 @@ def _names(contents: Contents, told: Mapping[str, str | None]) -> dict[str, str]
     source = contents.source
     for canonical, name in told.items():
         if canonical not in (*_DEFAULTS, *_AXES):
-            msg = (
+            raise DriftbayesError(
                 f"--columns has {canonical!r}, expected id, time, x, y, z or sd; for longitude and "
                 "latitude name them x and y, with --coordinates degrees"
             )
-            raise DriftbayesError(msg)
         if name and name not in contents.names:
             raise DriftbayesError(_missing(contents, name))
     defaults = {**{axis: (axis,) for axis in _AXES}, **_DEFAULTS}
@@ -193,20 +188,18 @@ def _coordinates(
     x = arrays["x"]
     if "y" not in names and x.ndim == 3:
         if not 1 <= x.shape[2] <= 3:
-            msg = (
+            raise DriftbayesError(
                 f"{contents.source!r}: array {names['x']!r} has the shape {x.shape}, expected "
                 "(particle, time, dim) with 1 to 3 dimensions"
             )
-            raise DriftbayesError(msg)
         return list(np.moveaxis(x, 2, 0))
     axes = [arrays[axis] for axis in _AXES if axis in names]
     if x.ndim not in (1, 2) or any(axis.shape != x.shape for axis in axes):
         shapes = ", ".join(f"{names[a]} {arrays[a].shape}" for a in _AXES if a in names)
-        msg = (
+        raise DriftbayesError(
             f"{contents.source!r}: positions have the shapes {shapes}; expected one (particle, "
             "time, dim), or x, y, z of one shape, (particle, time) or (time,)"
         )
-        raise DriftbayesError(msg)
     return axes
 
 
@@ -225,11 +218,10 @@ def _long(
     n_rows = len(coordinates[0])
     for name in ("time", "sd"):
         if (name in arrays and arrays[name].shape != (n_rows,)) or ids.shape != (n_rows,):
-            msg = (
+            raise DriftbayesError(
                 f"{contents.source!r}: with an id for each row all arrays need one length; "
                 "leave out id"
             )
-            raise DriftbayesError(msg)
     if "time" not in arrays:
         raise DriftbayesError(_missing(contents, "time"))
     column = pa.array([str(i) for i in ids.tolist()] if ids.dtype.kind in "SU" else ids)
@@ -264,11 +256,10 @@ def _grid(
         ids = stored
     sd = arrays.get("sd")
     if sd is not None and sd.ndim not in (0, axes[0].ndim) and sd.shape != axes[0].shape:
-        msg = (
+        raise DriftbayesError(
             f"{contents.source!r}: errors have the shape {sd.shape}, not that of positions; "
             "leave them out with --columns sd="
         )
-        raise DriftbayesError(msg)
     with begin_with_name(contents.path):
         shaped = times if times.ndim else times[None]
         found = from_grid(

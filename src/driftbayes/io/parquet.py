@@ -108,11 +108,10 @@ def plain_texts(table: Any, file: Path) -> Any:
         lengths = [pc.max(pc.binary_length(chunk.dictionary)).as_py() or 0 for chunk in chunks]
         # A character has at most four bytes.
         if max(lengths, default=0) > 4 * MAX_ID_LENGTH:
-            msg = (
+            raise DriftbayesError(
                 f"{file.name!r}: column {name[:40]!r} holds a text of {max(lengths):,} bytes; use "
                 f"ids of at most {MAX_ID_LENGTH} characters"
             )
-            raise DriftbayesError(msg)
         table = table.set_column(place, name, column.cast(kind.value_type))
     return table
 
@@ -128,12 +127,11 @@ def _read_nested(contents: Contents, options: ReadOptions) -> Trajectories:
     if not (x and y):
         x, y = next((pair for pair in _PAIRS if set(pair) <= set(names)), (None, None))
     if x is None or y is None:
-        msg = (
+        raise DriftbayesError(
             f"{source!r}: the record 'obs' has no lon and lat; it has "
             f"{', '.join(repr(name[:40]) for name in names[:8])}: pass columns "
             "(--columns lon=NAME,lat=NAME)"
         )
-        raise DriftbayesError(msg)
     time = told.get("time", "time")
     columns = {name: _flat(record, name, source) for name in (time, x, y)}
     sizes = columns[x][1]
@@ -174,8 +172,7 @@ def _record(file: Path) -> Any:
         table.validate(full=True)
         record = table[_OBS].combine_chunks()
     if len(record) == 0:
-        msg = f"{file.name!r} has no rows; expected one for each trajectory"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"{file.name!r} has no rows; expected one for each trajectory")
     return record
 
 
@@ -207,8 +204,7 @@ def _numbers(column: Any, name: str, source: str) -> FloatArray:
     try:
         return cells.numbers(column)
     except cells.BadCellError as error:
-        msg = f"{source!r}: field {name!r} of 'obs' {error.what}"
-        raise DriftbayesError(msg) from error
+        raise DriftbayesError(f"{source!r}: field {name!r} of 'obs' {error.what}") from error
 
 
 def _times(column: Any, name: str, source: str) -> tuple[FloatArray, str]:
@@ -238,10 +234,9 @@ def _ids(record: Any, name: str, source: str) -> list[Any]:
         # One for each observation, all the same.
         ids = pc.list_element(ids, 0)
     if not (pa.types.is_integer(ids.type) or str(ids.type) in _TEXT_TYPES):
-        msg = (
+        raise DriftbayesError(
             f"{source!r}: field {name!r} of 'obs' holds {ids.type}, expected whole numbers or text"
         )
-        raise DriftbayesError(msg)
     values: list[Any] = ids.to_pylist()
     if any(value is None for value in values):
         msg = f"{source!r}: field {name!r} of 'obs' is empty in a row; every one needs an id"

@@ -22,11 +22,10 @@ def existing_file(path: PathLike) -> Path:
         # Opening a pipe waits for somebody to write to it; a device may have no end.
         mode = found.stat().st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            msg = (
+            raise DriftbayesError(
                 f"{name!r} is a pipe, a socket or a device, expected an ordinary file; save what "
                 "comes from it to a file first"
             )
-            raise DriftbayesError(msg)
         with found.open("rb") as stream:
             empty = stream.read(1) == b""
     except DriftbayesError:
@@ -35,14 +34,12 @@ def existing_file(path: PathLike) -> Path:
         msg = f"{name!r} is a directory, expected a file; name one in it"
         raise DriftbayesError(msg) from error
     except FileNotFoundError as error:
-        msg = f"there is no file {name!r}; {_where_else(found)}"
-        raise DriftbayesError(msg) from error
+        raise DriftbayesError(f"there is no file {name!r}; {_where_else(found)}") from error
     except (OSError, ValueError) as error:
         msg = f"{name!r} cannot be opened: {reason(error)}; check that you may read it"
         raise DriftbayesError(msg) from error
     if empty:
-        msg = f"{found.name!r} is empty; expected data in it"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"{found.name!r} is empty; expected data in it")
     return found
 
 
@@ -64,8 +61,7 @@ def begin_with_name(path: Path) -> Iterator[None]:
     try:
         yield
     except DriftbayesError as error:
-        msg = f"{path.name!r}: {error}"
-        raise DriftbayesError(msg) from error
+        raise DriftbayesError(f"{path.name!r}: {error}") from error
 
 
 @contextmanager
@@ -98,14 +94,12 @@ def require(what: str, *packages: str) -> None:
         except ModuleNotFoundError as error:
             # A package may be there and lack one that it needs itself.
             missing = (error.name or package).partition(".")[0]
-            msg = (
+            raise DriftbayesError(
                 f"{what} need the package {missing}, which is not installed; "
                 f"run: pip install {missing}"
-            )
-            raise DriftbayesError(msg) from error
+            ) from error
         except ImportError as error:
-            msg = (
+            raise DriftbayesError(
                 f"{what} need the package {package}, which is installed but broken "
                 f"({reason(error)}); run: pip install --force-reinstall {package}"
-            )
-            raise DriftbayesError(msg) from error
+            ) from error

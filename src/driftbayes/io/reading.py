@@ -192,17 +192,15 @@ def extended(
 def check_schema_version(version: object, source: str) -> None:
     """Refuse a file that a newer driftbayes wrote, rather than misread it."""
     if isinstance(version, str) or not str(version)[:40].isdigit():
-        msg = (
+        raise DriftbayesError(
             f"{source!r} has a schema version {version!r:.40} that is not a whole number; "
             "write it anew"
         )
-        raise DriftbayesError(msg)
     if int(str(version)) > schema.SCHEMA_VERSION:
-        msg = (
+        raise DriftbayesError(
             f"{source!r} has schema version {str(version)[:40]}, this driftbayes knows "
             f"{schema.SCHEMA_VERSION}; upgrade driftbayes"
         )
-        raise DriftbayesError(msg)
 
 
 def _plain(value: object) -> Any:

@@ -115,11 +115,10 @@ def _check_plain(owner: str, attributes: Mapping[Any, Any]) -> None:
     for name, value in attributes.items():
         allowed = isinstance(value, str | int | float | np.integer | np.floating)
         if not allowed or isinstance(value, bool):
-            msg = (
+            raise DriftbayesError(
                 f"attribute {str(name)!r} of {owner} is a {type(value).__name__}, expected text or "
                 "a number; encode it as JSON, and a truth value as 0 or 1"
             )
-            raise DriftbayesError(msg)
 
 
 def _check_scan(scan: "xr.Dataset", source: str) -> None:

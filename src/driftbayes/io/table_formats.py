@@ -90,11 +90,10 @@ def _read_sfi(contents: Contents, options: ReadOptions) -> Trajectories:
     names = {"id": "particle_id", "time": "time_step", "x": "x0", "y": "x1", "z": "x2"}
     names = {canonical: name for canonical, name in names.items() if contents.has(name)}
     if contents.has("x3") and not options.columns:
-        msg = (
+        raise DriftbayesError(
             f"{contents.source!r} has more than three coordinates, x0 to x3 and on; say which "
             "are x, y, z with --columns"
         )
-        raise DriftbayesError(msg)
     comments = contents.layout.comments if contents.layout and not options.frame_interval else ()
     matches = (_DT.fullmatch(line.split(" #")[0].rstrip()) for line in comments)
     dt = next((float(m[1]) for m in matches if m and _is_positive(m[1])), None)
@@ -132,11 +131,10 @@ def _myptv(contents: Contents, *, smoothed: bool) -> TableSpec:
         expected = "velocity, acceleration, frame: 11"
         if not smoothed:
             expected = "one per camera, error, frame: 7 or more"
-        msg = (
+        raise DriftbayesError(
             f"{contents.source!r} has {n_columns} columns, expected those of MyPTV, separated by "
             f"tabs: id, x, y, z, {expected}"
         )
-        raise DriftbayesError(msg)
     layout = contents.layout and _named(contents.layout, header)
     notes = [_MYPTV_NOTE] if smoothed else []
     return TableSpec("myptv", {"time": "frame"}, "mm", "frame", notes, layout, ["-1"])
@@ -219,14 +217,12 @@ def _read_gdp_text(contents: Contents, options: ReadOptions) -> Trajectories:
     line = ",".join(contents.layout.header) if contents.layout is not None else ""
     dated = bool(GDP_DATED.fullmatch(line))
     if contents.layout is None or not (dated or GDP_SPLIT.fullmatch(line)):
-        msg = (
+        raise DriftbayesError(
             f"{contents.source!r} is not a text of the Global Drifter Program: expected lines like "
             "'44000 2005-01-02 00:00 26.41 -88.43 ...' or '44000 1 2.25 2005 26.41 271.57 ...'"
         )
-        raise DriftbayesError(msg)
     if options.coordinates == "plane":
-        msg = "this format is in degrees; leave out --coordinates plane"
-        raise DriftbayesError(msg)
+        raise DriftbayesError("this format is in degrees; leave out --coordinates plane")
     names = ("id", "date", "clock") if dated else ("id", "month", "day", "year")
     layout = _named(contents.layout, (*names, "lat", "lon"), len(line.split()))
     layout = replace(layout, separator=" ", rows=())

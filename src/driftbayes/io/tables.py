@@ -103,11 +103,10 @@ def read_plain(contents: Contents, options: ReadOptions) -> Trajectories:
     present = cells.without([values[axis] for axis in axes], options.missing)
     values |= zip(axes, present, strict=True)
     if are_dates and time_unit not in (None, "", "s"):
-        msg = (
+        raise DriftbayesError(
             f"the times in {path.name!r} are dates, read as seconds; leave out time_unit, "
             f"got {time_unit!r}"
         )
-        raise DriftbayesError(msg)
     if (np.diff(codes) < 0).any():
         # Stable: within a trajectory rows stay as they are in the file, so that times which
         # decrease there are reported and not repaired.
@@ -202,8 +201,7 @@ def assemble(
             is_text = contents.container == "csv"
             codes, names, keep = _encode(columns.ids, spec.unlinked, text=is_text)
         except cells.BadCellError as error:
-            msg = f"the column of ids {error.what}"
-            raise DriftbayesError(msg) from error
+            raise DriftbayesError(f"the column of ids {error.what}") from error
         if not keep.all():
             n_left = int((~keep).sum())
             notes.append(f"{n_left:,} of {len(keep):,} rows belong to no track and are left out")

@@ -64,22 +64,20 @@ def _visit(path: Path, see: _Visit) -> None:
     def start(name: str, attributes: dict[str, str]) -> None:
         names.append(name)
         if len(names) > _MAX_DEPTH:
-            msg = (
+            raise DriftbayesError(
                 f"{path.name!r} has elements nested more than {_MAX_DEPTH} levels deep; expected "
                 "tracks"
             )
-            raise DriftbayesError(msg)
         see(tuple(names), attributes)
 
     def end(_: str) -> None:
         names.pop()
 
     def refuse(*_: object) -> None:
-        msg = (
+        raise DriftbayesError(
             f"{path.name!r} has a document type declaration (DOCTYPE), which may define entities "
             "and is not read; remove it"
         )
-        raise DriftbayesError(msg)
 
     parser = expat.ParserCreate()
     parser.StartElementHandler = start
@@ -99,10 +97,9 @@ def _visit(path: Path, see: _Visit) -> None:
             parser.Parse(block)
             # The parser begins again at the start of what is not complete yet.
             if n_read - parser.CurrentByteIndex > _MAX_ELEMENT:
-                msg = (
+                raise DriftbayesError(
                     f"{path.name!r} has a tag of more than {_MAX_ELEMENT:,} bytes; expected tracks"
                 )
-                raise DriftbayesError(msg)
             clock.check()
         parser.Parse(b"", isfinal)
 
@@ -234,8 +231,7 @@ def _trajectories(
     ids = np.asarray(graph.spots, dtype=np.int64)
     order = np.argsort(ids, kind="stable")
     if (np.diff(ids[order]) == 0).any():
-        msg = f"{source!r} has two spots of one ID; the file is damaged"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"{source!r} has two spots of one ID; the file is damaged")
     ends = np.asarray(graph.edges, dtype=np.int64)
     place = np.minimum(np.searchsorted(ids[order], ends), len(ids) - 1)
     rows = order[place]

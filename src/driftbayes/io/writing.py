@@ -105,11 +105,10 @@ def _refuse_padded(ids: StrArray) -> None:
     trimmed = pc.utf8_trim_whitespace(text)
     bad = np.asarray(pc.or_(pc.equal(trimmed, ""), pc.not_equal(trimmed, text)))
     if bad.any():
-        msg = (
+        raise DriftbayesError(
             f"a CSV file cannot hold the id {str(ids[np.argmax(bad)])!r}, which is blank or has "
             "spaces around it; rename it, or write Parquet"
         )
-        raise DriftbayesError(msg)
 
 
 def write_netcdf(trajectories: Trajectories, path: PathLike) -> None:

@@ -99,11 +99,10 @@ class _ArrayInfo:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             if isinstance(error, DriftbayesError):
                 raise
-            msg = (
+            raise DriftbayesError(
                 f"{folder.name!r} cannot be read as a Zarr store (the description of array "
                 f"{name[:40]!r} is wrong: {reason(error)}); it may be damaged"
-            )
-            raise DriftbayesError(msg) from error
+            ) from error
 
     @classmethod
     def _of_3(cls, described: Mapping[str, Any]) -> "_ArrayInfo":
@@ -117,8 +116,7 @@ class _ArrayInfo:
             inside = next(part for part in codecs if _name(part) == "sharding_indexed")
             configuration = inside["configuration"]
             if len(codecs) > 1 or "sharding_indexed" in map(_name, configuration["codecs"]):
-                msg = "shards in shards, or compressed ones"
-                raise ValueError(msg)
+                raise ValueError("shards in shards, or compressed ones")
             inner = _sizes(configuration["chunk_shape"])
             n_inner = math.prod(-(-n // m) for n, m in zip(chunks, inner, strict=True))
             first = configuration.get("index_location", "end") == "start"
@@ -212,11 +210,10 @@ def _files(folder: Path) -> Iterator[tuple[Path, str]]:
                 continue
             if not stat.S_ISREG(mode):
                 what = "a link to a directory" if stat.S_ISDIR(mode) else "a device or a pipe"
-                msg = (
+                raise DriftbayesError(
                     f"{folder.name!r}: {shown[:80]!r} is {what}, expected ordinary files; copy "
                     "what it stands for into the store"
                 )
-                raise DriftbayesError(msg)
             yield path, shown
 
 
@@ -230,17 +227,15 @@ def _json(path: Path, folder: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         if isinstance(error, DriftbayesError):
             raise
-        msg = (
+        raise DriftbayesError(
             f"{folder.name!r} cannot be read as a Zarr store ({shown!r}: {reason(error)}); "
             "it may be damaged or incomplete"
-        )
-        raise DriftbayesError(msg) from error
+        ) from error
     if not isinstance(found, dict):
-        msg = (
+        raise DriftbayesError(
             f"{folder.name!r} cannot be read as a Zarr store ({shown!r} does not hold a JSON "
             "object); it is damaged"
         )
-        raise DriftbayesError(msg)
     return found
 
 
@@ -252,11 +247,10 @@ def _check_codecs(node: Any, folder: Path, name: str) -> None:
         known = codec.removeprefix(_OF_NUMCODECS)
         if known not in (*_COMPRESSORS, *_FILTERS):
             objects = "an object codec can run code and is" if known == "pickle" else "it is"
-            msg = (
+            raise DriftbayesError(
                 f"{folder.name!r}: {name[:80]!r} names the codec {codec[:40]!r} ({where}); "
                 f"{objects} not read: write the store again with numbers, or text as vlen-utf8"
             )
-            raise DriftbayesError(msg)
 
 
 def _codecs(node: Any) -> Iterator[tuple[str, str]]:
@@ -287,8 +281,7 @@ def _name(codec: Any) -> str:
 def _sizes(shape: Any) -> list[int]:
     sizes = [n for n in shape if isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 2**62]
     if len(sizes) != len(shape) or len(sizes) > 32:
-        msg = "a shape must be a list of whole numbers from 0 up"
-        raise ValueError(msg)
+        raise ValueError("a shape must be a list of whole numbers from 0 up")
     return [max(n, 1) for n in sizes] if math.prod(sizes) else sizes
 
 
@@ -309,8 +302,7 @@ def _compressor(names: list[str]) -> str | None:
     found = [name.removeprefix(_OF_NUMCODECS) for name in names]
     found = [name for name in found if name in _COMPRESSORS]
     if len(found) > 1:
-        msg = f"{len(found)} compressors, one after the other"
-        raise ValueError(msg)
+        raise ValueError(f"{len(found)} compressors, one after the other")
     return found[0] if found else None
 
 
@@ -324,11 +316,10 @@ def _check_chunk(path: Path, array: _ArrayInfo, name: str, folder: Path) -> None
         with path.open("rb") as stream:
             if not array.n_inner:
                 if is_cut(stream, size, array.compressor):
-                    msg = (
+                    raise DriftbayesError(
                         f"{folder.name!r}: the chunk {name[:80]!r} is cut short; restore it from a "
                         "copy"
                     )
-                    raise DriftbayesError(msg)
                 too_large = exceeds(stream, 0, size, array.compressor, allowed)
             else:
                 parts = shard_parts(stream, size, array.n_inner, first=array.index_first)
@@ -339,11 +330,10 @@ def _check_chunk(path: Path, array: _ArrayInfo, name: str, folder: Path) -> None
     if not too_large and size and not array.n_inner:
         too_large = _count_of_texts(path, array) > max(array.chunk_bytes, 1)
     if too_large:
-        msg = (
+        raise DriftbayesError(
             f"{folder.name!r}: the chunk {name[:80]!r} holds more than the {array.chunk_bytes:,} "
             "bytes that its array declares for one; the store is damaged or means harm"
         )
-        raise DriftbayesError(msg)
 
 
 def _count_of_texts(path: Path, array: _ArrayInfo) -> int:

@@ -172,11 +172,10 @@ def _sweep_once(folder: Path) -> None:
 def _refuse(error: OSError, name: str) -> NoReturn:
     if error.errno not in _REFUSALS:
         raise error
-    msg = (
+    raise DriftbayesError(
         f"cannot write {name!r}: {os.strerror(error.errno or 0).lower()}; "
         "free some space or choose another place"
-    )
-    raise DriftbayesError(msg) from error
+    ) from error
 
 
 def _flush(path: Path) -> None:

@@ -53,11 +53,10 @@ def scratch_folder(parent: str | os.PathLike[str] | None = None) -> Iterator[Pat
     try:
         folder.mkdir(mode=0o700)
     except OSError as error:
-        msg = (
+        raise DriftbayesError(
             f"cannot make a folder for temporary files in '{place}': {error.strerror}; choose "
             "another place"
-        )
-        raise DriftbayesError(msg) from error
+        ) from error
     try:
         yield folder
     finally:

@@ -49,16 +49,14 @@ class Outputs:
         _check_store(target, name)
         sweep(target.parent)
         if target in self._files:
-            msg = f"{name!r} is named for two outputs; give each a name of its own"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"{name!r} is named for two outputs; give each a name of its own")
         if target.exists():
             self._check_existing(name)
             if is_ours is not None and not is_ours(target):
-                msg = (
+                raise DriftbayesError(
                     f"{name!r} would be replaced, and driftbayes did not write it; move it away or "
                     "choose another name for the output"
                 )
-                raise DriftbayesError(msg)
         self._files[target] = name
 
     def add_store(self, path: PathLike, *, is_ours: Callable[[Path], bool]) -> None:
@@ -121,23 +119,20 @@ class Outputs:
         for source, source_name in self._reads.items():
             if target == source or _is_same(target, source):
                 same = "" if name == source_name else f", the same file as {source_name!r},"
-                msg = (
+                raise DriftbayesError(
                     f"{name!r}{same} is read by this command and is never written over; choose "
                     "another name for the output"
                 )
-                raise DriftbayesError(msg)
             if source.is_relative_to(target):
-                msg = (
+                raise DriftbayesError(
                     f"the output {name!r} contains {source_name!r}, which this command reads; "
                     "choose another place"
                 )
-                raise DriftbayesError(msg)
             if target.is_relative_to(source) and os.path.lexists(target):
-                msg = (
+                raise DriftbayesError(
                     f"{name!r} is part of {source_name!r}, which this command reads, and is never "
                     "written over; choose another name for the output"
                 )
-                raise DriftbayesError(msg)
 
 
 _announced: ContextVar[Outputs | None] = ContextVar("driftbayes_outputs", default=None)

@@ -105,11 +105,10 @@ class ZarrArray:
         size = math.prod(self.chunks) * self.dtype.itemsize
         expected = size + 4 * self.has_checksums
         if len(raw) != expected:
-            msg = (
+            raise DriftbayesError(
                 f"{name} is damaged: it has {len(raw)} bytes, expected {expected}; restore it from "
                 "a copy"
             )
-            raise DriftbayesError(msg)
         if self.has_checksums and crc32c(raw[:size]) != int.from_bytes(raw[size:], "little"):
             msg = f"{name} is damaged: its checksum does not match; restore it from a copy"
             raise DriftbayesError(msg)
@@ -181,11 +180,10 @@ def open_array(path: PathLike, name: str) -> ZarrArray:
         kind = described["data_type"]
         plain = codecs in (["bytes"], ["bytes", _CHECKSUM])
         if described["zarr_format"] != 3 or not plain or kind not in _TYPES:
-            msg = (
+            raise DriftbayesError(
                 f"array {name!r} of {Path(path).name!r} is not of the plain kind that driftbayes "
                 f"writes (type {kind}, codecs {', '.join(codecs)}); convert it first"
             )
-            raise DriftbayesError(msg)
         return ZarrArray(
             path=folder,
             shape=tuple(map(int, described["shape"])),

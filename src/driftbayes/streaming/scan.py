@@ -70,11 +70,10 @@ def check_streamable(
         gaps: What a missing fix does; see `displacements`.
     """
     if gaps != "split":
-        msg = (
+        raise DriftbayesError(
             "gaps that are kept as longer steps need the steps themselves, of which only sums are "
             "kept; use --gaps split, or a part of the data that fits in memory"
         )
-        raise DriftbayesError(msg)
     found: dict[int, bool] = {}
     for model in models:
         needs = model.needs()
@@ -236,12 +235,11 @@ def _check_axes(models: Iterable[type[AbstractModel]], pilot: Trajectories) -> N
         return
     for model in models:
         if model.needs().axes:
-            msg = (
+            raise DriftbayesError(
                 f"{model.name} needs axes that all trajectories share, which a file that is read "
                 "in blocks has not in the transported frame; pass --frame local, or use a part of "
                 "the data that fits in memory"
             )
-            raise DriftbayesError(msg)
 
 
 def check_fits(blocks: Sequence[Block], spec: TallySpec, n_dim: int, workers: Workers) -> Workers:
@@ -260,14 +258,13 @@ def check_fits(blocks: Sequence[Block], spec: TallySpec, n_dim: int, workers: Wo
     # One tally more: the total.
     needed = n * one + tally
     if needed > budget:
-        msg = (
+        raise DriftbayesError(
             f"{n} worker{'s' if n > 1 else ''} with blocks of up to {largest:,} points and sums of "
             f"{readable_size(tally)} would take about {readable_size(needed)} of memory, and "
             f"{readable_size(budget)} may be used here; use fewer workers (--workers), smaller "
             "blocks (--block-points) or fewer sampling times (a trajectory is never cut), or set "
             f"{MEMORY_VARIABLE}={readable_size(needed).replace(' ', '')}"
         )
-        raise DriftbayesError(msg)
     return workers
 
 

@@ -165,11 +165,10 @@ class Tally:
         mine = (self.n_dim, self.length_unit, self.time_unit)
         theirs = (other.n_dim, other.length_unit, other.time_unit)
         if self.spec != other.spec or mine != theirs:
-            msg = (
+            raise DriftbayesError(
                 f"parts of the data differ in dimensions or units: {mine} and {theirs}; "
                 "make them alike"
             )
-            raise DriftbayesError(msg)
         for here, there in zip(self.at, other.at, strict=True):
             for a, b in zip(here.moments, there.moments, strict=True):
                 a.merge(b)
@@ -235,8 +234,7 @@ class Tally:
         """The trajectories that were kept, in an order that does not depend on that of the file."""
         samples = self.samples or ([] if self.spare is None else [self.spare])
         if not samples:
-            msg = "no trajectories were kept; ask for some in the specification"
-            raise DriftbayesError(msg)
+            raise DriftbayesError("no trajectories were kept; ask for some in the specification")
         digests = [digest for sample in samples for digest in sample.digests]
         sizes = np.concatenate([sample.row_sizes for sample in samples])
         positions = np.concatenate([sample.positions for sample in samples])
@@ -263,12 +261,11 @@ def tally_of(trajectories: Trajectories, spec: TallySpec) -> Tally:
         spec: What to sum.
     """
     if trajectories.position_sd is not None:
-        msg = (
+        raise DriftbayesError(
             "positions with measurement errors need the steps themselves, of which only sums are "
             "kept; leave the errors out (--columns sd=), or use a part of the data that fits in "
             "memory"
         )
-        raise DriftbayesError(msg)
     trajectories.check_usable()
     tracks = trajectories.on_interval(spec.dt)
     n_dim, grid = tracks.n_dim, tracks.grid_index
@@ -336,11 +333,10 @@ def read_prepared(block: Block, prepare: Prepare | None) -> Trajectories:
         and isinstance(plane, Mapping)
         and plane.get("frame") == "transported"
     ):
-        msg = (
+        raise DriftbayesError(
             "some fixes lie beyond 80 degrees of latitude, and a file that is read in blocks needs "
             "one frame for all: pass --frame transported, or --frame local"
         )
-        raise DriftbayesError(msg)
     return found if prepare is None else prepare(found)
 
 

@@ -121,8 +121,7 @@ class WindowSums:
         """Add the sums over other runs; the last bits depend on the order of merging."""
         mine = (self.memory, self.n_axes, self.apart, self.duration)
         if mine != (other.memory, other.n_axes, other.apart, other.duration):
-            msg = "only sums of the same memory and columns can be merged"
-            raise DriftbayesError(msg)
+            raise DriftbayesError("only sums of the same memory and columns can be merged")
         for length, sums in other.first.items():
             self._add_first(length, sums)
         self.lagged += other.lagged
