@@ -118,7 +118,7 @@ def _add(outputs: "Outputs", path: Path, output: Output, args: argparse.Namespac
 
 def _add_trajectories(outputs: "Outputs", path: Path) -> None:
     from driftbayes.io import written_suffix, zarr_store
-    from driftbayes.io.paths import require
+    from driftbayes.io.reading import require
 
     if written_suffix(path) == ".zarr":
         require("Zarr stores", "zarr", "xarray")

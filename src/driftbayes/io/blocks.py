@@ -19,8 +19,7 @@ import numpy as np
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io.formats import choose, contents_of, format_named, read_as
-from driftbayes.io.paths import reading_as, reason, require
-from driftbayes.io.reading import Contents, CsvLayout, ReadOptions
+from driftbayes.io.reading import Contents, CsvLayout, ReadOptions, reading_as, reason, require
 from driftbayes.storage.leftovers import scratch_folder
 from driftbayes.storage.outputs import PathLike
 from driftbayes.typing import IntArray

@@ -26,8 +26,7 @@ from driftbayes.io.limits import (
     inflated_size,
     stored_size,
 )
-from driftbayes.io.paths import reason
-from driftbayes.io.reading import CsvLayout
+from driftbayes.io.reading import CsvLayout, reason
 
 _NUMBER = r"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?"
 # Text of the Global Drifter Program: id, then a date and a time, or month, day with its fraction

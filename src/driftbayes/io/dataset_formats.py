@@ -34,10 +34,10 @@ from driftbayes.io.datasets import (
 )
 from driftbayes.io.layouts import Layout, find_layout, from_grid
 from driftbayes.io.limits import check_memory, check_stored, stored_size
-from driftbayes.io.paths import begin_with_name
 from driftbayes.io.reading import (
     Contents,
     ReadOptions,
+    begin_with_name,
     check_schema_version,
     extended,
     from_json,

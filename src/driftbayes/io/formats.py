@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from driftbayes.data import schema
 from driftbayes.errors import DriftbayesError
-from driftbayes.io.paths import existing_file
-from driftbayes.io.reading import Contents, ReadOptions
+from driftbayes.io.reading import Contents, ReadOptions, existing_file
 from driftbayes.storage.outputs import PathLike
 from driftbayes.suggest import did_you_mean
 

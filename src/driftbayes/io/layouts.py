@@ -17,8 +17,7 @@ from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells
 from driftbayes.io.limits import check_memory
-from driftbayes.io.paths import begin_with_name
-from driftbayes.io.reading import Contents, ReadOptions
+from driftbayes.io.reading import Contents, ReadOptions, begin_with_name
 from driftbayes.suggest import did_you_mean
 from driftbayes.typing import FloatArray, IntArray, StrArray
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.io.limits import Budget, check_names, check_stored, exceeds, stored_size
-from driftbayes.io.paths import existing_file, reading_as, require
+from driftbayes.io.reading import existing_file, reading_as, require
 from driftbayes.storage import PathLike
 
 if TYPE_CHECKING:

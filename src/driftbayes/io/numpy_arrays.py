@@ -20,8 +20,7 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.io.cells import without
 from driftbayes.io.layouts import from_grid
 from driftbayes.io.limits import check_memory, check_stored, stored_size
-from driftbayes.io.paths import begin_with_name, reading_as, require
-from driftbayes.io.reading import Contents, ReadOptions
+from driftbayes.io.reading import Contents, ReadOptions, begin_with_name, reading_as, require
 from driftbayes.io.tables import Columns, TableSpec, assemble
 from driftbayes.typing import FloatArray
 

@@ -20,8 +20,7 @@ from driftbayes.io.limits import (
     check_stored,
     stored_size,
 )
-from driftbayes.io.paths import begin_with_name, reading_as, require
-from driftbayes.io.reading import Contents, ReadOptions
+from driftbayes.io.reading import Contents, ReadOptions, begin_with_name, reading_as, require
 from driftbayes.suggest import did_you_mean
 from driftbayes.typing import FloatArray, IntArray
 

@@ -14,8 +14,7 @@ from driftbayes.data import schema
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.io import netcdf_file
 from driftbayes.io.limits import MAX_ID_LENGTH
-from driftbayes.io.paths import require
-from driftbayes.io.reading import check_schema_version
+from driftbayes.io.reading import check_schema_version, require
 from driftbayes.storage.atomic import PathLike, write_netcdf
 
 if TYPE_CHECKING:

@@ -13,14 +13,16 @@ from driftbayes.data import schema
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells, csv_text
-from driftbayes.io.paths import begin_with_name, reason, require
 from driftbayes.io.reading import (
     Contents,
     CsvLayout,
     ReadOptions,
+    begin_with_name,
     check_schema_version,
     extended,
     from_json,
+    reason,
+    require,
 )
 from driftbayes.typing import FloatArray, IntArray, StrArray
 

@@ -22,8 +22,7 @@ from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells
 from driftbayes.io.limits import Clock
-from driftbayes.io.paths import reading_as, require
-from driftbayes.io.reading import Contents, ReadOptions
+from driftbayes.io.reading import Contents, ReadOptions, reading_as, require
 from driftbayes.io.table_formats import trackmate_unit
 from driftbayes.io.tables import Columns, TableSpec, assemble, without_flat_z
 from driftbayes.typing import FloatArray, IntArray

@@ -17,8 +17,7 @@ from driftbayes.data import schema
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells
-from driftbayes.io.paths import require
-from driftbayes.io.reading import to_json
+from driftbayes.io.reading import require, to_json
 from driftbayes.io.tables import METADATA_KEY
 from driftbayes.storage import atomic
 from driftbayes.storage.atomic import PathLike, atomic_path

@@ -32,7 +32,7 @@ from driftbayes.io.limits import (
     shard_parts,
     stored_size,
 )
-from driftbayes.io.paths import reading_as, reason, require
+from driftbayes.io.reading import reading_as, reason, require
 from driftbayes.storage.atomic import PathLike, atomic_folder
 
 if TYPE_CHECKING:
