@@ -190,7 +190,7 @@ def spec(**changes):
 
 def test_what_needs_the_steps_themselves_is_refused(files):
     noisy = replace(TRACKS, position_sd=np.ones(len(TRACKS.times)))
-    with pytest.raises(DriftbayesError, match="measurement errors need the steps themselves"):
+    with pytest.raises(DriftbayesError, match="measurement errors need the single steps"):
         tally_of(noisy, spec())
     with pytest.raises(DriftbayesError, match="use --gaps split"):
         tally_file(files / "tracks.nc", PLAIN, TAUS, gaps="keep")

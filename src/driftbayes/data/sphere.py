@@ -122,7 +122,7 @@ def _check(lon: FloatArray, lat: FloatArray) -> None:
         )
     if (np.abs(lon) > 720).any():
         raise DriftbayesError(
-            f"a longitude of {lon[np.argmax(np.abs(lon))]:g} is no number of degrees; "
+            f"a longitude of {lon[np.argmax(np.abs(lon))]:g} is not in degrees; "
             "check the columns, and whether these are metres"
         )
 

@@ -322,9 +322,9 @@ def _dealt(
                     counts[i] += rows.num_rows
                 done += batch.num_rows
                 if progress is not None:
-                    progress("dealing out rows", done, max(whole.n_points, done))
+                    progress("sorting rows into blocks", done, max(whole.n_points, done))
     except (pa.ArrowException, OSError) as error:
-        msg = f"{whole.path.name!r} cannot be dealt out into blocks: {reason(error)}; see --scratch"
+        msg = f"{whole.path.name!r} cannot be split into blocks: {reason(error)}; see --scratch"
         raise DriftbayesError(msg) from error
     if not counts.any():
         msg = f"{whole.path.name!r} has columns but no rows; expected one row per observation"

@@ -59,7 +59,7 @@ _DEGREE = 111318.845
 _FILL, _LARGE = -1e-34, 1e30
 _SMOOTHED = (
     "positions are smoothed and interpolated by the provider: at sampling times near the interval "
-    "of the product the evidence rewards smoother models, whatever the drifters did"
+    "of the product the evidence favours smoother models"
 )
 # A nautical mile is one minute of latitude: the sphere of Parcels 3.
 _PARCELS_RADIUS = 1852 * 60 * 180 / np.pi
@@ -197,7 +197,7 @@ def _read_cf(
         if more.hidden is not None:
             x = np.where(more.hidden, np.nan, x)
         if isinstance(seen.order, slice):
-            notes.append("the file runs backwards in time; its order was turned round")
+            notes.append("the file runs backwards in time; its order was reversed")
         if sd is not None:
             sd, said = _complete_sd(sd, np.isfinite(x) & np.isfinite(y), seen.row_sizes)
             notes += said
@@ -228,7 +228,7 @@ def _complete_sd(
 
     known = np.isfinite(sd) & (sd >= 0) & there
     if not known.any():
-        return None, ["errors of positions are given, but not a single one is known"]
+        return None, ["all errors of positions are missing"]
     filled = there & ~known
     if not filled.any():
         return np.where(known, sd, np.nan), []
@@ -241,8 +241,8 @@ def _complete_sd(
     medians = found.reindex(range(int(rows.max()) + 1), fill_value=0.0).to_numpy()
     alone = int(np.count_nonzero(medians[rows[filled]] == 0))
     notes = [
-        f"{np.count_nonzero(filled):,} positions have no error of their own: they got the median "
-        "of their trajectory" + (f", or 0 where it has none ({alone:,})" if alone else "")
+        f"{np.count_nonzero(filled):,} positions have no error of their own; the median of their "
+        "trajectory is used" + (f", or 0 where it has none ({alone:,})" if alone else "")
     ]
     return np.where(known, sd, np.where(there, medians[rows], np.nan)), notes
 
@@ -289,8 +289,8 @@ def _of_gdp(seen: Observed, x: FloatArray, y: FloatArray) -> _Extras:
         sd = np.sqrt((east**2 + north**2) / 2) * _DEGREE / _INTERVAL
         notes.append(
             "err_lon and err_lat are 95 % intervals in degrees: the error of a position is their "
-            "root mean square over the two axes, in metres, divided by 1.96; errors of neighbours "
-            "in time are not independent, as the models have it"
+            "root mean square over the two axes, in metres, divided by 1.96; successive "
+            "errors are correlated, though models take them as independent"
         )
     if names.has("drogue_status"):
         status = _clean(seen.values("drogue_status"))
@@ -343,7 +343,7 @@ def mesh_of(contents: Contents, options: ReadOptions) -> tuple[bool, float | Non
     """Whether positions of Parcels are degrees, the radius of the sphere, and a note."""
     if options.coordinates is not None:
         degrees = options.coordinates == "degrees"
-        note = f"positions are {options.coordinates}, as told"
+        note = f"positions are {options.coordinates}, as specified"
         return degrees, _PARCELS_RADIUS if degrees else None, note
     stored = contents.attributes.get("parcels_mesh", contents.attributes.get("parcels_grid_mesh"))
     text = str(stored).lower()
@@ -403,7 +403,7 @@ def _read_run(contents: Contents, options: ReadOptions) -> Trajectories:
     missing = (i for i in firsts if not all(array.is_written((0, i)) for array in arrays))
     written = next(missing, len(times))
     if written < 2:
-        msg = f"{str(path)!r} holds fewer than two records so far; let the run go on first"
+        msg = f"{str(path)!r} holds fewer than two records so far; continue the run first"
         raise DriftbayesError(msg)
     n_bytes = 16 * len(ids) * written
     check_stored(f"{store.name!r}", n_bytes, n_stored)

@@ -114,11 +114,11 @@ _TABLE, _PARQUET, _TEXT = (
 _XML = (("xml",), "trackmate")
 _SUMMARIES = {
     "run": "directory of a turbulence run",
-    "zarr": "Zarr with id, time, x, y, z, sd in the contiguous ragged layout, as we write it",
+    "zarr": "Zarr of driftbayes: id, time, x, y, z, sd in the CF contiguous ragged layout",
     "parcels-zarr": "particle file of Parcels 3, a Zarr store",
     "parcels-parquet": "particle file of Parcels 4, a Parquet table",
     "opendrift": "output of OpenDrift, NetCDF",
-    "netcdf": "NetCDF with id, time, x, y, z, sd in the contiguous ragged layout, as we write it",
+    "netcdf": "NetCDF of driftbayes: id, time, x, y, z, sd in the CF contiguous ragged layout",
     "gdp": "drifters of the Global Drifter Program, hourly or 6-hourly, NetCDF or Zarr",
     "glad": "drifters of the GLAD and LASER experiments, NetCDF or Zarr",
     "clouddrift": "ragged arrays of clouddrift, NetCDF or Zarr",

@@ -242,7 +242,7 @@ def _check_chunks(dataset: "h5py.Dataset", name: str, file: Path) -> None:
     if _CHUNKS[key]:
         raise DriftbayesError(
             f"{file.name!r}: a chunk of variable {_short(name)} holds far more than the file "
-            "declares; it is damaged or means harm"
+            "declares; it is damaged or malicious"
         )
 
 

@@ -65,7 +65,7 @@ def _array(path: Path, name: str) -> np.ndarray:
         with zipfile.ZipFile(path) as archive:
             member = archive.getinfo(name + _SUFFIX)
             if member.compress_type not in _METHODS:
-                msg = f"{path.name!r} is compressed as NumPy never does; write it with np.savez"
+                msg = f"{path.name!r} has a compression unknown to NumPy; write it with np.savez"
                 raise DriftbayesError(msg)
             with archive.open(member) as stream:
                 deflated = member.compress_type == zipfile.ZIP_DEFLATED
@@ -100,7 +100,7 @@ def _read_array(
     check_memory(_MEMORY_PER_BYTE * declared, what)
     data = stream.read(declared)
     if len(data) < declared:
-        raise DriftbayesError(f"{what} is cut short; write the file anew")
+        raise DriftbayesError(f"{what} is cut short; write the file again")
     flat = np.frombuffer(data, dtype=dtype)
     return flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)
 

@@ -185,7 +185,7 @@ def from_json(text: object, source: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         provenance = None
     if not isinstance(provenance, dict):
-        msg = f"the provenance in {source!r} is not a JSON object; remove it or write the file anew"
+        msg = f"the provenance in {source!r} is not a JSON object; remove it, or write it again"
         raise DriftbayesError(msg)
     return provenance
 
@@ -213,7 +213,7 @@ def check_schema_version(version: object, source: str) -> None:
     if isinstance(version, str) or not str(version)[:40].isdigit():
         raise DriftbayesError(
             f"{source!r} has a schema version {version!r:.40} that is not a whole number; "
-            "write it anew"
+            "write it again"
         )
     if int(str(version)) > schema.SCHEMA_VERSION:
         raise DriftbayesError(

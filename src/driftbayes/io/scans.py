@@ -51,7 +51,7 @@ _OPTIONAL = {
     "log_bayes_factor": (("pair", "tau"), "f"),
     "log_bayes_factor_err": (("pair", "tau"), "f"),
 }
-_KINDS = {"f": ("iuf", "numbers"), "i": ("iu", "whole numbers"), "b": ("biu", "yes or no")}
+_KINDS = {"f": ("iuf", "numbers"), "i": ("iu", "whole numbers"), "b": ("biu", "truth values")}
 _TEXTS = (
     *("length_unit", "time_unit", "method", "convention", "data_fingerprint"),
     "driftbayes_version",
@@ -139,7 +139,7 @@ def _check_scan(scan: "xr.Dataset", source: str) -> None:
     known = {status.value for status in Status}
     for status in np.unique(scan["status"].values.astype(str)):
         if status not in known:
-            raise _damaged(source, f"{str(status)[:40]!r} is no status")
+            raise _damaged(source, f"{str(status)[:40]!r} is not a known status")
     for name in ("n_particles", "n_steps", "n_displacements"):
         if (scan[name].values < 0).any():
             raise _damaged(source, f"{name} is negative")
@@ -172,7 +172,7 @@ def _check_names(scan: "xr.Dataset", source: str) -> None:
         if not (
             good and all(0 < len(name) <= MAX_ID_LENGTH and name.isprintable() for name in found)
         ):
-            raise _damaged(source, f"its names of {dim}s are empty, doubled or no names")
+            raise _damaged(source, f"its names of {dim}s are empty, duplicate or not printable")
     for name in names["parameter"]:
         if name.rpartition(".")[0] not in names["model"]:
             raise _damaged(source, f"parameter {name[:40]!r} belongs to none of its models")

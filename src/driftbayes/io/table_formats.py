@@ -73,7 +73,7 @@ def _saspt(contents: Contents) -> TableSpec:
     notes = []
     if contents.has("region"):
         names["id"] = ("region", "trajectory")
-        notes.append("trajectories are numbered anew in each region: ids are region/trajectory")
+        notes.append("trajectories are numbered per region: ids are region/trajectory")
     errors = (f"x_err{end}", f"y_err{end}")
     if contents.has(*errors):
         names["sd"] = errors

@@ -153,7 +153,7 @@ def _read_metadata(stored: str, source: str) -> dict[str, Any]:
     check_schema_version(header.get("schema"), source)
     for key, kind in (("length_unit", str), ("time_unit", str), ("provenance", dict)):
         if not isinstance(header.get(key, kind()), kind):
-            msg = f"the metadata of {source!r} has a {key} of the wrong kind; write the file anew"
+            msg = f"the metadata of {source!r} has a {key} of the wrong kind; write the file again"
             raise DriftbayesError(msg)
     return header
 
@@ -392,7 +392,7 @@ def _known(sd: FloatArray, observed: np.ndarray, notes: list[str]) -> FloatArray
     median = float(np.median(sd[observed & ~wrong]))
     notes.append(
         f"{int(wrong.sum()):,} of {int(observed.sum()):,} measurement errors are missing or "
-        f"negative, and were set to the median of the others, {median:.4g} as the file counts; "
+        f"negative, and were set to the median of the others, {median:.4g} in units of the file; "
         "--columns sd= ignores them all"
     )
     return np.where(wrong, median, sd)

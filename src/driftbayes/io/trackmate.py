@@ -31,7 +31,7 @@ from driftbayes.typing import FloatArray, IntArray
 _Visit: TypeAlias = Callable[[tuple[str, ...], Mapping[str, str]], None]
 
 _BLOCK = 2**18
-# Trajectories take six levels; a file with more than this means harm.
+# Trajectories take six levels; a file with more than this is malicious.
 _MAX_DEPTH = 64
 _MAX_ELEMENT = 2**22
 

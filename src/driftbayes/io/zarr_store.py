@@ -332,7 +332,7 @@ def _check_chunk(path: Path, array: _ArrayInfo, name: str, folder: Path) -> None
     if too_large:
         raise DriftbayesError(
             f"{folder.name!r}: the chunk {name[:80]!r} holds more than the {array.chunk_bytes:,} "
-            "bytes that its array declares for one; the store is damaged or means harm"
+            "bytes that its array declares for one; the store is damaged or malicious"
         )
 
 

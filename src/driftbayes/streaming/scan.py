@@ -71,7 +71,7 @@ def check_streamable(
     """
     if gaps != "split":
         raise DriftbayesError(
-            "gaps that are kept as longer steps need the steps themselves, of which only sums are "
+            "gaps that are kept as longer steps need the single steps, but only sums are "
             "kept; use --gaps split, or a part of the data that fits in memory"
         )
     found: dict[int, bool] = {}

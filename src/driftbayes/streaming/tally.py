@@ -167,7 +167,7 @@ class Tally:
         if self.spec != other.spec or mine != theirs:
             raise DriftbayesError(
                 f"parts of the data differ in dimensions or units: {mine} and {theirs}; "
-                "make them alike"
+                "convert them first"
             )
         for here, there in zip(self.at, other.at, strict=True):
             for a, b in zip(here.moments, there.moments, strict=True):
@@ -262,7 +262,7 @@ def tally_of(trajectories: Trajectories, spec: TallySpec) -> Tally:
     """
     if trajectories.position_sd is not None:
         raise DriftbayesError(
-            "positions with measurement errors need the steps themselves, of which only sums are "
+            "positions with measurement errors need the single steps, but only sums are "
             "kept; leave the errors out (--columns sd=), or use a part of the data that fits in "
             "memory"
         )

@@ -215,7 +215,7 @@ def _death(error: ChildDied) -> str:
     if error.code == 1:
         # What Python itself ends with, when the main module cannot be imported.
         advice = (
-            "what happened is above; a script that uses workers must begin them under "
+            "see the error above; a script that uses workers must begin them under "
             "`if __name__ == '__main__':`"
         )
     else:
@@ -260,7 +260,7 @@ def _on_cluster(address: str, job: _Job[Item, Result]) -> Result:
             "memory: use smaller blocks (--block-points)"
         ) from error
     except (CancelledError, CommClosedError) as error:
-        msg = f"the Dask scheduler at {address!r} has gone; start it and the scan again"
+        msg = f"the Dask scheduler at {address!r} is no longer reachable; restart it and the scan"
         raise DriftbayesError(msg) from error
 
 
@@ -312,7 +312,7 @@ def _finished(client: "Client", futures: set[Any]) -> set[Any]:
         if alone_since is not None and now - alone_since > _MAX_WAIT:
             raise DriftbayesError(
                 f"the cluster has had no worker for {_MAX_WAIT:g} s; start some that know its "
-                "address, and look whether they run out of memory"
+                "address, and check whether they run out of memory"
             )
 
 
