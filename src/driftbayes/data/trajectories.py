@@ -197,7 +197,7 @@ class Trajectories:
         ids = (schema.TRAJECTORY_DIM, np.asarray(self.ids), {"cf_role": "trajectory_id"})
         return found, {schema.ID: ids, schema.TIME: (dim, self.times, {"axis": "T", **time})}
 
-    def _described(self) -> dict[str, str]:
+    def _described(self) -> dict[Any, Any]:
         return {
             "length_unit": self.length_unit,
             "time_unit": self.time_unit,
@@ -523,7 +523,7 @@ class Trajectories:
                 ),
             )
 
-    def _refuse(self, bad: np.ndarray, what: Callable[[int], str]) -> None:
+    def _refuse(self, bad: Any, what: Callable[[int], str]) -> None:
         """Refuse the first bad row, with its trajectory, its time and what is wrong."""
         if bad.any():
             row = int(np.argmax(bad))
