@@ -23,6 +23,8 @@ from driftbayes.io.reading import ReadOptions
 from driftbayes.storage.atomic import PathLike, atomic_path
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from driftbayes.io.scans import read_dataset, read_scan, write_dataset, write_scan
 
 _WRITERS = {
@@ -39,13 +41,14 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module("driftbayes.io.scans"), name)
 
 
-def read_trajectories(path: PathLike, **options: Any) -> Trajectories:
+def read_trajectories(path: "PathLike | xr.Dataset", **options: Any) -> Trajectories:
     """Read trajectories; the format is detected automatically.
 
     Args:
         path: A file of one of the known formats (`driftbayes formats`), a Zarr store, the directory
             of a turbulence run, or a plain table or NetCDF file with `id`, `time`, `x` and, if
-            there are any, `y`, `z` and `sd`, the standard deviation of the error of a position.
+            there are any, `y`, `z` and `sd`, the standard deviation of the error of a position; or
+            an xarray Dataset with what such a file holds.
         **options: Fields of `driftbayes.io.reading.ReadOptions`: `format`, `columns`,
             `length_unit`, `time_unit`, `coordinates`, `frame`, `pixel_size`, `frame_interval` and
             `missing`.

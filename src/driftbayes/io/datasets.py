@@ -2,6 +2,7 @@
 
 __all__ = [
     "Observed",
+    "contents_in",
     "identifiers",
     "numbers",
     "observed",
@@ -13,9 +14,10 @@ __all__ = [
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +28,7 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells
 from driftbayes.io.layouts import Layout, from_grid, from_ragged
 from driftbayes.io.limits import Budget
-from driftbayes.io.reading import Contents
+from driftbayes.io.reading import Contents, describe_dataset
 from driftbayes.suggest import did_you_mean
 from driftbayes.typing import FloatArray, IntArray, StrArray
 
@@ -46,12 +48,24 @@ _DEFAULT_FILL = 9.9e36
 _DEFAULT_FILLS = {"i2": -32767, "i4": -(2**31) + 1, "i8": -(2**63) + 2, "u8": 2**64 - 2}
 
 
+def contents_in(dataset: "xr.Dataset") -> Contents:
+    """Contents of a dataset in memory, its dates and packed numbers as a file would hold them."""
+    import xarray as xr
+
+    variables, attributes = xr.conventions.cf_encoder(dataset.variables, dataset.attrs)
+    raw = xr.Dataset(dict(variables), attrs=attributes)
+    return Contents(Path("dataset"), "netcdf", dataset=raw, **describe_dataset(raw))
+
+
 @contextmanager
 def open_dataset(
     contents: Contents, missing: Sequence[float] | None = None
 ) -> "Iterator[xr.Dataset]":
     """The dataset or its part, nothing read yet, every number as it is stored."""
-    if contents.container == "netcdf":
+    opened: AbstractContextManager[xr.Dataset]
+    if contents.dataset is not None:
+        opened = nullcontext(contents.dataset.copy())
+    elif contents.container == "netcdf":
         from driftbayes.io.netcdf_file import open_file
 
         opened = open_file(contents.path)

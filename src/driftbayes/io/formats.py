@@ -2,6 +2,7 @@
 
 __all__ = ["FORMATS", "Format", "choose", "contents_of", "format_named", "read_as"]
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -15,6 +16,8 @@ from driftbayes.storage.outputs import PathLike
 from driftbayes.suggest import did_you_mean
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from driftbayes.data.trajectories import Trajectories
 
 
@@ -199,8 +202,12 @@ _DESCRIBED_BY = {
 }
 
 
-def contents_of(path: PathLike) -> Contents:
-    """Look into a file, a Zarr store or the directory of a run, by its first bytes."""
+def contents_of(path: "PathLike | xr.Dataset") -> Contents:
+    """Look into a file, a Zarr store, the directory of a run or a dataset in memory."""
+    if not isinstance(path, str | os.PathLike):
+        from driftbayes.io.datasets import contents_in
+
+        return contents_in(path)
     found = Path(path)
     if found.is_dir():
         from driftbayes.io.zarr_store import is_foreign_store

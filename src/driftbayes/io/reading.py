@@ -6,6 +6,7 @@ __all__ = [
     "ReadOptions",
     "begin_with_name",
     "check_schema_version",
+    "describe_dataset",
     "existing_file",
     "extended",
     "from_json",
@@ -34,6 +35,8 @@ from driftbayes.storage.outputs import PathLike
 from driftbayes.suggest import nearest
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from driftbayes.data.sphere import Frame
     from driftbayes.data.trajectories import Trajectories
 
@@ -132,6 +135,7 @@ class Contents:
         layout: Of a table of text.
         part: To read only a part: the first and one past the last, along each dimension of a
             dataset (that of trajectories first), or of the "rows" of a Parquet table.
+        dataset: The dataset, if it is in memory.
     """
 
     path: Path
@@ -143,6 +147,7 @@ class Contents:
     types: Mapping[str, str] = field(default_factory=dict)
     layout: CsvLayout | None = None
     part: Mapping[str, tuple[int, int]] | None = None
+    dataset: "xr.Dataset | None" = None
 
     def has(self, *names: str) -> bool:
         """Whether all these columns or variables are there."""
@@ -171,6 +176,17 @@ class Contents:
         if origin is not None:
             found["time_origin"] = origin
         return {**found, "notes": list(notes)} if notes else found
+
+
+def describe_dataset(dataset: "xr.Dataset") -> dict[str, Any]:
+    """Names, dimensions and attributes of a dataset, as fields of `Contents`."""
+    variables = {str(name): variable for name, variable in dataset.variables.items()}
+    return {
+        "names": tuple(variables),
+        "dims": {name: tuple(map(str, v.dims)) for name, v in variables.items()},
+        "attributes": dict(dataset.attrs),
+        "variable_attributes": {name: dict(v.attrs) for name, v in variables.items()},
+    }
 
 
 def to_json(provenance: Mapping[str, Any]) -> str:

@@ -32,7 +32,7 @@ from driftbayes.io.limits import (
     shard_parts,
     stored_size,
 )
-from driftbayes.io.reading import reading_as, reason, require
+from driftbayes.io.reading import describe_dataset, reading_as, reason, require
 from driftbayes.storage.atomic import PathLike, atomic_folder
 
 if TYPE_CHECKING:
@@ -453,10 +453,4 @@ def is_own_store(folder: Path) -> bool:
 def describe(folder: Path) -> dict[str, Any]:
     """Names, dimensions and attributes of a store, as fields of `Contents`."""
     with open_store(folder) as dataset:
-        variables = {str(name): variable for name, variable in dataset.variables.items()}
-        return {
-            "names": tuple(variables),
-            "dims": {name: tuple(map(str, v.dims)) for name, v in variables.items()},
-            "attributes": dict(dataset.attrs),
-            "variable_attributes": {name: dict(v.attrs) for name, v in variables.items()},
-        }
+        return describe_dataset(dataset)
