@@ -15,17 +15,8 @@ from typing import Any
 
 from driftbayes.data.schema import ID, TIME
 from driftbayes.errors import DriftbayesError
+from driftbayes.io import limits
 from driftbayes.io.cells import MISSING, is_missing, is_number, parse_numbers
-from driftbayes.io.limits import (
-    HARMLESS,
-    MAX_HEAD,
-    MAX_INFLATION,
-    Clock,
-    check_memory,
-    check_names,
-    inflated_size,
-    stored_size,
-)
 from driftbayes.io.reading import CsvLayout, reason
 
 _NUMBER = r"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?"
@@ -40,7 +31,7 @@ _COMMENT = "#"
 _MAX_ROWS, _MAX_COMMENTS = 4, 200
 # Bytes of memory for each of text: the table, the numbers, and the trajectories made of them.
 _MEMORY_PER_BYTE = 3
-# Text of numbers becomes a third to a thirtieth of its length; below HARMLESS nobody minds.
+# Text of numbers becomes a third to a thirtieth of its length.
 _MAX_PER_COMPRESSED_BYTE = 200
 
 
@@ -85,7 +76,7 @@ def find_layout(path: Path) -> CsvLayout:
         if len(names) == len(records[0]):
             own_header, records = False, [names, *records]
     header = records[0]
-    check_names(path, len(header), "columns")
+    limits.check_names(path, len(header), "columns")
     # Undecodable bytes were replaced by U+FFFD.
     if any(char == "\ufffd" or not char.isprintable() for name in header for char in name.strip()):
         msg = f"{path.name!r} is not a table in plain text; save it as comma-separated UTF-8"
@@ -108,7 +99,7 @@ def read_columns(
     import pyarrow as pa
     import pyarrow.csv as pacsv
 
-    check_memory(check_size(file) * _MEMORY_PER_BYTE, f"the table {file.name!r}")
+    limits.check_memory(check_size(file) * _MEMORY_PER_BYTE, f"the table {file.name!r}")
     names = None if layout.own_header else list(layout.header)
     rows = pacsv.ReadOptions(
         skip_rows=layout.n_before, column_names=names, skip_rows_after_names=layout.n_skipped
@@ -189,14 +180,14 @@ def _wrong(canonical: str, text: str, accepts: Callable[[str], bool], expected: 
 
 def check_size(path: Path) -> int:
     """Number of bytes of a table of text, refused if a small file inflates to a huge one."""
-    n_bytes = stored_size(path)
+    n_bytes = limits.stored_size(path)
     if not _is_gzip(path):
         return n_bytes
-    most = max(n_bytes * _MAX_PER_COMPRESSED_BYTE, HARMLESS)
-    if n_bytes * MAX_INFLATION["gzip"] <= HARMLESS:
+    most = max(n_bytes * _MAX_PER_COMPRESSED_BYTE, limits.HARMLESS)
+    if n_bytes * limits.MAX_INFLATION["gzip"] <= limits.HARMLESS:
         return n_bytes * 10
     with _readable(path), path.open("rb") as stream:
-        size = inflated_size(stream, n_bytes, "gzip", most)
+        size = limits.inflated_size(stream, n_bytes, "gzip", most)
     if size > most:
         raise DriftbayesError(
             f"{path.name!r} inflates to more than {_MAX_PER_COMPRESSED_BYTE} times its "
@@ -240,13 +231,13 @@ def _readable(path: Path) -> Iterator[None]:
 def _beginning(path: Path) -> str:
     """Whole lines from the beginning of a file, as many as are sure to hold its first rows."""
     with _readable(path), _raw(path) as raw:
-        data = raw.read(MAX_HEAD + 1)
-    if len(data) > MAX_HEAD:
+        data = raw.read(limits.MAX_HEAD + 1)
+    if len(data) > limits.MAX_HEAD:
         end = max(data.rfind(b"\n"), data.rfind(b"\r"))
         if end < 0:
             raise DriftbayesError(
-                f"{path.name!r} has a first line of more than {MAX_HEAD:,} bytes; expected a "
-                "header like id,time,x,y and one row per observation"
+                f"{path.name!r} has a first line of more than {limits.MAX_HEAD:,} bytes; expected "
+                "a header like id,time,x,y and one row per observation"
             )
         data = data[: end + 1]
     return data.decode("utf-8-sig", errors="replace")
@@ -275,14 +266,14 @@ def _numbered_rows(lines: Iterable[str], layout: CsvLayout) -> Iterator[tuple[in
 
 def _bounded(text: io.TextIOBase, path: Path) -> Iterator[str]:
     """Lines of a file, none of which may be as long as a file."""
-    clock = Clock(path.name, path.stat().st_size)
+    clock = limits.Clock(path.name, path.stat().st_size)
     for number in itertools.count(1):
-        line = text.readline(MAX_HEAD)
+        line = text.readline(limits.MAX_HEAD)
         if not line:
             return
-        if len(line) >= MAX_HEAD:
-            msg = f"{path.name!r} line {number} has more than {MAX_HEAD:,} characters; break it up"
-            raise DriftbayesError(msg)
+        if len(line) >= limits.MAX_HEAD:
+            msg = f"line {number} has more than {limits.MAX_HEAD:,} characters; break it up"
+            raise DriftbayesError(f"{path.name!r} {msg}")
         if number % 4096 == 0:
             clock.check()
         yield line

@@ -23,25 +23,11 @@ from driftbayes.data.sphere import on_plane
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.data.units import is_degrees, is_length, length_factor
 from driftbayes.errors import DriftbayesError
-from driftbayes.io.datasets import (
-    Observed,
-    identifiers,
-    numbers,
-    observed,
-    open_dataset,
-    parse_time_unit,
-    time_origin,
-)
+from driftbayes.io import datasets, reading
+from driftbayes.io.datasets import Observed
 from driftbayes.io.layouts import Layout, find_layout, from_grid
 from driftbayes.io.limits import check_memory, check_stored, stored_size
-from driftbayes.io.reading import (
-    Contents,
-    ReadOptions,
-    begin_with_name,
-    check_schema_version,
-    extended,
-    from_json,
-)
+from driftbayes.io.reading import Contents, ReadOptions
 from driftbayes.io.zarr_store import check_store
 from driftbayes.storage.zarr import ZarrArray, is_group, open_array, read_attributes
 from driftbayes.typing import FloatArray
@@ -71,7 +57,7 @@ _OF_A_RUN = "trajectories.zarr"
 
 
 def _read_own(contents: Contents, options: ReadOptions) -> Trajectories:
-    with open_dataset(contents, options.missing) as dataset:
+    with datasets.open_dataset(contents, options.missing) as dataset:
         found = from_dataset(dataset, contents.path, options, reader=contents.container)
     return options.place(found, degrees=options.coordinates == "degrees")
 
@@ -84,7 +70,7 @@ def from_dataset(
     # Of a file of another's a longitude may be that of a port, and its provenance anything.
     is_ours = schema.SCHEMA_ATTRIBUTE in dataset.attrs
     if is_ours:
-        check_schema_version(dataset.attrs[schema.SCHEMA_ATTRIBUTE], source)
+        reading.check_schema_version(dataset.attrs[schema.SCHEMA_ATTRIBUTE], source)
     count = _count_variable(dataset, source)
     damaged = dataset.encoding.get("damaged", {})
     names = [str(name) for name in (*dataset.variables, *damaged) if name != count]
@@ -109,13 +95,13 @@ def from_dataset(
             f"number of observations {n_times}, got a sum of {row_sizes.sum():g}"
         )
     stored = dataset.attrs.get(schema.PROVENANCE_ATTRIBUTE) if is_ours else None
-    earlier = {} if stored is None else from_json(stored, source)
+    earlier = {} if stored is None else reading.from_json(stored, source)
     length_unit, time = dataset[found["x"]].attrs.get("units", ""), dataset[found[schema.TIME]]
     # CF writes "seconds since 1970-01-01": the number counts seconds.
     unit = str(time.attrs.get("units", "")).partition(" since ")[0]
     time_unit = time.attrs.get(schema.TIME_UNIT_ATTRIBUTE, unit)
-    ids = identifiers(dataset, found[schema.ID], source, is_ours=True)
-    with begin_with_name(path):
+    ids = datasets.identifiers(dataset, found[schema.ID], source, is_ours=True)
+    with reading.begin_with_name(path):
         return Trajectories(
             positions=schema.coordinates_of(values),
             times=values[schema.TIME],
@@ -126,7 +112,7 @@ def from_dataset(
             flags=schema.flags_in(values),
             length_unit=str(length_unit) if options.length_unit is None else options.length_unit,
             time_unit=str(time_unit) if options.time_unit is None else options.time_unit,
-            provenance=extended(earlier, path, reader, options.columns),
+            provenance=reading.extended(earlier, path, reader, options.columns),
         )
 
 
@@ -155,7 +141,7 @@ def _flat_numbers(
             f"{source!r}: variable {name!r} has the dimensions ({dims}), expected one, with all "
             "trajectories one after the other"
         )
-    return numbers(dataset, name, source, are_counts=are_counts, is_ours=is_ours)
+    return datasets.numbers(dataset, name, source, are_counts=are_counts, is_ours=is_ours)
 
 
 # CF, and the datasets of drifters, which are CF with something beside.
@@ -185,9 +171,9 @@ _Beside: TypeAlias = Callable[[Observed, FloatArray, FloatArray], _Extras]
 def _read_cf(
     contents: Contents, options: ReadOptions, *, reader: str, beside: _Beside | None = None
 ) -> Trajectories:
-    with open_dataset(contents, options.missing) as dataset:
+    with datasets.open_dataset(contents, options.missing) as dataset:
         layout = find_layout(contents, options)
-        seen = observed(dataset, contents, layout, options.time_unit)
+        seen = datasets.observed(dataset, contents, layout, options.time_unit)
         degrees, unit, factor = _units(contents, layout, options)
         x, y = seen.values(layout.x), seen.values(layout.y) * factor
         more = _Extras() if beside is None else beside(seen, x, y)
@@ -206,7 +192,7 @@ def _read_cf(
             notes.append(
                 f"longitudes have 32 bits: they are rounded to {step:.1g} m at the equator"
             )
-        dated = time_origin(contents.variable_attributes.get(layout.time, {})) is not None
+        dated = datasets.time_origin(contents.variable_attributes.get(layout.time, {})) is not None
         origin = schema.TIME_ORIGIN if dated and options.time_unit is None else None
         trajectories = seen.trajectories(
             [x, y],
@@ -216,7 +202,7 @@ def _read_cf(
             time_unit=seen.time_unit,
             provenance=contents.provenance(reader, notes, options, origin),
         )
-    with begin_with_name(contents.path):
+    with reading.begin_with_name(contents.path):
         return options.place(trajectories, degrees=degrees)
 
 
@@ -363,16 +349,16 @@ def mesh_of(contents: Contents, options: ReadOptions) -> tuple[bool, float | Non
 def _read_parcels(contents: Contents, options: ReadOptions) -> Trajectories:
     degrees, radius, note = mesh_of(contents, options)
     about = contents.variable_attributes.get("time", {})
-    factor, unit = parse_time_unit(about.get("units", "seconds"), contents.source)
-    with open_dataset(contents, options.missing) as dataset:
+    factor, unit = datasets.parse_time_unit(about.get("units", "seconds"), contents.source)
+    with datasets.open_dataset(contents, options.missing) as dataset:
         trajectories = from_grid(
-            [numbers(dataset, name, contents.source) for name in ("lon", "lat")],
-            numbers(dataset, "time", contents.source) * factor,
+            [datasets.numbers(dataset, name, contents.source) for name in ("lon", "lat")],
+            datasets.numbers(dataset, "time", contents.source) * factor,
             dataset["trajectory"].to_numpy().tolist(),
             contents,
             length_unit=options.length_unit or ("" if degrees else "m"),
             time_unit=options.time_unit or unit,
-            provenance=contents.provenance("parcels", [note], options, time_origin(about)),
+            provenance=contents.provenance("parcels", [note], options, datasets.time_origin(about)),
         )
     return on_plane(trajectories, frame=options.frame, radius=radius) if degrees else trajectories
 
@@ -393,7 +379,7 @@ def _read_run(contents: Contents, options: ReadOptions) -> Trajectories:
         raise DriftbayesError(f"{store.name!r} has our own names; leave out the mapping of columns")
     check_store(store, is_complete=False)
     attributes = read_attributes(store)
-    check_schema_version(attributes.get(schema.SCHEMA_ATTRIBUTE, 0), store.name)
+    reading.check_schema_version(attributes.get(schema.SCHEMA_ATTRIBUTE, 0), store.name)
     opened = {name: open_array(store, name) for name in ("time", "id", "x", "y")}
     n_stored = _check_shapes(opened, store)
     times, ids = opened["time"].read(), opened["id"].read()
@@ -410,13 +396,13 @@ def _read_run(contents: Contents, options: ReadOptions) -> Trajectories:
     # The two arrays, and the positions and times that are made of them.
     check_memory(3 * n_bytes, f"{store.name!r}")
     x, y = (array.read((len(ids), written)) for array in arrays)
-    earlier = from_json(attributes.get(schema.PROVENANCE_ATTRIBUTE, "{}"), store.name)
+    earlier = reading.from_json(attributes.get(schema.PROVENANCE_ATTRIBUTE, "{}"), store.name)
     if written < len(times):
         earlier = {**earlier, "records": f"{written} of {len(times)}"}
     if not all(array.has_checksums for array in arrays):
         note = "the run was made by an earlier version, with no checksums: damage goes unnoticed"
         earlier = {**earlier, "notes": [*earlier.get("notes", []), note]}
-    with begin_with_name(store):
+    with reading.begin_with_name(store):
         return Trajectories(
             positions=np.stack([x.ravel(), y.ravel()], axis=-1),
             times=np.tile(times[:written], len(ids)),
@@ -424,7 +410,7 @@ def _read_run(contents: Contents, options: ReadOptions) -> Trajectories:
             ids=ids.astype(np.int64),
             length_unit=options.length_unit or "",
             time_unit=options.time_unit or "",
-            provenance=extended(earlier, store, "zarr", None),
+            provenance=reading.extended(earlier, store, "zarr", None),
         )
 
 

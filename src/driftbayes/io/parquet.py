@@ -11,15 +11,8 @@ import numpy as np
 from driftbayes.data.schema import TIME_ORIGIN
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
-from driftbayes.io import cells
+from driftbayes.io import cells, limits
 from driftbayes.io.layouts import from_ragged
-from driftbayes.io.limits import (
-    MAX_ID_LENGTH,
-    check_memory,
-    check_names,
-    check_stored,
-    stored_size,
-)
 from driftbayes.io.reading import Contents, ReadOptions, begin_with_name, reading_as, require
 from driftbayes.suggest import did_you_mean
 from driftbayes.typing import FloatArray, IntArray
@@ -36,7 +29,7 @@ def describe(file: Path) -> dict[str, Any]:
 
     with reading_as(file, "Parquet"):
         schema = pq.read_schema(file)
-    check_names(file, len(schema.names), "columns")
+    limits.check_names(file, len(schema.names), "columns")
     return {
         "names": tuple(schema.names),
         "attributes": _decoded(schema.metadata),
@@ -57,10 +50,10 @@ def read_table(contents: Contents, names: Sequence[str]) -> Any:
     file, rows = contents.path, (contents.part or {}).get("rows")
     with reading_as(file, "Parquet"), open_parquet(file) as parquet:
         n_rows = parquet.metadata.num_rows
-        check_stored(f"{file.name!r}", 8 * n_rows * len(names), stored_size(file))
+        limits.check_stored(f"{file.name!r}", 8 * n_rows * len(names), limits.stored_size(file))
         n_read = n_rows if rows is None else rows[1] - rows[0]
         # The table, the numbers, and the trajectories that are made of them.
-        check_memory(3 * 8 * n_read * len(names), f"the table {file.name!r}")
+        limits.check_memory(3 * 8 * n_read * len(names), f"the table {file.name!r}")
         columns = list(names)
         table = parquet.read(columns=columns) if rows is None else read_rows(parquet, rows, columns)
         table.validate(full=True)
@@ -106,10 +99,10 @@ def plain_texts(table: Any, file: Path) -> Any:
         chunks = column.chunks if hasattr(column, "chunks") else [column]
         lengths = [pc.max(pc.binary_length(chunk.dictionary)).as_py() or 0 for chunk in chunks]
         # A character has at most four bytes.
-        if max(lengths, default=0) > 4 * MAX_ID_LENGTH:
+        if max(lengths, default=0) > 4 * limits.MAX_ID_LENGTH:
             raise DriftbayesError(
                 f"{file.name!r}: column {name[:40]!r} holds a text of {max(lengths):,} bytes; use "
-                f"ids of at most {MAX_ID_LENGTH} characters"
+                f"ids of at most {limits.MAX_ID_LENGTH} characters"
             )
         table = table.set_column(place, name, column.cast(kind.value_type))
     return table
@@ -165,8 +158,8 @@ def _record(file: Path) -> Any:
     with reading_as(file, "Parquet"), pq.ParquetFile(file) as parquet:
         groups = [parquet.metadata.row_group(i) for i in range(parquet.metadata.num_row_groups)]
         n_values = sum(g.column(i).num_values for g in groups for i in range(g.num_columns))
-        check_stored(f"{file.name!r}", 8 * n_values, stored_size(file))
-        check_memory(3 * 8 * n_values, f"{file.name!r}")
+        limits.check_stored(f"{file.name!r}", 8 * n_values, limits.stored_size(file))
+        limits.check_memory(3 * 8 * n_values, f"{file.name!r}")
         table = parquet.read(columns=[_OBS])
         table.validate(full=True)
         record = table[_OBS].combine_chunks()

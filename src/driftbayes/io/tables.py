@@ -12,18 +12,8 @@ import numpy as np
 from driftbayes.data import schema
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
-from driftbayes.io import cells, csv_text
-from driftbayes.io.reading import (
-    Contents,
-    CsvLayout,
-    ReadOptions,
-    begin_with_name,
-    check_schema_version,
-    extended,
-    from_json,
-    reason,
-    require,
-)
+from driftbayes.io import cells, csv_text, reading
+from driftbayes.io.reading import Contents, CsvLayout, ReadOptions
 from driftbayes.typing import FloatArray, IntArray, StrArray
 
 PIXEL, FRAME = "px", "frame"
@@ -114,10 +104,10 @@ def read_plain(contents: Contents, options: ReadOptions) -> Trajectories:
         # decrease there are reported and not repaired.
         order = np.argsort(codes, kind="stable")
         times, values = times[order], {name: array[order] for name, array in values.items()}
-    provenance = extended(earlier, path, contents.container, columns)
+    provenance = reading.extended(earlier, path, contents.container, columns)
     if are_dates:
         provenance["time_origin"] = schema.TIME_ORIGIN
-    with begin_with_name(path):
+    with reading.begin_with_name(path):
         trajectories = Trajectories(
             positions=schema.coordinates_of(values),
             times=times,
@@ -149,8 +139,8 @@ def _separator_note(contents: Contents) -> list[str]:
 
 
 def _read_metadata(stored: str, source: str) -> dict[str, Any]:
-    header = from_json(stored, source)
-    check_schema_version(header.get("schema"), source)
+    header = reading.from_json(stored, source)
+    reading.check_schema_version(header.get("schema"), source)
     for key, kind in (("length_unit", str), ("time_unit", str), ("provenance", dict)):
         if not isinstance(header.get(key, kind()), kind):
             msg = f"the metadata of {source!r} has a {key} of the wrong kind; write the file again"
@@ -198,7 +188,7 @@ def assemble(
     Rows without an id are left out, and a note says how many.
     """
     notes = [*spec.notes, *_separator_note(contents)]
-    with begin_with_name(contents.path):
+    with reading.begin_with_name(contents.path):
         try:
             is_text = contents.container == "csv"
             codes, names, keep = _encode(columns.ids, spec.unlinked, text=is_text)
@@ -251,7 +241,7 @@ def read_columns(
     `id:...` the Arrow array as it is, for `time` the times and whether they were dates, else an
     array of numbers.
     """
-    require("tables", "pyarrow")
+    reading.require("tables", "pyarrow")
     if contents.container == "parquet":
         return _from_parquet(contents, names)
     return _from_csv(contents, names, layout or contents.layout or CsvLayout())
@@ -298,7 +288,9 @@ def _from_csv(contents: Contents, names: Mapping[str, str], layout: CsvLayout) -
     except (pa.ArrowException, OSError, cells.BadCellError) as error:
         # Rows without an id are left out where `id:...` is asked for.
         shown = {key: name for key, name in names.items() if not key.startswith("id:")}
-        damaged = f"cannot be read as a table: {reason(error)}; it may be damaged or cut short"
+        damaged = (
+            f"cannot be read as a table: {reading.reason(error)}; it may be damaged or cut short"
+        )
         msg = csv_text.first_problem(path, shown, checks, layout) or f"{path.name!r} {damaged}"
         raise DriftbayesError(msg) from error
 

@@ -23,15 +23,7 @@ import numpy as np
 
 from driftbayes.data import schema
 from driftbayes.errors import DriftbayesError
-from driftbayes.io.limits import (
-    Clock,
-    check_names,
-    check_stored,
-    exceeds,
-    is_cut,
-    shard_parts,
-    stored_size,
-)
+from driftbayes.io import limits
 from driftbayes.io.reading import describe_dataset, reading_as, reason, require
 from driftbayes.storage.atomic import PathLike, atomic_folder
 
@@ -157,8 +149,8 @@ def _check_files(
         if path.name in _DESCRIPTIONS:
             described[path] = _json(path, folder)
             _check_codecs(described[path], folder, name)
-    stored = sum(stored_size(path) for path, _ in files)
-    clock = Clock(folder.name, stored)
+    stored = sum(limits.stored_size(path) for path, _ in files)
+    clock = limits.Clock(folder.name, stored)
     arrays = {}
     for path, found in described.items():
         if path.name == ".zarray" or (
@@ -167,9 +159,9 @@ def _check_files(
             name = path.parent.relative_to(folder).as_posix()
             array = _ArrayInfo.of(found, name, folder)
             if is_complete:
-                check_stored(f"{folder.name!r}: array {name[:40]!r}", array.n_bytes, stored)
+                limits.check_stored(f"{folder.name!r}: array {name[:40]!r}", array.n_bytes, stored)
             arrays[path.parent] = array
-    check_names(folder, len(arrays), "arrays")
+    limits.check_names(folder, len(arrays), "arrays")
     for path, name in files:
         clock.check()
         owner = next((parent for parent in path.parents if parent in arrays), None)
@@ -315,16 +307,16 @@ def _check_chunk(path: Path, array: _ArrayInfo, name: str, folder: Path) -> None
     if not too_large and array.compressor is not None and size:
         with path.open("rb") as stream:
             if not array.n_inner:
-                if is_cut(stream, size, array.compressor):
+                if limits.is_cut(stream, size, array.compressor):
                     raise DriftbayesError(
                         f"{folder.name!r}: the chunk {name[:80]!r} is cut short; restore it from a "
                         "copy"
                     )
-                too_large = exceeds(stream, 0, size, array.compressor, allowed)
+                too_large = limits.exceeds(stream, 0, size, array.compressor, allowed)
             else:
-                parts = shard_parts(stream, size, array.n_inner, first=array.index_first)
+                parts = limits.shard_parts(stream, size, array.n_inner, first=array.index_first)
                 too_large = any(
-                    exceeds(stream, start, length, array.compressor, allowed)
+                    limits.exceeds(stream, start, length, array.compressor, allowed)
                     for start, length in parts
                 )
     if not too_large and size and not array.n_inner:
