@@ -35,7 +35,7 @@ def test_a_scan_without_a_variable_is_refused(tmp_path, good, name):
 WRONG = {
     "times below zero": (lambda s: s.assign_coords(tau=[-1.0, 1, 2]), "positive and increasing"),
     "no times": (lambda s: s.isel(tau=slice(0, 0)), "positive and increasing"),
-    "a model twice": (lambda s: s.assign_coords(model=["a", "a"]), "empty, doubled"),
+    "a model twice": (lambda s: s.assign_coords(model=["a", "a"]), "empty, duplicate"),
     "parameters of nobody": (lambda s: s.assign_coords(parameter=["a.b", "a.c", "a.d"]), "none of"),
     "probabilities": (lambda s: s.assign(probability=s["probability"] * 7), "between 0 and 1"),
     "text": (lambda s: s.assign(log_evidence=s["status"]), "does not hold numbers"),
