@@ -62,7 +62,7 @@ def test_times_of_the_simple_file_are_frames(read):
 
 
 def test_xml_of_another_kind_is_refused(read):
-    with pytest.raises(DriftbayesError, match="expected XML whose outermost element is <TrackMate>"):
+    with pytest.raises(DriftbayesError, match="whose outermost element is <TrackMate>"):
         read(TRACKS, format="trackmate-xml")
 
 

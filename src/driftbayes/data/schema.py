@@ -1,6 +1,6 @@
 """The schema of all tables and datasets: names of columns, and how other names map to them."""
 
-__all__ = ["extras_in", "file_names", "flags_in", "from_frame", "lonlat_of"]
+__all__ = ["extras_in", "fields_of", "file_names", "from_frame"]
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -99,21 +99,15 @@ def extras_in(
     return extras
 
 
-def coordinates_of(values: Mapping[str, FloatArray]) -> FloatArray:
-    """Positions, one column for each coordinate among canonical columns."""
-    return np.column_stack([values[axis] for axis in COORDINATES if axis in values])
-
-
-def lonlat_of(values: Mapping[str, FloatArray]) -> FloatArray | None:
-    """Longitude and latitude among canonical columns, if they are there."""
-    if not set(LONLAT) <= set(values):
-        return None
-    return np.column_stack([values[axis] for axis in LONLAT])
-
-
-def flags_in(values: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
-    """Flags among canonical columns, by name."""
-    return {n.removeprefix(FLAG): v for n, v in values.items() if n.startswith(FLAG)}
+def fields_of(values: Mapping[str, FloatArray]) -> dict[str, Any]:
+    """Arguments of `Trajectories` from canonical columns, without id and time."""
+    lonlat = [values[axis] for axis in LONLAT if axis in values]
+    return {
+        "positions": np.column_stack([values[axis] for axis in COORDINATES if axis in values]),
+        "position_sd": values.get(POSITION_SD),
+        "lonlat": np.column_stack(lonlat) if len(lonlat) == 2 else None,
+        "flags": {n.removeprefix(FLAG): v for n, v in values.items() if n.startswith(FLAG)},
+    }
 
 
 def from_frame(
@@ -143,13 +137,10 @@ def from_frame(
     attributes = frame.attrs
     provenance = dict(attributes.get("provenance", {})) or {"source": "a DataFrame"}
     return {
-        "positions": coordinates_of(values),
+        **fields_of(values),
         "times": times[order],
         "row_sizes": np.bincount(codes),
         "ids": np.asarray(names.tolist()),
-        "position_sd": values.get(POSITION_SD),
-        "lonlat": lonlat_of(values),
-        "flags": flags_in(values),
         "length_unit": attributes.get("length_unit", ""),
         "time_unit": "s" if are_dates else attributes.get("time_unit", ""),
         "provenance": {**provenance, **({"time_origin": TIME_ORIGIN} if are_dates else {})},

@@ -103,13 +103,10 @@ def from_dataset(
     ids = datasets.identifiers(dataset, found[schema.ID], source, is_ours=True)
     with reading.begin_with_name(path):
         return Trajectories(
-            positions=schema.coordinates_of(values),
+            **schema.fields_of(values),
             times=values[schema.TIME],
             row_sizes=row_sizes.astype(np.int64),
             ids=ids,
-            position_sd=values.get(schema.POSITION_SD),
-            lonlat=schema.lonlat_of(values),
-            flags=schema.flags_in(values),
             length_unit=str(length_unit) if options.length_unit is None else options.length_unit,
             time_unit=str(time_unit) if options.time_unit is None else options.time_unit,
             provenance=reading.extended(earlier, path, reader, options.columns),

@@ -109,13 +109,10 @@ def read_plain(contents: Contents, options: ReadOptions) -> Trajectories:
         provenance["time_origin"] = schema.TIME_ORIGIN
     with reading.begin_with_name(path):
         trajectories = Trajectories(
-            positions=schema.coordinates_of(values),
+            **schema.fields_of(values),
             times=times,
             row_sizes=np.bincount(codes),
             ids=ids,
-            position_sd=values.get(schema.POSITION_SD),
-            lonlat=schema.lonlat_of(values),
-            flags=schema.flags_in(values),
             length_unit=length_unit or "",
             time_unit="s" if are_dates else time_unit or "",
             provenance=provenance,

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -42,33 +43,33 @@ class Outputs:
         self._folders: list[Path] = []
 
     def add_file(self, path: PathLike, *, is_ours: Callable[[Path], bool] | None = None) -> None:
-        """Announce a file."""
-        target, name = _resolved(path), os.fspath(path)
-        self._check_reads(target, name)
-        check_target(target, name)
-        _check_store(target, name)
-        sweep(target.parent)
-        if target in self._files:
-            raise DriftbayesError(f"{name!r} is named for two outputs; give each a name of its own")
-        if target.exists():
-            self._check_existing(name)
-            if is_ours is not None and not is_ours(target):
-                raise DriftbayesError(
-                    f"{name!r} would be replaced, and driftbayes did not write it; move it away or "
-                    "choose another name for the output"
-                )
+        """Announce a file; one that exists is kept if the user did not name it and it is not ours."""
+        target, name = self._checked(path, check_target)
+        if target.exists() and is_ours is not None and not is_ours(target):
+            raise DriftbayesError(
+                f"{name!r} would be replaced, and driftbayes did not write it; move it away or "
+                "choose another name for the output"
+            )
         self._files[target] = name
 
     def add_store(self, path: PathLike, *, is_ours: Callable[[Path], bool]) -> None:
         """Announce a directory that is written as a whole, such as a Zarr store."""
+        target, name = self._checked(path, partial(check_store_target, is_ours=is_ours))
+        self._files[target] = name
+
+    def _checked(self, path: PathLike, check: Callable[[Path, str], None]) -> tuple[Path, str]:
+        """The file, its links resolved, and its name; refused if it may not be written."""
         target, name = _resolved(path), os.fspath(path)
         self._check_reads(target, name)
-        check_store_target(target, name, is_ours)
+        check(target, name)
         _check_store(target, name)
         sweep(target.parent)
-        if target.exists():
-            self._check_existing(name)
-        self._files[target] = name
+        if target in self._files:
+            raise DriftbayesError(f"{name!r} is named for two outputs; give each a name of its own")
+        if target.exists() and not self.overwrite:
+            msg = f"{name!r} already exists; pass --overwrite to replace it, or choose another name"
+            raise DriftbayesError(msg)
+        return target, name
 
     def add_folder(
         self,
@@ -109,11 +110,6 @@ class Outputs:
             msg = f"{name!r} has appeared since the command was started, and was kept"
             raise DriftbayesError(msg)
         return False
-
-    def _check_existing(self, name: str) -> None:
-        if not self.overwrite:
-            msg = f"{name!r} already exists; pass --overwrite to replace it, or choose another name"
-            raise DriftbayesError(msg)
 
     def _check_reads(self, target: Path, name: str) -> None:
         for source, source_name in self._reads.items():
