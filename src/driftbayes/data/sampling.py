@@ -320,23 +320,15 @@ def displacements(
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """Which rows of trajectories make up the runs at one tau.
+    """Which rows of trajectories make up the runs at one tau."""
 
-    Args:
-        rows: Rows that fall on the grid of tau.
-        index: Number of each on that grid; None if every fix counts at its own interval.
-        firsts: Place in `rows` at which each run starts.
-        n_steps: Number of steps of each run.
-        longest: Number of steps of the longest run before any were cut to `n_tau`.
-        tau: Sampling time, from the time stamps.
-    """
-
-    rows: IntArray
+    rows: IntArray  # rows that fall on the grid of tau
+    # Number of each on that grid; None if every fix counts at its own interval.
     index: IntArray | None
-    firsts: IntArray
-    n_steps: IntArray
-    longest: int
-    tau: float | None
+    firsts: IntArray  # place in `rows` at which each run starts
+    n_steps: IntArray  # number of steps of each run
+    longest: int  # number of steps of the longest run before any were cut to `n_tau`
+    tau: float | None  # sampling time, from the time stamps
 
 
 def sampled_runs(

@@ -145,21 +145,14 @@ class LastFixes:
 
 @dataclass(frozen=True, eq=False)
 class _Planes:
-    """How the planes of trajectories lie on the earth.
+    """How the planes of trajectories lie on the earth."""
 
-    Args:
-        rows: Observed fixes.
-        first: The first of them of each trajectory, by its place in `rows`.
-        last: The last of them.
-        carried: Bearing of the y axis of its plane at each of them; zero for east and north.
-        ground: Centre, frame, radius and unit.
-    """
-
-    rows: IntArray
-    first: IntArray
-    last: IntArray
+    rows: IntArray  # observed fixes
+    first: IntArray  # the first of them of each trajectory, by its place in `rows`
+    last: IntArray  # the last of them
+    # Bearing of the y axis of its plane at each of them; zero for east and north.
     carried: FloatArray
-    ground: Ground
+    ground: Ground  # centre, frame, radius and unit
 
 
 _Found: TypeAlias = tuple[Ground, FloatArray | None] | None

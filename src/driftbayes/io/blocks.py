@@ -42,34 +42,21 @@ _IDS = ("id", "particle_id", "particle", "trajectory", "track_id", "ID", "traj",
 
 @dataclass(frozen=True)
 class Block:
-    """Some trajectories of a file.
+    """Some trajectories of a file."""
 
-    Args:
-        path: The file.
-        options: How to read it, with the name of its format.
-        n_points: Number of observations, or of places for them.
-        part: What of the file; see `Contents`.
-    """
-
-    path: Path
-    options: ReadOptions
-    n_points: int
-    part: Mapping[str, tuple[int, int]] | None = None
+    path: Path  # the file
+    options: ReadOptions  # how to read it, with the name of its format
+    n_points: int  # number of observations, or of places for them
+    part: Mapping[str, tuple[int, int]] | None = None  # what of the file; see `Contents`
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All blocks of a file.
+    """All blocks of a file."""
 
-    Args:
-        blocks: Together all trajectories, each once.
-        pilot: A few trajectories, to see what the data are like.
-        n_points: Number of observations in all, or of places for them.
-    """
-
-    blocks: tuple[Block, ...]
-    pilot: Block
-    n_points: int
+    blocks: tuple[Block, ...]  # together all trajectories, each once
+    pilot: Block  # a few trajectories, to see what the data are like
+    n_points: int  # number of observations in all, or of places for them
 
 
 def estimated_points(contents: Contents) -> int:

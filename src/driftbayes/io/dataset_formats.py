@@ -146,19 +146,14 @@ def _flat_numbers(
 
 @dataclass(frozen=True)
 class _Extras:
-    """What a source tells of its observations beside positions and times.
+    """What a source tells of its observations beside positions and times."""
 
-    Args:
-        notes: What was assumed.
-        sd: Standard deviation of the error of each position, in metres if positions are degrees.
-        flags: What the file says of each observation.
-        hidden: Observations that are not to be used.
-    """
-
-    notes: Sequence[str] = ()
+    notes: Sequence[str] = ()  # what was assumed
+    # Standard deviation of the error of each position, in metres if positions are degrees.
     sd: FloatArray | None = None
+    # What the file says of each observation.
     flags: Mapping[str, FloatArray] = field(default_factory=dict)
-    hidden: np.ndarray | None = None
+    hidden: np.ndarray | None = None  # observations that are not to be used
 
 
 # From what was observed, and its two coordinates, to what else is known.

@@ -264,26 +264,16 @@ def _epoch(date: str) -> float | None:
 
 @dataclass(frozen=True)
 class Observed:
-    """What a dataset holds of each observation.
+    """What a dataset holds of each observation."""
 
-    Args:
-        dataset: Of some or all trajectories.
-        contents: Where it comes from.
-        layout: How trajectories lie in it.
-        times: In seconds, or as the user has it.
-        time_unit: Their unit.
-        ids: Of the trajectories.
-        row_sizes: Number of observations of each trajectory; None if they are padded.
-        order: Rows of the file in the order of trajectories and times; None if they are so.
-    """
-
-    dataset: "xr.Dataset"
-    contents: Contents
-    layout: Layout
-    times: FloatArray
-    time_unit: str
-    ids: Sequence[Any]
-    row_sizes: IntArray | None
+    dataset: "xr.Dataset"  # of some or all trajectories
+    contents: Contents  # where it comes from
+    layout: Layout  # how trajectories lie in it
+    times: FloatArray  # in seconds, or as the user has it
+    time_unit: str  # their unit
+    ids: Sequence[Any]  # of the trajectories
+    row_sizes: IntArray | None  # number of observations of each trajectory; None if they are padded
+    # Rows of the file in the order of trajectories and times; None if they are so.
     order: IntArray | slice | None
 
     def values(self, name: str) -> FloatArray:

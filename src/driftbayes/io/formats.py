@@ -23,21 +23,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Format:
-    """One source of trajectories.
+    """One source of trajectories."""
 
-    Args:
-        name: As `--format` has it.
-        summary: Short description.
-        containers: In what it is kept.
-        module: Module of `driftbayes.io` whose table `READERS` has the function that reads it.
-        detect: Whether contents in such a container are of this format.
-    """
-
-    name: str
-    summary: str
-    containers: tuple[str, ...]
-    module: str
-    detect: Callable[[Contents], bool]
+    name: str  # as `--format` has it
+    summary: str  # short description
+    containers: tuple[str, ...]  # in what it is kept
+    module: str  # module of `driftbayes.io` whose table `READERS` has the function that reads it
+    detect: Callable[[Contents], bool]  # whether contents in such a container are of this format
 
 
 def _is_ours(contents: Contents) -> bool:

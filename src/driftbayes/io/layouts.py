@@ -37,29 +37,19 @@ _PAIRS = (("lon", "lat"), ("longitude", "latitude"), ("x", "y"))
 
 @dataclass(frozen=True)
 class Layout:
-    """Which variable is what, and how trajectories lie in them.
+    """Which variable is what, and how trajectories lie in them."""
 
-    Args:
-        kind: "contiguous": one after the other, with a count of each; "indexed": mixed, with the
-            number of its trajectory for each observation; "long": likewise, with its id; "grid":
-            (trajectory, observation), padded; "single": one alone.
-        x: Variable of the first coordinate.
-        y: Variable of the second.
-        time: Variable of times.
-        sample: Dimension of observations.
-        instance: Dimension of trajectories, if there is one.
-        counter: Variable of counts, or of the numbers or ids of trajectories.
-        ids: Variable of ids, if there is one.
-    """
-
+    # "contiguous": one after the other, with a count of each; "indexed": mixed, with the number of
+    # its trajectory for each observation; "long": likewise, with its id; "grid": (trajectory,
+    # observation), padded; "single": one alone.
     kind: Kind
-    x: str
-    y: str
-    time: str
-    sample: str
-    instance: str | None = None
-    counter: str | None = None
-    ids: str | None = None
+    x: str  # variable of the first coordinate
+    y: str  # variable of the second
+    time: str  # variable of times
+    sample: str  # dimension of observations
+    instance: str | None = None  # dimension of trajectories, if there is one
+    counter: str | None = None  # variable of counts, or of the numbers or ids of trajectories
+    ids: str | None = None  # variable of ids, if there is one
 
 
 def find_layout(contents: Contents, options: ReadOptions | None = None) -> Layout:

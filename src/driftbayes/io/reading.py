@@ -98,56 +98,39 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class CsvLayout:
-    """Layout of a table of text.
+    """Layout of a table of text."""
 
-    Args:
-        separator: Between cells; a space stands for any number of them.
-        header: Names of the columns, with the spaces around them.
-        rows: The first few rows under the header.
-        comments: The lines before the header that begin with #, without it.
-        n_before: Number of lines before the header.
-        own_header: Whether the header is a line of the table, not of the comments, nor made up.
-        n_skipped: Rows under the header that hold no data.
-    """
-
-    separator: str = ","
-    header: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
-    comments: tuple[str, ...] = ()
-    n_before: int = 0
+    separator: str = ","  # between cells; a space stands for any number of them
+    header: tuple[str, ...] = ()  # names of the columns, with the spaces around them
+    rows: tuple[tuple[str, ...], ...] = ()  # the first few rows under the header
+    comments: tuple[str, ...] = ()  # the lines before the header that begin with #, without it
+    n_before: int = 0  # number of lines before the header
+    # Whether the header is a line of the table, not of the comments, nor made up.
     own_header: bool = True
-    n_skipped: int = 0
+    n_skipped: int = 0  # rows under the header that hold no data
 
 
 @dataclass(frozen=True)
 class Contents:
-    """Names and attributes in a file, by which its format is recognised.
+    """Names and attributes in a file, by which its format is recognised."""
 
-    Args:
-        path: The file, or the directory of a store.
-        container: In what the data are kept: "csv", "parquet", "netcdf", "zarr", "xml", "npz", or
-            "run", the directory of a turbulence run.
-        names: Columns or variables.
-        attributes: Of the whole.
-        dims: Dimensions of each variable, for containers that have them.
-        variable_attributes: Attributes of each column or variable.
-        types: Type of each column of a Parquet file, as Arrow writes it.
-        layout: Of a table of text.
-        part: To read only a part: the first and one past the last, along each dimension of a
-            dataset (that of trajectories first), or of the "rows" of a Parquet table.
-        dataset: The dataset, if it is in memory.
-    """
-
-    path: Path
+    path: Path  # the file, or the directory of a store
+    # In what the data are kept: "csv", "parquet", "netcdf", "zarr", "xml", "npz", or "run", the
+    # directory of a turbulence run.
     container: str
-    names: tuple[str, ...] = ()
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    names: tuple[str, ...] = ()  # columns or variables
+    attributes: Mapping[str, Any] = field(default_factory=dict)  # of the whole
+    # Dimensions of each variable, for containers that have them.
     dims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # Attributes of each column or variable.
     variable_attributes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    # Type of each column of a Parquet file, as Arrow writes it.
     types: Mapping[str, str] = field(default_factory=dict)
-    layout: CsvLayout | None = None
+    layout: CsvLayout | None = None  # of a table of text
+    # To read only a part: the first and one past the last, along each dimension of a dataset (that
+    # of trajectories first), or of the "rows" of a Parquet table.
     part: Mapping[str, tuple[int, int]] | None = None
-    dataset: "xr.Dataset | None" = None
+    dataset: "xr.Dataset | None" = None  # the dataset, if it is in memory
 
     def has(self, *names: str) -> bool:
         """Whether all these columns or variables are there."""

@@ -31,45 +31,29 @@ _UNLINKED = ("", "nan", "NaN", "None", "null")
 
 @dataclass(frozen=True)
 class TableSpec:
-    """What a program's table means.
+    """What a program's table means."""
 
-    Args:
-        reader: Name of the program, for the provenance.
-        names: Name in the file of each canonical column; several for `id` are one together, several
-            for `sd` are those of the axes.
-        length: Unit of positions; empty if the program does not say.
-        time: Unit of times, likewise.
-        notes: What was assumed.
-        layout: Of a table of text, if not as found.
-        unlinked: Ids that stand for none.
-    """
-
-    reader: str
+    reader: str  # name of the program, for the provenance
+    # Name in the file of each canonical column; several for `id` are one together, several for `sd`
+    # are those of the axes.
     names: Mapping[str, str | tuple[str, ...] | None] = field(default_factory=dict)
-    length: str = PIXEL
-    time: str = FRAME
-    notes: Sequence[str] = ()
-    layout: CsvLayout | None = None
-    unlinked: Sequence[str] = ()
+    length: str = PIXEL  # unit of positions; empty if the program does not say
+    time: str = FRAME  # unit of times, likewise
+    notes: Sequence[str] = ()  # what was assumed
+    layout: CsvLayout | None = None  # of a table of text, if not as found
+    unlinked: Sequence[str] = ()  # ids that stand for none
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns of a table, as numbers.
+    """Columns of a table, as numbers."""
 
-    Args:
-        ids: One or more Arrow arrays, together the id.
-        times: Of the rows.
-        coordinates: One array for each axis.
-        sd: Standard deviation of the error of each position; NaN where it is not known.
-        are_dates: Whether times were dates, and are now seconds since 1970.
-    """
-
-    ids: Sequence[Any]
-    times: FloatArray
-    coordinates: Sequence[FloatArray]
+    ids: Sequence[Any]  # one or more Arrow arrays, together the id
+    times: FloatArray  # of the rows
+    coordinates: Sequence[FloatArray]  # one array for each axis
+    # Standard deviation of the error of each position; NaN where it is not known.
     sd: FloatArray | None = None
-    are_dates: bool = False
+    are_dates: bool = False  # whether times were dates, and are now seconds since 1970
 
 
 def read_plain(contents: Contents, options: ReadOptions) -> Trajectories:

@@ -52,27 +52,16 @@ _MAX_CHECKED = 16
 
 @dataclass(frozen=True)
 class _ArrayInfo:
-    """What an array of a store says of itself.
+    """What an array of a store says of itself."""
 
-    Args:
-        described: Its description.
-        format: Version of Zarr, 2 or 3.
-        n_bytes: Its size in memory.
-        chunk_bytes: That of a chunk; in a shard, of one in it.
-        compressor: Name of what compresses chunks, if anything does.
-        n_inner: Number of chunks in a shard, 0 without shards.
-        index_first: Whether a list of these begins the file.
-        attributes: Its attributes.
-    """
-
-    described: Mapping[str, Any]
-    format: int
-    n_bytes: int
-    chunk_bytes: int
-    compressor: str | None
-    n_inner: int = 0
-    index_first: bool = False
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    described: Mapping[str, Any]  # its description
+    format: int  # version of Zarr, 2 or 3
+    n_bytes: int  # its size in memory
+    chunk_bytes: int  # that of a chunk; in a shard, of one in it
+    compressor: str | None  # name of what compresses chunks, if anything does
+    n_inner: int = 0  # number of chunks in a shard, 0 without shards
+    index_first: bool = False  # whether a list of these begins the file
+    attributes: Mapping[str, Any] = field(default_factory=dict)  # its attributes
 
     @classmethod
     def of(cls, described: Mapping[str, Any], name: str, folder: Path) -> "_ArrayInfo":

@@ -43,7 +43,7 @@ class Outputs:
         self._folders: list[Path] = []
 
     def add_file(self, path: PathLike, *, is_ours: Callable[[Path], bool] | None = None) -> None:
-        """Announce a file; one that exists is kept if the user did not name it and it is not ours."""
+        """Announce a file; with `is_ours`, one that driftbayes did not write is kept."""
         target, name = self._checked(path, check_target)
         if target.exists() and is_ours is not None and not is_ours(target):
             raise DriftbayesError(

@@ -90,19 +90,12 @@ class ExactSum:
 
 @dataclass(frozen=True)
 class Sample:
-    """Some trajectories, chosen by a hash of what is in them.
+    """Some trajectories, chosen by a hash of what is in them."""
 
-    Args:
-        digests: Hash of each, by which they are sorted in the end.
-        row_sizes: Number of positions of each.
-        positions: Positions, trajectory after trajectory.
-        times: Their times.
-    """
-
-    digests: Sequence[bytes]
-    row_sizes: IntArray
-    positions: FloatArray
-    times: FloatArray
+    digests: Sequence[bytes]  # hash of each, by which they are sorted in the end
+    row_sizes: IntArray  # number of positions of each
+    positions: FloatArray  # positions, trajectory after trajectory
+    times: FloatArray  # their times
 
 
 @dataclass
