@@ -61,7 +61,13 @@ _MAX_TEXT = 1000
 
 
 def write_dataset(dataset: "xr.Dataset", path: PathLike, *, kind: str) -> None:
-    """Write a dataset as NetCDF, marked with what it is and who wrote it."""
+    """Write a dataset as NetCDF, marked with its kind and the version of driftbayes.
+
+    Args:
+        dataset: The result; its attributes are text or numbers.
+        path: The file, with a name ending in .nc.
+        kind: What the dataset is, such as "scan"; `read_dataset` asks for the same.
+    """
     _check_suffix(path)
     _check_plain("the dataset", dataset.attrs)
     for name, variable in dataset.variables.items():
@@ -76,7 +82,12 @@ def write_dataset(dataset: "xr.Dataset", path: PathLike, *, kind: str) -> None:
 
 
 def read_dataset(path: PathLike, *, kind: str) -> "xr.Dataset":
-    """Read what `write_dataset` wrote."""
+    """Read a dataset that `write_dataset` wrote.
+
+    Args:
+        path: The file.
+        kind: What it must be.
+    """
     _check_suffix(path)
     dataset = netcdf_file.load(path)
     source = Path(path).name
@@ -93,12 +104,21 @@ def read_dataset(path: PathLike, *, kind: str) -> "xr.Dataset":
 
 
 def write_scan(dataset: "xr.Dataset", path: PathLike) -> None:
-    """Write a scan over tau as NetCDF."""
+    """Write a scan over tau as NetCDF.
+
+    Args:
+        dataset: The scan; its attributes are text or numbers.
+        path: The file, with a name ending in .nc.
+    """
     write_dataset(dataset, path, kind="scan")
 
 
 def read_scan(path: PathLike) -> "xr.Dataset":
-    """Read a scan over tau."""
+    """Read a scan over tau.
+
+    Args:
+        path: A file that `write_scan` wrote.
+    """
     scan = read_dataset(path, kind="scan")
     _check_scan(scan, Path(path).name)
     return scan
