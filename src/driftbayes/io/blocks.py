@@ -1,8 +1,8 @@
-"""A file in blocks of whole trajectories, each of which can be read by itself, by any process.
+"""Read a file in blocks of whole trajectories, each by itself and by any process.
 
-Where trajectories lie one after the other, a block is a stretch of the file. In a table whose rows
-are mixed, as Parcels 4 writes them time after time, one pass deals them out by a hash of their id
-to as many temporary tables. Every block is read by its file's own format: no second parser.
+Where trajectories follow one another, a block is a stretch of the file. A table with mixed rows, as
+Parcels 4 writes them, is first partitioned by a hash of the ids into temporary tables. The reader of
+the file's format reads its blocks too.
 """
 
 __all__ = ["Block", "Plan", "estimated_points", "plan_blocks", "read_block"]
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 BLOCK_POINTS = 1 << 20
 # What is read first, to see what the data are like.
 _PILOT_POINTS = 1 << 17
-# Rows that are dealt out at a time, and into how many files at the most.
+# Rows that are partitioned at a time, and into how many files at most.
 _BATCH_ROWS = 1 << 19
 _MAX_PARTS = 512
 # A row group is read whole: beyond so many blocks it would not be a small part of memory.
@@ -117,7 +117,7 @@ def plan_blocks(
             pilot = _of_rows(whole, stretches, few)[0]
         elif is_table or (contents.container == "csv" and options.format == "table"):
             folder = stack.enter_context(scratch_folder(scratch))
-            blocks = _dealt(whole, contents, block_points, folder, progress)
+            blocks = _partition(whole, contents, block_points, folder, progress)
             pilot = blocks[0]
         n_points = sum(block.n_points for block in blocks)
         if contents.container != "csv":
@@ -269,14 +269,14 @@ def _id_column(contents: Contents, options: ReadOptions) -> str:
     )
 
 
-def _dealt(
+def _partition(
     whole: Block,
     contents: Contents,
     block_points: int,
     folder: Path,
     progress: Callable[[str, int, int], None] | None,
 ) -> list[Block]:
-    """Rows dealt out by their ids to temporary tables, in the order of the file."""
+    """Partition rows by a hash of their ids into temporary tables, in the order of the file."""
     require("tables", "pyarrow")
     import pyarrow as pa
 
