@@ -1,8 +1,8 @@
 """Read a file in blocks of whole trajectories, each by itself and by any process.
 
 Where trajectories follow one another, a block is a stretch of the file. A table with mixed rows, as
-Parcels 4 writes them, is first partitioned by a hash of the ids into temporary tables. The reader of
-the file's format reads its blocks too.
+Parcels 4 writes them, is first partitioned by a hash of the ids into temporary tables. The reader
+of the format reads its blocks too.
 """
 
 __all__ = ["Block", "Plan", "estimated_points", "plan_blocks", "read_block"]
