@@ -41,6 +41,10 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module("driftbayes.io.scans"), name)
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def read_trajectories(path: "PathLike | xr.Dataset", **options: Any) -> Trajectories:
     """Read trajectories; the format is detected automatically.
 
