@@ -214,10 +214,7 @@ def _array_metadata(
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(chunks)}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
         "fill_value": "NaN" if isinstance(fill, float) else fill,
-        "codecs": [
-            {"name": "bytes", "configuration": {"endian": "little"}},
-            {"name": _CHECKSUM},
-        ],
+        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": _CHECKSUM}],
         "attributes": dict(attributes or {}),
         "dimension_names": list(dims),
     }
