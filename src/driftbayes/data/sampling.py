@@ -94,7 +94,7 @@ class Displacements:
         time_unit: str = "",
         start: ArrayLike | None = None,
     ) -> "Displacements":
-        """Displacements from a (particle, step, dim) array of steps, all of duration `tau`.
+        """Make displacements from a (particle, step, dim) array of steps of duration `tau`.
 
         Where the particles started, (particle, dim), matters to a flow that depends on position.
         """
@@ -217,14 +217,14 @@ class Displacements:
         return distance, max(self.ground.misaligned, abs(self.turning) * np.abs(away[:, 0]).max())
 
     def on_own_ground(self) -> "Displacements":
-        """The same with the tangent plane at the centre of these runs, if it was elsewhere."""
+        """Move the tangent plane to the centre of these runs."""
         if self.ground is None or self.start_lonlat is None:
             return self
         ground = self.ground.at_centre_of(self.start_lonlat, self.row_sizes)
         return replace(self, ground=ground, start=ground.positions(self.start_lonlat))
 
     def as_array(self) -> FloatArray:
-        """The steps as one (run, step, dim) array; the runs must have equal length."""
+        """Return the steps as one (run, step, dim) array; the runs must have equal length."""
         if (self.row_sizes != self.row_sizes[0]).any():
             raise DriftbayesError(
                 f"runs have {self.row_sizes.min()} to {self.row_sizes.max()} steps; "
@@ -339,7 +339,7 @@ def sampled_runs(
     windows: Windows = "first",
     gaps: Gaps = "split",
 ) -> Runs:
-    """The runs at a sampling time, if there are any; arguments as for `displacements`."""
+    """Find the runs at a sampling time; arguments as for `displacements`."""
     trajectories.check_usable()
     check_cutting(n_tau, windows, gaps)
     rows, index, actual_tau = _sampled_rows(trajectories, tau)
@@ -365,7 +365,7 @@ def check_cutting(n_tau: int | None, windows: Windows, gaps: Gaps) -> None:
 
 
 def too_short(longest: int, n_tau: int | None, tau: float | None) -> str:
-    """Why there is no run at all."""
+    """Explain why there is no run."""
     if n_tau is None or longest == 0:
         apart = "" if tau is None else f" that are {tau:g} apart"
         return f"no trajectory has two positions{apart}; use a smaller tau"
@@ -377,7 +377,7 @@ def too_short(longest: int, n_tau: int | None, tau: float | None) -> str:
 
 
 def snap_taus(trajectories: Trajectories, taus: Iterable[float]) -> FloatArray:
-    """The distinct multiples of the recording interval nearest to the requested sampling times.
+    """Round sampling times to distinct multiples of the recording interval.
 
     Nearest on a logarithmic scale, at least one interval; the result is sorted.
     """
@@ -416,7 +416,7 @@ def _sampled_rows(
 
 
 def stride_of(trajectories: Trajectories, tau: float) -> tuple[int, float]:
-    """How many recording intervals a sampling time is, and the multiple itself.
+    """Return a sampling time in recording intervals, and the exact multiple.
 
     Args:
         trajectories: Where the particles were.

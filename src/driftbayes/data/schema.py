@@ -100,7 +100,7 @@ def extras_in(
 
 
 def fields_of(values: Mapping[str, FloatArray]) -> dict[str, Any]:
-    """Arguments of `Trajectories` from canonical columns, without id and time."""
+    """Return arguments of `Trajectories` from canonical columns, without id and time."""
     lonlat = [values[axis] for axis in LONLAT if axis in values]
     return {
         "positions": np.column_stack([values[axis] for axis in COORDINATES if axis in values]),
@@ -113,7 +113,7 @@ def fields_of(values: Mapping[str, FloatArray]) -> dict[str, Any]:
 def from_frame(
     frame: "pd.DataFrame", columns: Mapping[str, str | None] | None = None
 ) -> dict[str, Any]:
-    """Arguments of `Trajectories` from a table; see `Trajectories.from_dataframe`."""
+    """Return arguments of `Trajectories` from a table; see `Trajectories.from_dataframe`."""
     import pandas as pd
 
     present, named = [str(name) for name in frame.columns], dict(columns or {})

@@ -46,7 +46,7 @@ _CLOSE, _MAX_PASSES = 1e-6, 60
 def on_plane(
     trajectories: Trajectories, *, frame: Frame = "auto", radius: float | None = None
 ) -> Trajectories:
-    """Trajectories in metres from trajectories in degrees.
+    """Convert trajectories in degrees to metres on a plane.
 
     Positions are sums of local steps from the first fix of each trajectory, so that the
     displacement over any time is the sum of those over its parts, as the models have it.
@@ -128,14 +128,14 @@ def _check(lon: FloatArray, lat: FloatArray) -> None:
 
 
 def earth_radius(radius: float | None) -> float:
-    """Radius of the sphere in metres; of WGS 84, half the equatorial diameter."""
+    """Return the radius of the sphere in metres; for WGS 84, the equatorial radius."""
     return _SEMI_MAJOR if radius is None else radius
 
 
 def between(
     start: FloatArray, end: FloatArray, radius: float | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Steps from points to points, and how far a straight path turns against north on its way.
+    """Compute steps between points, and how far a straight path turns against north.
 
     Args:
         start: Longitude and latitude in radians, (point, 2); one point or many.
@@ -157,7 +157,7 @@ def between(
 def along_path(
     lonlat: FloatArray, same: np.ndarray, radius: float | None, frame: Frame
 ) -> tuple[FloatArray, FloatArray]:
-    """Steps between successive fixes, and by how much their axes have turned.
+    """Compute steps between successive fixes, and by how much their axes have turned.
 
     Args:
         lonlat: Longitude and latitude in degrees of successive fixes, path after path.
@@ -183,7 +183,7 @@ def from_plane(
     turned: FloatArray | float = 0.0,
     radius: float | None = None,
 ) -> FloatArray:
-    """Longitude and latitude of paths on the plane, the inverse of `on_plane`.
+    """Compute longitude and latitude of paths on the plane, the inverse of `on_plane`.
 
     Args:
         start: Longitude and latitude of the first point of each path in degrees, (path, 2).
@@ -310,7 +310,7 @@ def _transported(
 
 
 def rotated(steps: FloatArray, angle: FloatArray) -> FloatArray:
-    """Steps whose bearing is larger by an angle.
+    """Rotate steps clockwise by an angle.
 
     Args:
         steps: East and north, (step, 2).

@@ -62,7 +62,7 @@ class Ground:
         return earth_radius(self.radius) * self.per_metre
 
     def at_centre_of(self, lonlat: FloatArray, weights: np.ndarray | None = None) -> "Ground":
-        """The same with its centre in the middle of points; common axes keep theirs.
+        """Move the centre to the middle of points; common axes keep theirs.
 
         Args:
             lonlat: Longitude and latitude in degrees, (point, 2).
@@ -74,7 +74,7 @@ class Ground:
         return replace(self, lon=lon, lat=lat)
 
     def positions(self, lonlat: FloatArray) -> FloatArray:
-        """Points on the tangent plane at the centre, in the unit of displacements.
+        """Project points on the tangent plane at the centre, in the unit of displacements.
 
         Args:
             lonlat: Longitude and latitude in degrees, (point, 2).
@@ -84,7 +84,7 @@ class Ground:
         return np.stack([arc * np.sin(bearing), arc * np.cos(bearing)], axis=-1)
 
     def lonlat(self, position: FloatArray) -> FloatArray:
-        """Longitude and latitude in degrees of a point on the tangent plane.
+        """Return longitude and latitude in degrees of a point on the tangent plane.
 
         Args:
             position: In the unit of displacements.
@@ -94,7 +94,7 @@ class Ground:
         return from_plane(start, path, frame="transported", radius=self.radius)[0, 1]
 
     def turning(self, lat: float) -> float:
-        """Angle by which the axes turn clockwise per length to the east, at a latitude in degrees.
+        """Return the angle by which the axes turn clockwise per length to the east.
 
         Args:
             lat: The latitude.
@@ -121,7 +121,7 @@ class LastFixes:
     ground: Ground
 
     def lay(self, positions: FloatArray) -> FloatArray:
-        """Longitude and latitude in degrees of paths that lead on from the last fixes.
+        """Return longitude and latitude in degrees of paths that continue from the last fixes.
 
         Longitudes run from 0 to 360 if any of the last fixes exceeds 180.
 
@@ -160,7 +160,7 @@ _GROUNDS: WeakKeyDictionary[Trajectories, _Found] = WeakKeyDictionary()
 
 
 def ground_of(trajectories: Trajectories) -> tuple[Ground, FloatArray | None] | None:
-    """The common frame of trajectories, and the angle by which each must be turned into it.
+    """Find the common frame of trajectories, and the angle that turns each into it.
 
     Args:
         trajectories: Where the particles were.
@@ -194,7 +194,7 @@ def _common_frame(trajectories: Trajectories) -> _Found:
 
 
 def last_fixes(trajectories: Trajectories) -> LastFixes | None:
-    """Where trajectories end on the earth; None if positions were not laid on planes of their own.
+    """Find where trajectories end on the earth; None if positions do not come from degrees.
 
     Args:
         trajectories: Where the particles were.

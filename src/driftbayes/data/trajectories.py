@@ -87,7 +87,7 @@ class Trajectories:
         ids: Sequence[Any] | None = None,
         **attributes: Any,
     ) -> "Trajectories":
-        """Trajectories from a (particle, time, dim) array, or from a list of (time, dim) arrays.
+        """Make trajectories from a (particle, time, dim) array, or a list of (time, dim) arrays.
 
         Args:
             x: Positions; NaN marks a missing fix.
@@ -128,7 +128,7 @@ class Trajectories:
         length_unit: str | None = None,
         time_unit: str | None = None,
     ) -> "Trajectories":
-        """Trajectories from a pandas table with one row per observation.
+        """Make trajectories from a pandas table with one row per observation.
 
         Args:
             frame: With the columns `id`, `time`, `x` and, if there are any, `y`, `z`, `sd`, `lon`
@@ -146,7 +146,7 @@ class Trajectories:
         return cls(**fields)
 
     def to_dataframe(self) -> "pd.DataFrame":
-        """A pandas table, one row per observation; units, provenance, fingerprint in `attrs`."""
+        """Return a pandas table, one row per observation; units and provenance are in `attrs`."""
         import pandas as pd
 
         variables, _ = self.ragged_variables()
@@ -163,7 +163,7 @@ class Trajectories:
         return frame
 
     def to_dataset(self) -> "xr.Dataset":
-        """An xarray Dataset in the contiguous ragged layout of CF; units in its attributes."""
+        """Return an xarray Dataset in the CF contiguous ragged layout, with units."""
         import json
 
         import xarray as xr
@@ -173,7 +173,7 @@ class Trajectories:
         return xr.Dataset(variables, coords=coords, attrs={**self._described(), **told})
 
     def ragged_variables(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Variables and coordinates of a dataset: dimension, values and attributes of each."""
+        """Return variables and coordinates of a dataset, each with dimension and attributes."""
         dim, time, length = schema.OBS_DIM, {}, {}
         if self.time_unit:
             time = {schema.TIME_UNIT_ATTRIBUTE: self.time_unit}
@@ -302,7 +302,7 @@ class Trajectories:
         return digest.hexdigest()[:16]
 
     def unwrap(self, period: float | Sequence[float | None]) -> "Trajectories":
-        """Positions continued across the edges of a periodic domain.
+        """Unwrap positions across the edges of a periodic domain.
 
         Each step between successive fixes is replaced by its shortest image, which is right as
         long as no particle moves more than half a period between two fixes.
@@ -346,7 +346,7 @@ class Trajectories:
         )
 
     def drop_short(self, min_points: int = 2) -> "Trajectories":
-        """Only the trajectories that have at least `min_points` positions."""
+        """Keep only trajectories with at least `min_points` positions."""
         keep = self.n_positions >= min_points
         if not keep.any():
             msg = f"no trajectory has {min_points} or more positions; nothing is left"
@@ -355,7 +355,7 @@ class Trajectories:
         return replace(kept, provenance={**self.provenance, "dropped_short": int((~keep).sum())})
 
     def select(self, rows: np.ndarray) -> "Trajectories":
-        """Only some observations; a trajectory of which none is left is gone.
+        """Keep only some observations, and trajectories that have any left.
 
         Args:
             rows: True for the observations to keep.
@@ -375,7 +375,7 @@ class Trajectories:
         )
 
     def blanked(self, rows: np.ndarray) -> "Trajectories":
-        """Some observations made missing fixes: their times stay, their positions are NaN.
+        """Make some observations missing fixes: their times stay, their positions become NaN.
 
         Args:
             rows: True for the observations to blank.
@@ -387,7 +387,7 @@ class Trajectories:
     def in_units(
         self, *, length: tuple[float, str] | None = None, time: tuple[float, str] | None = None
     ) -> "Trajectories":
-        """The same trajectories with positions and times in other units.
+        """Convert positions and times to other units.
 
         Args:
             length: What to multiply positions by, and the name of the unit they are then in.
@@ -407,7 +407,7 @@ class Trajectories:
         return replace(self, **changed)
 
     def on_interval(self, dt: float) -> "Trajectories":
-        """The same trajectories, known to be recorded every `dt`: a part of a file that is.
+        """Set the recording interval to `dt`, which is that of the whole file.
 
         By themselves they might have no two fixes one interval apart, or round it otherwise.
 
@@ -442,7 +442,7 @@ class Trajectories:
                 )
 
     def irregular_message(self) -> str:
-        """Why a sampling time cannot be applied to these times, and what to do instead."""
+        """Explain why no sampling time can be applied to these times."""
         if len(self.intervals) == 0:
             return "every trajectory has only one position; a sampling time needs at least two"
         low, high = self.intervals.min(), self.intervals.max()

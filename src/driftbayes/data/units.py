@@ -41,27 +41,27 @@ _QUANTITY = re.compile(r"\s*([-+0-9.eE]+)\s*([^\s\d.+-].*?)\s*")
 
 
 def length_factor(unit: str, to: str = "m") -> tuple[float, str]:
-    """What to multiply lengths by to change their unit, and the name of the new one."""
+    """Return the factor that converts lengths to another unit, and its name."""
     return _factor(unit, to, _LENGTHS, "length")
 
 
 def time_factor(unit: str, to: str = "s") -> tuple[float, str]:
-    """What to multiply times by to change their unit, and the name of the new one."""
+    """Return the factor that converts times to another unit, and its name."""
     return _factor(unit, to, _TIMES, "time")
 
 
 def is_degrees(unit: str) -> bool:
-    """Whether a unit is that of longitudes and latitudes."""
+    """Return whether a unit is that of longitudes and latitudes."""
     return _DEGREES.fullmatch(unit.strip()) is not None
 
 
 def is_length(unit: str) -> bool:
-    """Whether a unit is one of length that we know."""
+    """Return whether a unit is a known unit of length."""
     return any(unit in names or unit.lower() in names[1:] for names in _LENGTHS)
 
 
 def parse_quantity(text: str, option: str) -> tuple[float, str]:
-    """A positive number and its unit, as in `0.16um`."""
+    """Parse a positive number and its unit, as in `0.16um`."""
     # Longer ones would only keep the pattern busy.
     match = _QUANTITY.fullmatch(text[:200])
     try:
@@ -77,7 +77,7 @@ def parse_quantity(text: str, option: str) -> tuple[float, str]:
 
 
 def readable_time(value: float, unit: str) -> str:
-    """A time in words, seconds as hours or days where there are many."""
+    """Format a time, in hours or days if it has many seconds."""
     if unit == "s":
         for size, name in ((86400.0, "d"), (3600.0, "h")):
             if value >= 2 * size:

@@ -63,7 +63,7 @@ def read_trajectories(path: "PathLike | xr.Dataset", **options: Any) -> Trajecto
 
 
 def write_trajectories(trajectories: Trajectories, path: PathLike) -> None:
-    """Write trajectories; the end of the file name says in which format.
+    """Write trajectories in the format of the file name's suffix.
 
     Args:
         trajectories: What to write.
@@ -75,7 +75,7 @@ def write_trajectories(trajectories: Trajectories, path: PathLike) -> None:
 
 
 def written_suffix(path: PathLike) -> str:
-    """The end of a file name that says in which format trajectories are written.
+    """Return the suffix of a file name that selects the format to write.
 
     Args:
         path: The file.

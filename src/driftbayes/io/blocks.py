@@ -60,7 +60,7 @@ class Plan:
 
 
 def estimated_points(contents: Contents) -> int:
-    """About how many observations a file has, without reading it."""
+    """Estimate the number of observations of a file without reading it."""
     if contents.container == "parquet":
         from driftbayes.io.parquet import open_parquet
 
@@ -87,7 +87,7 @@ def plan_blocks(
     scratch: PathLike | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Iterator[Plan]:
-    """Blocks of a file; temporary files are there as long as the context is.
+    """Plan the blocks of a file; temporary files exist as long as the context.
 
     Args:
         path: The file or store.
@@ -126,7 +126,7 @@ def plan_blocks(
 
 
 def read_block(block: Block) -> Trajectories:
-    """The trajectories of a block."""
+    """Read the trajectories of a block."""
     contents = replace(contents_of(block.path), part=block.part)
     return read_as(format_named(str(block.options.format)), contents, block.options)
 

@@ -42,7 +42,7 @@ def describe(path: Path) -> dict[str, Any]:
 
 
 def find_layout(path: Path) -> CsvLayout:
-    """How a table is laid out: comments, separator, header, first rows."""
+    """Find the layout of a table: comments, separator, header, first rows."""
     comments: list[str] = []
     n_before = 0
     text = _beginning(path)
@@ -91,7 +91,7 @@ def find_layout(path: Path) -> CsvLayout:
 def read_columns(
     file: Path, in_file: Mapping[str, str], text: set[str], layout: CsvLayout
 ) -> dict[str, Any]:
-    """The columns as Arrow arrays, numbers except for those in `text`.
+    """Read columns as Arrow arrays, numbers except for those in `text`.
 
     Arrow, not pandas: it reads every float to its last bit in all versions, and a line that was
     cut short is an error where pandas fills the rest of it with NaN.
@@ -133,7 +133,7 @@ def first_problem(
     checks: Mapping[str, tuple[Callable[[str], bool], str]],
     layout: CsvLayout,
 ) -> str | None:
-    """A sentence about the first line that cannot be used, or None if there is none.
+    """Describe the first line that cannot be used; None if there is none.
 
     Slow, one Python step per row: called only when the fast reader has already refused the file,
     which says what is wrong but not where.
@@ -198,7 +198,7 @@ def check_size(path: Path) -> int:
 
 
 def open_stream(path: Path, *, squeezed: bool = False) -> Any:
-    """The file as an Arrow stream, decompressed if its name ends in .gz."""
+    """Open the file as an Arrow stream, decompressed if its name ends in .gz."""
     import pyarrow as pa
 
     if squeezed:

@@ -65,7 +65,7 @@ def _read_own(contents: Contents, options: ReadOptions) -> Trajectories:
 def from_dataset(
     dataset: "xr.Dataset", path: Path, options: ReadOptions | None = None, *, reader: str = "netcdf"
 ) -> Trajectories:
-    """Trajectories from a dataset in the contiguous ragged layout."""
+    """Read trajectories from a dataset in the contiguous ragged layout."""
     options, source = options or ReadOptions(), path.name
     # Of a file of another's a longitude may be that of a port, and its provenance anything.
     is_ours = schema.SCHEMA_ATTRIBUTE in dataset.attrs

@@ -61,7 +61,7 @@ def contents_in(dataset: "xr.Dataset") -> Contents:
 def open_dataset(
     contents: Contents, missing: Sequence[float] | None = None
 ) -> "Iterator[xr.Dataset]":
-    """The dataset or its part, nothing read yet, every number as it is stored."""
+    """Open the dataset or its part; nothing is read yet, and numbers stay as stored."""
     opened: AbstractContextManager[xr.Dataset]
     if contents.dataset is not None:
         opened = nullcontext(contents.dataset.copy())

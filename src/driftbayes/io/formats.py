@@ -220,7 +220,7 @@ def contents_of(path: "PathLike | xr.Dataset") -> Contents:
 
 
 def format_named(name: str) -> Format:
-    """The format of a name."""
+    """Return the format of a name."""
     for known in FORMATS:
         if known.name == name:
             return known
@@ -230,7 +230,7 @@ def format_named(name: str) -> Format:
 
 
 def choose(contents: Contents, name: str | None = None) -> Format:
-    """The format of a file, which the user may have named."""
+    """Detect the format of a file, unless the user has named it."""
     if name is not None:
         return format_named(name)
     for known in FORMATS:

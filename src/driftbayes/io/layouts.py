@@ -231,7 +231,7 @@ def from_grid(
     contents: Contents,
     **attributes: Any,
 ) -> Trajectories:
-    """Trajectories from arrays (trajectory, observation), padded with NaN.
+    """Make trajectories from arrays (trajectory, observation), padded with NaN.
 
     Rows without a time, and those before the first and after the last position of a trajectory, are
     padding; a missing position between others is a missing fix. Trajectories without any position
@@ -262,7 +262,7 @@ def from_ragged(
     contents: Contents,
     **attributes: Any,
 ) -> Trajectories:
-    """Trajectories from arrays of observations, trajectory after trajectory."""
+    """Make trajectories from arrays of observations, trajectory after trajectory."""
     sizes = {len(times), *(len(axis) for axis in coordinates)}
     if len(sizes) > 1 or row_sizes.sum() != len(times) or (row_sizes < 0).any():
         raise DriftbayesError(

@@ -40,14 +40,14 @@ _MAX_SEARCH = 2**30
 
 
 def load(path: PathLike) -> "xr.Dataset":
-    """A NetCDF file in memory, with packed numbers unpacked and times left as numbers."""
+    """Load a NetCDF file, with packed numbers unpacked and times left as numbers."""
     with _opened(path, lazily=False) as dataset:
         return dataset.load()
 
 
 @contextmanager
 def open_file(path: PathLike) -> "Iterator[xr.Dataset]":
-    """A NetCDF file, nothing read yet, every number as it is stored.
+    """Open a NetCDF file; nothing is read yet, and numbers stay as stored.
 
     Variables that cannot be what they claim are not in it; `dataset.encoding["damaged"]` has what
     is wrong with each.

@@ -46,7 +46,7 @@ def _decoded(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
 
 
 def read_table(contents: Contents, names: Sequence[str]) -> Any:
-    """Some columns as an Arrow table, its size checked before it is read."""
+    """Read some columns as an Arrow table, after a check of their size."""
     file, rows = contents.path, (contents.part or {}).get("rows")
     with reading_as(file, "Parquet"), open_parquet(file) as parquet:
         n_rows = parquet.metadata.num_rows
@@ -77,7 +77,7 @@ def open_parquet(file: Path) -> Any:
 
 
 def read_rows(parquet: Any, rows: tuple[int, int], names: list[str] | None = None) -> Any:
-    """Some rows of an open Parquet file, from the row groups that hold them."""
+    """Read some rows of an open Parquet file, from the row groups that hold them."""
     groups = range(parquet.metadata.num_row_groups)
     sizes = np.array([parquet.metadata.row_group(i).num_rows for i in groups])
     ends = np.cumsum(sizes)

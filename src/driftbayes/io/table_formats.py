@@ -141,7 +141,7 @@ def _myptv(contents: Contents, *, smoothed: bool) -> TableSpec:
 
 
 def trackmate_unit(text: str, what: str) -> str:
-    """A unit of TrackMate as we write it; one that is not known is kept as it is."""
+    """Convert a unit of TrackMate to our name; an unknown one is kept."""
     name = text.strip().strip("()").strip()
     if name.lower() in ("pixel", "pixels", "px"):
         return "px"

@@ -164,7 +164,7 @@ def read_foreign(contents: Contents, options: ReadOptions, spec: TableSpec) -> T
 def assemble(
     contents: Contents, options: ReadOptions, spec: TableSpec, columns: Columns
 ) -> Trajectories:
-    """Trajectories from columns, sorted by time within each, in the units that the user asks for.
+    """Make trajectories from columns, sorted by time, in the units that the user asks for.
 
     Rows without an id are left out, and a note says how many.
     """
@@ -215,7 +215,7 @@ def without_flat_z(coordinates: Sequence[FloatArray], notes: list[str]) -> list[
 def read_columns(
     contents: Contents, names: Mapping[str, str], *, layout: CsvLayout | None = None
 ) -> dict[str, Any]:
-    """Columns of a table as numbers; the first cell that cannot be used is named.
+    """Read columns of a table as numbers, or name the first cell that cannot be used.
 
     A key of `names` is a canonical name, with `:` and a word behind it where several columns have
     one role. For `id` the result is the number of the trajectory of each row and the ids, for

@@ -347,7 +347,7 @@ def is_foreign_store(folder: Path) -> bool:
 
 @contextmanager
 def open_store(folder: Path) -> "Iterator[xr.Dataset]":
-    """A Zarr store of format 2 or 3, nothing read yet, every number as it is stored.
+    """Open a Zarr store of format 2 or 3; nothing is read yet, and numbers stay as stored.
 
     `_FillValue` is among the attributes of a variable only where the store declares it so. The
     `fill_value` that every array of format 2 has is what chunks hold that were never written, and

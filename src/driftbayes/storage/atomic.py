@@ -35,7 +35,7 @@ _swept: set[Path] = set()
 
 @contextmanager
 def atomic_path(path: PathLike) -> Iterator[Path]:
-    """A temporary path beside `path` that becomes `path` when the block ends without an error.
+    """Yield a temporary path that becomes `path` when the block ends without an error.
 
     Whoever looks at `path` sees the old file or the new one, never a part of it. If the block
     raises, `path` is as it was and the temporary file is gone.
@@ -49,7 +49,7 @@ def atomic_path(path: PathLike) -> Iterator[Path]:
 
 @contextmanager
 def atomic_paths(paths: Sequence[PathLike]) -> Iterator[list[Path]]:
-    """Temporary paths beside several files that take their places together.
+    """Yield temporary paths of several files that take their places together.
 
     Nothing is renamed until all are written; if one cannot be renamed, those before it are put
     back. Only a kill in the short time between two renames can leave old and new side by side.
@@ -103,7 +103,7 @@ def _put_new(temporary: Path, target: Path, name: str) -> None:
 
 @contextmanager
 def atomic_folder(path: PathLike, *, may_replace: Callable[[Path], bool]) -> Iterator[Path]:
-    """A temporary path beside `path` for a directory, which becomes `path` likewise.
+    """Yield a temporary path for a directory, which becomes `path` likewise.
 
     Where the system can exchange two names (Linux, on its usual file systems), the old directory or
     the new one stands under the name at every moment. Elsewhere the old one steps aside first: a

@@ -64,7 +64,7 @@ def scratch_folder(parent: str | os.PathLike[str] | None = None) -> Iterator[Pat
 
 
 def sweep(folder: Path) -> list[Path]:
-    """Remove what processes that are gone have left in a folder; return what was removed.
+    """Remove temporary files of ended processes from a folder, and return their paths.
 
     Only names that `temporary_path` and `backup_folder` make are considered.
     """

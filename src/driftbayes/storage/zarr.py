@@ -79,7 +79,7 @@ class ZarrArray:
                 temporary.write_bytes(raw)
 
     def read(self, stop: Sequence[int] | None = None) -> NDArray[Any]:
-        """The array from its beginning to `stop`; what was never written is NaN or 0."""
+        """Read the array up to `stop`; what was never written is NaN or 0."""
         shape = self.shape if stop is None else tuple(stop)
         out = np.full(shape, _fill(self.dtype), dtype=self.dtype)
         for corner in self._corners([0] * len(shape), shape):
@@ -94,7 +94,7 @@ class ZarrArray:
         return out
 
     def read_chunk(self, corner: Sequence[int]) -> NDArray[Any]:
-        """The whole chunk that begins at an index."""
+        """Read the chunk that begins at an index."""
         file = self._file(corner)
         name = f"chunk {file.relative_to(self.path)} of {self.path.name!r}"
         try:
@@ -167,12 +167,12 @@ def is_group(path: PathLike) -> bool:
 
 
 def read_attributes(path: PathLike) -> dict[str, Any]:
-    """Attributes of a store."""
+    """Read the attributes of a store."""
     return dict(_read_json(Path(path) / _METADATA).get("attributes", {}))
 
 
 def open_array(path: PathLike, name: str) -> ZarrArray:
-    """An array of a store, by name."""
+    """Open an array of a store."""
     folder = Path(path) / name
     described = _read_json(folder / _METADATA)
     try:
@@ -245,7 +245,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def crc32c(data: bytes) -> int:
-    """The checksum of Zarr's codec `crc32c`.
+    """Compute the checksum of Zarr's codec `crc32c`.
 
     It is linear in the bits: the data are cut into pieces of one length whose checksums are
     computed side by side, then joined two by two, the left one moved on by the length of the

@@ -63,7 +63,7 @@ class StreamOptions:
 def check_streamable(
     models: Iterable[type[AbstractModel]], gaps: Gaps = "split"
 ) -> tuple[tuple[int, bool], ...]:
-    """What moments models need; refuse a model or an option that needs more than moments.
+    """Return the moments that models need; refuse what needs more than moments.
 
     Args:
         models: Classes of models.
@@ -94,7 +94,7 @@ def tally_file(
     snap: bool = True,
     **streaming: Any,
 ) -> tuple[Tally, Mapping[str, Any]]:
-    """Sum over all trajectories of a file what models need, and tell where the data come from.
+    """Sum over all trajectories of a file what models need, and return its provenance.
 
     Args:
         path: The file.

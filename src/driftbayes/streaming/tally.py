@@ -137,7 +137,7 @@ class Tally:
 
     @classmethod
     def empty(cls, spec: TallySpec, done: list[dict[str, Any]]) -> "Tally":
-        """The tally of a part of which no trajectory is left.
+        """Make the tally of a part of which no trajectory is left.
 
         Args:
             spec: What would have been summed.
@@ -188,7 +188,7 @@ class Tally:
         return _hash(f"{self.digest}|{self.n_dim}|{self.length_unit}|{self.time_unit}")
 
     def displacements(self) -> "tuple[list[SummedDisplacements], dict[float, str]]":
-        """For each sampling time what models ask for, or the reason why there is nothing."""
+        """Return what models need at each sampling time, or why there is nothing."""
         # Workers, which only sum, do without JAX.
         from driftbayes import likelihood
 
@@ -224,7 +224,7 @@ class Tally:
         return many, skipped
 
     def sample(self) -> Trajectories:
-        """The trajectories that were kept, in an order that does not depend on that of the file."""
+        """Return the trajectories that were kept, in an order independent of the file's."""
         samples = self.samples or ([] if self.spare is None else [self.spare])
         if not samples:
             raise DriftbayesError("no trajectories were kept; ask for some in the specification")
@@ -318,7 +318,7 @@ def tally_block(
 
 
 def read_prepared(block: Block, prepare: Prepare | None) -> Trajectories:
-    """Read a block, and do with its trajectories what is to be done with all."""
+    """Read and prepare the trajectories of a block."""
     found = read_block(block)
     plane = found.provenance.get("plane")
     if (

@@ -56,7 +56,7 @@ class Workers:
                 raise DriftbayesError(f"expected 1 worker or more, got {count}")
 
     def at_once(self, n_items: int) -> int:
-        """How many items this machine has in memory at a time; none with a cluster.
+        """Return how many items this machine has in memory at a time; 0 with a cluster.
 
         Args:
             n_items: How many there are in all.
