@@ -97,7 +97,7 @@ class Ground:
         """Return the angle by which the axes turn clockwise per length to the east.
 
         Args:
-            lat: The latitude.
+            lat: Latitude in degrees.
         """
         if self.frame != "local":
             return 0.0
