@@ -344,8 +344,9 @@ def _refused(error: BaseException) -> tuple[str, str]:
 def _read_in_blocks(case: Case) -> None:
     """As a file that is larger than memory is read."""
     from driftbayes.io.blocks import plan_blocks, read_block
+    from driftbayes.io.reading import ReadOptions
 
-    with plan_blocks(case.path, format=case.format, block_points=4) as plan:
+    with plan_blocks(case.path, ReadOptions(format=case.format), block_points=4) as plan:
         for block in plan.blocks[:50]:
             read_block(block)
 

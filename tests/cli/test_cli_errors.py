@@ -76,7 +76,7 @@ FILES = {
     "infinite coordinate": (
         HEAD + "a,0,1,1\na,0.5,inf,2\n",
         (),
-        "'tracks.csv': trajectory 'a' has an infinite coordinate at time 0.5; "
+        "'tracks.csv': trajectory 'a' at time 0.5 has an infinite coordinate; "
         "write NaN for a missing fix",
     ),
     "zero displacements": (

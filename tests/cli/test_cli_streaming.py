@@ -54,7 +54,7 @@ def test_periods_and_short_trajectories_as_in_the_ordinary_scan(ask, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--stream", "--noise", "0.1"), "measurement errors need the steps themselves"),
+        (("--stream", "--noise", "0.1"), "measurement errors need the single steps"),
         (("--stream", "--gaps", "keep"), "use --gaps split"),
         (("--stream", "--models", "langevin+scatter"), "judges each trajectory by itself"),
         (("--stream", "--models", "langevin+linear"), "must know where steps begin"),

@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 import gallery
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
-from driftbayes.io.netcdf import from_dataset
+from driftbayes.io.dataset_formats import from_dataset
 
 
 def full():
@@ -89,9 +89,14 @@ def test_columns_by_other_names():
 @pytest.mark.parametrize(
     ("frame", "options", "message"),
     [
-        ({"id": [0], "t": [0.0], "x": [0.0]}, {}, "has no column 'time'; it has 'id', 't', 'x'"),
-        ({"id": [0]}, {"columns": {"tme": "id"}}, "did you mean 'time'"),
-        ({"Easting": [0]}, {"columns": {"x": "easting"}}, "did you mean 'Easting'"),
+        ({"id": [0], "t": [0.0], "x": [0.0]}, {}, "has no column 'time'; it has 't': pass columns"),
+        ({"id": [0]}, {"columns": {"tme": "i"}}, "did you mean 'time'"),
+        (
+            {"id": [0], "time": [0], "Easting": [0]},
+            {"columns": {"x": "easting"}},
+            r"pass columns=\{'x': 'Easting', \.\.\.\}",
+        ),
+        ({"id": [0]}, {"columns": {"lon": "L"}}, r"has no column 'L' \(wanted as 'lon'\)"),
         ({"id": [0], "time": [0.0], "x": ["a"]}, {}, "column 'x' holds .* expected numbers"),
         ({"id": [None], "time": [0.0], "x": [1.0]}, {}, "'id' is empty in some rows"),
         ({"id": [], "time": [], "x": []}, {}, "there are no trajectories"),
@@ -101,6 +106,13 @@ def test_columns_by_other_names():
 def test_a_table_that_cannot_be_understood(frame, options, message):
     with pytest.raises(DriftbayesError, match=message):
         Trajectories.from_dataframe(pd.DataFrame(frame), **options)
+
+
+def test_longitude_and_latitude_by_other_names():
+    frame = pd.DataFrame({"id": [0, 0], "time": [0, 1], "x": [1, 2], "y": [3, 4]})
+    frame["L"], frame["B"] = [10.0, 11.0], [50.0, 51.0]
+    made = Trajectories.from_dataframe(frame, columns={"lon": "L", "lat": "B"})
+    assert made.lonlat.tolist() == [[10.0, 50.0], [11.0, 51.0]]
 
 
 def test_two_columns_of_one_name_are_not_two_axes():

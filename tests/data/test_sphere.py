@@ -193,7 +193,7 @@ def test_diffusivity_does_not_see_the_frame_nor_the_place():
     ("path", "message"),
     [
         ([(0, 91), (0, 92)], "latitude of 92 degrees is beyond the pole"),
-        ([(1e5, 10), (1e5, 11)], "longitude of 100000 is no number of degrees"),
+        ([(1e5, 10), (1e5, 11)], "longitude of 100000 is not in degrees"),
     ],
 )
 def test_what_is_not_on_the_sphere_is_refused(path, message):

@@ -10,7 +10,7 @@ from test_sphere import vincenty
 from driftbayes import DriftbayesError, Trajectories
 from driftbayes.data.sampling import displacements
 from driftbayes.data.sphere import from_plane, on_plane
-from driftbayes.data.tangent import last_fixes
+from driftbayes.data.tangent import ground_of, last_fixes
 from driftbayes.io import read_trajectories, write_trajectories
 from driftbayes.prediction.forecast import ParticleForecast
 from driftbayes.prediction.subsets import subset
@@ -231,7 +231,7 @@ def test_positions_that_share_a_plane_stay_on_it(tmp_path):
     plane = 111e3 * (lonlat - [10.0, 50.0])
     mapped = Trajectories.from_arrays(plane, dt=DT, length_unit="m")
     mapped = replace(mapped, lonlat=lonlat.reshape(-1, 2))
-    assert mapped.ground is None
+    assert ground_of(mapped) is None
     assert_allclose(displacements(mapped, DT).start, plane[:, 0])
     assert futures(mapped, ahead(mapped)).lonlat is None
 

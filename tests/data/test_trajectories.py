@@ -109,7 +109,7 @@ SLIPS = {
     r"positions have shape \(2, 4\), expected \(observation, dim\) with 1 to 3 dimensions": (
         lambda: Trajectories.from_arrays(np.zeros((1, 2, 4)), dt=1.0)
     ),
-    r"times have shape \(3,\), expected \(2,\), one per position": (
+    r"times has shape \(3,\), expected \(2,\), one row per position": (
         lambda: Trajectories.from_arrays(np.zeros((1, 2, 1)), times=[[0.0, 1.0, 2.0]])
     ),
     "row_sizes must be positive and sum to the number of rows 2, got a sum of 3": (
@@ -123,10 +123,10 @@ SLIPS = {
     "trajectory '0' at time 1 has x but no y: all observations need the same 2 coordinates": (
         lambda: Trajectories.from_arrays(np.array([[[0.0, 0.0], [1.0, NAN]]]), dt=1.0)
     ),
-    "trajectory '0' has an infinite coordinate at time 1; write NaN for a missing fix": (
+    "trajectory '0' at time 1 has an infinite coordinate; write NaN for a missing fix": (
         lambda: line(0, np.inf)
     ),
-    r"trajectory '0' has a time that is not a number \(row 1\)": lambda: at([0.0, NAN]),
+    r"trajectory '0' at time nan has a time that is not a number \(row 1\)": lambda: at([0.0, NAN]),
     "duplicate times: trajectory '0' has time 1 twice; times must increase strictly": (
         lambda: at([0.0, 1.0, 1.0])
     ),

@@ -10,7 +10,7 @@ import pytest
 
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
-from driftbayes.io import provenance, read_trajectories, write_trajectories
+from driftbayes.io import read_trajectories, reading, write_trajectories
 
 
 @pytest.mark.parametrize("name", ["tracks.txt", "tracks", "tracks.gz", "csv"])
@@ -85,9 +85,9 @@ def test_a_million_interleaved_rows_take_no_python_loop(tmp_path, name):
 
 
 def test_provenance_of_any_kind_becomes_json(tmp_path):
-    text = provenance.to_json({"path": tmp_path / "secret" / "a.csv", "n": np.float64(1.5)})
-    assert provenance.from_json(text, "f") == {"path": "a.csv", "n": 1.5}
-    assert provenance.from_json(provenance.to_json({"f": print}), "f")["f"].startswith("<built-in")
+    text = reading.to_json({"path": tmp_path / "secret" / "a.csv", "n": np.float64(1.5)})
+    assert reading.from_json(text, "f") == {"path": "a.csv", "n": 1.5}
+    assert reading.from_json(reading.to_json({"f": print}), "f")["f"].startswith("<built-in")
 
 
 def test_an_error_while_writing_leaves_the_old_trajectories(tmp_path, monkeypatch):

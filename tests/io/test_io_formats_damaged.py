@@ -227,7 +227,7 @@ def test_nested_parquet_that_claims_more_than_the_memory_is_refused(scratch, mon
     monkeypatch.setattr("driftbayes.io.limits._ALWAYS_ALLOWED", 100)
     monkeypatch.setattr("driftbayes.io.limits._MAX_PER_COMPRESSED_BYTE", 2)
     message = read_or_refuse(scratch / "huge.parquet")
-    assert "is declared to have 600,000 values" in message
+    assert "is declared to have 4,800,000 bytes" in message
 
 
 @settings(max_examples=40, deadline=None)

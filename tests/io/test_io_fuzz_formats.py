@@ -92,8 +92,7 @@ def test_every_format_of_one_file_has_a_sample():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_samples_are_read_and_known_by_their_content(scratch, whole, name):
-    from driftbayes.io.contents import contents_of
-    from driftbayes.io.formats import choose
+    from driftbayes.io.formats import choose, contents_of
 
     assert read_or_refuse(scratch / "sample", whole(name), forced(name)) is not None
     if name not in BY_NAME:

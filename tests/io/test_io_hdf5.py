@@ -155,7 +155,7 @@ def test_a_parquet_file_of_nearly_nothing_but_rows_is_refused_unread(tmp_path):
     with pq.ParquetWriter(tmp_path / "t.parquet", nothing.schema) as writer:
         for _ in range(10):
             writer.write_table(nothing)
-    expected = r"^'t\.parquet' is declared to have 20,000,000 rows in .* bytes; the file is damaged"
+    expected = r"^'t\.parquet' is declared to have \d+,000,000 bytes, but only .* are stored"
     with pytest.raises(DriftbayesError, match=expected):
         read_trajectories(tmp_path / "t.parquet")
 

@@ -11,7 +11,7 @@ import xarray as xr
 import fuzz
 import fuzz_hostile
 from driftbayes.errors import DriftbayesError
-from driftbayes.io import limits, read_trajectories, zarr_check
+from driftbayes.io import limits, read_trajectories, zarr_store
 
 
 def test_mutated_and_hostile_files_are_read_or_refused(tmp_path):
@@ -108,7 +108,7 @@ def test_a_codec_is_refused_wherever_it_is_named(tmp_path, where):
     (store / where).parent.mkdir(parents=True, exist_ok=True)
     (store / where).write_text(json.dumps(bad))
     with pytest.raises(DriftbayesError, match="names the codec 'pickle'"):
-        zarr_check.check_store(store)
+        zarr_store.check_store(store)
 
 
 def test_attributes_may_say_what_they_like(tmp_path):

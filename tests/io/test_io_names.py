@@ -1,7 +1,7 @@
 import pytest
 
+from driftbayes.data import schema
 from driftbayes.errors import DriftbayesError
-from driftbayes.io import schema
 
 
 def names(present, columns=None):

@@ -35,11 +35,11 @@ def test_a_scan_without_a_variable_is_refused(tmp_path, good, name):
 WRONG = {
     "times below zero": (lambda s: s.assign_coords(tau=[-1.0, 1, 2]), "positive and increasing"),
     "no times": (lambda s: s.isel(tau=slice(0, 0)), "positive and increasing"),
-    "a model twice": (lambda s: s.assign_coords(model=["a", "a"]), "empty, doubled"),
+    "a model twice": (lambda s: s.assign_coords(model=["a", "a"]), "empty, duplicate"),
     "parameters of nobody": (lambda s: s.assign_coords(parameter=["a.b", "a.c", "a.d"]), "none of"),
     "probabilities": (lambda s: s.assign(probability=s["probability"] * 7), "between 0 and 1"),
     "text": (lambda s: s.assign(log_evidence=s["status"]), "does not hold numbers"),
-    "status": (lambda s: s.assign(status=s["status"].str.upper()), "is no status"),
+    "status": (lambda s: s.assign(status=s["status"].str.upper()), "is not a known status"),
     "dimensions": (lambda s: s.assign(map=s["map"].T), "has the dimensions"),
     "counts": (lambda s: s.assign(n_steps=-s["n_steps"]), "negative"),
     "quantiles": (lambda s: s.assign_coords(quantile=np.arange(5.0)), "quantiles"),

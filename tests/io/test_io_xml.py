@@ -61,6 +61,11 @@ def test_times_of_the_simple_file_are_frames(read):
     assert_allclose(told.times, [0, 20, 40, 80])
 
 
+def test_xml_of_another_kind_is_refused(read):
+    with pytest.raises(DriftbayesError, match="whose outermost element is <TrackMate>"):
+        read(TRACKS, format="trackmate-xml")
+
+
 def test_edges_make_tracks_in_whatever_direction(read):
     found = read(full([(7, 0, 1), (7, 2, 1), (7, 2, 3)]))
     assert found.ids.tolist() == [7]

@@ -5,7 +5,7 @@ import stat
 import pytest
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.storage import Outputs, atomic, renames
+from driftbayes.storage import Outputs, atomic
 from driftbayes.storage.atomic import atomic_path, atomic_paths
 
 
@@ -169,9 +169,9 @@ def test_several_files_are_all_written_before_one_takes_its_place(tmp_path):
 @pytest.mark.parametrize("call", [True, False], ids=["renameat2", "links"])
 def test_a_new_name_replaces_nothing(tmp_path, monkeypatch, call):
     if not call:
-        monkeypatch.setattr(renames, "_system_call", lambda: None)
+        monkeypatch.setattr(atomic, "_system_call", lambda: None)
     (tmp_path / "a").write_text("new")
-    renames.rename_new(tmp_path / "a", tmp_path / "b")
+    atomic._rename_new(tmp_path / "a", tmp_path / "b")
     assert [path.name for path in tmp_path.iterdir()] == ["b"]
     (tmp_path / "a").write_text("newer")
     for name in ("b", "folder", "dangling"):
@@ -180,23 +180,23 @@ def test_a_new_name_replaces_nothing(tmp_path, monkeypatch, call):
         elif name == "dangling":
             (tmp_path / name).symlink_to("nowhere")
         with pytest.raises(FileExistsError):
-            renames.rename_new(tmp_path / "a", tmp_path / name)
+            atomic._rename_new(tmp_path / "a", tmp_path / name)
     assert (tmp_path / "a").read_text() == "newer"
     assert (tmp_path / "b").read_text() == "new"
 
 
 def test_no_hard_links_and_no_system_call_is_still_careful(tmp_path, monkeypatch):
-    monkeypatch.setattr(renames, "_system_call", lambda: None)
+    monkeypatch.setattr(atomic, "_system_call", lambda: None)
 
     def unknown(*_):
         raise OSError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", unknown)
     (tmp_path / "a").write_text("new")
-    renames.rename_new(tmp_path / "a", tmp_path / "b")
+    atomic._rename_new(tmp_path / "a", tmp_path / "b")
     (tmp_path / "a").write_text("newer")
     with pytest.raises(FileExistsError):
-        renames.rename_new(tmp_path / "a", tmp_path / "b")
+        atomic._rename_new(tmp_path / "a", tmp_path / "b")
     assert (tmp_path / "b").read_text() == "new"
 
 

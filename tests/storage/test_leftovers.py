@@ -175,9 +175,9 @@ def make_store(folder, text):
 
 def test_a_directory_is_exchanged_in_one_step(tmp_path, monkeypatch):
     """No rename of ours takes the old one away before the new one is there."""
-    from driftbayes.storage import atomic, renames
+    from driftbayes.storage import atomic
 
-    if renames._system_call() is None:
+    if atomic._system_call() is None:
         pytest.skip("this system has no renameat2")
     target = tmp_path / "a.zarr"
     make_store(target, "old")
@@ -190,9 +190,9 @@ def test_a_directory_is_exchanged_in_one_step(tmp_path, monkeypatch):
 
 @pytest.fixture
 def without_exchange(monkeypatch):
-    from driftbayes.storage import renames
+    from driftbayes.storage import atomic
 
-    monkeypatch.setattr(renames, "_system_call", lambda: None)
+    monkeypatch.setattr(atomic, "_system_call", lambda: None)
 
 
 @pytest.mark.usefixtures("without_exchange")
@@ -207,7 +207,7 @@ def test_without_such_a_call_a_directory_is_replaced_too(tmp_path):
 
 @pytest.mark.usefixtures("without_exchange")
 def test_an_old_directory_that_stepped_aside_is_moved_back(tmp_path):
-    """As after a kill between the two renames."""
+    """As after a kill between the two atomic."""
     backup = tmp_path / f".driftbayes-{leftovers._place()}-4194399-1-0123456789ab-backup"
     backup.mkdir()
     make_store(backup / "a.zarr", "old")

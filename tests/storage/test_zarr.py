@@ -8,8 +8,7 @@ import xarray as xr
 import zarr
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.storage.crc32c import crc32c
-from driftbayes.storage.zarr import create_group, is_group, open_array, read_attributes
+from driftbayes.storage.zarr import crc32c, create_group, is_group, open_array, read_attributes
 
 
 def _group(path, **spec):

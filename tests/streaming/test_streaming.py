@@ -17,19 +17,22 @@ from driftbayes.data.sampling import displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import read_trajectories, write_trajectories
 from driftbayes.io.blocks import Block, plan_blocks, read_block
-from driftbayes.io.netcdf import from_dataset, to_dataset
-from driftbayes.io.reading import Format, ReadOptions
+from driftbayes.io.dataset_formats import READERS
+from driftbayes.io.formats import Format
+from driftbayes.io.reading import ReadOptions
+from driftbayes.io.writing import to_dataset
 from driftbayes.models import MODELS, model_named, preparation, prepare
 from driftbayes.streaming import TallySpec, Workers, scan_tally, tally_file, tally_of
-from driftbayes.streaming.memory import check_fits
+from driftbayes.streaming.scan import check_fits
 
 TAUS = (0.1, 0.2, 0.3, 0.7, 2.0, 5.0)
 TRACKS = ragged_tracks()
 RAGGED_ZARR = Format(
     "ragged",
     "as clouddrift has it",
-    lambda contents: contents.container == "zarr" and contents.has("rowsize"),
-    convert=lambda dataset, contents, _: from_dataset(dataset, contents.path),
+    ("zarr",),
+    "dataset_formats",
+    lambda contents: contents.has("rowsize"),
 )
 
 
@@ -66,6 +69,7 @@ def files(tmp_path_factory):
 def _knows_ragged_zarr(monkeypatch):
     formats = (RAGGED_ZARR, *known_formats.FORMATS)
     monkeypatch.setattr(known_formats, "FORMATS", formats)
+    monkeypatch.setitem(READERS, "ragged", READERS["zarr"])
 
 
 NAMES = (
@@ -186,7 +190,7 @@ def spec(**changes):
 
 def test_what_needs_the_steps_themselves_is_refused(files):
     noisy = replace(TRACKS, position_sd=np.ones(len(TRACKS.times)))
-    with pytest.raises(DriftbayesError, match="measurement errors need the steps themselves"):
+    with pytest.raises(DriftbayesError, match="measurement errors need the single steps"):
         tally_of(noisy, spec())
     with pytest.raises(DriftbayesError, match="use --gaps split"):
         tally_file(files / "tracks.nc", PLAIN, TAUS, gaps="keep")
@@ -271,14 +275,14 @@ def test_what_would_not_fit_into_memory_is_refused_before_it_starts(tmp_path, mo
 
 
 def test_a_long_memory_with_axes_apart_takes_more_than_the_points():
-    blocks = [Block(Path("x"), "table", ReadOptions(), 1000)]
+    blocks = [Block(Path("x"), ReadOptions(format="table"), 1000)]
     large = TallySpec(strides=tuple(range(1, 21)), dt=1.0, memories=((256, True),))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DRIFTBAYES_READ_MEMORY", "1GB")
         with pytest.raises(DriftbayesError, match="and sums of 378 MB would take about 2 GB"):
             check_fits(blocks, large, 2, Workers(threads=1))
         # Threads that nobody asked for are as many as fit.
-        many = [Block(Path("x"), "table", ReadOptions(), 10**6)] * 50
+        many = [Block(Path("x"), ReadOptions(format="table"), 10**6)] * 50
         small = TallySpec(strides=(1,), dt=1.0, memories=((32, False),))
         patch.setattr("os.cpu_count", lambda: 40)
         assert check_fits(many, small, 2, Workers()).threads == 6

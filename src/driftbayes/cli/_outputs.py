@@ -117,12 +117,12 @@ def _add(outputs: "Outputs", path: Path, output: Output, args: argparse.Namespac
 
 
 def _add_trajectories(outputs: "Outputs", path: Path) -> None:
-    from driftbayes.io import written_suffix, zarr_file
-    from driftbayes.io.paths import require
+    from driftbayes.io import written_suffix, zarr_store
+    from driftbayes.io.reading import require
 
     if written_suffix(path) == ".zarr":
         require("Zarr stores", "zarr", "xarray")
-        outputs.add_store(path, is_ours=zarr_file.is_own_store)
+        outputs.add_store(path, is_ours=zarr_store.is_own_store)
     else:
         outputs.add_file(path)
 

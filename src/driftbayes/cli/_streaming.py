@@ -73,7 +73,7 @@ def is_asked_for(args: argparse.Namespace, *, sums: bool = True) -> bool:
     if args.stream or any(value is not None for value in given):
         return True
     from driftbayes.io.blocks import estimated_points
-    from driftbayes.io.contents import contents_of
+    from driftbayes.io.formats import contents_of
 
     if estimated_points(contents_of(args.file)) < _LARGE:
         return False
@@ -186,14 +186,13 @@ def _how(args: argparse.Namespace) -> "tuple[ReadOptions, dict[str, Any]]":
 
     prepare = partial(prepare_tracks, **_reading.preparing(args))
     reading = {
-        "format": args.format,
         "prepare": prepare,
         "checks": args.qc,
         "block_points": BLOCK_POINTS if args.block_points is None else args.block_points,
         "workers": Workers(processes=args.workers, cluster=args.cluster),
         "scratch": args.scratch,
     }
-    return ReadOptions(**_reading.reading(args)), reading
+    return ReadOptions(format=args.format, **_reading.reading(args)), reading
 
 
 def _recorded(provenance: "Mapping[str, Any]", args: argparse.Namespace) -> dict[str, Any]:

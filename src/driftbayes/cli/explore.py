@@ -136,8 +136,7 @@ def _read(path: Path, text: str) -> "Reading":
     """Read a file with reading options of the command line."""
     from driftbayes import quality
     from driftbayes.explore.dataset import Reading
-    from driftbayes.io.contents import contents_of
-    from driftbayes.io.formats import choose
+    from driftbayes.io.formats import choose, contents_of
 
     parser = _Options(prog="", add_help=False, allow_abbrev=False)
     _reading.add_reading(parser)

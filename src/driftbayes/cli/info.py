@@ -93,8 +93,7 @@ def _facts(args: argparse.Namespace, trajectories: "Trajectories") -> dict[str, 
 
 
 def _format(args: argparse.Namespace) -> dict[str, Any]:
-    from driftbayes.io.contents import contents_of
-    from driftbayes.io.formats import choose
+    from driftbayes.io.formats import choose, contents_of
 
     contents = contents_of(args.file)
     chosen = choose(contents, args.format)
@@ -277,7 +276,10 @@ def _frame(trajectories: "Trajectories") -> str | None:
     plane = trajectories.provenance.get("plane")
     if isinstance(plane, dict):
         return plane.get("frame")
-    return None if trajectories.ground is None else trajectories.ground[0].frame
+    from driftbayes.data.tangent import ground_of
+
+    found = ground_of(trajectories)
+    return None if found is None else found[0].frame
 
 
 def _coordinates(facts: dict[str, Any], length: str) -> str:

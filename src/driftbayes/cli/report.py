@@ -103,8 +103,9 @@ def _is_companion(path: Path) -> bool:
 
 def _scanned(args: argparse.Namespace) -> "tuple[xr.Dataset, Trajectories | None]":
     """Return the scan, and the trajectories if there are any to examine."""
-    from driftbayes.io import read_scan, schema
-    from driftbayes.io.contents import contents_of
+    from driftbayes.data import schema
+    from driftbayes.io import read_scan
+    from driftbayes.io.formats import contents_of
 
     if schema.KIND_ATTRIBUTE in contents_of(args.file).attributes:
         dataset = read_scan(args.file)

@@ -43,7 +43,6 @@ from typing import Any
 
 import numpy as np
 
-from driftbayes.data.sphere import rotated
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.typing import FloatArray, IntArray
@@ -274,10 +273,14 @@ def _between_fixes(times: FloatArray, grid: FloatArray, tau: float) -> tuple[int
 
 def _common_axes(trajectories: Trajectories, chosen: IntArray, dx: FloatArray) -> FloatArray:
     """Axes carried along each path start as east and north there: turn them into common ones."""
-    angles = None if trajectories.ground is None else trajectories.ground[1]
-    if angles is None:
+    if trajectories.lonlat is None:
         return dx
-    each = np.repeat(angles[chosen], dx.shape[1])
+    from driftbayes.data.tangent import ground_of, rotated
+
+    found = ground_of(trajectories)
+    if found is None or found[1] is None:
+        return dx
+    each = np.repeat(found[1][chosen], dx.shape[1])
     return rotated(dx.reshape(-1, 2), each).reshape(dx.shape)
 
 

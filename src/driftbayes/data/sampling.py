@@ -6,18 +6,24 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from driftbayes.data.cards import displacements_card, displacements_line
-from driftbayes.data.sphere import rotated
-from driftbayes.data.tangent import Ground
-from driftbayes.data.trajectories import GRID_TOLERANCE, Trajectories
+from driftbayes.data.trajectories import (
+    AXES,
+    GRID_TOLERANCE,
+    Trajectories,
+    count_range,
+    value_range,
+)
 from driftbayes.errors import DriftbayesError
-from driftbayes.representation import html_of, line_of, text_of
+from driftbayes.representation import Card, amount, html_of, line_of, text_of
 from driftbayes.typing import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from driftbayes.data.tangent import Ground
 
 Gaps = Literal["split", "keep"]
 Windows = Literal["first", "all"]
@@ -60,25 +66,23 @@ class Displacements:
     start: FloatArray | None = None
     start_row: IntArray | None = None
     start_lonlat: FloatArray | None = None
-    ground: Ground | None = None
+    ground: "Ground | None" = None
 
     def __post_init__(self) -> None:
         """Refuse data from which nothing can be inferred."""
         if self.start is not None and len(self.start) != len(self.row_sizes):
-            msg = (
+            raise DriftbayesError(
                 f"start holds {len(self.start)} positions, expected {len(self.row_sizes)}, "
                 "one per run"
             )
-            raise DriftbayesError(msg)
         if self.dx.size == 0:
             msg = "there are no displacements at this tau; use a smaller tau or longer trajectories"
             raise DriftbayesError(msg)
         if not np.any(self.dx):
-            msg = (
+            raise DriftbayesError(
                 f"all {len(self.dx)} displacements are zero: no diffusivity can be inferred; "
                 "check the columns and the number of digits in the file"
             )
-            raise DriftbayesError(msg)
 
     @classmethod
     def from_array(
@@ -90,20 +94,18 @@ class Displacements:
         time_unit: str = "",
         start: ArrayLike | None = None,
     ) -> "Displacements":
-        """Displacements from a (particle, step, dim) array of steps, all of duration `tau`.
+        """Make displacements from a (particle, step, dim) array of steps of duration `tau`.
 
         Where the particles started, (particle, dim), matters to a flow that depends on position.
         """
         array = np.asarray(dx, dtype=np.float64)
         if array.ndim != 3:
-            msg = (
+            raise DriftbayesError(
                 f"dx has {array.ndim} axes, expected (particle, step, dim); "
                 "to compare many data sets call once for each"
             )
-            raise DriftbayesError(msg)
         if not (np.isfinite(tau) and tau > 0):
-            msg = f"tau must be a positive number, got {tau}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"tau must be a positive number, got {tau}")
         if not np.isfinite(array).all():
             msg = "dx holds NaN or infinity; cut the trajectories at gaps with displacements()"
             raise DriftbayesError(msg)
@@ -112,11 +114,10 @@ class Displacements:
         if begin is not None and (
             begin.shape != (n_particles, n_dim) or not np.isfinite(begin).all()
         ):
-            msg = (
+            raise DriftbayesError(
                 f"start must hold finite numbers of shape {(n_particles, n_dim)}, one position per "
                 f"particle, got shape {begin.shape}"
             )
-            raise DriftbayesError(msg)
         return cls(
             # A copy: the caller may go on writing into the array.
             dx=np.array(array.reshape(-1, n_dim), order="C"),
@@ -174,11 +175,10 @@ class Displacements:
     def origin(self) -> FloatArray:
         """Position at which each step begins."""
         if self.start is None:
-            msg = (
+            raise DriftbayesError(
                 "it is not known where these steps begin; make them from trajectories with "
                 "displacements(), or pass start= to Displacements.from_array"
             )
-            raise DriftbayesError(msg)
         begin = np.repeat(self.start, self.row_sizes, axis=0)
         # Run by run: a sum over all of them would lose digits.
         for first, n_steps in zip(_offsets(self.row_sizes), self.row_sizes, strict=True):
@@ -217,32 +217,31 @@ class Displacements:
         return distance, max(self.ground.misaligned, abs(self.turning) * np.abs(away[:, 0]).max())
 
     def on_own_ground(self) -> "Displacements":
-        """The same with the tangent plane at the centre of these runs, if it was elsewhere."""
+        """Move the tangent plane to the centre of these runs."""
         if self.ground is None or self.start_lonlat is None:
             return self
         ground = self.ground.at_centre_of(self.start_lonlat, self.row_sizes)
         return replace(self, ground=ground, start=ground.positions(self.start_lonlat))
 
     def as_array(self) -> FloatArray:
-        """The steps as one (run, step, dim) array; the runs must have equal length."""
+        """Return the steps as one (run, step, dim) array; the runs must have equal length."""
         if (self.row_sizes != self.row_sizes[0]).any():
-            msg = (
+            raise DriftbayesError(
                 f"runs have {self.row_sizes.min()} to {self.row_sizes.max()} steps; "
                 "ask for a fixed n_tau to get one array"
             )
-            raise DriftbayesError(msg)
         return self.dx.reshape(len(self.row_sizes), -1, self.n_dim)
 
     def __repr__(self) -> str:
         """One line: how many, how long, at which tau."""
-        return line_of(displacements_line, self)
+        return line_of(_line, self)
 
     def __str__(self) -> str:
         """Some lines: sizes, intervals, the size of a step."""
-        return text_of(displacements_card, self)
+        return text_of(_card, self)
 
     def _repr_html_(self) -> str:
-        return html_of(displacements_card, self)
+        return html_of(_card, self)
 
 
 def displacements(
@@ -289,14 +288,19 @@ def displacements(
         sd = trajectories.position_sd[rows[ends]]
     trajectory = trajectories.trajectory_index[rows[firsts]]
     start, start_lonlat, ground = trajectories.positions[rows[firsts]], None, None
-    if trajectories.ground is not None and trajectories.lonlat is not None:
-        ground, angles = trajectories.ground
-        if angles is not None:
-            dx = rotated(dx, np.repeat(angles[trajectory], n_steps))
-        start_lonlat = trajectories.lonlat[rows[firsts]]
-        middles = trajectories.lonlat[rows[firsts + n_steps // 2]]
-        ground = ground.at_centre_of(middles, n_steps)
-        start = ground.positions(start_lonlat)
+    if trajectories.lonlat is not None:
+        # Only data on the earth need its geometry.
+        from driftbayes.data.tangent import ground_of, rotated
+
+        found = ground_of(trajectories)
+        if found is not None:
+            ground, angles = found
+            if angles is not None:
+                dx = rotated(dx, np.repeat(angles[trajectory], n_steps))
+            start_lonlat = trajectories.lonlat[rows[firsts]]
+            middles = trajectories.lonlat[rows[firsts + n_steps // 2]]
+            ground = ground.at_centre_of(middles, n_steps)
+            start = ground.positions(start_lonlat)
     return Displacements(
         dx=dx,
         interval=interval,
@@ -316,23 +320,15 @@ def displacements(
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """Which rows of trajectories make up the runs at one tau.
+    """Which rows of trajectories make up the runs at one tau."""
 
-    Args:
-        rows: Rows that fall on the grid of tau.
-        index: Number of each on that grid; None if every fix counts at its own interval.
-        firsts: Place in `rows` at which each run starts.
-        n_steps: Number of steps of each run.
-        longest: Number of steps of the longest run before any were cut to `n_tau`.
-        tau: Sampling time, from the time stamps.
-    """
-
-    rows: IntArray
+    rows: IntArray  # rows that fall on the grid of tau
+    # Number of each on that grid; None if every fix counts at its own interval.
     index: IntArray | None
-    firsts: IntArray
-    n_steps: IntArray
-    longest: int
-    tau: float | None
+    firsts: IntArray  # place in `rows` at which each run starts
+    n_steps: IntArray  # number of steps of each run
+    longest: int  # number of steps of the longest run before any were cut to `n_tau`
+    tau: float | None  # sampling time, from the time stamps
 
 
 def sampled_runs(
@@ -343,7 +339,7 @@ def sampled_runs(
     windows: Windows = "first",
     gaps: Gaps = "split",
 ) -> Runs:
-    """The runs at a sampling time, if there are any; arguments as for `displacements`."""
+    """Find the runs at a sampling time; arguments as for `displacements`."""
     trajectories.check_usable()
     check_cutting(n_tau, windows, gaps)
     rows, index, actual_tau = _sampled_rows(trajectories, tau)
@@ -361,8 +357,7 @@ def sampled_runs(
 def check_cutting(n_tau: int | None, windows: Windows, gaps: Gaps) -> None:
     """Refuse options of `displacements` that it does not know."""
     if n_tau is not None and (n_tau != int(n_tau) or n_tau < 1):
-        msg = f"n_tau must be a whole number of steps, 1 or more, got {n_tau}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"n_tau must be a whole number of steps, 1 or more, got {n_tau}")
     for name, value, known in (("windows", windows, Windows), ("gaps", gaps, Gaps)):
         if value not in get_args(known):
             msg = f"{name} must be {' or '.join(map(repr, get_args(known)))}, got {value!r}"
@@ -370,7 +365,7 @@ def check_cutting(n_tau: int | None, windows: Windows, gaps: Gaps) -> None:
 
 
 def too_short(longest: int, n_tau: int | None, tau: float | None) -> str:
-    """Why there is no run at all."""
+    """Explain why there is no run."""
     if n_tau is None or longest == 0:
         apart = "" if tau is None else f" that are {tau:g} apart"
         return f"no trajectory has two positions{apart}; use a smaller tau"
@@ -382,7 +377,7 @@ def too_short(longest: int, n_tau: int | None, tau: float | None) -> str:
 
 
 def snap_taus(trajectories: Trajectories, taus: Iterable[float]) -> FloatArray:
-    """The distinct multiples of the recording interval nearest to the requested sampling times.
+    """Round sampling times to distinct multiples of the recording interval.
 
     Nearest on a logarithmic scale, at least one interval; the result is sorted.
     """
@@ -391,8 +386,7 @@ def snap_taus(trajectories: Trajectories, taus: Iterable[float]) -> FloatArray:
         raise DriftbayesError(trajectories.irregular_message())
     requested = np.asarray(list(taus), dtype=np.float64)
     if requested.size == 0 or not (np.isfinite(requested).all() and (requested > 0).all()):
-        msg = f"sampling times must be positive numbers, got {requested.tolist()}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"sampling times must be positive numbers, got {requested.tolist()}")
     ratio = np.maximum(requested / dt, 1.0)
     below = np.floor(ratio + GRID_TOLERANCE)
     # Geometric midpoint: on a logarithmic axis 1.45 is nearer to 2 than to 1.
@@ -422,15 +416,14 @@ def _sampled_rows(
 
 
 def stride_of(trajectories: Trajectories, tau: float) -> tuple[int, float]:
-    """How many recording intervals a sampling time is, and the multiple itself.
+    """Return a sampling time in recording intervals, and the exact multiple.
 
     Args:
         trajectories: Where the particles were.
         tau: Sampling time, a whole multiple of the recording interval but for rounding.
     """
     if not (np.isfinite(tau) and tau > 0):
-        msg = f"tau must be a positive number, got {tau}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"tau must be a positive number, got {tau}")
     dt = trajectories.recording_interval
     if dt is None:
         raise DriftbayesError(trajectories.irregular_message())
@@ -445,11 +438,10 @@ def stride_of(trajectories: Trajectories, tau: float) -> tuple[int, float]:
         nearest = f"the nearest are {low * dt:g}{unit} and {(low + 1) * dt:g}{unit}"
         if low < 1:
             nearest = f"the smallest is {dt:g}{unit}"
-        msg = (
+        raise DriftbayesError(
             f"tau must be a whole multiple of the recording interval {dt:g}{unit}, "
             f"got {tau:g}{unit}; {nearest}"
         )
-        raise DriftbayesError(msg)
     return stride, stride * dt
 
 
@@ -488,3 +480,30 @@ def _ragged_arange(sizes: IntArray) -> IntArray:
     """0, 1, ..., sizes[0] - 1, 0, 1, ..., sizes[1] - 1, and so on."""
     ends = np.cumsum(sizes)
     return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - sizes, sizes)
+
+
+def _line(data: Displacements) -> str:
+    """How many, how long, at which tau."""
+    tau = amount(data.tau, data.time_unit, 6)
+    return f"tau = {tau}, {data.n_particles} particles, up to {data.n_steps} steps, {data.n_dim}D"
+
+
+def _card(data: Displacements) -> Card:
+    """Sizes, intervals and the size of a step."""
+    unused = f", {data.n_unused:,} not used" if data.n_unused else ""
+    n_steps = len(data.dx)
+    size = np.sqrt(np.einsum("ij,ij->j", data.dx, data.dx) / max(n_steps, 1))
+    rms = ", ".join(f"{axis} {value:.4g}" for axis, value in zip(AXES, size, strict=False))
+    facts = [
+        ("particles", f"{data.n_particles:,}{unused}"),
+        ("runs", f"{len(data.row_sizes):,} of {count_range(data.row_sizes)} steps"),
+        ("steps", f"{n_steps:,} in {data.n_dim}D, {data.n_displacements:,} displacements"),
+        ("root mean square", f"{rms} {data.length_unit}".rstrip()),
+    ]
+    if not data.is_regular:
+        facts.append(("intervals", value_range(data.interval, data.time_unit)))
+    if data.position_sd is not None:
+        facts.append(("error of a position", value_range(data.position_sd, data.length_unit)))
+    if "fingerprint" in data.__dict__:
+        facts.append(("fingerprint", data.fingerprint))
+    return Card("Displacements", f"tau = {amount(data.tau, data.time_unit, 6)}", (*facts,))

@@ -46,7 +46,7 @@ _CLOSE, _MAX_PASSES = 1e-6, 60
 def on_plane(
     trajectories: Trajectories, *, frame: Frame = "auto", radius: float | None = None
 ) -> Trajectories:
-    """Trajectories in metres from trajectories in degrees.
+    """Convert trajectories in degrees to metres on a plane.
 
     Positions are sums of local steps from the first fix of each trajectory, so that the
     displacement over any time is the sum of those over its parts, as the models have it.
@@ -62,14 +62,12 @@ def on_plane(
         radius: Of a sphere, in metres, for models whose earth is one; None for WGS 84.
     """
     if trajectories.n_dim != 2:
-        msg = (
+        raise DriftbayesError(
             f"longitude and latitude are two coordinates, got {trajectories.n_dim}; "
             "leave out the rest"
         )
-        raise DriftbayesError(msg)
     if frame not in FRAMES:
-        msg = f"frame must be {', '.join(map(repr, FRAMES))}, got {frame!r}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"frame must be {', '.join(map(repr, FRAMES))}, got {frame!r}")
     rows = np.flatnonzero(trajectories.observed)
     lon, lat = trajectories.positions[rows].T
     _check(lon, lat)
@@ -118,28 +116,26 @@ def on_plane(
 
 def _check(lon: FloatArray, lat: FloatArray) -> None:
     if (np.abs(lat) > 90).any():
-        msg = (
+        raise DriftbayesError(
             f"a latitude of {lat[np.argmax(np.abs(lat))]:g} degrees is beyond the pole; "
             "check that the columns are longitude and latitude, in this order, in degrees"
         )
-        raise DriftbayesError(msg)
     if (np.abs(lon) > 720).any():
-        msg = (
-            f"a longitude of {lon[np.argmax(np.abs(lon))]:g} is no number of degrees; "
+        raise DriftbayesError(
+            f"a longitude of {lon[np.argmax(np.abs(lon))]:g} is not in degrees; "
             "check the columns, and whether these are metres"
         )
-        raise DriftbayesError(msg)
 
 
 def earth_radius(radius: float | None) -> float:
-    """Radius of the sphere in metres; of WGS 84, half the equatorial diameter."""
+    """Return the radius of the sphere in metres; for WGS 84, the equatorial radius."""
     return _SEMI_MAJOR if radius is None else radius
 
 
 def between(
     start: FloatArray, end: FloatArray, radius: float | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Steps from points to points, and how far a straight path turns against north on its way.
+    """Compute steps between points, and how far a straight path turns against north.
 
     Args:
         start: Longitude and latitude in radians, (point, 2); one point or many.
@@ -161,7 +157,7 @@ def between(
 def along_path(
     lonlat: FloatArray, same: np.ndarray, radius: float | None, frame: Frame
 ) -> tuple[FloatArray, FloatArray]:
-    """Steps between successive fixes, and by how much their axes have turned.
+    """Compute steps between successive fixes, and by how much their axes have turned.
 
     Args:
         lonlat: Longitude and latitude in degrees of successive fixes, path after path.
@@ -187,7 +183,7 @@ def from_plane(
     turned: FloatArray | float = 0.0,
     radius: float | None = None,
 ) -> FloatArray:
-    """Longitude and latitude of paths on the plane, the inverse of `on_plane`.
+    """Compute longitude and latitude of paths on the plane, the inverse of `on_plane`.
 
     Args:
         start: Longitude and latitude of the first point of each path in degrees, (path, 2).
@@ -233,12 +229,11 @@ def _moved(here: FloatArray, step: FloatArray, radius: float | None, frame: Fram
         if np.hypot(*error.T).max(initial=0.0) < _CLOSE:
             return there
         guess += error
-    msg = (
+    raise DriftbayesError(
         "positions predicted along east and north lead too near to a pole, or too far, to have a "
         "longitude and latitude; use the transported frame (--frame transported), or shorter "
         "horizons"
     )
-    raise DriftbayesError(msg)
 
 
 def _points(
@@ -315,7 +310,7 @@ def _transported(
 
 
 def rotated(steps: FloatArray, angle: FloatArray) -> FloatArray:
-    """Steps whose bearing is larger by an angle.
+    """Rotate steps clockwise by an angle.
 
     Args:
         steps: East and north, (step, 2).

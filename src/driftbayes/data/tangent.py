@@ -16,19 +16,18 @@ paths over $R^2$, is `Ground.misaligned`. If the centre lies beyond 80 degrees i
 pole, and the axes are east and north on the meridian of Greenwich, carried over the pole.
 """
 
-__all__ = ["Ground", "LastFixes", "ground_of", "last_fixes"]
+__all__ = ["Ground", "LastFixes", "ground_of", "last_fixes", "rotated"]
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, TypeAlias, get_args
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from driftbayes.data.sphere import Frame, along_path, between, earth_radius, from_plane
+from driftbayes.data.sphere import Frame, along_path, between, earth_radius, from_plane, rotated
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.data.units import is_length, length_factor
 from driftbayes.typing import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from driftbayes.data.trajectories import Trajectories
 
 # Beyond this latitude, in degrees, the centre is the pole.
 _POLAR = 80.0
@@ -63,7 +62,7 @@ class Ground:
         return earth_radius(self.radius) * self.per_metre
 
     def at_centre_of(self, lonlat: FloatArray, weights: np.ndarray | None = None) -> "Ground":
-        """The same with its centre in the middle of points; common axes keep theirs.
+        """Move the centre to the middle of points; common axes keep theirs.
 
         Args:
             lonlat: Longitude and latitude in degrees, (point, 2).
@@ -75,7 +74,7 @@ class Ground:
         return replace(self, lon=lon, lat=lat)
 
     def positions(self, lonlat: FloatArray) -> FloatArray:
-        """Points on the tangent plane at the centre, in the unit of displacements.
+        """Project points on the tangent plane at the centre, in the unit of displacements.
 
         Args:
             lonlat: Longitude and latitude in degrees, (point, 2).
@@ -85,7 +84,7 @@ class Ground:
         return np.stack([arc * np.sin(bearing), arc * np.cos(bearing)], axis=-1)
 
     def lonlat(self, position: FloatArray) -> FloatArray:
-        """Longitude and latitude in degrees of a point on the tangent plane.
+        """Return longitude and latitude in degrees of a point on the tangent plane.
 
         Args:
             position: In the unit of displacements.
@@ -95,10 +94,10 @@ class Ground:
         return from_plane(start, path, frame="transported", radius=self.radius)[0, 1]
 
     def turning(self, lat: float) -> float:
-        """Angle by which the axes turn clockwise per length to the east, at a latitude in degrees.
+        """Return the angle by which the axes turn clockwise per length to the east.
 
         Args:
-            lat: The latitude.
+            lat: Latitude in degrees.
         """
         if self.frame != "local":
             return 0.0
@@ -122,7 +121,7 @@ class LastFixes:
     ground: Ground
 
     def lay(self, positions: FloatArray) -> FloatArray:
-        """Longitude and latitude in degrees of paths that lead on from the last fixes.
+        """Return longitude and latitude in degrees of paths that continue from the last fixes.
 
         Longitudes run from 0 to 360 if any of the last fixes exceeds 180.
 
@@ -146,25 +145,22 @@ class LastFixes:
 
 @dataclass(frozen=True, eq=False)
 class _Planes:
-    """How the planes of trajectories lie on the earth.
+    """How the planes of trajectories lie on the earth."""
 
-    Args:
-        rows: Observed fixes.
-        first: The first of them of each trajectory, by its place in `rows`.
-        last: The last of them.
-        carried: Bearing of the y axis of its plane at each of them; zero for east and north.
-        ground: Centre, frame, radius and unit.
-    """
-
-    rows: IntArray
-    first: IntArray
-    last: IntArray
+    rows: IntArray  # observed fixes
+    first: IntArray  # the first of them of each trajectory, by its place in `rows`
+    last: IntArray  # the last of them
+    # Bearing of the y axis of its plane at each of them; zero for east and north.
     carried: FloatArray
-    ground: Ground
+    ground: Ground  # centre, frame, radius and unit
 
 
-def ground_of(trajectories: "Trajectories") -> tuple[Ground, FloatArray | None] | None:
-    """The common frame of trajectories, and the angle by which each must be turned into it.
+_Found: TypeAlias = tuple[Ground, FloatArray | None] | None
+_GROUNDS: WeakKeyDictionary[Trajectories, _Found] = WeakKeyDictionary()
+
+
+def ground_of(trajectories: Trajectories) -> tuple[Ground, FloatArray | None] | None:
+    """Find the common frame of trajectories, and the angle that turns each into it.
 
     Args:
         trajectories: Where the particles were.
@@ -173,6 +169,13 @@ def ground_of(trajectories: "Trajectories") -> tuple[Ground, FloatArray | None] 
         None if their positions share a plane already. The angles are added to bearings; None if
         nothing is to be turned.
     """
+    # A scan asks at every sampling time.
+    if trajectories not in _GROUNDS:
+        _GROUNDS[trajectories] = _common_frame(trajectories)
+    return _GROUNDS[trajectories]
+
+
+def _common_frame(trajectories: Trajectories) -> _Found:
     planes = _planes(trajectories)
     if planes is None:
         return None
@@ -190,8 +193,8 @@ def ground_of(trajectories: "Trajectories") -> tuple[Ground, FloatArray | None] 
     return replace(ground, misaligned=float(np.abs(off).max(initial=0.0))), angles
 
 
-def last_fixes(trajectories: "Trajectories") -> LastFixes | None:
-    """Where trajectories end on the earth; None if positions were not laid on planes of their own.
+def last_fixes(trajectories: Trajectories) -> LastFixes | None:
+    """Find where trajectories end on the earth; None if positions do not come from degrees.
 
     Args:
         trajectories: Where the particles were.
@@ -209,7 +212,7 @@ def last_fixes(trajectories: "Trajectories") -> LastFixes | None:
     )
 
 
-def _planes(trajectories: "Trajectories") -> _Planes | None:
+def _planes(trajectories: Trajectories) -> _Planes | None:
     lonlat, rows = trajectories.lonlat, np.flatnonzero(trajectories.observed)
     if lonlat is None or trajectories.n_dim != 2 or not np.isfinite(lonlat[rows]).all():
         return None

@@ -4,7 +4,7 @@ __all__ = ["Trajectories"]
 
 import hashlib
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,23 +13,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from driftbayes._version import __version__
 from driftbayes.aliases import public
-from driftbayes.data.cards import trajectories_card, trajectories_line
-from driftbayes.data.labelled import from_dataframe, to_dataframe, to_dataset
+from driftbayes.data import schema
 from driftbayes.errors import DriftbayesError, DriftbayesWarning, NothingLeftError
-from driftbayes.representation import html_of, line_of, text_of
+from driftbayes.representation import Card, amount, html_of, line_of, text_of
 from driftbayes.typing import FloatArray, IntArray, StrArray
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-    from driftbayes.data.tangent import Ground
-
 # Time stamps may stray from a regular grid by this fraction of the recording interval: wide enough
 # for stamps printed with few digits, narrow enough that a variance moves by 0.1 % at the most.
 GRID_TOLERANCE = 1e-3
-AXES = ("x", "y", "z")
+AXES = schema.COORDINATES
+# Of more points than this only the recording interval of the first ones is printed: looking at all
+# takes seconds.
+_LARGE, _FIRST = 1_000_000, 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +87,7 @@ class Trajectories:
         ids: Sequence[Any] | None = None,
         **attributes: Any,
     ) -> "Trajectories":
-        """Trajectories from a (particle, time, dim) array, or from a list of (time, dim) arrays.
+        """Make trajectories from a (particle, time, dim) array, or a list of (time, dim) arrays.
 
         Args:
             x: Positions; NaN marks a missing fix.
@@ -103,8 +104,7 @@ class Trajectories:
             raise DriftbayesError(msg)
         if dt is not None:
             if not (np.isfinite(dt) and dt > 0):
-                msg = f"dt must be a positive number, got {dt}"
-                raise DriftbayesError(msg)
+                raise DriftbayesError(f"dt must be a positive number, got {dt}")
             stamps = [np.arange(n) * float(dt) for n in row_sizes]
         else:
             stamps = _as_stamps(times, row_sizes)
@@ -124,20 +124,86 @@ class Trajectories:
         cls,
         frame: "pd.DataFrame",
         *,
-        columns: Mapping[str, str] | None = None,
+        columns: Mapping[str, str | None] | None = None,
         length_unit: str | None = None,
         time_unit: str | None = None,
     ) -> "Trajectories":
-        """Trajectories from a pandas table; see `labelled.py` for the arguments."""
-        return from_dataframe(frame, columns=columns, length_unit=length_unit, time_unit=time_unit)
+        """Make trajectories from a pandas table with one row per observation.
+
+        Args:
+            frame: With the columns `id`, `time`, `x` and, if there are any, `y`, `z`, `sd`, `lon`
+                and `lat`, and `flag_...`. Rows of different trajectories may be mixed. Dates
+                become seconds since 1970.
+            columns: Names in the table of these, where they differ: `{"id": "particle"}`.
+            length_unit: Name of the unit of positions, if not that in `frame.attrs`.
+            time_unit: Name of the unit of times, likewise.
+        """
+        fields = schema.from_frame(frame, columns)
+        if length_unit is not None:
+            fields["length_unit"] = length_unit
+        if time_unit is not None and "time_origin" not in fields["provenance"]:
+            fields["time_unit"] = time_unit
+        return cls(**fields)
 
     def to_dataframe(self) -> "pd.DataFrame":
-        """A pandas table, one row per observation; units and fingerprint in its `attrs`."""
-        return to_dataframe(self)
+        """Return a pandas table, one row per observation; units and provenance are in `attrs`."""
+        import pandas as pd
+
+        variables, _ = self.ragged_variables()
+        columns = {schema.ID: self.ids[self.trajectory_index], schema.TIME: self.times}
+        columns |= {name: values for name, (dim, values, _) in variables.items() if dim == "obs"}
+        units = {n: a["units"] for n, (_, _, a) in variables.items() if "units" in a}
+        units |= {name: "degree" for name in schema.LONLAT if name in columns}
+        frame = pd.DataFrame(columns)
+        frame.attrs = {
+            "units": {schema.TIME: self.time_unit, **units},
+            **self._described(),
+            "provenance": dict(self.provenance),
+        }
+        return frame
 
     def to_dataset(self) -> "xr.Dataset":
-        """An xarray Dataset, trajectories one after the other; units in its attributes."""
-        return to_dataset(self)
+        """Return an xarray Dataset in the CF contiguous ragged layout, with units."""
+        import json
+
+        import xarray as xr
+
+        variables, coords = self.ragged_variables()
+        told = {"provenance": json.dumps(dict(self.provenance), default=str)}
+        return xr.Dataset(variables, coords=coords, attrs={**self._described(), **told})
+
+    def ragged_variables(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return variables and coordinates of a dataset, each with dimension and attributes."""
+        dim, time, length = schema.OBS_DIM, {}, {}
+        if self.time_unit:
+            time = {schema.TIME_UNIT_ATTRIBUTE: self.time_unit}
+        if self.length_unit:
+            length = {"units": self.length_unit}
+        counts = {"long_name": "number of observations", "sample_dimension": dim}
+        found: dict[str, Any] = {schema.COUNT: (schema.TRAJECTORY_DIM, self.row_sizes, counts)}
+        for axis, values in zip(AXES, self.positions.T, strict=False):
+            found[axis] = (dim, np.ascontiguousarray(values), {"axis": axis.upper(), **length})
+        if self.position_sd is not None:
+            about = {"long_name": "standard deviation of the error of a position", **length}
+            found[schema.POSITION_SD] = (dim, self.position_sd, about)
+        if self.lonlat is not None:
+            names = (("degrees_east", "longitude"), ("degrees_north", "latitude"))
+            for axis, values, (unit, name) in zip(schema.LONLAT, self.lonlat.T, names, strict=True):
+                about = {"units": unit, "standard_name": name}
+                found[axis] = (dim, np.ascontiguousarray(values), about)
+        for name, values in self.flags.items():
+            about = {"long_name": f"{name}, as the source has it"}
+            found[f"{schema.FLAG}{name}"] = (dim, values, about)
+        ids = (schema.TRAJECTORY_DIM, np.asarray(self.ids), {"cf_role": "trajectory_id"})
+        return found, {schema.ID: ids, schema.TIME: (dim, self.times, {"axis": "T", **time})}
+
+    def _described(self) -> dict[Any, Any]:
+        return {
+            "length_unit": self.length_unit,
+            "time_unit": self.time_unit,
+            "data_fingerprint": self.fingerprint,
+            "driftbayes_version": __version__,
+        }
 
     def compare(self, tau: float | str, **options: Any) -> Any:
         """Compare models at one sampling time; see `driftbayes.compare`."""
@@ -227,13 +293,6 @@ class Trajectories:
         return observed & (self.grid_index[ends] == self.row_sizes - 1)
 
     @cached_property
-    def ground(self) -> "tuple[Ground, FloatArray | None] | None":
-        """The frame that trajectories from degrees have in common; see `tangent.py`."""
-        from driftbayes.data.tangent import ground_of
-
-        return ground_of(self)
-
-    @cached_property
     def fingerprint(self) -> str:
         """A short hash of positions, times, errors and units: equal data, equal fingerprint."""
         digest = hashlib.sha256()
@@ -243,7 +302,7 @@ class Trajectories:
         return digest.hexdigest()[:16]
 
     def unwrap(self, period: float | Sequence[float | None]) -> "Trajectories":
-        """Positions continued across the edges of a periodic domain.
+        """Unwrap positions across the edges of a periodic domain.
 
         Each step between successive fixes is replaced by its shortest image, which is right as
         long as no particle moves more than half a period between two fixes.
@@ -264,8 +323,7 @@ class Trajectories:
             if length is None:
                 continue
             if not (np.isfinite(length) and length > 0):
-                msg = f"period must be a positive number, got {length}"
-                raise DriftbayesError(msg)
+                raise DriftbayesError(f"period must be a positive number, got {length}")
             steps = np.diff(positions[rows, axis])
             turns = np.where(same, np.round(steps / length), 0.0)
             shortest = np.abs(steps - turns * length)[same]
@@ -288,7 +346,7 @@ class Trajectories:
         )
 
     def drop_short(self, min_points: int = 2) -> "Trajectories":
-        """Only the trajectories that have at least `min_points` positions."""
+        """Keep only trajectories with at least `min_points` positions."""
         keep = self.n_positions >= min_points
         if not keep.any():
             msg = f"no trajectory has {min_points} or more positions; nothing is left"
@@ -297,15 +355,14 @@ class Trajectories:
         return replace(kept, provenance={**self.provenance, "dropped_short": int((~keep).sum())})
 
     def select(self, rows: np.ndarray) -> "Trajectories":
-        """Only some observations; a trajectory of which none is left is gone.
+        """Keep only some observations, and trajectories that have any left.
 
         Args:
             rows: True for the observations to keep.
         """
         counts = np.add.reduceat(rows, self.starts[:-1]).astype(np.int64)
         if not counts.any():
-            msg = "no observation is left; keep at least one"
-            raise NothingLeftError(msg)
+            raise NothingLeftError("no observation is left; keep at least one")
         return replace(
             self,
             positions=self.positions[rows],
@@ -318,7 +375,7 @@ class Trajectories:
         )
 
     def blanked(self, rows: np.ndarray) -> "Trajectories":
-        """Some observations made missing fixes: their times stay, their positions are NaN.
+        """Make some observations missing fixes: their times stay, their positions become NaN.
 
         Args:
             rows: True for the observations to blank.
@@ -330,7 +387,7 @@ class Trajectories:
     def in_units(
         self, *, length: tuple[float, str] | None = None, time: tuple[float, str] | None = None
     ) -> "Trajectories":
-        """The same trajectories with positions and times in other units.
+        """Convert positions and times to other units.
 
         Args:
             length: What to multiply positions by, and the name of the unit they are then in.
@@ -350,7 +407,7 @@ class Trajectories:
         return replace(self, **changed)
 
     def on_interval(self, dt: float) -> "Trajectories":
-        """The same trajectories, known to be recorded every `dt`: a part of a file that is.
+        """Set the recording interval to `dt`, which is that of the whole file.
 
         By themselves they might have no two fixes one interval apart, or round it otherwise.
 
@@ -361,12 +418,11 @@ class Trajectories:
         off = np.abs(elapsed - np.round(elapsed / dt) * dt).max()
         if off > GRID_TOLERANCE * dt + 4 * np.spacing(np.abs(self.times).max()):
             unit = f" {self.time_unit}" if self.time_unit else ""
-            msg = (
+            raise DriftbayesError(
                 f"times are irregular: one is {off:g}{unit} away from all multiples of the "
                 f"recording interval {dt:g}{unit} that the first trajectories have; resample them, "
                 "or use a part of the data"
             )
-            raise DriftbayesError(msg)
         # A copy, whose values need not be checked again.
         same = copy(self)
         for name in ("grid_index", "whole"):
@@ -380,14 +436,13 @@ class Trajectories:
             bad = np.flatnonzero(self.n_positions == n_positions)
             if len(bad):
                 others = f" and {len(bad) - 1} others" if len(bad) > 1 else ""
-                msg = (
+                raise DriftbayesError(
                     f"trajectory {str(self.ids[bad[0]])!r}{others} has {what}; a displacement "
                     "needs two: remove it, or pass --drop-short (in Python: .drop_short())"
                 )
-                raise DriftbayesError(msg)
 
     def irregular_message(self) -> str:
-        """Why a sampling time cannot be applied to these times, and what to do instead."""
+        """Explain why no sampling time can be applied to these times."""
         if len(self.intervals) == 0:
             return "every trajectory has only one position; a sampling time needs at least two"
         low, high = self.intervals.min(), self.intervals.max()
@@ -399,102 +454,80 @@ class Trajectories:
 
     def _check_shapes(self) -> None:
         if self.positions.ndim != 2 or not 1 <= self.positions.shape[1] <= 3:
-            msg = (
+            raise DriftbayesError(
                 f"positions have shape {self.positions.shape}, expected (observation, dim) with "
                 "1 to 3 dimensions"
             )
-            raise DriftbayesError(msg)
         n_rows = len(self.positions)
-        if self.times.shape != (n_rows,):
-            msg = f"times have shape {self.times.shape}, expected ({n_rows},), one per position"
-            raise DriftbayesError(msg)
         if len(self.row_sizes) == 0 or n_rows == 0:
-            msg = "there are no trajectories; expected at least one position"
-            raise DriftbayesError(msg)
+            raise DriftbayesError("there are no trajectories; expected at least one position")
+        per_row = {"times": self.times, "position_sd": self.position_sd, "lonlat": self.lonlat}
+        per_row |= {f"flag {name!r}": values for name, values in self.flags.items()}
+        for name, values in per_row.items():
+            shape = (n_rows, 2) if name == "lonlat" else (n_rows,)
+            if values is not None and values.shape != shape:
+                msg = f"{name} has shape {values.shape}, expected {shape}, one row per position"
+                raise DriftbayesError(msg)
         if (self.row_sizes <= 0).any() or self.row_sizes.sum() != n_rows:
-            msg = (
+            raise DriftbayesError(
                 f"row_sizes must be positive and sum to the number of rows {n_rows}, got a sum of "
                 f"{self.row_sizes.sum()}"
             )
-            raise DriftbayesError(msg)
         if self.ids.shape != self.row_sizes.shape:
             n_ids, n_tracks = self.ids.size, len(self.row_sizes)
             msg = f"there are {n_ids} ids for {n_tracks} trajectories; give each its own"
             raise DriftbayesError(msg)
         names, counts = np.unique(self.ids.astype(str), return_counts=True)
         if counts.max() > 1:
-            msg = (
+            raise DriftbayesError(
                 f"id {str(names[counts.argmax()])!r} names {counts.max()} trajectories; "
                 "every trajectory needs an id of its own"
             )
-            raise DriftbayesError(msg)
-        if self.position_sd is not None and self.position_sd.shape != (n_rows,):
-            msg = (
-                f"position_sd has shape {self.position_sd.shape}, expected ({n_rows},), "
-                "one standard deviation per observation"
-            )
-            raise DriftbayesError(msg)
-        if self.lonlat is not None and self.lonlat.shape != (n_rows, 2):
-            msg = f"lonlat has shape {self.lonlat.shape}, expected ({n_rows}, 2)"
-            raise DriftbayesError(msg)
-        for name, values in self.flags.items():
-            if values.shape != (n_rows,):
-                msg = f"flag {name!r} has shape {values.shape}, expected ({n_rows},)"
-                raise DriftbayesError(msg)
 
     def _check_values(self) -> None:
         if not np.isfinite(self.positions).all():
-            self._check_missing()
-        if not np.isfinite(self.times).all():
-            row = int(np.flatnonzero(~np.isfinite(self.times))[0])
-            msg = (
-                f"trajectory {self._id_of(row)!r} has a time that is not a number (row {row}); "
-                "correct it"
+            missing, axes = np.isnan(self.positions), np.array(AXES[: self.n_dim])
+            self._refuse(
+                missing.any(axis=1) & ~missing.all(axis=1),
+                lambda row: (
+                    f"has {', '.join(axes[~missing[row]])} but no {', '.join(axes[missing[row]])}: "
+                    f"all observations need the same {self.n_dim} coordinates; fill or remove the "
+                    "column, or blank the whole row for a missing fix"
+                ),
             )
-            raise DriftbayesError(msg)
-        steps = np.diff(self.times)
+            self._refuse(
+                np.isinf(self.positions).any(axis=1),
+                lambda _: "has an infinite coordinate; write NaN for a missing fix",
+            )
+        self._refuse(
+            ~np.isfinite(self.times),
+            lambda row: f"has a time that is not a number (row {row}); correct it",
+        )
+        steps = np.diff(self.times, prepend=-np.inf)
         # From one trajectory to the next, times may go back.
-        steps[self.starts[1:-1] - 1] = np.inf
-        bad = steps <= 0
-        if bad.any():
-            row = int(np.argmax(bad)) + 1
-            what = "twice" if steps[row - 1] == 0 else f"after {self._time(row - 1)}"
-            kind = "duplicate" if steps[row - 1] == 0 else "decreasing"
-            msg = (
-                f"{kind} times: trajectory {self._id_of(row)!r} has time {self._time(row)} {what}; "
-                "times must increase strictly within a trajectory"
+        steps[self.starts[:-1]] = np.inf
+        if (steps <= 0).any():
+            row = int(np.argmax(steps <= 0))
+            what = "twice" if steps[row] == 0 else f"after {self._time(row - 1)}"
+            raise DriftbayesError(
+                f"{'duplicate' if steps[row] == 0 else 'decreasing'} times: trajectory "
+                f"{self._id_of(row)!r} has time {self._time(row)} {what}; times must increase "
+                "strictly within a trajectory"
             )
-            raise DriftbayesError(msg)
-        if self.position_sd is not None:
-            wrong = self.observed & ~(np.isfinite(self.position_sd) & (self.position_sd >= 0))
-            if wrong.any():
-                row = int(np.flatnonzero(wrong)[0])
-                msg = (
-                    f"trajectory {self._id_of(row)!r} at time {self._time(row)} has a position "
-                    f"with the measurement error {self.position_sd[row]:g}; it must be 0 or more"
-                )
-                raise DriftbayesError(msg)
+        sd = self.position_sd
+        if sd is not None:
+            self._refuse(
+                self.observed & ~(np.isfinite(sd) & (sd >= 0)),
+                lambda row: (
+                    f"has a position with the measurement error {sd[row]:g}; it must be 0 or more"
+                ),
+            )
 
-    def _check_missing(self) -> None:
-        """Refuse rows with some coordinates, and infinite ones."""
-        missing = np.isnan(self.positions)
-        partial = missing.any(axis=1) & ~missing.all(axis=1)
-        if partial.any():
-            row = int(np.flatnonzero(partial)[0])
-            has = [AXES[i] for i in range(self.n_dim) if not missing[row, i]]
-            lacks = [AXES[i] for i in range(self.n_dim) if missing[row, i]]
-            msg = (
-                f"trajectory {self._id_of(row)!r} at time {self._time(row)} has {', '.join(has)} "
-                f"but no {', '.join(lacks)}: all observations need the same {self.n_dim} "
-                "coordinates; fill or remove the column, or blank the whole row for a missing fix"
-            )
-            raise DriftbayesError(msg)
-        if np.isinf(self.positions).any():
-            row = int(np.flatnonzero(np.isinf(self.positions).any(axis=1))[0])
-            msg = (
-                f"trajectory {self._id_of(row)!r} has an infinite coordinate at time "
-                f"{self._time(row)}; write NaN for a missing fix"
-            )
+    def _refuse(self, bad: Any, what: Callable[[int], str]) -> None:
+        """Refuse the first bad row, with its trajectory, its time and what is wrong."""
+        if bad.any():
+            row = int(np.argmax(bad))
+            msg = f"trajectory {self._id_of(row)!r} at time {self._time(row)} {what(row)}"
             raise DriftbayesError(msg)
 
     def _id_of(self, row: int) -> str:
@@ -506,14 +539,14 @@ class Trajectories:
 
     def __repr__(self) -> str:
         """One line: how many, how often, in which units."""
-        return line_of(trajectories_line, self)
+        return line_of(_line, self)
 
     def __str__(self) -> str:
         """Some lines: sizes, times, ranges."""
-        return text_of(trajectories_card, self)
+        return text_of(_card, self)
 
     def _repr_html_(self) -> str:
-        return html_of(trajectories_card, self)
+        return html_of(_card, self)
 
 
 def _read_only(array: ArrayLike, dtype: type) -> NDArray[Any]:
@@ -532,37 +565,112 @@ def _as_tracks(x: ArrayLike | Sequence[ArrayLike]) -> list[FloatArray]:
     if isinstance(x, np.ndarray) or (hasattr(x, "ndim") and hasattr(x, "shape")):
         array = np.asarray(x, dtype=np.float64)
         if array.ndim != 3:
-            msg = f"x has {array.ndim} axes, expected (particle, time, dim)"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"x has {array.ndim} axes, expected (particle, time, dim)")
         return list(array)
     tracks = [np.asarray(track, dtype=np.float64) for track in x]  # type: ignore[union-attr]
     if not tracks:
-        msg = "there are no trajectories; expected at least one position"
-        raise DriftbayesError(msg)
+        raise DriftbayesError("there are no trajectories; expected at least one position")
     for i, track in enumerate(tracks):
         if track.ndim != 2:
-            msg = f"track {i} has {track.ndim} axes, expected (time, dim)"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"track {i} has {track.ndim} axes, expected (time, dim)")
         if track.shape[1] != tracks[0].shape[1]:
-            msg = (
+            raise DriftbayesError(
                 f"mixed dimensions: track {i} has {track.shape[1]} coordinates where track 0 has "
                 f"{tracks[0].shape[1]}; all trajectories need the same"
             )
-            raise DriftbayesError(msg)
     return tracks
 
 
 def _as_stamps(times: Any, row_sizes: IntArray) -> list[FloatArray]:
     if len(times) == 0:
-        msg = "times is empty; expected one time per position"
-        raise DriftbayesError(msg)
+        raise DriftbayesError("times is empty; expected one time per position")
     if np.ndim(times[0]) == 0:
         shared = np.asarray(times, dtype=np.float64)
         if (row_sizes != len(shared)).any():
-            msg = (
+            raise DriftbayesError(
                 f"one array of {len(shared)} times cannot serve trajectories of "
                 f"{row_sizes.min()} to {row_sizes.max()} points; give one array per trajectory"
             )
-            raise DriftbayesError(msg)
         return [shared] * len(row_sizes)
     return [np.asarray(stamp, dtype=np.float64) for stamp in times]
+
+
+def _line(tracks: Trajectories) -> str:
+    """How many, how often, in which units."""
+    missing = int(np.count_nonzero(~tracks.observed))
+    gaps = f", {missing} missing" if missing else ""
+    size = f"{tracks.n_trajectories} in {tracks.n_dim}D, {len(tracks.times)} points"
+    return f"{size}, {_recorded(tracks)}{gaps}"
+
+
+def _card(tracks: Trajectories) -> Card:
+    """Sizes, times, ranges and where they come from."""
+    n, missing = len(tracks.times), int(np.count_nonzero(~tracks.observed))
+    facts = [("recorded", _recorded(tracks)), ("times", _times(tracks))]
+    facts.append(("points each", count_range(tracks.row_sizes)))
+    if missing:
+        facts.append(("missing", f"{missing:,} ({100 * missing / n:.3g} %)"))
+    for axis, values in zip(AXES, tracks.positions.T, strict=False):
+        facts.append((axis, value_range(values, tracks.length_unit)))
+    if tracks.lonlat is not None:
+        for name, values in zip(("longitude", "latitude"), tracks.lonlat.T, strict=True):
+            facts.append((name, value_range(values, "degrees")))
+    if tracks.position_sd is not None:
+        facts.append(("error of a position", value_range(tracks.position_sd, tracks.length_unit)))
+    if tracks.flags:
+        facts.append(("flags", ", ".join(tracks.flags)))
+    source = tracks.provenance.get("source", tracks.provenance.get("simulated"))
+    if source is not None:
+        facts.append(("from", str(source)))
+    # Only if it is known: it takes a pass over everything.
+    if "fingerprint" in tracks.__dict__:
+        facts.append(("fingerprint", tracks.fingerprint))
+    return Card(
+        "Trajectories", f"{tracks.n_trajectories:,} in {tracks.n_dim}D, {n:,} points", (*facts,)
+    )
+
+
+def _recorded(tracks: Trajectories) -> str:
+    part, said = tracks, ""
+    if len(tracks.times) > _LARGE and "recording_interval" not in tracks.__dict__:
+        part, said = _beginning(tracks), f" (the first {_FIRST:,} points)"
+    dt = part.recording_interval
+    every = "irregular times" if dt is None else f"every {amount(dt, tracks.time_unit, 6)}"
+    return f"{every}{said}"
+
+
+def _beginning(tracks: Trajectories) -> Trajectories:
+    """The first trajectories, as many as make up a small number of points."""
+    ends = np.minimum(np.cumsum(tracks.row_sizes), _FIRST)
+    sizes = np.diff(ends, prepend=0)
+    sizes = sizes[sizes > 0]
+    return Trajectories(
+        positions=tracks.positions[:_FIRST],
+        times=tracks.times[:_FIRST],
+        row_sizes=sizes,
+        ids=np.arange(len(sizes)),
+    )
+
+
+def _times(tracks: Trajectories) -> str:
+    low, high = float(tracks.times.min()), float(tracks.times.max())
+    if tracks.provenance.get("time_origin") == schema.TIME_ORIGIN and tracks.time_unit == "s":
+        dates = (np.datetime64(round(value), "s").item().isoformat() for value in (low, high))
+        return " to ".join(dates)
+    last = amount(high, tracks.time_unit, 6)
+    return last if low == high else f"{low:.6g} to {last}"
+
+
+def count_range(sizes: np.ndarray) -> str:
+    """The smallest and largest of some counts, and their median."""
+    low, high = int(sizes.min()), int(sizes.max())
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}, median {np.median(sizes):,.0f}"
+
+
+def value_range(values: FloatArray, unit: str) -> str:
+    """The smallest and largest of some numbers, with their unit."""
+    # Passing over NaN, which stands for a missing fix.
+    low, high = float(np.fmin.reduce(values)), float(np.fmax.reduce(values))
+    if np.isnan(low):
+        return "unknown: all are missing"
+    return amount(low, unit) if low == high else f"{low:.5g} to {amount(high, unit)}"

@@ -41,42 +41,27 @@ _QUANTITY = re.compile(r"\s*([-+0-9.eE]+)\s*([^\s\d.+-].*?)\s*")
 
 
 def length_factor(unit: str, to: str = "m") -> tuple[float, str]:
-    """What to multiply lengths by to change their unit, and the name of the new one.
-
-    Args:
-        unit: Of the lengths.
-        to: The unit they are wanted in.
-    """
+    """Return the factor that converts lengths to another unit, and its name."""
     return _factor(unit, to, _LENGTHS, "length")
 
 
 def time_factor(unit: str, to: str = "s") -> tuple[float, str]:
-    """What to multiply times by to change their unit, and the name of the new one.
-
-    Args:
-        unit: Of the times.
-        to: The unit they are wanted in.
-    """
+    """Return the factor that converts times to another unit, and its name."""
     return _factor(unit, to, _TIMES, "time")
 
 
 def is_degrees(unit: str) -> bool:
-    """Whether a unit is that of longitudes and latitudes."""
+    """Return whether a unit is that of longitudes and latitudes."""
     return _DEGREES.fullmatch(unit.strip()) is not None
 
 
 def is_length(unit: str) -> bool:
-    """Whether a unit is one of length that we know."""
+    """Return whether a unit is a known unit of length."""
     return any(unit in names or unit.lower() in names[1:] for names in _LENGTHS)
 
 
 def parse_quantity(text: str, option: str) -> tuple[float, str]:
-    """A positive number and its unit, as in `0.16um`.
-
-    Args:
-        text: The number with the name of the unit behind it.
-        option: Where it was given, for messages.
-    """
+    """Parse a positive number and its unit, as in `0.16um`."""
     # Longer ones would only keep the pattern busy.
     match = _QUANTITY.fullmatch(text[:200])
     try:
@@ -84,16 +69,15 @@ def parse_quantity(text: str, option: str) -> tuple[float, str]:
     except ValueError:
         value = 0.0
     if match is None or not 0 < value < float("inf"):
-        msg = (
+        raise DriftbayesError(
             f"{option} must be a positive number and its unit, for example 0.16um, "
             f"got {text[:80]!r}"
         )
-        raise DriftbayesError(msg)
     return checked(value, option), match[2]
 
 
 def readable_time(value: float, unit: str) -> str:
-    """A time in words, seconds as hours or days where there are many."""
+    """Format a time, in hours or days if it has many seconds."""
     if unit == "s":
         for size, name in ((86400.0, "d"), (3600.0, "h")):
             if value >= 2 * size:
@@ -115,5 +99,4 @@ def _find(unit: str, table: dict[tuple[str, ...], float], what: str) -> tuple[st
             return names
     known = ", ".join(names[0] for names in table)
     near = did_you_mean(unit, (name for names in table for name in names))
-    msg = f"{unit!r} is not a known unit of {what}; use one of {known}{near}"
-    raise DriftbayesError(msg)
+    raise DriftbayesError(f"{unit!r} is not a known unit of {what}; use one of {known}{near}")

@@ -12,91 +12,70 @@ __all__ = [
     "written_suffix",
 ]
 
-from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any
 
-from driftbayes.data.sphere import Frame
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
-from driftbayes.io.contents import contents_of
-from driftbayes.io.formats import FORMATS, choose, read_as
-from driftbayes.io.netcdf import write_netcdf, write_zarr
+from driftbayes.io.formats import FORMATS, choose, contents_of, read_as
 from driftbayes.io.reading import ReadOptions
-from driftbayes.io.scans import read_dataset, read_scan, write_dataset, write_scan
-from driftbayes.io.tables import write_csv, write_parquet
 from driftbayes.storage.atomic import PathLike, atomic_path
 
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from driftbayes.io.scans import read_dataset, read_scan, write_dataset, write_scan
+
 _WRITERS = {
-    ".csv": write_csv,
-    ".csv.gz": write_csv,
-    ".parquet": write_parquet,
-    ".pq": write_parquet,
-    ".nc": write_netcdf,
-    ".zarr": write_zarr,
+    **{".csv": "write_csv", ".csv.gz": "write_csv"},
+    **{".parquet": "write_parquet", ".pq": "write_parquet"},
+    **{".nc": "write_netcdf", ".zarr": "write_zarr"},
 }
 
 
-def read_trajectories(
-    path: PathLike,
-    *,
-    format: str | None = None,
-    columns: Mapping[str, str | None] | None = None,
-    length_unit: str | None = None,
-    time_unit: str | None = None,
-    coordinates: Literal["degrees", "plane"] | None = None,
-    frame: Frame = "auto",
-    pixel_size: tuple[float, str] | None = None,
-    frame_interval: tuple[float, str] | None = None,
-    missing: Sequence[float] | None = None,
-) -> Trajectories:
-    """Read trajectories; the format is found from what is in the file.
+def __getattr__(name: str) -> Any:
+    # Results need modules that reading a table does not.
+    if name not in ("read_dataset", "read_scan", "write_dataset", "write_scan"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("driftbayes.io.scans"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+def read_trajectories(path: "PathLike | xr.Dataset", **options: Any) -> Trajectories:
+    """Read trajectories; the format is detected automatically.
 
     Args:
         path: A file of one of the known formats (`driftbayes formats`), a Zarr store, the directory
             of a turbulence run, or a plain table or NetCDF file with `id`, `time`, `x` and, if
-            there are any, `y`, `z` and `sd`, the standard deviation of the error of a position.
-        format: Name of the format, where it is not to be found from the content.
-        columns: Names in the file of these columns, where they differ: `{"x": "lon"}`. None, or
-            empty text as the command line has it (`--columns z=`), leaves out a column that is
-            there but not wanted: `{"z": None}`.
-        length_unit: Name of the unit of positions, if not that in the file; nothing is converted.
-        time_unit: Name of the unit of times, likewise.
-        coordinates: Whether positions are "degrees" of longitude and latitude, which are laid on a
-            plane in metres, or on a "plane" already; by default, as the file has it.
-        frame: Axes for longitudes and latitudes; see `driftbayes.data.sphere.on_plane`.
-        pixel_size: Length of a pixel and its unit, for positions in pixels.
-        frame_interval: Time between frames and its unit, for times in frames.
-        missing: Numbers that stand for a missing position or time, as -999; an empty list says that
-            every number is data. By default only NaN and what the file declares (`_FillValue`,
-            `missing_value`).
+            there are any, `y`, `z` and `sd`, the standard deviation of the error of a position; or
+            an xarray Dataset with what such a file holds.
+        **options: Fields of `driftbayes.io.reading.ReadOptions`: `format`, `columns`,
+            `length_unit`, `time_unit`, `coordinates`, `frame`, `pixel_size`, `frame_interval` and
+            `missing`.
     """
-    options = ReadOptions(
-        columns=columns,
-        length_unit=length_unit,
-        time_unit=time_unit,
-        coordinates=coordinates,
-        frame=frame,
-        pixel_size=pixel_size,
-        frame_interval=frame_interval,
-        missing=None if missing is None else tuple(missing),
-    )
+    told = ReadOptions(**options)
     contents = contents_of(path)
-    return read_as(choose(contents, format), contents, options)
+    return read_as(choose(contents, told.format), contents, told)
 
 
 def write_trajectories(trajectories: Trajectories, path: PathLike) -> None:
-    """Write trajectories; the end of the file name says in which format.
+    """Write trajectories in the format of the file name's suffix.
 
     Args:
         trajectories: What to write.
         path: The file; it appears whole or not at all.
     """
-    _WRITERS[written_suffix(path)](trajectories, path)
+    from driftbayes.io import writing
+
+    getattr(writing, _WRITERS[written_suffix(path)])(trajectories, path)
 
 
 def written_suffix(path: PathLike) -> str:
-    """The end of a file name that says in which format trajectories are written.
+    """Return the suffix of a file name that selects the format to write.
 
     Args:
         path: The file.

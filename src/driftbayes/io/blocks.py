@@ -1,8 +1,8 @@
-"""A file in blocks of whole trajectories, each of which can be read by itself, by any process.
+"""Read a file in blocks of whole trajectories, each by itself and by any process.
 
-Where trajectories lie one after the other, a block is a stretch of the file. In a table whose rows
-are mixed, as Parcels 4 writes them time after time, one pass deals them out by a hash of their id
-to as many temporary tables. Every block is read by its file's own format: no second parser.
+Where trajectories follow one another, a block is a stretch of the file. A table with mixed rows, as
+Parcels 4 writes them, is first partitioned by a hash of the ids into temporary tables. The reader
+of the format reads its blocks too.
 """
 
 __all__ = ["Block", "Plan", "estimated_points", "plan_blocks", "read_block"]
@@ -18,15 +18,10 @@ import numpy as np
 
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
-from driftbayes.io import csv_text, nc_file
-from driftbayes.io.contents import Contents, contents_of
-from driftbayes.io.datasets import open_dataset, verify
-from driftbayes.io.formats import choose, format_named, read_as
-from driftbayes.io.paths import reading_as, reason, require
-from driftbayes.io.reading import ReadOptions
-from driftbayes.io.tables import open_parquet, plain_texts, read_rows
-from driftbayes.storage.atomic import PathLike
+from driftbayes.io.formats import choose, contents_of, format_named, read_as
+from driftbayes.io.reading import Contents, CsvLayout, ReadOptions, reading_as, reason, require
 from driftbayes.storage.leftovers import scratch_folder
+from driftbayes.storage.outputs import PathLike
 from driftbayes.typing import IntArray
 
 if TYPE_CHECKING:
@@ -37,61 +32,43 @@ if TYPE_CHECKING:
 BLOCK_POINTS = 1 << 20
 # What is read first, to see what the data are like.
 _PILOT_POINTS = 1 << 17
-# Rows that are dealt out at a time, and into how many files at the most.
+# Rows that are partitioned at a time, and into how many files at most.
 _BATCH_ROWS = 1 << 19
 _MAX_PARTS = 512
 # A row group is read whole: beyond so many blocks it would not be a small part of memory.
 _MAX_BLOCKS_IN_GROUP = 4
-_COUNTS = ("rowsize", "rowSize", "row_size", "count")
 _IDS = ("id", "particle_id", "particle", "trajectory", "track_id", "ID", "traj", "drifter_id")
 
 
 @dataclass(frozen=True)
 class Block:
-    """Some trajectories of a file.
+    """Some trajectories of a file."""
 
-    Args:
-        path: The file.
-        format: Name of its format.
-        options: How to read it.
-        n_points: Number of observations, or of places for them.
-        slices: For a dataset, from where to where along each dimension.
-        rows: For a Parquet table, the first row and one past the last.
-    """
-
-    path: Path
-    format: str
-    options: ReadOptions
-    n_points: int
-    slices: Mapping[str, tuple[int, int]] | None = None
-    rows: tuple[int, int] | None = None
+    path: Path  # the file
+    options: ReadOptions  # how to read it, with the name of its format
+    n_points: int  # number of observations, or of places for them
+    part: Mapping[str, tuple[int, int]] | None = None  # what of the file; see `Contents`
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All blocks of a file.
+    """All blocks of a file."""
 
-    Args:
-        blocks: Together all trajectories, each once.
-        pilot: A few trajectories, to see what the data are like.
-        n_points: Number of observations in all, or of places for them.
-    """
-
-    blocks: tuple[Block, ...]
-    pilot: Block
-    n_points: int
+    blocks: tuple[Block, ...]  # together all trajectories, each once
+    pilot: Block  # a few trajectories, to see what the data are like
+    n_points: int  # number of observations in all, or of places for them
 
 
 def estimated_points(contents: Contents) -> int:
-    """About how many observations a file has, without reading it.
-
-    Args:
-        contents: What is in it.
-    """
+    """Estimate the number of observations of a file without reading it."""
     if contents.container == "parquet":
+        from driftbayes.io.parquet import open_parquet
+
         with reading_as(contents.path, "Parquet"), open_parquet(contents.path) as parquet:
             return int(parquet.metadata.num_rows)
     if contents.container in ("netcdf", "zarr"):
+        from driftbayes.io.datasets import open_dataset
+
         with open_dataset(contents) as dataset:
             return max((int(variable.size) for variable in dataset.variables.values()), default=0)
     if contents.container == "csv":
@@ -106,94 +83,52 @@ def plan_blocks(
     path: PathLike,
     options: ReadOptions | None = None,
     *,
-    format: str | None = None,
     block_points: int = BLOCK_POINTS,
     scratch: PathLike | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Iterator[Plan]:
-    """Blocks of a file; temporary files are there as long as the context is.
+    """Plan the blocks of a file; temporary files exist as long as the context.
 
     Args:
         path: The file or store.
         options: How to read it.
-        format: Name of its format, where it is not to be found from the content.
         block_points: Observations in a block, unless a trajectory alone has more.
         scratch: Directory for temporary files, by default the system's; all workers must see it.
         progress: Called with a stage, how many are done, and of how many.
     """
     if block_points < 1:
-        msg = f"a block needs 1 observation or more, got {block_points}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"a block needs 1 observation or more, got {block_points}")
     options = options or ReadOptions()
     contents = contents_of(path)
-    chosen = choose(contents, format)
+    options = replace(options, format=choose(contents, options.format).name)
     # Workers may have another working directory.
-    whole = Block(contents.path.resolve(), chosen.name, options, estimated_points(contents))
+    whole = Block(contents.path.resolve(), options, estimated_points(contents))
+    few = min(block_points, _PILOT_POINTS)
     with ExitStack() as stack:
+        blocks, pilot, stretches = [whole], whole, None
+        is_table = contents.container == "parquet" and not _is_nested(contents)
+        if is_table:
+            stretches = _stretches(whole, contents, block_points)
         if contents.container in ("netcdf", "zarr"):
             blocks = _of_dataset(whole, contents, block_points)
-            pilot = _of_dataset(whole, contents, min(block_points, _PILOT_POINTS))[0]
-        elif contents.container == "parquet" and not _is_nested(contents):
-            stretches = _stretches(whole, contents, block_points)
-            if stretches is None:
-                folder = stack.enter_context(scratch_folder(scratch))
-                blocks = _dealt(whole, contents, block_points, folder, progress)
-                pilot = blocks[0]
-            else:
-                blocks = _of_rows(whole, stretches, block_points)
-                pilot = _of_rows(whole, stretches, min(block_points, _PILOT_POINTS))[0]
-        elif contents.container == "csv" and chosen.name == "table":
+            pilot = _of_dataset(whole, contents, few)[0]
+        elif stretches is not None:
+            blocks = _of_rows(whole, stretches, block_points)
+            pilot = _of_rows(whole, stretches, few)[0]
+        elif is_table or (contents.container == "csv" and options.format == "table"):
             folder = stack.enter_context(scratch_folder(scratch))
-            blocks = _dealt(whole, contents, block_points, folder, progress)
+            blocks = _partition(whole, contents, block_points, folder, progress)
             pilot = blocks[0]
-        else:
-            blocks, pilot = [whole], whole
-        n_points = whole.n_points or sum(block.n_points for block in blocks)
-        if contents.container == "csv":
-            n_points = sum(block.n_points for block in blocks)
+        n_points = sum(block.n_points for block in blocks)
+        if contents.container != "csv":
+            n_points = whole.n_points or n_points
         yield Plan(tuple(blocks), pilot, n_points)
 
 
 def read_block(block: Block) -> Trajectories:
-    """The trajectories of a block.
-
-    Args:
-        block: One of a plan's.
-    """
-    contents = contents_of(block.path)
-    chosen = format_named(block.format)
-    if block.slices is not None:
-        with open_dataset(contents, block.options.missing) as dataset:
-            part = dataset.isel({dim: slice(*ends) for dim, ends in block.slices.items()})
-            # The first slice is along trajectories: those without ids go by their number.
-            first = next(iter(block.slices.values()))[0]
-            part.encoding = {**dataset.encoding, "first_trajectory": first}
-            if chosen.read is None and chosen.convert is not None:
-                return chosen.convert(part, contents, block.options)
-            part = part.load()
-        return _by_way_of_a_file(block, lambda file: nc_file.save(part, file))
-    if block.rows is not None and chosen.reads_rows:
-        return read_as(chosen, replace(contents, rows=block.rows), block.options)
-    if block.rows is not None:
-        with reading_as(block.path, "Parquet"), open_parquet(block.path) as parquet:
-            table = plain_texts(read_rows(parquet, block.rows), block.path)
-        return _by_way_of_a_file(block, lambda file: _write_table(table, file))
-    return read_as(chosen, contents, block.options)
-
-
-def _by_way_of_a_file(block: Block, write: Callable[[Path], None]) -> Trajectories:
-    """For formats that read files: the block as a file of the same name."""
-    with scratch_folder() as folder:
-        file = folder / block.path.name
-        write(file)
-        return read_as(format_named(block.format), contents_of(file), block.options)
-
-
-def _write_table(table: Any, file: Path) -> None:
-    """Write a table that is read back at once: not compressed."""
-    import pyarrow.parquet as pq
-
-    pq.write_table(table, file, compression="none", use_dictionary=False, write_statistics=False)
+    """Read the trajectories of a block."""
+    contents = replace(contents_of(block.path), part=block.part)
+    return read_as(format_named(str(block.options.format)), contents, block.options)
 
 
 def _is_nested(contents: Contents) -> bool:
@@ -204,75 +139,52 @@ def _is_nested(contents: Contents) -> bool:
 
 
 def _of_dataset(whole: Block, contents: Contents, block_points: int) -> list[Block]:
+    """Stretches of trajectories along the dimensions of a ragged or padded dataset."""
+    from driftbayes.io.datasets import open_dataset, verify
+    from driftbayes.io.layouts import find_counter, find_layout
+
     with open_dataset(contents) as dataset:
-        sampled = [str(n) for n, v in dataset.variables.items() if "sample_dimension" in v.attrs]
-        for known in {*_COUNTS, *sampled}:
-            verify(dataset, known)
-        count = _count_variable(dataset)
-        if count is not None:
-            name, observations = count
-            (dim,) = dataset[name].dims
+        counter = find_counter(contents)
+        if counter is not None and counter[0] == "contiguous":
+            _, name, dim = counter
+            verify(dataset, name)
             sizes = dataset[name].to_numpy().astype(np.int64)
-            if (sizes < 0).any() or sizes.sum() != dataset.sizes[observations]:
+            ends = np.cumsum(sizes)
+            told = contents.attribute(name, "sample_dimension")
+            total = int(ends[-1]) if len(ends) else 0
+            fitting = [d for d, n in dataset.sizes.items() if d != dim and n == total]
+            sample = told or str(next(iter(fitting), ""))
+            if (sizes < 0).any() or dataset.sizes.get(sample) != total:
                 # The format's own reader says what is wrong.
                 return [whole]
-            ends = np.cumsum(sizes)
-            starts = ends - sizes
             return [
                 replace(
                     whole,
                     n_points=int(sizes[low:high].sum()),
-                    slices={
-                        str(dim): (low, high),
-                        observations: (int(starts[low]), int(ends[high - 1])),
+                    part={
+                        dim: (low, high),
+                        sample: (int(ends[low] - sizes[low]), int(ends[high - 1])),
                     },
                 )
                 for low, high in _cuts(sizes, block_points)
             ]
-        grid = _grid_dims(dataset)
-        if grid is None:
+        try:
+            layout = find_layout(contents, whole.options)
+        except DriftbayesError:
             return [whole]
-        trajectory, other = grid
-        n, length = dataset.sizes[trajectory], dataset.sizes[other]
+        if layout.kind != "grid" or layout.instance is None:
+            return [whole]
+        n, length = dataset.sizes[layout.instance], dataset.sizes[layout.sample]
         step = max(block_points // max(length, 1), 1)
-        chunk = max(_chunk_along(dataset, trajectory), 1)
+        chunk = max(_chunk_along(dataset, layout.instance), 1)
         # A chunk is read whole: blocks that end where chunks do read each once.
         if step > chunk:
             step -= step % chunk
         cuts = [(low, min(low + step, n)) for low in range(0, n, step)]
         return [
-            replace(whole, n_points=(high - low) * length, slices={trajectory: (low, high)})
+            replace(whole, n_points=(high - low) * length, part={layout.instance: (low, high)})
             for low, high in cuts
         ]
-
-
-def _count_variable(dataset: "xr.Dataset") -> tuple[str, str] | None:
-    """The variable with the number of observations of each trajectory, and their dimension."""
-    for name, variable in dataset.variables.items():
-        observations = variable.attrs.get("sample_dimension")
-        if observations in dataset.sizes and variable.ndim == 1:
-            return str(name), str(observations)
-    for name in _COUNTS:
-        if name in dataset.variables and dataset[name].ndim == 1:
-            (own,) = dataset[name].dims
-            total = int(dataset[name].to_numpy().sum())
-            for dim, size in dataset.sizes.items():
-                if dim != own and size == total:
-                    return name, str(dim)
-    return None
-
-
-def _grid_dims(dataset: "xr.Dataset") -> tuple[str, str] | None:
-    """The dimensions of trajectories and of observations, where variables have both."""
-    pairs: dict[tuple[str, ...], int] = {}
-    for variable in dataset.variables.values():
-        if variable.ndim == 2 and variable.dtype.kind in "iuf":
-            dims = tuple(map(str, variable.dims))
-            pairs[dims] = pairs.get(dims, 0) + 1
-    if not pairs:
-        return None
-    first, second = max(pairs, key=pairs.__getitem__)
-    return (second, first) if first in ("time", "obs") else (first, second)
 
 
 def _chunk_along(dataset: "xr.Dataset", dim: str) -> int:
@@ -300,6 +212,8 @@ def _stretches(whole: Block, contents: Contents, block_points: int) -> IntArray 
     """Rows of each trajectory, if each has its rows in one stretch that can be read by itself."""
     import pyarrow as pa
     import pyarrow.compute as pc
+
+    from driftbayes.io.parquet import open_parquet, plain_texts
 
     name = _id_column(contents, whole.options)
     with reading_as(whole.path, "Parquet"), open_parquet(whole.path) as parquet:
@@ -339,29 +253,30 @@ def _of_rows(whole: Block, sizes: IntArray, block_points: int) -> list[Block]:
         (int(ends[low] - sizes[low]), int(ends[high - 1]))
         for low, high in _cuts(sizes, block_points)
     ]
-    return [replace(whole, n_points=last - first, rows=(first, last)) for first, last in rows]
+    return [
+        replace(whole, n_points=last - first, part={"rows": (first, last)}) for first, last in rows
+    ]
 
 
 def _id_column(contents: Contents, options: ReadOptions) -> str:
-    told = (options.columns or {}).get("id")
+    told = options.names.get("id")
     for name in (told,) if told else _IDS:
         if name in contents.names:
             return str(name)
-    msg = (
+    raise DriftbayesError(
         f"{contents.path.name!r} has no column of ids that is known by its name; say which with "
         "--columns id=NAME"
     )
-    raise DriftbayesError(msg)
 
 
-def _dealt(
+def _partition(
     whole: Block,
     contents: Contents,
     block_points: int,
     folder: Path,
     progress: Callable[[str, int, int], None] | None,
 ) -> list[Block]:
-    """Rows dealt out by their ids to temporary tables, in the order of the file."""
+    """Partition rows by a hash of their ids into temporary tables, in the order of the file."""
     require("tables", "pyarrow")
     import pyarrow as pa
 
@@ -394,9 +309,9 @@ def _dealt(
                     counts[i] += rows.num_rows
                 done += batch.num_rows
                 if progress is not None:
-                    progress("dealing out rows", done, max(whole.n_points, done))
+                    progress("sorting rows into blocks", done, max(whole.n_points, done))
     except (pa.ArrowException, OSError) as error:
-        msg = f"{whole.path.name!r} cannot be dealt out into blocks: {reason(error)}; see --scratch"
+        msg = f"{whole.path.name!r} cannot be split into blocks: {reason(error)}; see --scratch"
         raise DriftbayesError(msg) from error
     if not counts.any():
         msg = f"{whole.path.name!r} has columns but no rows; expected one row per observation"
@@ -408,6 +323,8 @@ def _dealt(
 
 
 def _parquet_batches(path: Path) -> Iterator[Any]:
+    from driftbayes.io.parquet import open_parquet, plain_texts
+
     with open_parquet(path) as parquet:
         for batch in parquet.iter_batches(_BATCH_ROWS, use_threads=False):
             yield plain_texts(batch, path)
@@ -418,12 +335,13 @@ def _csv_batches(contents: Contents) -> Iterator[Any]:
     import pyarrow as pa
     import pyarrow.csv as pacsv
 
-    csv_text.check_size(contents.path)
-    layout = contents.layout or csv_text.Layout()
+    from driftbayes.io.csv_text import check_size, open_stream
+
+    check_size(contents.path)
+    layout = contents.layout or CsvLayout()
     # As they are: a header that is not the table's own stands in the comments.
     names = None if layout.own_header else list(layout.header)
-    compression = "gzip" if contents.path.name.lower().endswith(".gz") else None
-    with pa.input_stream(str(contents.path), compression=compression) as stream:
+    with open_stream(contents.path) as stream:
         yield from pacsv.open_csv(
             stream,
             read_options=pacsv.ReadOptions(

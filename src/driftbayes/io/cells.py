@@ -1,9 +1,15 @@
-"""Columns of a table, as Arrow arrays, to the NumPy arrays of trajectories and back."""
+"""Cells and columns of a table, as Arrow arrays, to the NumPy arrays of trajectories and back.
+
+Spreadsheets run a cell that begins with one of `= + - @`, a tab or a carriage return. An apostrophe
+before it stops them. Text that begins with apostrophes before such a character gets one more, so
+that taking one away always gives the text back.
+"""
 
 __all__ = [
     "MISSING",
     "BadCellError",
     "encode_ids",
+    "escape_cell",
     "id_array",
     "id_values",
     "is_date",
@@ -12,9 +18,11 @@ __all__ = [
     "numbers",
     "parse_numbers",
     "times",
+    "without",
 ]
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -22,12 +30,12 @@ import numpy as np
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.io.limits import MAX_ID_LENGTH
-from driftbayes.storage import spreadsheet
 from driftbayes.typing import FloatArray, IntArray, StrArray
 
 # What R, pandas, Excel and C print for a missing number.
 MISSING = ("", "NA", "N/A", "NaN", "nan", "-nan", "NAN", "null", "NULL", "None")
 _MAX_DIGITS = 20
+_FORMULA, _ESCAPABLE, _ESCAPED = (re.compile(rf"{p}[=+\-@\t\r]") for p in ("", "'*", "'+"))
 _WHOLE = re.compile(r"0|-?[1-9][0-9]*")
 _DATE = re.compile(
     r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(\s?UTC|Z|[+-]\d\d(:?\d\d)?)?)?", re.ASCII
@@ -46,6 +54,11 @@ class BadCellError(Exception):
         super().__init__(what)
         self.what = what
         self.row = row
+
+
+def escape_cell(text: str) -> str:
+    """Text as it is written into a cell of a CSV file."""
+    return f"'{text}" if _ESCAPABLE.match(text) else text
 
 
 def is_missing(text: str) -> bool:
@@ -75,19 +88,14 @@ def is_date(text: str) -> bool:
 
 
 def numbers(column: Any) -> FloatArray:
-    """A column of numbers; missing ones become NaN, always the same NaN.
-
-    Args:
-        column: A chunked Arrow array.
-    """
+    """A column of numbers; missing ones become NaN, always the same NaN."""
     import pyarrow as pa
 
     kind = column.type
     numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     # A column without a single value may have any type at all.
     if not (numeric or pa.types.is_null(kind)):
-        msg = f"holds {kind}, expected numbers"
-        raise BadCellError(msg)
+        raise BadCellError(f"holds {kind}, expected numbers")
     values = _in_memory(column.cast(pa.float64(), safe=False))
     if not values.flags.writeable:
         values = values.copy()
@@ -107,11 +115,7 @@ def _in_memory(column: Any) -> np.ndarray:
 
 
 def parse_numbers(column: Any) -> Any:
-    """Text to numbers, as an Arrow array; raises `pyarrow.ArrowInvalid` if there is other text.
-
-    Args:
-        column: A chunked Arrow array of text.
-    """
+    """Text to numbers, as an Arrow array; raises `pyarrow.ArrowInvalid` if there is other text."""
     import pyarrow as pa
 
     return _stripped(column).cast(pa.float64())
@@ -121,9 +125,6 @@ def times(column: Any) -> tuple[FloatArray, bool]:
     """A column of times, and whether they were dates.
 
     Dates become seconds since 1970-01-01 UTC; one without a zone is taken to be UTC.
-
-    Args:
-        column: A chunked Arrow array of numbers, dates, or text with ISO dates.
     """
     import pyarrow as pa
 
@@ -149,10 +150,7 @@ def times(column: Any) -> tuple[FloatArray, bool]:
 def encode_ids(column: Any, *, text_holds_integers: bool) -> tuple[IntArray, StrArray]:
     """Number of the trajectory of each row, and the ids, in order of first appearance.
 
-    Args:
-        column: A chunked Arrow array of text or whole numbers.
-        text_holds_integers: Whether the format has only text, so that ids which are all whole
-            numbers are meant as such, and spaces around them mean nothing.
+    In text, ids that are all whole numbers are meant as such, and spaces around them mean nothing.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -165,8 +163,7 @@ def encode_ids(column: Any, *, text_holds_integers: bool) -> tuple[IntArray, Str
     if pa.types.is_floating(kind):
         column = _whole(column)
     elif not (_is_text(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
-        msg = f"holds {kind}, expected text or whole numbers"
-        raise BadCellError(msg)
+        raise BadCellError(f"holds {kind}, expected text or whole numbers")
     _refuse_first(_nulls(column), "is empty; every row needs the id of its trajectory")
     encoded = column.dictionary_encode().unify_dictionaries()
     codes = np.concatenate([np.from_dlpack(chunk.indices) for chunk in encoded.chunks])
@@ -179,11 +176,7 @@ def encode_ids(column: Any, *, text_holds_integers: bool) -> tuple[IntArray, Str
 
 
 def id_array(values: list[Any]) -> StrArray:
-    """Ids as trajectories hold them: an array of text, or of 64-bit integers.
-
-    Args:
-        values: Only text, or only whole numbers.
-    """
+    """Ids as trajectories hold them: an array of text, or of 64-bit integers."""
     if not values or isinstance(values[0], str):
         if max(map(len, values), default=0) > MAX_ID_LENGTH:
             msg = f"holds an id of more than {MAX_ID_LENGTH} characters; use shorter ones"
@@ -192,16 +185,11 @@ def id_array(values: list[Any]) -> StrArray:
     try:
         return np.array(values, dtype=np.int64)
     except OverflowError as error:
-        msg = "holds a whole number beyond 64 bits; use text"
-        raise BadCellError(msg) from error
+        raise BadCellError("holds a whole number beyond 64 bits; use text") from error
 
 
 def id_values(ids: StrArray) -> StrArray:
-    """Ids as a file can hold them: an array of 64-bit integers, or of text.
-
-    Args:
-        ids: Ids of trajectories.
-    """
+    """Ids as a file can hold them: an array of 64-bit integers, or of text."""
     if ids.ndim == 1 and ids.dtype.kind in "iu" and (ids <= np.iinfo(np.int64).max).all():
         return ids.astype(np.int64)
     values = ids.tolist()
@@ -217,6 +205,14 @@ def id_values(ids: StrArray) -> StrArray:
         return np.array(values, dtype=object)
     msg = f"ids must be text or 64-bit whole numbers to be written, got {ids.dtype}; convert them"
     raise DriftbayesError(msg)
+
+
+def without(axes: Sequence[FloatArray], missing: Sequence[float] | None) -> list[FloatArray]:
+    """Coordinates with NaN on all axes where one of them is what the user calls missing."""
+    if not missing or len({axis.shape for axis in axes}) != 1:
+        return list(axes)
+    gone = np.any([np.isin(axis, list(missing)) for axis in axes], axis=0)
+    return [np.where(gone, np.nan, axis) for axis in axes]
 
 
 def _plain(column: Any) -> Any:
@@ -264,9 +260,9 @@ def _whole(column: Any) -> Any:
 def _unescaped(values: list[str]) -> list[str]:
     """Ids without the apostrophe that `write_csv` puts before what looks like a formula."""
     # Where one looks like a formula, the file is not ours and its apostrophes mean themselves.
-    if any(map(spreadsheet.is_formula, values)):
+    if any(map(_FORMULA.match, values)):
         return values
-    return [spreadsheet.unescape_cell(value) for value in values]
+    return [value[1:] if _ESCAPED.match(value) else value for value in values]
 
 
 def _as_integers(values: list[str]) -> list[Any]:

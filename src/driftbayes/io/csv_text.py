@@ -1,64 +1,48 @@
 """CSV as text: how it is laid out, its header, and the line on which something is wrong."""
 
-__all__ = ["Layout", "check_size", "first_problem", "layout", "read_columns"]
+__all__ = ["check_size", "describe", "find_layout", "first_problem", "open_stream", "read_columns"]
 
 import csv
 import gzip
 import io
 import itertools
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from driftbayes.data.schema import ID, TIME
 from driftbayes.errors import DriftbayesError
-from driftbayes.io import inflated
+from driftbayes.io import limits
 from driftbayes.io.cells import MISSING, is_missing, is_number, parse_numbers
-from driftbayes.io.limits import MAX_HEAD, MAX_NAMES, Clock, check_memory, stored_size
-from driftbayes.io.paths import reason
-from driftbayes.io.schema import ID, TIME
+from driftbayes.io.reading import CsvLayout, reason
 
-SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", " ": "spaces"}
+_NUMBER = r"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?"
+# Text of the Global Drifter Program: id, then a date and a time, or month, day with its fraction
+# and year; then latitude and longitude.
+GDP_DATED = re.compile(
+    rf"\s*\d+\s+\d{{4}}-\d\d-\d\d\s+\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:\s+{_NUMBER}){{2,}}\s*"
+)
+GDP_SPLIT = re.compile(rf"\s*\d+\s+\d{{1,2}}\s+\d{{1,2}}\.\d+\s+\d{{4}}(?:\s+{_NUMBER}){{2,}}\s*")
 _COMMENT = "#"
 # Enough for the header rows that programs write, and no more than a glance.
 _MAX_ROWS, _MAX_COMMENTS = 4, 200
 # Bytes of memory for each of text: the table, the numbers, and the trajectories made of them.
 _MEMORY_PER_BYTE = 3
-# Text of numbers becomes a third to a thirtieth of its length; below this size nobody minds.
-_MAX_PER_COMPRESSED_BYTE, _HARMLESS = 200, 2**28
+# Text of numbers becomes a third to a thirtieth of its length.
+_MAX_PER_COMPRESSED_BYTE = 200
 
 
-@dataclass(frozen=True)
-class Layout:
-    """How a table of text is laid out.
-
-    Args:
-        separator: Between cells; a space stands for any number of them.
-        header: Names of the columns, with the spaces around them.
-        rows: The first few rows under the header.
-        comments: The lines before the header that begin with #, without it.
-        n_before: Number of lines before the header.
-        own_header: Whether the header is a line of the table, not of the comments, nor made up.
-        n_skipped: Rows under the header that hold no data.
-    """
-
-    separator: str = ","
-    header: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
-    comments: tuple[str, ...] = ()
-    n_before: int = 0
-    own_header: bool = True
-    n_skipped: int = 0
+def describe(path: Path) -> dict[str, Any]:
+    """Names of the columns and the layout, as fields of `Contents`."""
+    layout = find_layout(path)
+    return {"names": tuple(map(str.strip, layout.header)), "layout": layout}
 
 
-def layout(path: Path) -> Layout:
-    """How a table is laid out: comments, separator, header, first rows.
-
-    Args:
-        path: A CSV file, compressed if its name ends in .gz.
-    """
+def find_layout(path: Path) -> CsvLayout:
+    """Find the layout of a table: comments, separator, header, first rows."""
     comments: list[str] = []
     n_before = 0
     text = _beginning(path)
@@ -92,9 +76,7 @@ def layout(path: Path) -> Layout:
         if len(names) == len(records[0]):
             own_header, records = False, [names, *records]
     header = records[0]
-    if len(header) > MAX_NAMES:
-        msg = f"{path.name!r} has {len(header):,} columns; expected at most {MAX_NAMES:,}"
-        raise DriftbayesError(msg)
+    limits.check_names(path, len(header), "columns")
     # Undecodable bytes were replaced by U+FFFD.
     if any(char == "\ufffd" or not char.isprintable() for name in header for char in name.strip()):
         msg = f"{path.name!r} is not a table in plain text; save it as comma-separated UTF-8"
@@ -103,27 +85,21 @@ def layout(path: Path) -> Layout:
         msg = f"{path.name!r} has a header but no rows; expected one row per observation"
         raise DriftbayesError(msg)
     rows = tuple(tuple(record) for record in records[1:])
-    return Layout(separator, tuple(header), rows, tuple(comments), n_before, own_header)
+    return CsvLayout(separator, tuple(header), rows, tuple(comments), n_before, own_header)
 
 
 def read_columns(
-    file: Path, in_file: Mapping[str, str], text: set[str], layout: Layout
+    file: Path, in_file: Mapping[str, str], text: set[str], layout: CsvLayout
 ) -> dict[str, Any]:
-    """The columns as Arrow arrays, numbers except for those in `text`.
+    """Read columns as Arrow arrays, numbers except for those in `text`.
 
     Arrow, not pandas: it reads every float to its last bit in all versions, and a line that was
     cut short is an error where pandas fills the rest of it with NaN.
-
-    Args:
-        file: A CSV file.
-        in_file: Name in the file of each canonical column, with the spaces around it.
-        text: The canonical columns to leave as text.
-        layout: Of the file.
     """
     import pyarrow as pa
     import pyarrow.csv as pacsv
 
-    check_memory(check_size(file) * _MEMORY_PER_BYTE, f"the table {file.name!r}")
+    limits.check_memory(check_size(file) * _MEMORY_PER_BYTE, f"the table {file.name!r}")
     names = None if layout.own_header else list(layout.header)
     rows = pacsv.ReadOptions(
         skip_rows=layout.n_before, column_names=names, skip_rows_after_names=layout.n_skipped
@@ -137,7 +113,7 @@ def read_columns(
             strings_can_be_null=False,
         )
         parse = pacsv.ParseOptions(newlines_in_values=True, delimiter=layout.separator)
-        with _open_stream(file, squeezed=layout.separator == " ") as stream:
+        with open_stream(file, squeezed=layout.separator == " ") as stream:
             table = pacsv.read_csv(stream, rows, parse, options)
         return {canonical: table[name] for canonical, name in in_file.items()}
 
@@ -155,18 +131,12 @@ def first_problem(
     path: Path,
     found: Mapping[str, str],
     checks: Mapping[str, tuple[Callable[[str], bool], str]],
-    layout: Layout,
+    layout: CsvLayout,
 ) -> str | None:
-    """A sentence about the first line that cannot be used, or None if there is none.
+    """Describe the first line that cannot be used; None if there is none.
 
     Slow, one Python step per row: called only when the fast reader has already refused the file,
     which says what is wrong but not where.
-
-    Args:
-        path: A CSV file.
-        found: Name in the file of each canonical column, without the spaces around it.
-        checks: For each canonical column, what a number in it must pass and what that is called.
-        layout: Of the file.
     """
     names = [name.strip() for name in layout.header]
     cells = {canonical: names.index(name) for canonical, name in found.items()}
@@ -209,36 +179,26 @@ def _wrong(canonical: str, text: str, accepts: Callable[[str], bool], expected: 
 
 
 def check_size(path: Path) -> int:
-    """Number of bytes of a table of text, refused if a small file inflates to a huge one.
-
-    Args:
-        path: A CSV file, compressed if its name ends in .gz.
-    """
-    n_bytes = stored_size(path)
+    """Number of bytes of a table of text, refused if a small file inflates to a huge one."""
+    n_bytes = limits.stored_size(path)
     if not _is_gzip(path):
         return n_bytes
-    most = max(n_bytes * _MAX_PER_COMPRESSED_BYTE, _HARMLESS)
-    if n_bytes * 1032 <= _HARMLESS:
+    most = max(n_bytes * _MAX_PER_COMPRESSED_BYTE, limits.HARMLESS)
+    if n_bytes * limits.MAX_INFLATION["gzip"] <= limits.HARMLESS:
         return n_bytes * 10
     with _readable(path), path.open("rb") as stream:
-        inflated_size = inflated.gzip_size(stream, n_bytes, most)
-    if inflated_size > most:
-        msg = (
+        size = limits.inflated_size(stream, n_bytes, "gzip", most)
+    if size > most:
+        raise DriftbayesError(
             f"{path.name!r} inflates to more than {_MAX_PER_COMPRESSED_BYTE} times its "
             f"{n_bytes:,} bytes, as no table of measurements does; decompress it yourself if you "
             "trust it"
         )
-        raise DriftbayesError(msg)
-    return inflated_size
+    return size
 
 
-def _open_stream(path: Path, *, squeezed: bool = False) -> Any:
-    """The file as an Arrow stream, decompressed if its name ends in .gz.
-
-    Args:
-        path: A CSV file.
-        squeezed: Whether to make one space of many.
-    """
+def open_stream(path: Path, *, squeezed: bool = False) -> Any:
+    """Open the file as an Arrow stream, decompressed if its name ends in .gz."""
     import pyarrow as pa
 
     if squeezed:
@@ -271,15 +231,14 @@ def _readable(path: Path) -> Iterator[None]:
 def _beginning(path: Path) -> str:
     """Whole lines from the beginning of a file, as many as are sure to hold its first rows."""
     with _readable(path), _raw(path) as raw:
-        data = raw.read(MAX_HEAD + 1)
-    if len(data) > MAX_HEAD:
+        data = raw.read(limits.MAX_HEAD + 1)
+    if len(data) > limits.MAX_HEAD:
         end = max(data.rfind(b"\n"), data.rfind(b"\r"))
         if end < 0:
-            msg = (
-                f"{path.name!r} has a first line of more than {MAX_HEAD:,} bytes; expected a "
-                "header like id,time,x,y and one row per observation"
+            raise DriftbayesError(
+                f"{path.name!r} has a first line of more than {limits.MAX_HEAD:,} bytes; expected "
+                "a header like id,time,x,y and one row per observation"
             )
-            raise DriftbayesError(msg)
         data = data[: end + 1]
     return data.decode("utf-8-sig", errors="replace")
 
@@ -291,7 +250,7 @@ def _head(text: str, path: Path, separator: str, n_before: int) -> list[list[str
         return list(itertools.islice(records, 1 + _MAX_ROWS))
 
 
-def _numbered_rows(lines: Iterable[str], layout: Layout) -> Iterator[tuple[int, list[str]]]:
+def _numbered_rows(lines: Iterable[str], layout: CsvLayout) -> Iterator[tuple[int, list[str]]]:
     """Rows that are not blank, each with the number of the line it starts on."""
     below: Iterable[str] = itertools.islice(lines, layout.n_before, None)
     if layout.separator == " ":
@@ -307,14 +266,14 @@ def _numbered_rows(lines: Iterable[str], layout: Layout) -> Iterator[tuple[int, 
 
 def _bounded(text: io.TextIOBase, path: Path) -> Iterator[str]:
     """Lines of a file, none of which may be as long as a file."""
-    clock = Clock(path.name, path.stat().st_size)
+    clock = limits.Clock(path.name, path.stat().st_size)
     for number in itertools.count(1):
-        line = text.readline(MAX_HEAD)
+        line = text.readline(limits.MAX_HEAD)
         if not line:
             return
-        if len(line) >= MAX_HEAD:
-            msg = f"{path.name!r} line {number} has more than {MAX_HEAD:,} characters; break it up"
-            raise DriftbayesError(msg)
+        if len(line) >= limits.MAX_HEAD:
+            msg = f"line {number} has more than {limits.MAX_HEAD:,} characters; break it up"
+            raise DriftbayesError(f"{path.name!r} {msg}")
         if number % 4096 == 0:
             clock.check()
         yield line

@@ -1,21 +1,23 @@
-"""Datasets of the layouts in use, NetCDF or Zarr, to trajectories."""
+"""Variables of a dataset, NetCDF or Zarr, as numbers in the order of trajectories."""
 
 __all__ = [
-    "from_grid",
-    "from_ragged",
+    "Observed",
+    "contents_in",
     "identifiers",
     "numbers",
+    "observed",
     "open_dataset",
     "parse_time_unit",
-    "seconds",
     "time_origin",
     "verify",
 ]
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,11 +25,10 @@ import numpy as np
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.data.units import time_factor
 from driftbayes.errors import DriftbayesError
-from driftbayes.io import cells, nc_file, provenance, zarr_file
-from driftbayes.io.contents import Contents
-from driftbayes.io.limits import Budget, check_memory
-from driftbayes.io.missing import present
-from driftbayes.io.paths import begin_with_name
+from driftbayes.io import cells
+from driftbayes.io.layouts import Layout, from_grid, from_ragged
+from driftbayes.io.limits import Budget
+from driftbayes.io.reading import Contents, describe_dataset
 from driftbayes.suggest import did_you_mean
 from driftbayes.typing import FloatArray, IntArray, StrArray
 
@@ -42,38 +43,65 @@ _DATE = re.compile(
     r"\s*(?:Z|UTC|GMT|([+-]\d{1,2}):?(\d{2})?)?",
     re.ASCII | re.IGNORECASE,
 )
+# NetCDF's own fill value for floats: files that declare none are padded with it all the same.
+_DEFAULT_FILL = 9.9e36
+_DEFAULT_FILLS = {"i2": -32767, "i4": -(2**31) + 1, "i8": -(2**63) + 2, "u8": 2**64 - 2}
+
+
+def contents_in(dataset: "xr.Dataset") -> Contents:
+    """Contents of a dataset in memory, its dates and packed numbers as a file would hold them."""
+    import xarray as xr
+
+    variables, attributes = xr.conventions.cf_encoder(dataset.variables, dataset.attrs)
+    raw = xr.Dataset(dict(variables), attrs=attributes)
+    return Contents(Path("dataset"), "netcdf", dataset=raw, **describe_dataset(raw))
 
 
 @contextmanager
 def open_dataset(
     contents: Contents, missing: Sequence[float] | None = None
 ) -> "Iterator[xr.Dataset]":
-    """The dataset, nothing read yet, with times left as numbers.
+    """Open the dataset or its part; nothing is read yet, and numbers stay as stored."""
+    opened: AbstractContextManager[xr.Dataset]
+    if contents.dataset is not None:
+        opened = nullcontext(contents.dataset.copy())
+    elif contents.container == "netcdf":
+        from driftbayes.io.netcdf_file import open_file
 
-    Args:
-        contents: Of the file or store.
-        missing: Numbers that stand for a missing value, if the user says so; none of them if empty.
-    """
-    netcdf_file = contents.container == "netcdf"
-    opener = nc_file.open_file if netcdf_file else zarr_file.open_store
-    with opener(contents.path) as dataset:
+        opened = open_file(contents.path)
+    else:
+        from driftbayes.io.zarr_store import open_store
+
+        opened = open_store(contents.path)
+    with opened as dataset:
         dataset.encoding["missing"] = missing
-        dataset.encoding["budget"] = Budget(f"{contents.path.name!r}")
+        dataset.encoding["budget"] = Budget(f"{contents.source!r}")
+        if contents.part is not None:
+            part = dataset.isel({dim: slice(*ends) for dim, ends in contents.part.items()})
+            # The first slice is along trajectories: those without ids go by their number.
+            first = next(iter(contents.part.values()))[0]
+            part.encoding = {**dataset.encoding, "first_trajectory": first}
+            dataset = part
         yield dataset
 
 
 def verify(dataset: "xr.Dataset", name: str) -> None:
-    """Refuse a variable that is not what it claims; to be asked before it is read.
-
-    Args:
-        dataset: Where it is.
-        name: Of the variable.
-    """
+    """Refuse a variable that is not what it claims; to be asked before it is read."""
     if name in dataset.encoding.get("damaged", {}):
         raise DriftbayesError(dataset.encoding["damaged"][name])
     check = dataset.encoding.get("check_chunks")
     if check is not None and name in dataset.variables:
         check(name)
+
+
+def _variable(dataset: "xr.Dataset", name: str, source: str) -> "xr.DataArray":
+    verify(dataset, name)
+    if name not in dataset.variables:
+        there = ", ".join(repr(str(other)) for other in list(dataset.variables)[:8])
+        near = did_you_mean(name, map(str, dataset.variables))
+        msg = f"{source!r} has no variable {name!r}; it has {there}: name one with --columns{near}"
+        raise DriftbayesError(msg)
+    return dataset[name]
 
 
 def numbers(
@@ -84,23 +112,14 @@ def numbers(
     are_counts: bool = False,
     is_ours: bool = False,
 ) -> FloatArray:
-    """A variable as floats, with what stands for a missing value as NaN.
+    """A variable as floats, unpacked, with what stands for a missing value as NaN.
 
-    Args:
-        dataset: Where it is.
-        name: Of the variable.
-        source: Name of the file, for messages.
-        are_counts: Whether it counts or numbers something, which the user's missing values are not
-            meant for.
-        is_ours: Whether we wrote the file: then NaN is all that is missing without being declared.
+    Missing is what is no number, what the file declares to stand for it (`_FillValue`,
+    `missing_value`), and what NetCDF puts where nothing was written, if no position or time can be
+    so large; of a file that we wrote, only NaN and what it declares. Any other number is data,
+    unless the user says otherwise, who does not speak of counts.
     """
-    verify(dataset, name)
-    if name not in dataset.variables:
-        there = ", ".join(repr(str(other)) for other in list(dataset.variables)[:8])
-        near = did_you_mean(name, map(str, dataset.variables))
-        msg = f"{source!r} has no variable {name!r}; it has {there}{near}"
-        raise DriftbayesError(msg)
-    variable = dataset[name]
+    variable = _variable(dataset, name, source)
     if variable.dtype.kind not in "iufb":
         msg = f"{source!r}: variable {name!r} holds {variable.dtype}, expected numbers"
         raise DriftbayesError(msg)
@@ -108,48 +127,103 @@ def numbers(
     if budget is not None:
         # As stored, as numbers, and as the trajectories that are made of them.
         budget.claim(int(variable.size) * (variable.dtype.itemsize + 3 * 8))
-    told = () if are_counts else dataset.encoding.get("missing")
-    return present(variable, source, told, is_ours=is_ours)
+    missing = () if are_counts else dataset.encoding.get("missing")
+    raw, attributes = variable.to_numpy(), variable.attrs
+    if raw.dtype.kind == "i" and str(attributes.get("_Unsigned", "")).lower() == "true":
+        raw = raw.view(raw.dtype.str.replace("i", "u"))
+    values = np.array(raw, dtype=np.float64)
+    gone = np.isnan(values) if is_ours else _impossible(raw, values)
+    for key in ("_FillValue", "missing_value"):
+        for fill in _plain_numbers(attributes.get(key)):
+            gone |= _equals(raw, fill)
+    unsure = variable.encoding.get("zarr_fill")
+    if not (missing is not None or is_ours or "_FillValue" in attributes or unsure is None):
+        count = np.count_nonzero(_equals(raw, unsure) & ~gone)
+        if count:
+            raise DriftbayesError(
+                f"{source!r}: variable {name[:40]!r} holds {unsure:g} {count:,} times, the fill "
+                "value of its Zarr array, and declares no _FillValue; pass --missing "
+                f"{unsure:g} if these are missing, --missing none if they are data"
+            )
+    scale, offset = (
+        next(iter(_plain_numbers(attributes.get(key))), usual)
+        for key, usual in (("scale_factor", 1.0), ("add_offset", 0.0))
+    )
+    if (scale, offset) != (1.0, 0.0):
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = values * scale + offset
+    for number in missing or ():
+        gone |= _equals(raw, number) | (values == number)
+    # NaN has many bit patterns, and a fingerprint would tell them apart.
+    values[gone | np.isnan(values)] = np.nan
+    return values
+
+
+def _impossible(raw: np.ndarray, values: FloatArray) -> np.ndarray:
+    """What is no number, or larger than any position or time."""
+    gone = ~np.isfinite(values) | (np.abs(values) > _DEFAULT_FILL)
+    if raw.dtype.kind not in "iu":
+        return gone
+    if raw.dtype.itemsize >= 4:
+        # Whole numbers have no NaN: the largest and the smallest stand for it, where they are far
+        # off. Those of 8 or 16 bits are used up to their ends.
+        limits = np.iinfo(raw.dtype)
+        gone |= (raw == limits.max) | (raw == limits.min) & (limits.min < 0)
+    fill = _DEFAULT_FILLS.get(f"{raw.dtype.kind}{raw.dtype.itemsize}")
+    return gone if fill is None else gone | (raw == fill)
+
+
+def _equals(raw: np.ndarray, number: float) -> np.ndarray:
+    """Where an array has a number, which is rounded as those of the array are."""
+    if raw.dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            return np.asarray(raw == raw.dtype.type(number))
+    return np.asarray(raw == number)
+
+
+def _plain_numbers(value: object) -> list[float]:
+    """The numbers of an attribute: one, several, or none if it is something else."""
+    if value is None:
+        return []
+    try:
+        return [float(number) for number in np.ravel(np.asarray(value, dtype=np.float64))[:16]]
+    except (TypeError, ValueError, OverflowError):
+        return []
+
+
+def identifiers(
+    dataset: "xr.Dataset", name: str, source: str, *, is_ours: bool = False
+) -> StrArray:
+    """A variable of ids, text or whole numbers; spaces are padding, unless the file is ours."""
+    ids = np.atleast_1d(_variable(dataset, name, source).to_numpy())
+    if ids.dtype.kind == "f" and ((ids == np.round(ids)) & (np.abs(ids) < 2**53)).all():
+        # Where whole numbers were missing somewhere on the way, they were made floats.
+        ids = ids.astype(np.int64)
+    values = [
+        i.decode(errors="replace") if isinstance(i, bytes) else i for i in ids.ravel().tolist()
+    ]
+    is_text = ids.dtype.kind in "SUTO" and all(isinstance(value, str) for value in values)
+    if ids.ndim != 1 or not (is_text or ids.dtype.kind in "iu"):
+        raise DriftbayesError(
+            f"{source!r}: variable {name!r} holds {ids.dtype} in {ids.ndim} dimensions, expected "
+            "one id per trajectory, text or whole numbers"
+        )
+    try:
+        found = cells.id_array(values)
+    except cells.BadCellError as error:
+        raise DriftbayesError(f"{source!r}: variable {name!r} {error.what}") from error
+    return np.char.strip(found) if found.dtype.kind == "U" and not is_ours else found
 
 
 def parse_time_unit(units: object, source: str) -> tuple[float, str]:
-    """What to multiply times by to have seconds, from `hours since 1970-01-01` or `hours`.
-
-    Args:
-        units: The attribute `units` of the variable of times.
-        source: Name of the file, for messages.
-    """
+    """What to multiply times by to have seconds, from `hours since 1970-01-01` or `hours`."""
     try:
         return time_factor(_unit_and_date(units)[0])
     except DriftbayesError as error:
-        msg = (
+        raise DriftbayesError(
             f"{source!r}: times are in {str(units)[:80]!r}; expected a unit like "
             "'seconds since ...'"
-        )
-        raise DriftbayesError(msg) from error
-
-
-def seconds(
-    dataset: "xr.Dataset", name: str, contents: Contents, told: str | None = None
-) -> tuple[FloatArray, str]:
-    """Times in seconds, since 1970 if the file has a date to count from, and their unit.
-
-    Args:
-        dataset: Where they are.
-        name: Of the variable.
-        contents: Where they come from.
-        told: Name of the unit as the user has it; the numbers are then left as they are.
-    """
-    source = contents.path.name
-    values = numbers(dataset, name, source)
-    units = contents.variable_attributes.get(name, {}).get("units")
-    if told is not None:
-        return values, told
-    if units is None or str(units).strip() in ("", "1", "-"):
-        return values, ""
-    factor, unit = parse_time_unit(units, source)
-    # Where the date cannot be read, differences still count.
-    return values * factor + (_epoch(_unit_and_date(units)[1]) or 0.0), unit
+        ) from error
 
 
 def _unit_and_date(units: object) -> tuple[str, str]:
@@ -160,11 +234,7 @@ def _unit_and_date(units: object) -> tuple[str, str]:
 
 
 def time_origin(attributes: Mapping[str, Any]) -> str | None:
-    """The date that the numbers of a variable of times count from, if a calendar has it.
-
-    Args:
-        attributes: `units` and `calendar` of the variable.
-    """
+    """The date that the numbers of a variable of times count from, if a calendar has it."""
     epoch = _epoch(_unit_and_date(attributes.get("units", ""))[1])
     calendar = str(attributes.get("calendar", "standard")).lower()
     if epoch is None or calendar not in ("standard", "gregorian", "proleptic_gregorian"):
@@ -192,178 +262,138 @@ def _epoch(date: str) -> float | None:
     return moment.timestamp() + float(f"0{match[7] or ''}") - zone
 
 
-def identifiers(
-    dataset: "xr.Dataset", name: str, source: str, *, is_ours: bool = False
-) -> StrArray:
-    """A variable of ids as an array of text or whole numbers.
+@dataclass(frozen=True)
+class Observed:
+    """What a dataset holds of each observation."""
 
-    Args:
-        dataset: Where it is.
-        name: Of the variable.
-        source: Name of the file, for messages.
-        is_ours: Whether spaces around an id belong to it; else they are padding.
-    """
-    verify(dataset, name)
-    if name not in dataset.variables:
-        near = did_you_mean(name, map(str, dataset.variables))
-        msg = f"{source!r} has no variable {name!r}; name another with --columns{near}"
-        raise DriftbayesError(msg)
-    ids = dataset[name].to_numpy()
-    if ids.dtype.kind == "f" and ((ids == np.round(ids)) & (np.abs(ids) < 2**53)).all():
-        # Where whole numbers were missing somewhere on the way, they were made floats.
-        ids = ids.astype(np.int64)
-    values = [
-        i.decode(errors="replace") if isinstance(i, bytes) else i for i in ids.ravel().tolist()
-    ]
-    is_text = ids.dtype.kind in "SUTO" and all(isinstance(value, str) for value in values)
-    if ids.ndim != 1 or not (is_text or ids.dtype.kind in "iu"):
-        msg = (
-            f"{source!r}: variable {name!r} holds {ids.dtype} in {ids.ndim} dimensions, expected "
-            "one id per trajectory, text or whole numbers"
-        )
-        raise DriftbayesError(msg)
-    try:
-        found = cells.id_array(values)
-    except cells.BadCellError as error:
-        msg = f"{source!r}: variable {name!r} {error.what}"
-        raise DriftbayesError(msg) from error
-    return np.char.strip(found) if found.dtype.kind == "U" and not is_ours else found
+    dataset: "xr.Dataset"  # of some or all trajectories
+    contents: Contents  # where it comes from
+    layout: Layout  # how trajectories lie in it
+    times: FloatArray  # in seconds, or as the user has it
+    time_unit: str  # their unit
+    ids: Sequence[Any]  # of the trajectories
+    row_sizes: IntArray | None  # number of observations of each trajectory; None if they are padded
+    # Rows of the file in the order of trajectories and times; None if they are so.
+    order: IntArray | slice | None
 
+    def values(self, name: str) -> FloatArray:
+        """A variable as numbers, in the order of the trajectories."""
+        layout, source = self.layout, self.contents.source
+        values, dims = numbers(self.dataset, name, source), self.dataset[name].dims
+        expected = (layout.instance, layout.sample) if layout.kind == "grid" else (layout.sample,)
+        if layout.kind == "grid" and dims == expected[::-1]:
+            values, dims = values.T, expected
+        if dims != expected:
+            raise DriftbayesError(
+                f"{source!r}: variable {name!r} has the dimensions ({', '.join(map(str, dims))}), "
+                f"expected ({', '.join(map(str, expected))})"
+            )
+        return values if self.order is None else values[..., self.order]
 
-def from_grid(
-    coordinates: Sequence[FloatArray],
-    times: FloatArray,
-    ids: Sequence[Any] | np.ndarray,
-    contents: Contents,
-    **attributes: Any,
-) -> Trajectories:
-    """Trajectories from arrays (trajectory, observation), padded with NaN.
-
-    Rows without a time, and those before the first and after the last position of a trajectory, are
-    padding; a missing position between others is a missing fix. Trajectories without any position
-    are left out.
-
-    Args:
-        coordinates: One array for each axis.
-        times: Of each observation, or one row for all trajectories.
-        ids: Of the trajectories.
-        contents: Where they come from.
-        **attributes: Of the trajectories, and of each observation `sd`, the standard deviation of
-            the error of a position, and `flags`, what the file says of it.
-    """
-    source = contents.path.name
-    shape = coordinates[0].shape
-    if len(shape) != 2 or any(axis.shape != shape for axis in coordinates):
-        shapes = ", ".join(str(axis.shape) for axis in coordinates)
-        msg = f"{source!r}: positions have the shapes {shapes}, expected one (trajectory, time)"
-        raise DriftbayesError(msg)
-    if times.shape not in (shape, shape[1:]):
-        msg = f"{source!r}: times have the shape {times.shape}, expected {shape} or {shape[1:]}"
-        raise DriftbayesError(msg)
-    times = np.broadcast_to(times, shape)
-    there = np.all([np.isfinite(axis) for axis in coordinates], axis=0)
-    # Between the first and the last position, both included.
-    begun = np.logical_or.accumulate(there, axis=1)
-    ended = np.logical_or.accumulate(there[:, ::-1], axis=1)[:, ::-1]
-    rows = begun & ended & np.isfinite(times)
-    return _trajectories(coordinates, times, rows, rows.sum(axis=1), ids, contents, **attributes)
-
-
-def from_ragged(
-    coordinates: Sequence[FloatArray],
-    times: FloatArray,
-    row_sizes: IntArray,
-    ids: Sequence[Any],
-    contents: Contents,
-    **attributes: Any,
-) -> Trajectories:
-    """Trajectories from arrays of observations, trajectory after trajectory.
-
-    Args:
-        coordinates: One array for each axis.
-        times: Of each observation.
-        row_sizes: Number of observations of each trajectory; those with none are left out.
-        ids: Of the trajectories.
-        contents: Where they come from.
-        **attributes: Of the trajectories, and of each observation `sd`, the standard deviation of
-            the error of a position, and `flags`, what the file says of it.
-    """
-    source = contents.path.name
-    sizes = {len(times), *(len(axis) for axis in coordinates)}
-    if len(sizes) > 1 or row_sizes.sum() != len(times) or (row_sizes < 0).any():
-        msg = (
-            f"{source!r}: the numbers of observations of its trajectories sum to "
-            f"{row_sizes.sum():,}, expected that of its times and positions, "
-            f"{', '.join(map(str, sorted(sizes)))}; the file is damaged"
-        )
-        raise DriftbayesError(msg)
-    timed = np.isfinite(times)
-    index = np.repeat(np.arange(len(row_sizes)), row_sizes)
-    counts = np.bincount(index[timed], minlength=len(row_sizes))
-    return _trajectories(coordinates, times, timed, counts, ids, contents, **attributes)
-
-
-def _trajectories(
-    coordinates: Sequence[FloatArray],
-    times: FloatArray,
-    rows: np.ndarray,
-    counts: IntArray,
-    ids: Sequence[Any] | np.ndarray,
-    contents: Contents,
-    *,
-    sd: FloatArray | None = None,
-    flags: Mapping[str, FloatArray] | None = None,
-    **attributes: Any,
-) -> Trajectories:
-    """Trajectories from the rows that are observations, and the number of these in each."""
-    there = np.all([np.isfinite(axis) for axis in coordinates], axis=0)
-    if not (there & rows).any():
-        msg = f"{contents.path.name!r} holds no position at all; every one is missing"
-        raise DriftbayesError(msg)
-    with begin_with_name(contents.path):
-        return Trajectories(
-            positions=np.column_stack([np.where(there, a, np.nan)[rows] for a in coordinates]),
-            times=times[rows],
-            row_sizes=counts[counts > 0],
-            ids=_id_array(ids, counts),
-            position_sd=None if sd is None else np.broadcast_to(sd, rows.shape)[rows],
-            flags={name: values[rows] for name, values in (flags or {}).items()},
-            **attributes,
+    def trajectories(self, coordinates: Sequence[FloatArray], **attributes: Any) -> Trajectories:
+        """Trajectories of these coordinates; attributes as for `from_grid`."""
+        if self.row_sizes is None:
+            return from_grid(coordinates, self.times, self.ids, self.contents, **attributes)
+        return from_ragged(
+            coordinates, self.times, self.row_sizes, self.ids, self.contents, **attributes
         )
 
 
-def _id_array(ids: Sequence[Any] | np.ndarray, counts: IntArray) -> StrArray:
-    """The ids of those trajectories that have observations."""
-    # As text too, of which every one takes the room of the longest.
-    check_memory(300 * len(counts), f"{len(counts):,} trajectories")
-    if isinstance(ids, range):
-        ids = np.arange(ids.start, ids.stop, dtype=np.int64)
-    if isinstance(ids, np.ndarray) and ids.dtype.kind == "i" and len(ids) == len(counts):
-        return ids[counts > 0].astype(np.int64)
-    try:
-        return cells.id_array([i for i, count in zip(ids, counts, strict=True) if count])
-    except cells.BadCellError as error:
-        msg = f"the variable of ids {error.what}"
-        raise DriftbayesError(msg) from error
+def observed(
+    dataset: "xr.Dataset", contents: Contents, layout: Layout, time_unit: str | None = None
+) -> Observed:
+    """The variables of a dataset in the order of its trajectories."""
+    times, unit = _seconds(dataset, layout.time, contents, time_unit)
+    row_sizes: IntArray | None = None
+    order: IntArray | slice | None = None
+    ids: Sequence[Any]
+    if layout.kind == "grid":
+        if times.ndim == 2 and dataset[layout.time].dims[0] == layout.sample:
+            times = times.T
+        if times.ndim == 1 and len(times) > 1 and np.all(np.diff(times) < 0):
+            # A run backwards in time has the same increments.
+            order = slice(None, None, -1)
+            times = times[order]
+        ids = _ids(dataset, contents, layout, dataset.sizes[layout.instance])
+    elif layout.kind == "contiguous":
+        row_sizes = _counts(dataset, str(layout.counter), contents.source)
+        ids = _ids(dataset, contents, layout, len(row_sizes))
+    elif layout.kind == "single":
+        row_sizes = np.array([len(times)])
+        ids = _ids(dataset, contents, layout, 1)
+    else:
+        index, ids = _index(dataset, contents, layout)
+        order = np.lexsort((times, index))[np.count_nonzero(index < 0) :]
+        row_sizes = np.bincount(index[order], minlength=len(ids))
+        times = times[order]
+    return Observed(dataset, contents, layout, times, unit, ids, row_sizes, order)
 
 
-def foreign_provenance(
-    contents: Contents,
-    name: str,
-    notes: Sequence[str],
-    columns: Mapping[str, str | None] | None,
-    origin: str | None = None,
-) -> dict[str, Any]:
-    """Where trajectories of a foreign format come from, and what was assumed about them.
+def _seconds(
+    dataset: "xr.Dataset", name: str, contents: Contents, told: str | None
+) -> tuple[FloatArray, str]:
+    """Times in seconds, since 1970 if the file has a date to count from, and their unit.
 
-    Args:
-        contents: Of the file.
-        name: Of the format.
-        notes: What was assumed.
-        columns: The mapping of columns that was used, if any.
-        origin: The date that times count from, if there is one.
+    They are left as they are if the user names their unit.
     """
-    found = provenance.extended({}, contents.path, name, columns)
-    if origin is not None:
-        found["time_origin"] = origin
-    return {**found, "notes": list(notes)} if notes else found
+    values = numbers(dataset, name, contents.source)
+    if told is not None:
+        return values, told
+    units = contents.variable_attributes.get(name, {}).get("units")
+    if units is None or str(units).strip() in ("", "1", "-"):
+        return values, ""
+    factor, unit = parse_time_unit(units, contents.source)
+    # Where the date cannot be read, differences still count.
+    return values * factor + (_epoch(_unit_and_date(units)[1]) or 0.0), unit
+
+
+def _ids(dataset: "xr.Dataset", contents: Contents, layout: Layout, count: int) -> Sequence[Any]:
+    """Ids of the trajectories; without any, their numbers in the file."""
+    if layout.ids is None:
+        first = int(dataset.encoding.get("first_trajectory", 0))
+        return range(first, first + count)
+    ids: list[Any] = identifiers(dataset, layout.ids, contents.source).tolist()
+    if len(ids) != count:
+        raise DriftbayesError(
+            f"{contents.source!r}: variable {layout.ids!r} has {len(ids)} ids for {count} "
+            "trajectories; the file is damaged"
+        )
+    return ids
+
+
+def _counts(dataset: "xr.Dataset", name: str, source: str) -> IntArray:
+    counts = numbers(dataset, name, source, are_counts=True)
+    # The largest possible sum: one that is larger is not the number of anything in a file.
+    if counts.ndim != 1 or not ((counts >= 0) & (counts < 2**40) & (counts % 1 == 0)).all():
+        raise DriftbayesError(
+            f"{source!r}: variable {name!r} must hold the number of observations of each "
+            "trajectory, whole numbers from 0 up; the file is damaged or this is another variable"
+        )
+    return counts.astype(np.int64)
+
+
+def _index(
+    dataset: "xr.Dataset", contents: Contents, layout: Layout
+) -> tuple[IntArray, Sequence[Any]]:
+    """Number of the trajectory of each observation, -1 for none, and the ids."""
+    source, name = contents.source, str(layout.counter)
+    if layout.kind == "long":
+        unique, codes = np.unique(identifiers(dataset, name, source), return_inverse=True)
+        return codes.astype(np.int64), unique.tolist()
+    given = numbers(dataset, name, source, are_counts=True)
+    if not (np.isnan(given) | (given % 1 == 0) & (np.abs(given) < 2**53)).all():
+        msg = f"{source!r}: variable {name!r} must hold numbers of trajectories, from 0 up"
+        raise DriftbayesError(msg)
+    index: IntArray = np.where(given >= 0, given, -1).astype(np.int64)
+    count = dataset.sizes.get(layout.instance)
+    if layout.ids is None and count is None:
+        there, codes = np.unique(index, return_inverse=True)
+        none = int((there < 0).any())
+        return codes.astype(np.int64) - none, there[none:].tolist()
+    ids = _ids(dataset, contents, layout, int(count if count is not None else 0))
+    if index.max(initial=-1) >= len(ids):
+        raise DriftbayesError(
+            f"{source!r}: variable {name!r} has the number {index.max()}, but there are only "
+            f"{len(ids)} trajectories, counted from 0; the file is damaged"
+        )
+    return index, ids

@@ -1,74 +1,256 @@
-"""All formats, and which of them a file is of."""
+"""All formats, and which of them a file has."""
 
-__all__ = ["FORMATS", "choose", "format_named", "read_as"]
+__all__ = ["FORMATS", "Format", "choose", "contents_of", "format_named", "read_as"]
 
-from driftbayes.data.trajectories import Trajectories
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from driftbayes.data import schema
 from driftbayes.errors import DriftbayesError
-from driftbayes.io.adapters import tracking
-from driftbayes.io.adapters.cf import CF
-from driftbayes.io.adapters.clouddrift import CLOUDDRIFT, CLOUDDRIFT_PARQUET
-from driftbayes.io.adapters.drifters import GDP, GLAD, OPENDRIFT
-from driftbayes.io.adapters.gdp_text import GDP_TEXT
-from driftbayes.io.adapters.numpy_arrays import NUMPY
-from driftbayes.io.adapters.parcels import PARCELS_3, PARCELS_4
-from driftbayes.io.adapters.plain import NETCDF, TABLE, ZARR
-from driftbayes.io.adapters.run import RUN
-from driftbayes.io.adapters.trackmate import TRACKMATE_CSV, TRACKMATE_TRACKS, TRACKMATE_XML
-from driftbayes.io.contents import Contents
-from driftbayes.io.datasets import open_dataset
-from driftbayes.io.reading import Format, ReadOptions
+from driftbayes.io.reading import Contents, ReadOptions, existing_file
+from driftbayes.storage.outputs import PathLike
 from driftbayes.suggest import did_you_mean
 
-# In the order in which they are tried: the particular before the general.
-FORMATS: tuple[Format, ...] = (
-    *(RUN, ZARR, PARCELS_3, PARCELS_4, OPENDRIFT, NETCDF),
-    *(GDP, GLAD, CLOUDDRIFT, CLOUDDRIFT_PARQUET, CF),
-    *(tracking.TRACKPY, tracking.SASPT, tracking.ANDI, tracking.SFI, tracking.EVALSPT),
-    *(TRACKMATE_CSV, TRACKMATE_TRACKS, TRACKMATE_XML, tracking.MYPTV, tracking.MYPTV_SMOOTHED),
-    *(GDP_TEXT, NUMPY, TABLE),
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from driftbayes.data.trajectories import Trajectories
+
+
+@dataclass(frozen=True)
+class Format:
+    """One source of trajectories."""
+
+    name: str  # as `--format` has it
+    summary: str  # short description
+    containers: tuple[str, ...]  # in what it is kept
+    module: str  # module of `driftbayes.io` whose table `READERS` has the function that reads it
+    detect: Callable[[Contents], bool]  # whether contents in such a container are of this format
+
+
+def _is_ours(contents: Contents) -> bool:
+    return schema.SCHEMA_ATTRIBUTE in contents.attributes
+
+
+def _has_attribute(contents: Contents, start: str) -> bool:
+    return any(key.startswith(start) for key in contents.attributes)
+
+
+def _layout_kind(contents: Contents) -> str:
+    """Kind of the layout in which trajectories lie in a dataset; empty if none is found."""
+    from driftbayes.io.layouts import find_layout
+
+    try:
+        layout = find_layout(contents)
+    except DriftbayesError:
+        return ""
+    is_count = str(layout.counter).lower() in ("rowsize", "row_size", "count")
+    return "clouddrift" if layout.kind == "contiguous" and is_count else layout.kind
+
+
+def _is_own_netcdf(contents: Contents) -> bool:
+    is_ours = _is_ours(contents) or contents.has("id", "time", "x")
+    return contents.container == "netcdf" and is_ours
+
+
+def _is_parcels_3(contents: Contents) -> bool:
+    named = contents.has("lon", "lat", "time", "trajectory")
+    return named and _has_attribute(contents, "parcels_")
+
+
+def _is_parcels_4(contents: Contents) -> bool:
+    return contents.has("particle_id") and _has_attribute(contents, "parcels_")
+
+
+def _is_opendrift(contents: Contents) -> bool:
+    return _has_attribute(contents, "opendrift_") and bool(_layout_kind(contents))
+
+
+def _is_nested(contents: Contents) -> bool:
+    return contents.types.get("obs", "").startswith("struct<")
+
+
+def _is_saspt(contents: Contents) -> bool:
+    positions = contents.has("x", "y") or contents.has("x_px", "y_px")
+    return positions and contents.has("trajectory", "frame")
+
+
+def _is_trackmate(contents: Contents) -> bool:
+    timed = contents.has("POSITION_T") or contents.has("FRAME")
+    return timed and contents.has("TRACK_ID", "POSITION_X", "POSITION_Y")
+
+
+def _is_gdp(contents: Contents) -> bool:
+    named = contents.has("err_lon", "err_lat") or contents.has("drogue_status", "ve", "vn")
+    return named and bool(_layout_kind(contents))
+
+
+def _is_gdp_text(contents: Contents) -> bool:
+    from driftbayes.io.csv_text import GDP_DATED, GDP_SPLIT
+
+    line = ",".join(contents.layout.header) if contents.layout is not None else ""
+    return bool(GDP_DATED.fullmatch(line) or GDP_SPLIT.fullmatch(line))
+
+
+def _is_evalspt(contents: Contents) -> bool:
+    tabs = contents.layout is not None and contents.layout.separator == "\t"
+    return tabs and contents.has("x", "y", "t", "id") and not contents.has("time")
+
+
+# Containers in which formats are kept, and the module that reads them.
+_DATASET = (("netcdf", "zarr"), "dataset_formats")
+_TABLE, _PARQUET, _TEXT = (
+    (containers, "table_formats") for containers in (("csv", "parquet"), ("parquet",), ("csv",))
 )
+_XML = (("xml",), "trackmate")
+_SUMMARIES = {
+    "run": "directory of a turbulence run",
+    "zarr": "Zarr of driftbayes: id, time, x, y, z, sd in the CF contiguous ragged layout",
+    "parcels-zarr": "particle file of Parcels 3, a Zarr store",
+    "parcels-parquet": "particle file of Parcels 4, a Parquet table",
+    "opendrift": "output of OpenDrift, NetCDF",
+    "netcdf": "NetCDF of driftbayes: id, time, x, y, z, sd in the CF contiguous ragged layout",
+    "gdp": "drifters of the Global Drifter Program, hourly or 6-hourly, NetCDF or Zarr",
+    "glad": "drifters of the GLAD and LASER experiments, NetCDF or Zarr",
+    "clouddrift": "ragged arrays of clouddrift, NetCDF or Zarr",
+    "clouddrift-parquet": "ragged arrays of clouddrift, the Parquet of awkward arrays",
+    "cf": "CF trajectories in NetCDF or Zarr: ragged, indexed, (trajectory, obs) or one alone",
+    "trackpy": "trackpy: particle, frame, x, y, z, ep in pixels and frames, CSV or Parquet",
+    "saspt": "saSPT: trajectory, frame, x, y or x_px, y_px in pixels, with region and errors if "
+    "there",
+    "andi": "AnDi challenge: traj_idx, frame, x, y in pixels and frames",
+    "sfi": "StochasticForceInference: particle_id, time_step, x0, x1, ...; dt from the header",
+    "evalspt": "evalSPT: x, y, t, id separated by tabs; without a header by --format only",
+    "trackmate-csv": "TrackMate's table of spots: TRACK_ID, POSITION_X, POSITION_Y, POSITION_T, "
+    "with its units",
+    "trackmate-tracks": "TrackMate's simple XML of tracks, <Tracks>",
+    "trackmate-xml": "TrackMate's own XML, <TrackMate>; a track that splits or merges is cut there",
+    "myptv": "MyPTV trajectories: id, x, y, z in mm, cameras, error, frame; no header, by "
+    "--format only",
+    "myptv-smoothed": "MyPTV smoothed_trajectories: id, x, y, z in mm, velocity, "
+    "acceleration, frame; by --format",
+    "gdp-text": "Global Drifter Program, interpolated, text separated by spaces; id, time, "
+    "latitude, longitude",
+    "numpy": "NumPy's .npz or .npy: x (particle, time, dim) or x, y, z (particle, time), and t; "
+    "--columns",
+    "table": "CSV or Parquet, one row for each observation: id, time and x, y, z or lon, lat; "
+    "--columns",
+}
+
+
+def _format(
+    name: str,
+    kept: tuple[tuple[str, ...], str],
+    detect: Callable[[Contents], bool] = lambda _: True,
+) -> Format:
+    return Format(name, _SUMMARIES[name], *kept, detect)
+
+
+# In the order in which they are tried: the particular before the general. CF, the last resort of
+# datasets, says what it does not find, and --columns names it.
+FORMATS: tuple[Format, ...] = (
+    _format("run", (("run",), "dataset_formats")),
+    _format("zarr", _DATASET, lambda c: c.container == "zarr" and _is_ours(c)),
+    _format("parcels-zarr", _DATASET, _is_parcels_3),
+    _format("parcels-parquet", _PARQUET, _is_parcels_4),
+    _format("opendrift", _DATASET, _is_opendrift),
+    _format("netcdf", _DATASET, _is_own_netcdf),
+    _format("gdp", _DATASET, _is_gdp),
+    _format("glad", _DATASET, lambda c: c.has("position_error") and bool(_layout_kind(c))),
+    _format("clouddrift", _DATASET, lambda c: _layout_kind(c) == "clouddrift"),
+    _format("clouddrift-parquet", (("parquet",), "parquet"), _is_nested),
+    _format("cf", _DATASET),
+    _format("trackpy", _TABLE, lambda c: c.has("particle", "frame", "x", "y")),
+    _format("saspt", _TABLE, _is_saspt),
+    _format("andi", _TABLE, lambda c: c.has("traj_idx", "frame", "x", "y")),
+    _format("sfi", _TABLE, lambda c: c.has("particle_id", "time_step", "x0")),
+    _format("evalspt", _TABLE, _is_evalspt),
+    _format("trackmate-csv", _TABLE, _is_trackmate),
+    _format("trackmate-tracks", _XML, lambda c: c.names == ("Tracks",)),
+    _format("trackmate-xml", _XML, lambda c: c.names == ("TrackMate",)),
+    _format("myptv", _TABLE, lambda _: False),
+    _format("myptv-smoothed", _TABLE, lambda _: False),
+    _format("gdp-text", _TEXT, _is_gdp_text),
+    _format("numpy", (("npz",), "numpy_arrays"), lambda c: bool(c.names)),
+    _format("table", (("csv", "parquet"), "tables")),
+)
+# How a file of each container begins, and suffixes that tell where that does not.
+_BEGINNINGS = {
+    "parquet": (b"PAR1",),
+    "netcdf": (b"\x89HDF\r\n\x1a\n", b"CDF"),
+    "xml": (b"<?xml", b"<!DOCTYPE", b"<Track"),
+    "npz": (b"PK\x03\x04", b"\x93NUMPY"),
+}
+_SUFFIXES = {".nc": "netcdf", ".nc4": "netcdf", ".cdf": "netcdf", ".parquet": "parquet"}
+_SUFFIXES |= {".pq": "parquet"}
+# Modules of which `describe` gives the fields of `Contents`.
+_DESCRIBED_BY = {
+    **{"parquet": "parquet", "netcdf": "netcdf_file", "xml": "trackmate"},
+    **{"npz": "numpy_arrays", "csv": "csv_text", "zarr": "zarr_store"},
+}
+
+
+def contents_of(path: "PathLike | xr.Dataset") -> Contents:
+    """Look into a file, a Zarr store, the directory of a run or a dataset in memory."""
+    if not isinstance(path, str | os.PathLike):
+        from driftbayes.io.datasets import contents_in
+
+        return contents_in(path)
+    found = Path(path)
+    if found.is_dir():
+        from driftbayes.io.zarr_store import is_foreign_store
+
+        if not is_foreign_store(found):
+            return Contents(found, "run")
+        container = "zarr"
+    else:
+        with existing_file(path).open("rb") as stream:
+            head = stream.read(512)
+        text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+        container = _SUFFIXES.get(found.suffix.lower(), "csv")
+        for known, starts in _BEGINNINGS.items():
+            if (text if known == "xml" else head).startswith(starts):
+                container = known
+    described = import_module(f"driftbayes.io.{_DESCRIBED_BY[container]}").describe(found)
+    return Contents(found, container, **described)
 
 
 def format_named(name: str) -> Format:
-    """The format of a name."""
-    for one in FORMATS:
-        if one.name == name:
-            return one
-    names = [one.name for one in FORMATS]
+    """Return the format of a name."""
+    for known in FORMATS:
+        if known.name == name:
+            return known
+    names = [known.name for known in FORMATS]
     msg = f"unknown format {name!r}; known are {', '.join(names)}{did_you_mean(name, names)}"
     raise DriftbayesError(msg)
 
 
 def choose(contents: Contents, name: str | None = None) -> Format:
-    """The format of a file.
-
-    Args:
-        contents: What is in it.
-        name: Of the format, if the user said so.
-    """
+    """Detect the format of a file, unless the user has named it."""
     if name is not None:
         return format_named(name)
-    for one in FORMATS:
-        if one.detect(contents):
-            return one
-    shown = ", ".join(repr(other[:40]) for other in contents.names[:8])
-    found = f" ({contents.container} with {shown})" if shown else ""
-    msg = (
-        f"unrecognised file format: {contents.path.name!r}{found}; pass --format NAME, see "
+    for known in FORMATS:
+        if contents.container in known.containers and known.detect(contents):
+            return known
+    found = f" ({contents.container} with {contents.shown})" if contents.names else ""
+    raise DriftbayesError(
+        f"unrecognised file format: {contents.source!r}{found}; pass --format NAME, see "
         "`driftbayes formats`, or --columns"
     )
-    raise DriftbayesError(msg)
 
 
-def read_as(chosen: Format, contents: Contents, options: ReadOptions) -> Trajectories:
-    """Trajectories from a file of a known format."""
-    if chosen.read is not None:
-        return chosen.read(contents, options)
-    if chosen.convert is None or contents.container not in ("netcdf", "zarr"):
-        msg = (
-            f"{contents.path.name!r} is a {contents.container} file, but {chosen.name!r} is not "
-            "such a format; choose another with --format"
+def read_as(chosen: Format, contents: Contents, options: ReadOptions) -> "Trajectories":
+    """Read trajectories from a file of a known format."""
+    if contents.container not in chosen.containers:
+        raise DriftbayesError(
+            f"{contents.source!r} is a {contents.container} file, but {chosen.name!r} is kept in "
+            f"{' or '.join(chosen.containers)}; choose another with --format"
         )
-        raise DriftbayesError(msg)
-    with open_dataset(contents, options.missing) as dataset:
-        return chosen.convert(dataset, contents, options)
+    # Imported when it is needed: a table needs no module of datasets.
+    readers = import_module(f"driftbayes.io.{chosen.module}").READERS
+    found: Trajectories = readers[chosen.name](contents, options)
+    return found

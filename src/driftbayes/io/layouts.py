@@ -5,15 +5,21 @@ The layouts are those of the CF conventions, appendix H.4: contiguous ragged, in
 Program are of them too, but leave out the attributes that say so.
 """
 
-__all__ = ["Layout", "find_layout", "has_layout"]
+__all__ = ["Layout", "find_counter", "find_layout", "from_grid", "from_ragged"]
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
-from driftbayes.io.contents import Contents
+from driftbayes.io import cells
+from driftbayes.io.limits import check_memory
+from driftbayes.io.reading import Contents, ReadOptions, begin_with_name
 from driftbayes.suggest import did_you_mean
+from driftbayes.typing import FloatArray, IntArray, StrArray
 
 Kind = Literal["contiguous", "indexed", "long", "grid", "single"]
 
@@ -31,49 +37,25 @@ _PAIRS = (("lon", "lat"), ("longitude", "latitude"), ("x", "y"))
 
 @dataclass(frozen=True)
 class Layout:
-    """Which variable is what, and how trajectories lie in them.
+    """Which variable is what, and how trajectories lie in them."""
 
-    Args:
-        kind: "contiguous": one after the other, with a count of each; "indexed": mixed, with the
-            number of its trajectory for each observation; "long": likewise, with its id; "grid":
-            (trajectory, observation), padded; "single": one alone.
-        x: Variable of the first coordinate.
-        y: Variable of the second.
-        time: Variable of times.
-        sample: Dimension of observations.
-        instance: Dimension of trajectories, if there is one.
-        counter: Variable of counts, or of the numbers or ids of trajectories.
-        ids: Variable of ids, if there is one.
-    """
-
+    # "contiguous": one after the other, with a count of each; "indexed": mixed, with the number of
+    # its trajectory for each observation; "long": likewise, with its id; "grid": (trajectory,
+    # observation), padded; "single": one alone.
     kind: Kind
-    x: str
-    y: str
-    time: str
-    sample: str
-    instance: str | None = None
-    counter: str | None = None
-    ids: str | None = None
+    x: str  # variable of the first coordinate
+    y: str  # variable of the second
+    time: str  # variable of times
+    sample: str  # dimension of observations
+    instance: str | None = None  # dimension of trajectories, if there is one
+    counter: str | None = None  # variable of counts, or of the numbers or ids of trajectories
+    ids: str | None = None  # variable of ids, if there is one
 
 
-def has_layout(contents: Contents) -> bool:
-    """Whether trajectories are found in a dataset."""
-    try:
-        find_layout(contents)
-    except DriftbayesError:
-        return False
-    return True
-
-
-def find_layout(contents: Contents, columns: Mapping[str, str | None] | None = None) -> Layout:
-    """How trajectories lie in a dataset.
-
-    Args:
-        contents: Names, dimensions and attributes.
-        columns: The user's names of id, time, x and y, or of lon and lat, where they differ.
-    """
-    told = _told(contents, columns)
-    counter = _counter(contents)
+def find_layout(contents: Contents, options: ReadOptions | None = None) -> Layout:
+    """Find how trajectories lie in a dataset, from names and attributes and the user's names."""
+    told = _told(contents, options or ReadOptions())
+    counter = find_counter(contents)
     x, y = _pair(contents, told, counter)
     dims = contents.dims[x]
     named = told.get("id")
@@ -104,41 +86,30 @@ def find_layout(contents: Contents, columns: Mapping[str, str | None] | None = N
     return Layout("grid", x, y, time, sample, instance, None, ids)
 
 
-def _told(contents: Contents, columns: Mapping[str, str | None] | None) -> dict[str, str]:
-    told = {role: name for role, name in (columns or {}).items() if name}
+def _told(contents: Contents, options: ReadOptions) -> dict[str, str]:
+    told = options.names
     for degrees, role in (("lon", "x"), ("lat", "y")):
         if degrees in told:
             told[role] = told.pop(degrees)
     for role, name in told.items():
         if role not in ("id", "time", "x", "y", "sd"):
-            msg = (
+            raise DriftbayesError(
                 f"columns has the key {role!r}, expected one of id, time, x, y (or lon, lat) and "
                 "sd, mapped to a variable of the file"
             )
-            raise DriftbayesError(msg)
         if name not in contents.names:
-            there = ", ".join(repr(other[:40]) for other in contents.names[:8])
-            msg = (
-                f"{contents.path.name!r} has no variable {name!r} (wanted as {role!r}); "
-                f"it has {there}{did_you_mean(name, contents.names)}"
+            raise DriftbayesError(
+                f"{contents.source!r} has no variable {name!r} (wanted as {role!r}); "
+                f"it has {contents.shown}{did_you_mean(name, contents.names)}"
             )
-            raise DriftbayesError(msg)
     return told
 
 
-def _attribute(contents: Contents, name: str, key: str) -> str:
-    return _text(contents.variable_attributes.get(name, {}).get(key, ""))
-
-
-def _text(value: Any) -> str:
-    return (value.decode(errors="replace") if isinstance(value, bytes) else str(value)).strip()
-
-
-def _counter(contents: Contents) -> tuple[Kind, str, str] | None:
+def find_counter(contents: Contents) -> tuple[Kind, str, str] | None:
     """Kind of a ragged layout, its variable of counts or numbers, the dimension of trajectories."""
     for name, dims in contents.dims.items():
-        sample = _attribute(contents, name, "sample_dimension")
-        instance = _attribute(contents, name, "instance_dimension")
+        sample = contents.attribute(name, "sample_dimension")
+        instance = contents.attribute(name, "instance_dimension")
         if sample and len(dims) == 1 and dims[0] != sample:
             return "contiguous", name, dims[0]
         if instance and len(dims) == 1:
@@ -157,12 +128,11 @@ def _pair(
     if "x" in told and "y" in told:
         dims = contents.dims[told["x"]]
         if dims != contents.dims[told["y"]] or not 1 <= len(dims) <= 2:
-            msg = (
-                f"{contents.path.name!r}: {told['x']!r} has the dimensions ({', '.join(dims)}), "
+            raise DriftbayesError(
+                f"{contents.source!r}: {told['x']!r} has the dimensions ({', '.join(dims)}), "
                 f"{told['y']!r} ({', '.join(contents.dims[told['y']])}); expected the same one or "
                 "two"
             )
-            raise DriftbayesError(msg)
         return told["x"], told["y"]
     for xs, ys in _candidates(contents):
         pairs = [
@@ -174,21 +144,19 @@ def _pair(
         if pairs:
             # What is known for each observation comes before what is known for each trajectory.
             return max(pairs, key=lambda pair: len(contents.dims[pair[0]]))
-    shown = ", ".join(repr(name[:40]) for name in contents.names[:8]) or "no variables"
-    msg = (
-        f"{contents.path.name!r} has no two variables of positions with the same dimensions and "
-        f"known standard names or names (lon, lat, x, y); it has {shown}: pass columns "
-        "(--columns x=NAME,y=NAME)"
+    raise DriftbayesError(
+        f"{contents.source!r} has no two variables of positions with the same dimensions and "
+        "known standard names or names (lon, lat, x, y); it has "
+        f"{contents.shown or 'no variables'}: pass columns (--columns x=NAME,y=NAME)"
     )
-    raise DriftbayesError(msg)
 
 
 def _candidates(contents: Contents) -> Iterator[tuple[list[str], list[str]]]:
     names = list(contents.dims)
     for pair in _STANDARD:
-        found = [[n for n in names if _attribute(contents, n, "standard_name") == s] for s in pair]
+        found = [[n for n in names if contents.attribute(n, "standard_name") == s] for s in pair]
         yield found[0], found[1]
-    found = [[n for n in names if _attribute(contents, n, "axis").upper() == a] for a in "XY"]
+    found = [[n for n in names if contents.attribute(n, "axis").upper() == a] for a in "XY"]
     yield found[0], found[1]
     for pair in _PAIRS:
         found = [[n for n in names if n.lower() == called] for called in pair]
@@ -218,28 +186,26 @@ def _time(
 
     if "time" in told:
         if not fits(told["time"]):
-            msg = (
-                f"{contents.path.name!r}: {told['time']!r} has the dimensions "
+            raise DriftbayesError(
+                f"{contents.source!r}: {told['time']!r} has the dimensions "
                 f"({', '.join(contents.dims[told['time']])}), expected those of the positions, "
                 f"({', '.join(dims)}), or one of them"
             )
-            raise DriftbayesError(msg)
         return told["time"]
     names = [name for name in contents.dims if fits(name)]
     ways = (
-        [n for n in names if _attribute(contents, n, "standard_name") == "time"],
-        [n for n in names if _attribute(contents, n, "axis").upper() == "T"],
+        [n for n in names if contents.attribute(n, "standard_name") == "time"],
+        [n for n in names if contents.attribute(n, "axis").upper() == "T"],
         [n for n in names if n.lower() in _TIMES],
-        [n for n in names if " since " in _attribute(contents, n, "units").lower()],
+        [n for n in names if " since " in contents.attribute(n, "units").lower()],
     )
     for found in ways:
         if found:
             return max(found, key=lambda name: len(contents.dims[name]))
-    msg = (
-        f"{contents.path.name!r} has no variable of times with the dimensions of its positions, "
+    raise DriftbayesError(
+        f"{contents.source!r} has no variable of times with the dimensions of its positions, "
         f"({', '.join(dims)}), or one of them; pass columns (--columns time=NAME)"
     )
-    raise DriftbayesError(msg)
 
 
 def _ids(contents: Contents, dim: str | None, besides: tuple[str, ...] = ()) -> str | None:
@@ -250,9 +216,103 @@ def _ids(contents: Contents, dim: str | None, besides: tuple[str, ...] = ()) -> 
         if name not in besides and (dims[:1] == (dim,) if dim else not dims) and len(dims) <= 2
     ]
     for name in of_dim:
-        if _attribute(contents, name, "cf_role").lower() == "trajectory_id":
+        if contents.attribute(name, "cf_role").lower() == "trajectory_id":
             return name
     if dim is not None and dim.lower() in _OBSERVATIONS:
         # `trajectory(obs)` numbers observations only where it is an id by its name alone.
         of_dim = [name for name in of_dim if name.lower() != dim.lower()]
     return next((name for called in _IDS for name in of_dim if name.lower() == called), None)
+
+
+def from_grid(
+    coordinates: Sequence[FloatArray],
+    times: FloatArray,
+    ids: Sequence[Any] | np.ndarray,
+    contents: Contents,
+    **attributes: Any,
+) -> Trajectories:
+    """Make trajectories from arrays (trajectory, observation), padded with NaN.
+
+    Rows without a time, and those before the first and after the last position of a trajectory, are
+    padding; a missing position between others is a missing fix. Trajectories without any position
+    are left out.
+    """
+    shape = coordinates[0].shape
+    if len(shape) != 2 or any(axis.shape != shape for axis in coordinates):
+        shapes = ", ".join(str(axis.shape) for axis in coordinates)
+        msg = f"positions have the shapes {shapes}, expected one (trajectory, time)"
+        raise DriftbayesError(f"{contents.source!r}: {msg}")
+    if times.shape not in (shape, shape[1:]):
+        msg = f"times have the shape {times.shape}, expected {shape} or {shape[1:]}"
+        raise DriftbayesError(f"{contents.source!r}: {msg}")
+    times = np.broadcast_to(times, shape)
+    there = np.all([np.isfinite(axis) for axis in coordinates], axis=0)
+    # Between the first and the last position, both included.
+    begun = np.logical_or.accumulate(there, axis=1)
+    ended = np.logical_or.accumulate(there[:, ::-1], axis=1)[:, ::-1]
+    rows = begun & ended & np.isfinite(times)
+    return _trajectories(coordinates, times, rows, rows.sum(axis=1), ids, contents, **attributes)
+
+
+def from_ragged(
+    coordinates: Sequence[FloatArray],
+    times: FloatArray,
+    row_sizes: IntArray,
+    ids: Sequence[Any],
+    contents: Contents,
+    **attributes: Any,
+) -> Trajectories:
+    """Make trajectories from arrays of observations, trajectory after trajectory."""
+    sizes = {len(times), *(len(axis) for axis in coordinates)}
+    if len(sizes) > 1 or row_sizes.sum() != len(times) or (row_sizes < 0).any():
+        raise DriftbayesError(
+            f"{contents.source!r}: the numbers of observations of its trajectories sum to "
+            f"{row_sizes.sum():,}, expected that of its times and positions, "
+            f"{', '.join(map(str, sorted(sizes)))}; the file is damaged"
+        )
+    timed = np.isfinite(times)
+    index = np.repeat(np.arange(len(row_sizes)), row_sizes)
+    counts = np.bincount(index[timed], minlength=len(row_sizes))
+    return _trajectories(coordinates, times, timed, counts, ids, contents, **attributes)
+
+
+def _trajectories(
+    coordinates: Sequence[FloatArray],
+    times: FloatArray,
+    rows: np.ndarray,
+    counts: IntArray,
+    ids: Sequence[Any] | np.ndarray,
+    contents: Contents,
+    *,
+    sd: FloatArray | None = None,
+    flags: Mapping[str, FloatArray] | None = None,
+    **attributes: Any,
+) -> Trajectories:
+    """Trajectories from the rows that are observations, and the number of these in each."""
+    there = np.all([np.isfinite(axis) for axis in coordinates], axis=0)
+    if not (there & rows).any():
+        raise DriftbayesError(f"{contents.source!r} holds no position at all; every one is missing")
+    with begin_with_name(contents.path):
+        return Trajectories(
+            positions=np.column_stack([np.where(there, a, np.nan)[rows] for a in coordinates]),
+            times=times[rows],
+            row_sizes=counts[counts > 0],
+            ids=_id_array(ids, counts),
+            position_sd=None if sd is None else np.broadcast_to(sd, rows.shape)[rows],
+            flags={name: values[rows] for name, values in (flags or {}).items()},
+            **attributes,
+        )
+
+
+def _id_array(ids: Sequence[Any] | np.ndarray, counts: IntArray) -> StrArray:
+    """The ids of those trajectories that have observations."""
+    # As text too, of which every one takes the room of the longest.
+    check_memory(300 * len(counts), f"{len(counts):,} trajectories")
+    if isinstance(ids, range):
+        ids = np.arange(ids.start, ids.stop, dtype=np.int64)
+    if isinstance(ids, np.ndarray) and ids.dtype.kind == "i" and len(ids) == len(counts):
+        return ids[counts > 0].astype(np.int64)
+    try:
+        return cells.id_array([i for i, count in zip(ids, counts, strict=True) if count])
+    except cells.BadCellError as error:
+        raise DriftbayesError(f"the variable of ids {error.what}") from error

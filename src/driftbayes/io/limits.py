@@ -3,28 +3,39 @@
 A file is judged by what it can honestly hold: so many bytes in memory for so many on disk. What
 passes that must still fit into the memory of the machine. `DRIFTBAYES_READ_MEMORY` (a size such as
 8GB) and `DRIFTBAYES_READ_TIME` (seconds) replace what is found for this machine.
+
+What compressed bytes would inflate to is found without making room for it: Blosc, LZ4 and Zstandard
+say how much they hold; what says nothing is inflated piece by piece, and only if it is large enough
+to matter.
 """
 
 __all__ = [
-    "MAX_HEAD",
-    "MAX_ID_LENGTH",
-    "MAX_NAMES",
-    "MEMORY_VARIABLE",
-    "TIME_VARIABLE",
     "Budget",
     "Clock",
     "check_memory",
-    "is_plausible",
+    "check_names",
+    "check_stored",
+    "exceeds",
+    "inflated_size",
+    "is_cut",
     "memory_budget",
     "readable_size",
+    "shard_parts",
     "stored_size",
 ]
 
+import bz2
+import lzma
 import os
 import re
 import time
+import zlib
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
 
 from driftbayes.errors import DriftbayesError
 
@@ -47,26 +58,34 @@ _FALLBACK_MEMORY = 2**32
 _BASE_SECONDS, _SECONDS_PER_BYTE = 120.0, 2e-5
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{0,9})?) ?([KMGT]?)i?B?", re.IGNORECASE)
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+_BLOCK = 2**18
+# What one byte can become at the most.
+MAX_INFLATION = {"zlib": 1032, "gzip": 1032, "bz2": 2**20, "lzma": 2**14}
+# Below this size compressed bytes are inflated without counting first.
+HARMLESS = 2**28
+_BLOSC_HEADER = 16
+_ZSTD_MAGIC, _ZSTD_BLOCK = 0xFD2FB528, 2**17
+_SKIPPABLE = range(0x184D2A50, 0x184D2A60)
 
 
-def is_plausible(declared: int, stored: int, *, compressed: bool) -> bool:
-    """Whether so many bytes can come out of what is stored.
-
-    Args:
-        declared: Number of bytes in memory.
-        stored: Number of bytes in the file.
-        compressed: Whether those in the file may be compressed.
-    """
+def check_stored(what: str, declared: int, stored: int, *, compressed: bool = True) -> None:
+    """Refuse what is declared to take more bytes in memory than can come out of those stored."""
     possible = stored * _MAX_PER_COMPRESSED_BYTE if compressed else stored
-    return declared <= max(possible, _ALWAYS_ALLOWED)
+    if declared > max(possible, _ALWAYS_ALLOWED):
+        raise DriftbayesError(
+            f"{what} is declared to have {declared:,} bytes, but only {stored:,} are stored; it is "
+            "damaged or was never filled"
+        )
+
+
+def check_names(path: Path, count: int, what: str) -> None:
+    """Refuse a file of too many columns, variables or arrays."""
+    if count > MAX_NAMES:
+        raise DriftbayesError(f"{path.name!r} has {count:,} {what}; expected at most {MAX_NAMES:,}")
 
 
 def stored_size(path: Path) -> int:
-    """Number of bytes that a file takes on its disk: a file of holes claims far more.
-
-    Args:
-        path: The file.
-    """
+    """Number of bytes that a file takes on its disk: a file of holes claims far more."""
     found = path.stat()
     # Small files may lie in the directory itself, in no block at all.
     blocks = max(getattr(found, "st_blocks", found.st_size) * 512, 2**16)
@@ -87,23 +106,17 @@ def memory_budget() -> int:
 
 
 def check_memory(n_bytes: int, what: str) -> None:
-    """Refuse what would not fit into the memory.
-
-    Args:
-        n_bytes: What it would take.
-        what: What would be read, as the beginning of a sentence.
-    """
+    """Refuse what would not fit into the memory."""
     # Not asked of the system for every small file.
     if n_bytes <= _ALWAYS_ALLOWED:
         return
     budget = memory_budget()
     if n_bytes > budget:
-        msg = (
+        raise DriftbayesError(
             f"{what} would take {readable_size(n_bytes)} of memory, more than the "
             f"{readable_size(budget)} that reading may use here; read fewer columns or a part of "
             f"the file, or set {MEMORY_VARIABLE}={readable_size(n_bytes).replace(' ', '')}"
         )
-        raise DriftbayesError(msg)
 
 
 class Budget:
@@ -138,20 +151,18 @@ class Clock:
         except ValueError:
             self._allowed = 0.0
         if not self._allowed > 0:
-            msg = f"{TIME_VARIABLE} must be a number of seconds, got {told[:40]!r}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"{TIME_VARIABLE} must be a number of seconds, got {told[:40]!r}")
         self._name = name
         self._start = time.monotonic()
 
     def check(self) -> None:
         """Refuse to go on when the time is over."""
         if time.monotonic() - self._start > self._allowed:
-            msg = (
+            raise DriftbayesError(
                 f"{self._name!r} was not read after {self._allowed:.0f} s, longer than a file of "
                 f"its size needs; it may be damaged: check it, or set {TIME_VARIABLE} to more "
                 "seconds"
             )
-            raise DriftbayesError(msg)
 
 
 def readable_size(n_bytes: float) -> str:
@@ -190,3 +201,119 @@ def _free_memory() -> int:
         with suppress(OSError, ValueError, AttributeError):
             found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2)
     return max(min(found, default=_FALLBACK_MEMORY), 0)
+
+
+def exceeds(stream: BinaryIO, start: int, length: int, compressor: str, allowed: int) -> bool:
+    """Whether a part of a file would come out larger than allowed."""
+    stream.seek(start)
+    if compressor == "blosc":
+        return int.from_bytes(stream.read(_BLOSC_HEADER)[4:8], "little") > allowed
+    if compressor == "lz4":
+        return int.from_bytes(stream.read(4), "little") > allowed
+    if compressor == "zstd":
+        return _zstd_size(stream, start + length) > allowed
+    # Counting takes as long as reading does: only what could do harm is counted.
+    allowed = max(allowed, HARMLESS)
+    if length * MAX_INFLATION[compressor] <= allowed:
+        return False
+    return inflated_size(stream, length, compressor, allowed) > allowed
+
+
+def is_cut(stream: BinaryIO, length: int, compressor: str) -> bool:
+    """Whether a file of Blosc ends before its header says: the decoder would read on beyond it."""
+    if compressor != "blosc":
+        return False
+    stream.seek(0)
+    header = stream.read(_BLOSC_HEADER)
+    return len(header) < _BLOSC_HEADER or int.from_bytes(header[12:], "little") > length
+
+
+def shard_parts(
+    stream: BinaryIO, size: int, n_inner: int, *, first: bool
+) -> Iterator[tuple[int, int]]:
+    """Where the chunks of a shard lie, from the list of them at its end or its beginning."""
+    n_bytes = 16 * n_inner
+    if n_bytes > size:
+        return
+    # With and without a checksum behind the list.
+    for start in {0} if first else {size - n_bytes - 4, size - n_bytes}:
+        stream.seek(max(start, 0))
+        pairs = np.frombuffer(stream.read(n_bytes), dtype="<u8")
+        for offset, length in pairs[: len(pairs) // 2 * 2].reshape(-1, 2).tolist():
+            if offset < size and 0 < length <= size - offset:
+                yield offset, length
+
+
+def _decompressor(compressor: str) -> Any:
+    if compressor == "bz2":
+        return bz2.BZ2Decompressor()
+    if compressor == "lzma":
+        return lzma.LZMADecompressor(memlimit=2**28)
+    return zlib.decompressobj(31 if compressor == "gzip" else 15)
+
+
+def inflated_size(stream: BinaryIO, length: int, compressor: str, most: int) -> int:
+    """Bytes that come out, counted until there are too many; damage is for the decoder to tell."""
+    total, left = 0, length
+    decompressor = _decompressor(compressor)
+    data = b""
+    try:
+        while total <= most:
+            if not data:
+                data = stream.read(min(_BLOCK, left))
+                left -= len(data)
+                if not data and getattr(decompressor, "needs_input", True):
+                    break
+            if decompressor.eof:
+                # Several files of gzip one after the other are one.
+                data = data.lstrip(b"\0") if compressor == "gzip" else data
+                if not data:
+                    continue
+                decompressor = _decompressor(compressor)
+            out = decompressor.decompress(data, _BLOCK)
+            total += len(out)
+            if decompressor.eof:
+                data = decompressor.unused_data
+            elif compressor in ("zlib", "gzip"):
+                data = decompressor.unconsumed_tail
+                if not out and not data and not left:
+                    break
+            else:
+                data = b""
+    except (zlib.error, OSError, EOFError, ValueError, lzma.LZMAError):
+        pass
+    return total
+
+
+def _zstd_size(stream: BinaryIO, end: int) -> int:
+    """The most that frames of Zstandard can hold, from the headers of their blocks."""
+    total = 0
+    while stream.tell() < end:
+        magic = int.from_bytes(stream.read(4), "little")
+        if magic in _SKIPPABLE:
+            stream.seek(int.from_bytes(stream.read(4), "little"), 1)
+            continue
+        if magic != _ZSTD_MAGIC:
+            # The decoder says what is wrong.
+            return total
+        descriptor = int.from_bytes(stream.read(1), "little")
+        single, checksum = bool(descriptor & 0x20), bool(descriptor & 4)
+        if not single:
+            stream.read(1)
+        stream.read((0, 1, 2, 4)[descriptor & 3])
+        n_size = (1 if single else 0, 2, 4, 8)[descriptor >> 6]
+        declared = int.from_bytes(stream.read(n_size), "little") + (256 if n_size == 2 else 0)
+        held, last = 0, False
+        while not last:
+            head = stream.read(3)
+            if len(head) < 3 or stream.tell() > end:
+                break
+            value = int.from_bytes(head, "little")
+            last, kind, size = bool(value & 1), value >> 1 & 3, value >> 3
+            held += size if kind < 2 else _ZSTD_BLOCK
+            stream.seek(1 if kind == 1 else size, 1)
+        # Room is made for what is declared, whatever the blocks hold.
+        total += declared if n_size else held
+        if checksum:
+            stream.read(4)
+    return total

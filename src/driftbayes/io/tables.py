@@ -1,142 +1,231 @@
-"""Long tables, one row per observation: CSV and Parquet."""
+"""Tables with one row per observation, CSV or Parquet, of ours and of other programs."""
 
-__all__ = [
-    "TIME_ORIGIN",
-    "lonlat_of",
-    "open_parquet",
-    "plain_texts",
-    "read_columns",
-    "read_rows",
-    "read_table",
-    "separator_note",
-    "unique_names",
-    "write_csv",
-    "write_parquet",
-]
+__all__ = ["READERS", "Columns", "TableSpec", "assemble", "read_columns", "read_foreign"]
 
-import gzip
-import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
-from typing import Any, BinaryIO
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from driftbayes._version import __version__
+from driftbayes.data import schema
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
-from driftbayes.io import cells, csv_text, provenance, schema
-from driftbayes.io.contents import Contents
-from driftbayes.io.limits import MAX_ID_LENGTH, check_memory, is_plausible, stored_size
-from driftbayes.io.missing import without
-from driftbayes.io.paths import begin_with_name, reading_as, reason, require
-from driftbayes.io.reading import ReadOptions
-from driftbayes.storage import spreadsheet
-from driftbayes.storage.atomic import PathLike, atomic_path
-from driftbayes.typing import FloatArray, StrArray
+from driftbayes.io import cells, csv_text, reading
+from driftbayes.io.reading import Contents, CsvLayout, ReadOptions
+from driftbayes.typing import FloatArray, IntArray, StrArray
 
-# What times that were dates count from, kept as `time_origin` in the provenance.
-TIME_ORIGIN = "1970-01-01T00:00:00"
-_TEXT_TYPES = ("string", "large_string")
-_METADATA_KEY = b"driftbayes"
+PIXEL, FRAME = "px", "frame"
+# Key of our own metadata in Parquet files.
+METADATA_KEY = "driftbayes"
+_SEPARATORS = {"\t": "tabs", ";": "semicolons", " ": "spaces"}
 _NUMBER = (cells.is_number, "a number")
 _DATE = (cells.is_date, "an ISO date like 2024-05-17T12:00:00Z")
 _EITHER = (cells.is_number, "a number or an ISO date like 2024-05-17T12:00:00Z")
+# Names that can mean nothing else than degrees.
+_DEGREES = (("lon", "lat"), ("longitude", "latitude"), ("Longitude", "Latitude"), ("LON", "LAT"))
+# What programs write where a spot belongs to no track.
+_UNLINKED = ("", "nan", "NaN", "None", "null")
 
 
-def read_table(contents: Contents, options: ReadOptions) -> Trajectories:
-    """Trajectories from a table with canonical columns; rows of trajectories may be mixed.
+@dataclass(frozen=True)
+class TableSpec:
+    """What a program's table means."""
 
-    Args:
-        contents: Of a table with the columns `id`, `time`, `x` and, if there are any, `y`, `z` and
-            `sd`, beside longitude, latitude and flags.
-        options: Names of columns, where they differ, units, and numbers that stand for a missing
-            value; dates are in seconds.
-    """
-    _check_container(contents)
-    path, time_unit, length_unit = contents.path, options.time_unit, options.length_unit
-    found = schema.file_names(contents.names, options.columns, source=path.name)
-    found |= schema.extras_in(contents.names, found, options.columns)
-    earlier: dict[str, Any] = {}
-    if contents.layout is not None and contents.layout.separator != ",":
-        earlier = {"notes": [separator_note(contents.layout)]}
-    if _METADATA_KEY.decode() in contents.attributes:
-        header = _read_metadata(contents.attributes[_METADATA_KEY.decode()], path.name)
+    reader: str  # name of the program, for the provenance
+    # Name in the file of each canonical column; several for `id` are one together, several for `sd`
+    # are those of the axes.
+    names: Mapping[str, str | tuple[str, ...] | None] = field(default_factory=dict)
+    length: str = PIXEL  # unit of positions; empty if the program does not say
+    time: str = FRAME  # unit of times, likewise
+    notes: Sequence[str] = ()  # what was assumed
+    layout: CsvLayout | None = None  # of a table of text, if not as found
+    unlinked: Sequence[str] = ()  # ids that stand for none
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns of a table, as numbers."""
+
+    ids: Sequence[Any]  # one or more Arrow arrays, together the id
+    times: FloatArray  # of the rows
+    coordinates: Sequence[FloatArray]  # one array for each axis
+    # Standard deviation of the error of each position; NaN where it is not known.
+    sd: FloatArray | None = None
+    are_dates: bool = False  # whether times were dates, and are now seconds since 1970
+
+
+def read_plain(contents: Contents, options: ReadOptions) -> Trajectories:
+    """Read a table with canonical columns or the user's; rows of trajectories may be mixed."""
+    path, columns = contents.path, dict(options.columns or {})
+    pair = _lonlat(contents, columns)
+    if pair is not None and options.coordinates != "plane":
+        columns |= {"x": pair[0], "y": pair[1], "z": None}
+        options = replace(options, coordinates="degrees")
+    found = schema.file_names(contents.names, columns, source=path.name)
+    found |= schema.extras_in(contents.names, found, columns)
+    length_unit, time_unit = options.length_unit, options.time_unit
+    earlier: dict[str, Any] = {"notes": notes} if (notes := _separator_note(contents)) else {}
+    if METADATA_KEY in contents.attributes:
+        header = _read_metadata(contents.attributes[METADATA_KEY], path.name)
         earlier = header.get("provenance", {})
         length_unit = header.get("length_unit") if length_unit is None else length_unit
         time_unit = header.get("time_unit") if time_unit is None else time_unit
     values = read_columns(contents, found)
     codes, ids = values.pop(schema.ID)
-    times, dates = values.pop(schema.TIME)
-    axes = schema.coordinates_in(values)
-    values |= zip(axes, without([values[axis] for axis in axes], options.missing), strict=True)
-    if dates and time_unit not in (None, "", "s"):
-        msg = (
+    times, are_dates = values.pop(schema.TIME)
+    axes = [axis for axis in schema.COORDINATES if axis in values]
+    present = cells.without([values[axis] for axis in axes], options.missing)
+    values |= zip(axes, present, strict=True)
+    if are_dates and time_unit not in (None, "", "s"):
+        raise DriftbayesError(
             f"the times in {path.name!r} are dates, read as seconds; leave out time_unit, "
             f"got {time_unit!r}"
         )
-        raise DriftbayesError(msg)
     if (np.diff(codes) < 0).any():
         # Stable: within a trajectory rows stay as they are in the file, so that times which
         # decrease there are reported and not repaired.
         order = np.argsort(codes, kind="stable")
         times, values = times[order], {name: array[order] for name, array in values.items()}
-    origin = {"time_origin": TIME_ORIGIN} if dates else {}
-    earlier = provenance.extended(earlier, path, contents.container, options.columns)
-    with begin_with_name(path):
-        return Trajectories(
-            positions=np.column_stack([values[axis] for axis in axes]),
+    provenance = reading.extended(earlier, path, contents.container, columns)
+    if are_dates:
+        provenance["time_origin"] = schema.TIME_ORIGIN
+    with reading.begin_with_name(path):
+        trajectories = Trajectories(
+            **schema.fields_of(values),
             times=times,
             row_sizes=np.bincount(codes),
             ids=ids,
-            position_sd=values.get(schema.POSITION_SD),
-            lonlat=lonlat_of(values),
-            flags={name: values[column] for name, column in schema.flags_in(values).items()},
             length_unit=length_unit or "",
-            time_unit="s" if dates else time_unit or "",
-            provenance={**earlier, **origin},
+            time_unit="s" if are_dates else time_unit or "",
+            provenance=provenance,
         )
+    return options.place(trajectories, degrees=options.coordinates == "degrees")
 
 
-def lonlat_of(values: Mapping[str, FloatArray]) -> FloatArray | None:
-    """Longitude and latitude from canonical columns, if they are there."""
-    if not set(schema.LONLAT) <= set(values):
+def _lonlat(contents: Contents, columns: dict[str, str | None]) -> tuple[str, str] | None:
+    """Names of the columns of longitude and latitude, if positions are these."""
+    if columns.get("lon") or columns.get("lat"):
+        # Taken out: the table itself knows x and y only.
+        return str(columns.pop("lon", None) or "lon"), str(columns.pop("lat", None) or "lat")
+    if "x" in columns or "x" in contents.names:
         return None
-    return np.column_stack([values[axis] for axis in schema.LONLAT])
+    return next((pair for pair in _DEGREES if contents.has(*pair)), None)
+
+
+def _separator_note(contents: Contents) -> list[str]:
+    separator = "," if contents.layout is None else contents.layout.separator
+    return [] if separator == "," else [f"cells are separated by {_SEPARATORS[separator]}"]
+
+
+def _read_metadata(stored: str, source: str) -> dict[str, Any]:
+    header = reading.from_json(stored, source)
+    reading.check_schema_version(header.get("schema"), source)
+    for key, kind in (("length_unit", str), ("time_unit", str), ("provenance", dict)):
+        if not isinstance(header.get(key, kind()), kind):
+            msg = f"the metadata of {source!r} has a {key} of the wrong kind; write the file again"
+            raise DriftbayesError(msg)
+    return header
+
+
+def read_foreign(contents: Contents, options: ReadOptions, spec: TableSpec) -> Trajectories:
+    """Read a table of another program; columns that the user names replace those of the program."""
+    told = options.columns or {}
+    spec = replace(
+        spec,
+        names={**spec.names, **told},
+        time="" if "time" in told else spec.time,
+        length="" if "x" in told else spec.length,
+    )
+    present = unique_names(spec.layout.header if spec.layout else contents.names)
+    several = {c: n if isinstance(n, tuple) else (n,) for c, n in spec.names.items()}
+    found = schema.file_names(
+        present, {c: n[0] for c, n in several.items()}, source=contents.source
+    )
+    names = {c: several[c] if len(several.get(c, ())) > 1 else (n,) for c, n in found.items()}
+    flat = {f"{c}:{i}": str(name) for c, many in names.items() for i, name in enumerate(many)}
+    table = read_columns(contents, flat, layout=spec.layout)
+    times, are_dates = table["time:0"]
+    sd = None
+    if "sd" in names:
+        axes = [table[f"sd:{i}"] for i in range(len(names["sd"]))]
+        sd = axes[0] if len(axes) == 1 else _root_mean_square(axes)
+    columns = Columns(
+        ids=[table[f"id:{i}"] for i in range(len(names["id"]))],
+        times=times,
+        coordinates=[table[f"{axis}:0"] for axis in schema.COORDINATES if axis in names],
+        sd=sd,
+        are_dates=are_dates,
+    )
+    return assemble(contents, options, replace(spec, time="s") if are_dates else spec, columns)
+
+
+def assemble(
+    contents: Contents, options: ReadOptions, spec: TableSpec, columns: Columns
+) -> Trajectories:
+    """Make trajectories from columns, sorted by time, in the units that the user asks for.
+
+    Rows without an id are left out, and a note says how many.
+    """
+    notes = [*spec.notes, *_separator_note(contents)]
+    with reading.begin_with_name(contents.path):
+        try:
+            is_text = contents.container == "csv"
+            codes, names, keep = _encode(columns.ids, spec.unlinked, text=is_text)
+        except cells.BadCellError as error:
+            raise DriftbayesError(f"the column of ids {error.what}") from error
+        if not keep.all():
+            n_left = int((~keep).sum())
+            notes.append(f"{n_left:,} of {len(keep):,} rows belong to no track and are left out")
+        positions = np.column_stack(cells.without(columns.coordinates, options.missing))[keep]
+        times, sd = columns.times[keep], None if columns.sd is None else columns.sd[keep]
+        if ((np.diff(codes) < 0) | (np.diff(codes) == 0) & (np.diff(times) < 0)).any():
+            order = np.lexsort((times, codes))
+            # By trajectory is how the array is laid out; by time is worth a word.
+            if not np.array_equal(order, np.argsort(codes, kind="stable")):
+                notes.append("rows were not in order of time within a trajectory, and were sorted")
+            positions, times = positions[order], times[order]
+            sd = None if sd is None else sd[order]
+        if sd is not None:
+            sd = _known(sd, ~np.isnan(positions[:, 0]), notes)
+        trajectories = Trajectories(
+            positions=positions,
+            times=times,
+            row_sizes=np.bincount(codes, minlength=len(names)),
+            ids=names,
+            position_sd=sd,
+            length_unit=options.length_unit or spec.length,
+            time_unit=options.time_unit or spec.time,
+        )
+        trajectories = _in_units(trajectories, options, spec, notes)
+    origin = schema.TIME_ORIGIN if columns.are_dates else None
+    told = contents.provenance(spec.reader, notes, options, origin)
+    return replace(trajectories, provenance=told)
+
+
+def without_flat_z(coordinates: Sequence[FloatArray], notes: list[str]) -> list[FloatArray]:
+    """Coordinates without the third, if it is the same everywhere: images have no depth."""
+    if len(coordinates) == 3 and (coordinates[2] == coordinates[2][:1]).all():
+        notes.append("z is the same everywhere and is left out")
+        return list(coordinates[:2])
+    return list(coordinates)
 
 
 def read_columns(
-    contents: Contents, names: Mapping[str, str], *, layout: csv_text.Layout | None = None
+    contents: Contents, names: Mapping[str, str], *, layout: CsvLayout | None = None
 ) -> dict[str, Any]:
-    """Columns of a table as numbers; the first cell that cannot be used is named.
+    """Read columns of a table as numbers, or name the first cell that cannot be used.
 
-    Args:
-        contents: Of the file, CSV or Parquet.
-        names: Name in the file of each column. A key is a canonical name, with `:` and a word
-            behind it where several columns have one role.
-        layout: Of a table of text, if not as found.
-
-    Returns:
-        For `id` the number of the trajectory of each row and the ids, for `id:...` the Arrow array
-        as it is, for `time` the times and whether they were dates, else an array of numbers.
+    A key of `names` is a canonical name, with `:` and a word behind it where several columns have
+    one role. For `id` the result is the number of the trajectory of each row and the ids, for
+    `id:...` the Arrow array as it is, for `time` the times and whether they were dates, else an
+    array of numbers.
     """
-    _check_container(contents)
+    reading.require("tables", "pyarrow")
     if contents.container == "parquet":
         return _from_parquet(contents, names)
-    return _from_csv(contents, names, layout or contents.layout or csv_text.Layout())
-
-
-def _check_container(contents: Contents) -> None:
-    require("tables", "pyarrow")
-    if contents.container not in ("csv", "parquet"):
-        msg = (
-            f"{contents.path.name!r} is a {contents.container} file, expected a table, CSV or "
-            "Parquet; choose another format with --format"
-        )
-        raise DriftbayesError(msg)
+    return _from_csv(contents, names, layout or contents.layout or CsvLayout())
 
 
 def unique_names(names: Sequence[str]) -> tuple[str, ...]:
@@ -149,14 +238,7 @@ def unique_names(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(result)
 
 
-def separator_note(layout: csv_text.Layout) -> str:
-    """A note on a separator that is not the comma."""
-    return f"cells are separated by {csv_text.SEPARATORS[layout.separator]}"
-
-
-def _from_csv(
-    contents: Contents, names: Mapping[str, str], layout: csv_text.Layout
-) -> dict[str, Any]:
+def _from_csv(contents: Contents, names: Mapping[str, str], layout: CsvLayout) -> dict[str, Any]:
     import pyarrow as pa
 
     path, unique = contents.path, unique_names(layout.header)
@@ -187,26 +269,29 @@ def _from_csv(
     except (pa.ArrowException, OSError, cells.BadCellError) as error:
         # Rows without an id are left out where `id:...` is asked for.
         shown = {key: name for key, name in names.items() if not key.startswith("id:")}
-        damaged = f"cannot be read as a table: {reason(error)}; it may be damaged or cut short"
+        damaged = (
+            f"cannot be read as a table: {reading.reason(error)}; it may be damaged or cut short"
+        )
         msg = csv_text.first_problem(path, shown, checks, layout) or f"{path.name!r} {damaged}"
         raise DriftbayesError(msg) from error
 
 
 def _from_parquet(contents: Contents, names: Mapping[str, str]) -> dict[str, Any]:
-    path = contents.path
+    from driftbayes.io.parquet import read_table
+
     for name in names.values():
         if contents.names.count(name) > 1:
-            msg = f"{path.name!r} has more than one column {name!r}; rename one of them"
+            msg = f"{contents.source!r} has more than one column {name!r}; rename one of them"
             raise DriftbayesError(msg)
-    table = _parquet_table(path, list(dict.fromkeys(names.values())), contents.rows)
+    table = read_table(contents, list(dict.fromkeys(names.values())))
     result = {}
     for key, name in names.items():
         try:
             result[key] = _values(key, table[name], is_csv=False)
         except cells.BadCellError as error:
-            first = 1 if contents.rows is None else contents.rows[0] + 1
+            first = 1 + (contents.part or {}).get("rows", (0, 0))[0]
             row = "" if error.row is None else f" row {first + error.row}"
-            msg = f"{path.name!r}{row}: column {name!r} {error.what}"
+            msg = f"{contents.source!r}{row}: column {name!r} {error.what}"
             raise DriftbayesError(msg) from error
     return result
 
@@ -224,191 +309,88 @@ def _values(key: str, column: Any, *, is_csv: bool) -> Any:
     return cells.times(column) if _role(key) == schema.TIME else cells.numbers(column)
 
 
-def _parquet_table(file: Path, names: list[str], rows: tuple[int, int] | None) -> Any:
-    """Some columns of a Parquet file as an Arrow table, its size checked before it is read."""
-    with reading_as(file, "Parquet"), open_parquet(file) as parquet:
-        n_rows, n_bytes = parquet.metadata.num_rows, stored_size(file)
-        if not is_plausible(8 * n_rows * len(names), n_bytes, compressed=True):
-            msg = (
-                f"{file.name!r} is declared to have {n_rows:,} rows in {n_bytes:,} bytes; the file "
-                "is damaged"
-            )
-            raise DriftbayesError(msg)
-        n_read = n_rows if rows is None else rows[1] - rows[0]
-        # The table, the numbers, and the trajectories that are made of them.
-        check_memory(3 * 8 * n_read * len(names), f"the table {file.name!r}")
-        table = parquet.read(columns=names) if rows is None else read_rows(parquet, rows, names)
-        table.validate(full=True)
-        table = plain_texts(table, file)
-    if table.num_rows == 0:
-        msg = f"{file.name!r} has columns but no rows; expected one row per observation"
-        raise DriftbayesError(msg)
-    return table
+def _root_mean_square(axes: Sequence[FloatArray]) -> FloatArray:
+    """The error of a position from those of its axes; not known if one of them is not."""
+    with np.errstate(over="ignore"):
+        sd = np.sqrt(np.mean(np.square(axes), axis=0))
+    sd[np.any(np.less(axes, 0), axis=0)] = np.nan
+    return np.asarray(sd)
 
 
-def open_parquet(file: Path) -> Any:
-    """Open a Parquet file such that a text which comes a million times is stored once.
-
-    `plain_texts` makes texts of them again when they are known to be short.
-
-    Args:
-        file: The file.
-    """
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(file) as parquet:
-        texts = [field.name for field in parquet.schema_arrow if str(field.type) in _TEXT_TYPES]
-    return pq.ParquetFile(file, read_dictionary=texts)
-
-
-def read_rows(parquet: Any, rows: tuple[int, int], names: list[str] | None = None) -> Any:
-    """Some rows of an open Parquet file, from the row groups that hold them.
-
-    Args:
-        parquet: The file.
-        rows: The first row and one past the last.
-        names: Of the columns; by default all.
-    """
-    groups = range(parquet.metadata.num_row_groups)
-    sizes = np.array([parquet.metadata.row_group(i).num_rows for i in groups])
-    ends = np.cumsum(sizes)
-    low, high = np.searchsorted(ends, [rows[0], rows[1] - 1], side="right").tolist()
-    table = parquet.read_row_groups(range(low, high + 1), columns=names, use_threads=False)
-    return table.slice(rows[0] - int(ends[low] - sizes[low]), rows[1] - rows[0])
-
-
-def plain_texts(table: Any, file: Path) -> Any:
-    """A table or batch that was read with texts as numbers of texts, with the texts themselves.
-
-    Args:
-        table: What was read.
-        file: Where it comes from, for messages.
-    """
+def _encode(
+    columns: Sequence[Any], unlinked: Sequence[str], *, text: bool
+) -> tuple[IntArray, StrArray, np.ndarray]:
+    """Number of the trajectory of each row kept, the ids, and which rows are kept."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    for place, name in enumerate(table.schema.names):
-        column = table.column(place)
-        if not pa.types.is_dictionary(column.type):
-            continue
-        if str(column.type.value_type) not in _TEXT_TYPES:
-            continue
-        chunks = column.chunks if hasattr(column, "chunks") else [column]
-        lengths = [pc.max(pc.binary_length(chunk.dictionary)).as_py() or 0 for chunk in chunks]
-        # A character has at most four bytes.
-        if max(lengths, default=0) > 4 * MAX_ID_LENGTH:
-            msg = (
-                f"{file.name!r}: column {name[:40]!r} holds a text of {max(lengths):,} bytes; use "
-                f"ids of at most {MAX_ID_LENGTH} characters"
-            )
-            raise DriftbayesError(msg)
-        table = table.set_column(place, name, column.cast(column.type.value_type))
-    return table
+    none = pa.array([*_UNLINKED, *unlinked])
+    keep = np.ones(len(columns[0]), dtype=bool)
+    plain = []
+    for column in columns:
+        if text:
+            # pandas writes 7.0 as soon as one id of the column is missing.
+            trimmed = pc.utf8_trim_whitespace(column)
+            column = pc.replace_substring_regex(trimmed, r"^(-?\d+)\.0+$", r"\1")
+            keep &= ~np.asarray(pc.is_in(column, value_set=none), dtype=bool)
+        else:
+            keep &= ~np.asarray(pc.is_null(column, nan_is_null=True), dtype=bool)
+        plain.append(column)
+    if not keep.any():
+        msg = "no row belongs to a track: every id is empty; link the positions to tracks first"
+        raise DriftbayesError(msg)
+    rows = pa.array(keep)
+    encoded = [cells.encode_ids(column.filter(rows), text_holds_integers=text) for column in plain]
+    if len(encoded) == 1:
+        return *encoded[0], keep
+    codes = encoded[0][0]
+    for more, names in encoded[1:]:
+        codes = codes * len(names) + more
+    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    # In order of first appearance, as all tables are read.
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    joined = ["/".join(str(names[c[row]]) for c, names in encoded) for row in np.sort(first)]
+    return rank[inverse], cells.id_array(joined), keep
 
 
-def write_csv(trajectories: Trajectories, path: PathLike) -> None:
-    """Write trajectories as CSV, every float to its last bit; a missing value is an empty cell.
-
-    A CSV file holds no units and no provenance, and text ids that are all whole numbers are
-    read back as whole numbers. A text id that a spreadsheet would run as a formula, as it does with
-    `=1+1`, is written with an apostrophe before it, which `read_csv` takes away again. The same
-    trajectories give the same bytes, compressed or not.
-
-    Args:
-        trajectories: What to write.
-        path: The file, compressed if its name ends in .gz.
-    """
-    require("tables", "pyarrow")
-    import pyarrow.csv as pacsv
-
-    table = _as_table(trajectories, escape_ids=True)
-    _refuse_padded(trajectories.ids)
-    with atomic_path(path) as temporary:
-        compressed = Path(path).name.lower().endswith(".gz")
-        with temporary.open("wb") as file, _compressing(file, compressed) as stream:
-            stream.write((",".join(table.column_names) + "\n").encode())
-            options = pacsv.WriteOptions(include_header=False, quoting_style="needed")
-            pacsv.write_csv(table, stream, options)
-
-
-@contextmanager
-def _compressing(file: BinaryIO, compressed: bool) -> Iterator[Any]:  # noqa: FBT001
-    if not compressed:
-        yield file
-        return
-    # Without the time and the temporary name that gzip would put into its header.
-    with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as stream:
-        yield stream
-
-
-def write_parquet(trajectories: Trajectories, path: PathLike) -> None:
-    """Write trajectories as Parquet, with units and provenance; a missing value is a null.
-
-    Args:
-        trajectories: What to write.
-        path: The file.
-    """
-    require("tables", "pyarrow")
-    import pyarrow.parquet as pq
-
-    header = {
-        "schema": schema.SCHEMA_VERSION,
-        "version": __version__,
-        "length_unit": trajectories.length_unit,
-        "time_unit": trajectories.time_unit,
-        "provenance": json.loads(provenance.to_json(trajectories.provenance)),
-    }
-    table = _as_table(trajectories)
-    table = table.replace_schema_metadata({_METADATA_KEY: json.dumps(header)})
-    with atomic_path(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd")
-
-
-def _as_table(trajectories: Trajectories, *, escape_ids: bool = False) -> Any:
-    import pyarrow as pa
-
-    ids = cells.id_values(trajectories.ids)
-    kind = pa.int64() if ids.dtype == np.int64 else pa.string()
-    if escape_ids and ids.dtype != np.int64:
-        ids = np.array([spreadsheet.escape_cell(value) for value in ids], dtype=object)
-    table = {schema.ID: pa.array(ids, type=kind).take(pa.array(trajectories.trajectory_index))}
-    table[schema.TIME] = pa.array(trajectories.times)
-    for axis, values in zip(schema.COORDINATES, trajectories.positions.T, strict=False):
-        table[axis] = pa.array(values, mask=np.isnan(values))
-    more = (
-        {} if trajectories.position_sd is None else {schema.POSITION_SD: trajectories.position_sd}
+def _known(sd: FloatArray, observed: np.ndarray, notes: list[str]) -> FloatArray | None:
+    """Errors of positions with the unknown ones replaced, and a note."""
+    wrong = observed & ~(np.isfinite(sd) & (sd >= 0))
+    if not wrong.any():
+        return sd
+    if wrong.sum() == observed.sum():
+        notes.append("no measurement error is a number of 0 or more; they are ignored")
+        return None
+    median = float(np.median(sd[observed & ~wrong]))
+    notes.append(
+        f"{int(wrong.sum()):,} of {int(observed.sum()):,} measurement errors are missing or "
+        f"negative, and were set to the median of the others, {median:.4g} in units of the file; "
+        "--columns sd= ignores them all"
     )
-    if trajectories.lonlat is not None:
-        more |= dict(zip(schema.LONLAT, trajectories.lonlat.T, strict=True))
-    more |= {schema.flag_column(name): values for name, values in trajectories.flags.items()}
-    for name, values in more.items():
-        table[name] = pa.array(values, mask=np.isnan(values))
-    return pa.table(table)
+    return np.where(wrong, median, sd)
 
 
-def _refuse_padded(ids: StrArray) -> None:
-    """Refuse ids that the CSV reader would take for missing or for one another."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if ids.dtype.kind in "iu":
-        return
-    text = pa.array(ids.tolist(), type=pa.string())
-    trimmed = pc.utf8_trim_whitespace(text)
-    bad = np.asarray(pc.or_(pc.equal(trimmed, ""), pc.not_equal(trimmed, text)))
-    if bad.any():
-        msg = (
-            f"a CSV file cannot hold the id {str(ids[np.argmax(bad)])!r}, which is blank or has "
-            "spaces around it; rename it, or write Parquet"
-        )
+def _in_units(
+    trajectories: Trajectories, options: ReadOptions, spec: TableSpec, notes: list[str]
+) -> Trajectories:
+    if options.pixel_size is not None and spec.length not in (PIXEL, ""):
+        msg = f"positions are in {spec.length}, not in pixels; leave out --pixel-size"
         raise DriftbayesError(msg)
+    if options.frame_interval is not None and spec.time not in (FRAME, ""):
+        msg = f"times are in {spec.time}, not in frames; leave out --frame-interval"
+        raise DriftbayesError(msg)
+    trajectories = options.scale(trajectories)
+    advice = {
+        PIXEL: "positions are in pixels; --pixel-size, as in 0.16um, makes them lengths",
+        FRAME: "times are in frames; --frame-interval, as in 7.48ms, makes them times",
+    }
+    for what, unit in (("length", trajectories.length_unit), ("time", trajectories.time_unit)):
+        if not unit:
+            notes.append(f"the file does not say its unit of {what}; --{what}-unit names it")
+        elif unit in advice:
+            notes.append(advice[unit])
+    return trajectories
 
 
-def _read_metadata(stored: str, source: str) -> dict[str, Any]:
-    header = provenance.from_json(stored, source)
-    schema.check_schema_version(header.get("schema"), source)
-    for key, kind in (("length_unit", str), ("time_unit", str), ("provenance", dict)):
-        if not isinstance(header.get(key, kind()), kind):
-            msg = f"the metadata of {source!r} has a {key} of the wrong kind; write the file anew"
-            raise DriftbayesError(msg)
-    return header
+READERS = {"table": read_plain}

@@ -11,13 +11,12 @@ __all__ = [
     "prepare",
 ]
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
 
 from driftbayes.data.sampling import Displacements
-from driftbayes.data.tangent import Ground
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood import (
     MEMORY,
@@ -34,6 +33,9 @@ from driftbayes.likelihood import (
     second_moments,
     trajectory_pieces,
 )
+
+if TYPE_CHECKING:
+    from driftbayes.data.tangent import Ground
 
 Engine = Literal["auto", "moments", "kalman", "dense"]
 # How far displacements may be summed before a model sees them: over trajectories and axes, over
@@ -167,7 +169,7 @@ def preparation(
     return Preparation(kind, engine, min(longest, memory), needs.positions)
 
 
-def _check_ground(data: Displacements, ground: Ground, needs: Needs) -> None:
+def _check_ground(data: Displacements, ground: "Ground", needs: Needs) -> None:
     """Refuse a region of the earth on which a flow or a tensor would mean nothing."""
     if not needs.axes or (ground.frame == "local" and not needs.positions):
         return

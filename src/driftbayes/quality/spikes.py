@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from driftbayes.data.sphere import on_plane
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.quality.amounts import in_units_of
 from driftbayes.quality.finding import AbstractCheck, Finding, successive, with_unit
@@ -92,6 +91,8 @@ def without_detours(trajectories: Trajectories) -> Trajectories:
     if trajectories.lonlat is None or not isinstance(plane, dict) or not is_own:
         return trajectories
     radius = plane.get("radius")
+    from driftbayes.data.sphere import on_plane
+
     anew = on_plane(
         replace(trajectories, positions=trajectories.lonlat, lonlat=None),
         frame=plane.get("frame", "auto"),

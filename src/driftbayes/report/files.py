@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from driftbayes._version import __version__
-from driftbayes.storage.spreadsheet import escape_cell
+from driftbayes.io.cells import escape_cell
 
 # Ours is recognised by these first characters, with the id of the report as first entry.
 _CSV_START = re.compile(rb"report,tau,model,parameter,field,at,value\r?\n")

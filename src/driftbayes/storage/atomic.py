@@ -1,40 +1,41 @@
-"""Writing a file whole or not at all."""
+"""Write a file or directory whole or not at all."""
 
-__all__ = ["PathLike", "atomic_folder", "atomic_path", "atomic_paths"]
+__all__ = ["PathLike", "atomic_folder", "atomic_path", "atomic_paths", "write_netcdf"]
 
+import ctypes
 import errno
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.storage.leftovers import backup_folder, sweep, temporary_path
 from driftbayes.storage.outputs import PathLike, check_store_target, check_target, permission
-from driftbayes.storage.renames import exchange, rename_new
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 # What the machine, not our code, can refuse while a file is written.
 _REFUSALS = {
-    errno.EACCES,
-    errno.EBUSY,
-    errno.EDQUOT,
-    errno.EFBIG,
-    errno.EIO,
-    errno.ENAMETOOLONG,
-    errno.ENOSPC,
-    errno.EPERM,
-    errno.EROFS,
-    errno.EXDEV,
+    *(errno.EACCES, errno.EBUSY, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENAMETOOLONG),
+    *(errno.ENOSPC, errno.EPERM, errno.EROFS, errno.EXDEV),
 }
+# Arguments of renameat2, and the errors by which a system or file system refuses it; layered file
+# systems report EXDEV for directories in a lower layer.
+_AT_FDCWD, _NO_REPLACE, _EXCHANGE = -100, 1, 2
+_UNKNOWN = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EXDEV}
 # Folders that this process has cleared of the leftovers of others.
 _swept: set[Path] = set()
 
 
 @contextmanager
 def atomic_path(path: PathLike) -> Iterator[Path]:
-    """A temporary path beside `path` that becomes `path` when the block ends without an error.
+    """Yield a temporary path that becomes `path` when the block ends without an error.
 
     Whoever looks at `path` sees the old file or the new one, never a part of it. If the block
     raises, `path` is as it was and the temporary file is gone.
@@ -48,13 +49,10 @@ def atomic_path(path: PathLike) -> Iterator[Path]:
 
 @contextmanager
 def atomic_paths(paths: Sequence[PathLike]) -> Iterator[list[Path]]:
-    """Temporary paths beside several files that take their places together.
+    """Yield temporary paths of several files that take their places together.
 
     Nothing is renamed until all are written; if one cannot be renamed, those before it are put
     back. Only a kill in the short time between two renames can leave old and new side by side.
-
-    Args:
-        paths: The files to write, in the order in which they take their places.
     """
     # Through a link to the file itself, or the rename would put a file in the link's place.
     targets = [Path(os.path.realpath(path)) for path in paths]
@@ -86,7 +84,7 @@ def _put(temporary: Path, target: Path, name: str, undo: ExitStack | None) -> No
     existed = target.exists()
     if not permission(target, name):
         _put_new(temporary, target, name)
-    elif existed and undo is not None and exchange(temporary, target):
+    elif existed and undo is not None and _exchange(temporary, target):
         # The temporary name now holds the old file.
         undo.callback(os.replace, temporary, target)
     else:
@@ -97,7 +95,7 @@ def _put(temporary: Path, target: Path, name: str, undo: ExitStack | None) -> No
 
 def _put_new(temporary: Path, target: Path, name: str) -> None:
     try:
-        rename_new(temporary, target)
+        _rename_new(temporary, target)
     except FileExistsError as error:
         msg = f"{name!r} has appeared since the command was started, and was kept"
         raise DriftbayesError(msg) from error
@@ -105,16 +103,12 @@ def _put_new(temporary: Path, target: Path, name: str) -> None:
 
 @contextmanager
 def atomic_folder(path: PathLike, *, may_replace: Callable[[Path], bool]) -> Iterator[Path]:
-    """A temporary path beside `path` for a directory, which becomes `path` likewise.
+    """Yield a temporary path for a directory, which becomes `path` likewise.
 
     Where the system can exchange two names (Linux, on its usual file systems), the old directory or
     the new one stands under the name at every moment. Elsewhere the old one steps aside first: a
     process that is killed just then leaves it in a hidden folder, from which the next write in the
     same place moves it back.
-
-    Args:
-        path: The directory to write; the one it is in must exist.
-        may_replace: Whether a directory that exists may be replaced.
     """
     target = Path(os.path.realpath(path))
     name = os.fspath(path)
@@ -129,13 +123,26 @@ def atomic_folder(path: PathLike, *, may_replace: Callable[[Path], bool]) -> Ite
                 _flush(file)
         if not permission(target, name) or not target.exists():
             _put_new(temporary, target, name)
-        elif not exchange(temporary, target):
+        elif not _exchange(temporary, target):
             _step_aside(temporary, target)
     except OSError as error:
         _refuse(error, name)
     finally:
         # After an exchange this is the old directory.
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def write_netcdf(dataset: "xr.Dataset", path: Path, *, compress: bool = False) -> None:
+    """Write NetCDF 4, or NetCDF 3 where h5netcdf is missing, as on some GPU machines."""
+    engine: Literal["h5netcdf", "scipy"] = "h5netcdf" if find_spec("h5netcdf") else "scipy"
+    encoding: dict[str, dict[str, Any]] = {}
+    for key, variable in dataset.variables.items():
+        encoding[str(key)] = {"_FillValue": None}
+        if compress and engine == "h5netcdf" and variable.dtype.kind in "if":
+            encoding[str(key)] |= {"zlib": True, "complevel": 9, "shuffle": True}
+    # By way of the memory: a file on a full disk is then given up, not half-written.
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(dataset.to_netcdf(engine=engine, encoding=encoding))
 
 
 def _step_aside(temporary: Path, target: Path) -> None:
@@ -165,11 +172,10 @@ def _sweep_once(folder: Path) -> None:
 def _refuse(error: OSError, name: str) -> NoReturn:
     if error.errno not in _REFUSALS:
         raise error
-    msg = (
+    raise DriftbayesError(
         f"cannot write {name!r}: {os.strerror(error.errno or 0).lower()}; "
         "free some space or choose another place"
-    )
-    raise DriftbayesError(msg) from error
+    ) from error
 
 
 def _flush(path: Path) -> None:
@@ -179,3 +185,60 @@ def _flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _rename_new(source: Path, target: Path) -> None:
+    """Rename a file or directory to a name that is free."""
+    if _renameat2(source, target, _NO_REPLACE):
+        return
+    if not source.is_dir():
+        # A second name for the file, which must be new; then the first one goes.
+        try:
+            os.link(source, target)
+        except FileExistsError:
+            raise
+        except OSError:
+            # No hard links here. A moment is left between the look and the rename.
+            pass
+        else:
+            source.unlink()
+            return
+    if os.path.lexists(target):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    source.rename(target)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange the names of two files or directories; False where the system cannot.
+
+    At every moment each name stands for one of the two.
+    """
+    return _renameat2(one, other, _EXCHANGE)
+
+
+def _renameat2(source: Path, target: Path, flags: int) -> bool:
+    """Whether the system knows this kind of rename; if so, it is done, or an OSError is raised."""
+    function = _system_call()
+    if function is None:
+        return False
+    ends = (os.fsencode(source), os.fsencode(target))
+    if function(_AT_FDCWD, ends[0], _AT_FDCWD, ends[1], flags) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _UNKNOWN:
+        return False
+    raise OSError(number, os.strerror(number), str(source), None, str(target))
+
+
+@cache
+def _system_call() -> Any:
+    """renameat2 of the C library; None where there is none, as outside Linux."""
+    try:
+        function = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError, TypeError):
+        return None
+    function.argtypes = (
+        *(ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint),
+    )
+    function.restype = ctypes.c_int
+    return function

@@ -33,31 +33,19 @@ _MAX_SUFFIX = 32
 
 
 def temporary_path(target: Path) -> Path:
-    """A new hidden name beside a file or directory, with the same suffix.
-
-    Args:
-        target: The file or directory that the temporary one will become.
-    """
+    """A new hidden name beside a file or directory, with the same suffix."""
     suffix = target.suffix if len(os.fsencode(target.suffix)) <= _MAX_SUFFIX else ""
     return target.with_name(f"{_owner()}{suffix}")
 
 
 def backup_folder(target: Path) -> Path:
-    """A new hidden name beside a directory, for a folder that keeps the old one while it moves.
-
-    Args:
-        target: The directory; `sweep` moves it back if it is missing from its place.
-    """
+    """A new hidden name beside a directory, for a folder that keeps the old one while it moves."""
     return target.with_name(f"{_owner()}-backup")
 
 
 @contextmanager
 def scratch_folder(parent: str | os.PathLike[str] | None = None) -> Iterator[Path]:
-    """A new folder for temporary files, removed after the block, or swept if that is killed.
-
-    Args:
-        parent: Where to make it; by default the system's place for temporary files.
-    """
+    """A new folder for temporary files, removed after the block, or swept if that is killed."""
     place = Path(tempfile.gettempdir() if parent is None else parent)
     sweep(place)
     folder = place / _owner()
@@ -65,11 +53,10 @@ def scratch_folder(parent: str | os.PathLike[str] | None = None) -> Iterator[Pat
     try:
         folder.mkdir(mode=0o700)
     except OSError as error:
-        msg = (
+        raise DriftbayesError(
             f"cannot make a folder for temporary files in '{place}': {error.strerror}; choose "
             "another place"
-        )
-        raise DriftbayesError(msg) from error
+        ) from error
     try:
         yield folder
     finally:
@@ -77,12 +64,9 @@ def scratch_folder(parent: str | os.PathLike[str] | None = None) -> Iterator[Pat
 
 
 def sweep(folder: Path) -> list[Path]:
-    """Remove what processes that are gone have left in a folder; return what was removed.
+    """Remove temporary files of ended processes from a folder, and return their paths.
 
     Only names that `temporary_path` and `backup_folder` make are considered.
-
-    Args:
-        folder: Where to look; folders in it are not searched.
     """
     removed: list[Path] = []
     try:

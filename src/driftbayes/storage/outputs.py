@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -42,46 +43,33 @@ class Outputs:
         self._folders: list[Path] = []
 
     def add_file(self, path: PathLike, *, is_ours: Callable[[Path], bool] | None = None) -> None:
-        """Announce a file.
-
-        Args:
-            path: The file to write.
-            is_ours: For a file whose name the user did not choose: whether driftbayes wrote the one
-                that exists. If not, it is kept even with `overwrite`.
-        """
-        target, name = _resolved(path), os.fspath(path)
-        self._check_reads(target, name)
-        check_target(target, name)
-        _check_store(target, name)
-        sweep(target.parent)
-        if target in self._files:
-            msg = f"{name!r} is named for two outputs; give each a name of its own"
-            raise DriftbayesError(msg)
-        if target.exists():
-            self._check_existing(name)
-            if is_ours is not None and not is_ours(target):
-                msg = (
-                    f"{name!r} would be replaced, and driftbayes did not write it; move it away or "
-                    "choose another name for the output"
-                )
-                raise DriftbayesError(msg)
+        """Announce a file; with `is_ours`, one that driftbayes did not write is kept."""
+        target, name = self._checked(path, check_target)
+        if target.exists() and is_ours is not None and not is_ours(target):
+            raise DriftbayesError(
+                f"{name!r} would be replaced, and driftbayes did not write it; move it away or "
+                "choose another name for the output"
+            )
         self._files[target] = name
 
     def add_store(self, path: PathLike, *, is_ours: Callable[[Path], bool]) -> None:
-        """Announce a directory that is written as a whole, such as a Zarr store.
+        """Announce a directory that is written as a whole, such as a Zarr store."""
+        target, name = self._checked(path, partial(check_store_target, is_ours=is_ours))
+        self._files[target] = name
 
-        Args:
-            path: The directory to write.
-            is_ours: Whether a directory that exists is one that driftbayes wrote.
-        """
+    def _checked(self, path: PathLike, check: Callable[[Path, str], None]) -> tuple[Path, str]:
+        """The file, its links resolved, and its name; refused if it may not be written."""
         target, name = _resolved(path), os.fspath(path)
         self._check_reads(target, name)
-        check_store_target(target, name, is_ours)
+        check(target, name)
         _check_store(target, name)
         sweep(target.parent)
-        if target.exists():
-            self._check_existing(name)
-        self._files[target] = name
+        if target in self._files:
+            raise DriftbayesError(f"{name!r} is named for two outputs; give each a name of its own")
+        if target.exists() and not self.overwrite:
+            msg = f"{name!r} already exists; pass --overwrite to replace it, or choose another name"
+            raise DriftbayesError(msg)
+        return target, name
 
     def add_folder(
         self,
@@ -90,13 +78,7 @@ class Outputs:
         check: Callable[[Path], None] | None = None,
         continues: bool = False,
     ) -> None:
-        """Announce a directory in which the command writes files as it goes on.
-
-        Args:
-            path: The directory.
-            check: Raises `DriftbayesError` if the directory may not be used.
-            continues: Whether the command goes on with what is in it, and so reads it too.
-        """
+        """Announce a directory in which the command writes files as it goes on."""
         target = _resolved(path)
         if not continues:
             self._check_reads(target, os.fspath(path))
@@ -117,15 +99,7 @@ class Outputs:
             _announced.reset(token)
 
     def may_replace(self, target: Path, name: str) -> bool:
-        """Whether a file or store may be replaced.
-
-        Args:
-            target: The file, its links resolved.
-            name: The file as it was named.
-
-        Raises:
-            DriftbayesError: If it is there and may not.
-        """
+        """Whether a file or store may be replaced."""
         if any(target.is_relative_to(folder) for folder in self._folders):
             return True
         if target in self._files:
@@ -137,59 +111,37 @@ class Outputs:
             raise DriftbayesError(msg)
         return False
 
-    def _check_existing(self, name: str) -> None:
-        if not self.overwrite:
-            msg = f"{name!r} already exists; pass --overwrite to replace it, or choose another name"
-            raise DriftbayesError(msg)
-
     def _check_reads(self, target: Path, name: str) -> None:
         for source, source_name in self._reads.items():
             if target == source or _is_same(target, source):
                 same = "" if name == source_name else f", the same file as {source_name!r},"
-                msg = (
+                raise DriftbayesError(
                     f"{name!r}{same} is read by this command and is never written over; choose "
                     "another name for the output"
                 )
-                raise DriftbayesError(msg)
             if source.is_relative_to(target):
-                msg = (
+                raise DriftbayesError(
                     f"the output {name!r} contains {source_name!r}, which this command reads; "
                     "choose another place"
                 )
-                raise DriftbayesError(msg)
             if target.is_relative_to(source) and os.path.lexists(target):
-                msg = (
+                raise DriftbayesError(
                     f"{name!r} is part of {source_name!r}, which this command reads, and is never "
                     "written over; choose another name for the output"
                 )
-                raise DriftbayesError(msg)
 
 
 _announced: ContextVar[Outputs | None] = ContextVar("driftbayes_outputs", default=None)
 
 
 def permission(target: Path, name: str) -> bool:
-    """Whether a file may be replaced, as announced; True where nothing was announced.
-
-    Args:
-        target: The file, its links resolved.
-        name: The file as it was named.
-
-    Raises:
-        DriftbayesError: If it exists and may not be replaced.
-    """
+    """Whether a file may be replaced, as announced; True where nothing was announced."""
     outputs = _announced.get()
     return outputs is None or outputs.may_replace(target, name)
 
 
 def check_target(target: Path, name: str, *, is_store: bool = False) -> None:
-    """Refuse a file that cannot be written, before anything is computed for it.
-
-    Args:
-        target: The file, its links resolved.
-        name: The file as it was named.
-        is_store: Whether a directory is written, not a file.
-    """
+    """Refuse a file that cannot be written, before anything is computed for it."""
     is_folder = target.is_dir()
     if is_folder and not is_store:
         msg = f"{name!r} is a directory, expected a file; add a file name"
@@ -206,13 +158,7 @@ def check_target(target: Path, name: str, *, is_store: bool = False) -> None:
 
 
 def check_store_target(target: Path, name: str, is_ours: Callable[[Path], bool]) -> None:
-    """Refuse a directory that cannot be written as a whole.
-
-    Args:
-        target: The directory, its links resolved.
-        name: The directory as it was named.
-        is_ours: Whether a directory that exists is one that driftbayes wrote.
-    """
+    """Refuse a directory that cannot be written as a whole."""
     if target.is_dir() and not is_ours(target):
         msg = f"{name!r} is a directory that driftbayes did not write; choose another name"
         raise DriftbayesError(msg)

@@ -7,26 +7,29 @@ Each chunk ends with its checksum (Zarr's codec crc32c), which is verified when 
 stores of earlier versions have none.
 """
 
-__all__ = ["ZarrArray", "create_group", "is_group", "open_array", "read_attributes"]
+__all__ = ["ZarrArray", "crc32c", "create_group", "is_group", "open_array", "read_attributes"]
 
 import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.storage.atomic import PathLike, atomic_path
-from driftbayes.storage.crc32c import crc32c
 
 _METADATA = "zarr.json"
 _CHECKSUM = "crc32c"
 _TYPES = {"float64", "float32", "int64", "int32"}
+_Words: TypeAlias = NDArray[np.uint32]
+# Castagnoli's polynomial, bits reversed.
+_POLYNOMIAL, _ALL = 0x82F63B78, 0xFFFFFFFF
 
 
 @dataclass(frozen=True)
@@ -50,12 +53,7 @@ class ZarrArray:
     has_checksums: bool = True
 
     def write(self, values: NDArray[Any], start: Sequence[int]) -> None:
-        """Write a block that begins at a chunk's corner and ends at one or at the array's end.
-
-        Args:
-            values: The block.
-            start: Index of its first element.
-        """
+        """Write a block that begins at a chunk's corner and ends at one or at the array's end."""
         for low, size, limit, chunk in zip(
             start, values.shape, self.shape, self.chunks, strict=True
         ):
@@ -81,7 +79,7 @@ class ZarrArray:
                 temporary.write_bytes(raw)
 
     def read(self, stop: Sequence[int] | None = None) -> NDArray[Any]:
-        """The array from its beginning to `stop`; what was never written is NaN or 0."""
+        """Read the array up to `stop`; what was never written is NaN or 0."""
         shape = self.shape if stop is None else tuple(stop)
         out = np.full(shape, _fill(self.dtype), dtype=self.dtype)
         for corner in self._corners([0] * len(shape), shape):
@@ -96,7 +94,7 @@ class ZarrArray:
         return out
 
     def read_chunk(self, corner: Sequence[int]) -> NDArray[Any]:
-        """The whole chunk that begins at an index."""
+        """Read the chunk that begins at an index."""
         file = self._file(corner)
         name = f"chunk {file.relative_to(self.path)} of {self.path.name!r}"
         try:
@@ -107,11 +105,10 @@ class ZarrArray:
         size = math.prod(self.chunks) * self.dtype.itemsize
         expected = size + 4 * self.has_checksums
         if len(raw) != expected:
-            msg = (
+            raise DriftbayesError(
                 f"{name} is damaged: it has {len(raw)} bytes, expected {expected}; restore it from "
                 "a copy"
             )
-            raise DriftbayesError(msg)
         if self.has_checksums and crc32c(raw[:size]) != int.from_bytes(raw[size:], "little"):
             msg = f"{name} is damaged: its checksum does not match; restore it from a copy"
             raise DriftbayesError(msg)
@@ -120,11 +117,7 @@ class ZarrArray:
         )
 
     def verify(self, stop: Sequence[int]) -> None:
-        """Read every chunk up to an index, and refuse one that is missing or damaged.
-
-        Args:
-            stop: One past the last index along each axis.
-        """
+        """Read every chunk up to an index, and refuse one that is missing or damaged."""
         for corner in self._corners([0] * len(self.shape), stop):
             self.read_chunk(corner)
 
@@ -144,13 +137,7 @@ class ZarrArray:
 def create_group(
     path: PathLike, arrays: Mapping[str, Mapping[str, Any]], attributes: Mapping[str, Any]
 ) -> dict[str, ZarrArray]:
-    """Make a store with empty arrays.
-
-    Args:
-        path: The directory to make.
-        arrays: For each name `shape`, `chunks`, `dtype`, `dims` and, if wanted, `attributes`.
-        attributes: Of the store.
-    """
+    """Make a store with empty arrays."""
     root = Path(path)
     metadata = {name: _array_metadata(**spec) for name, spec in arrays.items()}
     for name, described in metadata.items():
@@ -180,12 +167,12 @@ def is_group(path: PathLike) -> bool:
 
 
 def read_attributes(path: PathLike) -> dict[str, Any]:
-    """Attributes of a store."""
+    """Read the attributes of a store."""
     return dict(_read_json(Path(path) / _METADATA).get("attributes", {}))
 
 
 def open_array(path: PathLike, name: str) -> ZarrArray:
-    """An array of a store, by name."""
+    """Open an array of a store."""
     folder = Path(path) / name
     described = _read_json(folder / _METADATA)
     try:
@@ -193,11 +180,10 @@ def open_array(path: PathLike, name: str) -> ZarrArray:
         kind = described["data_type"]
         plain = codecs in (["bytes"], ["bytes", _CHECKSUM])
         if described["zarr_format"] != 3 or not plain or kind not in _TYPES:
-            msg = (
+            raise DriftbayesError(
                 f"array {name!r} of {Path(path).name!r} is not of the plain kind that driftbayes "
                 f"writes (type {kind}, codecs {', '.join(codecs)}); convert it first"
             )
-            raise DriftbayesError(msg)
         return ZarrArray(
             path=folder,
             shape=tuple(map(int, described["shape"])),
@@ -228,10 +214,7 @@ def _array_metadata(
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(chunks)}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
         "fill_value": "NaN" if isinstance(fill, float) else fill,
-        "codecs": [
-            {"name": "bytes", "configuration": {"endian": "little"}},
-            {"name": _CHECKSUM},
-        ],
+        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": _CHECKSUM}],
         "attributes": dict(attributes or {}),
         "dimension_names": list(dims),
     }
@@ -259,3 +242,81 @@ def _read_json(path: Path) -> dict[str, Any]:
         msg = f"{path.name} of {path.parent.name!r} does not hold a JSON object; it is damaged"
         raise DriftbayesError(msg)
     return value
+
+
+def crc32c(data: bytes) -> int:
+    """Compute the checksum of Zarr's codec `crc32c`.
+
+    It is linear in the bits: the data are cut into pieces of one length whose checksums are
+    computed side by side, then joined two by two, the left one moved on by the length of the
+    right one.
+
+    Examples:
+        >>> hex(crc32c(b"123456789"))
+        '0xe3069283'
+    """
+    if len(data) < 4:
+        return _plainly(data)
+    # A start from all ones is one from zero with the first four bytes inverted. From zero, zeros
+    # in front change nothing, so that all pieces can be of one length.
+    n_pieces = 1 << max(math.isqrt(len(data)).bit_length() - 1, 0)
+    n_words = -(-len(data) // (8 * n_pieces))
+    padded = np.zeros(8 * n_words * n_pieces, dtype=np.uint8)
+    first = len(padded) - len(data)
+    padded[first:] = np.frombuffer(data, dtype=np.uint8)
+    padded[first : first + 4] ^= 0xFF
+    words = padded.view("<u8").reshape(n_pieces, n_words).T.copy()
+    tables = _tables()
+    sums = np.zeros(n_pieces, dtype=np.uint64)
+    byte = np.uint64(0xFF)
+    for row in words:
+        row ^= sums
+        found = tables[7][(row & byte).astype(np.intp)]
+        for i in range(1, 8):
+            found ^= tables[7 - i][((row >> np.uint64(8 * i)) & byte).astype(np.intp)]
+        sums = found.astype(np.uint64)
+    joined, n_bytes = sums.astype(np.uint32), 8 * n_words
+    while len(joined) > 1:
+        joined = _apply(_moved_by(n_bytes), joined[::2]) ^ joined[1::2]
+        n_bytes *= 2
+    return int(joined[0]) ^ _ALL
+
+
+def _plainly(data: bytes) -> int:
+    table = _tables()[0]
+    value = _ALL
+    for byte in data:
+        value = (value >> 8) ^ int(table[(value ^ byte) & 0xFF])
+    return value ^ _ALL
+
+
+@cache
+def _tables() -> NDArray[np.uint32]:
+    """For each byte, its checksum when 0 to 7 bytes of zero follow."""
+    table = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        table = (table >> np.uint32(1)) ^ np.where(table & 1, _POLYNOMIAL, 0).astype(np.uint32)
+    tables = [table]
+    for _ in range(7):
+        last = tables[-1]
+        tables.append((last >> np.uint32(8)) ^ table[last & 0xFF])
+    return np.stack(tables)
+
+
+@cache
+def _moved_by(n_bytes: int) -> _Words:
+    """What becomes of each bit of a checksum when so many bytes of zero follow."""
+    if n_bytes == 1:
+        bits = np.uint32(1) << np.arange(32, dtype=np.uint32)
+        return (bits >> np.uint32(8)) ^ _tables()[0][bits & 0xFF]
+    half = _moved_by(n_bytes // 2)
+    moved = _apply(half, half)
+    return _apply(_moved_by(1), moved) if n_bytes % 2 else moved
+
+
+def _apply(images: _Words, values: _Words) -> _Words:
+    """A linear map, given by the images of the bits, of some values."""
+    found = np.zeros_like(values)
+    for bit, image in enumerate(images):
+        found ^= np.where((values >> np.uint32(bit)) & np.uint32(1), image, np.uint32(0))
+    return found

@@ -1,9 +1,9 @@
 """From a file to a scan by way of sums, in memory that does not grow with the file."""
 
-__all__ = ["check_streamable", "sample_file", "scan_tally", "tally_file"]
+__all__ = ["StreamOptions", "check_streamable", "sample_file", "scan_tally", "tally_file"]
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -13,38 +13,67 @@ from driftbayes import quality
 from driftbayes.comparison import Scan, scan_displacements
 from driftbayes.comparison.scan import what_repeats_it
 from driftbayes.data.sampling import Gaps, Windows, check_cutting, snap_taus, stride_of
+from driftbayes.data.tangent import ground_of
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, NothingLeftError
 from driftbayes.inference import Hypothesis, Method
 from driftbayes.inference.methods import Coords
-from driftbayes.io.blocks import BLOCK_POINTS, Plan, plan_blocks
+from driftbayes.io.blocks import BLOCK_POINTS, Block, Plan, plan_blocks
+from driftbayes.io.limits import MEMORY_VARIABLE, memory_budget, readable_size
 from driftbayes.io.reading import ReadOptions
 from driftbayes.models import AbstractModel, check_summable
 from driftbayes.storage import PathLike
-from driftbayes.streaming.block import Prepare, read_prepared, tally_block
-from driftbayes.streaming.memory import check_fits
-from driftbayes.streaming.tally import Tally, TallySpec
+from driftbayes.streaming.tally import Prepare, Tally, TallySpec, read_prepared, tally_block
 from driftbayes.streaming.workers import Progress, Workers
 
 # Scales of the data are taken from about so many positions.
 SAMPLE_POINTS = 1 << 20
+# Measured with Zarr, Parquet and CSV in two dimensions (`benchmarks/throughput.py` measures it):
+# bytes for each observation of a block, and for a process.
+_PER_POINT, _PER_PROCESS = 150, 270_000_000
+# Sums of this many kinds at each sampling time: lengths of runs and sizes of steps differ.
+_KINDS = 4
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """How a file is read in blocks.
+
+    Args:
+        sample_points: About how many positions to keep, in whole trajectories, from which to take
+            scales; 0 keeps none.
+        prepare: What to do with the trajectories of each block first.
+        checks: Quality control as in `--qc`, with limits from the first trajectories where they
+            come from the data.
+        block_points: Observations in memory at a time, for each worker.
+        workers: Who reads and sums; by default threads.
+        scratch: Directory for temporary files.
+        progress: Called with a stage, how many are done, and of how many.
+    """
+
+    sample_points: int = SAMPLE_POINTS
+    prepare: Prepare | None = None
+    checks: str | None = None
+    block_points: int = BLOCK_POINTS
+    workers: Workers = field(default_factory=Workers)
+    scratch: PathLike | None = None
+    progress: Progress | None = None
 
 
 def check_streamable(
     models: Iterable[AbstractModel], gaps: Gaps = "split"
 ) -> tuple[tuple[int, bool], ...]:
-    """What moments models need; refuse a model or an option that needs more than moments.
+    """Return the moments that models need; refuse what needs more than moments.
 
     Args:
         models: Classes of models.
         gaps: What a missing fix does; see `displacements`.
     """
     if gaps != "split":
-        msg = (
-            "gaps that are kept as longer steps need the steps themselves, of which only sums are "
+        raise DriftbayesError(
+            "gaps that are kept as longer steps need the single steps, but only sums are "
             "kept; use --gaps split, or a part of the data that fits in memory"
         )
-        raise DriftbayesError(msg)
     found: dict[int, bool] = {}
     for model in models:
         needs = model.needs()
@@ -63,10 +92,9 @@ def tally_file(
     windows: Windows = "first",
     gaps: Gaps = "split",
     snap: bool = True,
-    sample_points: int = SAMPLE_POINTS,
-    **reading: Any,
+    **streaming: Any,
 ) -> tuple[Tally, Mapping[str, Any]]:
-    """Sum over all trajectories of a file what models need, and tell where the data come from.
+    """Sum over all trajectories of a file what models need, and return its provenance.
 
     Args:
         path: The file.
@@ -78,9 +106,7 @@ def tally_file(
         gaps: What a missing fix does; only "split" can be streamed.
         snap: Whether to use the multiples of the recording interval nearest to `taus`; otherwise
             they must be multiples.
-        sample_points: About how many positions to keep, in whole trajectories, from which to take
-            scales; 0 keeps none.
-        **reading: Further arguments of `sample_file`.
+        **streaming: Fields of `StreamOptions`.
     """
     check_cutting(n_tau, windows, gaps)
 
@@ -94,65 +120,42 @@ def tally_file(
             strides = tuple(stride_of(pilot, tau)[0] for tau in taus)
         return TallySpec(strides, dt, memories, n_tau, windows)
 
-    return _reduce(path, options, spec_for, sample_points, **reading)
+    return _reduce(path, options, spec_for, StreamOptions(**streaming))
 
 
 def sample_file(
-    path: PathLike,
-    options: ReadOptions | None = None,
-    *,
-    sample_points: int = SAMPLE_POINTS,
-    **reading: Any,
+    path: PathLike, options: ReadOptions | None = None, **streaming: Any
 ) -> tuple[Tally, Mapping[str, Any]]:
-    """Keep some trajectories of a file, chosen by a hash of what is in them, and sum nothing.
+    """Keep some trajectories of a file, chosen by a hash of their content, and sum nothing.
 
     Args:
         path: The file.
         options: How to read the file.
-        sample_points: About how many positions to keep, in whole trajectories.
-        **reading: `format`, the name of the file's format, where it is not to be found from the
-            content; `prepare`, what to do with the trajectories of each block first; `checks`,
-            quality control as in `--qc`, with limits from the first trajectories where they come
-            from the data; `block_points`, observations that are in memory at a time, for each
-            worker; `workers`, by default threads; `scratch`, a directory for temporary files;
-            `progress`, called with a stage, how many are done, and of how many.
+        **streaming: Fields of `StreamOptions`.
     """
-    return _reduce(path, options, lambda _, dt: TallySpec((), dt, ()), sample_points, **reading)
+    return _reduce(path, options, lambda _, dt: TallySpec((), dt, ()), StreamOptions(**streaming))
 
 
 def _reduce(
     path: PathLike,
     options: ReadOptions | None,
     spec_for: Callable[[Trajectories, float], TallySpec],
-    sample_points: int,
-    *,
-    format: str | None = None,
-    prepare: Prepare | None = None,
-    checks: str | None = None,
-    block_points: int = BLOCK_POINTS,
-    workers: Workers | None = None,
-    scratch: PathLike | None = None,
-    progress: Progress | None = None,
+    how: StreamOptions,
 ) -> tuple[Tally, Mapping[str, Any]]:
     with plan_blocks(
-        path,
-        options,
-        format=format,
-        block_points=block_points,
-        scratch=scratch,
-        progress=progress,
+        path, options, block_points=how.block_points, scratch=how.scratch, progress=how.progress
     ) as plan:
-        pilot, chosen = _pilot(plan, prepare, checks)
+        pilot, checks = _pilot(plan, how)
         dt = pilot.recording_interval
         if dt is None:
             raise DriftbayesError(pilot.irregular_message())
-        share = min(sample_points / max(plan.n_points, 1), 1.0)
+        share = min(how.sample_points / max(plan.n_points, 1), 1.0)
         spec = replace(spec_for(pilot, dt), sampled=share)
-        workers = check_fits(plan.blocks, spec, pilot.n_dim, workers or Workers())
+        workers = check_fits(plan.blocks, spec, pilot.n_dim, how.workers)
         provenance = pilot.provenance
         del pilot
-        function = partial(tally_block, prepare=prepare, spec=spec, checks=chosen)
-        tally = workers.reduce(function, plan.blocks, Tally.merge, progress)
+        function = partial(tally_block, prepare=how.prepare, spec=spec, checks=checks)
+        tally = workers.reduce(function, plan.blocks, Tally.merge, how.progress)
     if tally.quality:
         before = list(provenance.get("quality", []))
         provenance = {**provenance, "quality": before + tally.quality}
@@ -208,15 +211,15 @@ def scan_tally(
 
 
 def _pilot(
-    plan: Plan, prepare: Prepare | None, checks: str | None
+    plan: Plan, how: StreamOptions
 ) -> tuple[Trajectories, tuple[quality.AbstractCheck, ...]]:
     """The first trajectories that are left, and quality control with the limits that they give."""
     for block in (plan.pilot, *plan.blocks):
         try:
-            pilot = read_prepared(block, prepare)
-            if checks is None:
+            pilot = read_prepared(block, how.prepare)
+            if how.checks is None:
                 return pilot, ()
-            chosen = quality.fixed_by(pilot, checks)
+            chosen = quality.fixed_by(pilot, how.checks)
             # They tell the recording interval; what was done is counted block by block.
             return replace(quality.apply(pilot, chosen), provenance=pilot.provenance), chosen
         except NothingLeftError:
@@ -227,13 +230,47 @@ def _pilot(
 
 def _check_axes(models: Iterable[AbstractModel], pilot: Trajectories) -> None:
     """Refuse models that need common axes, where each trajectory has its own."""
-    if pilot.ground is None or pilot.ground[0].frame != "transported":
+    found = ground_of(pilot)
+    if found is None or found[0].frame != "transported":
         return
     for model in models:
         if model.needs().axes:
-            msg = (
+            raise DriftbayesError(
                 f"{model.name} needs axes that all trajectories share, which a file that is read "
                 "in blocks has not in the transported frame; pass --frame local, or use a part of "
                 "the data that fits in memory"
             )
-            raise DriftbayesError(msg)
+
+
+def check_fits(blocks: Sequence[Block], spec: TallySpec, n_dim: int, workers: Workers) -> Workers:
+    """Refuse a file whose sums would not fit into the memory of this machine."""
+    n = workers.at_once(len(blocks))
+    largest = max(block.n_points for block in blocks)
+    tally = _tally_bytes(spec, n_dim)
+    # A result may wait for its turn while the next block is summed.
+    one = _PER_POINT * largest + 2 * tally
+    if workers.processes is not None:
+        one += _PER_PROCESS
+    budget = memory_budget()
+    if workers.processes is None and workers.threads is None and n > 1:
+        n = max(min((budget - tally) // one, n), 1)
+        workers = replace(workers, threads=n)
+    # One tally more: the total.
+    needed = n * one + tally
+    if needed > budget:
+        raise DriftbayesError(
+            f"{n} worker{'s' if n > 1 else ''} with blocks of up to {largest:,} points and sums of "
+            f"{readable_size(tally)} would take about {readable_size(needed)} of memory, and "
+            f"{readable_size(budget)} may be used here; use fewer workers (--workers), smaller "
+            "blocks (--block-points) or fewer sampling times (a trajectory is never cut), or set "
+            f"{MEMORY_VARIABLE}={readable_size(needed).replace(' ', '')}"
+        )
+    return workers
+
+
+def _tally_bytes(spec: TallySpec, n_dim: int) -> int:
+    total = 0
+    for memory, by_channel in spec.memories:
+        channels = n_dim + 1 if by_channel else 1
+        total += _KINDS * 8 * (channels * memory) ** 2
+    return total * len(spec.strides)

@@ -1,21 +1,25 @@
-"""What a scan needs of some trajectories, as sums: a few kilobytes for each sampling time."""
+"""Sums that a scan needs of some trajectories: a few kilobytes for each sampling time.
 
-__all__ = ["Sample", "Tally", "TallySpec", "tally_of"]
+Worker processes import this module, and neither JAX nor a model.
+"""
+
+__all__ = ["Prepare", "Sample", "Tally", "TallySpec", "read_prepared", "tally_block", "tally_of"]
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from driftbayes import quality
 from driftbayes.data.sampling import Windows, sampled_runs, too_short
 from driftbayes.data.trajectories import Trajectories
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DriftbayesError, NothingLeftError
+from driftbayes.io.blocks import Block, read_block
 from driftbayes.sums import WindowSums
 from driftbayes.typing import FloatArray, IntArray
 
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 
 # Positions of one trajectory that a sample takes at the most.
 _MAX_SAMPLE_LENGTH = 1 << 18
+Prepare: TypeAlias = Callable[[Trajectories], Trajectories]
 
 
 @dataclass(frozen=True)
@@ -85,19 +90,12 @@ class ExactSum:
 
 @dataclass(frozen=True)
 class Sample:
-    """Some trajectories, chosen by a hash of what is in them.
+    """Some trajectories, chosen by a hash of what is in them."""
 
-    Args:
-        digests: Hash of each, by which they are sorted in the end.
-        row_sizes: Number of positions of each.
-        positions: Positions, trajectory after trajectory.
-        times: Their times.
-    """
-
-    digests: Sequence[bytes]
-    row_sizes: IntArray
-    positions: FloatArray
-    times: FloatArray
+    digests: Sequence[bytes]  # hash of each, by which they are sorted in the end
+    row_sizes: IntArray  # number of positions of each
+    positions: FloatArray  # positions, trajectory after trajectory
+    times: FloatArray  # their times
 
 
 @dataclass
@@ -139,7 +137,7 @@ class Tally:
 
     @classmethod
     def empty(cls, spec: TallySpec, done: list[dict[str, Any]]) -> "Tally":
-        """The tally of a part of which no trajectory is left.
+        """Make the tally of a part of which no trajectory is left.
 
         Args:
             spec: What would have been summed.
@@ -160,11 +158,10 @@ class Tally:
         mine = (self.n_dim, self.length_unit, self.time_unit)
         theirs = (other.n_dim, other.length_unit, other.time_unit)
         if self.spec != other.spec or mine != theirs:
-            msg = (
+            raise DriftbayesError(
                 f"parts of the data differ in dimensions or units: {mine} and {theirs}; "
-                "make them alike"
+                "convert them first"
             )
-            raise DriftbayesError(msg)
         for here, there in zip(self.at, other.at, strict=True):
             for a, b in zip(here.moments, there.moments, strict=True):
                 a.merge(b)
@@ -191,7 +188,7 @@ class Tally:
         return _hash(f"{self.digest}|{self.n_dim}|{self.length_unit}|{self.time_unit}")
 
     def displacements(self) -> "tuple[list[SummedDisplacements], dict[float, str]]":
-        """For each sampling time what models ask for, or the reason why there is nothing."""
+        """Return what models need at each sampling time, or why there is nothing."""
         # Workers, which only sum, do without JAX.
         from driftbayes import likelihood
 
@@ -227,11 +224,10 @@ class Tally:
         return many, skipped
 
     def sample(self) -> Trajectories:
-        """The trajectories that were kept, in an order that does not depend on that of the file."""
+        """Return the trajectories that were kept, in an order independent of the file's."""
         samples = self.samples or ([] if self.spare is None else [self.spare])
         if not samples:
-            msg = "no trajectories were kept; ask for some in the specification"
-            raise DriftbayesError(msg)
+            raise DriftbayesError("no trajectories were kept; ask for some in the specification")
         digests = [digest for sample in samples for digest in sample.digests]
         sizes = np.concatenate([sample.row_sizes for sample in samples])
         positions = np.concatenate([sample.positions for sample in samples])
@@ -258,12 +254,11 @@ def tally_of(trajectories: Trajectories, spec: TallySpec) -> Tally:
         spec: What to sum.
     """
     if trajectories.position_sd is not None:
-        msg = (
-            "positions with measurement errors need the steps themselves, of which only sums are "
+        raise DriftbayesError(
+            "positions with measurement errors need the single steps, but only sums are "
             "kept; leave the errors out (--columns sd=), or use a part of the data that fits in "
             "memory"
         )
-        raise DriftbayesError(msg)
     trajectories.check_usable()
     tracks = trajectories.on_interval(spec.dt)
     n_dim, grid = tracks.n_dim, tracks.grid_index
@@ -299,6 +294,43 @@ def tally_of(trajectories: Trajectories, spec: TallySpec) -> Tally:
         if broken is not None:
             _add_broken(broken, stride, sums, spec)
     return tally
+
+
+def tally_block(
+    block: Block,
+    *,
+    prepare: Prepare | None,
+    spec: TallySpec,
+    checks: tuple[quality.AbstractCheck, ...] = (),
+) -> Tally:
+    """Read a block and sum what a scan needs of it."""
+    done: list[dict[str, Any]] = []
+    try:
+        trajectories = read_prepared(block, prepare)
+        if checks:
+            # The file itself may tell of earlier ones.
+            n_before = len(trajectories.provenance.get("quality", []))
+            trajectories = quality.apply(trajectories, checks)
+            done = trajectories.provenance["quality"][n_before:]
+    except NothingLeftError as error:
+        return Tally.empty(spec, error.quality)
+    return replace(tally_of(trajectories, spec), quality=done)
+
+
+def read_prepared(block: Block, prepare: Prepare | None) -> Trajectories:
+    """Read and prepare the trajectories of a block."""
+    found = read_block(block)
+    plane = found.provenance.get("plane")
+    if (
+        block.options.frame == "auto"
+        and isinstance(plane, Mapping)
+        and plane.get("frame") == "transported"
+    ):
+        raise DriftbayesError(
+            "some fixes lie beyond 80 degrees of latitude, and a file that is read in blocks needs "
+            "one frame for all: pass --frame transported, or --frame local"
+        )
+    return found if prepare is None else prepare(found)
 
 
 def _add_whole(

@@ -50,15 +50,13 @@ class Workers:
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
         if self.processes is not None and self.cluster is not None:
-            msg = "give a number of workers or the address of a cluster, not both"
-            raise DriftbayesError(msg)
+            raise DriftbayesError("give a number of workers or the address of a cluster, not both")
         for count in (self.processes, self.threads):
             if count is not None and count < 1:
-                msg = f"expected 1 worker or more, got {count}"
-                raise DriftbayesError(msg)
+                raise DriftbayesError(f"expected 1 worker or more, got {count}")
 
     def at_once(self, n_items: int) -> int:
-        """How many items this machine has in memory at a time; none with a cluster.
+        """Return how many items this machine has in memory at a time; 0 with a cluster.
 
         Args:
             n_items: How many there are in all.
@@ -86,8 +84,7 @@ class Workers:
             progress: Called with a stage, how many are done, and of how many.
         """
         if not items:
-            msg = "expected one or more blocks, got none"
-            raise DriftbayesError(msg)
+            raise DriftbayesError("expected one or more blocks, got none")
         job = _Job(function, items, merge, progress)
         if self.cluster is not None:
             return _on_cluster(self.cluster, job)
@@ -218,7 +215,7 @@ def _death(error: ChildDied) -> str:
     if error.code == 1:
         # What Python itself ends with, when the main module cannot be imported.
         advice = (
-            "what happened is above; a script that uses workers must begin them under "
+            "see the error above; a script that uses workers must begin them under "
             "`if __name__ == '__main__':`"
         )
     else:
@@ -243,30 +240,27 @@ def _on_cluster(address: str, job: _Job[Item, Result]) -> Result:
     if address.startswith("tls:"):
         arguments = distributed.Security().get_connection_args("client")
         if arguments.get("ssl_context") is None:
-            msg = (
+            raise DriftbayesError(
                 f"Dask is not configured with the certificates that {address!r} asks for; set "
                 "distributed.comm.tls (ca-file, client.cert, client.key) in its configuration"
             )
-            raise DriftbayesError(msg)
     try:
         client = distributed.Client(address, timeout=20, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
-        msg = (
+        raise DriftbayesError(
             f"there is no Dask scheduler at {address!r} ({error}); check the address and, for "
             "tls://, the certificates that Dask is configured with"
-        )
-        raise DriftbayesError(msg) from error
+        ) from error
     try:
         with client, client.as_current():
             return _by_tasks(client, job)
     except distributed.KilledWorker as error:
-        msg = (
+        raise DriftbayesError(
             f"a block was lost with its worker {_MAX_DEATHS} times; the workers may be out of "
             "memory: use smaller blocks (--block-points)"
-        )
-        raise DriftbayesError(msg) from error
+        ) from error
     except (CancelledError, CommClosedError) as error:
-        msg = f"the Dask scheduler at {address!r} has gone; start it and the scan again"
+        msg = f"the Dask scheduler at {address!r} is no longer reachable; restart it and the scan"
         raise DriftbayesError(msg) from error
 
 
@@ -316,11 +310,10 @@ def _finished(client: "Client", futures: set[Any]) -> set[Any]:
         now = time.monotonic()
         alone_since = None if client.nthreads() else alone_since or now
         if alone_since is not None and now - alone_since > _MAX_WAIT:
-            msg = (
+            raise DriftbayesError(
                 f"the cluster has had no worker for {_MAX_WAIT:g} s; start some that know its "
-                "address, and look whether they run out of memory"
+                "address, and check whether they run out of memory"
             )
-            raise DriftbayesError(msg)
 
 
 def _merge_all(merge: Callable[[Result, Result], Result], results: Sequence[Result]) -> Result:

@@ -18,31 +18,27 @@ _CHUNK = 4096
 @compiled()
 def add_runs(
     source: FloatArray,
-    firsts: IntArray,
-    n_steps: IntArray,
+    runs: tuple[IntArray, IntArray],
     stride: int,
-    memory: int,
     pairs: IntArray,
     group_of: IntArray,
-    first: FloatArray,
-    lagged: FloatArray,
-    ends: FloatArray,
+    sums: tuple[FloatArray, FloatArray, FloatArray],
 ) -> None:
     """Add products of runs to sums over their windows; see `WindowSums` for what is summed.
 
     Args:
         source: Positions, or steps, one row each.
-        firsts: Row at which each run begins.
-        n_steps: Number of steps of each run.
+        runs: Row at which each run begins, and its number of steps.
         stride: Rows from one position of a run to the next; 0 if rows are steps.
-        memory: Longest window.
         pairs: Columns to multiply and the place of the sum, one row each; the column after the
             last of `source` is 1 everywhere.
-        group_of: Place in `first` of windows of each length.
-        first: (group, place, step, step), the upper triangle is added to.
-        lagged: (place, lag).
-        ends: (place, step, step), the upper triangle is added to.
+        group_of: Place in the first windows of windows of each length.
+        sums: First windows (group, place, step, step), products at a lag (place, lag) and at the
+            ends of runs (place, step, step). Of squares the upper triangle is added to.
     """
+    firsts, n_steps = runs
+    first, lagged, ends = sums
+    memory = lagged.shape[1]
     n_axes = source.shape[1]
     columns = np.ones((n_axes + 1, n_steps.max()))
     lags = np.empty(memory)
@@ -62,30 +58,21 @@ def add_runs(
         size = min(n, memory)
         for k in range(len(pairs)):
             u, v, place = columns[pairs[k, 0]], columns[pairs[k, 1]], pairs[k, 2]
-            _add_triangle(u[:size], v[:size], first[group_of[size], place])
+            _add_triangle(u[:size], v[:size], 1.0, first[group_of[size], place])
             if n > memory:
                 _add_lags(u[1:], v[1:], n - memory, lags, lagged[place])
                 later = n - memory + 1
-                _subtract_triangle(u[1:size], v[1:size], ends[place])
-                _add_triangle(u[later:n], v[later:n], ends[place])
+                _add_triangle(u[1:size], v[1:size], -1.0, ends[place])
+                _add_triangle(u[later:n], v[later:n], 1.0, ends[place])
 
 
 @compiled()
-def _add_triangle(u: FloatArray, v: FloatArray, total: FloatArray) -> None:
+def _add_triangle(u: FloatArray, v: FloatArray, sign: float, total: FloatArray) -> None:
     n = len(u)
     for i in range(n):
-        x, later, row = u[i], v[i:n], total[i, i:n]
+        x, later, row = sign * u[i], v[i:n], total[i, i:n]
         for j in range(n - i):
             row[j] += x * later[j]
-
-
-@compiled()
-def _subtract_triangle(u: FloatArray, v: FloatArray, total: FloatArray) -> None:
-    n = len(u)
-    for i in range(n):
-        x, later, row = u[i], v[i:n], total[i, i:n]
-        for j in range(n - i):
-            row[j] -= x * later[j]
 
 
 @compiled()

@@ -13,7 +13,6 @@ __all__ = ["WindowGroups", "WindowSums", "diagonal_sums"]
 
 from collections import Counter
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import NamedTuple
 
 import numpy as np
@@ -87,37 +86,29 @@ class WindowSums:
         return self.n_axes + self.duration if self.apart else 1
 
     def add(self, source: FloatArray, firsts: IntArray, n_steps: IntArray, stride: int = 0) -> None:
-        """Add runs.
-
-        Args:
-            source: Positions, one row each; or steps, if the stride is 0.
-            firsts: Row at which each run begins.
-            n_steps: Number of steps of each run, 1 or more.
-            stride: Rows from one position of a run to the next.
-        """
+        """Add runs."""
         if len(firsts) == 0:
             return
         capped = np.minimum(n_steps, self.memory)
         pairs = self._pairs()
         compiled = self.compiled or _is_large(n_steps, int(np.sum(n_steps * capped)) * len(pairs))
-        loops = import_module(f"driftbayes.sums.{'kernels' if compiled else 'plain'}")
+        if compiled:
+            from driftbayes.sums.kernels import add_runs
+        else:
+            add_runs = _add_plain
         counts = np.bincount(capped)
         lengths = np.flatnonzero(counts)
         group_of = np.zeros(len(counts), dtype=np.int64)
         group_of[lengths] = np.arange(len(lengths))
         size, n_places = int(lengths[-1]), self.n_columns**2
         first = np.zeros((len(lengths), n_places, size, size))
-        loops.add_runs(
+        add_runs(
             np.ascontiguousarray(source),
-            np.asarray(firsts, dtype=np.int64),
-            np.asarray(n_steps, dtype=np.int64),
+            (np.asarray(firsts, dtype=np.int64), np.asarray(n_steps, dtype=np.int64)),
             stride,
-            self.memory,
             pairs,
             group_of,
-            first,
-            self.lagged,
-            self.ends,
+            (first, self.lagged, self.ends),
         )
         for length, sums in zip(lengths.tolist(), first, strict=True):
             self._add_first(length, sums[:, :length, :length])
@@ -130,8 +121,7 @@ class WindowSums:
         """Add the sums over other runs; the last bits depend on the order of merging."""
         mine = (self.memory, self.n_axes, self.apart, self.duration)
         if mine != (other.memory, other.n_axes, other.apart, other.duration):
-            msg = "only sums of the same memory and columns can be merged"
-            raise DriftbayesError(msg)
+            raise DriftbayesError("only sums of the same memory and columns can be merged")
         for length, sums in other.first.items():
             self._add_first(length, sums)
         self.lagged += other.lagged
@@ -196,11 +186,7 @@ def _is_large(n_steps: IntArray, n_products: int) -> bool:
 
 
 def diagonal_sums(moment: FloatArray) -> FloatArray:
-    """T with T[..., p, q] the sum of the elements from (p, q) on along the diagonal.
-
-    Args:
-        moment: Square matrices.
-    """
+    """T with T[..., p, q] the sum of the elements from (p, q) on along the diagonal."""
     sums = moment.copy()
     for p in range(moment.shape[-2] - 2, -1, -1):
         sums[..., p, :-1] += sums[..., p + 1, 1:]
@@ -211,3 +197,40 @@ def _filled(upper: FloatArray) -> FloatArray:
     """Products (column, column, step, step) from their upper triangles: M_ba is M_ab turned."""
     lower = np.tril(upper.transpose(1, 0, 3, 2), -1)
     return np.triu(upper) + lower
+
+
+def _add_plain(
+    source: FloatArray,
+    runs: tuple[IntArray, IntArray],
+    stride: int,
+    pairs: IntArray,
+    group_of: IntArray,
+    sums: tuple[FloatArray, FloatArray, FloatArray],
+) -> None:
+    """`kernels.add_runs` in NumPy, for data smaller than the time to load the compiler."""
+    firsts, n_steps = runs
+    first, lagged, ends = sums
+    memory = lagged.shape[1]
+    for n in np.unique(n_steps).tolist():
+        rows = firsts[n_steps == n][:, None] + (stride or 1) * np.arange(n + (stride > 0))
+        steps = np.diff(source[rows], axis=1) if stride else source[rows]
+        # Column by column: (column, run, step), contiguous.
+        columns = np.ones((steps.shape[2] + 1, len(rows), n))
+        columns[:-1] = steps.transpose(2, 0, 1)
+        size, n_later = min(n, memory), n - memory
+        for a, b, place in pairs.tolist():
+            u, v = columns[a], columns[b]
+            first[group_of[size], place, :size, :size] += _products(u[:, :size], v[:, :size])
+            if n_later <= 0:
+                continue
+            # Not by a matrix product: libraries differ in its last bits with their threads.
+            lagged[place] += [
+                np.einsum("ri,ri->", u[:, 1 : 1 + n_later], v[:, 1 + lag : 1 + lag + n_later])
+                for lag in range(memory)
+            ]
+            ends[place] += _products(u[:, n_later + 1 :], v[:, n_later + 1 :])
+            ends[place] -= _products(u[:, 1:memory], v[:, 1:memory])
+
+
+def _products(u: FloatArray, v: FloatArray) -> FloatArray:
+    return np.asarray(np.einsum("ri,rj->ij", u, v))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from driftbayes._version import __version__
 from driftbayes.errors import DriftbayesError
 from driftbayes.storage import atomic_path
-from driftbayes.storage.netcdf import write_netcdf
+from driftbayes.storage.atomic import write_netcdf
 from driftbayes.storage.zarr import ZarrArray, create_group, open_array
 from driftbayes.turbulence.config import RunConfig
 from driftbayes.turbulence.grid import Grid

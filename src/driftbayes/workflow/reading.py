@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -134,10 +133,7 @@ def _from_source(source: Any, options: Mapping[str, Any]) -> Trajectories:
     if name == "pandas.DataFrame":
         return Trajectories.from_dataframe(source, **options)
     if name == "xarray.Dataset":
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / "dataset.nc"
-            source.to_netcdf(path)
-            return read_trajectories(path, **_for_files(options))
+        return read_trajectories(source, **_for_files(options))
     return Trajectories.from_arrays(source, **options)
 
 

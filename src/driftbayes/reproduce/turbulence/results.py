@@ -13,7 +13,7 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.reproduce.turbulence.condense import condense
 from driftbayes.reproduce.turbulence.experiment import Scaling
 from driftbayes.reproduce.turbulence.simulate import BRANCHES
-from driftbayes.storage.netcdf import write_netcdf
+from driftbayes.storage.atomic import write_netcdf
 
 if TYPE_CHECKING:
     import xarray as xr

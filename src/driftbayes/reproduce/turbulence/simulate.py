@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from driftbayes.reproduce.turbulence.experiment import PAPER, Experiment
 from driftbayes.reproduce.turbulence.summarise import summarise_branches, summarise_run
-from driftbayes.storage.netcdf import write_netcdf
+from driftbayes.storage.atomic import write_netcdf
 from driftbayes.turbulence.config import RunConfig
 from driftbayes.turbulence.output import CONFIG
 from driftbayes.turbulence.run import resume, run

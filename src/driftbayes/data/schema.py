@@ -1,60 +1,41 @@
-"""The one schema all files are read into: names, and how a file's own names map to them."""
+"""The schema of all tables and datasets: names of columns, and how other names map to them."""
 
-__all__ = [
-    "CONVENTIONS",
-    "COORDINATES",
-    "COUNT",
-    "FEATURE_TYPE",
-    "ID",
-    "KIND_ATTRIBUTE",
-    "LONLAT",
-    "OBS_DIM",
-    "POSITION_SD",
-    "PROVENANCE_ATTRIBUTE",
-    "SCHEMA_ATTRIBUTE",
-    "SCHEMA_VERSION",
-    "TIME",
-    "TIME_UNIT_ATTRIBUTE",
-    "TRAJECTORY_DIM",
-    "VERSION_ATTRIBUTE",
-    "check_schema_version",
-    "coordinates_in",
-    "extras_in",
-    "file_names",
-    "flag_column",
-    "flags_in",
-]
+__all__ = ["extras_in", "fields_of", "file_names", "from_frame"]
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from driftbayes.data.labelled import (
-    COORDINATES,
-    COUNT,
-    FLAG,
-    ID,
-    LONLAT,
-    OBS_DIM,
-    POSITION_SD,
-    TIME,
-    TIME_UNIT_ATTRIBUTE,
-    TRAJECTORY_DIM,
-)
+import numpy as np
+
 from driftbayes.errors import DriftbayesError
 from driftbayes.suggest import did_you_mean, nearest
+from driftbayes.typing import FloatArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ID, TIME = "id", "time"
+COORDINATES = ("x", "y", "z")
+POSITION_SD = "sd"
+LONLAT = ("lon", "lat")
+FLAG = "flag_"
+TRAJECTORY_DIM, OBS_DIM = "traj", "obs"
+COUNT = "rowsize"
+# Not `units`: xarray would turn "hours" into timedeltas and "days since ..." into dates.
+TIME_UNIT_ATTRIBUTE = "time_unit"
+# Times that were dates count seconds from this one, kept as `time_origin` in the provenance.
+TIME_ORIGIN = "1970-01-01T00:00:00"
 
 SCHEMA_VERSION = 1
-
-_REQUIRED = (ID, TIME, "x")
-_NAMES = (ID, TIME, *COORDINATES, POSITION_SD)
-
 CONVENTIONS, FEATURE_TYPE = "CF-1.11", "trajectory"
 SCHEMA_ATTRIBUTE = "driftbayes_schema"
 VERSION_ATTRIBUTE = "driftbayes_version"
 KIND_ATTRIBUTE = "driftbayes_kind"
 PROVENANCE_ATTRIBUTE = "provenance"
 
+_REQUIRED = (ID, TIME, "x")
+_NAMES = (ID, TIME, *COORDINATES, POSITION_SD)
 # What other programs call these, used only to suggest a mapping, never to guess one.
 _ALIASES = {
     ID: ("particle", "particle_id", "track_id", "trajectory", "traj", "track", "traj_id", "label"),
@@ -74,17 +55,9 @@ def file_names(
     source: str,
     noun: str = "column",
 ) -> dict[str, str]:
-    """Which of a file's columns holds each canonical one.
+    """Find the column of each canonical name that is there; `columns` are the user's names.
 
-    Args:
-        present: Names in the file.
-        columns: The user's mapping from canonical names to names in the file; one that maps to
-            None, or to empty text as `--columns z=` does, is left out.
-        source: Name of the file, for messages.
-        noun: What the format calls a column.
-
-    Returns:
-        The name in the file of each canonical column that the file has.
+    A name mapped to None, or to empty text as `--columns z=` does, is left out.
     """
     wanted = {canonical: name for canonical, name in (columns or {}).items() if name}
     left_out = set(columns or {}) - set(wanted)
@@ -105,25 +78,18 @@ def file_names(
             msg = f"{source!r} has more than one {noun} {name!r}; rename one of them"
             raise DriftbayesError(msg)
     if "z" in found and "y" not in found:
-        msg = (
+        raise DriftbayesError(
             f"{source!r} has a {noun} {found['z']!r} but no {noun} 'y'; for a plane of x and z "
             f"pass columns={{'y': {found['z']!r}}} (--columns y={found['z']}), to leave it out "
             "columns={'z': None} (--columns z=)"
         )
-        raise DriftbayesError(msg)
     return found
 
 
 def extras_in(
     present: Sequence[str], found: Mapping[str, str], columns: Mapping[str, str | None] | None
 ) -> dict[str, str]:
-    """Which of a file's columns hold longitude and latitude beside x and y, and flags.
-
-    Args:
-        present: Names in the file.
-        found: What `file_names` found.
-        columns: The user's mapping, as for `file_names`.
-    """
+    """Find the columns of longitude and latitude beside x and y, and of flags."""
     taken, counts = set(found.values()), Counter(present)
     free = {name for name in present if name not in taken and counts[name] == 1}
     extras = {name: name for name in present if name in free and name.startswith(FLAG)}
@@ -133,38 +99,74 @@ def extras_in(
     return extras
 
 
-def flags_in(columns: Iterable[str]) -> dict[str, str]:
-    """The names of flags, and the columns that hold them."""
-    return {name.removeprefix(FLAG): name for name in columns if name.startswith(FLAG)}
+def fields_of(values: Mapping[str, FloatArray]) -> dict[str, Any]:
+    """Return arguments of `Trajectories` from canonical columns, without id and time."""
+    lonlat = [values[axis] for axis in LONLAT if axis in values]
+    return {
+        "positions": np.column_stack([values[axis] for axis in COORDINATES if axis in values]),
+        "position_sd": values.get(POSITION_SD),
+        "lonlat": np.column_stack(lonlat) if len(lonlat) == 2 else None,
+        "flags": {n.removeprefix(FLAG): v for n, v in values.items() if n.startswith(FLAG)},
+    }
 
 
-def flag_column(name: str) -> str:
-    """The column that holds a flag."""
-    if not re.fullmatch(r"\w+", name):
-        msg = f"a flag must be named with letters and digits only to be written, got {name!r}"
-        raise DriftbayesError(msg)
-    return f"{FLAG}{name}"
+def from_frame(
+    frame: "pd.DataFrame", columns: Mapping[str, str | None] | None = None
+) -> dict[str, Any]:
+    """Return arguments of `Trajectories` from a table; see `Trajectories.from_dataframe`."""
+    import pandas as pd
+
+    present, named = [str(name) for name in frame.columns], dict(columns or {})
+    beside = {axis: str(named.pop(axis)) for axis in LONLAT if named.get(axis)}
+    for axis, name in beside.items():
+        if name not in present:
+            raise DriftbayesError(_missing(axis, name, present, "the table", "column"))
+    found = file_names(present, named, source="the table")
+    found |= extras_in(present, found, columns) | beside
+    if frame[found[ID]].isna().any():
+        raise DriftbayesError(f"column {found[ID]!r} is empty in some rows; every row needs an id")
+    codes, names = pd.factorize(frame[found[ID]])
+    # Stable: within a trajectory rows stay as they are, so that times which decrease are reported.
+    order = np.argsort(codes, kind="stable")
+    times, are_dates = _times(frame[found[TIME]], found[TIME])
+    values = {
+        name: _numbers(frame[column], column)[order]
+        for name, column in found.items()
+        if name not in (ID, TIME)
+    }
+    attributes = frame.attrs
+    provenance = dict(attributes.get("provenance", {})) or {"source": "a DataFrame"}
+    return {
+        **fields_of(values),
+        "times": times[order],
+        "row_sizes": np.bincount(codes),
+        "ids": np.asarray(names.tolist()),
+        "length_unit": attributes.get("length_unit", ""),
+        "time_unit": "s" if are_dates else attributes.get("time_unit", ""),
+        "provenance": {**provenance, **({"time_origin": TIME_ORIGIN} if are_dates else {})},
+    }
 
 
-def coordinates_in(found: Collection[str]) -> list[str]:
-    """The canonical coordinates among the names found, in order."""
-    return [axis for axis in COORDINATES if axis in found]
+def _times(column: "pd.Series[Any]", name: str) -> tuple[FloatArray, bool]:
+    """Times as numbers, and whether they were dates or durations, now in seconds."""
+    import pandas as pd
+
+    if isinstance(column.dtype, pd.DatetimeTZDtype):
+        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
+    values = column.to_numpy()
+    if values.dtype.kind == "M":
+        values = values - np.datetime64(TIME_ORIGIN)
+    if values.dtype.kind == "m":
+        return np.asarray(values / np.timedelta64(1, "s"), dtype=np.float64), True
+    return _numbers(column, name), False
 
 
-def check_schema_version(version: object, source: str) -> None:
-    """Refuse a file that a newer driftbayes wrote, rather than misread it."""
-    if isinstance(version, str) or not str(version)[:40].isdigit():
-        msg = (
-            f"{source!r} has a schema version {version!r:.40} that is not a whole number; "
-            "write it anew"
-        )
-        raise DriftbayesError(msg)
-    if int(str(version)) > SCHEMA_VERSION:
-        msg = (
-            f"{source!r} has schema version {str(version)[:40]}, this driftbayes knows "
-            f"{SCHEMA_VERSION}; upgrade driftbayes"
-        )
-        raise DriftbayesError(msg)
+def _numbers(column: "pd.Series[Any]", name: str) -> FloatArray:
+    try:
+        return column.to_numpy(dtype=np.float64, na_value=np.nan)
+    except (TypeError, ValueError) as error:
+        msg = f"column {name!r} holds {column.dtype}, expected numbers; use pandas.to_numeric"
+        raise DriftbayesError(msg) from error
 
 
 def _check_mapping(wanted: Mapping[str, str], left_out: Collection[str]) -> None:
@@ -174,23 +176,20 @@ def _check_mapping(wanted: Mapping[str, str], left_out: Collection[str]) -> None
             near = did_you_mean(canonical, _NAMES)
             if name in _NAMES:
                 near = f"; did you mean {{{name!r}: {canonical!r}}}?"
-            msg = (
+            raise DriftbayesError(
                 f"columns has the key {canonical!r}, expected one of {', '.join(_NAMES)} mapped to "
                 f"a name in the file{near}"
             )
-            raise DriftbayesError(msg)
     for canonical in _REQUIRED:
         if canonical in left_out:
             msg = f"columns leaves out {canonical!r}, which every file needs; name its column"
             raise DriftbayesError(msg)
-    names = list(wanted.values())
-    for name in names:
-        if names.count(name) > 1:
-            msg = f"columns uses {name!r} twice; each needs a column of its own"
-            raise DriftbayesError(msg)
+    name, count = next(iter(Counter(wanted.values()).most_common(1)), ("", 0))
+    if count > 1:
+        raise DriftbayesError(f"columns uses {name!r} twice; each needs a column of its own")
 
 
-def _missing(canonical: str, name: str, free: Sequence[str], source: str, noun: str) -> str:
+def _missing(canonical: str, name: str, free: Iterable[str], source: str, noun: str) -> str:
     wanted_as = "" if name == canonical else f" (wanted as {canonical!r})"
     others = [other for other in free if other not in _NAMES]
     if not others:
@@ -210,4 +209,4 @@ def _missing(canonical: str, name: str, free: Sequence[str], source: str, noun: 
 
 def _may_be(name: str, canonical: str) -> bool:
     # x_um and time_s are a name and its unit.
-    return name in (canonical, *_ALIASES[canonical]) or name.startswith(f"{canonical}_")
+    return name in (canonical, *_ALIASES.get(canonical, ())) or name.startswith(f"{canonical}_")

@@ -1,27 +1,36 @@
-"""What a Zarr store claims, judged from its metadata before any decoder opens it.
+"""Zarr stores, judged from their metadata before any decoder opens them.
 
 A store names the codecs that decode it, and some of them run what they decode: `pickle` is code.
 Only codecs that turn bytes into numbers or text are allowed, whichever of its files names them.
 """
 
-__all__ = ["ArrayInfo", "check_store", "root_attributes"]
+__all__ = ["check_store", "describe", "is_foreign_store", "is_own_store", "open_store", "save"]
 
+import base64
 import json
+import logging
 import math
 import os
 import stat
+import struct
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from driftbayes.data import schema
 from driftbayes.errors import DriftbayesError
-from driftbayes.io import inflated
-from driftbayes.io.limits import MAX_NAMES, Clock, is_plausible, stored_size
-from driftbayes.io.paths import reason
+from driftbayes.io import limits
+from driftbayes.io.reading import describe_dataset, reading_as, reason, require
+from driftbayes.storage.atomic import PathLike, atomic_folder
 
+if TYPE_CHECKING:
+    import xarray as xr
+
+_STORE_FILES = ("zarr.json", ".zgroup", ".zmetadata")
 _DESCRIPTIONS = (".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json")
 # Compressors, each with what tells how large its output will be.
 _COMPRESSORS = ("blosc", "zlib", "gzip", "bz2", "lzma", "zstd", "lz4")
@@ -42,31 +51,20 @@ _MAX_CHECKED = 16
 
 
 @dataclass(frozen=True)
-class ArrayInfo:
-    """What an array of a store says of itself.
+class _ArrayInfo:
+    """What an array of a store says of itself."""
 
-    Args:
-        described: Its description.
-        format: Version of Zarr, 2 or 3.
-        n_bytes: Its size in memory.
-        chunk_bytes: That of a chunk; in a shard, of one in it.
-        compressor: Name of what compresses chunks, if anything does.
-        n_inner: Number of chunks in a shard, 0 without shards.
-        index_first: Whether a list of these begins the file.
-        attributes: Its attributes.
-    """
-
-    described: Mapping[str, Any]
-    format: int
-    n_bytes: int
-    chunk_bytes: int
-    compressor: str | None
-    n_inner: int = 0
-    index_first: bool = False
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    described: Mapping[str, Any]  # its description
+    format: int  # version of Zarr, 2 or 3
+    n_bytes: int  # its size in memory
+    chunk_bytes: int  # that of a chunk; in a shard, of one in it
+    compressor: str | None  # name of what compresses chunks, if anything does
+    n_inner: int = 0  # number of chunks in a shard, 0 without shards
+    index_first: bool = False  # whether a list of these begins the file
+    attributes: Mapping[str, Any] = field(default_factory=dict)  # its attributes
 
     @classmethod
-    def of(cls, described: Mapping[str, Any], name: str, folder: Path) -> "ArrayInfo":
+    def of(cls, described: Mapping[str, Any], name: str, folder: Path) -> "_ArrayInfo":
         """From the description of an array."""
         try:
             if "codecs" in described:
@@ -82,14 +80,13 @@ class ArrayInfo:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             if isinstance(error, DriftbayesError):
                 raise
-            msg = (
+            raise DriftbayesError(
                 f"{folder.name!r} cannot be read as a Zarr store (the description of array "
                 f"{name[:40]!r} is wrong: {reason(error)}); it may be damaged"
-            )
-            raise DriftbayesError(msg) from error
+            ) from error
 
     @classmethod
-    def _of_3(cls, described: Mapping[str, Any]) -> "ArrayInfo":
+    def _of_3(cls, described: Mapping[str, Any]) -> "_ArrayInfo":
         shape = _sizes(described["shape"])
         chunks = _sizes(described["chunk_grid"]["configuration"]["chunk_shape"])
         size = _itemsize(described["data_type"])
@@ -100,8 +97,7 @@ class ArrayInfo:
             inside = next(part for part in codecs if _name(part) == "sharding_indexed")
             configuration = inside["configuration"]
             if len(codecs) > 1 or "sharding_indexed" in map(_name, configuration["codecs"]):
-                msg = "shards in shards, or compressed ones"
-                raise ValueError(msg)
+                raise ValueError("shards in shards, or compressed ones")
             inner = _sizes(configuration["chunk_shape"])
             n_inner = math.prod(-(-n // m) for n, m in zip(chunks, inner, strict=True))
             first = configuration.get("index_location", "end") == "start"
@@ -111,19 +107,11 @@ class ArrayInfo:
 
 
 # Stores that were checked, each with the state it was in.
-_CHECKED: dict[Path, tuple[tuple[bool, int, int, int], dict[str, ArrayInfo]]] = {}
+_CHECKED: dict[Path, tuple[tuple[bool, int, int, int], dict[str, _ArrayInfo]]] = {}
 
 
-def check_store(folder: Path, *, is_complete: bool = True) -> dict[str, ArrayInfo]:
-    """Refuse a store that could run code, never end or fill the memory.
-
-    Args:
-        folder: The store.
-        is_complete: Whether all of it must have been written; a run may still be going on.
-
-    Returns:
-        The arrays in the store itself, not in groups of it, by name.
-    """
+def check_store(folder: Path, *, is_complete: bool = True) -> dict[str, _ArrayInfo]:
+    """Refuse a store that could run code, never end or fill the memory."""
     files = list(_files(folder))
     # A store is opened again and again, for each block of it: once checked, it is known.
     times = [path.stat() for path, _ in files]
@@ -144,32 +132,25 @@ def check_store(folder: Path, *, is_complete: bool = True) -> dict[str, ArrayInf
 
 def _check_files(
     files: list[tuple[Path, str]], folder: Path, *, is_complete: bool
-) -> dict[str, ArrayInfo]:
+) -> dict[str, _ArrayInfo]:
     described = {}
     for path, name in files:
         if path.name in _DESCRIPTIONS:
             described[path] = _json(path, folder)
             _check_codecs(described[path], folder, name)
-    stored = sum(stored_size(path) for path, _ in files)
-    clock = Clock(folder.name, stored)
+    stored = sum(limits.stored_size(path) for path, _ in files)
+    clock = limits.Clock(folder.name, stored)
     arrays = {}
     for path, found in described.items():
         if path.name == ".zarray" or (
             path.name == "zarr.json" and found.get("node_type") == "array"
         ):
             name = path.parent.relative_to(folder).as_posix()
-            array = ArrayInfo.of(found, name, folder)
-            if is_complete and not is_plausible(array.n_bytes, stored, compressed=True):
-                msg = (
-                    f"{folder.name!r}: array {name[:40]!r} is declared to have "
-                    f"{array.n_bytes:,} bytes, but only {stored:,} are stored; the store is "
-                    "damaged or was never filled"
-                )
-                raise DriftbayesError(msg)
+            array = _ArrayInfo.of(found, name, folder)
+            if is_complete:
+                limits.check_stored(f"{folder.name!r}: array {name[:40]!r}", array.n_bytes, stored)
             arrays[path.parent] = array
-    if len(arrays) > MAX_NAMES:
-        msg = f"{folder.name!r} has {len(arrays):,} arrays; expected at most {MAX_NAMES:,}"
-        raise DriftbayesError(msg)
+    limits.check_names(folder, len(arrays), "arrays")
     for path, name in files:
         clock.check()
         owner = next((parent for parent in path.parents if parent in arrays), None)
@@ -185,7 +166,7 @@ def _check_files(
     return result
 
 
-def root_attributes(folder: Path) -> dict[str, Any]:
+def _root_attributes(folder: Path) -> dict[str, Any]:
     """Attributes of a store of format 3; none if it is of another format, or damaged."""
     path = folder / "zarr.json"
     try:
@@ -210,11 +191,10 @@ def _files(folder: Path) -> Iterator[tuple[Path, str]]:
                 continue
             if not stat.S_ISREG(mode):
                 what = "a link to a directory" if stat.S_ISDIR(mode) else "a device or a pipe"
-                msg = (
+                raise DriftbayesError(
                     f"{folder.name!r}: {shown[:80]!r} is {what}, expected ordinary files; copy "
                     "what it stands for into the store"
                 )
-                raise DriftbayesError(msg)
             yield path, shown
 
 
@@ -228,17 +208,15 @@ def _json(path: Path, folder: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         if isinstance(error, DriftbayesError):
             raise
-        msg = (
+        raise DriftbayesError(
             f"{folder.name!r} cannot be read as a Zarr store ({shown!r}: {reason(error)}); "
             "it may be damaged or incomplete"
-        )
-        raise DriftbayesError(msg) from error
+        ) from error
     if not isinstance(found, dict):
-        msg = (
+        raise DriftbayesError(
             f"{folder.name!r} cannot be read as a Zarr store ({shown!r} does not hold a JSON "
             "object); it is damaged"
         )
-        raise DriftbayesError(msg)
     return found
 
 
@@ -250,11 +228,10 @@ def _check_codecs(node: Any, folder: Path, name: str) -> None:
         known = codec.removeprefix(_OF_NUMCODECS)
         if known not in (*_COMPRESSORS, *_FILTERS):
             objects = "an object codec can run code and is" if known == "pickle" else "it is"
-            msg = (
+            raise DriftbayesError(
                 f"{folder.name!r}: {name[:80]!r} names the codec {codec[:40]!r} ({where}); "
                 f"{objects} not read: write the store again with numbers, or text as vlen-utf8"
             )
-            raise DriftbayesError(msg)
 
 
 def _codecs(node: Any) -> Iterator[tuple[str, str]]:
@@ -285,8 +262,7 @@ def _name(codec: Any) -> str:
 def _sizes(shape: Any) -> list[int]:
     sizes = [n for n in shape if isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 2**62]
     if len(sizes) != len(shape) or len(sizes) > 32:
-        msg = "a shape must be a list of whole numbers from 0 up"
-        raise ValueError(msg)
+        raise ValueError("a shape must be a list of whole numbers from 0 up")
     return [max(n, 1) for n in sizes] if math.prod(sizes) else sizes
 
 
@@ -307,12 +283,11 @@ def _compressor(names: list[str]) -> str | None:
     found = [name.removeprefix(_OF_NUMCODECS) for name in names]
     found = [name for name in found if name in _COMPRESSORS]
     if len(found) > 1:
-        msg = f"{len(found)} compressors, one after the other"
-        raise ValueError(msg)
+        raise ValueError(f"{len(found)} compressors, one after the other")
     return found[0] if found else None
 
 
-def _check_chunk(path: Path, array: ArrayInfo, name: str, folder: Path) -> None:
+def _check_chunk(path: Path, array: _ArrayInfo, name: str, folder: Path) -> None:
     """Refuse a chunk that would come out far larger than its array declares."""
     allowed = _ROOM_PER_BYTE * array.chunk_bytes + _ROOM
     size = path.stat().st_size
@@ -321,30 +296,28 @@ def _check_chunk(path: Path, array: ArrayInfo, name: str, folder: Path) -> None:
     if not too_large and array.compressor is not None and size:
         with path.open("rb") as stream:
             if not array.n_inner:
-                if inflated.is_cut(stream, size, array.compressor):
-                    msg = (
+                if limits.is_cut(stream, size, array.compressor):
+                    raise DriftbayesError(
                         f"{folder.name!r}: the chunk {name[:80]!r} is cut short; restore it from a "
                         "copy"
                     )
-                    raise DriftbayesError(msg)
-                too_large = inflated.exceeds(stream, 0, size, array.compressor, allowed)
+                too_large = limits.exceeds(stream, 0, size, array.compressor, allowed)
             else:
-                parts = inflated.shard_parts(stream, size, array.n_inner, first=array.index_first)
+                parts = limits.shard_parts(stream, size, array.n_inner, first=array.index_first)
                 too_large = any(
-                    inflated.exceeds(stream, start, length, array.compressor, allowed)
+                    limits.exceeds(stream, start, length, array.compressor, allowed)
                     for start, length in parts
                 )
     if not too_large and size and not array.n_inner:
         too_large = _count_of_texts(path, array) > max(array.chunk_bytes, 1)
     if too_large:
-        msg = (
+        raise DriftbayesError(
             f"{folder.name!r}: the chunk {name[:80]!r} holds more than the {array.chunk_bytes:,} "
-            "bytes that its array declares for one; the store is damaged or means harm"
+            "bytes that its array declares for one; the store is damaged or malicious"
         )
-        raise DriftbayesError(msg)
 
 
-def _count_of_texts(path: Path, array: ArrayInfo) -> int:
+def _count_of_texts(path: Path, array: _ArrayInfo) -> int:
     """How many texts a chunk says it holds, for which room is made before any is read."""
     codecs = [
         *(array.described.get("filters") or []),
@@ -363,3 +336,102 @@ def _count_of_texts(path: Path, array: ArrayInfo) -> int:
         except Exception:
             return 0
     return int.from_bytes(bytes(data[:4]), "little")
+
+
+def is_foreign_store(folder: Path) -> bool:
+    """Whether a directory is a Zarr store that is not one of ours."""
+    if not any((folder / name).is_file() for name in _STORE_FILES):
+        return False
+    return schema.SCHEMA_ATTRIBUTE not in _root_attributes(folder)
+
+
+@contextmanager
+def open_store(folder: Path) -> "Iterator[xr.Dataset]":
+    """Open a Zarr store of format 2 or 3; nothing is read yet, and numbers stay as stored.
+
+    `_FillValue` is among the attributes of a variable only where the store declares it so. The
+    `fill_value` that every array of format 2 has is what chunks hold that were never written, and
+    is 0 unless somebody chose another: `encoding["zarr_fill"]` has one that was chosen.
+    """
+    require("Zarr stores", "zarr", "xarray")
+    import xarray as xr
+
+    arrays = check_store(folder)
+    logging.getLogger("asyncio").addFilter(_is_not_of_zarr)
+    with (
+        reading_as(folder, "a Zarr store", "it may be damaged or incomplete"),
+        xr.open_dataset(
+            # The type of the argument is not that of the backend.
+            str(folder),
+            engine="zarr",
+            decode_times=False,
+            decode_timedelta=False,
+            mask_and_scale=False,
+            use_zarr_fill_value_as_mask=True,
+            chunks=None,
+            consolidated=False,
+            # Else the coordinates of dimensions are read at once, needed or not.
+            create_default_indexes=False,
+        ) as dataset,
+    ):
+        for name, variable in dataset.variables.items():
+            _declare_fill(variable, arrays.get(str(name)))
+        yield dataset
+
+
+def _declare_fill(variable: "xr.Variable", array: _ArrayInfo | None) -> None:
+    """Take back what xarray makes of an array's fill value, and keep what the store declares."""
+    variable.attrs.pop("_FillValue", None)
+    if array is None:
+        return
+    declared = array.attributes.get("_FillValue")
+    if isinstance(declared, str) and variable.dtype.kind == "f":
+        # xarray writes floats of format 3 as their bytes, and "NaN" is how others do.
+        declared = _float(declared)
+    if declared is not None:
+        variable.attrs["_FillValue"] = declared
+    fill = array.described.get("fill_value")
+    chosen = isinstance(fill, int | float) and not isinstance(fill, bool) and fill not in (0, None)
+    if array.format == 2 and declared is None and chosen:
+        variable.encoding["zarr_fill"] = fill
+
+
+def _float(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        return float(struct.unpack("<d", base64.b64decode(text, validate=True))[0])
+    except (ValueError, struct.error):
+        return None
+
+
+def _is_not_of_zarr(record: logging.LogRecord) -> bool:
+    # Of the tasks that fail on a damaged store it awaits the first; the rest would be printed.
+    message = record.getMessage()
+    return not ("never retrieved" in message and "zarr" in message)
+
+
+def save(dataset: "xr.Dataset", path: PathLike) -> None:
+    """Write a Zarr store, whole or not at all; one that we wrote earlier is replaced."""
+    require("Zarr stores", "zarr", "xarray")
+    with atomic_folder(path, may_replace=is_own_store) as temporary:
+        # Format 2: every program reads it, and texts are a settled matter there.
+        encoding = {str(name): {"_FillValue": None} for name in dataset.variables}
+        dataset.to_zarr(temporary, zarr_format=2, consolidated=True, encoding=encoding)
+
+
+def is_own_store(folder: Path) -> bool:
+    """Whether a directory is a Zarr store that `save` wrote."""
+    try:
+        attributes = json.loads((folder / ".zattrs").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(attributes, dict) and schema.SCHEMA_ATTRIBUTE in attributes
+
+
+def describe(folder: Path) -> dict[str, Any]:
+    """Names, dimensions and attributes of a store, as fields of `Contents`."""
+    with open_store(folder) as dataset:
+        return describe_dataset(dataset)

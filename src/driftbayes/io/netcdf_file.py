@@ -1,22 +1,30 @@
-"""What an HDF5 file claims to hold, checked against what it can hold before anything is read."""
+"""NetCDF files, checked against what they can hold before the HDF5 library reads anything.
 
-__all__ = ["check_chunks", "check_heaps", "check_links", "check_size"]
+This is the only module that calls the NetCDF library.
+"""
+
+__all__ = ["NEEDED", "describe", "load", "open_file"]
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.io import inflated
-from driftbayes.io.limits import is_plausible, stored_size
+from driftbayes.io.limits import Budget, check_names, check_stored, exceeds, stored_size
+from driftbayes.io.reading import existing_file, reading_as, require
+from driftbayes.storage import PathLike
 
 if TYPE_CHECKING:
     import h5py  # type: ignore[import-untyped, unused-ignore]
+    import xarray as xr
 
+# Without h5py, h5netcdf imports and then fails on the first file.
+NEEDED = ("h5py", "h5netcdf", "xarray")
 # How a collection of text begins: signature, version, reserved bytes; its size follows.
 _HEAP = b"GCOL\x01\0\0\0"
 # What stands in a variable for a text of variable length.
@@ -31,15 +39,112 @@ _MAX_KNOWN = 1000
 _MAX_SEARCH = 2**30
 
 
-def check_heaps(hdf5: "h5py.File", file: Path) -> None:
+def load(path: PathLike) -> "xr.Dataset":
+    """Load a NetCDF file, with packed numbers unpacked and times left as numbers."""
+    with _opened(path, lazily=False) as dataset:
+        return dataset.load()
+
+
+@contextmanager
+def open_file(path: PathLike) -> "Iterator[xr.Dataset]":
+    """Open a NetCDF file; nothing is read yet, and numbers stay as stored.
+
+    Variables that cannot be what they claim are not in it; `dataset.encoding["damaged"]` has what
+    is wrong with each.
+    """
+    with _opened(path, lazily=True) as dataset:
+        yield dataset
+
+
+def describe(path: PathLike) -> dict[str, Any]:
+    """Names, dimensions and attributes of a file, as fields of `Contents`, without its numbers."""
+    with _raw(path) as (_, _, netcdf):
+        variables = netcdf.variables
+        return {
+            "names": tuple(variables),
+            "dims": {name: tuple(map(str, v.dimensions)) for name, v in variables.items()},
+            "attributes": dict(netcdf.attrs),
+            "variable_attributes": {name: dict(v.attrs) for name, v in variables.items()},
+        }
+
+
+@contextmanager
+def _raw(path: PathLike) -> "Iterator[tuple[Path, h5py.File, Any]]":
+    """A checked file, as HDF5 and as NetCDF; its errors become one sentence."""
+    file = existing_file(path)
+    require("NetCDF files", *NEEDED)
+    import h5netcdf
+    import h5py
+
+    with file.open("rb") as stream:
+        if stream.read(3) == b"CDF":
+            raise DriftbayesError(
+                f"{file.name!r} is in the old NetCDF-3 format, expected NetCDF-4; convert it with "
+                "nccopy -k nc4"
+            )
+    # We hold the file, not xarray: one that fails halfway is then closed here and now, not by a
+    # destructor that can only complain.
+    with reading_as(file, "NetCDF"), h5py.File(file, "r") as raw:
+        _check_heaps(raw, file)
+        # Where this cannot be read, h5netcdf leaves half an object whose destructor fails.
+        raw.attrs.get("_nc3_strict")
+        _check_links(raw, file)
+        with h5netcdf.File(raw, "r", decode_vlen_strings=True) as netcdf:
+            yield file, raw, netcdf
+
+
+@contextmanager
+def _opened(path: PathLike, *, lazily: bool) -> "Iterator[xr.Dataset]":
+    import xarray as xr
+    from xarray.backends import H5NetCDFStore
+
+    with _raw(path) as (file, raw, netcdf):
+        variables = netcdf.variables
+        check_names(file, len(variables), "variables")
+        damaged = {}
+        budget = Budget(f"{file.name!r}")
+        for name in variables:
+            try:
+                stored = _stored(raw, name)
+                _check_size(stored, variables[name].shape, name, file)
+                if not lazily:
+                    _check_chunks(stored, name, file)
+                    # As stored and, where numbers are unpacked, as floats.
+                    n_values = math.prod(map(int, variables[name].shape))
+                    budget.claim(n_values * (stored.dtype.itemsize + 8))
+            except DriftbayesError as error:
+                if not lazily:
+                    raise
+                # It may not be needed; whoever asks for it is told.
+                damaged[name] = str(error)
+        with xr.open_dataset(
+            H5NetCDFStore(netcdf),
+            mask_and_scale=not lazily,
+            decode_times=False,
+            decode_timedelta=False,
+            drop_variables=list(damaged),
+            # Else the coordinates of dimensions are read at once, needed or not.
+            create_default_indexes=not lazily,
+        ) as dataset:
+            dataset.encoding["damaged"] = damaged
+            if lazily:
+                dataset.encoding["check_chunks"] = lambda name: _check_chunks(
+                    _stored(raw, name), name, file
+                )
+            yield dataset
+
+
+def _stored(raw: "h5py.File", name: str) -> "h5py.Dataset":
+    # NetCDF renames a variable that is called like a dimension without being its coordinate.
+    renamed = f"_nc4_non_coord_{name}"
+    return raw[renamed if renamed in raw else name]
+
+
+def _check_heaps(hdf5: "h5py.File", file: Path) -> None:
     """Refuse a file on which the HDF5 library would never return.
 
     Text of variable length lies in heaps without a checksum, and the library walks them without
     a look at whether it moves: on an object of size 0 it stays for ever (HDFGroup/hdf5 #1707).
-
-    Args:
-        hdf5: The open file.
-        file: Its path.
     """
     # Addresses and lengths of 8 bytes; we know of no file with others.
     if hdf5.id.get_create_plist().get_sizes() != (8, 8):
@@ -53,11 +158,10 @@ def check_heaps(hdf5: "h5py.File", file: Path) -> None:
             while place >= 0:
                 stream.seek(start + place)
                 if not _ends(stream.read(len(_HEAP) + 8), stream, n_bytes):
-                    msg = (
+                    raise DriftbayesError(
                         f"{file.name!r} cannot be read as NetCDF (the text in it is damaged at "
                         f"byte {start + place}); restore it from a copy"
                     )
-                    raise DriftbayesError(msg)
                 place = block.find(_HEAP, place + 1)
 
 
@@ -76,13 +180,8 @@ def _ends(header: bytes, stream: BinaryIO, n_bytes: int) -> bool:
     return True
 
 
-def check_links(hdf5: "h5py.File", file: Path) -> None:
-    """Refuse a file that would have other files read in its name, which no NetCDF file does.
-
-    Args:
-        hdf5: The open file.
-        file: Its path, for messages.
-    """
+def _check_links(hdf5: "h5py.File", file: Path) -> None:
+    """Refuse a file that would have other files read in its name, which no NetCDF file does."""
     import h5py
 
     for name in hdf5:
@@ -92,24 +191,17 @@ def check_links(hdf5: "h5py.File", file: Path) -> None:
             dataset = hdf5[name]
             outside = dataset.is_virtual or bool(dataset.external)
         if outside:
-            msg = (
+            raise DriftbayesError(
                 f"{file.name!r}: variable {_short(name)} lies in another file; copy it into this "
                 "one (nccopy, h5repack)"
             )
-            raise DriftbayesError(msg)
 
 
-def check_size(dataset: "h5py.Dataset", shape: Sequence[int], name: str, file: Path) -> None:
+def _check_size(dataset: "h5py.Dataset", shape: Sequence[int], name: str, file: Path) -> None:
     """Refuse a variable that is declared far larger than what is stored of it.
 
     A dataset of any size costs nothing in the file as long as nothing is written to it, and one
     wrong bit can turn a length of ten into one of 10^18; reading either would fill the memory.
-
-    Args:
-        dataset: The variable as HDF5 has it.
-        shape: Its shape as NetCDF has it, which may be larger.
-        name: Its name, for messages.
-        file: The file, for messages.
     """
     import h5py
 
@@ -120,29 +212,18 @@ def check_size(dataset: "h5py.Dataset", shape: Sequence[int], name: str, file: P
     file_size = stored_size(file)
     stored = min(dataset.id.get_storage_size(), file_size)
     filtered = dataset.id.get_create_plist().get_nfilters() > 0
-    if not is_plausible(declared, stored, compressed=filtered):
-        msg = (
-            f"{file.name!r}: variable {_short(name)} is declared to have {declared:,} bytes, but "
-            f"only {stored:,} are stored; the file is damaged or was never filled"
-        )
-        raise DriftbayesError(msg)
+    check_stored(f"{file.name!r}: variable {_short(name)}", declared, stored, compressed=filtered)
     if h5py.check_string_dtype(dataset.dtype) and _longest_text(dataset, file) > file_size:
-        msg = (
+        raise DriftbayesError(
             f"{file.name!r}: variable {_short(name)} has a text that is longer than the file; "
             "the file is damaged"
         )
-        raise DriftbayesError(msg)
 
 
-def check_chunks(dataset: "h5py.Dataset", name: str, file: Path) -> None:
+def _check_chunks(dataset: "h5py.Dataset", name: str, file: Path) -> None:
     """Refuse chunks that would inflate without end: the library goes on until the memory is full.
 
     To be asked before a variable is read, once for each file and variable.
-
-    Args:
-        dataset: The variable as HDF5 has it.
-        name: Its name, for messages.
-        file: The file.
     """
     import h5py
 
@@ -159,11 +240,10 @@ def check_chunks(dataset: "h5py.Dataset", name: str, file: Path) -> None:
         twice = filters.count(h5py.h5z.FILTER_DEFLATE) > 1
         _CHUNKS[key] = twice or _is_bomb(dataset, file)
     if _CHUNKS[key]:
-        msg = (
+        raise DriftbayesError(
             f"{file.name!r}: a chunk of variable {_short(name)} holds far more than the file "
-            "declares; it is damaged or means harm"
+            "declares; it is damaged or malicious"
         )
-        raise DriftbayesError(msg)
 
 
 def _is_bomb(dataset: "h5py.Dataset", file: Path) -> bool:
@@ -179,7 +259,7 @@ def _is_bomb(dataset: "h5py.Dataset", file: Path) -> bool:
     n_bytes = file.stat().st_size
     with file.open("rb") as stream:
         return any(
-            inflated.exceeds(stream, start, length, "zlib", allowed)
+            exceeds(stream, start, length, "zlib", allowed)
             for start, length in parts
             if start >= 0 and start + length <= n_bytes
         )

@@ -1,95 +1,106 @@
-"""TrackMate: its table of spots (CSV), its simple XML of tracks, and its own XML.
+"""TrackMate's XML: its simple file of tracks, and its own.
 
-A track of the full XML is a graph, which may split where a cell divides and merge again. It is cut
+XML is read as a stream of elements: no tree is kept, and nothing in it is expanded or fetched. A
+track of the full XML is a graph, which may split where a cell divides and merge again. It is cut
 there: every stretch without a fork is a trajectory of its own, named TRACK/1, TRACK/2, ... The spot
 at which a track splits ends the stretch before it; that at which branches merge begins a new one.
 """
 
-__all__ = ["TRACKMATE_CSV", "TRACKMATE_TRACKS", "TRACKMATE_XML"]
+__all__ = ["READERS", "describe"]
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, TypeAlias
+from xml.parsers import expat
 
 import numpy as np
 
 from driftbayes.data.trajectories import Trajectories
-from driftbayes.data.units import length_factor, time_factor
 from driftbayes.errors import DriftbayesError
-from driftbayes.io import cells, xml_text
-from driftbayes.io.contents import Contents
-from driftbayes.io.foreign_tables import Native, assemble, read_long, without_flat_z
-from driftbayes.io.paths import require
-from driftbayes.io.reading import Format, ReadOptions
-from driftbayes.io.tables import read_columns
+from driftbayes.io import cells
+from driftbayes.io.limits import Clock
+from driftbayes.io.reading import Contents, ReadOptions, reading_as, require
+from driftbayes.io.table_formats import trackmate_unit
+from driftbayes.io.tables import Columns, TableSpec, assemble, without_flat_z
 from driftbayes.typing import FloatArray, IntArray
 
-if TYPE_CHECKING:
-    from driftbayes.io.csv_text import Layout
+# What to do at the start of an element: the names of those around it and its own, its attributes.
+_Visit: TypeAlias = Callable[[tuple[str, ...], Mapping[str, str]], None]
 
-_PIXELS, _FRAMES = ("pixel", "pixels", "px"), ("frame", "frames")
-
-
-def _unit(text: str, what: str) -> str:
-    """The unit as we write it; one that is not known is kept as it is."""
-    name = text.strip().strip("()").strip()
-    if name.lower() in _PIXELS:
-        return "px"
-    if name.lower() in _FRAMES:
-        return "frame"
-    try:
-        return (length_factor if what == "length" else time_factor)(name, name)[1]
-    except DriftbayesError:
-        return name[:40]
+_BLOCK = 2**18
+# Trajectories take six levels; a file with more than this is malicious.
+_MAX_DEPTH = 64
+_MAX_ELEMENT = 2**22
 
 
-# The table of spots.
+class _Enough(BaseException):
+    """The outermost element is known."""
 
 
-def _read_csv(contents: Contents, options: ReadOptions) -> Trajectories:
-    layout = contents.layout
-    time = "POSITION_T" if contents.has("POSITION_T") else "FRAME"
-    native = Native("", "frame" if time == "FRAME" else "")
-    notes: list[str] = []
-    if layout is not None:
-        # Under the keys there may be names, short names and units, none of them numbers.
-        place = contents.names.index("POSITION_X") if contents.has("POSITION_X") else 0
-        heads = _heads(layout, place)
-        layout = replace(layout, n_skipped=len(heads))
-        units = next((row for row in heads if row[place].strip().startswith("(")), None)
-        if units is not None:
-            length = _unit(units[place], "length")
-            cell = contents.names.index(time) if contents.has(time) else 0
-            found = _unit(units[cell], "time") if time == "POSITION_T" else "frame"
-            native = Native(length, found)
-    names: dict[str, str | tuple[str, ...]] = {"id": "TRACK_ID", "time": time}
-    names |= {axis: f"POSITION_{axis.upper()}" for axis in ("x", "y")}
-    told = options.columns or {}
-    if "z" not in told and contents.has("POSITION_Z"):
-        z = read_columns(contents, {"z": "POSITION_Z"}, layout=layout)["z"]
-        if len(without_flat_z([z, z, z], notes)) == 3:
-            names["z"] = "POSITION_Z"
-    return read_long(
-        contents,
-        options,
-        reader="trackmate",
-        names=names,
-        native=native,
-        layout=layout,
-        notes=notes,
-    )
+def describe(path: Path) -> dict[str, Any]:
+    """Name and attributes of the outermost element, as fields of `Contents`."""
+    found: dict[str, Any] = {}
+
+    def see(names: tuple[str, ...], attributes: Mapping[str, str]) -> None:
+        found.update(names=names, attributes=dict(attributes))
+        raise _Enough
+
+    _visit(path, see)
+    return found
 
 
-def _heads(layout: "Layout", place: int) -> list[tuple[str, ...]]:
-    heads = []
-    for row in layout.rows[:3]:
-        if len(row) != len(layout.header) or cells.is_number(row[place]):
-            break
-        if cells.is_missing(row[place]):
-            break
-        heads.append(row)
-    return heads
+def _visit(path: Path, see: _Visit) -> None:
+    """Go through all elements in the order in which they start.
+
+    A document type declaration is refused: it is where entities are defined, by which a small file
+    grows without bound or reads others, and no program that writes trajectories writes one.
+    """
+    names: list[str] = []
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        names.append(name)
+        if len(names) > _MAX_DEPTH:
+            raise DriftbayesError(
+                f"{path.name!r} has elements nested more than {_MAX_DEPTH} levels deep; expected "
+                "tracks"
+            )
+        see(tuple(names), attributes)
+
+    def end(_: str) -> None:
+        names.pop()
+
+    def refuse(*_: object) -> None:
+        raise DriftbayesError(
+            f"{path.name!r} has a document type declaration (DOCTYPE), which may define entities "
+            "and is not read; remove it"
+        )
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.StartDoctypeDeclHandler = refuse
+    parser.EntityDeclHandler = refuse
+    isfinal = True
+    clock = Clock(path.name, path.stat().st_size)
+    with (
+        suppress(_Enough),
+        reading_as(path, "XML", "it may be damaged or cut short"),
+        path.open("rb") as stream,
+    ):
+        n_read = 0
+        while block := stream.read(_BLOCK):
+            n_read += len(block)
+            parser.Parse(block)
+            # The parser begins again at the start of what is not complete yet.
+            if n_read - parser.CurrentByteIndex > _MAX_ELEMENT:
+                raise DriftbayesError(
+                    f"{path.name!r} has a tag of more than {_MAX_ELEMENT:,} bytes; expected tracks"
+                )
+            clock.check()
+        parser.Parse(b"", isfinal)
 
 
 # The simple XML: tracks only, times are numbers of frames.
@@ -112,17 +123,17 @@ def _read_tracks(contents: Contents, options: ReadOptions) -> Trajectories:
                     _number(contents, attributes, name, "detection", optional=name == "z")
                 )
 
-    xml_text.visit(contents.path, see)
+    _visit(contents.path, see)
     interval, unit = _interval(contents, options)
     notes = [f"times are frames of {interval:g} {unit}, as the file says"] if unit else []
+    length = trackmate_unit(contents.attributes.get("spaceUnits", ""), "length")
     return _assemble(
         contents,
         options,
-        ids=np.asarray(tracks, dtype=np.int64),
-        times=np.asarray(values["t"]) * interval,
-        coordinates=[np.asarray(values[axis]) for axis in "xyz"],
-        native=Native(_unit(contents.attributes.get("spaceUnits", ""), "length"), unit or "frame"),
-        notes=notes,
+        TableSpec("trackmate", {}, length, unit or "frame", notes),
+        np.asarray(tracks, dtype=np.int64),
+        np.asarray(values["t"]) * interval,
+        [np.asarray(values[axis]) for axis in "xyz"],
     )
 
 
@@ -131,7 +142,7 @@ def _interval(contents: Contents, options: ReadOptions) -> tuple[float, str]:
     if options.frame_interval is not None:
         return 1.0, ""
     text = contents.attributes.get("frameInterval", "")
-    unit = _unit(contents.attributes.get("timeUnits", ""), "time")
+    unit = trackmate_unit(contents.attributes.get("timeUnits", ""), "time")
     if not cells.is_number(text) or not 0 < float(text) < float("inf") or unit == "frame":
         return 1.0, ""
     return float(text), unit
@@ -164,25 +175,22 @@ def _read_xml(contents: Contents, options: ReadOptions) -> Trajectories:
     def see(path: tuple[str, ...], attributes: Mapping[str, str]) -> None:
         _see(graph, contents, path, attributes)
 
-    xml_text.visit(contents.path, see)
+    _visit(contents.path, see)
     notes: list[str] = []
     times = np.asarray(graph.values["t"])
     if options.frame_interval is not None or np.isnan(times).any():
         times, graph.time_unit = np.asarray(graph.values["f"]), "frame"
     if len(times) == 0 or not len(graph.edges):
-        msg = (
-            f"{contents.path.name!r} has no tracks (spots {len(times):,}, edges 0); link the spots"
-        )
+        msg = f"{contents.source!r} has no tracks (spots {len(times):,}, edges 0); link the spots"
         raise DriftbayesError(msg)
     rows, names = _trajectories(graph, contents, times, notes)
     return _assemble(
         contents,
         options,
-        ids=names,
-        times=times[rows],
-        coordinates=[np.asarray(graph.values[axis])[rows] for axis in "xyz"],
-        native=Native(graph.length_unit, graph.time_unit),
-        notes=notes,
+        TableSpec("trackmate", {}, graph.length_unit, graph.time_unit, notes),
+        names,
+        times[rows],
+        [np.asarray(graph.values[axis])[rows] for axis in "xyz"],
     )
 
 
@@ -210,20 +218,19 @@ def _see(
     elif name == "TrackID":
         graph.filtered.add(_whole(contents, attributes, "TRACK_ID", name))
     elif name == "Model":
-        graph.length_unit = _unit(attributes.get("spatialunits", ""), "length")
-        graph.time_unit = _unit(attributes.get("timeunits", ""), "time")
+        graph.length_unit = trackmate_unit(attributes.get("spatialunits", ""), "length")
+        graph.time_unit = trackmate_unit(attributes.get("timeunits", ""), "time")
 
 
 def _trajectories(
     graph: _Graph, contents: Contents, times: FloatArray, notes: list[str]
 ) -> tuple[IntArray, np.ndarray]:
     """Row of each spot used, and the name of the trajectory it belongs to."""
-    source = contents.path.name
+    source = contents.source
     ids = np.asarray(graph.spots, dtype=np.int64)
     order = np.argsort(ids, kind="stable")
     if (np.diff(ids[order]) == 0).any():
-        msg = f"{source!r} has two spots of one ID; the file is damaged"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"{source!r} has two spots of one ID; the file is damaged")
     ends = np.asarray(graph.edges, dtype=np.int64)
     place = np.minimum(np.searchsorted(ids[order], ends), len(ids) - 1)
     rows = order[place]
@@ -298,12 +305,10 @@ def _stretches(
 def _assemble(
     contents: Contents,
     options: ReadOptions,
-    *,
+    spec: TableSpec,
     ids: np.ndarray,
     times: FloatArray,
     coordinates: Sequence[FloatArray],
-    native: Native,
-    notes: list[str],
 ) -> Trajectories:
     require("TrackMate files", "pyarrow")
     import pyarrow as pa
@@ -312,21 +317,15 @@ def _assemble(
         msg = "--columns is for tables; TrackMate's XML has no columns: leave it out"
         raise DriftbayesError(msg)
     if len(times) == 0:
-        msg = f"{contents.path.name!r} has no detections; expected tracks with spots in them"
+        msg = f"{contents.source!r} has no detections; expected tracks with spots in them"
         raise DriftbayesError(msg)
     kinds: Any = ids.tolist()
     if ids.dtype.kind != "i" and all(name.lstrip("-").isdigit() for name in kinds):
         kinds = [int(name) for name in kinds]
-    return assemble(
-        contents,
-        options,
-        reader="trackmate",
-        ids=[pa.chunked_array([pa.array(kinds)])],
-        times=times,
-        coordinates=without_flat_z(coordinates, notes),
-        native=native,
-        notes=notes,
-    )
+    notes = list(spec.notes)
+    coordinates = without_flat_z(coordinates, notes)
+    columns = Columns([pa.chunked_array([pa.array(kinds)])], times, coordinates)
+    return assemble(contents, options, replace(spec, notes=notes), columns)
 
 
 def _number(
@@ -336,9 +335,7 @@ def _number(
     if text is None and optional:
         return 0.0 if name.lower().endswith("z") else float("nan")
     if text is None or not cells.is_number(text):
-        msg = (
-            f"{contents.path.name!r}: <{element}> has {name}={str(text)[:40]!r}, expected a number"
-        )
+        msg = f"{contents.source!r}: <{element}> has {name}={str(text)[:40]!r}, expected a number"
         raise DriftbayesError(msg)
     return float(text)
 
@@ -346,37 +343,16 @@ def _number(
 def _whole(contents: Contents, attributes: Mapping[str, str], name: str, element: str) -> int:
     value = _number(contents, attributes, name, element, optional=False)
     if not (abs(value) < 2**53 and value == int(value)):
-        msg = f"{contents.path.name!r}: <{element}> has {name}={value:g}, expected a whole number"
+        msg = f"{contents.source!r}: <{element}> has {name}={value:g}, expected a whole number"
         raise DriftbayesError(msg)
     return int(value)
 
 
 def _refuse_other(contents: Contents, root: str) -> None:
-    if contents.container != "xml" or contents.names != (root,):
-        found = f"<{contents.names[0][:40]}>" if contents.container == "xml" else contents.container
-        msg = f"{contents.path.name!r} is {found}, expected XML whose outermost element is <{root}>"
+    if contents.names != (root,):
+        found = f"<{contents.names[0][:40]}>"
+        msg = f"{contents.source!r} is {found}, expected XML whose outermost element is <{root}>"
         raise DriftbayesError(msg)
 
 
-TRACKMATE_CSV = Format(
-    "trackmate-csv",
-    "TrackMate's table of spots: TRACK_ID, POSITION_X, POSITION_Y, POSITION_T, with its units",
-    lambda contents: (
-        contents.container in ("csv", "parquet")
-        and contents.has("TRACK_ID", "POSITION_X", "POSITION_Y")
-        and (contents.has("POSITION_T") or contents.has("FRAME"))
-    ),
-    read=_read_csv,
-)
-TRACKMATE_TRACKS = Format(
-    "trackmate-tracks",
-    "TrackMate's simple XML of tracks, <Tracks>",
-    lambda contents: contents.container == "xml" and contents.names == ("Tracks",),
-    read=_read_tracks,
-)
-TRACKMATE_XML = Format(
-    "trackmate-xml",
-    "TrackMate's own XML, <TrackMate>; a track that splits or merges is cut there",
-    lambda contents: contents.container == "xml" and contents.names == ("TrackMate",),
-    read=_read_xml,
-)
+READERS = {"trackmate-tracks": _read_tracks, "trackmate-xml": _read_xml}

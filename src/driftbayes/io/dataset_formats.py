@@ -1,0 +1,439 @@
+"""Formats of datasets, NetCDF or Zarr: our own layout, CF, drifters, Parcels, turbulence runs.
+
+CF coordinates are found by their standard names, then by axis, then by name; their units say
+whether they are degrees or a length. Errors of the GDP are 95 % intervals in degrees of longitude
+and of latitude; a position has one standard deviation here, the root of the mean of the squares of
+its two axes in metres. Parcels writes `units = "degrees_east"` whatever the mesh: only the
+attributes `parcels_mesh` (version 3) and `parcels_grid_mesh` (version 4) tell metres from degrees.
+"""
+
+__all__ = ["READERS", "from_dataset", "mesh_of"]
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from driftbayes.data import schema
+from driftbayes.data.sphere import on_plane
+from driftbayes.data.trajectories import Trajectories
+from driftbayes.data.units import is_degrees, is_length, length_factor
+from driftbayes.errors import DriftbayesError
+from driftbayes.io import datasets, reading
+from driftbayes.io.datasets import Observed
+from driftbayes.io.layouts import Layout, find_layout, from_grid
+from driftbayes.io.limits import check_memory, check_stored, stored_size
+from driftbayes.io.reading import Contents, ReadOptions
+from driftbayes.io.zarr_store import check_store
+from driftbayes.storage.zarr import ZarrArray, is_group, open_array, read_attributes
+from driftbayes.typing import FloatArray
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+# What fills a unit's place where there is none.
+_NO_UNIT = ("", "1", "-", "none", "nondim")
+# A 95 % interval of a normal error is that many standard deviations.
+_INTERVAL = 1.96
+# Metres in a degree of latitude, and of longitude at the equator.
+_DEGREE = 111318.845
+# What stands for a missing number in files of drifters: either a very large one, or this.
+_FILL, _LARGE = -1e-34, 1e30
+_SMOOTHED = (
+    "positions are smoothed and interpolated by the provider: at sampling times near the interval "
+    "of the product the evidence favours smoother models"
+)
+# A nautical mile is one minute of latitude: the sphere of Parcels 3.
+_PARCELS_RADIUS = 1852 * 60 * 180 / np.pi
+# Where a run of the turbulence simulator keeps its particles.
+_OF_A_RUN = "trajectories.zarr"
+
+
+# Our own layout: CF contiguous ragged, with our names.
+
+
+def _read_own(contents: Contents, options: ReadOptions) -> Trajectories:
+    with datasets.open_dataset(contents, options.missing) as dataset:
+        found = from_dataset(dataset, contents.path, options, reader=contents.container)
+    return options.place(found, degrees=options.coordinates == "degrees")
+
+
+def from_dataset(
+    dataset: "xr.Dataset", path: Path, options: ReadOptions | None = None, *, reader: str = "netcdf"
+) -> Trajectories:
+    """Read trajectories from a dataset in the contiguous ragged layout."""
+    options, source = options or ReadOptions(), path.name
+    # Of a file of another's a longitude may be that of a port, and its provenance anything.
+    is_ours = schema.SCHEMA_ATTRIBUTE in dataset.attrs
+    if is_ours:
+        reading.check_schema_version(dataset.attrs[schema.SCHEMA_ATTRIBUTE], source)
+    count = _count_variable(dataset, source)
+    damaged = dataset.encoding.get("damaged", {})
+    names = [str(name) for name in (*dataset.variables, *damaged) if name != count]
+    found = schema.file_names(names, options.columns, source=source, noun="variable")
+    if is_ours:
+        found |= schema.extras_in(names, found, options.columns)
+    values = {
+        canonical: _flat_numbers(dataset, name, source, is_ours=is_ours)
+        for canonical, name in found.items()
+        if canonical != schema.ID
+    }
+    n_times = len(values[schema.TIME])
+    if any(len(other) != n_times for other in values.values()):
+        listed = ", ".join(f"{found[c]!r} {len(other)}" for c, other in values.items())
+        msg = f"the variables in {source!r} have different lengths ({listed}); expected one"
+        raise DriftbayesError(msg)
+    row_sizes = _flat_numbers(dataset, count, source, is_ours=is_ours, are_counts=True)
+    whole = (row_sizes == np.round(row_sizes)) & (row_sizes > 0)
+    if not whole.all() or row_sizes.sum() != n_times:
+        raise DriftbayesError(
+            f"{source!r}: variable {count!r} must hold whole numbers from 1 up that sum to the "
+            f"number of observations {n_times}, got a sum of {row_sizes.sum():g}"
+        )
+    stored = dataset.attrs.get(schema.PROVENANCE_ATTRIBUTE) if is_ours else None
+    earlier = {} if stored is None else reading.from_json(stored, source)
+    length_unit, time = dataset[found["x"]].attrs.get("units", ""), dataset[found[schema.TIME]]
+    # CF writes "seconds since 1970-01-01": the number counts seconds.
+    unit = str(time.attrs.get("units", "")).partition(" since ")[0]
+    time_unit = time.attrs.get(schema.TIME_UNIT_ATTRIBUTE, unit)
+    ids = datasets.identifiers(dataset, found[schema.ID], source, is_ours=True)
+    with reading.begin_with_name(path):
+        return Trajectories(
+            **schema.fields_of(values),
+            times=values[schema.TIME],
+            row_sizes=row_sizes.astype(np.int64),
+            ids=ids,
+            length_unit=str(length_unit) if options.length_unit is None else options.length_unit,
+            time_unit=str(time_unit) if options.time_unit is None else options.time_unit,
+            provenance=reading.extended(earlier, path, reader, options.columns),
+        )
+
+
+def _count_variable(dataset: "xr.Dataset", source: str) -> str:
+    """The variable that holds the number of observations of each trajectory."""
+    for name, variable in dataset.variables.items():
+        if "sample_dimension" in variable.attrs:
+            return str(name)
+    # Many clouddrift files lack the attribute that CF asks for.
+    if schema.COUNT in dataset.variables or schema.COUNT in dataset.encoding.get("damaged", {}):
+        return schema.COUNT
+    there = ", ".join(repr(str(n)[:40]) for n in list(dataset.variables)[:8]) or "no variables"
+    raise DriftbayesError(
+        f"{source!r} has no variable {schema.COUNT!r} and none with the attribute "
+        f"sample_dimension; it has {there}: expected the CF contiguous ragged layout"
+    )
+
+
+def _flat_numbers(
+    dataset: "xr.Dataset", name: str, source: str, *, is_ours: bool, are_counts: bool = False
+) -> FloatArray:
+    variable = dataset.variables.get(name)
+    if variable is not None and variable.ndim != 1:
+        dims = ", ".join(map(str, variable.dims))
+        raise DriftbayesError(
+            f"{source!r}: variable {name!r} has the dimensions ({dims}), expected one, with all "
+            "trajectories one after the other"
+        )
+    return datasets.numbers(dataset, name, source, are_counts=are_counts, is_ours=is_ours)
+
+
+# CF, and the datasets of drifters, which are CF with something beside.
+
+
+@dataclass(frozen=True)
+class _Extras:
+    """What a source tells of its observations beside positions and times."""
+
+    notes: Sequence[str] = ()  # what was assumed
+    # Standard deviation of the error of each position, in metres if positions are degrees.
+    sd: FloatArray | None = None
+    # What the file says of each observation.
+    flags: Mapping[str, FloatArray] = field(default_factory=dict)
+    hidden: np.ndarray | None = None  # observations that are not to be used
+
+
+# From what was observed, and its two coordinates, to what else is known.
+_Beside: TypeAlias = Callable[[Observed, FloatArray, FloatArray], _Extras]
+
+
+def _read_cf(
+    contents: Contents, options: ReadOptions, *, reader: str, beside: _Beside | None = None
+) -> Trajectories:
+    with datasets.open_dataset(contents, options.missing) as dataset:
+        layout = find_layout(contents, options)
+        seen = datasets.observed(dataset, contents, layout, options.time_unit)
+        degrees, unit, factor = _units(contents, layout, options)
+        x, y = seen.values(layout.x), seen.values(layout.y) * factor
+        more = _Extras() if beside is None else beside(seen, x, y)
+        notes, sd = list(more.notes), more.sd
+        if "sd" in options.names:
+            sd = _told_sd(seen, options.names["sd"], "m" if degrees else unit)
+        if more.hidden is not None:
+            x = np.where(more.hidden, np.nan, x)
+        if isinstance(seen.order, slice):
+            notes.append("the file runs backwards in time; its order was reversed")
+        if sd is not None:
+            sd, said = _complete_sd(sd, np.isfinite(x) & np.isfinite(y), seen.row_sizes)
+            notes += said
+        if degrees and dataset[layout.x].dtype == np.float32:
+            step = np.spacing(np.float32(np.nanmax(np.abs(x), initial=0.0))) * 111e3
+            notes.append(
+                f"longitudes have 32 bits: they are rounded to {step:.1g} m at the equator"
+            )
+        dated = datasets.time_origin(contents.variable_attributes.get(layout.time, {})) is not None
+        origin = schema.TIME_ORIGIN if dated and options.time_unit is None else None
+        trajectories = seen.trajectories(
+            [x, y],
+            sd=sd,
+            flags=more.flags,
+            length_unit="" if degrees else unit,
+            time_unit=seen.time_unit,
+            provenance=contents.provenance(reader, notes, options, origin),
+        )
+    with reading.begin_with_name(contents.path):
+        return options.place(trajectories, degrees=degrees)
+
+
+def _complete_sd(
+    sd: FloatArray, there: np.ndarray, row_sizes: np.ndarray | None
+) -> tuple[FloatArray | None, list[str]]:
+    """Errors for all positions: where one is not known, the median of its trajectory stands in."""
+    import pandas as pd
+
+    known = np.isfinite(sd) & (sd >= 0) & there
+    if not known.any():
+        return None, ["all errors of positions are missing"]
+    filled = there & ~known
+    if not filled.any():
+        return np.where(known, sd, np.nan), []
+    rows = (
+        np.arange(sd.shape[0])[:, None] + np.zeros(sd.shape, dtype=np.int64)
+        if row_sizes is None
+        else np.repeat(np.arange(len(row_sizes)), row_sizes)
+    )
+    found = pd.Series(sd[known]).groupby(rows[known]).median()
+    medians = found.reindex(range(int(rows.max()) + 1), fill_value=0.0).to_numpy()
+    alone = int(np.count_nonzero(medians[rows[filled]] == 0))
+    notes = [
+        f"{np.count_nonzero(filled):,} positions have no error of their own; the median of their "
+        "trajectory is used" + (f", or 0 where it has none ({alone:,})" if alone else "")
+    ]
+    return np.where(known, sd, np.where(there, medians[rows], np.nan)), notes
+
+
+def _told_sd(seen: Observed, name: str, unit: str) -> FloatArray:
+    own = seen.contents.attribute(name, "units")
+    if is_degrees(own):
+        msg = f"{seen.contents.source!r}: {name!r} is in degrees, expected a length"
+        raise DriftbayesError(msg)
+    factor = length_factor(own, unit)[0] if is_length(own) and is_length(unit) else 1.0
+    return seen.values(name) * factor
+
+
+def _units(contents: Contents, layout: Layout, options: ReadOptions) -> tuple[bool, str, float]:
+    """Whether positions are degrees, their unit, and what makes y of the unit of x."""
+    own, other = contents.attribute(layout.x, "units"), contents.attribute(layout.y, "units")
+    told = options.coordinates
+    if told is None and (set(options.columns or {}) & {"lon", "lat"}):
+        told = "degrees"
+    if told is None and own.lower() in _NO_UNIT:
+        standard = contents.attribute(layout.x, "standard_name")
+        spherical = "lon" in layout.x.lower() or standard == "longitude"
+        told, own = "degrees" if spherical else "plane", ""
+    if told is None and not is_degrees(own) and not is_length(own):
+        raise DriftbayesError(
+            f"{contents.source!r}: {layout.x!r} is in {own[:40]!r}, expected degrees or a "
+            "length; pass --coordinates degrees or --coordinates plane"
+        )
+    if told == "degrees" or (told is None and is_degrees(own)):
+        return True, "", 1.0
+    factor = 1.0
+    if is_length(own) and is_length(other):
+        factor = length_factor(other, own)[0]
+        own = length_factor(own, own)[1]
+    return False, options.length_unit or ("" if is_degrees(own) else own), factor
+
+
+def _of_gdp(seen: Observed, x: FloatArray, y: FloatArray) -> _Extras:
+    names = seen.contents
+    notes, flags, sd = [_SMOOTHED], {}, None
+    if names.has("err_lon", "err_lat"):
+        east = _clean(seen.values("err_lon")) * np.cos(np.radians(y))
+        north = _clean(seen.values("err_lat"))
+        sd = np.sqrt((east**2 + north**2) / 2) * _DEGREE / _INTERVAL
+        notes.append(
+            "err_lon and err_lat are 95 % intervals in degrees: the error of a position is their "
+            "root mean square over the two axes, in metres, divided by 1.96; successive "
+            "errors are correlated, though models take them as independent"
+        )
+    if names.has("drogue_status"):
+        status = _clean(seen.values("drogue_status"))
+        flags["drogued"] = np.where((status == 0) | (status == 1), status, np.nan)
+    if names.has("gap"):
+        flags["gap"] = _clean(seen.values("gap"))
+        notes.append("the flag gap is the time in seconds between the fixes before and after")
+    return _Extras(notes, sd, flags, np.isnan(_clean(x)) | np.isnan(_clean(y)))
+
+
+def _clean(values: FloatArray) -> FloatArray:
+    missing = (np.abs(values) > _LARGE) | np.isclose(values, _FILL, rtol=1e-3, atol=0)
+    return np.where(missing, np.nan, values)
+
+
+def _of_glad(seen: Observed, x: FloatArray, y: FloatArray) -> _Extras:
+    unit = seen.contents.attribute("position_error", "units") or "m"
+    factor = length_factor(unit, "m")[0] if is_length(unit) else 1.0
+    notes = ["position_error is taken as one standard deviation in metres"]
+    described = " ".join([seen.contents.source, *map(str, seen.contents.attributes.values())])
+    # The product of 15 minutes is low-pass filtered; that of 5 is not.
+    steps = np.diff(seen.times[np.isfinite(seen.times)])
+    coarse = steps.size > 0 and np.median(steps[steps > 0], keepdims=False) >= 840
+    if coarse or re.search(r"qc2|low.?pass", described.lower()):
+        notes.append(_SMOOTHED)
+    sd = _clean(seen.values("position_error")) * factor
+    return _Extras(notes, sd, hidden=np.isnan(_clean(x)) | np.isnan(_clean(y)))
+
+
+def _of_opendrift(seen: Observed, x: FloatArray, y: FloatArray) -> _Extras:
+    """Only what moved freely: an element that has stranded is where the coast put it."""
+    if not seen.contents.has("status"):
+        return _Extras()
+    status = seen.values("status")
+    there = np.isfinite(x) & np.isfinite(y)
+    hidden = there & np.isfinite(status) & (status != 0)
+    if not hidden.any() or not (there & ~hidden).any():
+        return _Extras()
+    note = (
+        f"{np.count_nonzero(hidden):,} positions at which an element was no longer active "
+        "(status) are left out"
+    )
+    return _Extras([note], hidden=hidden)
+
+
+# Parcels.
+
+
+def mesh_of(contents: Contents, options: ReadOptions) -> tuple[bool, float | None, str]:
+    """Whether positions of Parcels are degrees, the radius of the sphere, and a note."""
+    if options.coordinates is not None:
+        degrees = options.coordinates == "degrees"
+        note = f"positions are {options.coordinates}, as specified"
+        return degrees, _PARCELS_RADIUS if degrees else None, note
+    stored = contents.attributes.get("parcels_mesh", contents.attributes.get("parcels_grid_mesh"))
+    text = str(stored).lower()
+    if stored is None or not ("flat" in text or "spherical" in text):
+        raise DriftbayesError(
+            f"{contents.source!r} does not say whether its mesh is flat or spherical "
+            f"(parcels_mesh: {stored}), and Parcels writes degrees for both; pass --coordinates "
+            "plane or --coordinates degrees"
+        )
+    if "flat" in text:
+        return False, None, "flat mesh: positions are metres, though the file says degrees"
+    radius = re.search(r"radius=(\d+(?:\.\d*)?(?:e\+?\d\d?)?)", text)
+    found = float(radius[1]) if radius else _PARCELS_RADIUS
+    return True, found, "spherical mesh: degrees, on its sphere"
+
+
+def _read_parcels(contents: Contents, options: ReadOptions) -> Trajectories:
+    degrees, radius, note = mesh_of(contents, options)
+    about = contents.variable_attributes.get("time", {})
+    factor, unit = datasets.parse_time_unit(about.get("units", "seconds"), contents.source)
+    with datasets.open_dataset(contents, options.missing) as dataset:
+        trajectories = from_grid(
+            [datasets.numbers(dataset, name, contents.source) for name in ("lon", "lat")],
+            datasets.numbers(dataset, "time", contents.source) * factor,
+            dataset["trajectory"].to_numpy().tolist(),
+            contents,
+            length_unit=options.length_unit or ("" if degrees else "m"),
+            time_unit=options.time_unit or unit,
+            provenance=contents.provenance("parcels", [note], options, datasets.time_origin(about)),
+        )
+    return on_plane(trajectories, frame=options.frame, radius=radius) if degrees else trajectories
+
+
+# Turbulence runs: Zarr stores of ours, all particles at the same times.
+
+
+def _read_run(contents: Contents, options: ReadOptions) -> Trajectories:
+    """Read a run as far as it got: it may be still going on, or have been stopped."""
+    path = contents.path
+    store = next((s for s in (path, path / _OF_A_RUN) if is_group(s)), None)
+    if store is None:
+        raise DriftbayesError(
+            f"{path.name!r} is a directory, expected a file, or the directory of a "
+            "turbulence run with particles"
+        )
+    if options.columns:
+        raise DriftbayesError(f"{store.name!r} has our own names; leave out the mapping of columns")
+    check_store(store, is_complete=False)
+    attributes = read_attributes(store)
+    reading.check_schema_version(attributes.get(schema.SCHEMA_ATTRIBUTE, 0), store.name)
+    opened = {name: open_array(store, name) for name in ("time", "id", "x", "y")}
+    n_stored = _check_shapes(opened, store)
+    times, ids = opened["time"].read(), opened["id"].read()
+    arrays = [opened["x"], opened["y"]]
+    # What a run has not reached yet is in chunks that are not there.
+    firsts = range(0, len(times), arrays[0].chunks[1])
+    missing = (i for i in firsts if not all(array.is_written((0, i)) for array in arrays))
+    written = next(missing, len(times))
+    if written < 2:
+        msg = f"{str(path)!r} holds fewer than two records so far; continue the run first"
+        raise DriftbayesError(msg)
+    n_bytes = 16 * len(ids) * written
+    check_stored(f"{store.name!r}", n_bytes, n_stored)
+    # The two arrays, and the positions and times that are made of them.
+    check_memory(3 * n_bytes, f"{store.name!r}")
+    x, y = (array.read((len(ids), written)) for array in arrays)
+    earlier = reading.from_json(attributes.get(schema.PROVENANCE_ATTRIBUTE, "{}"), store.name)
+    if written < len(times):
+        earlier = {**earlier, "records": f"{written} of {len(times)}"}
+    if not all(array.has_checksums for array in arrays):
+        note = "the run was made by an earlier version, with no checksums: damage goes unnoticed"
+        earlier = {**earlier, "notes": [*earlier.get("notes", []), note]}
+    with reading.begin_with_name(store):
+        return Trajectories(
+            positions=np.stack([x.ravel(), y.ravel()], axis=-1),
+            times=np.tile(times[:written], len(ids)),
+            row_sizes=np.full(len(ids), written, dtype=np.int64),
+            ids=ids.astype(np.int64),
+            length_unit=options.length_unit or "",
+            time_unit=options.time_unit or "",
+            provenance=reading.extended(earlier, store, "zarr", None),
+        )
+
+
+def _check_shapes(arrays: Mapping[str, ZarrArray], store: Path) -> int:
+    """Refuse arrays that do not belong together; the number of bytes stored is returned."""
+    stored = sum(stored_size(file) for file in store.rglob("*") if file.is_file())
+    time, ids = arrays["time"], arrays["id"]
+    grid = (*ids.shape, *time.shape)
+    fits = len(time.shape) == len(ids.shape) == 1 and arrays["x"].shape == arrays["y"].shape == grid
+    for array in arrays.values():
+        fits &= len(array.chunks) == len(array.shape) and min(array.chunks, default=1) > 0
+        fits &= min(array.shape, default=0) >= 0
+    if not fits:
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise DriftbayesError(
+            f"{store.name!r} has arrays of the shapes {shapes}; expected id (particle), time "
+            "(record) and x, y (particle, record): the store is damaged"
+        )
+    for array in (time, ids):
+        check_stored(f"{store.name!r}", 8 * array.shape[0], stored)
+    return stored
+
+
+READERS: dict[str, Callable[[Contents, ReadOptions], Trajectories]] = {
+    "run": _read_run,
+    "zarr": _read_own,
+    "netcdf": _read_own,
+    "parcels-zarr": _read_parcels,
+    "cf": partial(_read_cf, reader="cf"),
+    "clouddrift": partial(_read_cf, reader="clouddrift"),
+    "gdp": partial(_read_cf, reader="gdp", beside=_of_gdp),
+    "glad": partial(_read_cf, reader="glad", beside=_of_glad),
+    "opendrift": partial(_read_cf, reader="opendrift", beside=_of_opendrift),
+}

@@ -1,0 +1,277 @@
+"""NumPy's .npz and .npy: arrays (particle, time, dim), or one for each axis, named by --columns.
+
+What a header claims is checked before room is made for it, and nothing is unpickled.
+"""
+
+__all__ = ["READERS", "describe"]
+
+import io
+import math
+import warnings
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from driftbayes.data.trajectories import Trajectories
+from driftbayes.errors import DriftbayesError
+from driftbayes.io.cells import without
+from driftbayes.io.layouts import from_grid
+from driftbayes.io.limits import check_memory, check_stored, stored_size
+from driftbayes.io.reading import Contents, ReadOptions, begin_with_name, reading_as, require
+from driftbayes.io.tables import Columns, TableSpec, assemble
+from driftbayes.typing import FloatArray
+
+# The name of the only array of a .npy file.
+_ONLY = "array"
+_MAGIC = b"\x93NUMPY"
+_SUFFIX = ".npy"
+_MAX_ARRAYS = 1000
+_MAX_HEADER = 2**16
+_MEMORY_PER_BYTE = 6
+# What NumPy writes; other methods can make far more of one byte.
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_DEFAULTS = {"id": ("id", "ids"), "time": ("time", "t", "times"), "sd": ("sd",)}
+_AXES = ("x", "y", "z")
+
+
+def describe(path: Path) -> dict[str, Any]:
+    """Names of the arrays, as a field of `Contents`; none in an archive of other things."""
+    if _is_single(path):
+        return {"names": (_ONLY,)}
+    try:
+        with reading_as(path, "NumPy arrays"), zipfile.ZipFile(path) as archive:
+            members = archive.namelist()
+    except DriftbayesError:
+        # Spreadsheets and documents are archives too.
+        if path.suffix.lower() != ".npz":
+            return {"names": ()}
+        raise
+    if len(members) > _MAX_ARRAYS:
+        raise DriftbayesError(f"{path.name!r} has {len(members):,} members; expected a few arrays")
+    arrays = (name.removesuffix(_SUFFIX) for name in members if name.endswith(_SUFFIX))
+    return {"names": tuple(arrays)}
+
+
+def _array(path: Path, name: str) -> np.ndarray:
+    """One array of numbers or text, never of objects: nothing is unpickled."""
+    n_bytes = stored_size(path)
+    with reading_as(path, "NumPy arrays"):
+        if _is_single(path):
+            with path.open("rb") as stream:
+                return _read_array(stream, path, name, n_bytes, compressed=False)
+        with zipfile.ZipFile(path) as archive:
+            member = archive.getinfo(name + _SUFFIX)
+            if member.compress_type not in _METHODS:
+                msg = f"{path.name!r} has a compression unknown to NumPy; write it with np.savez"
+                raise DriftbayesError(msg)
+            with archive.open(member) as stream:
+                deflated = member.compress_type == zipfile.ZIP_DEFLATED
+                return _read_array(stream, path, name, n_bytes, compressed=deflated)
+
+
+def _read_array(
+    stream: IO[bytes], path: Path, name: str, stored: int, *, compressed: bool
+) -> np.ndarray:
+    with warnings.catch_warnings():
+        # Headers written by Python 2 are read, with a warning that helps nobody.
+        warnings.simplefilter("ignore")
+        head = _head(stream, path, name)
+        version = np.lib.format.read_magic(head)
+        read_header: Any = (
+            np.lib.format.read_array_header_1_0
+            if version == (1, 0)
+            else np.lib.format.read_array_header_2_0
+        )
+        shape, fortran, dtype = read_header(head)
+    what = f"{path.name!r}: array {name[:40]!r}"
+    if dtype.hasobject or dtype.kind not in "iufbSUmM":
+        raise DriftbayesError(
+            f"{what} holds {str(dtype)[:40]}, expected numbers; "
+            "objects are pickles, which can run code and are not read"
+        )
+    if dtype.itemsize == 0 or not all(isinstance(n, int) and 0 <= n < 2**62 for n in shape):
+        raise DriftbayesError(f"{what} has an impossible shape; the file is damaged")
+    declared = math.prod(shape) * dtype.itemsize
+    check_stored(what, declared, stored, compressed=compressed)
+    # As stored, as floats, by axes, as positions and times.
+    check_memory(_MEMORY_PER_BYTE * declared, what)
+    data = stream.read(declared)
+    if len(data) < declared:
+        raise DriftbayesError(f"{what} is cut short; write the file again")
+    flat = np.frombuffer(data, dtype=dtype)
+    return flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)
+
+
+def _head(stream: IO[bytes], path: Path, name: str) -> io.BytesIO:
+    """Magic, version, length and header of an array; a length of gigabytes is not believed."""
+    start = stream.read(len(_MAGIC) + 2)
+    length = stream.read(2 if start[len(_MAGIC) :] == b"\x01\x00" else 4)
+    size = int.from_bytes(length, "little")
+    if size > _MAX_HEADER:
+        msg = f"{path.name!r}: array {name[:40]!r} has a header of {size:,} bytes; it is damaged"
+        raise DriftbayesError(msg)
+    return io.BytesIO(start + length + stream.read(size))
+
+
+def _is_single(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(len(_MAGIC)) == _MAGIC
+
+
+def _read(contents: Contents, options: ReadOptions) -> Trajectories:
+    names = _names(contents, options.columns or {})
+    arrays = {c: _numbers(contents, name) for c, name in names.items() if c != "id"}
+    coordinates = _coordinates(contents, names, arrays)
+    if "id" in names and coordinates[0].ndim == 1:
+        found = _long(contents, options, names, arrays, coordinates)
+    else:
+        found = _grid(contents, options, names, arrays, coordinates)
+    return options.place(found, degrees=True) if options.coordinates == "degrees" else found
+
+
+def _names(contents: Contents, told: Mapping[str, str | None]) -> dict[str, str]:
+    """The array for each canonical name."""
+    source = contents.source
+    for canonical, name in told.items():
+        if canonical not in (*_DEFAULTS, *_AXES):
+            raise DriftbayesError(
+                f"--columns has {canonical!r}, expected id, time, x, y, z or sd; for longitude and "
+                "latitude name them x and y, with --coordinates degrees"
+            )
+        if name and name not in contents.names:
+            raise DriftbayesError(_missing(contents, name))
+    defaults = {**{axis: (axis,) for axis in _AXES}, **_DEFAULTS}
+    if contents.names == (_ONLY,):
+        defaults["x"] = (_ONLY,)
+    found = {}
+    for canonical, usual in defaults.items():
+        if canonical in told:
+            name = told[canonical]
+        else:
+            name = next((n for n in usual if n in contents.names and n not in told.values()), None)
+        if name:
+            found[canonical] = name
+    if "x" not in found:
+        raise DriftbayesError(_missing(contents, "x"))
+    if "z" in found and "y" not in found:
+        msg = f"{source!r} has z but no y; name its arrays with --columns x=...,y=..."
+        raise DriftbayesError(msg)
+    return found
+
+
+def _missing(contents: Contents, name: str) -> str:
+    return (
+        f"{contents.source!r} has no array {name[:40]!r}; it has {contents.shown or 'none'}: "
+        "name them with --columns time=...,x=...,y=..."
+    )
+
+
+def _numbers(contents: Contents, name: str) -> FloatArray:
+    values = _array(contents.path, name)
+    if values.dtype.kind == "M":
+        seconds = values.astype("datetime64[us]").astype(np.int64) / 1e6
+        return np.where(np.isnat(values), np.nan, seconds)
+    if values.dtype.kind not in "iuf":
+        msg = f"{contents.source!r}: array {name!r} holds {values.dtype}, expected numbers"
+        raise DriftbayesError(msg)
+    return np.array(values, dtype=np.float64)
+
+
+def _coordinates(
+    contents: Contents, names: Mapping[str, str], arrays: Mapping[str, FloatArray]
+) -> list[FloatArray]:
+    """One array for each axis, all (particle, time) or all (row,)."""
+    x = arrays["x"]
+    if "y" not in names and x.ndim == 3:
+        if not 1 <= x.shape[2] <= 3:
+            raise DriftbayesError(
+                f"{contents.source!r}: array {names['x']!r} has the shape {x.shape}, expected "
+                "(particle, time, dim) with 1 to 3 dimensions"
+            )
+        return list(np.moveaxis(x, 2, 0))
+    axes = [arrays[axis] for axis in _AXES if axis in names]
+    if x.ndim not in (1, 2) or any(axis.shape != x.shape for axis in axes):
+        shapes = ", ".join(f"{names[a]} {arrays[a].shape}" for a in _AXES if a in names)
+        raise DriftbayesError(
+            f"{contents.source!r}: positions have the shapes {shapes}; expected one (particle, "
+            "time, dim), or x, y, z of one shape, (particle, time) or (time,)"
+        )
+    return axes
+
+
+def _long(
+    contents: Contents,
+    options: ReadOptions,
+    names: Mapping[str, str],
+    arrays: Mapping[str, FloatArray],
+    coordinates: list[FloatArray],
+) -> Trajectories:
+    """One row for each observation."""
+    require("tables", "pyarrow")
+    import pyarrow as pa
+
+    ids = _array(contents.path, names["id"])
+    n_rows = len(coordinates[0])
+    for name in ("time", "sd"):
+        if (name in arrays and arrays[name].shape != (n_rows,)) or ids.shape != (n_rows,):
+            raise DriftbayesError(
+                f"{contents.source!r}: with an id for each row all arrays need one length; "
+                "leave out id"
+            )
+    if "time" not in arrays:
+        raise DriftbayesError(_missing(contents, "time"))
+    column = pa.array([str(i) for i in ids.tolist()] if ids.dtype.kind in "SU" else ids)
+    columns = Columns([pa.chunked_array([column])], arrays["time"], coordinates, arrays.get("sd"))
+    return assemble(contents, options, TableSpec("numpy", {}, "", ""), columns)
+
+
+def _grid(
+    contents: Contents,
+    options: ReadOptions,
+    names: Mapping[str, str],
+    arrays: Mapping[str, FloatArray],
+    coordinates: list[FloatArray],
+) -> Trajectories:
+    notes = []
+    axes = [np.atleast_2d(axis) for axis in without(coordinates, options.missing)]
+    times = arrays.get("time")
+    if times is None:
+        times = np.arange(axes[0].shape[1], dtype=np.float64)
+        notes.append("there is no array of times: they are numbers of frames")
+    if options.length_unit is None and options.pixel_size is None:
+        notes.append("the file does not say its unit of length; --length-unit names it")
+    if "time" in names and options.time_unit is None:
+        notes.append("the file does not say its unit of time; --time-unit names it")
+    unit = options.time_unit or ("frame" if "time" not in names else "")
+    ids = np.arange(len(axes[0]))
+    if "id" in names:
+        stored = _array(contents.path, names["id"])
+        if stored.shape != ids.shape or stored.dtype.kind not in "iuU":
+            msg = f"{contents.source!r}: expected {len(ids)} ids, got the shape {stored.shape}"
+            raise DriftbayesError(msg)
+        ids = stored
+    sd = arrays.get("sd")
+    if sd is not None and sd.ndim not in (0, axes[0].ndim) and sd.shape != axes[0].shape:
+        raise DriftbayesError(
+            f"{contents.source!r}: errors have the shape {sd.shape}, not that of positions; "
+            "leave them out with --columns sd="
+        )
+    with begin_with_name(contents.path):
+        shaped = times if times.ndim else times[None]
+        found = from_grid(
+            axes,
+            shaped if shaped.shape in (axes[0].shape, axes[0].shape[1:]) else shaped.squeeze(),
+            ids if ids.dtype.kind == "i" else ids.tolist(),
+            contents,
+            sd=sd,
+            length_unit=options.length_unit or "",
+            time_unit=unit,
+            provenance=contents.provenance("numpy", notes, options),
+        )
+        return options.scale(found)
+
+
+READERS = {"numpy": _read}

@@ -1,0 +1,291 @@
+"""Tables of other programs, one row for each observation: what their names and units are.
+
+evalSPT may have no header. MyPTV has none and is known by --format only: `trajectories` has id, x,
+y, z, one column for each camera, the error and the frame; `smoothed_trajectories` id, x, y, z,
+velocity, acceleration and the frame. With five cameras both have eleven columns, which is why the
+two have names of their own. The text of the Global Drifter Program has no header either, and goes
+on with temperature, velocity, speed and variances, which are not read.
+"""
+
+__all__ = ["READERS", "trackmate_unit"]
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from driftbayes.data.sphere import on_plane
+from driftbayes.data.trajectories import Trajectories
+from driftbayes.data.units import length_factor, time_factor
+from driftbayes.errors import DriftbayesError
+from driftbayes.io import cells
+from driftbayes.io.csv_text import GDP_DATED, GDP_SPLIT
+from driftbayes.io.reading import Contents, CsvLayout, ReadOptions
+from driftbayes.io.tables import (
+    Columns,
+    TableSpec,
+    assemble,
+    read_columns,
+    read_foreign,
+    read_plain,
+    without_flat_z,
+)
+from driftbayes.typing import FloatArray
+
+# One line `dt: 0.01` is all that is wanted of the YAML in the comments of SFI.
+_DT = re.compile(r"\s*[\"']?(?:dt|time_step_size|delta_t)[\"']?\s*[:=]\s*([^#\s]+)", re.IGNORECASE)
+_EVALSPT = ("x", "y", "t", "id")
+_MYPTV_SMOOTHED = ("vx", "vy", "vz", "ax", "ay", "az")
+_MYPTV_NOTE = (
+    "smoothed product: at short times it favours models with smoother paths; read `trajectories` "
+    "if you can"
+)
+# What stands for a missing value in texts of the GDP.
+_GDP_FILL = 999.0
+_GDP_NOTES = (
+    "smoothed product: interpolated upstream, at short times it favours models with smoother paths",
+    "the first two numbers after the time are taken for latitude and longitude",
+)
+
+
+def _read(
+    contents: Contents, options: ReadOptions, *, spec_of: Callable[[Contents], TableSpec]
+) -> Trajectories:
+    return read_foreign(contents, options, spec_of(contents))
+
+
+def _trackpy(contents: Contents) -> TableSpec:
+    names: dict[str, Any] = {"id": "particle", "time": "frame"}
+    axes = tuple(name for name in ("ep_x", "ep_y", "ep_z") if contents.has(name))
+    # `ep` is the static error of a position; with a mask that is not round there is one per axis.
+    if contents.has("ep") or axes:
+        names["sd"] = "ep" if contents.has("ep") else axes
+    notes = ["measurement errors are trackpy's ep, the static error"] if "sd" in names else []
+    return TableSpec("trackpy", names, notes=notes)
+
+
+def _saspt(contents: Contents) -> TableSpec:
+    end = "" if contents.has("x", "y") else "_px"
+    names: dict[str, Any] = {"id": "trajectory", "time": "frame", "x": f"x{end}", "y": f"y{end}"}
+    notes = []
+    if contents.has("region"):
+        names["id"] = ("region", "trajectory")
+        notes.append("trajectories are numbered per region: ids are region/trajectory")
+    errors = (f"x_err{end}", f"y_err{end}")
+    if contents.has(*errors):
+        names["sd"] = errors
+        notes.append("measurement errors are the root mean square of those of x and y")
+    if contents.has("error_flag"):
+        flags = read_columns(contents, {"flag": "error_flag"})["flag"]
+        n_flagged = int(np.sum(flags > 0))
+        if n_flagged:
+            notes.append(f"{n_flagged:,} of {len(flags):,} positions have an error_flag; kept")
+    return TableSpec("saspt", names, notes=notes)
+
+
+def _read_sfi(contents: Contents, options: ReadOptions) -> Trajectories:
+    names = {"id": "particle_id", "time": "time_step", "x": "x0", "y": "x1", "z": "x2"}
+    names = {canonical: name for canonical, name in names.items() if contents.has(name)}
+    if contents.has("x3") and not options.columns:
+        raise DriftbayesError(
+            f"{contents.source!r} has more than three coordinates, x0 to x3 and on; say which "
+            "are x, y, z with --columns"
+        )
+    comments = contents.layout.comments if contents.layout and not options.frame_interval else ()
+    matches = (_DT.fullmatch(line.split(" #")[0].rstrip()) for line in comments)
+    dt = next((float(m[1]) for m in matches if m and _is_positive(m[1])), None)
+    notes = [] if dt is None else [f"the time between steps is dt = {dt:g}, as its header says"]
+    spec = TableSpec("sfi", names, "", "frame" if dt is None else "", notes)
+    trajectories = read_foreign(contents, options, spec)
+    if dt is None or "time" in (options.columns or {}):
+        return trajectories
+    return trajectories.in_units(time=(dt, trajectories.time_unit))
+
+
+def _is_positive(text: str) -> bool:
+    return cells.is_number(text) and 0 < float(text) < float("inf")
+
+
+def _evalspt(contents: Contents) -> TableSpec:
+    layout = contents.layout
+    if layout is not None and all(map(cells.is_number, layout.header)):
+        layout = _named(layout, _EVALSPT)
+    return TableSpec("evalspt", {"id": "id", "time": "t"}, "", "", layout=layout)
+
+
+def _named(layout: CsvLayout, names: Sequence[str], n_columns: int | None = None) -> CsvLayout:
+    """A layout without a header of its own; further columns go by their numbers."""
+    n_columns = n_columns or len(layout.header)
+    spare = [f"column {i + 1}" for i in range(len(names), n_columns)]
+    return replace(layout, header=(*names, *spare)[:n_columns], own_header=False)
+
+
+def _myptv(contents: Contents, *, smoothed: bool) -> TableSpec:
+    n_columns = len(contents.names)
+    between = _MYPTV_SMOOTHED if smoothed else [f"camera {i}" for i in range(n_columns - 6)]
+    header = ("id", "x", "y", "z", *between, *(() if smoothed else ("e",)), "frame")
+    if len(header) != n_columns:
+        expected = "velocity, acceleration, frame: 11"
+        if not smoothed:
+            expected = "one per camera, error, frame: 7 or more"
+        raise DriftbayesError(
+            f"{contents.source!r} has {n_columns} columns, expected those of MyPTV, separated by "
+            f"tabs: id, x, y, z, {expected}"
+        )
+    layout = contents.layout and _named(contents.layout, header)
+    notes = [_MYPTV_NOTE] if smoothed else []
+    return TableSpec("myptv", {"time": "frame"}, "mm", "frame", notes, layout, ["-1"])
+
+
+def trackmate_unit(text: str, what: str) -> str:
+    """Convert a unit of TrackMate to our name; an unknown one is kept."""
+    name = text.strip().strip("()").strip()
+    if name.lower() in ("pixel", "pixels", "px"):
+        return "px"
+    if name.lower() in ("frame", "frames"):
+        return "frame"
+    try:
+        return (length_factor if what == "length" else time_factor)(name, name)[1]
+    except DriftbayesError:
+        return name[:40]
+
+
+def _read_trackmate(contents: Contents, options: ReadOptions) -> Trajectories:
+    layout = contents.layout
+    time = "POSITION_T" if contents.has("POSITION_T") else "FRAME"
+    length, unit = "", "frame" if time == "FRAME" else ""
+    notes: list[str] = []
+    if layout is not None:
+        # Under the keys there may be names, short names and units, none of them numbers.
+        place = contents.names.index("POSITION_X") if contents.has("POSITION_X") else 0
+        heads = _heads(layout, place)
+        layout = replace(layout, n_skipped=len(heads))
+        units = next((row for row in heads if row[place].strip().startswith("(")), None)
+        if units is not None:
+            length = trackmate_unit(units[place], "length")
+            if contents.has(time) and time == "POSITION_T":
+                unit = trackmate_unit(units[contents.names.index(time)], "time")
+    names = {"id": "TRACK_ID", "time": time, "x": "POSITION_X", "y": "POSITION_Y"}
+    if "z" not in (options.columns or {}) and contents.has("POSITION_Z"):
+        z = read_columns(contents, {"z": "POSITION_Z"}, layout=layout)["z"]
+        if len(without_flat_z([z, z, z], notes)) == 3:
+            names["z"] = "POSITION_Z"
+    spec = TableSpec("trackmate", names, length, unit, notes, layout)
+    return read_foreign(contents, options, spec)
+
+
+def _heads(layout: CsvLayout, place: int) -> list[tuple[str, ...]]:
+    heads = []
+    for row in layout.rows[:3]:
+        if len(row) != len(layout.header) or cells.is_number(row[place]):
+            break
+        if cells.is_missing(row[place]):
+            break
+        heads.append(row)
+    return heads
+
+
+def _read_parcels(contents: Contents, options: ReadOptions) -> Trajectories:
+    from driftbayes.io.dataset_formats import mesh_of
+    from driftbayes.io.datasets import parse_time_unit, time_origin
+
+    degrees, radius, note = mesh_of(contents, options)
+    time = "t" if contents.has("t") else "time"
+    x, y = ("x", "y") if contents.has("x", "y") else ("lon", "lat")
+    about = contents.variable_attributes.get(time, {})
+    factor, unit = parse_time_unit(about.get("units", "seconds"), contents.source)
+    told = replace(
+        options,
+        columns={"id": "particle_id", "time": time, "x": x, "y": y, "z": None},
+        length_unit=options.length_unit or "m",
+        time_unit=options.time_unit or unit,
+        coordinates="plane",
+        pixel_size=None,
+        frame_interval=None,
+    )
+    table = read_plain(contents, told)
+    table = table.in_units(time=(factor, table.time_unit))
+    provenance = contents.provenance("parcels", [note], options, time_origin(about))
+    trajectories = replace(table, provenance=provenance)
+    return on_plane(trajectories, frame=options.frame, radius=radius) if degrees else trajectories
+
+
+def _read_gdp_text(contents: Contents, options: ReadOptions) -> Trajectories:
+    line = ",".join(contents.layout.header) if contents.layout is not None else ""
+    dated = bool(GDP_DATED.fullmatch(line))
+    if contents.layout is None or not (dated or GDP_SPLIT.fullmatch(line)):
+        raise DriftbayesError(
+            f"{contents.source!r} is not a text of the Global Drifter Program: expected lines like "
+            "'44000 2005-01-02 00:00 26.41 -88.43 ...' or '44000 1 2.25 2005 26.41 271.57 ...'"
+        )
+    if options.coordinates == "plane":
+        raise DriftbayesError("this format is in degrees; leave out --coordinates plane")
+    names = ("id", "date", "clock") if dated else ("id", "month", "day", "year")
+    layout = _named(contents.layout, (*names, "lat", "lon"), len(line.split()))
+    layout = replace(layout, separator=" ", rows=())
+    # The two parts of a date are read as text, as ids are.
+    keys = {"id:date": "date", "id:clock": "clock"} if dated else {n: n for n in names[1:]}
+    table = read_columns(
+        contents, {"id:0": "id", **keys, "lat": "lat", "lon": "lon"}, layout=layout
+    )
+    times = _gdp_dates(contents, table) if dated else _gdp_days(contents, table)
+    gone = (np.abs(table["lon"]) >= _GDP_FILL) | (np.abs(table["lat"]) >= _GDP_FILL)
+    gone |= np.isnan(table["lon"]) | np.isnan(table["lat"])
+    found = assemble(
+        replace(contents, layout=layout),
+        replace(options, length_unit=None, time_unit=None),
+        TableSpec("gdp-text", {}, "degrees", "s", _GDP_NOTES),
+        Columns(
+            ids=[table["id:0"]],
+            times=times,
+            coordinates=[np.where(gone, np.nan, table[axis]) for axis in ("lon", "lat")],
+            are_dates=True,
+        ),
+    )
+    return on_plane(found, frame=options.frame)
+
+
+def _gdp_dates(contents: Contents, table: dict[str, Any]) -> FloatArray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    joined = pc.binary_join_element_wise(table["id:date"], table["id:clock"], "T")
+    try:
+        return cells.times(joined)[0]
+    except (cells.BadCellError, pa.ArrowException) as error:
+        row = getattr(error, "row", None)
+        where = "" if row is None else f" row {row + 1}"
+        msg = f"{contents.source!r}{where}: expected dates and times like 2005-01-02 00:00"
+        raise DriftbayesError(msg) from error
+
+
+def _gdp_days(contents: Contents, table: dict[str, FloatArray]) -> FloatArray:
+    year, month, day = (table[name] for name in ("year", "month", "day"))
+    good = (year >= 1900) & (year < 2200) & (month >= 1) & (month <= 12) & (day >= 1) & (day < 32)
+    if not (good & (year == np.round(year)) & (month == np.round(month))).all():
+        row = int(np.argmin(good)) + 1
+        msg = f"{contents.source!r} row {row}: expected month, day and year, as in 1 2.25 2005"
+        raise DriftbayesError(msg)
+    months = (year.astype(int) - 1970) * 12 + month.astype(int) - 1
+    start = months.astype("datetime64[M]").astype("datetime64[s]").astype(np.int64)
+    # Days are written to a thousandth, a minute and a half; fixes are on whole minutes.
+    return start + np.round((day - 1) * 1440) * 60.0
+
+
+READERS: dict[str, Callable[[Contents, ReadOptions], Trajectories]] = {
+    "trackpy": partial(_read, spec_of=_trackpy),
+    "saspt": partial(_read, spec_of=_saspt),
+    "andi": partial(
+        _read, spec_of=lambda _: TableSpec("andi", {"id": "traj_idx", "time": "frame"})
+    ),
+    "sfi": _read_sfi,
+    "evalspt": partial(_read, spec_of=_evalspt),
+    "myptv": partial(_read, spec_of=partial(_myptv, smoothed=False)),
+    "myptv-smoothed": partial(_read, spec_of=partial(_myptv, smoothed=True)),
+    "trackmate-csv": _read_trackmate,
+    "parcels-parquet": _read_parcels,
+    "gdp-text": _read_gdp_text,
+}

@@ -1,0 +1,154 @@
+"""Write trajectories as CSV, Parquet, NetCDF or Zarr."""
+
+__all__ = ["to_dataset", "write_csv", "write_netcdf", "write_parquet", "write_zarr"]
+
+import gzip
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from driftbayes._version import __version__
+from driftbayes.data import schema
+from driftbayes.data.trajectories import Trajectories
+from driftbayes.errors import DriftbayesError
+from driftbayes.io import cells
+from driftbayes.io.reading import require, to_json
+from driftbayes.io.tables import METADATA_KEY
+from driftbayes.storage import atomic
+from driftbayes.storage.atomic import PathLike, atomic_path
+from driftbayes.typing import StrArray
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def write_csv(trajectories: Trajectories, path: PathLike) -> None:
+    """Write trajectories as CSV, every float to its last bit; a missing value is an empty cell.
+
+    A CSV file holds no units and no provenance, and text ids that are all whole numbers are
+    read back as whole numbers. A text id that a spreadsheet would run as a formula, as it does with
+    `=1+1`, is written with an apostrophe before it, which the reader takes away again. The same
+    trajectories give the same bytes, compressed or not.
+    """
+    require("tables", "pyarrow")
+    import pyarrow.csv as pacsv
+
+    table = _as_table(trajectories, escape_ids=True)
+    _refuse_padded(trajectories.ids)
+    with atomic_path(path) as temporary:
+        compressed = Path(path).name.lower().endswith(".gz")
+        with temporary.open("wb") as file, _compressing(file, compressed) as stream:
+            stream.write((",".join(table.column_names) + "\n").encode())
+            options = pacsv.WriteOptions(include_header=False, quoting_style="needed")
+            pacsv.write_csv(table, stream, options)
+
+
+@contextmanager
+def _compressing(file: BinaryIO, compressed: bool) -> Iterator[Any]:  # noqa: FBT001
+    if not compressed:
+        yield file
+        return
+    # Without the time and the temporary name that gzip would put into its header.
+    with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as stream:
+        yield stream
+
+
+def write_parquet(trajectories: Trajectories, path: PathLike) -> None:
+    """Write trajectories as Parquet, with units and provenance; a missing value is a null."""
+    require("tables", "pyarrow")
+    import pyarrow.parquet as pq
+
+    header = {
+        "schema": schema.SCHEMA_VERSION,
+        "version": __version__,
+        "length_unit": trajectories.length_unit,
+        "time_unit": trajectories.time_unit,
+        "provenance": json.loads(to_json(trajectories.provenance)),
+    }
+    table = _as_table(trajectories)
+    table = table.replace_schema_metadata({METADATA_KEY: json.dumps(header)})
+    with atomic_path(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd")
+
+
+def _as_table(trajectories: Trajectories, *, escape_ids: bool = False) -> Any:
+    import pyarrow as pa
+
+    ids = cells.id_values(trajectories.ids)
+    kind = pa.int64() if ids.dtype == np.int64 else pa.string()
+    if escape_ids and ids.dtype != np.int64:
+        ids = np.array([cells.escape_cell(value) for value in ids], dtype=object)
+    for name in trajectories.flags:
+        _check_flag(name)
+    table = {schema.ID: pa.array(ids, type=kind).take(pa.array(trajectories.trajectory_index))}
+    table[schema.TIME] = pa.array(trajectories.times)
+    for name, (dim, values, _) in trajectories.ragged_variables()[0].items():
+        if dim == schema.OBS_DIM:
+            table[name] = pa.array(values, mask=np.isnan(values))
+    return pa.table(table)
+
+
+def _refuse_padded(ids: StrArray) -> None:
+    """Refuse ids that the CSV reader would take for missing or for one another."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if ids.dtype.kind in "iu":
+        return
+    text = pa.array(ids.tolist(), type=pa.string())
+    trimmed = pc.utf8_trim_whitespace(text)
+    bad = np.asarray(pc.or_(pc.equal(trimmed, ""), pc.not_equal(trimmed, text)))
+    if bad.any():
+        raise DriftbayesError(
+            f"a CSV file cannot hold the id {str(ids[np.argmax(bad)])!r}, which is blank or has "
+            "spaces around it; rename it, or write Parquet"
+        )
+
+
+def write_netcdf(trajectories: Trajectories, path: PathLike) -> None:
+    """Write trajectories as NetCDF, with units and provenance."""
+    from driftbayes.io.netcdf_file import NEEDED
+
+    require("NetCDF files", *NEEDED)
+    atomic.write_netcdf(to_dataset(trajectories), Path(path))
+
+
+def write_zarr(trajectories: Trajectories, path: PathLike) -> None:
+    """Write trajectories as a Zarr store, with units and provenance."""
+    from driftbayes.io.zarr_store import save
+
+    save(to_dataset(trajectories), path)
+
+
+def to_dataset(trajectories: Trajectories) -> "xr.Dataset":
+    """Trajectories as a labelled dataset in the contiguous ragged layout of CF."""
+    import xarray as xr
+
+    for name in trajectories.flags:
+        _check_flag(name)
+    variables, coords = trajectories.ragged_variables()
+    traj, _, about = coords[schema.ID]
+    coords[schema.ID] = (traj, cells.id_values(trajectories.ids), about)
+    return xr.Dataset(
+        variables,
+        coords=coords,
+        attrs={
+            "Conventions": schema.CONVENTIONS,
+            "featureType": schema.FEATURE_TYPE,
+            schema.SCHEMA_ATTRIBUTE: schema.SCHEMA_VERSION,
+            schema.VERSION_ATTRIBUTE: __version__,
+            schema.PROVENANCE_ATTRIBUTE: to_json(trajectories.provenance),
+        },
+    )
+
+
+def _check_flag(name: str) -> None:
+    """Refuse a flag that a file could not hold."""
+    if not re.fullmatch(r"\w+", name):
+        msg = f"a flag must be named with letters and digits only to be written, got {name!r}"
+        raise DriftbayesError(msg)
