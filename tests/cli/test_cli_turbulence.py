@@ -6,10 +6,9 @@ from PIL import Image
 
 from driftbayes.cli import turbulence as command
 from driftbayes.turbulence.config import PRESETS, RunConfig
-from driftbayes.turbulence.dissipation import Filter
-from driftbayes.turbulence.flow import Precision
+from driftbayes.turbulence.flow import Filter, Precision
 from driftbayes.turbulence.forcing import SHAPES
-from driftbayes.turbulence.interpolation import INTERPOLATIONS
+from driftbayes.turbulence.particles import INTERPOLATIONS
 from driftbayes.turbulence.start import STARTS
 
 SMALL = (

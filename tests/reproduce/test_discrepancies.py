@@ -44,12 +44,10 @@ from driftbayes.reproduce.discrepancies.paper import (
     ring_sum,
 )
 from driftbayes.reproduce.discrepancies.schemes import papers_advect
-from driftbayes.turbulence.flow import Flow
+from driftbayes.turbulence.flow import Flow, velocity
 from driftbayes.turbulence.forcing import Forcing
 from driftbayes.turbulence.grid import Grid
-from driftbayes.turbulence.interpolation import Interpolation
-from driftbayes.turbulence.particles import advect
-from driftbayes.turbulence.vorticity import velocity
+from driftbayes.turbulence.particles import Interpolation, advect
 
 # Of a standard error: one chance in 150,000 for a normal deviate.
 SIGMA = 4.5

@@ -6,11 +6,10 @@ import pytest
 from numpy.testing import assert_allclose
 from workshop import begun, evolved, forced_flow, size, vorticity_modes
 
-from driftbayes.turbulence.dissipation import Dissipation
-from driftbayes.turbulence.flow import Flow
+from driftbayes.turbulence.flow import Dissipation, Flow
 from driftbayes.turbulence.grid import Grid
-from driftbayes.turbulence.interpolation import INTERPOLATIONS
 from driftbayes.turbulence.march import march
+from driftbayes.turbulence.particles import INTERPOLATIONS
 
 BILINEAR = INTERPOLATIONS["bilinear"]
 

@@ -10,8 +10,7 @@ from workshop import FIVE_SIGMA
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.turbulence.budgets import energy_mean
-from driftbayes.turbulence.dissipation import Dissipation
-from driftbayes.turbulence.flow import Flow
+from driftbayes.turbulence.flow import Dissipation, Flow
 from driftbayes.turbulence.forcing import SHAPES, Forcing, ring_modes
 from driftbayes.turbulence.grid import Grid
 from driftbayes.turbulence.threefry import key_words

@@ -10,8 +10,7 @@ from workshop import observed_orders, size, velocity, vorticity_modes
 
 from driftbayes.turbulence.flow import Flow
 from driftbayes.turbulence.grid import Grid
-from driftbayes.turbulence.interpolation import INTERPOLATIONS
-from driftbayes.turbulence.particles import seed_particles
+from driftbayes.turbulence.particles import INTERPOLATIONS, seed_particles
 from driftbayes.turbulence.start import random_start
 
 SPLINES = ["cubic", "quintic"]

@@ -10,12 +10,10 @@ from scipy.special import j0, j1, jn_zeros
 from workshop import NO_PARTICLES, begun, evolved, forced_flow, size, velocity
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.turbulence.flow import Flow
+from driftbayes.turbulence.flow import Flow, ab3_step
 from driftbayes.turbulence.grid import Grid
-from driftbayes.turbulence.interpolation import INTERPOLATIONS
 from driftbayes.turbulence.march import look, march
-from driftbayes.turbulence.particles import advect
-from driftbayes.turbulence.steppers import ab3_step
+from driftbayes.turbulence.particles import INTERPOLATIONS, advect
 
 BILINEAR = INTERPOLATIONS["bilinear"]
 # Records, and pairs of steps before each: few different ones, since each is compiled anew.

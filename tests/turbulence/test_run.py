@@ -20,7 +20,7 @@ from driftbayes.errors import DriftbayesError, DriftbayesWarning
 from driftbayes.io import read_trajectories
 from driftbayes.plots.movie import write_movie
 from driftbayes.storage.zarr import open_array
-from driftbayes.turbulence import checkpoint, output
+from driftbayes.turbulence import output
 from driftbayes.turbulence.config import RunConfig
 from driftbayes.turbulence.run import CFL_LIMIT, CFL_START, resume, run
 
@@ -336,7 +336,7 @@ def rewritten(path, change):
         arrays = {name: file[name] for name in file.files}
     arrays.pop("digest")
     arrays |= change(arrays)
-    np.savez(path, **arrays, digest=np.asarray(checkpoint._digest(arrays)))
+    np.savez(path, **arrays, digest=np.asarray(output._digest(arrays)))
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from driftbayes.turbulence.dissipation import Dissipation
-from driftbayes.turbulence.flow import Flow
+from driftbayes.turbulence.flow import Dissipation, Flow, ab3_step, rk4_step
 from driftbayes.turbulence.forcing import Forcing
 from driftbayes.turbulence.grid import Grid
-from driftbayes.turbulence.interpolation import INTERPOLATIONS
 from driftbayes.turbulence.march import begin, march
-from driftbayes.turbulence.particles import seed_particles
+from driftbayes.turbulence.particles import INTERPOLATIONS, seed_particles
 from driftbayes.turbulence.start import random_start
-from driftbayes.turbulence.steppers import ab3_step, rk4_step
 
 NO_PARTICLES = jnp.zeros((0, 2))
 FIVE_SIGMA = 5.0

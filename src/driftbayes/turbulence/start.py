@@ -1,4 +1,4 @@
-r"""Vorticity fields to start from."""
+"""Initial fields of vorticity."""
 
 __all__ = ["STARTS", "paper_start", "random_start", "rest"]
 
@@ -17,13 +17,12 @@ def paper_start(grid: Grid, seed: int = 1234, energy: float = 0.5) -> NDArray[np
     r"""The paper's random field, in transform.
 
     $$\hat\psi \propto [k^2 (1 + (k/6)^4)]^{-1/2}\,(\xi_1 + i\xi_2)$$
-    scaled to a mean energy per unit area. The numbers are NumPy's: all real parts of the half-plane
-    first, then all imaginary parts. As in the paper's, the Nyquist modes are there and count in
-    the energy; a flow drops them.
+    scaled to a mean energy per unit area. NumPy draws all real parts of the half-plane first, then
+    all imaginary parts. As in the paper, the energy includes the Nyquist modes, which a flow drops.
 
     Args:
         grid: The grid.
-        seed: Of NumPy's default generator.
+        seed: Seed of NumPy's default generator.
         energy: Mean energy per unit area.
     """
     rng = np.random.default_rng(seed)
@@ -32,8 +31,8 @@ def paper_start(grid: Grid, seed: int = 1234, energy: float = 0.5) -> NDArray[np
 
 
 def random_start(grid: Grid, seed: int = 0, energy: float = 0.5) -> NDArray[np.complex128]:
-    """A field of the same kind whose large scales are the same at every resolution."""
-    # Numbered by wavenumber and not by place in the array.
+    """Return a random field whose large scales are the same at every resolution."""
+    # Random numbers are indexed by wavenumber, not by array index.
     half = grid.n // 2
     kx, ky = np.broadcast_arrays(grid.kx, grid.ky)
     row, column = (ky.astype(np.int64) % 2**16).astype(np.uint32), kx.astype(np.uint32)
@@ -45,7 +44,7 @@ def random_start(grid: Grid, seed: int = 0, energy: float = 0.5) -> NDArray[np.c
 
 
 def rest(grid: Grid, seed: int = 0, energy: float = 0.0) -> NDArray[np.complex128]:
-    """No motion."""
+    """Return a field without motion."""
     return np.zeros(grid.shape, dtype=np.complex128)
 
 

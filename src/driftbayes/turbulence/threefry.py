@@ -2,7 +2,7 @@ r"""Random numbers that are a function of a key and a counter, and of nothing el
 
 The generator is Threefry-2x32 with 20 rounds (Salmon et al. 2011): a keyed bijection of 64-bit
 counters. A number drawn for (seed, stream, step, mode) is the same on every machine, whatever was
-drawn before it, so a run can be cut, restarted, refined or moved without a change in its noise.
+drawn before it, so a run can be restarted, refined or moved without a change in its noise.
 """
 
 __all__ = ["STREAMS", "complex_normal", "key_words", "threefry", "uniform"]
@@ -13,7 +13,7 @@ from jaxtyping import Array, Complex, Float, UInt32
 
 from driftbayes.errors import DriftbayesError
 
-# What each kind of number is drawn for; a new kind gets a new number.
+# Purpose of each random stream; a new purpose gets a new number.
 STREAMS = {"forcing": 1, "particles": 2, "start": 3}
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -22,10 +22,10 @@ _TWO_32 = 2.0**-32
 
 
 def key_words(seed: int, stream: str) -> np.ndarray:
-    """The two 32-bit words of the key of a stream: the seed, and the number of the stream.
+    """Return the two 32-bit words of a stream's key: the seed and the number of the stream.
 
     Args:
-        seed: From 0 to 2³² - 1.
+        seed: Whole number from 0 to 2³² - 1.
         stream: One of `STREAMS`.
     """
     if not 0 <= seed < 2**32 or seed != int(seed):
@@ -37,7 +37,7 @@ def key_words(seed: int, stream: str) -> np.ndarray:
 def threefry(
     key: UInt32[Array, " 2"], high: UInt32[Array, "*shape"], low: UInt32[Array, "*shape"]
 ) -> tuple[UInt32[Array, "*shape"], UInt32[Array, "*shape"]]:
-    """Two random 32-bit words for each counter (high, low)."""
+    """Return two random 32-bit words for each counter (high, low)."""
     words = (key[0], key[1], key[0] ^ key[1] ^ _PARITY)
     x, y = high + words[0], low + words[1]
     for group in range(5):
@@ -53,7 +53,7 @@ def threefry(
 def uniform(
     key: UInt32[Array, " 2"], high: UInt32[Array, "*shape"], low: UInt32[Array, "*shape"]
 ) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
-    """Two numbers in (0, 1) for each counter, in double precision."""
+    """Return two numbers in (0, 1) for each counter, in double precision."""
     x, y = threefry(key, high, low)
     return (x.astype(jnp.float64) + 0.5) * _TWO_32, (y.astype(jnp.float64) + 0.5) * _TWO_32
 

@@ -38,8 +38,8 @@ from driftbayes.turbulence.budgets import energy_mean
 from driftbayes.turbulence.config import RunConfig
 from driftbayes.turbulence.forcing import ring_modes
 from driftbayes.turbulence.grid import Grid
-from driftbayes.turbulence.interpolation import INTERPOLATIONS
 from driftbayes.turbulence.march import begin, march
+from driftbayes.turbulence.particles import INTERPOLATIONS
 from driftbayes.turbulence.start import random_start
 from driftbayes.typing import FloatArray
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftbayes.reproduce.discrepancies.paper import HYPOFRICTION, ring_sum
-from driftbayes.turbulence.dissipation import Dissipation, exponential_filter
+from driftbayes.turbulence.flow import Dissipation, exponential_filter
 from driftbayes.turbulence.grid import Grid
 from driftbayes.turbulence.start import random_start
 from driftbayes.typing import FloatArray

@@ -30,16 +30,12 @@ from jaxtyping import Array, Complex, Float, Int
 
 from driftbayes.reproduce.discrepancies.paper import DT, measured_flow
 from driftbayes.turbulence.budgets import enstrophy_mean
-from driftbayes.turbulence.dissipation import Dissipation
-from driftbayes.turbulence.flow import Flow
+from driftbayes.turbulence.flow import Dissipation, Flow, FlowState, ab3_step
 from driftbayes.turbulence.forcing import Forcing
 from driftbayes.turbulence.grid import Grid
-from driftbayes.turbulence.interpolation import Field, Interpolation, Spline
 from driftbayes.turbulence.march import begin, march
-from driftbayes.turbulence.particles import advect, seed_particles
+from driftbayes.turbulence.particles import Field, Interpolation, Spline, advect, seed_particles
 from driftbayes.turbulence.start import random_start
-from driftbayes.turbulence.state import FlowState
-from driftbayes.turbulence.steppers import ab3_step
 from driftbayes.typing import FloatArray
 
 Positions: TypeAlias = Complex[Array, " particle"]
@@ -179,11 +175,9 @@ def _flow(dt: float, *, forced: bool = True) -> Flow:
     return Flow.make(
         grid,
         dt,
-        dissipation=Dissipation(hypofriction=1.0),
+        # The same dissipation for any time step.
+        dissipation=Dissipation(hypofriction=1.0, filter="rate", filter_dt=_SPIN_DT),
         forcing=Forcing.on_ring(grid, epsilon=_EPSILON, k_f=_K_F, width=_WIDTH) if forced else None,
-        # The same dissipation whatever the time step.
-        filter="rate",
-        filter_dt=_SPIN_DT,
     )
 
 
