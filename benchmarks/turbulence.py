@@ -20,8 +20,8 @@ from driftbayes.turbulence.flow import Dissipation, Flow, FlowState
 from driftbayes.turbulence.forcing import Forcing
 from driftbayes.turbulence.grid import Grid
 from driftbayes.turbulence.march import begin, march
+from driftbayes.turbulence.noise import paper_start
 from driftbayes.turbulence.particles import INTERPOLATIONS
-from driftbayes.turbulence.start import paper_start
 
 DT = 2.5e-4
 SIZES = (256, 512, 1024)

@@ -8,8 +8,8 @@ from driftbayes.cli import turbulence as command
 from driftbayes.turbulence.config import PRESETS, RunConfig
 from driftbayes.turbulence.flow import Filter, Precision
 from driftbayes.turbulence.forcing import SHAPES
+from driftbayes.turbulence.noise import STARTS
 from driftbayes.turbulence.particles import INTERPOLATIONS
-from driftbayes.turbulence.start import STARTS
 
 SMALL = (
     *("--grid", "32", "--dt", "0.01", "--spin-up", "0.4", "--duration", "1.2", "--k-f", "6"),

@@ -13,7 +13,7 @@ from driftbayes.inference import METHODS, Batch, evidence_batch, posterior_draws
 from driftbayes.inference.sampled import SAMPLERS
 from driftbayes.models import Brownian, Langevin
 from driftbayes.priors import Exponential
-from driftbayes.testing.models import TwoSpeeds
+from driftbayes.testing.targets import TwoSpeeds
 
 UNIT = Exponential(mean=1.0)
 BROWNIAN = Hypothesis(Brownian, kappa=UNIT)

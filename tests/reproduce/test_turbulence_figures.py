@@ -9,11 +9,10 @@ from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 
 from driftbayes.plots.style import COLOURS
-from driftbayes.reproduce.claims import along_tau, log_bayes_factors
-from driftbayes.reproduce.turbulence.effective import QUANTITIES
+from driftbayes.reproduce.study import along_tau, log_bayes_factors
+from driftbayes.reproduce.turbulence.analysis import QUANTITIES
 from driftbayes.reproduce.turbulence.experiment import PUBLISHED
-from driftbayes.reproduce.turbulence.figures_beyond import branches_figure, paired_ratio
-from driftbayes.reproduce.turbulence.record import all_figures
+from driftbayes.reproduce.turbulence.figures import all_figures, branches_figure, paired_ratio
 
 pytestmark = pytest.mark.slow
 

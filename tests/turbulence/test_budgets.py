@@ -13,7 +13,7 @@ from driftbayes.turbulence.budgets import energy_mean, enstrophy_mean
 from driftbayes.turbulence.flow import Dissipation, Flow, ab3_step
 from driftbayes.turbulence.forcing import Forcing
 from driftbayes.turbulence.grid import Grid
-from driftbayes.turbulence.start import random_start
+from driftbayes.turbulence.noise import random_start
 
 step_budget = eqx.filter_jit(budgets.step_budget)
 flow_statistics = eqx.filter_jit(budgets.flow_statistics)

@@ -10,8 +10,8 @@ from workshop import observed_orders, size, velocity, vorticity_modes
 
 from driftbayes.turbulence.flow import Flow
 from driftbayes.turbulence.grid import Grid
+from driftbayes.turbulence.noise import random_start
 from driftbayes.turbulence.particles import INTERPOLATIONS, seed_particles
-from driftbayes.turbulence.start import random_start
 
 SPLINES = ["cubic", "quintic"]
 PLACES = np.asarray(seed_particles(4000, 0)).T

@@ -11,7 +11,7 @@ from driftbayes.turbulence import budgets as module
 from driftbayes.turbulence.budgets import energy_mean, enstrophy_mean, shells
 from driftbayes.turbulence.flow import Dissipation, Flow
 from driftbayes.turbulence.grid import Grid
-from driftbayes.turbulence.start import random_start
+from driftbayes.turbulence.noise import random_start
 
 spectra = eqx.filter_jit(module.spectra)
 

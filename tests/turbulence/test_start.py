@@ -8,7 +8,7 @@ from workshop import evolved, stepped
 from driftbayes.turbulence.budgets import energy_mean, enstrophy_mean
 from driftbayes.turbulence.flow import Dissipation, Flow, rk4_step
 from driftbayes.turbulence.grid import Grid
-from driftbayes.turbulence.start import STARTS, paper_start, random_start, rest
+from driftbayes.turbulence.noise import STARTS, paper_start, random_start, rest
 
 
 @pytest.fixture(scope="module")

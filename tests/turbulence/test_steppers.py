@@ -11,7 +11,7 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.turbulence.budgets import energy_mean, enstrophy_mean
 from driftbayes.turbulence.flow import Dissipation, Flow, ab3_step, rk4_step
 from driftbayes.turbulence.grid import Grid
-from driftbayes.turbulence.start import random_start
+from driftbayes.turbulence.noise import random_start
 
 # The smallest scales decay by a factor of e within a dozen of the longest time steps or fewer.
 STRONG = Dissipation(viscosity=0.5, hypofriction=2.0, filter="none", truncate=True)

@@ -10,7 +10,7 @@ from workshop import components, psi_two_waves, size, vorticity_modes
 
 from driftbayes.turbulence import flow
 from driftbayes.turbulence.grid import Grid
-from driftbayes.turbulence.start import random_start
+from driftbayes.turbulence.noise import random_start
 
 velocity = eqx.filter_jit(flow.velocity)
 advection = eqx.filter_jit(flow.advection)

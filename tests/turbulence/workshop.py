@@ -9,8 +9,8 @@ from driftbayes.turbulence.flow import Dissipation, Flow, ab3_step, rk4_step
 from driftbayes.turbulence.forcing import Forcing
 from driftbayes.turbulence.grid import Grid
 from driftbayes.turbulence.march import begin, march
+from driftbayes.turbulence.noise import random_start
 from driftbayes.turbulence.particles import INTERPOLATIONS, seed_particles
-from driftbayes.turbulence.start import random_start
 
 NO_PARTICLES = jnp.zeros((0, 2))
 FIVE_SIGMA = 5.0

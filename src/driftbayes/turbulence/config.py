@@ -14,9 +14,8 @@ from driftbayes.suggest import did_you_mean
 from driftbayes.turbulence.flow import Dissipation, Filter, Flow, Precision, check_choice
 from driftbayes.turbulence.forcing import Forcing
 from driftbayes.turbulence.grid import Grid
+from driftbayes.turbulence.noise import STARTS, key_words
 from driftbayes.turbulence.particles import INTERPOLATIONS
-from driftbayes.turbulence.start import STARTS
-from driftbayes.turbulence.threefry import key_words
 
 # Start from the last state of another run.
 GIVEN = "given"

@@ -54,7 +54,7 @@ from driftbayes.turbulence.grid import (
     mirrored_half,
     scaled,
 )
-from driftbayes.turbulence.threefry import key_words
+from driftbayes.turbulence.noise import key_words
 from driftbayes.typing import FloatArray
 
 Filter = Literal["per-step", "rate", "none"]

@@ -20,7 +20,7 @@ from jaxtyping import Array, Complex, Float, Int, UInt32
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.turbulence.grid import Grid, Modes
-from driftbayes.turbulence.threefry import complex_normal
+from driftbayes.turbulence.noise import complex_normal
 from driftbayes.typing import FloatArray, IntArray
 
 # Relative variance of the vorticity's kick as a function of |k|.

@@ -35,7 +35,7 @@ from jaxtyping import Array, Complex, Float, Int
 from driftbayes.errors import DriftbayesError
 from driftbayes.turbulence.flow import Flow
 from driftbayes.turbulence.grid import Modes, Points, conjugate_whole, scaled
-from driftbayes.turbulence.threefry import key_words, uniform
+from driftbayes.turbulence.noise import key_words, uniform
 
 # Positions x + iy or velocities u + iv of the particles.
 Positions: TypeAlias = Complex[Array, " particle"]

@@ -29,6 +29,7 @@ from driftbayes.turbulence.budgets import ROW, Spectra, diagnostics_row, shells,
 from driftbayes.turbulence.config import GIVEN, RunConfig
 from driftbayes.turbulence.flow import Flow, FlowState
 from driftbayes.turbulence.march import begin, look, march
+from driftbayes.turbulence.noise import STARTS
 from driftbayes.turbulence.output import (
     CONFIG,
     SNAPSHOTS,
@@ -41,7 +42,6 @@ from driftbayes.turbulence.output import (
     versions,
 )
 from driftbayes.turbulence.particles import INTERPOLATIONS, seed_particles
-from driftbayes.turbulence.start import STARTS
 
 # Steps done, total number of steps, and the latest row of the diagnostics.
 Progress: TypeAlias = Callable[[int, int, Mapping[str, float]], None]

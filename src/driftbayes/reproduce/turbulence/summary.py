@@ -1,22 +1,41 @@
-"""From the gigabytes of a run to the numbers that the figures and tables are made of."""
+"""Reduction of runs to the numbers of figures and tables: summaries, then packaged estimates."""
 
-__all__ = ["summarise_branches", "summarise_run", "windows_of"]
+__all__ = [
+    "ESTIMATES",
+    "both_models",
+    "condense",
+    "estimates_of",
+    "n_steps_of",
+    "pack",
+    "reduced",
+    "summarise_branches",
+    "summarise_run",
+    "unpack",
+]
 
 import json
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from driftbayes._version import __version__
+from driftbayes.comparison import Scan, scan_displacements
 from driftbayes.data.sampling import Displacements
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.diagnostics import diagnose
+from driftbayes.inference import Hypothesis
 from driftbayes.io import read_trajectories
+from driftbayes.likelihood import ReducedDisplacements
 from driftbayes.likelihood.reduced import window_moments
-from driftbayes.reproduce.turbulence.condense import pack
-from driftbayes.reproduce.turbulence.experiment import Experiment, strides
+from driftbayes.models import Brownian, Langevin
+from driftbayes.priors import scaling_priors
+from driftbayes.reproduce.study import along_tau, log_bayes_factors
+from driftbayes.reproduce.turbulence.experiment import PUBLISHED, Experiment, Scaling, strides
 from driftbayes.storage.zarr import open_array
+from driftbayes.turbulence.budgets import Spectra
 from driftbayes.turbulence.config import RunConfig
 from driftbayes.turbulence.output import DIAGNOSTICS, SNAPSHOTS, SPECTRA, read_config
 from driftbayes.typing import FloatArray, IntArray
@@ -24,16 +43,20 @@ from driftbayes.typing import FloatArray, IntArray
 if TYPE_CHECKING:
     import xarray as xr
 
+N_DIM = 2
+# Kept numbers of each inference.
+ESTIMATES = ("log_kappa", "log_gamma", "log_k", "log_bayes_factor")
 _N_LAGS = 80
 _N_ROWS = 1000
+_VORTICITY_LEVELS = 1000
 
 
 def summarise_run(directory: Path, experiment: Experiment) -> "xr.Dataset":
-    """All that is kept of one realisation.
+    """Summarise one realisation.
 
     Args:
-        directory: Of a finished run.
-        experiment: What to keep.
+        directory: Directory of a finished run.
+        experiment: Numbers of sampling times, groups and windows.
     """
     import xarray as xr
 
@@ -60,7 +83,7 @@ def summarise_run(directory: Path, experiment: Experiment) -> "xr.Dataset":
 
 
 def _flow_variables(directory: Path, config: RunConfig) -> dict[str, Any]:
-    """Energy and its like against time, spectra, and the vorticity when particles are released."""
+    """Flow statistics against time, spectra, and the vorticity at the release."""
     import xarray as xr
 
     with xr.open_dataset(directory / DIAGNOSTICS) as rows:
@@ -82,7 +105,7 @@ def _flow_variables(directory: Path, config: RunConfig) -> dict[str, Any]:
     times = rings["time"].values
     release = int(np.argmin(np.abs(times - config.spin_up)))
     variables["k"] = ("k", rings["k"].values)
-    for name in ("energy", "enstrophy", "transfer", "flux"):
+    for name in Spectra.kinds():
         values = rings[name].values
         variables[f"{name}_spectrum"] = ("k", values[release:].mean(axis=0))
         variables[f"{name}_spectrum_sd"] = ("k", values[release:].std(axis=0))
@@ -117,15 +140,15 @@ def _moments(trajectories: Trajectories, experiment: Experiment) -> dict[str, An
     chosen = strides(interval, experiment.tau_range, experiment.n_taus)
     chosen = chosen[chosen * n_tau < x.shape[1]]
     for i, stride in enumerate(chosen):
-        dx = windows_of(x, int(stride), n_tau)
+        dx = _windows(x, int(stride), n_tau)
         moments = window_moments(dx)
         columns["first"].append(pack(moments[0]))
         columns["all"].append(pack(moments.sum(axis=0)))
         columns["n_windows"].append(len(moments))
-        # Groups take the place of windows: the same sums over fewer particles.
+        # Groups in place of windows: the same sums over fewer particles.
         grouped = dx[:, 0].reshape(experiment.n_groups, -1, n_tau, x.shape[2]).swapaxes(0, 1)
         columns["groups"].append(pack(window_moments(grouped)))
-        kept = _spread(len(moments), experiment.max_windows)
+        kept = _evenly(len(moments), experiment.max_windows)
         each.append(pack(moments[kept]))
         owners.append(np.full(len(kept), i))
         numbers.append(kept)
@@ -146,25 +169,25 @@ def _moments(trajectories: Trajectories, experiment: Experiment) -> dict[str, An
     }
 
 
-def windows_of(x: FloatArray, stride: int, n_tau: int) -> FloatArray:
-    """Steps of all whole windows, (particle, window, step, axis), of every stride-th record."""
+def _windows(x: FloatArray, stride: int, n_tau: int) -> FloatArray:
+    """Steps of all complete windows, (particle, window, step, axis)."""
     sampled = x[:, ::stride]
     n_windows = (sampled.shape[1] - 1) // n_tau
     steps = np.diff(sampled[:, : n_windows * n_tau + 1], axis=1)
     return steps.reshape(len(x), n_windows, n_tau, x.shape[2])
 
 
-def _spread(n: int, most: int) -> IntArray:
-    """At most so many of n numbers, evenly."""
-    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.int64))
+def _evenly(n: int, n_max: int) -> IntArray:
+    """Return at most `n_max` of n indices, evenly spaced."""
+    return np.unique(np.linspace(0, n - 1, min(n, n_max)).round().astype(np.int64))
 
 
 def summarise_branches(directories: dict[str, Path], n_groups: int = 100) -> "xr.Dataset":
-    """How runs from one state part, and whether their particles spread differently.
+    """Compare runs from one state: their divergence and mean square displacements.
 
     Args:
-        directories: Of finished runs, by name; all are compared with the first.
-        n_groups: Groups of particles whose mean square displacement is kept apart.
+        directories: Directories of finished runs by name; all are compared with the first.
+        n_groups: Number of groups of particles for the error of mean square displacements.
     """
     import xarray as xr
 
@@ -210,3 +233,115 @@ def _group_msd(x: FloatArray, lags: IntArray, n_groups: int) -> FloatArray:
         mean = np.mean((x[:, lag:] - x[:, :-lag]) ** 2, axis=(1, 2))
         out[i] = mean.reshape(n_groups, -1).mean(axis=1)
     return out
+
+
+def both_models(scaling: Scaling = PUBLISHED) -> list[Hypothesis]:
+    """Return Brownian and Langevin with the paper's priors, by default at published scales."""
+    priors = scaling_priors(scaling.u_rms, scaling.eddy_turnover_time)
+    return [Hypothesis.from_table(model, priors) for model in (Brownian, Langevin)]
+
+
+def reduced(
+    entries: FloatArray, n_runs: FloatArray, taus: FloatArray, names: Sequence[str]
+) -> list[ReducedDisplacements]:
+    """Return data sets from packed second moments.
+
+    Args:
+        entries: Upper triangles, (data set, entry).
+        n_runs: Number of runs in each.
+        taus: Sampling time of each.
+        names: Fingerprint of each.
+    """
+    moments = unpack(entries)
+    return [
+        ReducedDisplacements(
+            moment=moment,
+            n_runs=float(n),
+            n_dim=N_DIM,
+            n_particles=round(float(n)),
+            tau=float(tau),
+            fingerprint=str(name),
+        )
+        for moment, n, tau, name in zip(moments, n_runs, taus, names, strict=True)
+    ]
+
+
+def condense(summary: "xr.Dataset", n_particles: int) -> "xr.Dataset":
+    """Replace the moments of windows and groups by estimates: a tenth of the size.
+
+    For every window the posterior means of ln κ, ln γ, ln k and the exact ln K; for every group of
+    particles the same without that group (a jackknife). The vorticity becomes 16-bit.
+
+    Args:
+        summary: From `summarise_run`.
+        n_particles: Number of particles.
+    """
+    n_entries = summary.sizes["entry"]
+    taus = summary["tau"].values
+    owner = summary["window_tau_index"].values
+    windows = reduced(
+        summary["window_moment"].values,
+        np.full(len(owner), n_particles),
+        taus[owner],
+        [f"window {i}" for i in range(len(owner))],
+    )
+    groups = summary["group_moment"].values
+    n_groups = groups.shape[1]
+    without = groups.sum(axis=1, keepdims=True) - groups
+    shape = without.shape[:2]
+    kept = reduced(
+        without.reshape(-1, n_entries),
+        np.full(without.shape[0] * n_groups, n_particles * (1 - 1 / n_groups)),
+        np.repeat(taus, n_groups),
+        [f"group {i}" for i in range(without.shape[0] * n_groups)],
+    )
+    made: dict[str, Any] = {}
+    for name, values in _estimates(windows).items():
+        made[f"window_{name}"] = ("window", values)
+    for name, values in _estimates(kept).items():
+        made[f"jackknife_{name}"] = (("tau", "group"), values.reshape(shape))
+    field = summary["vorticity"].values
+    scale = float(np.abs(field).max()) / _VORTICITY_LEVELS
+    made["vorticity"] = (("y", "x"), np.round(field / scale).astype(np.int16), {"scale": scale})
+    dropped = ["window_moment", "group_moment", "vorticity"]
+    return summary.drop_vars(dropped).assign(made)
+
+
+def _estimates(data: Sequence[ReducedDisplacements]) -> dict[str, FloatArray]:
+    # In the order given: a scan sorts by tau.
+    order = np.argsort([d.tau for d in data], kind="stable")
+    found = scan_displacements(data, both_models())
+    out = {name: np.empty(len(data)) for name in ESTIMATES}
+    for name, values in estimates_of(found).items():
+        out[name][order] = values
+    return out
+
+
+def estimates_of(scan: Scan) -> dict[str, FloatArray]:
+    """Return posterior means of the logarithms of all parameters, and ln K, along a scan."""
+    return {
+        "log_kappa": along_tau(scan, "brownian", "log_mean", "kappa"),
+        "log_gamma": along_tau(scan, "langevin", "log_mean", "gamma"),
+        "log_k": along_tau(scan, "langevin", "log_mean", "k"),
+        "log_bayes_factor": log_bayes_factors(scan),
+    }
+
+
+def pack(matrices: FloatArray) -> FloatArray:
+    """Pack symmetric matrices into their upper triangles, (..., step, step) to (..., entry)."""
+    return matrices[(..., *np.triu_indices(matrices.shape[-1]))]
+
+
+def unpack(entries: FloatArray) -> FloatArray:
+    """Unpack symmetric matrices from their upper triangles."""
+    n_steps = n_steps_of(entries.shape[-1])
+    rows, columns = np.triu_indices(n_steps)
+    out = np.empty((*entries.shape[:-1], n_steps, n_steps))
+    out[..., rows, columns] = entries
+    out[..., columns, rows] = entries
+    return out
+
+
+def n_steps_of(n_entries: int) -> int:
+    """Return the size of the matrix with this number of entries in its upper triangle."""
+    return (math.isqrt(8 * n_entries + 1) - 1) // 2

@@ -1,4 +1,4 @@
-"""Numbers of the paper's turbulence experiment, and of our realisations without its errors."""
+"""Numbers of the paper's turbulence experiment, and of realisations without its errors."""
 
 __all__ = [
     "A_F",
@@ -12,13 +12,13 @@ __all__ = [
     "TAU_ZETA",
     "U_RMS",
     "WIDTH",
-    "Flow",
+    "MeasuredFlow",
     "measured_flow",
     "ring_sum",
 ]
 
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,15 +26,15 @@ from driftbayes.reproduce.turbulence.experiment import PUBLISHED
 from driftbayes.reproduce.turbulence.results import load_results
 from driftbayes.turbulence.forcing import ring_modes
 
-# Printed in the paper.
+# From the paper.
 GRID = 1024
 DT = 2.5e-4
 K_F, WIDTH = 64.0, 2.0
 A_F = 8.9e8
 HYPOFRICTION = 1.0
 
-# Found by recomputing the published series, per unit area: the rate of energy injection, and the
-# published means over t = 500 to 1000.
+# From the published series, per unit area: the rate of energy injection, and means over t = 500 to
+# 1000.
 EPSILON = 0.00636
 ENERGY_PUBLISHED, ENSTROPHY_PUBLISHED = PUBLISHED.energy_mean, PUBLISHED.enstrophy_mean
 U_RMS, TAU_ZETA = PUBLISHED.u_rms, PUBLISHED.eddy_turnover_time
@@ -45,14 +45,13 @@ def ring_sum(k_f: float, width: float, power: float) -> float:
     return float(2 * np.sum(np.hypot(*ring_modes(k_f, width).T) ** power))
 
 
-@dataclass(frozen=True)
-class Flow:
-    """Means over t = 500 to 1000 and over realisations, per unit area.
+class MeasuredFlow(NamedTuple):
+    """Means over t = 500 to 1000, and their standard deviations over realisations, per unit area.
 
     Args:
-        energy: Mean energy, and its standard deviation over realisations.
-        enstrophy: Mean enstrophy, likewise.
-        ring_energy: Spectrum at the forcing's wavenumber, likewise.
+        energy: Energy.
+        enstrophy: Enstrophy.
+        ring_energy: Energy spectrum at the forcing's wavenumber.
     """
 
     energy: tuple[float, float]
@@ -66,11 +65,11 @@ class Flow:
 
 
 @cache
-def measured_flow(k_f: int = 64) -> Flow:
-    """Measure the flow in the results that come with the package.
+def measured_flow(k_f: int = 64) -> MeasuredFlow:
+    """Measure the flow in the packaged results.
 
     Args:
-        k_f: The forcing's wavenumber.
+        k_f: Wavenumber of the forcing.
     """
     results = load_results()
     scalings = [results.scaling(name) for name in results.realisations]
@@ -79,7 +78,7 @@ def measured_flow(k_f: int = 64) -> Flow:
     def summary(values: list[float]) -> tuple[float, float]:
         return float(np.mean(values)), float(np.std(values, ddof=1))
 
-    return Flow(
+    return MeasuredFlow(
         energy=summary([s.energy_mean for s in scalings]),
         enstrophy=summary([s.enstrophy_mean for s in scalings]),
         ring_energy=summary(rings),
