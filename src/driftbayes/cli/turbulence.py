@@ -12,7 +12,7 @@ from typing import Any
 from driftbayes.cli import _console, _jax, _outputs
 from driftbayes.errors import DriftbayesError
 
-# Known here so that --help need not import the simulator; a test compares them.
+# Repeated here so that --help need not import the simulator; a test compares them.
 PRESETS = ("tiny", "laptop", "paper")
 _CHOICES = {
     "precision": ("double", "single"),
@@ -140,16 +140,12 @@ def _flag(name: str) -> str:
 
 
 def _run(args: argparse.Namespace) -> int:
-    _check_checkpoint(args)
-    _jax.prepare_jax()
+    _prepare(args)
     from driftbayes.turbulence.config import GIVEN, RunConfig
     from driftbayes.turbulence.run import run
 
-    given = {
-        name: getattr(args, name)
-        for name in (*_NUMBERS, *_CHOICES)
-        if getattr(args, name) is not None
-    }
+    values = {name: getattr(args, name) for name in (*_NUMBERS, *_CHOICES)}
+    given: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
     if args.truncate:
         given["truncate"] = True
     positions = None
@@ -176,8 +172,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _resume(args: argparse.Namespace) -> int:
-    _check_checkpoint(args)
-    _jax.prepare_jax()
+    _prepare(args)
     from driftbayes.turbulence.run import resume
 
     with _progress() as progress:
@@ -221,12 +216,12 @@ def _movie(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check_checkpoint(args: argparse.Namespace) -> None:
-    if not args.checkpoint_every > 0:
-        msg = (
-            f"--checkpoint-every must be a positive number of seconds, got {args.checkpoint_every}"
-        )
+def _prepare(args: argparse.Namespace) -> None:
+    seconds = args.checkpoint_every
+    if not seconds > 0:
+        msg = f"--checkpoint-every must be a positive number of seconds, got {seconds}"
         raise DriftbayesError(msg)
+    _jax.prepare_jax()
 
 
 def _read_positions(path: Path) -> Any:

@@ -1,14 +1,6 @@
 """Calibration and power of the goodness-of-fit check, on simulated data sets."""
 
-__all__ = [
-    "CASES",
-    "Case",
-    "CaseResult",
-    "Goodness",
-    "cases_named",
-    "goodness_table",
-    "run_goodness",
-]
+__all__ = ["CASES", "Case", "CaseResult", "Goodness", "goodness_table", "run_goodness"]
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -415,10 +407,14 @@ def run_goodness(
     # whose programs are compiled once.
     slowest_first = sorted((job for part in jobs.values() for job in part), key=_order)
     found = runner.compute(slowest_first, _check_data_sets, "checks", "checks/rows")
-    results = [
-        _gathered(case, [row for job in jobs[case.name] for row in found[job.name]])
-        for case in chosen
-    ]
+    results = []
+    for case in chosen:
+        rows = [row for job in jobs[case.name] for row in found[job.name]]
+        p_values = np.array([row["p_value"] for row in rows], dtype=np.float64)
+        blamed = tuple(str(row["blamed"]) for row in rows)
+        reasons = tuple(str(row["reason"]) for row in rows if row["reason"])
+        n_unequal = sum(not row["equal"] for row in rows)
+        results.append(CaseResult(case, p_values, blamed, n_unequal, reasons))
     return Goodness(tuple(results), n_replicas, seed)
 
 
@@ -457,13 +453,3 @@ def _check_data_sets(
                 row["reason"] = result.reason
         rows.append(row)
     return rows
-
-
-def _gathered(case: Case, rows: Sequence[Mapping[str, Any]]) -> CaseResult:
-    return CaseResult(
-        case,
-        np.array([row["p_value"] for row in rows], dtype=np.float64),
-        tuple(str(row["blamed"]) for row in rows),
-        sum(not row["equal"] for row in rows),
-        tuple(str(row["reason"]) for row in rows if row["reason"]),
-    )

@@ -3,20 +3,7 @@
 A study is a function `run_NAME(..., runner=Runner())` that returns a `StudyResult`.
 """
 
-__all__ = [
-    "DEFAULT_RUNNER",
-    "PAIR",
-    "Claim",
-    "Job",
-    "Runner",
-    "StudyResult",
-    "along_tau",
-    "check_folder",
-    "log_bayes_factors",
-    "plain",
-    "working_folder",
-    "yes",
-]
+__all__ = ["Claim", "Job", "Runner", "StudyResult", "along_tau", "log_bayes_factors"]
 
 import json
 import multiprocessing

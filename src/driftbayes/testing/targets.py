@@ -1,4 +1,4 @@
-"""Targets whose evidence is known in closed form: what every sampler must find."""
+"""Targets with a known evidence, and a model with many parameters, for tests of samplers."""
 
 __all__ = ["BimodalTarget", "ConstantTarget", "GaussianTarget", "TwoSpeeds"]
 
@@ -21,7 +21,17 @@ def _log_normal(z: Array, mean: Array | float, sd: Array | float) -> Scalar:
     return jnp.sum(-0.5 * ((z - mean) / sd) ** 2 - jnp.log(sd) - 0.5 * np.log(2 * np.pi))
 
 
-class GaussianTarget(AbstractTarget):
+class _StandardPrior(AbstractTarget):
+    """A target with the prior N(0, 1) in each dimension."""
+
+    def log_prior(self, z: Float[Array, " parameter"]) -> Scalar:
+        return _log_normal(z, 0.0, jnp.ones_like(z))
+
+    def sample_prior(self, key: Key) -> Float[Array, " parameter"]:
+        return jax.random.normal(key, (self.n_dim,))
+
+
+class GaussianTarget(_StandardPrior):
     r"""Prior N(0, 1) and likelihood N(m, s²) in each of n dimensions.
 
     $$Z = \prod_i N(m_i; 0, 1 + s_i^2)$$
@@ -36,25 +46,19 @@ class GaussianTarget(AbstractTarget):
 
     @classmethod
     def make(cls, n_dim: int) -> "GaussianTarget":
-        """One with means from 1 to -1 and widths from 0.1 to 0.5."""
+        """Make a target with means from 1 to -1 and widths from 0.1 to 0.5."""
         return cls(jnp.linspace(1.0, -1.0, n_dim), jnp.linspace(0.1, 0.5, n_dim))
 
     @property
     def n_dim(self) -> int:
         return len(self.mean)
 
-    def log_prior(self, z: Float[Array, " parameter"]) -> Scalar:
-        return _log_normal(z, 0.0, jnp.ones_like(z))
-
     def log_likelihood(self, z: Float[Array, " parameter"]) -> Scalar:
         return _log_normal(z, self.mean, self.sd)
 
-    def sample_prior(self, key: Key) -> Float[Array, " parameter"]:
-        return jax.random.normal(key, (self.n_dim,))
-
     @property
     def log_evidence(self) -> float:
-        """The answer."""
+        """Exact log evidence."""
         return float(_log_normal(self.mean, 0.0, jnp.sqrt(1 + self.sd**2)))
 
     @property
@@ -80,7 +84,7 @@ class BimodalTarget(AbstractTarget):
 
     @classmethod
     def make(cls, n_dim: int) -> "BimodalTarget":
-        """One in so many dimensions."""
+        """Make a target in this number of dimensions."""
         return cls(jnp.ones(n_dim))
 
     @property
@@ -99,11 +103,11 @@ class BimodalTarget(AbstractTarget):
 
     @property
     def log_evidence(self) -> float:
-        """The answer."""
+        """Exact log evidence."""
         return float(_log_normal(3.0 * self.ones, 0.0, jnp.sqrt(9.25) * self.ones))
 
 
-class ConstantTarget(AbstractTarget):
+class ConstantTarget(_StandardPrior):
     """Prior N(0, 1), likelihood 1: the evidence is 1.
 
     Args:
@@ -116,18 +120,12 @@ class ConstantTarget(AbstractTarget):
     def n_dim(self) -> int:
         return len(self.zeros)
 
-    def log_prior(self, z: Float[Array, " parameter"]) -> Scalar:
-        return _log_normal(z, 0.0, jnp.ones_like(z))
-
     def log_likelihood(self, z: Float[Array, " parameter"]) -> Scalar:
         return 0.0 * jnp.sum(z)
 
-    def sample_prior(self, key: Key) -> Float[Array, " parameter"]:
-        return jax.random.normal(key, (self.n_dim,))
-
     @property
     def log_evidence(self) -> float:
-        """The answer."""
+        """Exact log evidence."""
         return 0.0
 
 
@@ -139,7 +137,7 @@ class TwoSpeeds(AbstractModel):
 
     Args:
         gamma: Inverse decorrelation time of the first velocity.
-        slow: That of the second.
+        slow: Inverse decorrelation time of the second velocity.
         share: Diffusivity of the second relative to the first, s.
         rest: Diffusivity of the Brownian part relative to the first, b.
         k: Diffusivity of the first.

@@ -4,19 +4,7 @@ A step is a chain of changes: linear terms, advection, filter, kick. The change 
 a difference of energies, so the changes sum exactly to the change over the step.
 """
 
-__all__ = [
-    "ROW",
-    "Budget",
-    "FlowStatistics",
-    "Spectra",
-    "diagnostics_row",
-    "energy_mean",
-    "enstrophy_mean",
-    "flow_statistics",
-    "shells",
-    "spectra",
-    "step_budget",
-]
+__all__ = ["Budget", "FlowStatistics", "Spectra", "flow_statistics", "spectra", "step_budget"]
 
 from dataclasses import fields
 

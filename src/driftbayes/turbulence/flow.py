@@ -17,21 +17,7 @@ $$\zeta_{n+1} = e\,\zeta_n
 A plain AB3 step multiplied by e would be of first order in $L\,\mathrm{d}t$.
 """
 
-__all__ = [
-    "Dissipation",
-    "Filter",
-    "Flow",
-    "FlowState",
-    "Precision",
-    "Stepper",
-    "ab3_increment",
-    "ab3_step",
-    "advection",
-    "check_choice",
-    "exponential_filter",
-    "rk4_step",
-    "velocity",
-]
+__all__ = ["Dissipation", "Filter", "Flow", "FlowState", "Precision", "ab3_step", "rk4_step"]
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -144,21 +130,13 @@ def check_choice(name: str, value: str, known: Collection[str]) -> None:
         raise DriftbayesError(msg)
 
 
-def exponential_filter(
-    grid: Grid, *, cutoff: float = 0.65, strength: float = 23.6, order: int = 4
-) -> FloatArray:
+def exponential_filter(grid: Grid) -> FloatArray:
     r"""Factor of each mode in one step of the paper's filter.
 
     $$F(k) = \exp(-23.6\,(k\Delta x - 0.65\pi)^4) \quad\text{for}\quad k\Delta x > 0.65\pi$$
-
-    Args:
-        grid: The grid.
-        cutoff: Where the filter begins, as a fraction of π.
-        strength: The factor, 23.6.
-        order: The power, 4.
     """
-    beyond = np.maximum(grid.kmag * grid.spacing - cutoff * np.pi, 0.0)
-    return np.exp(-strength * beyond**order)
+    beyond = np.maximum(grid.kmag * grid.spacing - 0.65 * np.pi, 0.0)
+    return np.exp(-23.6 * beyond**4)
 
 
 def velocity(grid: Grid, zeta: Modes) -> Points:

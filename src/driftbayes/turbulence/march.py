@@ -1,6 +1,6 @@
 """Many steps as one compiled program: the flow, its particles and their records."""
 
-__all__ = ["Records", "begin", "look", "march"]
+__all__ = ["Records", "begin", "evolve", "look", "march"]
 
 from typing import TypeAlias
 
@@ -10,7 +10,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from driftbayes.turbulence.flow import Flow, FlowState, Stepper, ab3_step, rk4_step
-from driftbayes.turbulence.particles import Field, Interpolation, Positions, advect
+from driftbayes.turbulence.particles import (
+    INTERPOLATIONS,
+    Field,
+    Interpolation,
+    Positions,
+    advect,
+)
 
 # Maximum number of pairs of steps whose kicks are drawn at once.
 _MAX_PAIRS = 64
@@ -88,6 +94,13 @@ def march(
     carry = _load(flow, state, x[order], interpolation)
     (state, _, z), records = jax.lax.scan(record, carry, None, length=n_records)
     return state, _as_pairs(z)[places], records
+
+
+def evolve(flow: Flow, state: FlowState, n_steps: int) -> FlowState:
+    """Take an even number of steps, at least 4, from step 0 without particles."""
+    nobody, interpolation = jnp.zeros((0, 2)), INTERPOLATIONS["bilinear"]
+    state, _ = begin(flow, state, nobody, interpolation)
+    return march(flow, state, nobody, interpolation, 1, n_steps // 2 - 1)[0]
 
 
 def _by_place(

@@ -5,17 +5,7 @@ counters. A number drawn for (seed, stream, step, mode) is the same on every mac
 drawn before it, so a run can be restarted, refined or moved without a change in its noise.
 """
 
-__all__ = [
-    "STARTS",
-    "STREAMS",
-    "complex_normal",
-    "key_words",
-    "paper_start",
-    "random_start",
-    "rest",
-    "threefry",
-    "uniform",
-]
+__all__ = ["STARTS", "STREAMS", "complex_normal", "key_words", "threefry", "uniform"]
 
 from collections.abc import Callable
 from typing import Any

@@ -4,19 +4,7 @@ A checkpoint holds the configuration of its run and a hash of all its content, s
 or one put together from two runs is recognised.
 """
 
-__all__ = [
-    "CONFIG",
-    "DIAGNOSTICS",
-    "SNAPSHOTS",
-    "SPECTRA",
-    "TRAJECTORIES",
-    "Checkpoint",
-    "RunOutput",
-    "load_checkpoint",
-    "read_config",
-    "save_checkpoint",
-    "versions",
-]
+__all__ = ["Checkpoint", "RunOutput", "load_checkpoint", "read_config", "save_checkpoint"]
 
 import hashlib
 import json

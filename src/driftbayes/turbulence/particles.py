@@ -11,17 +11,7 @@ $$u = -\sum_{ij} c_{ij}\,\beta(x/\Delta - i)\,\beta'(y/\Delta - j)/\Delta, \qqua
   v = \sum_{ij} c_{ij}\,\beta'(x/\Delta - i)\,\beta(y/\Delta - j)/\Delta$$
 """
 
-__all__ = [
-    "INTERPOLATIONS",
-    "Bilinear",
-    "Coefficients",
-    "Field",
-    "Interpolation",
-    "Positions",
-    "Spline",
-    "advect",
-    "seed_particles",
-]
+__all__ = ["INTERPOLATIONS", "Interpolation", "Spline", "advect", "seed_particles"]
 
 from abc import abstractmethod
 from typing import Any, TypeAlias

@@ -274,9 +274,10 @@ def _start(config: RunConfig, flow: Flow, start_from: str | Path | None) -> NDAr
     return STARTS[config.start](flow.grid, energy=config.start_energy, **options)
 
 
-def _beginning(flow: Flow, config: RunConfig, zeta: NDArray[Any]) -> Checkpoint:
+def _beginning(flow: Flow, config: RunConfig, zeta: NDArray[Any] | None = None) -> Checkpoint:
+    start = np.zeros(flow.grid.shape) if zeta is None else zeta
     return Checkpoint(
-        state=flow.start(jnp.asarray(zeta), config.seed),
+        state=flow.start(jnp.asarray(start), config.seed),
         x=np.zeros((0, 2)),
         written=0,
         waiting=np.zeros((0, config.particles, 4)),
@@ -314,61 +315,44 @@ def _check_config(
 
 def _check_checkpoint(folder: Path, found: Checkpoint, flow: Flow, config: RunConfig) -> None:
     """Refuse a checkpoint that does not fit the configuration."""
-    empty = _beginning(flow, config, np.zeros(flow.grid.shape))
-    state, other = found.state, empty.state
-    expected_x = np.zeros((config.particles if len(found.x) else 0, 2))
-    pairs: list[tuple[str, Any, Any]] = [
-        ("zeta", state.zeta, other.zeta),
-        ("before", state.older[0], other.older[0]),
-        ("long_before", state.older[1], other.older[1]),
-        ("key", state.key, other.key),
-        ("step", state.step, other.step),
-        ("x", found.x, expected_x),
-    ]
-    wrong = [
-        f"{name} is {a.dtype} of shape {a.shape}, expected {b.dtype} of shape {b.shape}"
-        for name, a, b in pairs
-        if a.shape != b.shape or a.dtype != b.dtype
-    ]
-    for name in ("waiting", "rows", "spectra"):
-        a, b = getattr(found, name), getattr(empty, name)
-        if a.ndim != b.ndim or a.shape[1:] != b.shape[1:] or a.dtype != b.dtype:
-            wrong.append(f"{name} is of shape {a.shape}, expected (…, {str(b.shape[1:])[1:]}")
-    wrong = wrong or _wrong_counts(found, config)
-    if not wrong and not all(np.isfinite(a).all() for a in (state.zeta, found.x)):
-        wrong = ["it holds numbers that are not finite"]
+    step = int(found.state.step) if found.state.step.ndim == 0 else 0
+    if not 0 <= step <= config.n_steps:
+        wrong = [f"step is {step}, expected 0 to {config.n_steps}"]
+    else:
+        empty, n_rows, n_spectra, n_records, n_x = _beginning(flow, config), 0, 0, 0, 0
+        if step:
+            n_rows = -(-step // config.diagnose_steps) + 1
+            n_spectra = step // config.snapshot_steps + 1 if config.snapshot_every else 0
+        if config.n_records and step > config.spin_up_steps:
+            n_records = (step - config.spin_up_steps) // config.record_steps + 1 - found.written
+            n_x = config.particles
+        state, other = found.state, empty.state
+        arrays: list[tuple[str, Any, Any, tuple[int, ...]]] = [
+            ("zeta", state.zeta, other.zeta, other.zeta.shape),
+            ("before", state.older[0], other.older[0], other.zeta.shape),
+            ("long_before", state.older[1], other.older[1], other.zeta.shape),
+            ("key", state.key, other.key, other.key.shape),
+            ("step", state.step, other.step, ()),
+            ("x", found.x, empty.x, (n_x, 2)),
+        ]
+        for name, n in (("rows", n_rows), ("spectra", n_spectra), ("waiting", n_records)):
+            expected = getattr(empty, name)
+            arrays.append((name, getattr(found, name), expected, (n, *expected.shape[1:])))
+        wrong = [
+            f"{name} is {a.dtype} of shape {a.shape}, expected {b.dtype} of shape {shape}"
+            for name, a, b, shape in arrays
+            if a.shape != shape or a.dtype != b.dtype
+        ]
+        if not wrong and not all(np.isfinite(a).all() for a in (state.zeta, found.x)):
+            wrong = ["it holds numbers that are not finite"]
+    if found.written < 0:
+        wrong.append(f"written is {found.written}")
     if wrong:
         msg = (
             f"the checkpoint in {str(folder)!r} does not fit {CONFIG}: {'; '.join(wrong)}. Restore "
             f"{CONFIG}, or delete checkpoint.npz to resume from the previous checkpoint"
         )
         raise DriftbayesError(msg)
-
-
-def _wrong_counts(found: Checkpoint, config: RunConfig) -> list[str]:
-    """Describe wrong numbers of rows, spectra and records for the step of a checkpoint."""
-    step = int(found.state.step)
-    if not 0 <= step <= config.n_steps:
-        return [f"step is {step}, expected 0 to {config.n_steps}"]
-    has_snapshots = step and config.snapshot_every
-    is_released = config.n_records and step > config.spin_up_steps
-    counts = {
-        "rows": (len(found.rows), -(-step // config.diagnose_steps) + 1 if step else 0),
-        "spectra": (
-            len(found.spectra),
-            step // config.snapshot_steps + 1 if has_snapshots else 0,
-        ),
-        "records": (
-            found.written + len(found.waiting),
-            (step - config.spin_up_steps) // config.record_steps + 1 if is_released else 0,
-        ),
-    }
-    wrong = [
-        f"{has} {name} at step {step}, expected {due}"
-        for name, (has, due) in counts.items()
-        if has != due
-    ]
-    return [*wrong, f"written is {found.written}"] if found.written < 0 else wrong
 
 
 def _is_free(folder: Path) -> bool:

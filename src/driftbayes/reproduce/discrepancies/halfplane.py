@@ -10,18 +10,7 @@ $$\langle e_k\rangle = \frac{\varepsilon_k}{2\lambda}\,(1 - e^{-2\lambda t}), \q
 with S = 1/k and the sum over the whole ring. Each $e_k$ is exponentially distributed.
 """
 
-__all__ = [
-    "ForcedFlow",
-    "NaiveFlow",
-    "SpuriousMode",
-    "hermitian_part",
-    "mode_energy",
-    "mode_mean_energy",
-    "mode_rates",
-    "naive_flow",
-    "spurious_mode",
-    "variance_of_time_mean",
-]
+__all__ = ["ForcedFlow", "NaiveFlow", "SpuriousMode", "naive_flow", "spurious_mode"]
 
 from dataclasses import dataclass
 from types import SimpleNamespace

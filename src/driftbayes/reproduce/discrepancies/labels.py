@@ -76,10 +76,11 @@ def mislabelled_tau(seed: int = 0) -> MislabelledTau:
     actual: FloatArray = ratio[chosen] * nominal
     limits = np.array([best_langevin(a, t) for a, t in zip(actual, nominal, strict=True)])
     truth = Langevin(gamma=GAMMA, k=K)
-    steps = [
-        _simulated(truth, jax.random.fold_in(jax.random.key(seed), i), tau)
-        for i, tau in enumerate(actual)
-    ]
+    size = {"n_particles": N_PARTICLES, "n_steps": N_STEPS, "n_dim": N_DIM}
+    steps = []
+    for i, tau in enumerate(actual):
+        positions = truth.simulate(jax.random.fold_in(jax.random.key(seed), i), **size, tau=tau)
+        steps.append(np.diff(np.asarray(positions), axis=1))
     prior = scaling_priors(u_rms=U_RMS, timescale=TAU_ZETA)
     brownian = Hypothesis(Brownian, kappa=prior["kappa"])
     langevin = Hypothesis(Langevin, gamma=prior["gamma"], k=prior["k"])
@@ -168,11 +169,6 @@ def _chosen(ratio: FloatArray) -> IntArray:
         around = np.flatnonzero(np.abs(np.log(TAUS / (near * TAU_ZETA))) < 0.2)
         chosen.add(int(around[np.argmin(ratio[around])]))
     return np.array(sorted(chosen))
-
-
-def _simulated(truth: Langevin, key: jax.Array, tau: float) -> FloatArray:
-    positions = truth.simulate(key, n_particles=N_PARTICLES, n_steps=N_STEPS, n_dim=N_DIM, tau=tau)
-    return np.diff(np.asarray(positions), axis=1)
 
 
 def _kappa_sd(truth: Langevin, taus: FloatArray) -> FloatArray:

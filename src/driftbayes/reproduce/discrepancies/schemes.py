@@ -33,7 +33,7 @@ from driftbayes.turbulence.budgets import enstrophy_mean
 from driftbayes.turbulence.flow import Dissipation, Flow, FlowState, ab3_step
 from driftbayes.turbulence.forcing import Forcing
 from driftbayes.turbulence.grid import Grid
-from driftbayes.turbulence.march import begin, march
+from driftbayes.turbulence.march import evolve
 from driftbayes.turbulence.noise import random_start
 from driftbayes.turbulence.particles import (
     Field,
@@ -143,7 +143,11 @@ def particle_scheme(
         h_over_turnover=h / turnover,
         duration=duration,
         **errors,
-        **{f"{name}_order": _orders(errors[name]) for name in ("papers", "ours", "residual")},
+        # Observed orders, from errors at steps that double along the last axis.
+        **{
+            f"{name}_order": np.log2(errors[name][..., 1:] / errors[name][..., :-1])
+            for name in ("papers", "ours", "residual")
+        },
         ours_noise=h * np.sqrt(2 * _EPSILON * duration * turnover / 9),
         lags=np.array(lags),
         **_dispersion(zeta, step, np.array(lags) * turnover, n_particles, seed),
@@ -165,17 +169,9 @@ def _flow(dt: float, *, forced: bool = True) -> Flow:
 
 def _spun_up(seed: int) -> Complex[Array, "ky kx"]:
     """Vorticity of the forced flow when its enstrophy has settled."""
-    flow, nobody = _flow(_SPIN_DT), jnp.zeros((0, 2))
-    state = flow.start(jnp.asarray(random_start(flow.grid, seed, _ENERGY)), seed)
-    state, _ = begin(flow, state, nobody, _SPLINE)
-    return march(flow, state, nobody, _SPLINE, 1, round(_SPIN_UP / _SPIN_DT / 2) - 1)[0].zeta
-
-
-def _begun(flow: Flow, zeta: Array, seed: int) -> FlowState:
-    """The flow with another time step, settled."""
-    nobody = jnp.zeros((0, 2))
-    state, _ = begin(flow, flow.start(zeta, seed + 1), nobody, _SPLINE)
-    return march(flow, state, nobody, _SPLINE, 1, _SETTLE * _BLOCK // 2 - 1)[0]
+    flow = _flow(_SPIN_DT)
+    start = flow.start(jnp.asarray(random_start(flow.grid, seed, _ENERGY)), seed)
+    return evolve(flow, start, 2 * round(_SPIN_UP / _SPIN_DT / 2)).zeta
 
 
 def _released(n_particles: int, seed: int) -> Positions:
@@ -236,7 +232,7 @@ def _followed(
 ) -> Iterator[list[Positions]]:
     """Yield the positions of each task after every block, in a flow with the time step `dt`."""
     flow, bare = _flow(dt, forced=forced), _flow(dt, forced=False)
-    state = _begun(flow, zeta, seed)
+    state = evolve(flow, flow.start(zeta, seed + 1), _SETTLE * _BLOCK)
     x = [start] * len(tasks)
     last = _first_field(flow, state)
     state, block = _next_fields(flow, state)
@@ -322,8 +318,3 @@ def _jackknife(start: np.ndarray, ours: FloatArray, papers: FloatArray) -> Float
 
 def _rms(z: np.ndarray) -> FloatArray:
     return np.asarray(np.sqrt(np.mean(np.abs(z) ** 2, axis=-1)))
-
-
-def _orders(errors: FloatArray) -> FloatArray:
-    """Observed orders from errors at steps that double along the last axis."""
-    return np.asarray(np.log2(errors[..., 1:] / errors[..., :-1]))

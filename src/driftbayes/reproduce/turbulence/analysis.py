@@ -6,18 +6,7 @@ that the evidence assumes. A jackknife over groups of particles gives the spread
 one flow. Data sets of the paper's size from other times and realisations give the actual spread.
 """
 
-__all__ = [
-    "N_DRAWS",
-    "QUANTITIES",
-    "Analysis",
-    "Realisation",
-    "Spreads",
-    "analyse",
-    "data_sets",
-    "mean_sd",
-    "spreads",
-    "wishart_moments",
-]
+__all__ = ["Analysis", "Realisation", "Spreads", "analyse", "data_sets", "spreads"]
 
 import json
 from collections.abc import Callable, Mapping, Sequence

@@ -51,7 +51,6 @@ class Ladder(StudyResult):
         taus: Sampling times.
         models: Names of the models.
         log_evidence: (realisation, model, tau).
-        log_evidence_err: Its error.
         means: Posterior mean of each parameter, "model.parameter", (realisation, tau).
         sds: Its posterior standard deviation.
         n_displacements: Scalar displacements at each tau.
@@ -64,7 +63,6 @@ class Ladder(StudyResult):
     taus: FloatArray
     models: tuple[str, ...]
     log_evidence: FloatArray
-    log_evidence_err: FloatArray
     means: dict[str, FloatArray]
     sds: dict[str, FloatArray]
     n_displacements: int
@@ -183,7 +181,6 @@ def run_ladder(
     order = np.argsort([data.tau for data in many], kind="stable")
     shape = (len(names), len(taus))
     log_evidence = np.empty((len(names), len(models), len(taus)))
-    errors = np.empty_like(log_evidence)
     means, sds, doubts = {}, {}, []
     for m, model in enumerate(models):
         hypothesis = Hypothesis.from_table(MODELS[model], priors)
@@ -195,7 +192,6 @@ def run_ladder(
             return out.reshape(shape)
 
         log_evidence[:, m] = table([e.log_evidence for e in found])
-        errors[:, m] = table([e.log_evidence_err for e in found])
         for parameter in hypothesis.names:
             means[f"{model}.{parameter}"] = table([e.posterior_mean[parameter] for e in found])
             sds[f"{model}.{parameter}"] = table([e.posterior_sd[parameter] for e in found])
@@ -209,7 +205,6 @@ def run_ladder(
         taus=taus,
         models=tuple(models),
         log_evidence=log_evidence,
-        log_evidence_err=errors,
         means=means,
         sds=sds,
         n_displacements=many[0].n_displacements,

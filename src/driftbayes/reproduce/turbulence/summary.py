@@ -1,20 +1,10 @@
 """Reduction of runs to the numbers of figures and tables: summaries, then packaged estimates."""
 
-__all__ = [
-    "ESTIMATES",
-    "both_models",
-    "condense",
-    "estimates_of",
-    "n_steps_of",
-    "pack",
-    "reduced",
-    "summarise_branches",
-    "summarise_run",
-    "unpack",
-]
+__all__ = ["both_models", "condense", "reduced", "summarise_branches", "summarise_run"]
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,7 +53,9 @@ def summarise_run(directory: Path, experiment: Experiment) -> "xr.Dataset":
     config, stored = read_config(directory)
     trajectories = read_trajectories(directory)
     variables = _flow_variables(directory, config)
-    variables |= _picture(trajectories, config, experiment)
+    n_records = min(int(experiment.shown_time / config.record_every) + 1, config.n_records)
+    shown = _positions(trajectories)[: experiment.n_shown, :n_records].astype(np.float32)
+    variables["shown"] = (("shown_particle", "record", "axis"), shown)
     lagged = diagnose(trajectories, n_lags=_N_LAGS)
     variables |= {
         str(name): ("lag", array.values, dict(array.attrs)) for name, array in lagged.items()
@@ -117,14 +109,6 @@ def _flow_variables(directory: Path, config: RunConfig) -> dict[str, Any]:
     return variables
 
 
-def _picture(
-    trajectories: Trajectories, config: RunConfig, experiment: Experiment
-) -> dict[str, Any]:
-    n_records = min(int(experiment.shown_time / config.record_every) + 1, config.n_records)
-    x = _positions(trajectories)[: experiment.n_shown, :n_records]
-    return {"shown": (("shown_particle", "record", "axis"), x.astype(np.float32))}
-
-
 def _positions(trajectories: Trajectories) -> FloatArray:
     """(particle, record, axis); all particles of a run have the same records."""
     return trajectories.positions.reshape(trajectories.n_trajectories, -1, trajectories.n_dim)
@@ -134,39 +118,38 @@ def _moments(trajectories: Trajectories, experiment: Experiment) -> dict[str, An
     """Second moments at every tau: of the first window, of all, of each, of groups of particles."""
     interval = float(trajectories.recording_interval or 0.0)
     x, n_tau = _positions(trajectories), experiment.n_tau
-    columns: dict[str, list[Any]] = {name: [] for name in ("first", "all", "groups", "n_windows")}
-    each, owners, numbers = [], [], []
-    prints: dict[str, list[str]] = {"first": [], "all": []}
+    found: dict[str, list[Any]] = defaultdict(list)
     chosen = strides(interval, experiment.tau_range, experiment.n_taus)
     chosen = chosen[chosen * n_tau < x.shape[1]]
     for i, stride in enumerate(chosen):
         dx = _windows(x, int(stride), n_tau)
         moments = window_moments(dx)
-        columns["first"].append(pack(moments[0]))
-        columns["all"].append(pack(moments.sum(axis=0)))
-        columns["n_windows"].append(len(moments))
+        found["n_windows"].append(len(moments))
+        found["moment_first"].append(pack(moments[0]))
+        found["moment_all"].append(pack(moments.sum(axis=0)))
         # Groups in place of windows: the same sums over fewer particles.
         grouped = dx[:, 0].reshape(experiment.n_groups, -1, n_tau, x.shape[2]).swapaxes(0, 1)
-        columns["groups"].append(pack(window_moments(grouped)))
-        kept = _evenly(len(moments), experiment.max_windows)
-        each.append(pack(moments[kept]))
-        owners.append(np.full(len(kept), i))
-        numbers.append(kept)
+        found["group_moment"].append(pack(window_moments(grouped)))
+        n_kept = min(len(moments), experiment.max_windows)
+        kept = np.unique(np.linspace(0, len(moments) - 1, n_kept).round().astype(np.int64))
+        found["window_moment"].append(pack(moments[kept]))
+        found["window_tau_index"].append(np.full(len(kept), i))
+        found["window_number"].append(kept)
         for name, part in (("first", dx[:, :1]), ("all", dx)):
             data = Displacements.from_array(part.reshape(-1, *part.shape[2:]), stride * interval)
-            prints[name].append(data.fingerprint)
-    return {
-        "tau": ("tau", chosen * interval),
-        "n_windows": ("tau", np.array(columns["n_windows"])),
-        "moment_first": (("tau", "entry"), np.stack(columns["first"])),
-        "moment_all": (("tau", "entry"), np.stack(columns["all"])),
-        "fingerprint_first": ("tau", np.array(prints["first"])),
-        "fingerprint_all": ("tau", np.array(prints["all"])),
-        "group_moment": (("tau", "group", "entry"), np.stack(columns["groups"])),
-        "window_moment": (("window", "entry"), np.concatenate(each)),
-        "window_tau_index": ("window", np.concatenate(owners)),
-        "window_number": ("window", np.concatenate(numbers)),
+            found[f"fingerprint_{name}"].append(data.fingerprint)
+    variables: dict[str, Any] = {"tau": ("tau", chosen * interval)}
+    axes: dict[str, tuple[str, ...]] = {
+        "moment_first": ("tau", "entry"),
+        "moment_all": ("tau", "entry"),
+        "group_moment": ("tau", "group", "entry"),
+        "window_moment": ("window", "entry"),
     }
+    for name, parts in found.items():
+        first = "window" if name.startswith("window_") else "tau"
+        values = np.concatenate(parts) if first == "window" else np.array(parts)
+        variables[name] = (axes.get(name, (first,)), values)
+    return variables
 
 
 def _windows(x: FloatArray, stride: int, n_tau: int) -> FloatArray:
@@ -175,11 +158,6 @@ def _windows(x: FloatArray, stride: int, n_tau: int) -> FloatArray:
     n_windows = (sampled.shape[1] - 1) // n_tau
     steps = np.diff(sampled[:, : n_windows * n_tau + 1], axis=1)
     return steps.reshape(len(x), n_windows, n_tau, x.shape[2])
-
-
-def _evenly(n: int, n_max: int) -> IntArray:
-    """Return at most `n_max` of n indices, evenly spaced."""
-    return np.unique(np.linspace(0, n - 1, min(n, n_max)).round().astype(np.int64))
 
 
 def summarise_branches(directories: dict[str, Path], n_groups: int = 100) -> "xr.Dataset":
