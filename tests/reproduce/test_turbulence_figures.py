@@ -271,9 +271,9 @@ def test_spreads_are_ratios_with_the_error_of_a_standard_deviation(analysis, fig
     assert np.all(relative > 1 / np.sqrt(2 * (spread.n_data_sets - 1)))
     among = line_of(above, r"$\ln\,\gamma$, particles").get_ydata()
     assert_allclose(among, spread.over_particles[i] / spread.expected[i], rtol=1e-12)
-    assert_array_equal(line_of(below, "as believed").get_ydata(), spread.mean_log_bayes_factor)
-    assert_array_equal(line_of(below, "and are unlike").get_ydata(), spread.log_bayes_factor_of_all)
-    shared = line_of(below, "particles share").get_ydata()
+    assert_array_equal(line_of(below, "uncorrected").get_ydata(), spread.mean_log_bayes_factor)
+    assert_array_equal(line_of(below, "and for unlike").get_ydata(), spread.log_bayes_factor_of_all)
+    shared = line_of(below, "corrected for").get_ydata()
     assert_array_equal(shared, spread.log_bayes_factor_of_flows)
     assert (above.get_yscale(), below.get_yscale()) == ("log", "symlog")
 

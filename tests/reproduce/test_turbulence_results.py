@@ -268,7 +268,7 @@ def test_the_verdicts_of_the_table(analysis):
     against = {claim for claim, agrees in verdicts.items() if agrees == "no"}
     assert {claim.split(" (")[0] for claim in against} == {
         "mean energy and enstrophy per unit area",
-        "the two cannot be told apart from about 150 τ_ζ on",
+        "the data cannot distinguish the two from about 150 τ_ζ on",
         "Laplace's method is accurate",
         "1000 particles count as independent",
     }
@@ -312,7 +312,7 @@ def test_simulating_anew_takes_the_place_of_the_packaged_results(
 
     asked = []
     summaries = {"a": tmp_path / "a.nc"}
-    monkeypatch.setattr(module, "simulate", lambda folder, progress: summaries)
+    monkeypatch.setattr(module, "simulate", lambda folder, runner: summaries)
     monkeypatch.setattr(
         module, "write_results", lambda made, folder: asked.append((made, folder)) or packaged
     )

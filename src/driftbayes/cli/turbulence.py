@@ -56,27 +56,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     _add_run(actions)
     again = actions.add_parser("resume", help="resume a run")
-    _outputs.add_output(
-        again,
-        "directory",
-        output=_outputs.Output("continued"),
-        overwrite=False,
-        help="directory of the run",
-    )
+    continued = _outputs.Output("continued")
+    text = "directory of the run"
+    _outputs.add_output(again, "directory", output=continued, overwrite=False, help=text)
     _add_checkpoint(again)
     again.set_defaults(run=_resume)
     film = actions.add_parser("movie", help="render a movie of vorticity and particles")
-    film.add_argument("directory", type=Path, help="directory of the run")
-    _outputs.add_output(
-        film,
-        "-o",
-        "--output",
-        output=_outputs.Output(
-            suffixes=(".mp4", ".gif"), what="a movie is an MP4 or GIF file", default=_movie_path
-        ),
-        metavar="FILE",
-        help="output file, .mp4 or .gif (default: movie.mp4 or movie.gif in the directory)",
-    )
+    film.add_argument("directory", type=Path, help=text)
+    kind = "a movie is an MP4 or GIF file"
+    movie = _outputs.Output(suffixes=(".mp4", ".gif"), what=kind, default=_movie_path)
+    text = "output file, .mp4 or .gif (default: movie.mp4 or movie.gif in the directory)"
+    _outputs.add_output(film, "-o", "--output", output=movie, metavar="FILE", help=text)
     film.add_argument(
         "--particles", type=int, default=200, help="number of particles (default: 200)"
     )

@@ -98,9 +98,9 @@ def march(
 
 def evolve(flow: Flow, state: FlowState, n_steps: int) -> FlowState:
     """Take an even number of steps, at least 4, from step 0 without particles."""
-    nobody, interpolation = jnp.zeros((0, 2)), INTERPOLATIONS["bilinear"]
-    state, _ = begin(flow, state, nobody, interpolation)
-    return march(flow, state, nobody, interpolation, 1, n_steps // 2 - 1)[0]
+    no_particles, interpolation = jnp.zeros((0, 2)), INTERPOLATIONS["bilinear"]
+    state, _ = begin(flow, state, no_particles, interpolation)
+    return march(flow, state, no_particles, interpolation, 1, n_steps // 2 - 1)[0]
 
 
 def _by_place(

@@ -87,7 +87,7 @@ class ForcingReadings(SimpleNamespace):
         epsilon_drawn_error: Its standard error.
         small_energies: Stationary energies of a small flow at a rate of injection and at half of
             it.
-        small_errors: Their standard errors.
+        small_errors: Standard errors of these energies.
         energy_ratio: The second over the first.
         energy_ratio_error: Its standard error.
         energy_ratio_scaling: The ratio if $E \propto \varepsilon^{3/4}A^{-1/4}$, by dimensional
@@ -168,15 +168,15 @@ def _stationary_energy(epsilon: float, seed: int, duration: float) -> tuple[floa
     config = RunConfig(
         **_SMALL, **short, record_every=4 * dt, diagnose_every=4 * dt, epsilon=epsilon
     )
-    flow, interpolation, nobody = config.flow(), INTERPOLATIONS["bilinear"], jnp.zeros((0, 2))
+    flow, bilinear, no_particles = config.flow(), INTERPOLATIONS["bilinear"], jnp.zeros((0, 2))
     # Near the stationary energy, to save time.
     energy = _SMALL_ENERGY * (epsilon / _SMALL_EPSILON) ** 0.75
     zeta = random_start(flow.grid, seed=seed, energy=energy)
-    state, _ = begin(flow, flow.start(jnp.asarray(zeta), seed), nobody, interpolation)
+    state, _ = begin(flow, flow.start(jnp.asarray(zeta), seed), no_particles, bilinear)
     n_pairs = 62
     energies = []
     for _ in range(round(duration / (2 * n_pairs * dt))):
-        state = march(flow, state, nobody, interpolation, 1, n_pairs)[0]
+        state = march(flow, state, no_particles, bilinear, 1, n_pairs)[0]
         energies.append(float(energy_mean(flow.grid, state.zeta)))
     kept = np.array(energies[len(energies) // 4 :])
     blocks = np.array([block.mean() for block in np.array_split(kept, _BLOCKS)])

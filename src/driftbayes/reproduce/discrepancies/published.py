@@ -50,15 +50,11 @@ class MeasuredFlow(NamedTuple):
 
 
 @cache
-def measured_flow(k_f: int = 64) -> MeasuredFlow:
-    """Measure the flow in the packaged results.
-
-    Args:
-        k_f: Wavenumber of the forcing.
-    """
+def measured_flow() -> MeasuredFlow:
+    """Measure the flow in the packaged results."""
     results = load_results()
     scalings = [results.scaling(name) for name in results.realisations]
-    rings = [float(d["energy_spectrum"].values[k_f]) for d in results.realisations.values()]
+    rings = [float(d["energy_spectrum"].values[int(K_F)]) for d in results.realisations.values()]
 
     def summary(values: list[float]) -> tuple[float, float]:
         return float(np.mean(values)), float(np.std(values, ddof=1))

@@ -97,9 +97,7 @@ def run_turbulence(
     if runner.directory is None:
         msg = "simulating needs a directory; pass runner=Runner(directory)"
         raise DriftbayesError(msg)
-    summaries = simulate(
-        runner.directory, progress=lambda name, done, total, _: runner.report(name, done, total)
-    )
+    summaries = simulate(runner.directory, runner=runner)
     return TurbulenceExperiment(analyse(write_results(summaries, runner.directory / "results")))
 
 

@@ -220,8 +220,8 @@ def _comparison(analysis: Analysis) -> list[Claim]:
     upto = analysis.taus[np.flatnonzero(small.all(axis=0)).max()] / _UNIT
     error = analysis.stack(lambda r: log_bayes_factors(r.laplace)) - log_k
     spread = analysis.spread
-    worth = np.minimum(spread.n_effective, spread.n_particles)
-    late_worth = np.median(worth[1][spread.taus >= 100 * _UNIT])
+    number = np.minimum(spread.n_effective, spread.n_particles)
+    late_number = np.median(number[1][spread.taus >= 100 * _UNIT])
     return [
         Claim(
             "Langevin outperforms Brownian on a range of time scales (abstract)",
@@ -230,7 +230,7 @@ def _comparison(analysis: Analysis) -> list[Claim]:
             yes(falls and at[50].min() > 5),
         ),
         Claim(
-            "the two cannot be told apart from about 150 τ_ζ on",
+            "the data cannot distinguish the two from about 150 τ_ζ on",
             "ln K small",
             f"ln K = {_each(at[150])} at 150 τ_ζ",
             yes(np.abs(at[150]).max() < 1),
@@ -271,9 +271,9 @@ def _comparison(analysis: Analysis) -> list[Claim]:
         Claim(
             "1000 particles count as independent",
             "assumed",
-            f"worth {np.median(worth[0]):.0f} independent ones for κ (median over τ); for γ "
-            f"{worth[1][0]:.0f} at τ_ζ, {late_worth:.0f} (median) beyond 100 τ_ζ",
-            yes(worth.min() > 0.8 * spread.n_particles),
+            f"effective number {np.median(number[0]):.0f} for κ (median over τ); for γ "
+            f"{number[1][0]:.0f} at τ_ζ, {late_number:.0f} (median) beyond 100 τ_ζ",
+            yes(number.min() > 0.8 * spread.n_particles),
         ),
     ]
 

@@ -364,13 +364,13 @@ def _effective_figure(analysis: Analysis) -> "Figure":
         above.set(yscale="log", ylim=(0.4, 25), ylabel="spread / independent particles'")
         above.set_yticks([0.5, 1, 2, 5, 10, 20], ["0.5", "1", "2", "5", "10", "20"])
         above.legend(loc="upper right", ncols=2, fontsize=7)
-        below.plot(x, spread.mean_log_bayes_factor, color=_LANGEVIN, label="as believed, mean")
+        below.plot(x, spread.mean_log_bayes_factor, color=_LANGEVIN, label="uncorrected, mean")
         shared = spread.log_bayes_factor_of_flows
-        below.plot(x, shared, color=MORE_COLOURS[0], ls="--", label="particles share a flow")
+        below.plot(x, shared, color=MORE_COLOURS[0], ls="--", label="corrected for the shared flow")
         cautious = spread.log_bayes_factor_of_all
         # The relative error of a variance is twice that of a standard deviation.
         points: dict[str, Any] = {"fmt": "o-", "color": INK, "lw": 0.8}
-        points["label"] = "and are unlike each other"
+        points["label"] = "and for unlike particles"
         below.errorbar(x, cautious, yerr=2 * error * cautious, **points)
         below.axhspan(-1, 1, color=GUIDE, alpha=0.18, lw=0, label="indistinguishable")
         _log_factor_axis(below, -1.5)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from driftbayes.errors import DriftbayesError
+from driftbayes.reproduce.study import DEFAULT_RUNNER, Runner
 from driftbayes.reproduce.turbulence.experiment import PAPER, Experiment, Scaling
 from driftbayes.reproduce.turbulence.summary import condense, summarise_branches, summarise_run
 from driftbayes.storage.netcdf import write_netcdf
@@ -21,10 +22,6 @@ from driftbayes.turbulence.run import resume, run
 if TYPE_CHECKING:
     import xarray as xr
 
-# Name of the run, steps done, total number of steps, latest row of its diagnostics.
-Progress = Callable[[str, int, int, Mapping[str, float]], None]
-
-_DATA = "data"
 BRANCHES = "branches"
 
 
@@ -72,10 +69,18 @@ def load_results(directory: Path | None = None) -> Results:
     Args:
         directory: Directory of `write_results`; by default the packaged results.
     """
-    if directory is not None:
-        return _load(directory)
-    with as_file(files(__package__) / _DATA) as packaged:
-        return _load(packaged)
+    import xarray as xr
+
+    found = {}
+    with as_file(files(__package__) / "data") as packaged:
+        for path in sorted((directory or packaged).glob("*.nc")):
+            with xr.open_dataset(path) as stored:
+                found[path.stem] = stored.load()
+    branches = found.pop(BRANCHES, None)
+    if not found:
+        msg = f"there are no results in {str(directory)!r}; compute them with --simulate"
+        raise DriftbayesError(msg)
+    return Results(found, branches)
 
 
 def write_results(summaries: Mapping[str, Path], directory: Path) -> Results:
@@ -94,25 +99,11 @@ def write_results(summaries: Mapping[str, Path], directory: Path) -> Results:
         if name != BRANCHES:
             dataset = condense(dataset, json.loads(dataset.attrs["config"])["particles"])
         write_netcdf(dataset, directory / f"{name}.nc", compress=True)
-    return _load(directory)
-
-
-def _load(directory: Path) -> Results:
-    import xarray as xr
-
-    found = {}
-    for path in sorted(directory.glob("*.nc")):
-        with xr.open_dataset(path) as stored:
-            found[path.stem] = stored.load()
-    branches = found.pop(BRANCHES, None)
-    if not found:
-        msg = f"there are no results in {str(directory)!r}; compute them with --simulate"
-        raise DriftbayesError(msg)
-    return Results(found, branches)
+    return load_results(directory)
 
 
 def simulate(
-    directory: Path, experiment: Experiment = PAPER, *, progress: Progress | None = None
+    directory: Path, experiment: Experiment = PAPER, *, runner: Runner = DEFAULT_RUNNER
 ) -> dict[str, Path]:
     """Run all simulations that are missing, and return the summary of each run.
 
@@ -121,45 +112,40 @@ def simulate(
     Args:
         directory: Output directory; runs are in `runs`, summaries in `summaries`.
         experiment: The experiment.
-        progress: Called during the runs.
+        runner: Options of the computation, for progress.
     """
     runs, summaries = directory / "runs", directory / "summaries"
     summaries.mkdir(parents=True, exist_ok=True)
     names = [*experiment.realisations, *([BRANCHES] if experiment.branches else [])]
     written = {name: summaries / f"{name}.nc" for name in names}
     waiting: list[Future[None]] = []
+
+    def run_or_resume(
+        name: str, config: RunConfig, folder: Path, start_from: Path | None = None
+    ) -> None:
+        options: dict[str, Any] = {
+            "checkpoint_seconds": 30.0,
+            "progress": lambda done, total, _: runner.report(name, done, total),
+        }
+        if (folder / CONFIG).exists():
+            resume(folder, **options)
+        else:
+            run(config, folder, start_from=start_from, **options)
+
     with ThreadPoolExecutor(1) as pool:
 
-        def later(path: Path, make: Callable[..., "xr.Dataset"], *arguments: Any) -> None:
+        def summarise(path: Path, make: Callable[..., "xr.Dataset"], *arguments: Any) -> None:
             if not path.exists():
                 waiting.append(pool.submit(lambda: write_netcdf(make(*arguments), path)))
 
         for name, config in experiment.realisations.items():
-            _run(runs / name, config, name, progress)
-            later(written[name], summarise_run, runs / name, experiment)
-        folders = {}
+            run_or_resume(name, config, runs / name)
+            summarise(written[name], summarise_run, runs / name, experiment)
+        folders = {name: runs / f"branch-{name}" for name in experiment.branches}
         for name, config in experiment.branches.items():
-            folders[name] = runs / f"branch-{name}"
-            _run(folders[name], config, name, progress, runs / experiment.branch_from)
+            run_or_resume(name, config, folders[name], runs / experiment.branch_from)
         if folders:
-            later(written[BRANCHES], summarise_branches, folders)
+            summarise(written[BRANCHES], summarise_branches, folders)
         for future in waiting:
             future.result()
     return written
-
-
-def _run(
-    folder: Path,
-    config: RunConfig,
-    name: str,
-    progress: Progress | None,
-    start_from: Path | None = None,
-) -> None:
-    def show(done: int, total: int, row: Mapping[str, float]) -> None:
-        if progress is not None:
-            progress(name, done, total, row)
-
-    if (folder / CONFIG).exists():
-        resume(folder, checkpoint_seconds=30.0, progress=show)
-    else:
-        run(config, folder, start_from=start_from, checkpoint_seconds=30.0, progress=show)
