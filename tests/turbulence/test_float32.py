@@ -53,7 +53,7 @@ def test_vorticity_and_positions_stay_double_and_tendencies_are_single(ends):
     state, x, records = ends["single"]
     assert state.zeta.dtype == jnp.complex128
     assert {older.dtype for older in state.older} == {jnp.dtype(jnp.complex64)}
-    assert x.dtype == records.x.dtype == records.u.dtype == jnp.float64
+    assert x.dtype == records.dtype == jnp.float64
 
 
 def test_tendencies_of_a_double_flow_are_double(ends):

@@ -1,6 +1,6 @@
 """Many steps as one compiled program: the flow, its particles and their records."""
 
-__all__ = ["Records", "begin", "evolve", "look", "march"]
+__all__ = ["begin", "evolve", "look", "march"]
 
 from typing import TypeAlias
 
@@ -29,18 +29,6 @@ _MIN_SORTED = 2**14
 _Carry: TypeAlias = tuple[FlowState, Field, Positions]
 
 
-class Records(eqx.Module):
-    """Positions and velocities of the particles at regular times.
-
-    Args:
-        x: Positions, unwrapped.
-        u: Interpolated velocities.
-    """
-
-    x: Float[Array, "record particle 2"]
-    u: Float[Array, "record particle 2"]
-
-
 @eqx.filter_jit
 def begin(
     flow: Flow, state: FlowState, x: Float[Array, "particle 2"], interpolation: Interpolation
@@ -59,7 +47,7 @@ def march(
     interpolation: Interpolation,
     n_records: int,
     n_pairs: int,
-) -> tuple[FlowState, Float[Array, "particle 2"], Records]:
+) -> tuple[FlowState, Float[Array, "particle 2"], Float[Array, "record particle 4"]]:
     """Take `n_pairs` pairs of steps, then a record, `n_records` times.
 
     The velocity is computed from the vorticity at the beginning, so that two calls in sequence
@@ -72,6 +60,9 @@ def march(
         interpolation: Interpolation of the velocity.
         n_records: Number of records.
         n_pairs: Pairs of steps before each.
+
+    Returns:
+        The state, the positions, and the records: unwrapped positions and velocities.
     """
     at_once = next(size for size in range(min(n_pairs, _MAX_PAIRS), 0, -1) if n_pairs % size == 0)
 
@@ -85,11 +76,11 @@ def march(
 
     order, places = _by_place(flow, x)
 
-    def record(carry: _Carry, _: None) -> tuple[_Carry, Records]:
+    def record(carry: _Carry, _: None) -> tuple[_Carry, Array]:
         carry = jax.lax.fori_loop(0, n_pairs // at_once, lambda _, c: several(c), carry)
         field, z = carry[1:]
         u = interpolation.velocity(flow, field, z) if z.size else z
-        return carry, Records(_as_pairs(z)[places], _as_pairs(u)[places])
+        return carry, jnp.concatenate([_as_pairs(z)[places], _as_pairs(u)[places]], axis=-1)
 
     carry = _load(flow, state, x[order], interpolation)
     (state, _, z), records = jax.lax.scan(record, carry, None, length=n_records)

@@ -195,10 +195,7 @@ class _Runner:
         state, x, records = march(
             self.flow, now.state, jnp.asarray(now.x), self.interpolation, n_records, n_pairs
         )
-        waiting = now.waiting
-        if len(now.x):
-            fresh = np.concatenate([np.asarray(records.x), np.asarray(records.u)], axis=-1)
-            waiting = np.concatenate([waiting, fresh])
+        waiting = np.concatenate([now.waiting, np.asarray(records)]) if len(now.x) else now.waiting
         return replace(now, state=state, x=np.asarray(x), waiting=waiting)
 
     def _observed(self, now: Checkpoint) -> Checkpoint:

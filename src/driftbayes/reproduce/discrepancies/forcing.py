@@ -25,7 +25,6 @@ import numpy as np
 from driftbayes.reproduce.discrepancies.published import (
     A_F,
     DT,
-    ENERGY_PUBLISHED,
     GRID,
     HYPOFRICTION,
     K_F,
@@ -33,6 +32,7 @@ from driftbayes.reproduce.discrepancies.published import (
     measured_flow,
     ring_sum,
 )
+from driftbayes.reproduce.turbulence.experiment import PUBLISHED
 from driftbayes.turbulence.budgets import energy_mean
 from driftbayes.turbulence.config import RunConfig
 from driftbayes.turbulence.forcing import ring_modes
@@ -113,7 +113,8 @@ def forcing_readings(
     epsilon, eta = (per_time * ring_sum(K_F, WIDTH, power) for power in (-3, -1))
     least = (epsilon - eta / _K_CUT**2) / (2 * HYPOFRICTION)
     most = eta / (2 * HYPOFRICTION)
-    is_possible = (least <= ENERGY_PUBLISHED) & (most >= ENERGY_PUBLISHED)
+    published = PUBLISHED.energy_mean
+    is_possible = (least <= published) & (published <= most)
     names = tuple(name for name, *_ in _READINGS)
     drawn, error = np.full((2, len(names)), np.nan)
     for i in (names.index(name) for name in _DRAWN):

@@ -20,8 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftbayes.reproduce.discrepancies.published import (
-    ENERGY_PUBLISHED,
-    ENSTROPHY_PUBLISHED,
     EPSILON,
     HYPOFRICTION,
     K_F,
@@ -30,6 +28,7 @@ from driftbayes.reproduce.discrepancies.published import (
     measured_flow,
     ring_sum,
 )
+from driftbayes.reproduce.turbulence.experiment import PUBLISHED
 from driftbayes.turbulence.flow import Dissipation, exponential_filter
 from driftbayes.turbulence.grid import Grid
 from driftbayes.turbulence.noise import random_start
@@ -157,15 +156,21 @@ def spurious_mode(
     paths = _drawn_energies(np.random.default_rng([seed, 0]), rate, k, t, n_drawn)
     late = t >= _FROM
     means = np.trapezoid(paths[:, :, late], t[late]) / (_TO - _FROM)
-    energy_mean, enstrophy_mean = _expected_means(rate, k)
-    energy_open, enstrophy_open = _expected_means(*mode_rates(EPSILON, K_F, WIDTH - _EDGE))
-    energy_drawn, enstrophy_drawn = (
-        (float(drawn.mean()), float(drawn.std(ddof=1))) for drawn in (means @ k**0, means @ k**2)
-    )
+    flow = measured_flow()
+    moments = {}
+    for name, power, published in (
+        ("energy", 0, PUBLISHED.energy_mean),
+        ("enstrophy", 2, PUBLISHED.enstrophy_mean),
+    ):
+        drawn, (measured, sd) = means @ k**power, getattr(flow, name)
+        whole, open_ring = (mode_rates(EPSILON, K_F, width) for width in (WIDTH, WIDTH - _EDGE))
+        moments[f"{name}_mean"] = _expected_mean(*whole, power)
+        moments[f"{name}_mean_open"] = _expected_mean(*open_ring, power)
+        moments[f"{name}_mean_drawn"] = (float(drawn.mean()), float(drawn.std(ddof=1)))
+        moments[f"{name}_published"] = (published - measured, sd)
     small = naive_flow(_SMALL, n_flows=n_flows, n_steps=n_steps, seed=seed)
     small_rate, small_k = mode_rates(_SMALL.epsilon, _SMALL.k_f, _SMALL.width)
     small_energy = mode_energy(small_rate, small_k, small.t)
-    flow = measured_flow()
     return SpuriousMode(
         k=k,
         t=t,
@@ -173,17 +178,10 @@ def spurious_mode(
         energy_sd=np.sqrt(np.sum(energy**2, axis=0)),
         enstrophy=k**2 @ energy,
         energy_final=float(np.sum(rate * k**2) / (2 * HYPOFRICTION)),
-        energy_mean=energy_mean,
-        enstrophy_mean=enstrophy_mean,
-        energy_mean_open=energy_open,
-        enstrophy_mean_open=enstrophy_open,
-        energy_mean_drawn=energy_drawn,
-        enstrophy_mean_drawn=enstrophy_drawn,
-        energy_published=(ENERGY_PUBLISHED - flow.energy[0], flow.energy[1]),
-        enstrophy_published=(ENSTROPHY_PUBLISHED - flow.enstrophy[0], flow.enstrophy[1]),
+        **moments,
         turnover_time=(TAU_ZETA, flow.turnover_time),
         diffusivity_scale=(
-            2 * ENERGY_PUBLISHED * TAU_ZETA,
+            2 * PUBLISHED.energy_mean * TAU_ZETA,
             2 * flow.energy[0] * flow.turnover_time,
         ),
         ring_energy=mode_energy(rate, k, np.array([_FROM]))[:, 0],
@@ -222,11 +220,11 @@ def _drawn_energies(
     return np.stack(energies, axis=-1)
 
 
-def _expected_means(rate: FloatArray, k: FloatArray) -> list[tuple[float, float]]:
-    """Mean and standard deviation of energy and of enstrophy over the paper's averages."""
+def _expected_mean(rate: FloatArray, k: FloatArray, power: int) -> tuple[float, float]:
+    """Mean and standard deviation of energy times a power of k over the paper's averages."""
     mean = mode_mean_energy(rate, k, _FROM, _TO)
     variance = variance_of_time_mean(rate, k, _FROM, _TO)
-    return [(float(k**p @ mean), float(np.sqrt(k ** (2 * p) @ variance))) for p in (0, 2)]
+    return float(k**power @ mean), float(np.sqrt(k ** (2 * power) @ variance))
 
 
 def _difference(seed: int) -> float:

@@ -18,10 +18,8 @@ K_F, WIDTH = 64.0, 2.0
 A_F = 8.9e8
 HYPOFRICTION = 1.0
 
-# From the published series, per unit area: the rate of energy injection, and means over t = 500 to
-# 1000.
+# Rate of energy injection per unit area, from the published series.
 EPSILON = 0.00636
-ENERGY_PUBLISHED, ENSTROPHY_PUBLISHED = PUBLISHED.energy_mean, PUBLISHED.enstrophy_mean
 U_RMS, TAU_ZETA = PUBLISHED.u_rms, PUBLISHED.eddy_turnover_time
 
 
