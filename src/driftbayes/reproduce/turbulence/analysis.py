@@ -144,37 +144,27 @@ def spreads(summaries: Sequence["xr.Dataset"], seed: int = 0) -> Spreads:
     taus = first["tau"].values
     chosen = np.unique(np.linspace(0, len(taus) - 1, min(_N_TAUS, len(taus))).round().astype(int))
     n_particles = int(json.loads(first.attrs["config"])["particles"])
-    found, over_particles = {}, {}
-    counts = []
-    for i in chosen:
-        inside = [s["window_tau_index"].values == i for s in summaries]
-        counts.append(sum(int(mask.sum()) for mask in inside))
-        for name in QUANTITIES:
-            values = [s[f"window_{name}"].values[m] for s, m in zip(summaries, inside, strict=True)]
-            found[name, i] = np.concatenate(values)
-            left_out = np.stack([s[f"jackknife_{name}"].values[i] for s in summaries])
-            n = left_out.shape[1]
-            squares = (left_out - left_out.mean(axis=1, keepdims=True)) ** 2
-            # Jackknife variance of each realisation, averaged over them.
-            over_particles[name, i] = np.sqrt(np.mean((n - 1) / n * squares.sum(axis=1)))
-    centre = {
-        name: np.array([found[name, i].mean() for i in chosen])
-        for name in ("log_gamma", "log_k", "log_bayes_factor")
-    }
+    owners = np.concatenate([s["window_tau_index"].values for s in summaries])
+    over_particles, over_flows, means = [], [], {}
+    for name in QUANTITIES:
+        values = np.concatenate([s[f"window_{name}"].values for s in summaries])
+        parts = [values[owners == i] for i in chosen]
+        means[name] = np.array([part.mean() for part in parts])
+        over_flows.append([part.std(ddof=1) for part in parts])
+        left_out = np.stack([s[f"jackknife_{name}"].values[chosen] for s in summaries])
+        n = left_out.shape[-1]
+        squares = (left_out - left_out.mean(axis=-1, keepdims=True)) ** 2
+        # Jackknife variance of each realisation, averaged over them.
+        over_particles.append(np.sqrt(np.mean((n - 1) / n * squares.sum(axis=-1), axis=0)))
+    gamma, k = np.exp(means["log_gamma"]), np.exp(means["log_k"])
+    n_tau = n_steps_of(first.sizes["entry"])
     return Spreads(
         taus=taus[chosen],
-        n_data_sets=np.array(counts),
-        expected=_expected(
-            taus[chosen],
-            np.exp(centre["log_gamma"]),
-            np.exp(centre["log_k"]),
-            n_particles,
-            n_steps_of(first.sizes["entry"]),
-            seed,
-        ),
-        over_particles=np.array([[over_particles[q, i] for i in chosen] for q in QUANTITIES]),
-        over_flows=np.array([[found[q, i].std(ddof=1) for i in chosen] for q in QUANTITIES]),
-        mean_log_bayes_factor=centre["log_bayes_factor"],
+        n_data_sets=np.array([np.sum(owners == i) for i in chosen]),
+        expected=_expected(taus[chosen], gamma, k, n_particles, n_tau, seed),
+        over_particles=np.array(over_particles),
+        over_flows=np.array(over_flows),
+        mean_log_bayes_factor=means["log_bayes_factor"],
         n_particles=n_particles,
     )
 
