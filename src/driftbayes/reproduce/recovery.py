@@ -129,13 +129,10 @@ class GroupResult:
                         found.append((truth, other, float(pair.mean())))
         return found
 
-    def doubts(self) -> dict[tuple[str, str], int]:
-        """Count the data sets of a truth for which a candidate's status is not OK."""
-        return dict(Counter((truth, candidate) for truth, _, candidate in self.doubtful))
-
     def sentences(self) -> list[str]:
         """Return the result in words."""
         group = self.group
+        doubts = Counter((truth, candidate) for truth, _, candidate in self.doubtful)
         return [
             f"{group.name}: {group.n_particles} particles, {group.n_steps} steps, {self.n_seeds} "
             "data sets per model; mean probability of the true model:",
@@ -146,7 +143,7 @@ class GroupResult:
             ),
             *(
                 f"  warnings: {candidate} on {count} of {self.n_seeds} data sets of {truth}"
-                for (truth, candidate), count in self.doubts().items()
+                for (truth, candidate), count in doubts.items()
             ),
         ]
 

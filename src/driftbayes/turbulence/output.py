@@ -186,11 +186,6 @@ class RunOutput:
     directory: Path
     config: RunConfig
 
-    @property
-    def exists(self) -> bool:
-        """Whether the directory holds a run."""
-        return (self.directory / CONFIG).exists()
-
     def create(self, inputs: Mapping[str, NDArray[Any]]) -> None:
         """Create the files; the configuration comes last and marks the directory as a run.
 

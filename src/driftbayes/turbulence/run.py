@@ -76,7 +76,7 @@ def run(
     """
     folder = Path(directory)
     output = RunOutput(folder, config)
-    if output.exists:
+    if (folder / CONFIG).exists():
         msg = (
             f"{str(folder)!r} already holds a run; resume it with `driftbayes turbulence resume "
             f"{folder}`, or choose another directory"

@@ -186,15 +186,12 @@ def run_ladder(
         hypothesis = Hypothesis.from_table(MODELS[model], priors)
         found: list[Evidence] = scan_displacements(many, [hypothesis]).evidences(model)
 
-        def table(values: Sequence[float]) -> FloatArray:
-            out = np.empty(len(many))
-            out[order] = values
-            return out.reshape(shape)
-
-        log_evidence[:, m] = table([e.log_evidence for e in found])
-        for parameter in hypothesis.names:
-            means[f"{model}.{parameter}"] = table([e.posterior_mean[parameter] for e in found])
-            sds[f"{model}.{parameter}"] = table([e.posterior_sd[parameter] for e in found])
+        # In the order of `many`: a scan sorts by tau.
+        records = [found[i] for i in np.argsort(order)]
+        log_evidence[:, m] = np.reshape([e.log_evidence for e in records], shape)
+        for p in hypothesis.names:
+            means[f"{model}.{p}"] = np.reshape([e.posterior_mean[p] for e in records], shape)
+            sds[f"{model}.{p}"] = np.reshape([e.posterior_sd[p] for e in records], shape)
         doubts += [
             f"{model} at tau = {e.tau:g}: {e.status.value}, error {e.log_evidence_err:.1e}"
             for e in found
