@@ -1,6 +1,17 @@
 """Errors of the paper's turbulence experiment, and their effect on its results."""
 
-__all__ = ["Discrepancies", "run_discrepancies"]
+__all__ = [
+    "Discrepancies",
+    "ForcingReadings",
+    "MislabelledTau",
+    "ParticleScheme",
+    "SpuriousMode",
+    "forcing_readings",
+    "mislabelled_tau",
+    "particle_scheme",
+    "run_discrepancies",
+    "spurious_mode",
+]
 
 from collections.abc import Callable
 from dataclasses import dataclass
