@@ -29,8 +29,7 @@ from driftbayes.inference.smc import smc
 from driftbayes.inference.target import AbstractTarget, Guide
 from driftbayes.priors import Exponential
 from driftbayes.reproduce.langevin import TAUS, hypotheses, simulate_data
-from driftbayes.testing.models import TwoSpeeds
-from driftbayes.testing.targets import BimodalTarget, ConstantTarget, GaussianTarget
+from driftbayes.testing.targets import BimodalTarget, ConstantTarget, GaussianTarget, TwoSpeeds
 
 SAMPLERS = ("laplace_is", "bridge", "smc", "nested")
 _TAUS = (0.1, 1.0, 10.0, 50.0)

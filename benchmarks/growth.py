@@ -18,10 +18,9 @@ jax.config.update("jax_enable_x64", True)
 import jax.numpy as jnp  # noqa: E402
 
 from driftbayes.turbulence.config import RunConfig  # noqa: E402
-from driftbayes.turbulence.interpolation import INTERPOLATIONS  # noqa: E402
 from driftbayes.turbulence.march import begin, march  # noqa: E402
-from driftbayes.turbulence.particles import seed_particles  # noqa: E402
-from driftbayes.turbulence.start import random_start  # noqa: E402
+from driftbayes.turbulence.noise import random_start  # noqa: E402
+from driftbayes.turbulence.particles import INTERPOLATIONS, seed_particles  # noqa: E402
 
 FIGURES = Path("docs/figures")
 GRIDS = {"cpu": (64, 128, 256, 512, 1024), "gpu": (128, 256, 512, 1024, 2048, 4096)}

@@ -16,14 +16,12 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from driftbayes.turbulence.dissipation import Dissipation
-from driftbayes.turbulence.flow import Flow
+from driftbayes.turbulence.flow import Dissipation, Flow, FlowState
 from driftbayes.turbulence.forcing import Forcing
 from driftbayes.turbulence.grid import Grid
-from driftbayes.turbulence.interpolation import INTERPOLATIONS
 from driftbayes.turbulence.march import begin, march
-from driftbayes.turbulence.start import paper_start
-from driftbayes.turbulence.state import FlowState
+from driftbayes.turbulence.noise import paper_start
+from driftbayes.turbulence.particles import INTERPOLATIONS
 
 DT = 2.5e-4
 SIZES = (256, 512, 1024)
@@ -82,9 +80,8 @@ def _flow(grid: Grid, *, truncate: bool = False) -> tuple[Flow, FlowState]:
     flow = Flow.make(
         grid,
         DT,
-        dissipation=Dissipation(hypofriction=1.0),
+        dissipation=Dissipation(hypofriction=1.0, truncate=truncate),
         forcing=Forcing.on_ring(grid, epsilon=0.00636, k_f=k_f, width=2.0),
-        truncate=truncate,
     )
     return flow, flow.start(jnp.asarray(paper_start(grid)), seed=0)
 

@@ -1,7 +1,6 @@
-"""Child processes that only their parent can talk to.
+"""Child processes that share an anonymous pipe with their parent.
 
-Parent and child share an anonymous pipe. Nothing listens on a port or under a name in the file
-system, so no other process can connect, and no secret is needed.
+Nothing listens on a port or under a name in the file system, so no other process can connect.
 """
 
 __all__ = ["Child", "ChildDied", "environment", "single_threaded"]
@@ -19,21 +18,16 @@ from typing import Any
 
 from driftbayes.errors import DriftbayesError
 
-# A child that has nothing to do ends within so many seconds.
+# Time in seconds for an idle child to end.
 _PATIENCE = 5.0
-_THREADS = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-)
+_THREADS = tuple(f"{name}_NUM_THREADS" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA"))
 
 
 class ChildDied(Exception):
     """A child process ended before it had answered.
 
     Args:
-        code: Its exit code; negative for the signal that ended it.
+        code: Exit code; minus the number of the signal if a signal ended it.
     """
 
     def __init__(self, code: int | None) -> None:
@@ -42,7 +36,7 @@ class ChildDied(Exception):
 
     @property
     def reason(self) -> str:
-        """How it ended, in a few words."""
+        """How it ended."""
         if self.code is None or self.code >= 0:
             return f"exit code {self.code}"
         try:
@@ -52,9 +46,7 @@ class ChildDied(Exception):
 
 
 class Child:
-    """A process that calls functions for this one, one at a time.
-
-    It ends when this process does, however that ends.
+    """A process that calls functions for this one, one at a time, and ends with it.
 
     Args:
         prepare: Called in the child before anything else; must be importable there.
@@ -68,25 +60,25 @@ class Child:
         try:
             self._process.start()
         except (BrokenPipeError, ConnectionResetError) as error:
-            # Killed while it was being told what to do.
+            # Killed during its start.
             raise self._died() from error
         finally:
             theirs.close()
 
     @property
     def pid(self) -> int | None:
-        """Its process number."""
+        """Process id."""
         return self._process.pid
 
     def send(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Let it call a function; `receive` has the result.
+        """Call a function in the child; `receive` returns the result.
 
         Args:
-            function: Importable in the child.
-            *arguments: Of the function.
+            function: Function that the child can import.
+            *arguments: Arguments of the function.
 
         Raises:
-            ChildDied: It is no longer there.
+            ChildDied: The child has ended.
             DriftbayesError: The function or an argument cannot be sent to another process.
         """
         try:
@@ -94,7 +86,7 @@ class Child:
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             msg = (
                 f"cannot send the work to another process ({error}); use functions that are "
-                "defined at the top level of a module, or do without processes"
+                "defined at the top level of a module, or compute without processes"
             )
             raise DriftbayesError(msg) from error
         try:
@@ -103,10 +95,10 @@ class Child:
             raise self._died() from error
 
     def receive(self) -> Any:
-        """Wait for the result of the function that was sent; what it raised is raised here.
+        """Wait for the result of the function; its exceptions are raised here.
 
         Raises:
-            ChildDied: It ended before it had answered.
+            ChildDied: The child ended before it had answered.
         """
         try:
             good, value = self.connection.recv()
@@ -120,23 +112,23 @@ class Child:
         """Whether `receive` will return at once.
 
         Args:
-            seconds: How long to wait for that at the most.
+            seconds: Maximum time to wait.
         """
         return bool(wait([self.connection], seconds))
 
     def close(self) -> None:
-        """Let it end in its own way, if it has nothing to do; else `kill` it."""
+        """Let an idle child end by itself, and kill a busy one."""
         self.connection.close()
         self._process.join(_PATIENCE)
         self.kill()
 
     def interrupt(self) -> None:
-        """End it now; a thread that waits for its answer gets `ChildDied`."""
+        """Kill it; a thread that waits for its answer gets `ChildDied`."""
         if self._process.pid is not None:
             self._process.kill()
 
     def kill(self) -> None:
-        """End it now, whatever it is doing, if no other thread waits for its answer."""
+        """Kill it and free its resources; no other thread may wait for its answer."""
         if self._process.pid is not None:
             self._process.kill()
             self._process.join()
@@ -149,7 +141,7 @@ class Child:
 
 @contextmanager
 def environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables for processes that are started in the block."""
+    """Set environment variables for processes started in the block."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -164,14 +156,14 @@ def environment(values: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def single_threaded() -> Iterator[None]:
-    """Let children that are started meanwhile use one thread each for linear algebra."""
+    """Limit children started in the block to one thread each for linear algebra."""
     with environment({name: "1" for name in _THREADS if name not in os.environ}):
         yield
 
 
 def _serve(connection: Connection, prepare: Callable[[], None] | None) -> None:
-    """Answer until the parent hangs up."""
-    # Ctrl-C reaches all processes of a terminal; the parent decides what it means.
+    """Answer until the parent closes the pipe."""
+    # Ctrl-C reaches all processes of a terminal; only the parent handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if prepare is not None:
@@ -182,7 +174,7 @@ def _serve(connection: Connection, prepare: Callable[[], None] | None) -> None:
         except EOFError:
             return
         except Exception as error:
-            # The module of the function is not there, or not the same.
+            # The module of the function is missing or different.
             _answer(connection, good=False, value=error)
             continue
         try:
@@ -197,7 +189,7 @@ def _answer(connection: Connection, *, good: bool, value: Any) -> None:
     try:
         message = pickle.dumps((good, value))
         if not good:
-            # Some errors can be written but not read again.
+            # Some errors can be pickled but not unpickled.
             pickle.loads(message)
     except Exception as error:
         text = value if isinstance(value, Exception) else error
@@ -205,7 +197,7 @@ def _answer(connection: Connection, *, good: bool, value: Any) -> None:
     try:
         connection.send_bytes(message)
     except OSError:
-        # Nobody waits for it.
+        # The parent has closed the pipe.
         os._exit(0)
 
 

@@ -322,7 +322,7 @@ def test_results_in_a_folder_of_ours_are_replaced_when_told(ask, tmp_path, monke
     arguments = ("reproduce", "calibration", "--data-sets", "4", "-o", folder)
     # A run that is stopped halfway can be called again.
     with monkeypatch.context() as patch:
-        patch.setattr(calibration, "write_calibration", lambda *_: 1 / 0)
+        patch.setattr(calibration.Calibration, "write", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             ask(*arguments)
     assert ask(*arguments).code == 0

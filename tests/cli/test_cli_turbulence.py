@@ -6,11 +6,10 @@ from PIL import Image
 
 from driftbayes.cli import turbulence as command
 from driftbayes.turbulence.config import PRESETS, RunConfig
-from driftbayes.turbulence.dissipation import Filter
-from driftbayes.turbulence.flow import Precision
+from driftbayes.turbulence.flow import Filter, Precision
 from driftbayes.turbulence.forcing import SHAPES
-from driftbayes.turbulence.interpolation import INTERPOLATIONS
-from driftbayes.turbulence.start import STARTS
+from driftbayes.turbulence.noise import STARTS
+from driftbayes.turbulence.particles import INTERPOLATIONS
 
 SMALL = (
     *("--grid", "32", "--dt", "0.01", "--spin-up", "0.4", "--duration", "1.2", "--k-f", "6"),

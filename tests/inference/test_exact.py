@@ -36,7 +36,7 @@ from driftbayes.inference import (
 from driftbayes.models import MODELS, Brownian, Langevin
 from driftbayes.priors import Exponential, Gamma, LogNormal, Uniform
 from driftbayes.testing import reference
-from driftbayes.testing.models import TwoSpeeds
+from driftbayes.testing.targets import TwoSpeeds
 
 # Tolerance of Monte Carlo tests, in standard errors.
 FIVE_SIGMA = 5.0

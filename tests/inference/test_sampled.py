@@ -12,7 +12,7 @@ from driftbayes.comparison import compare_hypotheses, scan_displacements
 from driftbayes.inference import METHODS, Batch, evidence_batch, posterior_draws
 from driftbayes.models import Brownian, Langevin
 from driftbayes.priors import Exponential
-from driftbayes.testing.models import TwoSpeeds
+from driftbayes.testing.targets import TwoSpeeds
 
 UNIT = Exponential(mean=1.0)
 BROWNIAN = Hypothesis(Brownian, kappa=UNIT)

@@ -17,8 +17,7 @@ from driftbayes.inference.smc import _estimate, smc, smc_batch, smc_core
 from driftbayes.inference.target import AbstractTarget, PosteriorTarget
 from driftbayes.inference.tempering import Run
 from driftbayes.priors import Exponential
-from driftbayes.testing.models import TwoSpeeds
-from driftbayes.testing.targets import BimodalTarget, ConstantTarget, GaussianTarget
+from driftbayes.testing.targets import BimodalTarget, ConstantTarget, GaussianTarget, TwoSpeeds
 
 # Tolerance of Monte Carlo tests, in standard errors.
 SIGMA = 5.0

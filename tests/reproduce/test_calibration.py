@@ -18,7 +18,6 @@ from driftbayes.reproduce.calibration import (
     Calibration,
     _prior_predictive,
     run_calibration,
-    write_calibration,
 )
 
 PARAMETERS = ["brownian.kappa", "langevin.gamma", "langevin.k"]
@@ -118,7 +117,7 @@ def test_reliability_of_made_up_probabilities_is_counted_right(tmp_path):
     np.testing.assert_allclose(bins["observed"], [0.25, 1.0])
     np.testing.assert_allclose(bins["predicted"], [0.05, 0.95])
     np.testing.assert_allclose(bins["error"], np.sqrt([0.05 * 0.95 / 4, 0.05 * 0.95 / 2]))
-    numbers, picture, document = write_calibration(result, tmp_path)
+    numbers, picture, document = result.write(tmp_path)
     assert numbers.stat().st_size > 100
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert document.read_bytes().startswith(b"%PDF")

@@ -1,7 +1,6 @@
 """What the paper's turbulence experiment gets wrong: every closed form against a simulation."""
 
 import json
-from dataclasses import fields
 
 import jax
 import jax.numpy as jnp
@@ -16,23 +15,23 @@ from driftbayes.models import Brownian, Langevin
 from driftbayes.priors import scaling_priors
 from driftbayes.reproduce.discrepancies import (
     Discrepancies,
-    discrepancies_figure,
     forcing_readings,
     mislabelled_tau,
     particle_scheme,
     spurious_mode,
-    write_discrepancies,
 )
 from driftbayes.reproduce.discrepancies.forcing import _SMALL as SMALL_FORCED
 from driftbayes.reproduce.discrepancies.halfplane import (
+    ForcedFlow,
+    hermitian_part,
     mode_energy,
     mode_mean_energy,
     mode_rates,
+    naive_flow,
     variance_of_time_mean,
 )
 from driftbayes.reproduce.discrepancies.labels import GAMMA, RECORDING_INTERVAL, K
-from driftbayes.reproduce.discrepancies.naive import hermitian_part, naive_flow
-from driftbayes.reproduce.discrepancies.paper import (
+from driftbayes.reproduce.discrepancies.published import (
     DT,
     EPSILON,
     GRID,
@@ -44,12 +43,10 @@ from driftbayes.reproduce.discrepancies.paper import (
     ring_sum,
 )
 from driftbayes.reproduce.discrepancies.schemes import papers_advect
-from driftbayes.turbulence.flow import Flow
+from driftbayes.turbulence.flow import Flow, velocity
 from driftbayes.turbulence.forcing import Forcing
 from driftbayes.turbulence.grid import Grid
-from driftbayes.turbulence.interpolation import Interpolation
-from driftbayes.turbulence.particles import advect
-from driftbayes.turbulence.vorticity import velocity
+from driftbayes.turbulence.particles import Interpolation, advect
 
 # Of a standard error: one chance in 150,000 for a normal deviate.
 SIGMA = 4.5
@@ -255,10 +252,10 @@ def test_in_small_flows_the_excess_grows_as_the_closed_form_says(spurious):
 
 
 def test_a_hermitian_kick_leaves_no_excess():
-    options = {"n": 32, "k_f": 6.0, "width": 1.0, "epsilon": 0.01, "dt": 0.02}
-    found = naive_flow(**options, n_flows=2, n_steps=100, seed=3, hermitian=True)
+    small = ForcedFlow(n=32, k_f=6.0, width=1.0, epsilon=0.01, dt=0.02)
+    found = naive_flow(small, n_flows=2, n_steps=100, seed=3, hermitian=True)
     assert_allclose(found.counted, found.energy, rtol=1e-13)
-    naive = naive_flow(**options, n_flows=2, n_steps=100, seed=3)
+    naive = naive_flow(small, n_flows=2, n_steps=100, seed=3)
     assert np.all(naive.counted[:, -1] > 1.0001 * naive.energy[:, -1])
 
 
@@ -443,7 +440,7 @@ def test_the_bayes_factor_hardly_changes(labels):
 @pytest.mark.slow
 def test_numbers_and_figure_are_written(result, tmp_path):
     directory = tmp_path / "new" / "place"
-    paths = write_discrepancies(result, directory)
+    paths = result.write(directory)
     assert [path.name for path in paths] == [
         *("discrepancies.json", "discrepancies.png", "discrepancies.pdf")
     ]
@@ -451,7 +448,7 @@ def test_numbers_and_figure_are_written(result, tmp_path):
     found = json.loads(paths[0].read_text(encoding="utf-8"))
     assert found == json.loads(json.dumps(result.to_json()))
     for name, part in (("forcing_readings", result.forcing), ("mislabelled_tau", result.labels)):
-        assert found[name].keys() == {field.name for field in fields(part)}
+        assert found[name].keys() == vars(part).keys()
     assert found["forcing_readings"]["epsilon_drawn"][2] is None
     assert_allclose(found["spurious_mode"]["energy"], result.spurious.energy)
     assert paths[1].read_bytes().startswith(b"\x89PNG")
@@ -460,7 +457,7 @@ def test_numbers_and_figure_are_written(result, tmp_path):
 
 @pytest.mark.slow
 def test_the_figure_shows_what_was_found(result):
-    above, middle, below = discrepancies_figure(result).axes
+    above, middle, below = result.figures()["discrepancies"].axes
     line = next(line for line in above.lines if "closed form" in str(line.get_label()))
     assert_array_equal(line.get_ydata(), result.spurious.energy)
     assert any(
@@ -474,15 +471,15 @@ def test_the_figure_shows_what_was_found(result):
 def test_a_file_in_the_way_is_named(result, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(DriftbayesError, match="is a file, expected a directory to write to"):
-        write_discrepancies(result, tmp_path / "file")
+        result.write(tmp_path / "file")
     with pytest.raises(DriftbayesError, match=r"cannot make the directory '.*file/under'"):
-        write_discrepancies(result, tmp_path / "file" / "under")
+        result.write(tmp_path / "file" / "under")
 
 
 def test_the_seed_makes_the_numbers():
-    options = {"n": 32, "k_f": 6.0, "width": 1.0, "epsilon": 0.01, "dt": 0.02}
+    small = ForcedFlow(n=32, k_f=6.0, width=1.0, epsilon=0.01, dt=0.02)
     first, again, other = (
-        naive_flow(**options, n_flows=1, n_steps=20, seed=seed).vorticity for seed in (1, 1, 2)
+        naive_flow(small, n_flows=1, n_steps=20, seed=seed).vorticity for seed in (1, 1, 2)
     )
     assert_array_equal(first, again)
     assert np.all(first != other)

@@ -12,8 +12,15 @@ from scipy import stats
 from driftbayes.cli.main import main
 from driftbayes.errors import DriftbayesError
 from driftbayes.reproduce import goodness
-from driftbayes.reproduce.goodness import CaseResult, Goodness, goodness_table, run_goodness
-from driftbayes.reproduce.goodness_cases import CASES, cases_named
+from driftbayes.reproduce.goodness import (
+    CASES,
+    CaseResult,
+    Goodness,
+    cases_named,
+    goodness_table,
+    run_goodness,
+)
+from driftbayes.reproduce.study import Runner
 
 ROOT = Path(__file__).parents[2]
 FEW = ("--data-sets", "2", "--wrong-data-sets", "2", "--cases", "brownian,sub-brownian")
@@ -54,17 +61,17 @@ def test_the_command_writes_numbers_tables_and_a_figure_and_resumes(tmp_path, ca
     assert wrong["most_blamed"] in ("autocovariance", "innovation_whiteness", "msd")
     # What was done is not done again, unless the question changes.
     done = []
-    monkeypatch.setattr(goodness, "_rows", lambda job: done.append(job) or [_row()] * 2)
+    monkeypatch.setattr(goodness, "_check_data_sets", lambda *job: done.append(job) or [_row()] * 2)
 
     def again(seed=0):
-        cases = cases_named("brownian,sub-brownian")
-        return run_goodness(2, 2, seed, cases=cases, directory=tmp_path / "checks").to_json()
+        cases = "brownian,sub-brownian"
+        return run_goodness(2, 2, seed, cases=cases, runner=Runner(tmp_path)).to_json()
 
     assert again() == stored
     assert not done
     (tmp_path / "checks" / "brownian-0-2.json").write_text("{")
     assert again() != stored
-    assert [job.case for job in done] == ["brownian"]
+    assert [name for name, *_ in done] == ["brownian"]
     again(seed=1)
     assert len(done) == 3
 
@@ -90,7 +97,7 @@ def test_shares_are_counted_and_failures_do_not_count_as_passed():
     [
         ({"n_true": 0}, "n_true must be 1 or more, got 0"),
         ({"n_replicas": 100}, "n_replicas must be 200 or more, got 100"),
-        ({"n_workers": 0}, "n_workers must be 1 or more, got 0"),
+        ({"runner": Runner(n_workers=0)}, "n_workers must be 1 or more, got 0"),
     ],
 )
 def test_slips_are_refused(change, message):

@@ -15,8 +15,8 @@ from driftbayes.reproduce.recovery import (
     GroupResult,
     Recovery,
     run_recovery,
-    write_recovery,
 )
+from driftbayes.reproduce.study import Runner
 
 SMALL = Group(
     "small",
@@ -54,7 +54,7 @@ def test_true_parameters_lie_within_their_intervals_as_often_as_they_should(foun
 
 @pytest.mark.slow
 def test_files_hold_the_numbers(found, tmp_path):
-    numbers, picture, document = write_recovery(found, tmp_path)
+    numbers, picture, document = found.write(tmp_path)
     content = json.loads(numbers.read_text())
     assert_allclose(content["groups"]["small"]["mean_probability"], found.results[0].matrix)
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -71,19 +71,19 @@ def test_same_seed_gives_the_same_numbers_and_another_does_not(found):
 
 @pytest.mark.slow
 def test_a_run_that_was_stopped_goes_on_with_what_it_kept(found, tmp_path, monkeypatch):
-    first = run_recovery(4, 0, groups=[SMALL], directory=tmp_path)
+    first = run_recovery(4, 0, groups=[SMALL], runner=Runner(tmp_path))
     assert first.to_json() == found.to_json()
-    (tmp_path / "small-langevin.json").write_text("{ cut short")
+    (tmp_path / "evidence" / "small-langevin.json").write_text("{ cut short")
     computed = []
-    judged = recovery._judged
+    judged = recovery._evidences
     monkeypatch.setattr(
-        recovery, "_judged", lambda h, data: computed.append(h.name) or judged(h, data)
+        recovery, "_evidences", lambda h, data: computed.append(h.name) or judged(h, data)
     )
-    again = run_recovery(4, 0, groups=[SMALL], directory=tmp_path)
+    again = run_recovery(4, 0, groups=[SMALL], runner=Runner(tmp_path))
     assert again.to_json() == first.to_json()
     assert computed == ["langevin"]
     # Other data: nothing that was kept is used.
-    run_recovery(4, 1, groups=[SMALL], directory=tmp_path)
+    run_recovery(4, 1, groups=[SMALL], runner=Runner(tmp_path))
     assert computed == ["langevin", *SMALL.truths]
 
 

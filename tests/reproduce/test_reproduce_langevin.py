@@ -17,21 +17,21 @@ from driftbayes.reproduce.langevin import (
     N_STEPS,
     PAIR,
     TAUS,
-    run_experiment,
+    LangevinExperiment,
+    run_langevin,
     simulate_data,
-    write_experiment,
 )
 
 
 @pytest.fixture(scope="module")
 def result():
-    return run_experiment(seed=0)
+    return run_langevin(seed=0)
 
 
 @pytest.fixture(scope="module")
 def written(result, tmp_path_factory):
     directory = tmp_path_factory.mktemp("reproduced") / "new" / "place"
-    return directory, write_experiment(result, directory)
+    return directory, result.write(directory)
 
 
 def errors_of_laplace(result, model):
@@ -176,16 +176,16 @@ def test_claims_are_written_as_they_are_made(written, result):
 def test_a_file_in_the_way_is_named(result, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(DriftbayesError, match="is a file, expected a directory to write to"):
-        write_experiment(result, tmp_path / "file")
+        result.write(tmp_path / "file")
     with pytest.raises(DriftbayesError, match=r"cannot make the directory '.*file/under'"):
-        write_experiment(result, tmp_path / "file" / "under")
+        result.write(tmp_path / "file" / "under")
 
 
 # Seeds
 
 
 def test_the_seed_makes_the_numbers(result):
-    again = run_experiment(seed=0)
+    again = run_langevin(seed=0)
     for one, other in ((again.exact, result.exact), (again.laplace, result.laplace)):
         assert one.to_json() == other.to_json()
     first, other = simulate_data(0), simulate_data(1)
@@ -234,8 +234,8 @@ def test_the_command_writes_the_same_and_prints_json_alone(ask, result, written,
 
 def test_the_command_prints_the_claims_for_people(ask, result, tmp_path, monkeypatch):
     home = "driftbayes.reproduce.langevin"
-    monkeypatch.setattr(f"{home}.run_experiment", lambda seed: result)
-    monkeypatch.setattr(f"{home}.write_experiment", lambda result, directory: [])
+    monkeypatch.setattr(f"{home}.run_langevin", lambda seed, runner: result)
+    monkeypatch.setattr(LangevinExperiment, "write", lambda result, directory: [])
     code, out, _ = ask("reproduce", "langevin", "-o", tmp_path)
     assert code == 0
     assert "claim of section 4" in out

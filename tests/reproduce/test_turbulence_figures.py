@@ -9,11 +9,10 @@ from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 
 from driftbayes.plots.style import COLOURS
-from driftbayes.reproduce.claims import along_tau, log_bayes_factors
-from driftbayes.reproduce.turbulence.effective import QUANTITIES
+from driftbayes.reproduce.study import along_tau, log_bayes_factors
+from driftbayes.reproduce.turbulence.analysis import QUANTITIES
 from driftbayes.reproduce.turbulence.experiment import PUBLISHED
-from driftbayes.reproduce.turbulence.figures_beyond import branches_figure, paired_ratio
-from driftbayes.reproduce.turbulence.record import all_figures
+from driftbayes.reproduce.turbulence.figures import all_figures, branches_figure, paired_ratio
 
 pytestmark = pytest.mark.slow
 
@@ -272,9 +271,9 @@ def test_spreads_are_ratios_with_the_error_of_a_standard_deviation(analysis, fig
     assert np.all(relative > 1 / np.sqrt(2 * (spread.n_data_sets - 1)))
     among = line_of(above, r"$\ln\,\gamma$, particles").get_ydata()
     assert_allclose(among, spread.over_particles[i] / spread.expected[i], rtol=1e-12)
-    assert_array_equal(line_of(below, "as believed").get_ydata(), spread.mean_log_bayes_factor)
-    assert_array_equal(line_of(below, "and are unlike").get_ydata(), spread.log_bayes_factor_of_all)
-    shared = line_of(below, "particles share").get_ydata()
+    assert_array_equal(line_of(below, "uncorrected").get_ydata(), spread.mean_log_bayes_factor)
+    assert_array_equal(line_of(below, "and for unlike").get_ydata(), spread.log_bayes_factor_of_all)
+    shared = line_of(below, "corrected for").get_ydata()
     assert_array_equal(shared, spread.log_bayes_factor_of_flows)
     assert (above.get_yscale(), below.get_yscale()) == ("log", "symlog")
 

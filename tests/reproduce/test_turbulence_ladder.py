@@ -7,9 +7,9 @@ from numpy.testing import assert_allclose
 from driftbayes.comparison import compare_hypotheses
 from driftbayes.errors import DriftbayesError
 from driftbayes.reproduce.turbulence.analysis import data_sets
-from driftbayes.reproduce.turbulence.condense import both_models
-from driftbayes.reproduce.turbulence.ladder import run_ladder, write_ladder
+from driftbayes.reproduce.turbulence.ladder import run_ladder
 from driftbayes.reproduce.turbulence.results import load_results
+from driftbayes.reproduce.turbulence.summary import both_models
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def results():
 
 @pytest.fixture(scope="module")
 def ladder(results):
-    return run_ladder(results, ("brownian", "langevin"), n_taus=2)
+    return run_ladder(("brownian", "langevin"), n_taus=2, results=results)
 
 
 def test_first_two_rungs_are_those_of_the_reproduction(ladder, results):
@@ -42,10 +42,10 @@ def test_ranking_and_best_follow_the_evidence(ladder):
 
 
 def test_files_are_written(ladder, tmp_path):
-    written = write_ladder(ladder, tmp_path)
+    written = ladder.write(tmp_path)
     assert {path.name for path in written} == {"ladder.json", "ladder.png", "ladder.pdf"}
 
 
 def test_models_without_the_reference_are_refused(results):
     with pytest.raises(DriftbayesError, match="langevin is not among them"):
-        run_ladder(results, ("brownian",))
+        run_ladder(("brownian",), results=results)

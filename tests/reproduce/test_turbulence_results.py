@@ -9,19 +9,19 @@ from numpy.testing import assert_allclose
 
 from driftbayes.cli.main import main
 from driftbayes.errors import DriftbayesError
-from driftbayes.reproduce.claims import along_tau, log_bayes_factors
-from driftbayes.reproduce.turbulence.claims import claims
-from driftbayes.reproduce.turbulence.condense import unpack
-from driftbayes.reproduce.turbulence.effective import QUANTITIES
-from driftbayes.reproduce.turbulence.experiment import PAPER, PUBLISHED, Scaling
-from driftbayes.reproduce.turbulence.measures import (
+from driftbayes.reproduce.study import along_tau, log_bayes_factors
+from driftbayes.reproduce.turbulence import TurbulenceExperiment
+from driftbayes.reproduce.turbulence.analysis import QUANTITIES
+from driftbayes.reproduce.turbulence.claims import (
+    _energy_drift,
+    _taylor_diffusivities,
+    claims,
     consistent_from,
-    energy_drift,
     spectrum_slope,
-    taylor_diffusivities,
 )
-from driftbayes.reproduce.turbulence.record import to_json
+from driftbayes.reproduce.turbulence.experiment import PAPER, PUBLISHED, Scaling
 from driftbayes.reproduce.turbulence.results import load_results
+from driftbayes.reproduce.turbulence.summary import unpack
 from driftbayes.turbulence.config import RunConfig
 
 
@@ -66,7 +66,7 @@ def test_energy_enstrophy_and_kurtosis_are_as_expected_and_do_not_drift(packaged
         assert 0.18 < _late(dataset, "cfl").mean() < 0.24
         assert 8 < _late(dataset, "kurtosis_u").mean() < 13
         assert 65 < _late(dataset, "kurtosis_zeta").mean() < 95
-    drift = np.array([energy_drift(r) for r in analysis.realisations])
+    drift = np.array([_energy_drift(r) for r in analysis.realisations])
     assert np.abs(drift).max() < 0.03
 
 
@@ -144,7 +144,7 @@ def test_taylor_and_brownian_diffusivity_agree(analysis):
     for realisation in analysis.realisations:
         kappa = along_tau(realisation.exact, "brownian", "map", "kappa")[-1]
         k = along_tau(realisation.exact, "langevin", "map", "k")[-1]
-        integral, at_tau = taylor_diffusivities(realisation)
+        integral, at_tau = _taylor_diffusivities(realisation)
         error = float(realisation.summary["taylor_diffusivity_sd"].values.max())
         assert abs(kappa - at_tau) < 0.02 * at_tau
         assert abs(k - integral) < 3 * error
@@ -243,8 +243,8 @@ def test_the_expected_spread_is_the_posterior_s_own(analysis):
 
 
 def test_json_has_what_was_promised(analysis):
-    table = claims(analysis)
-    content = json.loads(json.dumps(to_json(analysis, table), allow_nan=False))
+    found = TurbulenceExperiment(analysis).to_json()
+    content = json.loads(json.dumps(found, allow_nan=False))
     assert len(content["realisations"]) == 4
     for realisation in content["realisations"]:
         assert {
@@ -268,7 +268,7 @@ def test_the_verdicts_of_the_table(analysis):
     against = {claim for claim, agrees in verdicts.items() if agrees == "no"}
     assert {claim.split(" (")[0] for claim in against} == {
         "mean energy and enstrophy per unit area",
-        "the two cannot be told apart from about 150 τ_ζ on",
+        "the data cannot distinguish the two from about 150 τ_ζ on",
         "Laplace's method is accurate",
         "1000 particles count as independent",
     }
@@ -286,7 +286,7 @@ def test_the_documentation_has_the_same_table(analysis):
 def test_the_command_writes_everything_and_prints_the_table(
     tmp_path, capsys, monkeypatch, analysis
 ):
-    import driftbayes.reproduce.turbulence.analysis as module
+    import driftbayes.reproduce.turbulence as module
 
     # The analysis is tested above, and takes half of the command's time.
     monkeypatch.setattr(module, "analyse", lambda results: analysis)
@@ -308,17 +308,15 @@ def test_simulating_anew_takes_the_place_of_the_packaged_results(
     tmp_path, capsys, monkeypatch, analysis, packaged
 ):
     """The way from runs to results is tested at a small size in its own file."""
-    import driftbayes.reproduce.turbulence.analysis as judge
-    import driftbayes.reproduce.turbulence.results as store
-    import driftbayes.reproduce.turbulence.simulate as workshop
+    import driftbayes.reproduce.turbulence as module
 
     asked = []
     summaries = {"a": tmp_path / "a.nc"}
-    monkeypatch.setattr(workshop, "simulate", lambda folder, progress: summaries)
+    monkeypatch.setattr(module, "simulate", lambda folder, runner: summaries)
     monkeypatch.setattr(
-        store, "write_results", lambda made, folder: asked.append((made, folder)) or packaged
+        module, "write_results", lambda made, folder: asked.append((made, folder)) or packaged
     )
-    monkeypatch.setattr(judge, "analyse", lambda results: analysis)
+    monkeypatch.setattr(module, "analyse", lambda results: analysis)
     monkeypatch.setenv("DRIFTBAYES_CACHE", "off")
     assert main(["reproduce", "turbulence", "-o", str(tmp_path / "out"), "--simulate"]) == 0
     assert asked == [(summaries, tmp_path / "out" / "results")]

@@ -9,12 +9,11 @@ from numpy.testing import assert_allclose
 
 from driftbayes import DriftbayesError, displacements, read_trajectories
 from driftbayes.comparison import scan_displacements
-from driftbayes.reproduce.turbulence.analysis import analyse, data_sets
-from driftbayes.reproduce.turbulence.condense import both_models, n_steps_of, pack, unpack
-from driftbayes.reproduce.turbulence.effective import wishart_moments
+from driftbayes.reproduce.study import Runner
+from driftbayes.reproduce.turbulence.analysis import analyse, data_sets, wishart_moments
 from driftbayes.reproduce.turbulence.experiment import Experiment, strides
-from driftbayes.reproduce.turbulence.results import write_results
-from driftbayes.reproduce.turbulence.simulate import simulate
+from driftbayes.reproduce.turbulence.results import simulate, write_results
+from driftbayes.reproduce.turbulence.summary import both_models, n_steps_of, pack, unpack
 from driftbayes.turbulence.config import RunConfig
 
 SMALL = RunConfig(
@@ -55,12 +54,12 @@ def folder(tmp_path_factory):
     """Stopped in the middle of the second run, and called again."""
     path = tmp_path_factory.mktemp("experiment")
 
-    def stop(name, done, total, row):
+    def stop(name, done, total):
         if name == "b" and done > total // 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        simulate(path, TINY, progress=stop)
+        simulate(path, TINY, runner=Runner(progress=stop))
     simulate(path, TINY)
     return path
 

@@ -213,16 +213,6 @@ def test_brownian_laplace_is_the_one_worked_out_by_hand():
     assert found.log_evidence == found.log_likelihood_map + found.log_occam  # [eq:occam]
 
 
-def test_brownian_gradient_is_the_slope_of_the_log_posterior():
-    dx = draw((4, 5, 2), 0.7)
-
-    def f(theta):
-        return reference.brownian_log_likelihood(dx, 0.7, theta[0]) - theta[0] / 2.5
-
-    found = reference.log_posterior_gradient(dx, 0.7, 1.3, 2.5)
-    assert_allclose(found, gradient(f, np.array([1.3])), rtol=1e-9)
-
-
 @pytest.mark.parametrize("tau", [0.1, 1.0, 10.0])
 def test_langevin_mode_is_good_to_a_millionth(tau):
     dx, means = draw((20, 5, 2), tau), np.array([1.5, 0.8])

@@ -10,12 +10,10 @@ from workshop import components, evolved, psi_two_waves, size, velocity, vortici
 
 from driftbayes.turbulence import budgets
 from driftbayes.turbulence.budgets import energy_mean, enstrophy_mean
-from driftbayes.turbulence.dissipation import Dissipation
-from driftbayes.turbulence.flow import Flow
+from driftbayes.turbulence.flow import Dissipation, Flow, ab3_step
 from driftbayes.turbulence.forcing import Forcing
 from driftbayes.turbulence.grid import Grid
-from driftbayes.turbulence.start import random_start
-from driftbayes.turbulence.steppers import ab3_step
+from driftbayes.turbulence.noise import random_start
 
 step_budget = eqx.filter_jit(budgets.step_budget)
 flow_statistics = eqx.filter_jit(budgets.flow_statistics)

@@ -7,8 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from workshop import evolved, psi_two_waves, size, vorticity_modes
 
 from driftbayes.turbulence.budgets import energy_mean
-from driftbayes.turbulence.dissipation import Dissipation, exponential_filter
-from driftbayes.turbulence.flow import Flow
+from driftbayes.turbulence.flow import Dissipation, Flow, exponential_filter
 from driftbayes.turbulence.grid import Grid
 
 
@@ -80,7 +79,7 @@ def test_the_filter_is_the_papers_formula():
 
 
 def _damping_over_unit_time(dt, filter):
-    flow = Flow.make(Grid(32), dt, filter=filter, filter_dt=0.1)
+    flow = Flow.make(Grid(32), dt, dissipation=Dissipation(filter=filter, filter_dt=0.1))
     return np.asarray(flow.damping) ** (1 / dt)
 
 
@@ -105,11 +104,13 @@ def test_the_filter_acts_once_per_step():
 
 def test_without_filter_or_truncation_only_unresolved_modes_are_removed():
     grid = Grid(24)
-    assert_array_equal(Flow.make(grid, 0.1, filter="none").damping, grid.resolved)
+    assert_array_equal(
+        Flow.make(grid, 0.1, dissipation=Dissipation(filter="none")).damping, grid.resolved
+    )
 
 
 def test_truncation_keeps_wavenumbers_below_a_third_of_the_points():
     grid = Grid(24)
-    kept = np.asarray(Flow.make(grid, 0.1, filter="none", truncate=True).damping)
+    kept = np.asarray(Dissipation(filter="none", truncate=True).damping(grid, 0.1))
     expected = (np.abs(grid.ky) < 8) & (grid.kx < 8) & (grid.k2 > 0)
     assert_array_equal(kept, expected)

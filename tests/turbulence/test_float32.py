@@ -6,11 +6,10 @@ import pytest
 from numpy.testing import assert_allclose
 from workshop import begun, evolved, forced_flow, size, vorticity_modes
 
-from driftbayes.turbulence.dissipation import Dissipation
-from driftbayes.turbulence.flow import Flow
+from driftbayes.turbulence.flow import Dissipation, Flow
 from driftbayes.turbulence.grid import Grid
-from driftbayes.turbulence.interpolation import INTERPOLATIONS
 from driftbayes.turbulence.march import march
+from driftbayes.turbulence.particles import INTERPOLATIONS
 
 BILINEAR = INTERPOLATIONS["bilinear"]
 
@@ -54,7 +53,7 @@ def test_vorticity_and_positions_stay_double_and_tendencies_are_single(ends):
     state, x, records = ends["single"]
     assert state.zeta.dtype == jnp.complex128
     assert {older.dtype for older in state.older} == {jnp.dtype(jnp.complex64)}
-    assert x.dtype == records.x.dtype == records.u.dtype == jnp.float64
+    assert x.dtype == records.dtype == jnp.float64
 
 
 def test_tendencies_of_a_double_flow_are_double(ends):

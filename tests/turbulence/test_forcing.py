@@ -10,11 +10,10 @@ from workshop import FIVE_SIGMA
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.turbulence.budgets import energy_mean
-from driftbayes.turbulence.dissipation import Dissipation
-from driftbayes.turbulence.flow import Flow
+from driftbayes.turbulence.flow import Dissipation, Flow
 from driftbayes.turbulence.forcing import SHAPES, Forcing, ring_modes
 from driftbayes.turbulence.grid import Grid
-from driftbayes.turbulence.threefry import key_words
+from driftbayes.turbulence.noise import key_words
 
 EPSILON = 0.3
 RING = {"epsilon": EPSILON, "k_f": 8.0, "width": 1.0}

@@ -10,9 +10,8 @@ from workshop import observed_orders, size, velocity, vorticity_modes
 
 from driftbayes.turbulence.flow import Flow
 from driftbayes.turbulence.grid import Grid
-from driftbayes.turbulence.interpolation import INTERPOLATIONS
-from driftbayes.turbulence.particles import seed_particles
-from driftbayes.turbulence.start import random_start
+from driftbayes.turbulence.noise import random_start
+from driftbayes.turbulence.particles import INTERPOLATIONS, seed_particles
 
 SPLINES = ["cubic", "quintic"]
 PLACES = np.asarray(seed_particles(4000, 0)).T

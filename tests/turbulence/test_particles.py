@@ -12,9 +12,8 @@ from workshop import FIVE_SIGMA, observed_orders
 from driftbayes.errors import DriftbayesError
 from driftbayes.turbulence.flow import Flow
 from driftbayes.turbulence.grid import Grid
-from driftbayes.turbulence.interpolation import INTERPOLATIONS, Interpolation
-from driftbayes.turbulence.particles import advect, seed_particles
-from driftbayes.turbulence.start import random_start
+from driftbayes.turbulence.noise import random_start
+from driftbayes.turbulence.particles import INTERPOLATIONS, Interpolation, advect, seed_particles
 
 
 class _Waves(Interpolation):

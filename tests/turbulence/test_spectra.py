@@ -7,12 +7,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from workshop import velocity, vorticity_modes
 
-from driftbayes.turbulence import spectra as module
-from driftbayes.turbulence.budgets import energy_mean, enstrophy_mean
-from driftbayes.turbulence.flow import Flow
+from driftbayes.turbulence import budgets as module
+from driftbayes.turbulence.budgets import energy_mean, enstrophy_mean, shells
+from driftbayes.turbulence.flow import Dissipation, Flow
 from driftbayes.turbulence.grid import Grid
-from driftbayes.turbulence.spectra import shells
-from driftbayes.turbulence.start import random_start
+from driftbayes.turbulence.noise import random_start
 
 spectra = eqx.filter_jit(module.spectra)
 
@@ -21,7 +20,7 @@ spectra = eqx.filter_jit(module.spectra)
 def case():
     """A truncated flow, in which advection conserves energy and enstrophy."""
     grid = Grid(48)
-    flow = Flow.make(grid, 0.01, filter="none", truncate=True)
+    flow = Flow.make(grid, 0.01, dissipation=Dissipation(filter="none", truncate=True))
     zeta = flow.start(random_start(grid, seed=5)).zeta
     return flow, zeta, spectra(flow, zeta, velocity(flow, zeta))
 

@@ -6,11 +6,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from workshop import evolved, stepped
 
 from driftbayes.turbulence.budgets import energy_mean, enstrophy_mean
-from driftbayes.turbulence.dissipation import Dissipation
-from driftbayes.turbulence.flow import Flow
+from driftbayes.turbulence.flow import Dissipation, Flow, rk4_step
 from driftbayes.turbulence.grid import Grid
-from driftbayes.turbulence.start import STARTS, paper_start, random_start, rest
-from driftbayes.turbulence.steppers import rk4_step
+from driftbayes.turbulence.noise import STARTS, paper_start, random_start, rest
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +78,7 @@ def test_a_flow_drops_what_it_cannot_hold():
     grid = Grid(32)
     zeta = paper_start(grid)
     assert np.abs(zeta[16]).max() > 0
-    begun = Flow.make(grid, 0.1, filter="none").start(zeta).zeta
+    begun = Flow.make(grid, 0.1, dissipation=Dissipation(filter="none")).start(zeta).zeta
     assert_array_equal(begun, np.where(grid.resolved > 0, zeta, 0))
 
 

@@ -9,18 +9,16 @@ from workshop import evolved, observed_orders, size, stepped, stepped_by_ab3
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.turbulence.budgets import energy_mean, enstrophy_mean
-from driftbayes.turbulence.dissipation import Dissipation
-from driftbayes.turbulence.flow import Flow
+from driftbayes.turbulence.flow import Dissipation, Flow, ab3_step, rk4_step
 from driftbayes.turbulence.grid import Grid
-from driftbayes.turbulence.start import random_start
-from driftbayes.turbulence.steppers import ab3_step, rk4_step
+from driftbayes.turbulence.noise import random_start
 
 # The smallest scales decay by a factor of e within a dozen of the longest time steps or fewer.
-STRONG = Dissipation(viscosity=0.5, hypofriction=2.0)
+STRONG = Dissipation(viscosity=0.5, hypofriction=2.0, filter="none", truncate=True)
 
 
 def _inviscid(grid, dt):
-    return Flow.make(grid, dt, filter="none", truncate=True)
+    return Flow.make(grid, dt, dissipation=Dissipation(filter="none", truncate=True))
 
 
 def test_ab3_conserves_energy_and_enstrophy_to_third_order():
@@ -47,12 +45,12 @@ def case():
     """A start and where it goes by t = 0.2, by many steps of Runge--Kutta."""
     grid = Grid(32)
     zeta = random_start(grid, seed=1, energy=0.5)
-    flow = Flow.make(grid, 0.2 / 2560, dissipation=STRONG, filter="none", truncate=True)
+    flow = Flow.make(grid, 0.2 / 2560, dissipation=STRONG)
     return grid, zeta, stepped(rk4_step, flow, flow.start(zeta), 2560).zeta
 
 
 def _flow(grid, n):
-    return Flow.make(grid, 0.2 / n, dissipation=STRONG, filter="none", truncate=True)
+    return Flow.make(grid, 0.2 / n, dissipation=STRONG)
 
 
 def test_ab3_is_of_third_order_with_strong_viscosity(case):

@@ -10,8 +10,8 @@ from scipy import stats
 from workshop import FIVE_SIGMA
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.turbulence import threefry as module
-from driftbayes.turbulence.threefry import STREAMS, key_words
+from driftbayes.turbulence import noise as module
+from driftbayes.turbulence.noise import STREAMS, key_words
 
 threefry = jax.jit(module.threefry)
 uniform = jax.jit(module.uniform)

@@ -8,13 +8,21 @@ from numpy import cos, sin
 from numpy.testing import assert_allclose, assert_array_equal
 from workshop import components, psi_two_waves, size, vorticity_modes
 
-from driftbayes.turbulence import vorticity
+from driftbayes.turbulence import flow
 from driftbayes.turbulence.grid import Grid
-from driftbayes.turbulence.start import random_start
+from driftbayes.turbulence.noise import random_start
 
-velocity = eqx.filter_jit(vorticity.velocity)
-advection = eqx.filter_jit(vorticity.advection)
-advection_basdevant = eqx.filter_jit(vorticity.advection_basdevant)
+velocity = eqx.filter_jit(flow.velocity)
+advection = eqx.filter_jit(flow.advection)
+
+
+@eqx.filter_jit
+def advection_basdevant(grid, zeta):
+    """The same from four real transforms: (kx² - ky²) F[uv] + kx ky F[v² - u²]."""
+    psi = jnp.asarray(-grid.inverse_k2) * zeta
+    kx, ky = jnp.asarray(grid.kx), jnp.asarray(grid.ky)
+    u, v = grid.to_points(-1j * ky * psi), grid.to_points(1j * kx * psi)
+    return (kx**2 - ky**2) * grid.to_modes(u * v) + kx * ky * grid.to_modes(v**2 - u**2)
 
 
 def test_velocity_is_minus_psi_y_and_psi_x():
@@ -89,8 +97,8 @@ def test_gpu_branches_of_velocity_and_advection_give_identical_numbers(request):
 
     def both():
         # Compiled anew: a program from before would not ask for the platform again.
-        q = jax.jit(lambda zeta: vorticity.velocity(grid, zeta))(zeta)
-        return q, jax.jit(lambda q: vorticity.advection(grid, q))(q)
+        q = jax.jit(lambda zeta: flow.velocity(grid, zeta))(zeta)
+        return q, jax.jit(lambda q: flow.advection(grid, q))(q)
 
     on_cpu = both()
     request.getfixturevalue("gpu_branches")

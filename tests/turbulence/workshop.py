@@ -5,15 +5,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from driftbayes.turbulence.dissipation import Dissipation
-from driftbayes.turbulence.flow import Flow
+from driftbayes.turbulence.flow import Dissipation, Flow, ab3_step, rk4_step
 from driftbayes.turbulence.forcing import Forcing
 from driftbayes.turbulence.grid import Grid
-from driftbayes.turbulence.interpolation import INTERPOLATIONS
-from driftbayes.turbulence.march import begin, march
+from driftbayes.turbulence.march import begin, evolve
+from driftbayes.turbulence.noise import random_start
 from driftbayes.turbulence.particles import seed_particles
-from driftbayes.turbulence.start import random_start
-from driftbayes.turbulence.steppers import ab3_step, rk4_step
 
 NO_PARTICLES = jnp.zeros((0, 2))
 FIVE_SIGMA = 5.0
@@ -42,9 +39,7 @@ def velocity(flow, zeta):
 
 def evolved(flow, zeta, n_steps, seed=0):
     """The state after an even number of steps, at least 4, the first two by Runge--Kutta."""
-    interpolation = INTERPOLATIONS["bilinear"]
-    state, _ = begin(flow, flow.start(zeta, seed), NO_PARTICLES, interpolation)
-    return march(flow, state, NO_PARTICLES, interpolation, 1, n_steps // 2 - 1)[0]
+    return evolve(flow, flow.start(zeta, seed), n_steps)
 
 
 def stepped(step, flow, state, n_steps):

@@ -3,17 +3,13 @@
 __all__ = ["add_arguments"]
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from driftbayes.cli import _console, _jax, _options, _outputs
 from driftbayes.errors import DriftbayesError
-
-if TYPE_CHECKING:
-    from driftbayes.reproduce.claims import Claim
-
 
 EXAMPLES = (
     "driftbayes reproduce langevin -o langevin",
@@ -21,14 +17,102 @@ EXAMPLES = (
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the experiments."""
-    experiments = parser.add_subparsers(dest="experiment", metavar="EXPERIMENT", required=True)
+class _Study(NamedTuple):
+    """A study: its summary, and its options by parameter of the function that runs it."""
 
-    def add(name: str, function: Callable[[argparse.Namespace], int], help_text: str) -> Any:
-        experiment = experiments.add_parser(name, help=help_text, description=help_text)
+    summary: str
+    options: Mapping[str, Mapping[str, Any]]
+    module: str = ""
+
+
+def _count(flag: str, default: int, text: str) -> dict[str, Any]:
+    return {"flag": flag, "type": int, "default": default, "help": f"{text} (default: {default})"}
+
+
+_SEED = {"seed": _count("--seed", 0, "random seed")}
+_STUDIES = {
+    "langevin": _Study(
+        "Section 4: Langevin data in three dimensions, figures 1 and 2.", options=_SEED
+    ),
+    "turbulence": _Study(
+        "Section 5: particles in two-dimensional turbulence, figures 3 to 9, from the packaged "
+        "results of four realisations.",
+        {
+            "simulate_again": {
+                "flag": "--simulate",
+                "action": "store_true",
+                "help": "repeat all simulations (1024² points, 16.6 million steps): half an hour "
+                "on an H200, months on a laptop; an interrupted run resumes",
+            }
+        },
+    ),
+    "ladder": _Study(
+        "Compare all models on the paper's turbulence: minutes on two cores.",
+        {
+            "models": {
+                "flag": "--models",
+                "default": "all",
+                "metavar": "NAME,...",
+                "help": "models to compare, including langevin (default: all)",
+            }
+        },
+        module="turbulence.ladder",
+    ),
+    "discrepancies": _Study(
+        "Recompute the errors found in section 5: a minute on two cores.", options=_SEED
+    ),
+    "calibration": _Study(
+        "Test the calibration of model probabilities and posteriors on data from the priors.",
+        {
+            "n_per_model": _count("--data-sets", 20_000, "data sets per model"),
+            "method": {
+                "flag": "--method",
+                "choices": _options.METHODS,
+                "default": "auto",
+                "help": "method for the evidence; sampling takes seconds per data set "
+                "(default: auto)",
+            },
+            **_SEED,
+        },
+    ),
+    "recovery": _Study(
+        "Test whether the true model is recovered: every model on data of every model.",
+        {
+            "n_seeds": {
+                **_count("--data-sets", 3, ""),
+                "help": "data sets per model (default: 3); may take an hour; an interrupted run "
+                "resumes",
+            },
+            **_SEED,
+        },
+    ),
+    "goodness": _Study(
+        "Test calibration and power of `check` on data of 17 true and 24 wrong models. An "
+        "interrupted run resumes.",
+        {
+            "n_true": _count("--data-sets", 300, "data sets per true model"),
+            "n_wrong": _count("--wrong-data-sets", 200, "data sets per wrong model"),
+            "n_replicas": _count("--replicas", 200, "replicas per data set"),
+            "cases": {
+                "flag": "--cases",
+                "default": "all",
+                "metavar": "NAME,...",
+                "help": "cases to run (default: all)",
+            },
+            "n_workers": _count("--workers", 1, "number of single-threaded processes"),
+            **_SEED,
+        },
+    ),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the studies."""
+    studies = parser.add_subparsers(dest="experiment", metavar="EXPERIMENT", required=True)
+    for name, study in _STUDIES.items():
+        added = studies.add_parser(name, help=study.summary, description=study.summary)
         _outputs.add_output(
-            experiment,
+            added,
             "-o",
             "--output",
             output=_outputs.Output("folder", check=_check_folder),
@@ -36,258 +120,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             metavar="DIR",
             help="output directory, created if missing",
         )
-        _options.add_json(experiment)
-        experiment.set_defaults(run=function)
-        return experiment
-
-    langevin = add(
-        "langevin", run_langevin, "Section 4: Langevin data in three dimensions, figures 1 and 2."
-    )
-    _add_seed(langevin)
-    turbulence = add(
-        "turbulence",
-        run_turbulence,
-        "Section 5: particles in two-dimensional turbulence, figures 3 to 9, from the packaged "
-        "results of four realisations.",
-    )
-    turbulence.add_argument(
-        "--simulate",
-        action="store_true",
-        help="repeat all simulations (1024² points, 16.6 million steps): half an hour on an H200, "
-        "months on a laptop; an interrupted run resumes",
-    )
-    ladder = add(
-        "ladder", run_ladder, "Compare all models on the paper's turbulence: minutes on two cores."
-    )
-    ladder.add_argument(
-        "--models",
-        default="all",
-        metavar="NAME,...",
-        help="models to compare, including langevin (default: all)",
-    )
-    discrepancies = add(
-        "discrepancies",
-        run_discrepancies,
-        "Recompute the errors found in section 5: a minute on two cores.",
-    )
-    _add_seed(discrepancies)
-    calibration = add(
-        "calibration",
-        run_calibration,
-        "Test the calibration of model probabilities and posteriors on data from the priors.",
-    )
-    calibration.add_argument(
-        "--data-sets", type=int, default=20_000, help="data sets per model (default: %(default)s)"
-    )
-    calibration.add_argument(
-        "--method",
-        choices=_options.METHODS,
-        default="auto",
-        help="method for the evidence; sampling takes seconds per data set (default: auto)",
-    )
-    _add_seed(calibration)
-    recovery = add(
-        "recovery",
-        run_recovery,
-        "Test whether the true model is recovered: every model on data of every model.",
-    )
-    recovery.add_argument(
-        "--data-sets",
-        type=int,
-        default=3,
-        help="data sets per model (default: 3); may take an hour; an interrupted run resumes",
-    )
-    _add_seed(recovery)
-    goodness = add(
-        "goodness",
-        run_goodness,
-        "Test calibration and power of `check` on data of 17 true and 24 wrong models. An "
-        "interrupted run resumes.",
-    )
-    goodness.add_argument(
-        "--data-sets", type=int, default=300, help="data sets per true model (default: 300)"
-    )
-    goodness.add_argument(
-        "--wrong-data-sets", type=int, default=200, help="data sets per wrong model (default: 200)"
-    )
-    goodness.add_argument(
-        "--replicas", type=int, default=200, help="replicas per data set (default: 200)"
-    )
-    goodness.add_argument(
-        "--cases", default="all", metavar="NAME,...", help="cases to run (default: all)"
-    )
-    goodness.add_argument(
-        "--workers", type=int, default=1, help="number of single-threaded processes (default: 1)"
-    )
-    _add_seed(goodness)
-
-
-def _add_seed(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
+        _options.add_json(added)
+        for option in study.options.values():
+            settings = dict(option)
+            added.add_argument(settings.pop("flag"), **settings)
+        added.set_defaults(run=run)
 
 
 def _check_folder(directory: Path, args: argparse.Namespace) -> None:
-    from driftbayes.reproduce.folder import check_folder
+    from driftbayes.reproduce.study import check_folder
 
     check_folder(directory, args.experiment, overwrite=args.overwrite)
 
 
-@contextmanager
-def _experiment(args: argparse.Namespace) -> Iterator[Callable[[str, int, int], None]]:
-    """Check the options, prepare JAX and the output directory, and show progress."""
+def run(args: argparse.Namespace) -> int:
+    """Run a study, write its files, and print its claims and findings."""
+    name, study = args.experiment, _STUDIES[args.experiment]
     if "seed" in args:
         _options.check_seed(args.seed)
     if "data_sets" in args and args.data_sets < 1:
         msg = f"--data-sets must be 1 or more, got {args.data_sets}"
         raise DriftbayesError(msg)
+    options = {
+        parameter: getattr(args, option["flag"][2:].replace("-", "_"))
+        for parameter, option in study.options.items()
+    }
+    if "models" in options:
+        options["models"] = _options.model_names(args)
     _jax.prepare_jax()
-    from driftbayes.reproduce.folder import working_folder
+    from driftbayes.reproduce.study import Runner, working_folder
 
-    with working_folder(args.output, args.experiment), _console.progress_bar() as progress:
-        yield progress
-
-
-def _finish(args: argparse.Namespace, written: Iterable[Path], to_json: Callable[[], Any]) -> bool:
-    """List the files, print JSON if asked for; return whether to print text."""
+    module = import_module(f"driftbayes.reproduce.{study.module or name}")
+    with working_folder(args.output, name), _console.progress_bar() as progress:
+        workers = options.pop("n_workers", 1)
+        runner = Runner(args.output, progress, workers, _jax.prepare_jax)
+        result = getattr(module, f"run_{name}")(**options, runner=runner)
+        written = result.write(args.output)
     for path in written:
         _console.note(f"wrote {path}")
     if args.json:
-        _console.print_json(to_json())
-    return not args.json
-
-
-def run_goodness(args: argparse.Namespace) -> int:
-    """Check data of true and wrong models."""
-    _jax.prepare_jax()
-    from driftbayes.reproduce.goodness_cases import cases_named
-
-    cases = cases_named(args.cases)
-    with _experiment(args) as progress:
-        from driftbayes.reproduce.goodness import goodness_table, run_goodness, write_goodness
-
-        result = run_goodness(
-            args.data_sets,
-            args.wrong_data_sets,
-            args.seed,
-            n_replicas=args.replicas,
-            cases=cases,
-            n_workers=args.workers,
-            directory=args.output / "checks",
-            prepare=_jax.prepare_jax,
-            progress=progress,
-        )
-        written = write_goodness(result, args.output)
-    if _finish(args, written, result.to_json):
-        print(goodness_table(result.to_json()))
-    return 0
-
-
-def run_recovery(args: argparse.Namespace) -> int:
-    """Compare every model on data of every model."""
-    with _experiment(args) as progress:
-        from driftbayes.reproduce.recovery import run_recovery, write_recovery
-
-        result = run_recovery(
-            args.data_sets, args.seed, directory=args.output / "evidence", progress=progress
-        )
-        written = write_recovery(result, args.output)
-    if not _finish(args, written, result.to_json):
+        _console.print_json(result.to_json())
         return 0
-    for one in result.results:
-        print(
-            f"{one.group.name}: {one.group.n_particles} particles, {one.group.n_steps} steps, "
-            f"{one.n_seeds} data sets per model; mean probability of the true model:"
-        )
-        for i, name in enumerate(one.names):
-            print(f"  {name:20s} {one.matrix[i, i]:.3f}")
-        for truth, other, probability in one.confusions():
-            print(f"  not distinguished: {truth} from {other}, pairwise {probability:.3f}")
-        for (truth, candidate), count in one.doubts().items():
-            print(f"  warnings: {candidate} on {count} of {one.n_seeds} data sets of {truth}")
-    for interval, (inside, n, error) in result.coverage().items():
-        print(f"coverage of the {interval}: {inside} of {n} = {inside / n:.3f} ± {error:.3f}")
+    if claims := result.claims():
+        rows = [[claim.claim, claim.paper, claim.ours, claim.agrees] for claim in claims]
+        columns = [f"claim of section {result.section}", "paper", "result", "agrees"]
+        _console.print_table(result.title, columns, rows, left=4)
+    for sentence in result.sentences():
+        print(sentence)
     return 0
-
-
-def run_calibration(args: argparse.Namespace) -> int:
-    """Test the calibration of probabilities and posteriors."""
-    with _experiment(args) as progress:
-        from driftbayes.reproduce.calibration import run_calibration, write_calibration
-
-        result = run_calibration(args.data_sets, args.seed, method=args.method, progress=progress)
-        written = write_calibration(result, args.output)
-    if _finish(args, written, result.to_json):
-        print("\n".join(result.sentences()))
-    return 0
-
-
-def run_langevin(args: argparse.Namespace) -> int:
-    """Repeat section 4."""
-    with _experiment(args):
-        from driftbayes.reproduce.langevin import run_experiment, write_experiment
-
-        result = run_experiment(seed=args.seed)
-        written = write_experiment(result, args.output)
-    if _finish(args, written, result.to_json):
-        _print_claims("Langevin test case", 4, result.claims())
-        print("\n".join(result.exact.sentences.values()))
-    return 0
-
-
-def run_turbulence(args: argparse.Namespace) -> int:
-    """Load or simulate the experiment of section 5."""
-    with _experiment(args) as progress:
-        from driftbayes.reproduce.turbulence.analysis import analyse
-        from driftbayes.reproduce.turbulence.claims import claims
-        from driftbayes.reproduce.turbulence.record import to_json, write_experiment
-        from driftbayes.reproduce.turbulence.results import load_results, write_results
-
-        if args.simulate:
-            from driftbayes.reproduce.turbulence.simulate import simulate
-
-            summaries = simulate(
-                args.output, progress=lambda name, done, total, _: progress(name, done, total)
-            )
-            results = write_results(summaries, args.output / "results")
-        else:
-            results = load_results()
-        analysis = analyse(results)
-        table = claims(analysis)
-        written = write_experiment(analysis, table, args.output)
-    if _finish(args, written, lambda: to_json(analysis, table)):
-        _print_claims("Particles in two-dimensional turbulence", 5, table)
-        for realisation in analysis.realisations:
-            for sentence in realisation.exact.sentences.values():
-                print(f"seed {realisation.seed}: {sentence}")
-    return 0
-
-
-def run_ladder(args: argparse.Namespace) -> int:
-    """Compare all models on the packaged statistics of the turbulence experiment."""
-    with _experiment(args) as progress:
-        from driftbayes.reproduce.turbulence.ladder import run_ladder, write_ladder
-        from driftbayes.reproduce.turbulence.results import load_results
-
-        ladder = run_ladder(load_results(), _options.model_names(args), progress=progress)
-        written = write_ladder(ladder, args.output)
-    if _finish(args, written, ladder.to_json):
-        print("\n".join(ladder.sentences()))
-    return 0
-
-
-def run_discrepancies(args: argparse.Namespace) -> int:
-    """Recompute the errors of section 5."""
-    with _experiment(args) as progress:
-        from driftbayes.reproduce.discrepancies import run_discrepancies, write_discrepancies
-
-        result = run_discrepancies(args.seed, progress=progress)
-        written = write_discrepancies(result, args.output)
-    if _finish(args, written, result.to_json):
-        print("\n".join(result.sentences()))
-    return 0
-
-
-def _print_claims(title: str, section: int, claims: "Sequence[Claim]") -> None:
-    rows = [[claim.claim, claim.paper, claim.ours, claim.agrees] for claim in claims]
-    columns = [f"claim of section {section}", "paper", "result", "agrees"]
-    _console.print_table(title, columns, rows, left=4)

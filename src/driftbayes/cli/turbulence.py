@@ -12,7 +12,7 @@ from typing import Any
 from driftbayes.cli import _console, _jax, _outputs
 from driftbayes.errors import DriftbayesError
 
-# Known here so that --help need not import the simulator; a test compares them.
+# Repeated here so that --help need not import the simulator; a test compares them.
 PRESETS = ("tiny", "laptop", "paper")
 _CHOICES = {
     "precision": ("double", "single"),
@@ -56,27 +56,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     _add_run(actions)
     again = actions.add_parser("resume", help="resume a run")
-    _outputs.add_output(
-        again,
-        "directory",
-        output=_outputs.Output("continued"),
-        overwrite=False,
-        help="directory of the run",
-    )
+    continued = _outputs.Output("continued")
+    text = "directory of the run"
+    _outputs.add_output(again, "directory", output=continued, overwrite=False, help=text)
     _add_checkpoint(again)
     again.set_defaults(run=_resume)
     film = actions.add_parser("movie", help="render a movie of vorticity and particles")
-    film.add_argument("directory", type=Path, help="directory of the run")
-    _outputs.add_output(
-        film,
-        "-o",
-        "--output",
-        output=_outputs.Output(
-            suffixes=(".mp4", ".gif"), what="a movie is an MP4 or GIF file", default=_movie_path
-        ),
-        metavar="FILE",
-        help="output file, .mp4 or .gif (default: movie.mp4 or movie.gif in the directory)",
-    )
+    film.add_argument("directory", type=Path, help=text)
+    kind = "a movie is an MP4 or GIF file"
+    movie = _outputs.Output(suffixes=(".mp4", ".gif"), what=kind, default=_movie_path)
+    text = "output file, .mp4 or .gif (default: movie.mp4 or movie.gif in the directory)"
+    _outputs.add_output(film, "-o", "--output", output=movie, metavar="FILE", help=text)
     film.add_argument(
         "--particles", type=int, default=200, help="number of particles (default: 200)"
     )
@@ -140,16 +130,12 @@ def _flag(name: str) -> str:
 
 
 def _run(args: argparse.Namespace) -> int:
-    _check_checkpoint(args)
-    _jax.prepare_jax()
+    _prepare(args)
     from driftbayes.turbulence.config import GIVEN, RunConfig
     from driftbayes.turbulence.run import run
 
-    given = {
-        name: getattr(args, name)
-        for name in (*_NUMBERS, *_CHOICES)
-        if getattr(args, name) is not None
-    }
+    values = {name: getattr(args, name) for name in (*_NUMBERS, *_CHOICES)}
+    given: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
     if args.truncate:
         given["truncate"] = True
     positions = None
@@ -176,8 +162,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _resume(args: argparse.Namespace) -> int:
-    _check_checkpoint(args)
-    _jax.prepare_jax()
+    _prepare(args)
     from driftbayes.turbulence.run import resume
 
     with _progress() as progress:
@@ -221,12 +206,12 @@ def _movie(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check_checkpoint(args: argparse.Namespace) -> None:
-    if not args.checkpoint_every > 0:
-        msg = (
-            f"--checkpoint-every must be a positive number of seconds, got {args.checkpoint_every}"
-        )
+def _prepare(args: argparse.Namespace) -> None:
+    seconds = args.checkpoint_every
+    if not seconds > 0:
+        msg = f"--checkpoint-every must be a positive number of seconds, got {seconds}"
         raise DriftbayesError(msg)
+    _jax.prepare_jax()
 
 
 def _read_positions(path: Path) -> Any:

@@ -1,12 +1,11 @@
-"""Are probabilities and posteriors honest? Data from the prior predictive, judged by a method."""
+"""Calibration of model probabilities and posteriors, on data from the prior predictive."""
 
-__all__ = ["Calibration", "run_calibration", "write_calibration"]
+__all__ = ["Calibration", "run_calibration"]
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -19,20 +18,19 @@ from driftbayes._version import __version__
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import Status
 from driftbayes.inference import QUANTILES, Batch, Hypothesis, evidence_batch
-from driftbayes.models import Brownian, Langevin
 from driftbayes.plots.style import COLOURS, GUIDE, journal_figure
-from driftbayes.priors import Exponential
-from driftbayes.reproduce.folder import write_result
+from driftbayes.reproduce.langevin import hypotheses as unit_hypotheses
+from driftbayes.reproduce.study import DEFAULT_RUNNER, Runner, StudyResult, plain
 from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Small data, so that the verdict is often uncertain: certain ones would calibrate nothing.
+# Small data sets, for which the verdict is often uncertain.
 N_PARTICLES, N_STEPS, N_DIM, TAU = 2, 4, 1, 1.0
-# Data sets of one call share random numbers in some samplers, and those of another call do not: few
-# in each keep the errors independent, and the draws in memory few.
+# Data sets per call. Some samplers share random numbers among the data sets of one call: small
+# chunks keep the errors independent, and the draws in memory few.
 _CHUNKS: dict[str, int] = {"laplace_is": 100, "bridge": 100, "smc": 20, "nested": 1}
 _CHUNK = 2000
 # Posterior probability of each interval between quantiles.
@@ -40,8 +38,8 @@ SHARES = np.diff([0.0, *QUANTILES, 1.0])
 
 
 @dataclass(frozen=True, eq=False)
-class Calibration:
-    """Probabilities that the method gave, beside the truth.
+class Calibration(StudyResult):
+    """Probabilities given by a method, beside the truth.
 
     If data come from each model equally often, with parameters from their priors, then the mean of
     p(Langevin | D) must be ½, and among data sets given probability p a share p must be Langevin's.
@@ -51,12 +49,14 @@ class Calibration:
         probability: p(Langevin | D) of each data set.
         is_langevin: Whether the data set came from the Langevin model.
         method: Method of the evidences.
-        seed: Seed of the data and of a method that samples.
+        seed: Random seed of the data and of sampling methods.
         ranks: For each parameter of the true model, "model.parameter", the number of data sets with
             the truth in each of the six intervals between the posterior's quantiles.
-        n_doubtful: Data sets for which the method gave a status other than ok.
-        n_failed: Data sets for which it gave no number; they are left out of the rest.
+        n_doubtful: Number of data sets with a status other than ok.
+        n_failed: Number of data sets without a result; they are left out of the rest.
     """
+
+    name: ClassVar[str] = "calibration"
 
     probability: FloatArray
     is_langevin: np.ndarray
@@ -68,68 +68,62 @@ class Calibration:
 
     @property
     def mean(self) -> tuple[float, float]:
-        """Mean probability and its standard error; ½ is right."""
+        """Mean probability, expected to be ½, and its standard error."""
         n = len(self.probability)
         return float(self.probability.mean()), float(self.probability.std() / np.sqrt(n))
 
     def reliability(self, n_bins: int = 10) -> dict[str, FloatArray]:
-        """Mean probability and true share in bins, with the standard error of the share."""
+        """Return mean probability and true share in bins, with the standard error of the share."""
         which = np.minimum((self.probability * n_bins).astype(int), n_bins - 1)
         count = np.bincount(which, minlength=n_bins)
         filled = count > 0
         predicted = np.bincount(which, self.probability, n_bins)[filled] / count[filled]
         observed = np.bincount(which, self.is_langevin, n_bins)[filled] / count[filled]
-        # From the predicted share, which is the null hypothesis; the observed one may be 0 or 1.
+        # From the predicted share, the null hypothesis; the observed one may be 0 or 1.
         error = np.sqrt(predicted * (1 - predicted) / count[filled])
-        return {
-            "predicted": predicted,
-            "observed": observed,
-            "error": error,
-            "count": count[filled].astype(float),
-        }
+        counts = count[filled].astype(float)
+        return {"predicted": predicted, "observed": observed, "error": error, "count": counts}
 
     def chi_square(self) -> tuple[float, int]:
-        """Sum over bins of the squared deviation in standard errors, and the number of bins."""
+        """Return the sum over bins of the squared standardised deviation, and their number."""
         bins = self.reliability()
         deviation = (bins["observed"] - bins["predicted"]) / bins["error"]
         return float(np.sum(deviation**2)), len(deviation)
 
     def rank_chi_square(self, name: str) -> tuple[float, float]:
-        """χ² of the counts of a parameter, five degrees of freedom, and the chance of a larger."""
+        """Return χ² of a parameter's counts, five degrees of freedom, and its p-value."""
         counts = self.ranks[name]
         found = chisquare(counts, SHARES * counts.sum())
         return float(found.statistic), float(found.pvalue)
 
     def sentences(self) -> list[str]:
-        """Return the result in words."""
         mean, error = self.mean
         chi_square, n_bins = self.chi_square()
         lines = [
-            f"mean probability of Langevin {mean:.4f} ± {error:.4f}, where 0.5 is right",
-            f"reliability: chi-square {chi_square:.1f} in {n_bins} bins, chance of a larger one "
+            f"mean probability of Langevin {mean:.4f} ± {error:.4f}, expected 0.5",
+            f"reliability: chi-square {chi_square:.1f} in {n_bins} bins, p-value "
             f"{chdtrc(n_bins, chi_square):.2g}",
         ]
         for name in self.ranks:
-            value, chance = self.rank_chi_square(name)
+            value, p_value = self.rank_chi_square(name)
             lines.append(
                 f"true {name} among its posterior's quantiles: chi-square {value:.1f} for 5 "
-                f"degrees of freedom, chance of a larger one {chance:.2g}"
+                f"degrees of freedom, p-value {p_value:.2g}"
             )
         if self.n_doubtful or self.n_failed:
             lines.append(
-                f"the method was in doubt on {self.n_doubtful} data sets and failed on "
+                f"the method gave warnings on {self.n_doubtful} data sets and failed on "
                 f"{self.n_failed}, which are left out"
             )
         return lines
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as plain numbers."""
         mean, error = self.mean
         chi_square, n_bins = self.chi_square()
         ranks = {}
         for name, counts in self.ranks.items():
-            value, chance = self.rank_chi_square(name)
-            ranks[name] = {"counts": counts.tolist(), "chi_square": value, "p_value": chance}
+            value, p_value = self.rank_chi_square(name)
+            ranks[name] = {"counts": counts.tolist(), "chi_square": value, "p_value": p_value}
         return {
             "driftbayes_version": __version__,
             "method": self.method,
@@ -144,8 +138,43 @@ class Calibration:
             "n_failed": self.n_failed,
             "rank_shares": SHARES.tolist(),
             "ranks": ranks,
-            "reliability": {name: v.tolist() for name, v in self.reliability().items()},
+            "reliability": plain(self.reliability()),
         }
+
+    def figures(self) -> dict[str, "Figure"]:
+        bins = self.reliability()
+        mean, error = self.mean
+        with journal_figure(6.8, 3.2, 1, 2) as (figure, (ax, right)):
+            ax.plot([0, 1], [0, 1], color=GUIDE, lw=0.8, label="calibrated")
+            points = {"fmt": "o", "ms": 3.5, "color": COLOURS["langevin"]}
+            label, errors = "observed, ± 2 standard errors", 2 * bins["error"]
+            ax.errorbar(bins["predicted"], bins["observed"], yerr=errors, label=label, **points)
+            ax.set(xlabel="probability of Langevin", ylabel="share of Langevin data sets")
+            ax.set_aspect("equal")
+            ax.legend(loc="upper left")
+            words = f"{len(self.probability)} data sets\nmean {mean:.4f} ± {error:.4f}"
+            ax.text(0.97, 0.05, words, ha="right", transform=ax.transAxes)
+            self._draw_ranks(right)
+        return {"calibration": figure}
+
+    def _draw_ranks(self, ax: "Axes") -> None:
+        places, widest = np.arange(len(SHARES)), 0.0
+        ax.axhline(1, color=GUIDE, lw=0.8)
+        for i, (name, counts) in enumerate(self.ranks.items()):
+            model, parameter = name.split(".")
+            expected = SHARES * counts.sum()
+            ratio, error = counts / expected, 2 * np.sqrt((1 - SHARES) / expected)
+            widest = max(widest, float(np.max(np.abs(ratio - 1) + error)))
+            points: dict[str, Any] = {"fmt": "os^"[i], "ms": 3.5, "color": COLOURS[model]}
+            label = f"{parameter} of {model.capitalize()} data"
+            ax.errorbar(places + 0.15 * (i - 1), ratio, yerr=error, label=label, **points)
+        percent = [f"{100 * q:g}" for q in (0, *QUANTILES, 1)]
+        ax.set_xticks(places, [f"{a}–{b}" for a, b in pairwise(percent)], rotation=30)
+        ax.set(xlabel="posterior quantile of the truth, %", ylabel="data sets / expected")
+        if self.ranks:
+            # Room above the points for the legend.
+            ax.set_ylim(1 - 1.1 * widest, 1 + 2 * widest)
+            ax.legend(loc="upper center")
 
 
 def run_calibration(
@@ -153,18 +182,17 @@ def run_calibration(
     seed: int = 0,
     *,
     method: str = "auto",
-    progress: Callable[[str, int, int], None] | None = None,
+    runner: Runner = DEFAULT_RUNNER,
 ) -> Calibration:
     """Simulate from both models, parameters from Exp(1) priors, and compare on each data set.
 
     Args:
-        n_per_model: Data sets from each model.
-        seed: Of the data, and of a method that samples.
-        method: Of the evidences and posteriors.
-        progress: Told of what, how many are done, and of how many.
+        n_per_model: Number of data sets of each model.
+        seed: Random seed of the data and of sampling methods.
+        method: Method of the evidences and posteriors.
+        runner: Options of the computation.
     """
-    unit = Exponential(mean=1.0)
-    hypotheses = (Hypothesis(Brownian, kappa=unit), Hypothesis(Langevin, gamma=unit, k=unit))
+    hypotheses = unit_hypotheses()
     key = jax.random.key(seed)
     made = [
         _prior_predictive(h, jax.random.fold_in(key, i), n_per_model)
@@ -177,21 +205,20 @@ def run_calibration(
     for low in range(0, len(data), size):
         rows = slice(low, min(low + size, len(data)))
         batch = Batch.stack([Batch.of(d) for d in data[rows]])
-        # Random numbers of their own for each chunk.
+        # Each chunk has its own random numbers.
         chunk_seed = int(np.random.SeedSequence([seed, low]).generate_state(1)[0])
         for i, h in enumerate(hypotheses):
             found = evidence_batch([h], batch, method=method, seed=chunk_seed)
             log_z[i, rows] = [e.log_evidence for e in found]
             is_ok[i, rows] = [e.status is Status.OK for e in found]
             quantiles[i][rows] = [[e.posterior_quantiles[p] for p in h.names] for e in found]
-        if progress is not None:
-            progress("data sets", rows.stop, len(data))
+        runner.report("data sets", rows.stop, len(data))
     log_k = log_z[1] - log_z[0]
     use = np.isfinite(log_k)
     ranks = {}
     for i, h in enumerate(hypotheses):
         own = slice(i * n_per_model, (i + 1) * n_per_model)
-        # Without a number for the evidence the quantiles may be none either.
+        # A failed evidence may have no quantiles.
         place = np.sum(made[i][1][..., None] > quantiles[i][own], axis=2)[use[own]]
         for j, name in enumerate(h.names):
             ranks[f"{h.name}.{name}"] = np.bincount(place[:, j], minlength=len(SHARES))
@@ -206,17 +233,12 @@ def run_calibration(
     )
 
 
-def write_calibration(result: Calibration, directory: Path) -> list[Path]:
-    """Write reliability and ranks as PNG and PDF, and their numbers as JSON."""
-    return write_result(directory, "calibration", result.to_json(), _figure(result))
-
-
 def _prior_predictive(
     hypothesis: Hypothesis, key: Array, n: int
 ) -> tuple[list[Displacements], FloatArray]:
-    """Data sets, and the parameters that each was made with, (data set, parameter)."""
+    """Draw data sets, and return them with their parameters, (data set, parameter)."""
 
-    def one(key: Array) -> tuple[Array, Array]:
+    def draw(key: Array) -> tuple[Array, Array]:
         key_data, *keys = jax.random.split(key, 1 + len(hypothesis.names))
         draws = [
             hypothesis.priors[p].sample(k) for p, k in zip(hypothesis.names, keys, strict=True)
@@ -227,45 +249,6 @@ def _prior_predictive(
         )
         return positions, theta
 
-    positions, theta = jax.jit(jax.vmap(one))(jax.random.split(key, n))
+    positions, theta = jax.jit(jax.vmap(draw))(jax.random.split(key, n))
     steps = np.diff(np.asarray(positions), axis=2)
     return [Displacements.from_array(dx, TAU) for dx in steps], np.asarray(theta)
-
-
-def _figure(result: Calibration) -> "Figure":
-    bins = result.reliability()
-    mean, error = result.mean
-    with journal_figure(6.8, 3.2, 1, 2) as (figure, (ax, right)):
-        ax.plot([0, 1], [0, 1], color=GUIDE, lw=0.8, label="honest")
-        points = {"fmt": "o", "ms": 3.5, "color": COLOURS["langevin"]}
-        label = "found, ± 2 standard errors"
-        ax.errorbar(
-            bins["predicted"], bins["observed"], yerr=2 * bins["error"], label=label, **points
-        )
-        ax.set(xlabel="probability given to Langevin", ylabel="share that was Langevin")
-        ax.set_aspect("equal")
-        ax.legend(loc="upper left")
-        words = f"{len(result.probability)} data sets\nmean {mean:.4f} ± {error:.4f}"
-        ax.text(0.97, 0.05, words, ha="right", transform=ax.transAxes)
-        _draw_ranks(right, result)
-    return figure
-
-
-def _draw_ranks(ax: "Axes", result: Calibration) -> None:
-    places, widest = np.arange(len(SHARES)), 0.0
-    ax.axhline(1, color=GUIDE, lw=0.8)
-    for i, (name, counts) in enumerate(result.ranks.items()):
-        model, parameter = name.split(".")
-        expected = SHARES * counts.sum()
-        ratio, error = counts / expected, 2 * np.sqrt((1 - SHARES) / expected)
-        widest = max(widest, float(np.max(np.abs(ratio - 1) + error)))
-        points: dict[str, Any] = {"fmt": "os^"[i], "ms": 3.5, "color": COLOURS[model]}
-        label = f"{parameter} of {model.capitalize()} data"
-        ax.errorbar(places + 0.15 * (i - 1), ratio, yerr=error, label=label, **points)
-    percent = [f"{100 * q:g}" for q in (0, *QUANTILES, 1)]
-    ax.set_xticks(places, [f"{a}–{b}" for a, b in pairwise(percent)], rotation=30)
-    ax.set(xlabel="place of the truth in the posterior, %", ylabel="data sets / expected")
-    if result.ranks:
-        # Room above the points for the legend.
-        ax.set_ylim(1 - 1.1 * widest, 1 + 2 * widest)
-        ax.legend(loc="upper center")

@@ -1,58 +1,235 @@
-"""Calibration and power of the goodness-of-fit check, over many simulated data sets."""
+"""Calibration and power of the goodness-of-fit check, on simulated data sets."""
 
-__all__ = ["CaseResult", "Goodness", "goodness_table", "run_goodness", "write_goodness"]
+__all__ = ["CASES", "Case", "CaseResult", "Goodness", "goodness_table", "run_goodness"]
 
-import multiprocessing
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+import jax
 import numpy as np
 from scipy import stats
 
 from driftbayes._version import __version__
 from driftbayes.checks import check_fit
 from driftbayes.checks.check import LEVEL
+from driftbayes.comparison import make_hypotheses
+from driftbayes.data.sampling import Displacements, displacements
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, Status
+from driftbayes.inference import Hypothesis
+from driftbayes.models import MODELS, model_named
 from driftbayes.plots.style import COLOURS, GUIDE, INK, journal_figure
-from driftbayes.processes import environment
-from driftbayes.reproduce.folder import make_folder, read_kept, write_json, write_result
-from driftbayes.reproduce.goodness_cases import CASES, Case
+from driftbayes.reproduce.study import DEFAULT_RUNNER, Job, Runner, StudyResult
+from driftbayes.suggest import did_you_mean
 from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Progress = Callable[[str, int, int], None]
-Prepare = Callable[[], None]
-
+# Velocity and time scale of the priors; all parameters below are in these units.
+U_RMS, TIMESCALE, TAU, N_DIM = 1.0, 1.0, 0.5, 2
 # The smaller of the two levels at which contradicted data sets are counted.
 STRICT = 0.005
-# Data sets that one process judges before it writes them down.
+# Data sets of one job.
 _CHUNK = 100
-# Each process computes on one thread of the processor: as many processes as cores would otherwise
-# compete, or share a graphics card.
-_ONE_THREAD = {
-    "JAX_PLATFORMS": "cpu",
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-}
+Sampling = Literal["regular", "gaps", "irregular", "errors"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Data of one kind, and the model that is checked on them.
+
+    Args:
+        name: Short name.
+        words: Description of the data.
+        made_by: Model from which the data are simulated.
+        theta: Its parameters; empty to draw them from the prior.
+        judged_by: Model that is checked; None for the same.
+        n_particles: Number of trajectories.
+        n_steps: Number of steps of each, before some positions are removed.
+        sampling: "gaps" removes 15 % of the positions, "irregular" two thirds of them, "errors"
+            adds known measurement errors.
+        drift: Velocity added to every particle along the first axis.
+        shared: Standard deviation of a displacement that all particles share in every step.
+    """
+
+    name: str
+    words: str
+    made_by: str
+    theta: Mapping[str, float] = field(default_factory=dict)
+    judged_by: str | None = None
+    n_particles: int = 40
+    n_steps: int = 30
+    sampling: Sampling = "regular"
+    drift: float = 0.0
+    shared: float = 0.0
+
+    @property
+    def is_true(self) -> bool:
+        """Whether the checked model made the data."""
+        return self.judged_by is None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the case as plain numbers and text."""
+        content = asdict(self)
+        del content["name"]
+        return {**content, "judged_by": self.judged_by or self.made_by, "is_true": self.is_true}
+
+    def hypothesis(self) -> Hypothesis:
+        """Return the checked model, with its priors."""
+        return _hypothesis(self.judged_by or self.made_by)
+
+    def data(self, seed: int, number: int) -> tuple[Displacements, FloatArray]:
+        """Simulate one data set, and return it with the start times of its runs.
+
+        Args:
+            seed: Random seed of all data sets.
+            number: Number of the data set.
+        """
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), number), len(self.name))
+        rng = np.random.default_rng([seed, number, *self.name.encode()])
+        theta = dict(self.theta)
+        if not theta:
+            prior = _hypothesis(self.made_by)
+            keys = jax.random.split(jax.random.fold_in(key, 1), len(prior.names))
+            theta = {
+                name: float(prior.priors[name].sample(k))
+                for name, k in zip(prior.names, keys, strict=True)
+            }
+        tau = TAU / 3 if self.sampling == "irregular" else TAU
+        n_steps = 3 * self.n_steps if self.sampling == "irregular" else self.n_steps
+        model = model_named(self.made_by, MODELS, N_DIM)(**theta)
+        simulated = model.simulate(
+            key, n_particles=self.n_particles, n_steps=n_steps, n_dim=N_DIM, tau=tau
+        )
+        x = np.array(simulated)
+        x[..., 0] += self.drift * tau * np.arange(n_steps + 1)
+        x += np.cumsum(self.shared * rng.standard_normal((n_steps + 1, N_DIM)), axis=0)
+        data = self._sampled(x, tau, rng)
+        return data, np.zeros(len(data.row_sizes))
+
+    def _sampled(self, x: FloatArray, tau: float, rng: np.random.Generator) -> Displacements:
+        if self.sampling == "regular":
+            return Displacements.from_array(np.diff(x, axis=1), tau)
+        # The same positions are missing in all data sets: one compiled program serves them all.
+        chance = np.random.default_rng(99).random(x.shape[:2])
+        keep = chance > {"gaps": 0.15, "irregular": 2 / 3, "errors": 0.0}[self.sampling]
+        keep[:, [0, -1]] = True
+        times = np.broadcast_to(tau * np.arange(x.shape[1]), keep.shape)
+        sd = None
+        if self.sampling == "errors":
+            sd = 0.1 + 0.4 * chance
+            x = x + sd[..., None] * rng.standard_normal(x.shape)
+        tracks = Trajectories(
+            positions=x[keep],
+            times=times[keep],
+            row_sizes=keep.sum(axis=1),
+            ids=np.arange(len(x)).astype(str),
+            position_sd=None if sd is None else sd[keep],
+        )
+        return displacements(tracks, None if self.sampling == "irregular" else tau, gaps="keep")
+
+
+@cache
+def _hypothesis(name: str) -> Hypothesis:
+    return make_hypotheses([name], u_rms=U_RMS, timescale=TIMESCALE).hypotheses[0]
+
+
+_BROWNIAN = {"kappa": 1.0}
+_LANGEVIN = {"gamma": 1.0, "k": 1.0}
+_SUB = {"hurst": 0.25, "kappa": 1.0, "reference": TIMESCALE}
+_SUPER = {**_SUB, "hurst": 0.75}
+_NOISY = {"kappa": 1.0, "sigma": 0.5}
+_NOISE_ONLY = {"kappa": 0.01, "sigma": 1.0}
+_HIDDEN = {**_LANGEVIN, "sigma": 0.2}
+_CAGED = {"well": 0.5, "kappa": 1.0}
+_OSCILLATING = {"gamma": 0.5, "omega": 2.0, "k": 1.0}
+_TWO_SCALE = {"gamma": 3.0, "ratio": 0.1, "share": 0.5, "k": 1.0}
+_SECOND = {"gamma": 1.0, "accel": 4.0, "k": 1.0}
+_TAILED = {"kappa": 1.0, "tail": 0.2}
+_TWO = {"kappa": 1.0, "ratio_2": 0.2, "share_2": 0.5}
+_SCATTER = {"kappa": 1.0, "scatter": 0.5}
+_UNEVEN = {**_LANGEVIN, "h1": 0.3, "h2": 0.0}
+_BLURRED = {**_BROWNIAN, "exposure": TAU}
+
+_TRUE = (
+    Case("brownian", "40 particles, 30 steps", "brownian", _BROWNIAN),
+    Case("langevin", "40 particles, 30 steps", "langevin", _LANGEVIN),
+    Case("langevin-prior", "parameters drawn from the prior", "langevin"),
+    Case("langevin-short", "200 particles, 4 steps", "langevin", _LANGEVIN, None, 200, 4),
+    Case("langevin-long", "4 particles, 300 steps", "langevin", _LANGEVIN, None, 4, 300),
+    Case("langevin-gaps", "gaps kept", "langevin", _LANGEVIN, None, 20, 20, "gaps"),
+    Case("langevin-irregular", "irregular times", "langevin", _LANGEVIN, None, 20, 20, "irregular"),
+    Case("langevin-errors", "known errors", "langevin", _LANGEVIN, None, 20, 20, "errors"),
+    Case("noise", "unknown measurement error", "langevin+noise", _HIDDEN, None, 20, 20),
+    Case("mean", "mean flow", "brownian+mean", {**_BROWNIAN, "flow": 1.0}),
+    Case("anisotropic", "unlike axes", "langevin+anisotropic", _UNEVEN),
+    Case("fractional", "H = 0.25", "fractional", _SUB),
+    Case("confined", "40 particles, 30 steps", "confined_brownian", _CAGED),
+    Case("oscillating", "40 particles, 30 steps", "oscillating", _OSCILLATING),
+    Case("two-classes", "two diffusivities", "brownian*2", _TWO, None, 40, 10),
+    Case("tails", "heavy tails", "brownian+student", _TAILED),
+    Case("scatter", "unlike particles", "brownian+scatter", _SCATTER, None, 40, 10),
+)
+_WRONG = (
+    Case("sub-brownian", "fractional, H = 0.25", "fractional", _SUB, "brownian"),
+    Case("sub-langevin", "fractional, H = 0.25", "fractional", _SUB, "langevin"),
+    Case("super-brownian", "fractional, H = 0.75", "fractional", _SUPER, "brownian"),
+    Case("super-langevin", "fractional, H = 0.75", "fractional", _SUPER, "langevin"),
+    Case("noisy-brownian", "noise, σ = 0.5", "brownian+noise", _NOISY, "brownian"),
+    Case("noisy-langevin", "noise, σ = 0.5", "brownian+noise", _NOISY, "langevin"),
+    Case("noise-only", "little but noise, σ = 1", "brownian+noise", _NOISE_ONLY, "langevin"),
+    Case("noise-hidden", "Langevin with noise, σ = 0.2", "langevin+noise", _HIDDEN, "langevin"),
+    Case("two-brownian", "two diffusivities, 1 : 5", "brownian*2", _TWO, "brownian"),
+    Case("scatter-brownian", "unlike particles, 50 %", "brownian+scatter", _SCATTER, "brownian"),
+    Case("drift-brownian", "drift, U = 0.3", "brownian", _BROWNIAN, "brownian", drift=0.3),
+    Case("drift-langevin", "drift, U = 0.3", "langevin", _LANGEVIN, "langevin", drift=0.3),
+    Case("caged-brownian", "confined", "confined_brownian", _CAGED, "brownian"),
+    Case("caged-langevin", "confined", "confined_brownian", _CAGED, "langevin"),
+    Case("oscillating-langevin", "oscillating", "oscillating", _OSCILLATING, "langevin"),
+    Case("two-scale-langevin", "two time scales, 1 : 10", "two_scale", _TWO_SCALE, "langevin"),
+    Case("second-langevin", "memory of acceleration", "second_order", _SECOND, "langevin"),
+    Case("langevin-brownian", "Langevin", "langevin", _LANGEVIN, "brownian"),
+    Case("brownian-langevin", "Brownian", "brownian", _BROWNIAN, "langevin"),
+    Case("tails-brownian", "Student's t, 5 degrees", "brownian+student", _TAILED, "brownian"),
+    Case("uneven-langevin", "axes unlike by 1.8", "langevin+anisotropic", _UNEVEN, "langevin"),
+    Case("blur-brownian", "blur over the whole step", "brownian+blur", _BLURRED, "brownian"),
+    Case("blur-langevin", "blur over the whole step", "brownian+blur", _BLURRED, "langevin"),
+    Case("shared-brownian", "shared motion", "brownian", _BROWNIAN, "brownian", shared=0.2),
+)
+CASES = {case.name: case for case in (*_TRUE, *_WRONG)}
+
+
+def cases_named(names: str) -> tuple[Case, ...]:
+    """Return the cases of these names.
+
+    Args:
+        names: Comma-separated names, or "all".
+    """
+    if names == "all":
+        return tuple(CASES.values())
+    wanted = [name.strip() for name in names.split(",")]
+    for name in wanted:
+        if name not in CASES:
+            near = did_you_mean(name, CASES)
+            msg = f"there is no case {name!r}; there are {', '.join(CASES)}{near}"
+            raise DriftbayesError(msg)
+    return tuple(CASES[name] for name in dict.fromkeys(wanted))
 
 
 @dataclass(frozen=True, eq=False)
 class CaseResult:
-    """Checks of many data sets of one kind by one model.
+    """Checks of many data sets of one case.
 
     Args:
-        case: How the data are made and which model judges them.
+        case: The case.
         p_values: P-value of each data set; NaN where it could not be checked.
         blamed: For each data set the quantity that deviates most; empty if none is unexplained.
-        n_unequal: Data sets whose fit lay outside those of the replicas.
-        reasons: Why data sets could not be checked.
+        n_unequal: Number of data sets whose fit lay outside those of the replicas.
+        reasons: Reasons why data sets could not be checked.
     """
 
     case: Case
@@ -62,7 +239,7 @@ class CaseResult:
     reasons: tuple[str, ...]
 
     def share_below(self, level: float) -> tuple[float, float]:
-        """Share of data sets with a p-value below a level, and its standard error.
+        """Return the share of data sets with a p-value below a level, and its standard error.
 
         The error is that of Laplace's estimate (k + 1)/(n + 2), which does not vanish at 0 and 1.
         """
@@ -78,12 +255,12 @@ class CaseResult:
 
     @property
     def most_blamed(self) -> str:
-        """The quantity that deviates most in most of the contradicted data sets."""
+        """Quantity that deviates most in most of the contradicted data sets."""
         counts = Counter(name for name in self.blamed if name)
         return counts.most_common(1)[0][0] if counts else ""
 
     def to_json(self) -> dict[str, Any]:
-        """The result as plain numbers and text."""
+        """Return the result as plain numbers and text."""
         below, strict = self.share_below(LEVEL), self.share_below(STRICT)
         return {
             **self.case.to_json(),
@@ -103,21 +280,22 @@ class CaseResult:
 
 
 @dataclass(frozen=True, eq=False)
-class Goodness:
-    """All cases: true models, which should rarely be contradicted, and wrong ones.
+class Goodness(StudyResult):
+    """Results of all cases: true models, which should rarely be contradicted, and wrong ones.
 
     Args:
-        results: One for each case.
-        n_replicas: Replicas of each data set.
-        seed: Seed of data and replicas.
+        results: Result of each case.
+        n_replicas: Number of replicas of each data set.
+        seed: Random seed of data and replicas.
     """
+
+    name: ClassVar[str] = "goodness"
 
     results: tuple[CaseResult, ...]
     n_replicas: int
     seed: int
 
     def to_json(self) -> dict[str, Any]:
-        """The result as plain numbers and text."""
         return {
             "driftbayes_version": __version__,
             "seed": self.seed,
@@ -127,166 +305,38 @@ class Goodness:
             "cases": {result.case.name: result.to_json() for result in self.results},
         }
 
+    def sentences(self) -> list[str]:
+        return [goodness_table(self.to_json())]
 
-def run_goodness(
-    n_true: int = 300,
-    n_wrong: int = 200,
-    seed: int = 0,
-    *,
-    n_replicas: int = 200,
-    cases: Sequence[Case] = tuple(CASES.values()),
-    n_workers: int = 1,
-    directory: Path | None = None,
-    prepare: Prepare | None = None,
-    progress: Progress | None = None,
-) -> Goodness:
-    """Check many data sets by true and by wrong models.
+    def files(self) -> dict[str, Any]:
+        content = self.to_json()
+        return {"goodness.json": content, "goodness.md": goodness_table(content)}
 
-    Args:
-        n_true: Data sets of each case in which the model is true.
-        n_wrong: Data sets of each case in which it is wrong.
-        seed: Seed of data and replicas.
-        n_replicas: Replicas of each data set, 200 or more for p-values below 0.005.
-        cases: The cases.
-        n_workers: Processes, with one thread each; 1 computes in this process.
-        directory: Where to keep the checks as they are made; those of an interrupted run with the
-            same settings are not made again.
-        prepare: Called once in each worker before it computes, to set up JAX.
-        progress: Called with a stage, how many are done, and of how many.
-    """
-    for name, value, least in (
-        ("n_true", n_true, 1),
-        ("n_wrong", n_wrong, 1),
-        ("n_replicas", n_replicas, 200),
-        ("n_workers", n_workers, 1),
-    ):
-        if value < least:
-            msg = f"{name} must be {least} or more, got {value}"
-            raise DriftbayesError(msg)
-    if directory is not None:
-        make_folder(directory)
-    jobs = [
-        _Job(case.name, low, min(low + _CHUNK, n), n_replicas, seed)
-        for case in cases
-        for n in (n_true if case.is_true else n_wrong,)
-        for low in range(0, n, _CHUNK)
-    ]
-    found = {job: rows for job in jobs if (rows := job.kept(directory)) is not None}
-    # The slowest first, so that no process is left with one of them at the end.
-    todo = sorted((job for job in jobs if job not in found), key=lambda job: job.order)
-    for job, rows in _judged(todo, n_workers, prepare):
-        job.keep(directory, rows)
-        found[job] = rows
-        if progress is not None:
-            progress("checks", len(found), len(jobs))
-    results = [
-        _gathered(case, [r for job in jobs if job.case == case.name for r in found[job]])
-        for case in cases
-    ]
-    return Goodness(tuple(results), n_replicas, seed)
-
-
-@dataclass(frozen=True)
-class _Job:
-    """Some data sets of one case."""
-
-    case: str
-    first: int
-    end: int
-    n_replicas: int
-    seed: int
-
-    @property
-    def order(self) -> tuple[bool, str]:
-        """Slow cases first, then by the model that judges, whose programs are compiled once."""
-        case = CASES[self.case]
-        model = case.judged_by or case.made_by
-        is_quick = case.sampling == "regular" and model in ("brownian", "langevin")
-        return is_quick, model
-
-    def header(self) -> dict[str, Any]:
-        about = {"driftbayes_version": __version__, "seed": self.seed}
-        return {**about, "n_replicas": self.n_replicas, **CASES[self.case].to_json()}
-
-    def path(self, directory: Path) -> Path:
-        return directory / f"{self.case}-{self.first}-{self.end}.json"
-
-    def kept(self, directory: Path | None) -> list[dict[str, Any]] | None:
-        """Read what an interrupted run with the same settings left."""
-        if directory is None:
-            return None
-        rows = read_kept(self.path(directory), self.header(), "rows")
-        return rows if rows is not None and len(rows) == self.end - self.first else None
-
-    def keep(self, directory: Path | None, rows: list[dict[str, Any]]) -> None:
-        if directory is not None:
-            write_json({**self.header(), "rows": rows}, self.path(directory))
-
-
-def _judged(
-    jobs: Sequence[_Job], n_workers: int, prepare: Prepare | None
-) -> Iterator[tuple[_Job, list[dict[str, Any]]]]:
-    if n_workers == 1:
-        for job in jobs:
-            yield job, _rows(job)
-        return
-    with (
-        environment(_ONE_THREAD),
-        ProcessPoolExecutor(
-            min(n_workers, max(len(jobs), 1)),
-            mp_context=multiprocessing.get_context("spawn"),
-            initializer=prepare,
-        ) as pool,
-    ):
-        futures = {pool.submit(_rows, job): job for job in jobs}
-        for future in as_completed(futures):
-            yield futures[future], future.result()
-
-
-def _rows(job: _Job) -> list[dict[str, Any]]:
-    """Check some data sets of one case; runs in a worker."""
-    case = CASES[job.case]
-    hypothesis = case.hypothesis()
-    rows = []
-    for number in range(job.first, job.end):
-        data, start_times = case.data(job.seed, number)
-        row: dict[str, Any] = {"p_value": None, "blamed": "", "equal": True, "reason": ""}
-        try:
-            result = check_fit(
-                [hypothesis],
-                data,
-                start_times=start_times,
-                n_replicas=job.n_replicas,
-                seed=job.seed + number,
-            ).models[hypothesis.name]
-        except DriftbayesError as error:
-            row["reason"] = str(error)
-        else:
-            failed = result.unexplained
-            row["p_value"] = result.p_value
-            row["equal"] = result.is_at_equal_fit
-            row["blamed"] = failed[0].name if failed else ""
-            if result.status is not Status.OK:
-                row["reason"] = result.reason
-        rows.append(row)
-    return rows
-
-
-def _gathered(case: Case, rows: Sequence[Mapping[str, Any]]) -> CaseResult:
-    return CaseResult(
-        case,
-        np.array([row["p_value"] for row in rows], dtype=np.float64),
-        tuple(str(row["blamed"]) for row in rows),
-        sum(not row["equal"] for row in rows),
-        tuple(str(row["reason"]) for row in rows if row["reason"]),
-    )
+    def figures(self) -> dict[str, "Figure"]:
+        true = [result for result in self.results if result.case.is_true]
+        wrong = [result for result in self.results if not result.case.is_true]
+        with journal_figure(7.2, 4.4, 1, 2, width_ratios=(1, 1.1)) as (figure, (left, right)):
+            left.plot([0, 1], [0, 1], color=GUIDE, lw=0.8)
+            for result in true:
+                p = np.sort(result.p_values[np.isfinite(result.p_values)])
+                left.step(p, np.arange(1, len(p) + 1) / len(p), color=INK, lw=0.5, alpha=0.5)
+            left.set(xlabel="p-value", ylabel="share of data sets below")
+            left.set_title(f"{len(true)} true models")
+            places = np.arange(len(wrong))[::-1]
+            shares = [result.share_below(LEVEL)[0] for result in wrong]
+            right.barh(places, shares, color=COLOURS["langevin"], height=0.7)
+            labels = [f"{result.case.words} → {result.case.judged_by}" for result in wrong]
+            right.set_yticks(places, labels, fontsize=6)
+            right.set(xlim=(0, 1), xlabel=f"share of data sets with p < {LEVEL:g}")
+            right.set_title(f"{len(wrong)} wrong models")
+        return {"goodness": figure}
 
 
 def goodness_table(content: Mapping[str, Any]) -> str:
-    """The result as two Markdown tables.
+    """Return the result as two Markdown tables.
 
     Args:
-        content: What `Goodness.to_json` gives.
+        content: From `Goodness.to_json`.
     """
     cases = content["cases"].values()
     shares = "data sets | p < 0.01 | p < 0.005"
@@ -311,27 +361,95 @@ def _percent(case: Mapping[str, Any], level: str) -> str:
     return f"{100 * share:.1f} ± {100 * error:.1f} %"
 
 
-def write_goodness(result: Goodness, directory: Path) -> list[Path]:
-    """Write the numbers as JSON, the tables as Markdown and the figure as PNG and PDF."""
-    content = result.to_json()
-    return write_result(directory, "goodness", content, _figure(result), goodness_table(content))
+def run_goodness(
+    n_true: int = 300,
+    n_wrong: int = 200,
+    seed: int = 0,
+    *,
+    n_replicas: int = 200,
+    cases: str = "all",
+    runner: Runner = DEFAULT_RUNNER,
+) -> Goodness:
+    """Check many data sets under true and wrong models.
+
+    Args:
+        n_true: Number of data sets of each case in which the model is true.
+        n_wrong: Number of data sets of each case in which it is wrong.
+        seed: Random seed of data and replicas.
+        n_replicas: Number of replicas of each data set, 200 or more for p-values below 0.005.
+        cases: Comma-separated names of cases, or "all".
+        runner: Options of the computation; checks are kept in "checks".
+    """
+    for name, value, least in (
+        ("n_true", n_true, 1),
+        ("n_wrong", n_wrong, 1),
+        ("n_replicas", n_replicas, 200),
+        ("n_workers", runner.n_workers, 1),
+    ):
+        if value < least:
+            msg = f"{name} must be {least} or more, got {value}"
+            raise DriftbayesError(msg)
+    chosen = cases_named(cases)
+    about = {"driftbayes_version": __version__, "seed": seed, "n_replicas": n_replicas}
+    jobs = {
+        case.name: [
+            Job(
+                f"{case.name}-{low}-{min(low + _CHUNK, n)}",
+                {**about, **case.to_json()},
+                (case.name, range(low, min(low + _CHUNK, n)), n_replicas, seed),
+            )
+            for n in (n_true if case.is_true else n_wrong,)
+            for low in range(0, n, _CHUNK)
+        ]
+        for case in chosen
+    }
+    # The slowest first, so that no worker is left with one of them at the end; then by model,
+    # whose programs are compiled once.
+    slowest_first = sorted((job for part in jobs.values() for job in part), key=_order)
+    found = runner.compute(slowest_first, _check_data_sets, "checks", "checks/rows")
+    results = []
+    for case in chosen:
+        rows = [row for job in jobs[case.name] for row in found[job.name]]
+        p_values = np.array([row["p_value"] for row in rows], dtype=np.float64)
+        blamed = tuple(str(row["blamed"]) for row in rows)
+        reasons = tuple(str(row["reason"]) for row in rows if row["reason"])
+        n_unequal = sum(not row["equal"] for row in rows)
+        results.append(CaseResult(case, p_values, blamed, n_unequal, reasons))
+    return Goodness(tuple(results), n_replicas, seed)
 
 
-def _figure(result: Goodness) -> "Figure":
-    true = [one for one in result.results if one.case.is_true]
-    wrong = [one for one in result.results if not one.case.is_true]
-    with journal_figure(7.2, 4.4, 1, 2, width_ratios=(1, 1.1)) as (figure, (left, right)):
-        left.plot([0, 1], [0, 1], color=GUIDE, lw=0.8)
-        for one in true:
-            p = np.sort(one.p_values[np.isfinite(one.p_values)])
-            left.step(p, np.arange(1, len(p) + 1) / len(p), color=INK, lw=0.5, alpha=0.5)
-        left.set(xlabel="p-value", ylabel="share of data sets below")
-        left.set_title(f"{len(true)} true models")
-        places = np.arange(len(wrong))[::-1]
-        shares = [one.share_below(LEVEL)[0] for one in wrong]
-        right.barh(places, shares, color=COLOURS["langevin"], height=0.7)
-        labels = [f"{one.case.words} → {one.case.judged_by}" for one in wrong]
-        right.set_yticks(places, labels, fontsize=6)
-        right.set(xlim=(0, 1), xlabel=f"share of data sets with p < {LEVEL:g}")
-        right.set_title(f"{len(wrong)} wrong models")
-    return figure
+def _order(job: Job) -> tuple[bool, str]:
+    case = CASES[job.arguments[0]]
+    model = case.judged_by or case.made_by
+    return case.sampling == "regular" and model in ("brownian", "langevin"), model
+
+
+def _check_data_sets(
+    name: str, numbers: Sequence[int], n_replicas: int, seed: int
+) -> list[dict[str, Any]]:
+    """Check some data sets of one case; runs in a worker."""
+    case = CASES[name]
+    hypothesis = case.hypothesis()
+    rows = []
+    for number in numbers:
+        data, start_times = case.data(seed, number)
+        row: dict[str, Any] = {"p_value": None, "blamed": "", "equal": True, "reason": ""}
+        try:
+            result = check_fit(
+                [hypothesis],
+                data,
+                start_times=start_times,
+                n_replicas=n_replicas,
+                seed=seed + number,
+            ).models[hypothesis.name]
+        except DriftbayesError as error:
+            row["reason"] = str(error)
+        else:
+            failed = result.unexplained
+            row["p_value"] = result.p_value
+            row["equal"] = result.is_at_equal_fit
+            row["blamed"] = failed[0].name if failed else ""
+            if result.status is not Status.OK:
+                row["reason"] = result.reason
+        rows.append(row)
+    return rows

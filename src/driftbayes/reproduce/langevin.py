@@ -1,11 +1,10 @@
-"""Section 4 of the paper: both models on data from the Langevin model itself."""
+"""Section 4 of the paper: both models on data of the Langevin model."""
 
-__all__ = ["LangevinExperiment", "run_experiment", "simulate_data", "write_experiment"]
+__all__ = ["LangevinExperiment", "hypotheses", "run_langevin", "simulate_data"]
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -15,14 +14,21 @@ from jaxtyping import Array
 from driftbayes.comparison import Scan, scan_displacements
 from driftbayes.data.sampling import Displacements
 from driftbayes.inference import Hypothesis
-from driftbayes.io import write_scan
 from driftbayes.jax_typing import Key
 from driftbayes.models import Brownian, Langevin
 from driftbayes.plots.scan import plot_log_bayes_factor, plot_log_occam_factor, plot_parameter
 from driftbayes.plots.style import INK, journal_figure
 from driftbayes.priors import Exponential
-from driftbayes.reproduce.claims import PAIR, Claim, along_tau, log_bayes_factors, yes
-from driftbayes.reproduce.folder import make_folder, write_csv, write_figure, write_json
+from driftbayes.reproduce.study import (
+    DEFAULT_RUNNER,
+    PAIR,
+    Claim,
+    Runner,
+    StudyResult,
+    along_tau,
+    log_bayes_factors,
+    yes,
+)
 from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -41,21 +47,24 @@ TAUS = np.geomspace(1e-2, 1e2, 100)
 
 
 @dataclass(frozen=True, eq=False)
-class LangevinExperiment:
-    """Both scans of the same data: the paper's Laplace, and exact.
+class LangevinExperiment(StudyResult):
+    """Two scans of the same data, by the paper's Laplace method and exactly.
 
     Args:
-        seed: Seed of the data; data set i has key `fold_in(key(seed), i)`.
+        seed: Random seed of the data; data set i has key `fold_in(key(seed), i)`.
         laplace: Scan by Laplace's method in natural parameters, as in the paper.
         exact: Scan by exact integration.
     """
+
+    name: ClassVar[str] = "langevin"
+    title: ClassVar[str] = "Langevin test case"
+    section: ClassVar[int] = 4
 
     seed: int
     laplace: Scan
     exact: Scan
 
     def claims(self) -> list[Claim]:
-        """What section 4 says, and what is found here."""
         tau = self.exact.taus
         exact, laplace = log_bayes_factors(self.exact), log_bayes_factors(self.laplace)
         mode = along_tau(self.laplace, "langevin", "map", "gamma")
@@ -133,7 +142,6 @@ class LangevinExperiment:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """Scans and claims as plain numbers and text."""
         return {
             "seed": self.seed,
             "gamma": GAMMA,
@@ -144,6 +152,31 @@ class LangevinExperiment:
             "exact": self.exact.to_json(),
             "laplace": self.laplace.to_json(),
             "claims": [asdict(claim) for claim in self.claims()],
+        }
+
+    def sentences(self) -> list[str]:
+        return list(self.exact.sentences.values())
+
+    def scans(self) -> dict[str, "xr.Dataset"]:
+        """Return both scans as datasets, by method."""
+        return {"exact": self.exact.to_dataset(), "laplace": self.laplace.to_dataset()}
+
+    def files(self) -> dict[str, Any]:
+        scans = self.scans()
+        return {
+            **{f"langevin_{method}.nc": dataset for method, dataset in scans.items()},
+            "langevin.csv": _columns(scans),
+            "claims.json": [asdict(claim) for claim in self.claims()],
+        }
+
+    def figures(self) -> dict[str, "Figure"]:
+        scans = self.scans()
+        expected = np.asarray(Langevin(gamma=GAMMA, k=K).absolute_diffusivity(jnp.asarray(TAUS)))
+        truths: Truths = {"brownian.kappa": expected, "langevin.gamma": GAMMA, "langevin.k": K}
+        return {
+            "figure1": _parameters_figure(scans, truths),
+            "figure2": _factors_figure(scans),
+            "overview": _overview_figure(scans, truths),
         }
 
 
@@ -171,8 +204,13 @@ def _simulate_all(key: Key, taus: Array) -> Array:
     return jax.vmap(one)(jnp.arange(len(TAUS)), taus)
 
 
-def run_experiment(seed: int = 0) -> LangevinExperiment:
-    """Simulate, and scan by both methods."""
+def run_langevin(seed: int = 0, *, runner: Runner = DEFAULT_RUNNER) -> LangevinExperiment:
+    """Simulate the data, and scan them by both methods.
+
+    Args:
+        seed: Random seed of the data.
+        runner: Options of the computation.
+    """
     data = simulate_data(seed)
     attributes = {"seed": seed, "experiment": "langevin"}
     laplace = scan_displacements(data, hypotheses(), method="laplace")
@@ -182,27 +220,6 @@ def run_experiment(seed: int = 0) -> LangevinExperiment:
         laplace=Scan(laplace.comparisons, attributes=attributes),
         exact=Scan(exact.comparisons, attributes=attributes),
     )
-
-
-def write_experiment(result: LangevinExperiment, directory: Path) -> list[Path]:
-    """Write figures 1 and 2 as PNG and PDF, the scans as NetCDF, the numbers as CSV, the claims."""
-    make_folder(directory)
-    scans = {"exact": result.exact.to_dataset(), "laplace": result.laplace.to_dataset()}
-    written = []
-    for name, dataset in scans.items():
-        written.append(directory / f"langevin_{name}.nc")
-        write_scan(dataset, written[-1])
-    written.append(write_csv(_columns(scans), directory / "langevin.csv"))
-    written.append(write_json([asdict(c) for c in result.claims()], directory / "claims.json"))
-    expected = np.asarray(Langevin(gamma=GAMMA, k=K).absolute_diffusivity(jnp.asarray(TAUS)))
-    truths: Truths = {"brownian.kappa": expected, "langevin.gamma": GAMMA, "langevin.k": K}
-    for name, figure in (
-        ("figure1", parameters_figure(scans, truths)),
-        ("figure2", factors_figure(scans)),
-        ("overview", overview_figure(scans, truths)),
-    ):
-        written += write_figure(figure, directory / name)
-    return written
 
 
 def _columns(scans: Scans) -> dict[str, FloatArray]:
@@ -220,7 +237,7 @@ def _columns(scans: Scans) -> dict[str, FloatArray]:
     return columns
 
 
-def parameters_figure(scans: Scans, truths: Truths) -> "Figure":
+def _parameters_figure(scans: Scans, truths: Truths) -> "Figure":
     """Draw figure 1: the parameters of both models against tau."""
     with journal_figure(3.6, 6.4, len(truths), sharex=True) as (figure, axes):
         for ax, name in zip(axes, truths, strict=True):
@@ -231,7 +248,7 @@ def parameters_figure(scans: Scans, truths: Truths) -> "Figure":
     return figure
 
 
-def factors_figure(scans: Scans) -> "Figure":
+def _factors_figure(scans: Scans) -> "Figure":
     """Draw figure 2: log Bayes factor and log Occam factors against tau."""
     with journal_figure(3.6, 4.6, 2, sharex=True) as (figure, (above, below)):
         for name in ("laplace", "exact"):
@@ -243,7 +260,7 @@ def factors_figure(scans: Scans) -> "Figure":
     return figure
 
 
-def overview_figure(scans: Scans, truths: Truths) -> "Figure":
+def _overview_figure(scans: Scans, truths: Truths) -> "Figure":
     """Draw three parameters and the Bayes factor in one row."""
     with journal_figure(10.0, 2.6, 1, len(truths) + 1) as (figure, (*panels, last)):
         for ax, name in zip(panels, truths, strict=True):

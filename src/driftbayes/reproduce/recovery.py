@@ -1,12 +1,11 @@
-"""Is the model found that made the data? Every model's data judged by every model."""
+"""Recovery of the true model: data of every model compared under every model."""
 
-__all__ = ["GROUPS", "Group", "GroupResult", "Recovery", "run_recovery", "write_recovery"]
+__all__ = ["GROUPS", "Group", "GroupResult", "Recovery", "run_recovery"]
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import jax
 import numpy as np
@@ -18,35 +17,32 @@ from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Batch, Evidence, Hypothesis, evidence, evidence_batch
 from driftbayes.plots.style import INK, journal_figure
-from driftbayes.reproduce.folder import make_folder, read_kept, write_json, write_result
+from driftbayes.reproduce.study import DEFAULT_RUNNER, Job, Runner, StudyResult
 from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Progress = Callable[[str, int, int], None]
-
 # Velocity and time scale of the priors; all parameters below are in these units.
 U_RMS, TIMESCALE, TAU, N_DIM = 1.0, 1.0, 0.5, 2
-# Nominal probabilities of the intervals, and the places of their ends among the quantiles.
-_INTERVALS = {"68%": (1, 3), "95%": (0, 4)}
-_NOMINAL = {"68%": 0.68, "95%": 0.95}
-# What is kept of one evidence: log_evidence and log_evidence_err (None if they are not finite),
+# Nominal probability of each interval, and the indices of its ends among the quantiles.
+_INTERVALS = {"68%": (0.68, 1, 3), "95%": (0.95, 0, 4)}
+# The kept part of an evidence: log_evidence and log_evidence_err (None if they are not finite),
 # status, and the quantiles of the posterior of each parameter.
-_Judgement: TypeAlias = dict[str, Any]
-# A pair is told apart if the truth has at least this mean probability against the other alone.
-_TOLD_APART = 0.95
+_Record: TypeAlias = dict[str, Any]
+# A pair is distinguished if the truth has at least this mean probability against the other alone.
+_MIN_PROBABILITY = 0.95
 
 
 @dataclass(frozen=True)
 class Group:
-    """Models that are judged against each other.
+    """Models that are compared with each other.
 
     Args:
-        name: Of the group.
+        name: Name of the group.
         truths: Parameters of each model, from which its data are simulated.
-        n_particles: Trajectories in a data set.
-        n_steps: Steps of each.
+        n_particles: Number of trajectories in a data set.
+        n_steps: Number of steps of each.
     """
 
     name: str
@@ -91,13 +87,13 @@ GROUPS = (
 
 @dataclass(frozen=True, eq=False)
 class GroupResult:
-    """What was found for one group.
+    """Result of one group.
 
     Args:
         group: The group.
-        log_evidence: Of each truth, seed and candidate.
+        log_evidence: Log evidence by truth, seed and candidate.
         log_evidence_err: Its error.
-        within: Of each truth, how often each parameter lay in its 68% and 95% intervals.
+        within: For each truth, how often each parameter lay in its 68% and 95% intervals.
         doubtful: Truth, seed and candidate of evidences whose status is not OK.
     """
 
@@ -114,36 +110,46 @@ class GroupResult:
 
     @property
     def n_seeds(self) -> int:
-        """Data sets of each model."""
+        """Number of data sets of each model."""
         return self.log_evidence.shape[1]
 
     @property
-    def probability(self) -> FloatArray:
-        """Probability of each candidate, equal before the data; by truth, seed and candidate."""
-        return _normalised(self.log_evidence)
-
-    @property
     def matrix(self) -> FloatArray:
-        """Mean probability over seeds: row the truth, column the candidate."""
-        return np.asarray(self.probability.mean(axis=1))
+        """Mean probability over seeds, with equal prior probabilities: (truth, candidate)."""
+        return np.asarray(_normalised(self.log_evidence).mean(axis=1))
 
     def confusions(self) -> list[tuple[str, str, float]]:
-        """Truth, other and the truth's mean probability against it alone, where that is small."""
+        """Return pairs that are not distinguished: truth, other, and the truth's probability."""
         found = []
         for i, truth in enumerate(self.names):
             for j, other in enumerate(self.names):
                 if i != j:
                     pair = _normalised(self.log_evidence[:, :, [i, j]])[i, :, 0]
-                    if pair.mean() < _TOLD_APART:
+                    if pair.mean() < _MIN_PROBABILITY:
                         found.append((truth, other, float(pair.mean())))
         return found
 
-    def doubts(self) -> dict[tuple[str, str], int]:
-        """How many data sets of a truth a candidate judged with a status that is not OK."""
-        return dict(Counter((truth, candidate) for truth, _, candidate in self.doubtful))
+    def sentences(self) -> list[str]:
+        """Return the result in words."""
+        group = self.group
+        doubts = Counter((truth, candidate) for truth, _, candidate in self.doubtful)
+        return [
+            f"{group.name}: {group.n_particles} particles, {group.n_steps} steps, {self.n_seeds} "
+            "data sets per model; mean probability of the true model:",
+            *(f"  {name:20s} {self.matrix[i, i]:.3f}" for i, name in enumerate(self.names)),
+            *(
+                f"  not distinguished: {truth} from {other}, pairwise {probability:.3f}"
+                for truth, other, probability in self.confusions()
+            ),
+            *(
+                f"  warnings: {candidate} on {count} of {self.n_seeds} data sets of {truth}"
+                for (truth, candidate), count in doubts.items()
+            ),
+        ]
 
     def to_json(self) -> dict[str, Any]:
-        """The result as plain numbers."""
+        """Return the result as plain numbers."""
+        largest = self.log_evidence_err.max(axis=(0, 1)).tolist()
         return {
             "n_particles": self.group.n_particles,
             "n_steps": self.group.n_steps,
@@ -151,9 +157,7 @@ class GroupResult:
             "truths": {name: dict(theta) for name, theta in self.group.truths.items()},
             "mean_probability": self.matrix.tolist(),
             "log_evidence": self.log_evidence.tolist(),
-            "largest_log_evidence_err": dict(
-                zip(self.names, self.log_evidence_err.max(axis=(0, 1)).tolist(), strict=True)
-            ),
+            "largest_log_evidence_err": dict(zip(self.names, largest, strict=True)),
             "not_told_apart": [
                 {"truth": t, "other": o, "mean_probability_of_truth": p}
                 for t, o, p in self.confusions()
@@ -161,25 +165,26 @@ class GroupResult:
             "within_intervals": {
                 n: {p: dict(c) for p, c in w.items()} for n, w in self.within.items()
             },
-            "doubtful": [list(one) for one in self.doubtful],
+            "doubtful": [list(row) for row in self.doubtful],
         }
 
 
 @dataclass(frozen=True, eq=False)
-class Recovery:
-    """The results of all groups.
+class Recovery(StudyResult):
+    """Results of all groups.
 
     Args:
-        results: One for each group.
-        seed: Seed of the data.
+        results: Result of each group.
+        seed: Random seed of the data.
     """
+
+    name: ClassVar[str] = "recovery"
 
     results: tuple[GroupResult, ...]
     seed: int
 
     def coverage(self) -> dict[str, tuple[int, int, float]]:
-        """Of each interval how many true values it held, of how many, and the binomial error."""
-        table = {}
+        """Return by interval the true values inside, their total, and the binomial error."""
         counts = [
             (counted, result.n_seeds)
             for result in self.results
@@ -187,13 +192,23 @@ class Recovery:
             for counted in parameters.values()
         ]
         n = sum(n_seeds for _, n_seeds in counts)
-        for interval, nominal in _NOMINAL.items():
-            error = float(np.sqrt(nominal * (1 - nominal) / n))
-            table[interval] = (sum(counted[interval] for counted, _ in counts), n, error)
-        return table
+        return {
+            interval: (
+                sum(counted[interval] for counted, _ in counts),
+                n,
+                float(np.sqrt(nominal * (1 - nominal) / n)),
+            )
+            for interval, (nominal, _, _) in _INTERVALS.items()
+        }
+
+    def sentences(self) -> list[str]:
+        coverage = [
+            f"coverage of the {interval}: {inside} of {n} = {inside / n:.3f} ± {error:.3f}"
+            for interval, (inside, n, error) in self.coverage().items()
+        ]
+        return [*(line for result in self.results for line in result.sentences()), *coverage]
 
     def to_json(self) -> dict[str, Any]:
-        """The result as plain numbers."""
         return {
             "driftbayes_version": __version__,
             "seed": self.seed,
@@ -208,42 +223,51 @@ class Recovery:
             },
         }
 
+    def figures(self) -> dict[str, "Figure"]:
+        sizes = [len(result.names) for result in self.results]
+        options = {"width_ratios": sizes, "squeeze": False}
+        with journal_figure(7.2, 4.6, 1, len(sizes), **options) as (figure, (axes,)):
+            for ax, result in zip(axes, self.results, strict=True):
+                image = ax.imshow(result.matrix, vmin=0, vmax=1, cmap="Blues")
+                for (i, j), value in np.ndenumerate(result.matrix):
+                    if value >= 0.005:
+                        style = {"ha": "center", "va": "center", "fontsize": 6}
+                        colour = "white" if value > 0.6 else INK
+                        ax.text(j, i, f"{value:.2f}", color=colour, **style)
+                names, places = result.names, range(len(result.names))
+                ax.set_xticks(places, names, rotation=60, ha="right", fontsize=7)
+                ax.set_yticks(places, names, fontsize=7)
+                ax.set_xlabel("candidate model")
+                ax.tick_params(length=0)
+                size = f"{result.group.n_particles} particles × {result.group.n_steps} steps"
+                ax.set_title(f"{size},\n{result.n_seeds} data sets each", fontsize=7)
+            axes[0].set_ylabel("true model")
+            figure.colorbar(image, ax=list(axes), shrink=0.5, label="mean probability")
+        return {"recovery": figure}
+
 
 def run_recovery(
     n_seeds: int = 3,
     seed: int = 0,
     *,
     groups: Sequence[Group] = GROUPS,
-    directory: Path | None = None,
-    progress: Progress | None = None,
+    runner: Runner = DEFAULT_RUNNER,
 ) -> Recovery:
-    """Simulate from every model, and judge each data set by every model of its group.
+    """Simulate from every model, and compare all models of its group on each data set.
 
     Args:
-        n_seeds: Data sets of each model.
-        seed: Of the data.
+        n_seeds: Number of data sets of each model.
+        seed: Random seed of the data.
         groups: Models, and the size of their data.
-        directory: Where to keep the evidences of each model as soon as they are known; what is
-            there of a run with the same data is not computed again.
-        progress: Called with a stage, how many are done, and of how many.
+        runner: Options of the computation; the evidences of each model are kept in "evidence".
     """
     if n_seeds < 1:
         msg = f"expected one data set of each model or more, got {n_seeds}"
         raise DriftbayesError(msg)
-    if directory is not None:
-        make_folder(directory)
-    found = [_run_group(group, n_seeds, seed, directory, progress) for group in groups]
-    return Recovery(tuple(found), seed)
+    return Recovery(tuple(_run_group(group, n_seeds, seed, runner) for group in groups), seed)
 
 
-def write_recovery(result: Recovery, directory: Path) -> list[Path]:
-    """Write the matrices as PNG and PDF, and their numbers as JSON."""
-    return write_result(directory, "recovery", result.to_json(), _figure(result))
-
-
-def _run_group(
-    group: Group, n_seeds: int, seed: int, directory: Path | None, progress: Progress | None
-) -> GroupResult:
+def _run_group(group: Group, n_seeds: int, seed: int, runner: Runner) -> GroupResult:
     names = list(group.truths)
     hypotheses = make_hypotheses(names, u_rms=U_RMS, timescale=TIMESCALE).hypotheses
     data = [
@@ -251,15 +275,24 @@ def _run_group(
         for i, hypothesis in enumerate(hypotheses)
         for s in range(n_seeds)
     ]
-    table: list[list[_Judgement]] = []
-    for i, hypothesis in enumerate(hypotheses):
-        path = None if directory is None else directory / f"{group.name}-{hypothesis.name}.json"
-        table.append(_kept_or_judged(path, hypothesis, data))
-        if progress is not None:
-            progress(f"evidence, {group.name}", i + 1, len(hypotheses))
+    fingerprints = [displacements.fingerprint for displacements in data]
+    jobs = [
+        Job(
+            f"{group.name}-{hypothesis.name}",
+            {
+                "driftbayes_version": __version__,
+                "priors": hypothesis.describe(),
+                "data_fingerprints": fingerprints,
+            },
+            (hypothesis, data),
+        )
+        for hypothesis in hypotheses
+    ]
+    found = runner.compute(jobs, _records, f"evidence, {group.name}", "evidence/judgements")
+    table = [found[job.name] for job in jobs]
 
-    def by_truth(values: list[list[float | None]]) -> FloatArray:
-        numbers = np.array(values, dtype=np.float64)
+    def by_truth(key: str) -> FloatArray:
+        numbers = np.array([[record[key] for record in records] for records in table], float)
         return np.moveaxis(np.reshape(numbers, (len(names), len(names), n_seeds)), 0, 2)
 
     doubtful = [
@@ -272,9 +305,8 @@ def _run_group(
         name: _within(table[i][i * n_seeds : (i + 1) * n_seeds], group.truths[name])
         for i, name in enumerate(names)
     }
-    logs = by_truth([[record["log_evidence"] for record in records] for records in table])
-    errors = by_truth([[record["log_evidence_err"] for record in records] for records in table])
-    return GroupResult(group, logs, errors, own, tuple(doubtful))
+    errors = by_truth("log_evidence_err")
+    return GroupResult(group, by_truth("log_evidence"), errors, own, tuple(doubtful))
 
 
 def _simulated(hypothesis: Hypothesis, group: Group, number: int, seed: int) -> Displacements:
@@ -286,50 +318,32 @@ def _simulated(hypothesis: Hypothesis, group: Group, number: int, seed: int) -> 
     return Displacements.from_array(np.diff(np.asarray(positions), axis=1), TAU)
 
 
-def _judged(hypothesis: Hypothesis, data: Sequence[Displacements]) -> list[Evidence]:
+def _evidences(hypothesis: Hypothesis, data: Sequence[Displacements]) -> list[Evidence]:
     """Evidences of one hypothesis for all data sets, compiled once."""
-    batches = [Batch.of(one, model=hypothesis.model) for one in data]
+    batches = [Batch.of(displacements, model=hypothesis.model) for displacements in data]
     if batches[0].is_summed:
         return evidence_batch([hypothesis], Batch.stack(batches))
     return [evidence(hypothesis, batch) for batch in batches]
 
 
-def _judgement(record: Evidence) -> _Judgement:
-    content = record.to_json()
-    return {
-        **{name: content[name] for name in ("log_evidence", "log_evidence_err")},
-        "status": record.status.value,
-        "quantiles": {
-            name: np.asarray(q).tolist() for name, q in record.posterior_quantiles.items()
-        },
-    }
+def _records(hypothesis: Hypothesis, data: Sequence[Displacements]) -> list[_Record]:
+    """Return the part of each evidence that is kept."""
+    records = []
+    for found in _evidences(hypothesis, data):
+        content = found.to_json()
+        quantiles = {n: np.asarray(q).tolist() for n, q in found.posterior_quantiles.items()}
+        record = {name: content[name] for name in ("log_evidence", "log_evidence_err")}
+        records.append({**record, "status": found.status.value, "quantiles": quantiles})
+    return records
 
 
-def _kept_or_judged(
-    path: Path | None, hypothesis: Hypothesis, data: Sequence[Displacements]
-) -> list[_Judgement]:
-    """Read the evidences that an earlier run left, or compute and write them."""
-    header = {
-        "driftbayes_version": __version__,
-        "priors": hypothesis.describe(),
-        "data_fingerprints": [one.fingerprint for one in data],
-    }
-    kept = None if path is None else read_kept(path, header, "judgements")
-    if kept is not None:
-        return kept
-    judgements = [_judgement(record) for record in _judged(hypothesis, data)]
-    if path is not None:
-        write_json({**header, "judgements": judgements}, path)
-    return judgements
-
-
-def _within(records: Sequence[_Judgement], truth: Mapping[str, float]) -> dict[str, dict[str, int]]:
+def _within(records: Sequence[_Record], truth: Mapping[str, float]) -> dict[str, dict[str, int]]:
     """Count how often each inferred parameter's true value lay within its intervals."""
     quantiles = [record["quantiles"] for record in records]
     return {
         name: {
             interval: sum(q[name][low] < truth[name] < q[name][high] for q in quantiles)
-            for interval, (low, high) in _INTERVALS.items()
+            for interval, (_, low, high) in _INTERVALS.items()
         }
         for name in quantiles[0]
     }
@@ -338,24 +352,3 @@ def _within(records: Sequence[_Judgement], truth: Mapping[str, float]) -> dict[s
 def _normalised(log_evidence: FloatArray) -> FloatArray:
     finite = np.where(np.isfinite(log_evidence), log_evidence, -np.inf)
     return np.asarray(softmax(finite, axis=-1))
-
-
-def _figure(result: Recovery) -> "Figure":
-    sizes = [len(r.names) for r in result.results]
-    options = {"width_ratios": sizes, "squeeze": False}
-    with journal_figure(7.2, 4.6, 1, len(sizes), **options) as (figure, (axes,)):
-        for ax, one in zip(axes, result.results, strict=True):
-            image = ax.imshow(one.matrix, vmin=0, vmax=1, cmap="Blues")
-            for (i, j), value in np.ndenumerate(one.matrix):
-                if value >= 0.005:
-                    style = {"ha": "center", "va": "center", "fontsize": 6}
-                    ax.text(j, i, f"{value:.2f}", color="white" if value > 0.6 else INK, **style)
-            ax.set_xticks(range(len(one.names)), one.names, rotation=60, ha="right", fontsize=7)
-            ax.set_yticks(range(len(one.names)), one.names, fontsize=7)
-            ax.set_xlabel("judged by")
-            ax.tick_params(length=0)
-            size = f"{one.group.n_particles} particles × {one.group.n_steps} steps"
-            ax.set_title(f"{size},\n{one.n_seeds} data sets each", fontsize=7)
-        axes[0].set_ylabel("data from")
-        figure.colorbar(image, ax=list(axes), shrink=0.5, label="mean probability")
-    return figure

@@ -1,8 +1,13 @@
-"""The paper's procedure as its section 4.3 describes it: slow, plain, and on its own.
+r"""The paper's procedure of section 4.3 in plain NumPy and SciPy: slow and independent.
 
-An independent check of the package and the baseline of its benchmarks. Only NumPy and SciPy are
-used and nothing of the package is imported. Every log-density carries its full constant.
-Convention: the variance of a displacement is 2 κ τ per axis as τ → ∞.
+A check of the package and the baseline of its benchmarks; nothing of the package is imported. Every
+log-density includes its full constant. The variance of a displacement is 2 κ τ per axis as τ → ∞.
+
+Arguments have the same meaning in all functions: `dx` are displacements with axes (particle, step,
+dim), `tau` is the sampling time $\tau > 0$, `kappa` the Brownian diffusivity $\kappa > 0$ in
+length²/time, `gamma` the inverse decorrelation time $\gamma > 0$ in 1/time, `k` the long-time
+Langevin diffusivity $k > 0$, `model` is "brownian" or "langevin", and `prior_means` are the means
+of the exponential priors by parameter.
 """
 
 __all__ = [
@@ -14,7 +19,6 @@ __all__ = [
     "langevin_covariance",
     "langevin_log_likelihood",
     "laplace_evidence",
-    "log_posterior_gradient",
     "simulate_brownian",
     "simulate_langevin",
     "var1_matrices",
@@ -27,7 +31,6 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.integrate import quad
 from scipy.linalg import toeplitz
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
@@ -39,20 +42,12 @@ Tolerance: TypeAlias = Literal["tight", "scipy"]
 _PARAMETERS = {"brownian": ("kappa",), "langevin": ("gamma", "k")}
 
 
-# --- Likelihoods -------------------------------------------------------------------------------
-
-
 def brownian_log_likelihood(dx: ArrayLike, tau: float, kappa: float) -> float:
     r"""Log-likelihood of the Brownian model, one normal density per particle and axis.
 
     $$\ln p = \sum_{p,n,i} \ln \rho_{\mathcal N}(\Delta X^{(p)}_{n,i};\, 0,\, 2\kappa\tau)$$
 
     Paper: [eq:brownian-likelihood].
-
-    Args:
-        dx: Displacements, axes (particle, step, dim).
-        tau: Sampling time $\tau > 0$.
-        kappa: Diffusivity $\kappa > 0$, in length²/time.
     """
     dx = _checked(dx, tau)
     return _multivariate_normal_sum(dx, 2 * kappa * tau * np.eye(dx.shape[1]))
@@ -65,12 +60,6 @@ def langevin_covariance(n: int, tau: float, gamma: float, k: float) -> Array:
       k\gamma\tau^2\varphi^2(\gamma\tau)\,e^{-(\lvert i-j\rvert-1)\gamma\tau} \;\text{if not}$$
 
     Paper: [eq:langevin-cov].
-
-    Args:
-        n: Number of displacements.
-        tau: Sampling time $\tau > 0$.
-        gamma: Inverse decorrelation time $\gamma > 0$, in 1/time.
-        k: Long-time diffusivity $k > 0$, in length²/time.
     """
     x = gamma * tau
     lags = np.arange(1, n)
@@ -81,19 +70,11 @@ def langevin_covariance(n: int, tau: float, gamma: float, k: float) -> Array:
 def langevin_log_likelihood(dx: ArrayLike, tau: float, gamma: float, k: float) -> float:
     r"""Log-likelihood of the Langevin model, one multivariate normal per particle and axis.
 
-    Nothing is shared between particles: SciPy factorises the same S anew for each. That is what
-    the paper's authors do, and what makes it slow. S is near to singular for small
-    $\gamma\tau$: its condition number is about $N_\tau^2 / \gamma\tau$, so some
-    $\log_{10}(N_\tau^2/\gamma\tau)$ digits are lost; below $\gamma\tau \approx 10^{-8}$
-    (for 10 steps) SciPy calls S singular. `kalman_log_likelihood` has no such limit.
+    As in the paper, SciPy factorises the same S for every particle. S is nearly singular for small
+    $\gamma\tau$: its condition number is about $N_\tau^2 / \gamma\tau$, and below $\gamma\tau
+    \approx 10^{-8}$ (for 10 steps) SciPy refuses it. `kalman_log_likelihood` has no such limit.
 
     Paper: [eq:langevin-likelihood].
-
-    Args:
-        dx: Displacements, axes (particle, step, dim).
-        tau: Sampling time $\tau > 0$.
-        gamma: Inverse decorrelation time $\gamma > 0$, in 1/time.
-        k: Long-time diffusivity $k > 0$, in length²/time.
     """
     dx = _checked(dx, tau)
     return _multivariate_normal_sum(dx, langevin_covariance(dx.shape[1], tau, gamma, k))
@@ -107,11 +88,6 @@ def var1_matrices(tau: float, gamma: float, k: float) -> tuple[Array, Array, Arr
     $V = A V A^{\mathrm T} + C$.
 
     Paper: [eq:var1], [eq:var1-noise], [eq:stationary-variance].
-
-    Args:
-        tau: Sampling time $\tau > 0$.
-        gamma: Inverse decorrelation time $\gamma > 0$, in 1/time.
-        k: Long-time diffusivity $k > 0$, in length²/time.
     """
     x = gamma * tau
     transition = np.array([[0.0, _varphi(x) * tau], [0.0, exp(-x)]])
@@ -127,15 +103,9 @@ def var1_matrices(tau: float, gamma: float, k: float) -> tuple[Array, Array, Arr
 def kalman_log_likelihood(dx: ArrayLike, tau: float, gamma: float, k: float) -> float:
     r"""Log-likelihood of the Langevin model by a Kalman filter for the unseen velocity.
 
-    A second derivation: the joint density of the displacements is the product of the densities
-    of each given those before it, $\mathcal N(\Delta X_n; \varphi\tau\,m_n, s_n)$, where $m_n$ is
-    the mean of $U_n$ given the past. Paper: [eq:var1].
-
-    Args:
-        dx: Displacements, axes (particle, step, dim).
-        tau: Sampling time $\tau > 0$.
-        gamma: Inverse decorrelation time $\gamma > 0$, in 1/time.
-        k: Long-time diffusivity $k > 0$, in length²/time.
+    A second derivation: the joint density is the product of the densities of each displacement
+    given those before it, $\mathcal N(\Delta X_n; \varphi\tau\,m_n, s_n)$, where $m_n$ is the mean
+    of $U_n$ given the past. Paper: [eq:var1].
     """
     dx = _checked(dx, tau)
     innovations, variances = _innovations(dx, tau, gamma, k)
@@ -150,15 +120,9 @@ def kalman_log_likelihood_irregular(
     r"""Log-likelihood of one Langevin trajectory seen at any times, with errors of position.
 
     The density of $y_1, \dots, y_n$ given $y_0$, where $y_i \sim \mathcal N(X(t_i), \sigma_i^2)$.
-    Where the trajectory began is unknown; a flat prior makes it $X_0 \sim \mathcal N(y_0,
-    \sigma_0^2)$. The velocity begins in its stationary distribution. Paper: [eq:var1].
-
-    Args:
-        x: Observed positions, axes (time, dim).
-        times: Times of the observations, increasing.
-        gamma: Inverse decorrelation time $\gamma > 0$, in 1/time.
-        k: Long-time diffusivity $k > 0$, in length²/time.
-        sd: Standard deviation $\sigma_i \geq 0$ of the error of each position, or one for all.
+    The start is unknown; a flat prior makes it $X_0 \sim \mathcal N(y_0, \sigma_0^2)$. The velocity
+    begins in its stationary distribution. `x` are observed positions with axes (time, dim), `times`
+    increase, and `sd` is $\sigma_i \geq 0$ of each position, or one for all. Paper: [eq:var1].
     """
     x, times = np.asarray(x, float), np.asarray(times, float)
     if x.ndim != 2 or times.shape != x.shape[:1]:
@@ -204,12 +168,9 @@ def kalman_log_likelihood_irregular(
     return float(log_likelihood)
 
 
-# --- Evidence ----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class LaplaceResult:
-    """What Laplace's method in natural parameters gives; parameters are keyed by name.
+    """Result of Laplace's method in natural parameters; parameters are keyed by name.
 
     Args:
         log_evidence: Laplace's approximation of ln p(D | M).
@@ -219,7 +180,7 @@ class LaplaceResult:
         log_likelihood_map: Log-likelihood at the posterior mode.
         log_occam: `log_evidence` minus `log_likelihood_map`.
         n_evaluations: Number of likelihood evaluations, those of the Hessian included.
-        converged: Whether SciPy's optimiser said so.
+        converged: Whether SciPy's optimiser converged.
     """
 
     log_evidence: float
@@ -245,28 +206,13 @@ def laplace_evidence(
     $$\ln p(D \mid M) \approx \ln p(D \mid M(\theta^*)) + \ln p(\theta^* \mid M)
       - \tfrac12 \ln \det(J / 2\pi)$$
 
-    Exponential priors. The mode is found by L-BFGS-B with the analytic gradient (Brownian) or by
-    Nelder--Mead (Langevin), from the prior means. The Hessian is taken by fourth-order central
-    differences with steps of `2e-3 * theta`, near the best compromise between truncation
-    (∝ step⁴) and rounding (∝ 1/step²) for log-likelihoods of a few thousand; a step relative to
-    theta never leaves theta > 0. An exponential prior has no second derivative, so the Hessian of
-    the log-posterior is that of the log-likelihood.
+    The mode is found by L-BFGS-B with the analytic gradient (Brownian) or by Nelder--Mead
+    (Langevin), from the prior means. The Hessian of the log-likelihood, which is that of the
+    log-posterior, is taken by fourth-order central differences.
 
-    `tolerance="scipy"` is what the paper would really run: SciPy's defaults in natural units
-    (Nelder--Mead: xatol = fatol = 1e-4, absolute; L-BFGS-B: ftol = 2.2e-9, gtol = 1e-5).
-    `tolerance="tight"` starts a second search where the first ended, with theta in units of that
-    point (Nelder--Mead: xatol = 1e-8, relative by the choice of unit, fatol = 1e-10; L-BFGS-B:
-    ftol = 0, gtol = 1e-8). Rounding of the log-likelihood bounds what any search without
-    gradients can reach: a few parts in 1e7 for a few thousand displacements.
-
-    Paper: [eq:laplace], [eq:occam].
-
-    Args:
-        dx: Displacements, axes (particle, step, dim).
-        tau: Sampling time $\tau > 0$.
-        model: "brownian" with parameter `kappa`, or "langevin" with `gamma` and `k`.
-        prior_means: Mean of the exponential prior of each parameter, by name.
-        tolerance: "tight", or "scipy" for SciPy's default tolerances.
+    `tolerance="scipy"` uses SciPy's defaults in natural units, as the paper does. "tight" adds a
+    second search from there with theta in units of that point; without gradients it reaches a few
+    parts in 1e7 for a few thousand displacements. Paper: [eq:laplace], [eq:occam].
     """
     dx = _checked(dx, tau)
     names, means = _prior(model, prior_means)
@@ -288,7 +234,9 @@ def laplace_evidence(
             return inf
 
     def negative_gradient(theta: Array) -> Array:
-        return -log_posterior_gradient(dx, tau, float(theta[0]), float(means[0]))
+        kappa = float(theta[0])
+        slope = -dx.size / (2 * kappa) + np.sum(dx**2) / (4 * kappa**2 * tau) - 1 / means[0]
+        return -np.array([slope])
 
     def search(start: Array, unit: Array, options: dict[str, float]) -> tuple[Array, bool]:
         def objective(u: Array) -> float:
@@ -335,54 +283,23 @@ def laplace_evidence(
     )
 
 
-def log_posterior_gradient(dx: ArrayLike, tau: float, kappa: float, prior_mean: float) -> Array:
-    r"""Derivative of the Brownian log-posterior by $\kappa$, with an exponential prior.
-
-    $$-\frac{n}{2\kappa} + \frac{1}{4\kappa^2\tau}\sum \Delta X^2 - \frac{1}{\mathbb E[\kappa]}$$
-
-    Args:
-        dx: Displacements, axes (particle, step, dim), $n$ numbers in all.
-        tau: Sampling time $\tau > 0$.
-        kappa: Diffusivity $\kappa > 0$.
-        prior_mean: Prior mean of $\kappa$.
-    """
-    dx = _checked(dx, tau)
-    slope = -dx.size / (2 * kappa) + np.sum(dx**2) / (4 * kappa**2 * tau) - 1 / prior_mean
-    return np.array([slope])
-
-
 def exact_evidence_quadrature(
     dx: ArrayLike, tau: float, model: ModelName, prior_means: Mapping[str, float]
 ) -> float:
     r"""Evidence by brute force, good to 1e-8 in ln p(D | M).
 
-    Brownian: adaptive quadrature over $\ln\kappa$. Langevin: nested Gauss--Legendre panels over
-    $\ln\gamma$ and, inside, $\ln k$, on the ranges where the integrand is above $e^{-50}$ of its
-    maximum. Panels are doubled until two successive answers agree to 1e-9.
-
-    For each $\gamma$ the data enter through two numbers, the log-determinant and the quadratic form
-    of $R(\gamma) = S / k$. They come from the Kalman filter on the displacements themselves, not
-    from the second-moment matrix: the latter rounds what small $\gamma\tau$ depends on.
-
-    Paper: [eq:evidence].
-
-    Args:
-        dx: Displacements, axes (particle, step, dim).
-        tau: Sampling time $\tau > 0$.
-        model: "brownian" with parameter `kappa`, or "langevin" with `gamma` and `k`.
-        prior_means: Mean of the exponential prior of each parameter, by name.
+    Gauss--Legendre panels over $\ln\kappa$, or over $\ln\gamma$ and, inside, $\ln k$, on the ranges
+    where the integrand is above $e^{-50}$ of its maximum. Panels are doubled until two successive
+    results agree to 1e-9. For each $\gamma$ the log-determinant and the quadratic form of $S / k$
+    come from the Kalman filter, not from the second-moment matrix, which loses digits for small
+    $\gamma\tau$. Paper: [eq:evidence].
     """
     dx = _checked(dx, tau)
     _, means = _prior(model, prior_means)
     if model == "brownian":
-        log_integral = _log_scale_integral_adaptive(
-            dx.size, float(np.sum(dx**2)) / (4 * tau), 1 / means[0]
-        )
+        log_integral = _log_scale_integral(dx.size, np.sum(dx**2) / (4 * tau), 1 / means[0], 64)
         return -0.5 * dx.size * log(4 * pi * tau) - log(means[0]) + log_integral
     return _langevin_evidence(dx, tau, means)
-
-
-# --- Exact simulation --------------------------------------------------------------------------
 
 
 def simulate_brownian(
@@ -391,14 +308,6 @@ def simulate_brownian(
     r"""Displacements of the Brownian model, axes (particle, step, dim).
 
     Paper: [eq:brownian].
-
-    Args:
-        rng: Source of random numbers.
-        n_particles: Number of particles.
-        n_steps: Number of displacements of each.
-        n_dim: Number of axes.
-        tau: Sampling time $\tau > 0$.
-        kappa: Diffusivity $\kappa > 0$, in length²/time.
     """
     return sqrt(2 * kappa * tau) * rng.standard_normal((n_particles, n_steps, n_dim))
 
@@ -414,17 +323,8 @@ def simulate_langevin(
 ) -> Array:
     r"""Displacements of the Langevin model, axes (particle, step, dim), without time-step error.
 
-    The velocity begins in its stationary distribution and is carried along by the exact
-    transition [eq:var1], then thrown away. Paper: [eq:langevin].
-
-    Args:
-        rng: Source of random numbers.
-        n_particles: Number of particles.
-        n_steps: Number of displacements of each.
-        n_dim: Number of axes.
-        tau: Sampling time $\tau > 0$.
-        gamma: Inverse decorrelation time $\gamma > 0$, in 1/time.
-        k: Long-time diffusivity $k > 0$, in length²/time.
+    The velocity begins in its stationary distribution and follows the exact transition [eq:var1].
+    Paper: [eq:langevin].
     """
     transition, noise, stationary = var1_matrices(tau, gamma, k)
     noise_root = np.linalg.cholesky(noise)
@@ -435,9 +335,6 @@ def simulate_langevin(
         dx[:, n] = transition[0, 1] * u + eps[0]
         u = transition[1, 1] * u + eps[1]
     return dx
-
-
-# --- Parts -------------------------------------------------------------------------------------
 
 
 def _varphi(x: float) -> float:
@@ -559,16 +456,7 @@ def _log_scale_integrand(
     return log_integrand, mode, mode - below, mode + above
 
 
-def _log_scale_integral_adaptive(n: int, a: float, b: float) -> float:
-    log_integrand, mode, low, high = _log_scale_integrand(n, a, b)
-    peak = float(log_integrand(mode))
-    value, _ = quad(
-        lambda u: exp(log_integrand(u) - peak), low, high, points=[mode], epsabs=0, epsrel=1e-12
-    )
-    return peak + log(value)
-
-
-def _log_scale_integral_panels(n: int, a: float, b: float, n_panels: int) -> float:
+def _log_scale_integral(n: int, a: float, b: float, n_panels: int) -> float:
     log_integrand, _, low, high = _log_scale_integrand(n, a, b)
     nodes, weights = _gauss_legendre_panels(low, high, n_panels)
     return _log_weighted_sum(log_integrand(nodes), weights)
@@ -598,7 +486,7 @@ def _langevin_evidence(dx: Array, tau: float, means: Array) -> float:
         innovations, variances = _innovations(dx, tau, gamma, 1.0)
         quadratic = float(np.sum(np.sum(innovations**2, axis=(0, 2)) / variances))
         log_det = n_series * float(np.sum(np.log(variances)))
-        log_k_integral = _log_scale_integral_panels(dx.size, 0.5 * quadratic, 1 / mean_k, n_panels)
+        log_k_integral = _log_scale_integral(dx.size, 0.5 * quadratic, 1 / mean_k, n_panels)
         log_prior = -gamma / mean_gamma - log(mean_gamma * mean_k)
         constant = -0.5 * (dx.size * log(2 * pi) + log_det)
         return constant + log_k_integral + log_prior + log_gamma

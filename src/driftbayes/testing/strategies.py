@@ -1,8 +1,8 @@
-"""Models and data for property tests with hypothesis: values drawn freely, shapes from a handful.
+"""Hypothesis strategies for models and data.
 
 Each new shape is compiled anew, so there are few: three runs of up to six steps in two dimensions.
-A model of your own is drawn by `models(YourModel)`, from its table of parameters: each is positive
-and, where the table has an upper bound, below it.
+`models(YourModel)` draws a model of your own from its table of parameters: each is positive and
+below its upper bound, if the table has one.
 """
 
 __all__ = ["brownian", "irregular", "langevin", "models", "noisy", "ragged", "regular", "scales"]

@@ -1,28 +1,22 @@
-r"""Energy and enstrophy: how much there is, where it comes from and where it goes.
+r"""Energy, enstrophy and spectra of the flow, and their budgets over a step.
 
-A step is a chain of changes, linear terms, advection, filter, kick, and the change of energy in
-each is a difference of energies: they sum to the change over the step, exactly.
+A step is a chain of changes: linear terms, advection, filter, kick. The change of energy in each is
+a difference of energies, so the changes sum exactly to the change over the step.
 """
 
-__all__ = [
-    "Budget",
-    "FlowStatistics",
-    "energy_mean",
-    "enstrophy_mean",
-    "flow_statistics",
-    "step_budget",
-]
+__all__ = ["Budget", "FlowStatistics", "Spectra", "flow_statistics", "spectra", "step_budget"]
+
+from dataclasses import fields
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from driftbayes.jax_typing import Scalar
-from driftbayes.turbulence.flow import Flow
+from driftbayes.turbulence.flow import Flow, FlowState, ab3_increment
 from driftbayes.turbulence.grid import Grid, Modes, Points
-from driftbayes.turbulence.state import FlowState
-from driftbayes.turbulence.steppers import ab3_increment
+from driftbayes.typing import IntArray
 
 
 def energy_mean(grid: Grid, zeta: Modes) -> Scalar:
@@ -36,19 +30,19 @@ def enstrophy_mean(grid: Grid, zeta: Modes) -> Scalar:
 
 
 class FlowStatistics(eqx.Module):
-    r"""Numbers that describe the flow at one instant.
+    r"""Statistics of the flow at one instant.
 
     Args:
         energy_mean: $\tfrac12\langle|\mathbf u|^2\rangle$, per unit area.
         enstrophy_mean: $\tfrac12\langle\zeta^2\rangle$, per unit area.
-        energy_total: Its integral over the domain, $4\pi^2$ times the mean.
-        enstrophy_total: Likewise.
+        energy_total: Integral of energy over the domain, $4\pi^2$ times the mean.
+        enstrophy_total: Integral of enstrophy over the domain.
         u_rms: $\sqrt{\langle|\mathbf u|^2\rangle}$.
-        u_max: Greatest speed.
+        u_max: Maximum speed.
         eddy_turnover_time: $\tau_\zeta = 2\pi/\sqrt Z$ with Z the domain-integrated enstrophy.
         cfl: $|u|_{\max}\,\mathrm{d}t/\Delta x$.
-        kurtosis_u: Of the velocity components.
-        kurtosis_zeta: Of the vorticity.
+        kurtosis_u: Kurtosis of the velocity components.
+        kurtosis_zeta: Kurtosis of the vorticity.
     """
 
     energy_mean: Scalar
@@ -64,14 +58,14 @@ class FlowStatistics(eqx.Module):
 
 
 def flow_statistics(flow: Flow, zeta: Modes, q: Points) -> FlowStatistics:
-    """Statistics of the flow with this vorticity and velocity."""
+    """Compute the statistics of the flow with this vorticity and velocity."""
     grid = flow.grid
     u, v = jnp.real(q).astype(jnp.float64), -jnp.imag(q).astype(jnp.float64)
     energy, enstrophy = energy_mean(grid, zeta), enstrophy_mean(grid, zeta)
     vorticity = jnp.fft.irfft2(zeta.astype(flow.complex_dtype), s=(grid.n, grid.n))
     u_max = jnp.sqrt(jnp.max(u**2 + v**2))
     mean_square = 0.5 * jnp.mean(u**2 + v**2)
-    # A flow at rest has no shape; its kurtosis is given as 0, and its turnover time is infinite.
+    # At rest the kurtosis is set to 0, and the turnover time is infinite.
     fourth = 0.5 * jnp.mean(u**4 + v**4) / jnp.where(mean_square > 0, mean_square**2, 1.0)
     fourth_zeta = jnp.mean(vorticity.astype(jnp.float64) ** 4)
     return FlowStatistics(
@@ -93,10 +87,10 @@ class Budget(eqx.Module):
 
     Args:
         linear: Friction, viscosity and the other linear terms.
-        advection: The nonlinear term: zero but for aliasing and the error of the time step.
+        advection: The nonlinear term: zero except for aliasing and the error of the time step.
         filter: Filter and truncation.
         injection: The kick.
-        total: What it adds up to, the change found by looking at the two ends.
+        total: Total change, from the two ends of the step.
     """
 
     linear: Scalar
@@ -107,14 +101,14 @@ class Budget(eqx.Module):
 
     @property
     def residual(self) -> Scalar:
-        """What the causes do not explain; rounding only."""
+        """Change not explained by the causes; rounding only."""
         return self.total - (self.linear + self.advection + self.filter + self.injection)
 
 
 def step_budget(flow: Flow, state: FlowState, q: Points) -> tuple[Budget, Budget]:
-    r"""Budgets of energy and enstrophy over the step of AB3 that begins at `state`.
+    r"""Compute the budgets of energy and enstrophy over the AB3 step that begins at `state`.
 
-    The work of the kick Δ is taken from its own formula, not as a difference:
+    The work of the kick Δ comes from its own formula, not from a difference:
     $$\sum_k \frac{w_k}{k^2 N^4}\,
       \big[\mathrm{Re}(\hat\zeta^*\Delta) + \tfrac12|\Delta|^2\big]$$
     """
@@ -145,3 +139,72 @@ def step_budget(flow: Flow, state: FlowState, q: Points) -> tuple[Budget, Budget
         )
 
     return budget(grid.inverse_k2), budget(1.0)
+
+
+def shells(grid: Grid) -> IntArray:
+    """Index of the ring, floor(|k| + 1/2), of each mode on the half-plane; corners included."""
+    return np.floor(grid.kmag + 0.5).astype(np.int64)
+
+
+class Spectra(eqx.Module):
+    r"""Sums over rings $k - \tfrac12 \le |\mathbf k| < k + \tfrac12$, k = 0, 1, ...
+
+    Args:
+        energy: $E(k)$ per unit area; the rings sum to the energy.
+        enstrophy: $Z(k)$ per unit area.
+        transfer: $T(k)$, rate at which advection brings energy into the ring.
+        flux: $\Pi(k) = -\sum_{k' \le k} T(k')$: energy flux across k towards small scales;
+            negative where the cascade is inverse.
+    """
+
+    energy: Float[Array, " shell"]
+    enstrophy: Float[Array, " shell"]
+    transfer: Float[Array, " shell"]
+    flux: Float[Array, " shell"]
+
+    @classmethod
+    def kinds(cls) -> tuple[str, ...]:
+        """Return the names of the spectra."""
+        return tuple(field.name for field in fields(cls))
+
+
+def spectra(flow: Flow, zeta: Modes, q: Points) -> Spectra:
+    """Compute the spectra of the flow with this vorticity and velocity."""
+    grid = flow.grid
+    ring, inverse_k2 = shells(grid), jnp.asarray(grid.inverse_k2)
+    n_rings = int(ring.max()) + 1
+
+    def over_rings(values: Array) -> Array:
+        weighted = (jnp.asarray(grid.weights / grid.n**4) * values).ravel()
+        return jnp.zeros(n_rings).at[jnp.asarray(ring.ravel())].add(weighted)
+
+    power = 0.5 * (jnp.real(zeta) ** 2 + jnp.imag(zeta) ** 2)
+    gained = jnp.real(jnp.conj(zeta) * flow.tendency(q).astype(zeta.dtype)) * grid.resolved
+    transfer = over_rings(inverse_k2 * gained)
+    return Spectra(
+        energy=over_rings(inverse_k2 * power),
+        enstrophy=over_rings(power),
+        transfer=transfer,
+        flux=-jnp.cumsum(transfer),
+    )
+
+
+_CAUSES = ("linear", "advection", "filter", "injection", "residual")
+# Columns of the diagnostics.
+ROW = (
+    "time",
+    *(field.name for field in fields(FlowStatistics)),
+    *(f"{what}_{cause}_rate" for what in ("energy", "enstrophy") for cause in _CAUSES),
+)
+
+
+@eqx.filter_jit
+def diagnostics_row(flow: Flow, state: FlowState) -> Float[Array, " column"]:
+    """Compute the columns `ROW`; budgets are those of the step that begins here."""
+    q = flow.velocity(state.zeta)
+    statistics = flow_statistics(flow, state.zeta, q)
+    budgets = step_budget(flow, state, q)
+    values = [state.step * flow.dt]
+    values += [getattr(statistics, field.name) for field in fields(FlowStatistics)]
+    values += [getattr(budget, cause) / flow.dt for budget in budgets for cause in _CAUSES]
+    return jnp.stack(values)

@@ -1,4 +1,4 @@
-"""What a run is asked to do: one record, checked once, stored as JSON."""
+"""Configuration of a run: one record, checked once, stored as JSON."""
 
 __all__ = ["GIVEN", "PRESETS", "RunConfig"]
 
@@ -11,39 +11,42 @@ from typing import Any, get_args
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.suggest import did_you_mean
-from driftbayes.turbulence.dissipation import Dissipation, Filter
-from driftbayes.turbulence.flow import Flow, Precision
+from driftbayes.turbulence.flow import Dissipation, Filter, Flow, Precision, check_choice
 from driftbayes.turbulence.forcing import Forcing
 from driftbayes.turbulence.grid import Grid
-from driftbayes.turbulence.interpolation import INTERPOLATIONS
-from driftbayes.turbulence.start import STARTS
-from driftbayes.turbulence.threefry import key_words
+from driftbayes.turbulence.noise import STARTS, key_words
+from driftbayes.turbulence.particles import INTERPOLATIONS
 
-# A start that is not made but taken over from another run.
+# Start from the last state of another run.
 GIVEN = "given"
 # A time is a whole number of steps if it is within this of one, relative to a step.
 _STEP_TOLERANCE = 1e-6
+_POSITIVE = ("dt", "record_every", "diagnose_every")
+_NOT_NEGATIVE = (
+    *("spin_up", "duration", "snapshot_every", "start_energy", "hypofriction", "drag"),
+    *("viscosity", "hyperviscosity"),
+)
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """A run of the flow with particles: all that is needed to repeat it.
+    """Configuration of a run of the flow with particles: all that is needed to repeat it.
 
-    Times are in the flow's own unit: the domain is 2π wide.
+    Times are in the flow's own unit; the domain is 2π wide.
 
     Args:
         grid: Points along each side.
         dt: Time step.
         spin_up: Time before the particles are released.
-        duration: Time for which they are followed.
-        particles: How many.
-        record_every: Time between records of the particles.
+        duration: Time for which the particles are tracked.
+        particles: Number of particles.
+        record_every: Time between recorded positions.
         diagnose_every: Time between rows of the diagnostics.
-        snapshot_every: Time between snapshots of the vorticity, with spectra; 0 for none.
+        snapshot_every: Time between snapshots of vorticity and spectra; 0 for none.
         epsilon: Mean rate of energy injection per unit area.
         k_f: Wavenumber of the forcing.
-        k_f_width: Half the width of its ring.
-        forcing_shape: How the kicks depend on |k| within the ring.
+        k_f_width: Half width of the forcing ring.
+        forcing_shape: Dependence of the kicks on |k| within the ring.
         hypofriction: A of the large-scale friction Aψ.
         drag: Linear drag.
         viscosity: Viscosity.
@@ -54,7 +57,7 @@ class RunConfig:
         truncate: Whether to remove |kx|, |ky| >= n/3.
         precision: "double" or "single".
         interpolation: "bilinear" (the paper's), "cubic" or "quintic".
-        seed: Of the forcing, the particles and a random start.
+        seed: Random seed of the forcing, the particles and a random start.
         start: "paper", "random", "rest", or "given": the last state of another run.
         start_energy: Mean energy per unit area at the start.
     """
@@ -88,17 +91,16 @@ class RunConfig:
     def __post_init__(self) -> None:
         Grid(self.grid)
         key_words(self.seed, "forcing")
-        _check_choice("filter", self.filter, get_args(Filter))
-        _check_choice("precision", self.precision, get_args(Precision))
-        _check_choice("interpolation", self.interpolation, INTERPOLATIONS)
-        _check_choice("start", self.start, (*STARTS, GIVEN))
-        for name in ("dt", "record_every", "diagnose_every"):
-            _check_number(self, name, above_zero=True)
-        for name in (
-            *("spin_up", "duration", "snapshot_every", "start_energy", "hypofriction", "drag"),
-            *("viscosity", "hyperviscosity"),
-        ):
-            _check_number(self, name, above_zero=False)
+        check_choice("filter", self.filter, get_args(Filter))
+        check_choice("precision", self.precision, get_args(Precision))
+        check_choice("interpolation", self.interpolation, INTERPOLATIONS)
+        check_choice("start", self.start, (*STARTS, GIVEN))
+        for name in (*_POSITIVE, *_NOT_NEGATIVE):
+            value = getattr(self, name)
+            if not math.isfinite(value) or value < 0 or (name in _POSITIVE and value == 0):
+                kind = "a positive number" if name in _POSITIVE else "0 or more"
+                msg = f"{name} must be {kind}, got {value}"
+                raise DriftbayesError(msg)
         if not math.isfinite(self.beta):
             msg = f"beta must be a number, got {self.beta}"
             raise DriftbayesError(msg)
@@ -114,16 +116,17 @@ class RunConfig:
                 f"{self.record_every:g}"
             )
             raise DriftbayesError(msg)
-        pairs = [("diagnose_every", "record_every"), ("duration", "record_every")]
-        pairs += [("snapshot_every", "diagnose_every")] if self.snapshot_every else []
-        for name, unit in (*pairs, ("spin_up", "diagnose_every")):
-            self._check_multiple(name, unit)
+        self._check_multiple("diagnose_every", "record_every")
+        self._check_multiple("duration", "record_every")
+        if self.snapshot_every:
+            self._check_multiple("snapshot_every", "diagnose_every")
+        self._check_multiple("spin_up", "diagnose_every")
         # A ring outside the grid is refused before anything is computed.
         self._forcing(Grid(self.grid))
 
     @classmethod
     def preset(cls, name: str, **changes: Any) -> "RunConfig":
-        """A configuration by name, with changes.
+        """Return a configuration by name, with changes.
 
         Args:
             name: One of `PRESETS`.
@@ -137,9 +140,8 @@ class RunConfig:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> "RunConfig":
-        """The configuration that `to_json` stored."""
-        known = {field.name for field in fields(cls)}
-        unknown = sorted(set(stored) - known)
+        """Return the configuration that `to_json` stored."""
+        unknown = sorted(set(stored) - {field.name for field in fields(cls)})
         if unknown:
             msg = (
                 f"the configuration holds {', '.join(unknown)}, which this version of driftbayes "
@@ -153,86 +155,21 @@ class RunConfig:
             raise DriftbayesError(msg) from error
 
     def to_json(self) -> dict[str, Any]:
-        """All fields, for a file."""
+        """Return all fields, for a file."""
         return asdict(self)
 
     @property
     def sha256(self) -> str:
-        """A hash of all fields."""
+        """Hash of all fields."""
         text = json.dumps(self.to_json(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def changed(self, **changes: Any) -> "RunConfig":
-        """The same with some fields changed, checked anew."""
+        """Return a copy with some fields changed, checked anew."""
         return replace(self, **changes)
 
-    @property
-    def record_steps(self) -> int:
-        """Steps between records, an even number."""
-        return self._steps("record_every")
-
-    @property
-    def diagnose_steps(self) -> int:
-        """Steps between rows of the diagnostics."""
-        return self._steps("diagnose_every")
-
-    @property
-    def snapshot_steps(self) -> int:
-        """Steps between snapshots."""
-        return self._steps("snapshot_every")
-
-    @property
-    def spin_up_steps(self) -> int:
-        """Steps before the particles are released."""
-        return self._steps("spin_up")
-
-    @property
-    def duration_steps(self) -> int:
-        """Steps for which the particles are followed."""
-        return self._steps("duration")
-
-    @property
-    def n_steps(self) -> int:
-        """Steps in all."""
-        return self.spin_up_steps + self.duration_steps
-
-    @property
-    def n_records(self) -> int:
-        """Records of the particles, the first at their release."""
-        return self.duration_steps // self.record_steps + 1 if self.particles else 0
-
-    @property
-    def n_snapshots(self) -> int:
-        """Snapshots of the vorticity, the first at the start."""
-        return self.n_steps // self.snapshot_steps + 1 if self.snapshot_every else 0
-
-    def flow(self) -> Flow:
-        """The equation to be solved."""
-        grid = Grid(self.grid)
-        return Flow.make(
-            grid,
-            self.dt,
-            dissipation=Dissipation(
-                hypofriction=self.hypofriction,
-                drag=self.drag,
-                viscosity=self.viscosity,
-                hyperviscosity=self.hyperviscosity,
-                hyperviscosity_power=self.hyperviscosity_power,
-                beta=self.beta,
-            ),
-            forcing=self._forcing(grid) if self.epsilon else None,
-            filter=self.filter,
-            truncate=self.truncate,
-            precision=self.precision,
-        )
-
-    def _forcing(self, grid: Grid) -> Forcing:
-        return Forcing.on_ring(
-            grid, epsilon=self.epsilon, k_f=self.k_f, width=self.k_f_width, shape=self.forcing_shape
-        )
-
     def _steps(self, name: str) -> int:
-        """A time as an even number of steps: particles move two steps at a time."""
+        """Return a time as an even number of steps: particles move two steps at a time."""
         time = getattr(self, name)
         steps = 2 * round(time / (2 * self.dt))
         if abs(steps - time / self.dt) > _STEP_TOLERANCE:
@@ -242,6 +179,44 @@ class RunConfig:
             )
             raise DriftbayesError(msg)
         return steps
+
+    record_steps = property(lambda c: c._steps("record_every"), doc="Steps between records.")
+    diagnose_steps = property(lambda c: c._steps("diagnose_every"), doc="Steps between rows.")
+    snapshot_steps = property(lambda c: c._steps("snapshot_every"), doc="Steps between snapshots.")
+    spin_up_steps = property(lambda c: c._steps("spin_up"), doc="Steps before the release.")
+    duration_steps = property(lambda c: c._steps("duration"), doc="Steps after the release.")
+
+    @property
+    def n_steps(self) -> int:
+        """Total number of steps."""
+        return int(self.spin_up_steps + self.duration_steps)
+
+    @property
+    def n_records(self) -> int:
+        """Number of records of the particles, the first at their release."""
+        return self.duration_steps // self.record_steps + 1 if self.particles else 0
+
+    @property
+    def n_snapshots(self) -> int:
+        """Number of snapshots of the vorticity, the first at the start."""
+        return self.n_steps // self.snapshot_steps + 1 if self.snapshot_every else 0
+
+    def flow(self) -> Flow:
+        """Return the equation to be solved."""
+        grid = Grid(self.grid)
+        shared = {f.name for f in fields(Dissipation)} & {f.name for f in fields(self)}
+        return Flow.make(
+            grid,
+            self.dt,
+            dissipation=Dissipation(**{name: getattr(self, name) for name in shared}),
+            forcing=self._forcing(grid) if self.epsilon else None,
+            precision=self.precision,
+        )
+
+    def _forcing(self, grid: Grid) -> Forcing:
+        return Forcing.on_ring(
+            grid, epsilon=self.epsilon, k_f=self.k_f, width=self.k_f_width, shape=self.forcing_shape
+        )
 
     def _check_multiple(self, name: str, unit: str) -> None:
         steps, unit_steps = self._steps(name), self._steps(unit)
@@ -254,47 +229,16 @@ class RunConfig:
             raise DriftbayesError(msg)
 
 
+_LARGE: dict[str, Any] = {"particles": 1000, "record_every": 0.02, "diagnose_every": 0.2}
 PRESETS: dict[str, dict[str, Any]] = {
-    # A minute on two cores: for a first look, and for tests.
+    # A minute on two cores.
     "tiny": {},
-    # A real inverse cascade from k = 32 and vortices, in less than twenty minutes on two cores.
-    "laptop": {
-        "grid": 256,
-        "dt": 1e-3,
-        "spin_up": 120.0,
-        "duration": 120.0,
-        "particles": 1000,
-        "record_every": 0.02,
-        "diagnose_every": 0.2,
-        "snapshot_every": 2.0,
-        "k_f": 32.0,
-        "interpolation": "quintic",
-    },
+    # An inverse cascade from k = 32, with vortices, in less than twenty minutes on two cores.
+    "laptop": _LARGE
+    | {"grid": 256, "dt": 1e-3, "spin_up": 120.0, "duration": 120.0, "snapshot_every": 2.0}
+    | {"k_f": 32.0, "interpolation": "quintic"},
     # The paper's experiment, with the rate of energy injection that its printed amplitude meant.
-    "paper": {
-        "grid": 1024,
-        "dt": 2.5e-4,
-        "spin_up": 500.0,
-        "duration": 500.0,
-        "particles": 1000,
-        "record_every": 0.02,
-        "diagnose_every": 0.2,
-        "snapshot_every": 10.0,
-        "k_f": 64.0,
-        "start": "paper",
-    },
+    "paper": _LARGE
+    | {"grid": 1024, "dt": 2.5e-4, "spin_up": 500.0, "duration": 500.0, "snapshot_every": 10.0}
+    | {"k_f": 64.0, "start": "paper"},
 }
-
-
-def _check_choice(name: str, value: str, known: Any) -> None:
-    if value not in known:
-        msg = f"{name} must be one of {', '.join(known)}, got {value!r}"
-        raise DriftbayesError(msg)
-
-
-def _check_number(config: RunConfig, name: str, *, above_zero: bool) -> None:
-    value = getattr(config, name)
-    if not math.isfinite(value) or value < 0 or (above_zero and value == 0):
-        kind = "a positive number" if above_zero else "0 or more"
-        msg = f"{name} must be {kind}, got {value}"
-        raise DriftbayesError(msg)

@@ -1,47 +1,188 @@
-"""The vorticity equation with its numbers: what the steppers step."""
+r"""The vorticity equation: its state, its terms, and one step of it in time.
 
-__all__ = ["Flow", "Precision"]
+$$\partial_t\zeta + \mathbf u\cdot\nabla\zeta = F + L\zeta, \qquad \zeta = \nabla^2\psi,
+  \qquad \mathbf u = (-\psi_y, \psi_x)$$
 
-from typing import Literal, get_args
+Both velocity components are stored in one complex field $q = u - iv$, a *forward* transform
+$q = F[\hat q]$ with
+$$\hat q(\mathbf k) = \frac{k_x - ik_y}{k^2 N^2}\,\hat\zeta^*(\mathbf k)$$
+on the whole plane. The transform $Q$ of $q^2 = (u^2 - v^2) - 2iuv$ gives advection:
+$$\hat N(\mathbf k) = \frac{(k_x - ik_y)^2\, Q^*(-\mathbf k) - (k_x + ik_y)^2\, Q(\mathbf k)}{4i}$$
+The work equals two real transforms each way in half the calls, and q is the velocity that the
+particles need.
+
+The linear terms are integrated exactly. With $e = \exp(L\,\mathrm{d}t)$ a step of AB3 is
+$$\zeta_{n+1} = e\,\zeta_n
+  + \tfrac{\mathrm{d}t}{12}\,(23\,e N_n - 16\,e^2 N_{n-1} + 5\,e^3 N_{n-2})$$
+A plain AB3 step multiplied by e would be of first order in $L\,\mathrm{d}t$.
+"""
+
+__all__ = ["Dissipation", "Filter", "Flow", "FlowState", "Precision", "ab3_step", "rk4_step"]
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Complex, Float
+from jaxtyping import Array, Complex, Float, Int, UInt32
+from numpy.typing import NDArray
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.turbulence.dissipation import Dissipation, Filter, exponential_filter
 from driftbayes.turbulence.forcing import Forcing
-from driftbayes.turbulence.grid import Grid, Modes, Points, scaled
-from driftbayes.turbulence.state import FlowState
-from driftbayes.turbulence.threefry import key_words
-from driftbayes.turbulence.vorticity import advection, velocity
+from driftbayes.turbulence.grid import (
+    Grid,
+    Modes,
+    Points,
+    conjugate_whole,
+    mirrored_half,
+    scaled,
+)
+from driftbayes.turbulence.noise import key_words
+from driftbayes.typing import FloatArray
 
+Filter = Literal["per-step", "rate", "none"]
 Precision = Literal["double", "single"]
 
-# A filter below this leaves nothing of a mode.
-_NOTHING = 1e-100
+# A smaller damping factor is set to zero: some processors cannot represent its products.
+_MIN_DAMPING = 1e-100
+
+
+class FlowState(eqx.Module):
+    r"""The flow at one instant. Time is `step * dt`, never accumulated.
+
+    Args:
+        zeta: Transform of the vorticity on the half-plane, always in double precision.
+        older: The tendencies $N_{n-1}$ and $N_{n-2}$ that AB3 needs.
+        step: Number of steps taken.
+        key: Key of the forcing's random stream.
+    """
+
+    zeta: Complex[Array, "ky kx"]
+    older: tuple[Complex[Array, "ky kx"], Complex[Array, "ky kx"]]
+    step: Int[Array, ""]
+    key: UInt32[Array, " 2"]
+
+
+# (flow, state, velocity, kick) → state and velocity one step later.
+Stepper: TypeAlias = Callable[["Flow", FlowState, Array, Array], tuple[FlowState, Array]]
+
+
+@dataclass(frozen=True)
+class Dissipation:
+    r"""Linear terms $\partial_t\hat\zeta = \dots + L(k)\,\hat\zeta$, and the filter.
+
+    $$L = -A\,k^{-2} - \mu - \nu k^2 - \nu_h k^{2p} + i\beta k_x/k^2$$
+
+    Args:
+        hypofriction: A of the term $A\psi$, the paper's large-scale friction (A_lsf).
+        drag: Linear drag $\mu$.
+        viscosity: $\nu$.
+        hyperviscosity: $\nu_h$.
+        hyperviscosity_power: p.
+        beta: Gradient of the Coriolis parameter; makes L complex.
+        filter: "per-step" as in the paper, where a smaller time step filters more; "rate", the
+            same per unit time for any time step; or "none".
+        filter_dt: Time step at which "rate" equals "per-step".
+        truncate: Keep only |kx|, |ky| < n/3, which removes aliasing.
+    """
+
+    hypofriction: float = 0.0
+    drag: float = 0.0
+    viscosity: float = 0.0
+    hyperviscosity: float = 0.0
+    hyperviscosity_power: int = 4
+    beta: float = 0.0
+    filter: Filter = "per-step"
+    filter_dt: float = 2.5e-4
+    truncate: bool = False
+
+    def rate(self, grid: Grid) -> NDArray[np.float64] | NDArray[np.complex128]:
+        """L(k) on the half-plane; 0 at k = 0."""
+        k2, inverse = grid.k2, grid.inverse_k2
+        rate = -(
+            self.hypofriction * inverse
+            + self.drag
+            + self.viscosity * k2
+            + self.hyperviscosity * k2**self.hyperviscosity_power
+        ) * (k2 > 0)
+        if self.beta:
+            return rate + 1j * self.beta * grid.kx * inverse
+        return np.asarray(rate)
+
+    def damping(self, grid: Grid, dt: float) -> FloatArray:
+        """Factor of each mode in one step: filter, truncation and resolved modes."""
+        damping = grid.resolved
+        if self.filter != "none":
+            power = dt / self.filter_dt if self.filter == "rate" else 1.0
+            damping = damping * exponential_filter(grid) ** power
+        if self.truncate:
+            damping = damping * ((np.abs(grid.ky) < grid.n / 3) & (grid.kx < grid.n / 3))
+        return np.where(damping < _MIN_DAMPING, 0.0, damping)
+
+
+def check_choice(name: str, value: str, known: Collection[str]) -> None:
+    """Raise an error unless a value is one of those known."""
+    if value not in known:
+        msg = f"{name} must be one of {', '.join(known)}, got {value!r}"
+        raise DriftbayesError(msg)
+
+
+def exponential_filter(grid: Grid) -> FloatArray:
+    r"""Factor of each mode in one step of the paper's filter.
+
+    $$F(k) = \exp(-23.6\,(k\Delta x - 0.65\pi)^4) \quad\text{for}\quad k\Delta x > 0.65\pi$$
+    """
+    beyond = np.maximum(grid.kmag * grid.spacing - 0.65 * np.pi, 0.0)
+    return np.exp(-23.6 * beyond**4)
+
+
+def velocity(grid: Grid, zeta: Modes) -> Points:
+    """Velocity q = u - iv at the points, in the precision of the vorticity's transform."""
+    # On the other half-plane zeta(k) is the conjugate of zeta(-k).
+    whole = conjugate_whole(grid, zeta)
+    kx, ky = _wavenumbers(grid, grid.kx_whole, zeta)
+    inverse = jnp.asarray(1 / grid.n**2, kx.dtype) / jnp.maximum(kx**2 + ky**2, 1)
+    return jnp.fft.fft2(jax.lax.complex(kx * inverse, -ky * inverse) * whole)
+
+
+def advection(grid: Grid, q: Points) -> Modes:
+    r"""Transform of $-\mathbf{u}\cdot\nabla\zeta$ on the half-plane, from the velocity u - iv."""
+    square = jnp.fft.fft2(q * q)
+    here, there = square[:, : grid.n // 2 + 1], mirrored_half(grid, square)
+    kx, ky = _wavenumbers(grid, grid.kx, q)
+    # (kx ± i ky)² = a ± ib, both divided by 4.
+    a, b = 0.25 * (kx**2 - ky**2), 0.5 * kx * ky
+    difference, total = jnp.conj(there) - here, jnp.conj(there) + here
+    # -i a difference - b total, in real parts.
+    return jax.lax.complex(
+        a * jnp.imag(difference) - b * jnp.real(total),
+        -a * jnp.real(difference) - b * jnp.imag(total),
+    )
+
+
+def _wavenumbers(grid: Grid, kx: FloatArray, like: Array) -> tuple[Array, Array]:
+    real = jnp.real(like).dtype
+    return jnp.asarray(kx, real), jnp.asarray(grid.ky, real)
 
 
 class Flow(eqx.Module):
     r"""Forced and dissipated two-dimensional flow on a grid, at a time step.
 
-    $$\partial_t\zeta + \mathbf u\cdot\nabla\zeta = F + L\zeta, \qquad \zeta = \nabla^2\psi,
-      \qquad \mathbf u = (-\psi_y, \psi_x)$$
-
-    In single precision the transforms and the tendencies are single; vorticity, linear terms and
-    forcing stay double, because friction changes a mode by less than the last digit of a
-    single-precision number in a step.
+    In single precision, transforms and tendencies are single. Vorticity, linear terms and forcing
+    stay double, because friction changes a mode by less than the last digit of a single-precision
+    number in a step.
 
     Args:
         grid: The grid.
         dt: Time step.
         decay: $e = \exp(L\,\mathrm{d}t)$ of the linear terms over one step.
-        damping: By what a mode is multiplied once per step: filter, truncation and mask.
+        damping: Factor of each mode in one step: filter, truncation and mask.
         forcing: The forcing, or None.
-        precision: Of transforms and tendencies.
-        advects: Whether there is advection; without it the terms can be tested one by one.
+        precision: Precision of transforms and tendencies.
+        advects: Whether there is advection; tests switch it off.
     """
 
     grid: Grid
@@ -60,24 +201,17 @@ class Flow(eqx.Module):
         *,
         dissipation: Dissipation | None = None,
         forcing: Forcing | None = None,
-        filter: Filter = "per-step",
-        filter_dt: float = 2.5e-4,
-        truncate: bool = False,
         precision: Precision = "double",
         advects: bool = True,
     ) -> "Flow":
-        """A flow from its terms.
+        """Make a flow from its terms.
 
         Args:
             grid: The grid.
             dt: Time step.
-            dissipation: Linear terms.
+            dissipation: Linear terms and filter; by default the paper's filter alone.
             forcing: The forcing.
-            filter: "per-step" as in the paper, where a smaller time step filters more; "rate",
-                the same per unit time whatever the time step; or "none".
-            filter_dt: With "rate", the time step at which the two are the same.
-            truncate: Whether to keep only |kx|, |ky| < n/3, which removes aliasing.
-            precision: Of transforms and tendencies.
+            precision: Precision of transforms and tendencies.
             advects: Whether there is advection.
         """
         if not jax.config.read("jax_enable_x64"):
@@ -89,33 +223,20 @@ class Flow(eqx.Module):
         if not (np.isfinite(dt) and dt > 0):
             msg = f"the time step must be a positive number, got {dt}"
             raise DriftbayesError(msg)
-        for name, value, known in (
-            ("filter", filter, get_args(Filter)),
-            ("precision", precision, get_args(Precision)),
-        ):
-            if value not in known:
-                msg = f"{name} must be one of {', '.join(known)}, got {value!r}"
-                raise DriftbayesError(msg)
-        damping = grid.resolved
-        if filter != "none":
-            power = dt / filter_dt if filter == "rate" else 1.0
-            damping = damping * exponential_filter(grid) ** power
-        if truncate:
-            kept = (np.abs(grid.ky) < grid.n / 3) & (grid.kx < grid.n / 3)
-            damping = damping * kept
-        # Numbers too small for some processors: zero on all.
-        damping = np.where(damping < _NOTHING, 0.0, damping)
+        terms = dissipation or Dissipation()
+        check_choice("filter", terms.filter, get_args(Filter))
+        check_choice("precision", precision, get_args(Precision))
+        damping = terms.damping(grid, dt)
         if forcing is not None and np.any(damping[forcing.rows, forcing.columns] == 0):
             msg = (
                 "the forcing ring reaches modes that filter or truncation remove; use a larger "
                 "grid or a smaller k_f"
             )
             raise DriftbayesError(msg)
-        rate = (dissipation or Dissipation()).rate(grid)
         return cls(
             grid=grid,
             dt=jnp.asarray(dt),
-            decay=jnp.asarray(np.exp(rate * dt)),
+            decay=jnp.asarray(np.exp(terms.rate(grid) * dt)),
             damping=jnp.asarray(damping),
             forcing=forcing,
             precision=precision,
@@ -124,15 +245,15 @@ class Flow(eqx.Module):
 
     @property
     def complex_dtype(self) -> type:
-        """Of transforms and tendencies."""
+        """Data type of transforms and tendencies."""
         return jnp.complex128 if self.precision == "double" else jnp.complex64
 
     def start(self, zeta: Modes, seed: int = 0) -> FlowState:
-        """The state at step 0.
+        """Return the state at step 0.
 
         Args:
-            zeta: Transform of the vorticity; what the grid cannot hold is removed.
-            seed: Of the forcing.
+            zeta: Transform of the vorticity; unresolved modes are removed.
+            seed: Random seed of the forcing.
         """
         mask = jnp.asarray(self.damping > 0)
         older = jnp.zeros(self.grid.shape, self.complex_dtype)
@@ -144,22 +265,81 @@ class Flow(eqx.Module):
         )
 
     def velocity(self, zeta: Modes) -> Points:
-        """Velocity at the points, packed as q = u - iv."""
+        """Return the velocity q = u - iv at the points."""
         return velocity(self.grid, zeta.astype(self.complex_dtype))
 
     def tendency(self, q: Points) -> Modes:
-        """The nonlinear term, from the velocity at the points."""
+        """Return the nonlinear term, from the velocity at the points."""
         if not self.advects:
             return jnp.zeros(self.grid.shape, self.complex_dtype)
         return advection(self.grid, q)
 
     def kicks(self, state: FlowState, n_steps: int) -> Complex[Array, "step mode"]:
-        """The forcing's kicks at the end of the next `n_steps` steps."""
+        """Return the forcing's kicks at the end of the next `n_steps` steps."""
         if self.forcing is None:
             return jnp.zeros((n_steps, 0), jnp.complex128)
         return self.forcing.kicks(state.key, state.step, self.dt, n_steps)
 
     def finish(self, zeta: Modes, kick: Complex[Array, " mode"]) -> Modes:
-        """What ends every step whatever the stepper: the filter, then the kick."""
+        """End a step of any stepper: filter, then add the kick."""
         zeta = scaled(self.damping, zeta)
         return zeta if self.forcing is None else self.forcing.add(zeta, kick)
+
+
+def ab3_step(
+    flow: Flow, state: FlowState, q: Points, kick: Complex[Array, " mode"]
+) -> tuple[FlowState, Points]:
+    """Step by third-order Adams--Bashforth; needs two RK4 steps before it.
+
+    Args:
+        flow: The equation.
+        state: The state at step n.
+        q: Its velocity at the points.
+        kick: The forcing's kick at the end of the step.
+
+    Returns:
+        The state and velocity at step n + 1.
+    """
+    tendency = flow.tendency(q)
+    advected = scaled(flow.decay, state.zeta) + ab3_increment(flow, state, tendency)
+    return _next(flow, state, flow.finish(advected, kick), tendency)
+
+
+def ab3_increment(flow: Flow, state: FlowState, tendency: Modes) -> Modes:
+    """Change of the vorticity by advection in a step."""
+    before, long_before = state.older
+    e, dt = _rounded(flow.decay, tendency), _rounded(flow.dt / 12, tendency)
+    older = scaled(5 * e, long_before) - scaled(jnp.asarray(16, dt.dtype), before)
+    return scaled(23 * dt * e, tendency) + scaled(dt * e * e, older)
+
+
+def rk4_step(
+    flow: Flow, state: FlowState, q: Points, kick: Complex[Array, " mode"]
+) -> tuple[FlowState, Points]:
+    """Step by fourth-order Runge--Kutta, which starts AB3; arguments as for `ab3_step`."""
+    half, dt = jnp.sqrt(flow.decay), flow.dt
+
+    def tendency(zeta: Modes) -> Modes:
+        # The stages, too, may hold only resolved modes.
+        return flow.tendency(flow.velocity(jnp.where(flow.damping > 0, zeta, 0.0)))
+
+    zeta = state.zeta
+    first = flow.tendency(q)
+    second = tendency(half * (zeta + 0.5 * dt * first))
+    third = tendency(half * zeta + 0.5 * dt * second)
+    fourth = tendency(flow.decay * zeta + dt * (half * third))
+    mean = (flow.decay * first + 2 * half * (second + third) + fourth) / 6
+    return _next(flow, state, flow.finish(flow.decay * zeta + dt * mean, kick), first)
+
+
+def _next(flow: Flow, state: FlowState, zeta: Array, tendency: Array) -> tuple[FlowState, Points]:
+    older = (tendency, state.older[0])
+    new = FlowState(zeta=zeta, older=older, step=state.step + 1, key=state.key)
+    return new, flow.velocity(zeta)
+
+
+def _rounded(factor: Array, like: Array) -> Array:
+    """Round a double-precision factor to the precision of a tendency."""
+    if jnp.iscomplexobj(factor):
+        return factor.astype(like.dtype)
+    return factor.astype(jnp.real(like).dtype)

@@ -3,9 +3,9 @@ r"""Stochastic forcing on a ring of wavenumbers, set by the energy that it injec
 After each step every mode of the ring receives a kick
 $$\hat\zeta(\mathbf k) \mathrel{+}= \sqrt{\mathrm{d}t\,c\,S(k)/2}\;(\xi_1 + i\xi_2), \qquad
   c = 2\varepsilon N^4 \Big/ \sum_{\mathbf k} S(k)/k^2$$
-so that energy grows at the rate ε per unit area on average, exactly, for any time step,
-resolution and stepper. On the column $k_x = 0$ the mode at $-k_y$ is the conjugate of that at
-$k_y$: otherwise part of the kick would never reach the flow and random-walk for ever.
+so that the mean energy grows at exactly the rate ε per unit area for any time step, resolution and
+stepper. On the column $k_x = 0$ the mode at $-k_y$ is the conjugate of that at
+$k_y$: otherwise part of the kick would never reach the flow.
 """
 
 __all__ = ["SHAPES", "Forcing", "ring_modes"]
@@ -20,7 +20,7 @@ from jaxtyping import Array, Complex, Float, Int, UInt32
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.turbulence.grid import Grid, Modes
-from driftbayes.turbulence.threefry import complex_normal
+from driftbayes.turbulence.noise import complex_normal
 from driftbayes.typing import FloatArray, IntArray
 
 # Relative variance of the vorticity's kick as a function of |k|.
@@ -32,9 +32,9 @@ SHAPES: dict[str, Callable[[FloatArray], FloatArray]] = {
 
 
 def ring_modes(k_f: float, width: float) -> IntArray:
-    """(kx, ky) of one of each pair ±k with ||k| - k_f| <= width, in an order of their own.
+    """Return (kx, ky) of one of each pair ±k with ||k| - k_f| <= width.
 
-    The list does not depend on the grid, so that the i-th random number goes to the same mode at
+    The order does not depend on the grid, so that the i-th random number goes to the same mode at
     every resolution.
     """
     reach = int(np.floor(k_f + width))
@@ -50,10 +50,10 @@ class Forcing(eqx.Module):
     Args:
         rows: Row of each kicked mode on the half-plane, conjugates on the column kx = 0 included.
         columns: Its column.
-        draw: Number of the random number that each takes.
+        draw: Index of its random number.
         conjugated: -1 where the conjugate is taken, 1 elsewhere.
         amplitude: Root mean square of the real and of the imaginary part of its kick in unit time.
-        place: Which kick each mode of the half-plane receives; one past the last if none.
+        place: Index of the kick of each mode of the half-plane; one past the last if none.
     """
 
     rows: Int[Array, " mode"]
@@ -67,13 +67,13 @@ class Forcing(eqx.Module):
     def on_ring(
         cls, grid: Grid, *, epsilon: float, k_f: float, width: float, shape: str = "paper"
     ) -> "Forcing":
-        """Forcing at the wavenumbers ||k| - k_f| <= width.
+        """Force the wavenumbers ||k| - k_f| <= width.
 
         Args:
             grid: The grid.
             epsilon: Mean rate of energy injection per unit area.
             k_f: Radius of the ring.
-            width: Half its width.
+            width: Half width of the ring.
             shape: One of `SHAPES`.
         """
         if shape not in SHAPES:
@@ -124,7 +124,7 @@ class Forcing(eqx.Module):
     def kicks(
         self, key: UInt32[Array, " 2"], step: Int[Array, ""], dt: Float[Array, ""], n_steps: int
     ) -> Complex[Array, "step mode"]:
-        """What is added to the kicked modes at the end of `n_steps` steps from number `step` on."""
+        """Return the kicks at the end of `n_steps` steps from number `step` on."""
         steps = step.astype(jnp.uint32) + jnp.arange(n_steps, dtype=jnp.uint32)[:, None]
         steps, draws = jnp.broadcast_arrays(steps, self.draw)
         noise = complex_normal(key, steps, draws)
@@ -132,7 +132,7 @@ class Forcing(eqx.Module):
         return (jnp.sqrt(dt) * self.amplitude) * noise
 
     def add(self, zeta: Modes, kick: Complex[Array, " mode"]) -> Modes:
-        """The vorticity with the kick added."""
+        """Add the kick to the vorticity."""
 
         def scatter(zeta: Array, kick: Array) -> Array:
             return zeta.at[self.rows, self.columns].add(
@@ -143,6 +143,6 @@ class Forcing(eqx.Module):
             table = jnp.concatenate([kick, jnp.zeros(1, kick.dtype)])
             return zeta + table.at[self.place].get(mode="promise_in_bounds")
 
-        # On a GPU a gather joins the step's own pass over memory, where a scatter takes another;
-        # on a CPU a few hundred additions beat half a million look-ups. The sums are the same.
+        # On a GPU a gather joins the step's pass over memory, where a scatter takes another; on a
+        # CPU a few hundred additions beat half a million look-ups. The sums are the same.
         return jax.lax.platform_dependent(zeta, kick, cpu=scatter, default=gather)

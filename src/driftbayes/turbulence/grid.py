@@ -18,14 +18,14 @@ from jaxtyping import Array, Complex, Float, Int
 from driftbayes.errors import DriftbayesError
 from driftbayes.typing import FloatArray
 
-_SMALLEST = 8
+_MIN_POINTS = 8
 # Transform on the half-plane; velocity or another complex field at the points.
 Modes: TypeAlias = Complex[Array, "ky kx"]
 Points: TypeAlias = Complex[Array, "y x"]
 
 
 def scaled(factor: Array | FloatArray, modes: Array) -> Array:
-    """A factor times complex numbers; a real factor is not made complex first: half the work."""
+    """Multiply complex numbers by a factor; a real factor stays real, which halves the work."""
     if jnp.iscomplexobj(factor):
         return jnp.asarray(factor) * modes
     return jax.lax.complex(factor * jnp.real(modes), factor * jnp.imag(modes))
@@ -41,9 +41,9 @@ class Grid(eqx.Module):
     n: int = eqx.field(static=True)
 
     def __check_init__(self) -> None:
-        if not isinstance(self.n, int) or self.n < _SMALLEST or self.n % 2:
+        if not isinstance(self.n, int) or self.n < _MIN_POINTS or self.n % 2:
             msg = (
-                f"the grid must have an even number of points, {_SMALLEST} or more, along each "
+                f"the grid must have an even number of points, {_MIN_POINTS} or more, along each "
                 f"side, got {self.n}; powers of two are fastest"
             )
             raise DriftbayesError(msg)
@@ -95,14 +95,14 @@ class Grid(eqx.Module):
 
     @property
     def weights(self) -> FloatArray:
-        """How many modes of the whole plane each column stands for, as a row: 1, 2, ..., 2, 1."""
+        """Number of modes of the whole plane per column of the half-plane: 1, 2, ..., 2, 1."""
         weights = np.full((1, self.n // 2 + 1), 2.0)
         weights[:, [0, -1]] = 1.0
         return weights
 
     @property
     def resolved(self) -> FloatArray:
-        """1 for the modes that a field may hold: not the mean, not the Nyquist row and column."""
+        """1 for resolved modes: not the mean, not the Nyquist row and column."""
         mask = (self.k2 > 0) & (np.abs(self.ky) < self.n // 2) & (self.kx < self.n // 2)
         return mask.astype(np.float64)
 
@@ -114,11 +114,11 @@ class Grid(eqx.Module):
         return x, y
 
     def to_modes(self, field: Float[Array, "y x"]) -> Modes:
-        """Transform of a real field."""
+        """Transform a real field."""
         return jnp.fft.rfft2(field)
 
     def to_points(self, modes: Modes) -> Float[Array, "y x"]:
-        """The real field of a transform."""
+        """Return the real field of a transform."""
         return jnp.fft.irfft2(modes, s=(self.n, self.n))
 
     def mean_square(self, modes: Modes, factor: FloatArray | float = 1.0) -> Array:
@@ -127,13 +127,13 @@ class Grid(eqx.Module):
         return jnp.sum(self.weights * factor * power, axis=(-2, -1)) / self.n**4
 
 
-# From k to -k in two ways: on a GPU a look-up at mirrored indices becomes part of the pass over
-# memory that uses it, where pieces that are joined take passes of their own; on a CPU it is the
-# other way round. The numbers are the same.
+# From k to -k in two ways: on a GPU a look-up at mirrored indices joins the pass over memory that
+# uses it, and concatenation takes passes of its own; on a CPU it is the reverse. The numbers are
+# the same.
 
 
 def conjugate_whole(grid: Grid, modes: Modes) -> Complex[Array, "ky kx_whole"]:
-    """The conjugate of a real field's transform on the whole plane, from the half-plane."""
+    """Return the conjugate of a real field's transform on the whole plane."""
     n, half = grid.n, grid.n // 2
 
     def joined(modes: Array) -> Array:
@@ -152,7 +152,7 @@ def conjugate_whole(grid: Grid, modes: Modes) -> Complex[Array, "ky kx_whole"]:
 
 
 def mirrored_half(grid: Grid, modes: Complex[Array, "ky kx_whole"]) -> Modes:
-    """Values at -k for all k of the half-plane, from the whole plane."""
+    """Return the values at -k for all k of the half-plane, from the whole plane."""
     n, half = grid.n, grid.n // 2
 
     def joined(modes: Array) -> Array:
@@ -169,12 +169,12 @@ def mirrored_half(grid: Grid, modes: Complex[Array, "ky kx_whole"]) -> Modes:
 
 
 def _flat_look_up(modes: Array, row: Array, column: Array) -> Array:
-    """`modes[row, column]`; pairs of indices would be written to memory before they are used."""
+    """Return `modes[row, column]` by one index: pairs of indices would be written to memory."""
     return modes.ravel().at[row * modes.shape[1] + column].get(mode="promise_in_bounds")
 
 
 def _indices(n_rows: int, n_columns: int) -> tuple[Int[Array, "ky kx"], Int[Array, "ky kx"]]:
-    """Row and column of every element, made where they are used and not read from memory."""
+    """Row and column of every element, computed where they are used."""
     shape = (n_rows, n_columns)
     return (
         jax.lax.broadcasted_iota(jnp.int32, shape, 0),
@@ -183,5 +183,5 @@ def _indices(n_rows: int, n_columns: int) -> tuple[Int[Array, "ky kx"], Int[Arra
 
 
 def _reversed_rows(modes: Modes) -> Modes:
-    """Row ky becomes row -ky."""
+    """Move row ky to row -ky."""
     return jnp.concatenate([modes[:1], modes[:0:-1]], axis=0)

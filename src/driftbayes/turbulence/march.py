@@ -1,48 +1,39 @@
-"""Many steps as one compiled program: the flow, the particles in it, and what is recorded."""
+"""Many steps as one compiled program: the flow, its particles and their records."""
 
-__all__ = ["Records", "begin", "look", "march"]
+__all__ = ["begin", "evolve", "look", "march"]
 
 from typing import TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Complex, Float, Int
+from jaxtyping import Array, Float, Int
 
-from driftbayes.turbulence.flow import Flow
-from driftbayes.turbulence.interpolation import Field, Interpolation
-from driftbayes.turbulence.particles import advect
-from driftbayes.turbulence.state import FlowState
-from driftbayes.turbulence.steppers import Stepper, ab3_step, rk4_step
+from driftbayes.turbulence.flow import Flow, FlowState, Stepper, ab3_step, rk4_step
+from driftbayes.turbulence.particles import (
+    INTERPOLATIONS,
+    Field,
+    Interpolation,
+    Positions,
+    advect,
+)
 
-# Pairs of steps whose kicks are drawn at once.
-_MOST_PAIRS = 64
+# Maximum number of pairs of steps whose kicks are drawn at once.
+_MAX_PAIRS = 64
 # Pairs in one pass of the loop: with two, buffers change places without being copied.
 _UNROLL = 2
-# From this number on it pays to bring particles into the order of their cells.
-_MANY = 2**14
+# With this many particles or more it pays to sort them by cell.
+_MIN_SORTED = 2**14
 
-# State, what the particles look up, and where they are, as x + iy.
-_Carry: TypeAlias = tuple[FlowState, Field, Complex[Array, " particle"]]
-
-
-class Records(eqx.Module):
-    """Where the particles were and how fast they went, at regular times.
-
-    Args:
-        x: Positions, unwrapped.
-        u: Velocities, as the particles see them.
-    """
-
-    x: Float[Array, "record particle 2"]
-    u: Float[Array, "record particle 2"]
+# State, field at the particles, and their positions x + iy.
+_Carry: TypeAlias = tuple[FlowState, Field, Positions]
 
 
 @eqx.filter_jit
 def begin(
     flow: Flow, state: FlowState, x: Float[Array, "particle 2"], interpolation: Interpolation
 ) -> tuple[FlowState, Float[Array, "particle 2"]]:
-    """The first two steps, by Runge--Kutta: AB3 needs two tendencies to look back on."""
+    """Take the first two steps by Runge--Kutta: AB3 needs two earlier tendencies."""
     carry = _load(flow, state, x, interpolation)
     state, _, z = _pair(flow, interpolation, rk4_step, carry, flow.kicks(state, 2))
     return state, _as_pairs(z)
@@ -56,21 +47,24 @@ def march(
     interpolation: Interpolation,
     n_records: int,
     n_pairs: int,
-) -> tuple[FlowState, Float[Array, "particle 2"], Records]:
-    """`n_records` times: `n_pairs` pairs of steps, then a record.
+) -> tuple[FlowState, Float[Array, "particle 2"], Float[Array, "record particle 4"]]:
+    """Take `n_pairs` pairs of steps, then a record, `n_records` times.
 
-    The velocity is made anew from the vorticity at the beginning, so that nothing but the state
-    has to be kept between two calls for their results to be those of one run.
+    The velocity is computed from the vorticity at the beginning, so that two calls in sequence
+    equal one longer call if the state is kept between them.
 
     Args:
         flow: The equation.
-        state: The flow, with two tendencies to look back on.
-        x: Positions of the particles; there may be none.
-        interpolation: How they see the flow.
+        state: The flow, with two earlier tendencies.
+        x: Positions of the particles; may be empty.
+        interpolation: Interpolation of the velocity.
         n_records: Number of records.
         n_pairs: Pairs of steps before each.
+
+    Returns:
+        The state, the positions, and the records: unwrapped positions and velocities.
     """
-    at_once = next(size for size in range(min(n_pairs, _MOST_PAIRS), 0, -1) if n_pairs % size == 0)
+    at_once = next(size for size in range(min(n_pairs, _MAX_PAIRS), 0, -1) if n_pairs % size == 0)
 
     def several(carry: _Carry) -> _Carry:
         kicks = flow.kicks(carry[0], 2 * at_once).reshape(at_once, 2, -1)
@@ -82,26 +76,32 @@ def march(
 
     order, places = _by_place(flow, x)
 
-    def record(carry: _Carry, _: None) -> tuple[_Carry, Records]:
+    def record(carry: _Carry, _: None) -> tuple[_Carry, Array]:
         carry = jax.lax.fori_loop(0, n_pairs // at_once, lambda _, c: several(c), carry)
         field, z = carry[1:]
         u = interpolation.velocity(flow, field, z) if z.size else z
-        return carry, Records(_as_pairs(z)[places], _as_pairs(u)[places])
+        return carry, jnp.concatenate([_as_pairs(z)[places], _as_pairs(u)[places]], axis=-1)
 
     carry = _load(flow, state, x[order], interpolation)
     (state, _, z), records = jax.lax.scan(record, carry, None, length=n_records)
     return state, _as_pairs(z)[places], records
 
 
+def evolve(flow: Flow, state: FlowState, n_steps: int) -> FlowState:
+    """Take an even number of steps, at least 4, from step 0 without particles."""
+    no_particles, interpolation = jnp.zeros((0, 2)), INTERPOLATIONS["bilinear"]
+    state, _ = begin(flow, state, no_particles, interpolation)
+    return march(flow, state, no_particles, interpolation, 1, n_steps // 2 - 1)[0]
+
+
 def _by_place(
     flow: Flow, x: Float[Array, "particle 2"]
 ) -> tuple[Int[Array, " particle"] | slice, Int[Array, " particle"] | slice]:
-    """An order in which many particles follow each other as their cells do in memory, and back.
+    """Return the order of many particles by cell, and its inverse.
 
-    Neighbours then look up the same lines of the cache. Every particle's path is the same in any
-    order.
+    Neighbours then share lines of the cache. The order does not change any path.
     """
-    if len(x) < _MANY:
+    if len(x) < _MIN_SORTED:
         return slice(None), slice(None)
     cell = jnp.floor(x / flow.grid.spacing) % flow.grid.n
     order = jnp.argsort(cell[:, 1] * flow.grid.n + cell[:, 0])
@@ -112,7 +112,7 @@ def _by_place(
 def look(
     flow: Flow, state: FlowState, x: Float[Array, "particle 2"], interpolation: Interpolation
 ) -> Float[Array, "particle 2"]:
-    """Velocities at positions."""
+    """Return the velocities at positions."""
     _, field, z = _load(flow, state, x, interpolation)
     return _as_pairs(interpolation.velocity(flow, field, z))
 
@@ -124,7 +124,7 @@ def _load(flow: Flow, state: FlowState, x: Array, interpolation: Interpolation) 
     return state, (flow.velocity(state.zeta), now), jax.lax.complex(x[:, 0], x[:, 1])
 
 
-def _as_pairs(z: Complex[Array, " particle"]) -> Float[Array, "particle 2"]:
+def _as_pairs(z: Positions) -> Float[Array, "particle 2"]:
     return jnp.stack([jnp.real(z), jnp.imag(z)], axis=-1).astype(jnp.float64)
 
 

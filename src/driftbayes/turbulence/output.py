@@ -1,44 +1,142 @@
-"""The directory of a run: what is in it, and how it is written while the run goes on."""
+"""The directory of a run: its files, and the checkpoint from which the run resumes.
 
-__all__ = ["CONFIG", "SNAPSHOTS", "TRAJECTORIES", "RunOutput", "read_config"]
+A checkpoint holds the configuration of its run and a hash of all its content, so that a damaged one
+or one put together from two runs is recognised.
+"""
+
+__all__ = ["Checkpoint", "RunOutput", "load_checkpoint", "read_config", "save_checkpoint"]
 
 import hashlib
 import json
+import os
 import platform
+import warnings
+import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from driftbayes._version import __version__
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DriftbayesError, DriftbayesWarning
 from driftbayes.storage import atomic_path
 from driftbayes.storage.atomic import write_netcdf
-from driftbayes.storage.zarr import ZarrArray, create_group, open_array
+from driftbayes.storage.zarr import create_group, open_array
+from driftbayes.turbulence.budgets import ROW, Spectra
 from driftbayes.turbulence.config import RunConfig
-from driftbayes.turbulence.grid import Grid
-from driftbayes.turbulence.spectra import shells
-
-if TYPE_CHECKING:
-    import xarray as xr
+from driftbayes.turbulence.flow import FlowState
 
 CONFIG, TRAJECTORIES, SNAPSHOTS = "config.json", "trajectories.zarr", "snapshots.zarr"
 DIAGNOSTICS, SPECTRA = "diagnostics.nc", "spectra.nc"
+_LATEST, _PREVIOUS = "checkpoint.npz", "checkpoint-previous.npz"
 
-# Chunks of about this size: large enough for a disk, small enough for a reader's memory.
+# Target size of chunks: large enough for a disk, small enough for a reader's memory.
 _CHUNK_BYTES = 8 * 2**20
 _WAITING_BYTES = 2**29
 _COLUMNS = ("x", "y", "u", "v")
-_SPECTRA = ("energy", "enstrophy", "transfer", "flux")
+# Errors that reading a damaged checkpoint can raise; JAX refuses other types of numbers.
+_DAMAGES = (
+    *(OSError, ValueError, KeyError, TypeError, EOFError, NotImplementedError, MemoryError),
+    *(zipfile.BadZipFile, zlib.error, OverflowError, RuntimeError),
+)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """State of a run, from which it resumes.
+
+    Args:
+        state: The flow.
+        x: Positions of the particles; none before their release.
+        written: Number of records of the particles in whole chunks on disk.
+        waiting: Records not yet on disk: positions and velocities, (record, particle, 4).
+        rows: Diagnostics so far, (row, column).
+        spectra: Spectra so far, (snapshot, kind, shell).
+        config: Configuration of the run; None in a checkpoint of an earlier version.
+    """
+
+    state: FlowState
+    x: NDArray[np.float64]
+    written: int
+    waiting: NDArray[np.float64]
+    rows: NDArray[np.float64]
+    spectra: NDArray[np.float64]
+    config: Mapping[str, Any] | None = None
+
+
+def save_checkpoint(directory: Path, checkpoint: Checkpoint) -> None:
+    """Write the checkpoint and keep the previous one."""
+    latest, state = directory / _LATEST, checkpoint.state
+    if latest.exists():
+        # Moved before the new one is written: at every moment one of the two is good.
+        os.replace(latest, directory / _PREVIOUS)
+    arrays: dict[str, Any] = {
+        "zeta": np.asarray(state.zeta),
+        "before": np.asarray(state.older[0]),
+        "long_before": np.asarray(state.older[1]),
+        "step": np.asarray(state.step),
+        "key": np.asarray(state.key),
+        "config": np.asarray(json.dumps(checkpoint.config)),
+    }
+    for name in ("x", "written", "waiting", "rows", "spectra"):
+        arrays[name] = np.asarray(getattr(checkpoint, name))
+    with atomic_path(latest) as temporary:
+        np.savez(temporary, **arrays, digest=np.asarray(_digest(arrays)))
+
+
+def load_checkpoint(directory: Path) -> Checkpoint | None:
+    """Return the latest good checkpoint, or None; a damaged one is skipped with a warning."""
+    for name in (_LATEST, _PREVIOUS):
+        try:
+            return _read_checkpoint(directory / name)
+        except FileNotFoundError:
+            continue
+        except _DAMAGES as error:
+            warnings.warn(
+                f"{name} is damaged ({error}); resuming from the previous one, or from the start",
+                DriftbayesWarning,
+                stacklevel=2,
+            )
+    return None
+
+
+def _read_checkpoint(path: Path) -> Checkpoint:
+    # Without pickles: a checkpoint holds numbers, and nothing in it is executed.
+    with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+        stored: dict[str, Any] = {name: file[name] for name in file.files}
+    # Earlier versions wrote no hash.
+    digest = stored.pop("digest", None)
+    if digest is not None and str(digest) != _digest(stored):
+        msg = "its hash does not match"
+        raise ValueError(msg)
+    older = (jnp.asarray(stored["before"]), jnp.asarray(stored["long_before"]))
+    zeta, step, key = (jnp.asarray(stored[name]) for name in ("zeta", "step", "key"))
+    return Checkpoint(
+        state=FlowState(zeta=zeta, older=older, step=step, key=key),
+        written=int(stored["written"]),
+        config=json.loads(str(stored["config"])) if digest is not None else None,
+        **{name: stored[name] for name in ("x", "waiting", "rows", "spectra")},
+    )
+
+
+def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {array.dtype.str} {arrays[name].shape} ".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
 
 
 def read_config(directory: Path) -> tuple[RunConfig, dict[str, Any]]:
-    """The configuration of a run, and what else its file says."""
+    """Return the configuration of a run, and the whole content of its file."""
     path = directory / CONFIG
     try:
         stored = json.loads(path.read_text())
@@ -49,8 +147,20 @@ def read_config(directory: Path) -> tuple[RunConfig, dict[str, Any]]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         if isinstance(error, DriftbayesError):
             raise
-        msg = f"{CONFIG} in {str(directory)!r} cannot be read: {error}; put it back as it was"
+        msg = f"{CONFIG} in {str(directory)!r} cannot be read: {error}; restore it from a copy"
         raise DriftbayesError(msg) from error
+
+
+def versions() -> dict[str, str]:
+    """Return the versions and the device that the numbers of a run may depend on."""
+    names = ("jax", "jaxlib", "numpy", "equinox")
+    return {
+        "driftbayes": __version__,
+        "python": platform.python_version(),
+        **{name: str(import_module(name).__version__) for name in names},
+        "backend": jax.default_backend(),
+        "device": str(jax.devices()[0].device_kind),
+    }
 
 
 def _sha256(path: Path) -> str:
@@ -64,37 +174,23 @@ def _array(dtype: str, chunks: tuple[int, ...] | None = None, **sizes: int) -> d
     return {"shape": shape, "chunks": chunks or shape, "dtype": dtype, "dims": tuple(sizes)}
 
 
-def versions() -> dict[str, str]:
-    """What the numbers of a run may depend on beside its configuration."""
-    names = ("jax", "jaxlib", "numpy", "equinox")
-    found = {name: str(import_module(name).__version__) for name in names}
-    device = jax.devices()[0]
-    return {
-        "driftbayes": __version__,
-        "python": platform.python_version(),
-        **found,
-        "backend": jax.default_backend(),
-        "device": str(device.device_kind),
-    }
-
-
 @dataclass
 class RunOutput:
-    """What a run writes while it goes on. Writing the same again does no harm.
+    """Files of a run. Writing the same data again is harmless.
 
     Args:
-        directory: Where.
-        config: What is run.
+        directory: Directory of the run.
+        config: Configuration of the run.
     """
 
     directory: Path
     config: RunConfig
 
     def create(self, inputs: Mapping[str, NDArray[Any]]) -> None:
-        """Make the files; the configuration comes last and marks the directory as a run.
+        """Create the files; the configuration comes last and marks the directory as a run.
 
         Args:
-            inputs: Arrays that the run begins with, by the names of their files.
+            inputs: Initial arrays of the run by file name.
         """
         config = self.config
         hashes = {"config": config.sha256}
@@ -102,33 +198,70 @@ class RunOutput:
             with atomic_path(self.directory / name) as temporary:
                 np.save(temporary, values)
                 hashes[name] = _sha256(temporary)
-        if config.n_records:
-            self._create_trajectories()
-        if config.snapshot_every:
-            n, side = config.n_snapshots, config.grid
-            arrays = {
-                "vorticity": _array("float32", (1, side, side), time=n, y=side, x=side),
-                "time": _array("float64", time=n),
-            }
-            made = create_group(self.directory / SNAPSHOTS, arrays, {"title": "vorticity"})
-            made["time"].write(np.arange(n) * config.snapshot_steps * config.dt, (0,))
+        stores = self._stores()
+        if TRAJECTORIES in stores:
+            conventions = {"Conventions": "CF-1.11", "featureType": "trajectory"}
+            attributes = {**conventions, "driftbayes_schema": 1, **self._attributes}
+            made = create_group(self.directory / TRAJECTORIES, stores[TRAJECTORIES], attributes)
+            made["id"].write(np.arange(config.particles), (0,))
+            steps = config.spin_up_steps + config.record_steps * np.arange(config.n_records)
+            made["time"].write(steps * config.dt, (0,))
+        if SNAPSHOTS in stores:
+            title = {"title": "vorticity"}
+            made = create_group(self.directory / SNAPSHOTS, stores[SNAPSHOTS], title)
+            made["time"].write(self._snapshot_times(config.n_snapshots), (0,))
         with atomic_path(self.directory / CONFIG) as temporary:
             stored = {"config": config.to_json(), "versions": versions(), "sha256": hashes}
             temporary.write_text(json.dumps(stored, indent=2) + "\n")
 
+    def _stores(self) -> dict[str, dict[str, dict[str, Any]]]:
+        """Describe the arrays of each store."""
+        config, stores = self.config, {}
+        if config.n_records:
+            n, records = config.particles, config.n_records
+            arrays = {"id": _array("int64", traj=n), "time": _array("float64", obs=records)}
+            for name in _COLUMNS:
+                # Positions are differenced and need all their digits; velocities do not.
+                dtype = "float64" if name in "xy" else "float32"
+                arrays[name] = _array(dtype, self._chunks, traj=n, obs=records)
+                arrays[name]["attributes"] = {"coordinates": "time id"}
+            stores[TRAJECTORIES] = arrays
+        if config.snapshot_every:
+            n, side = config.n_snapshots, config.grid
+            vorticity = _array("float32", (1, side, side), time=n, y=side, x=side)
+            stores[SNAPSHOTS] = {"vorticity": vorticity, "time": _array("float64", time=n)}
+        return stores
+
+    @property
+    def _chunks(self) -> tuple[int, int]:
+        """Particles and records in a chunk: all particles if a few hundred records then fit."""
+        config = self.config
+        particles = min(config.particles, 2**16)
+        # Records of all particles wait in memory until a chunk is full.
+        records = min(_CHUNK_BYTES // (8 * particles), _WAITING_BYTES // (32 * config.particles))
+        return particles, min(max(records, 1), config.n_records)
+
+    def _snapshot_times(self, n: int) -> NDArray[np.float64]:
+        return np.arange(n) * self.config.snapshot_steps * self.config.dt
+
+    @property
+    def _attributes(self) -> dict[str, Any]:
+        provenance = json.dumps({"simulated": "turbulence", **self.config.to_json()})
+        return {"driftbayes_version": __version__, "provenance": provenance}
+
     def read_input(self, name: str, hashes: Mapping[str, str]) -> NDArray[Any]:
-        """An array that the run began with, as it was then.
+        """Read an initial array of the run and verify its checksum.
 
         Args:
-            name: Its file.
-            hashes: What `config.json` says of the files.
+            name: File name.
+            hashes: Hashes of the files, from `config.json`.
         """
         path = self.directory / name
         try:
-            found = np.load(path, allow_pickle=False)
+            values = np.load(path, allow_pickle=False)
             is_same = name not in hashes or _sha256(path) == hashes[name]
         except (OSError, ValueError, EOFError) as error:
-            msg = f"{name} in {str(path.parent)!r} cannot be read: {error}; start the run anew"
+            msg = f"{name} in {str(path.parent)!r} cannot be read: {error}; start a new run"
             raise DriftbayesError(msg) from error
         if not is_same:
             msg = (
@@ -136,133 +269,72 @@ class RunOutput:
                 f"checksum does not match that in {CONFIG}; restore it from a copy"
             )
             raise DriftbayesError(msg)
-        return np.asarray(found)
+        return np.asarray(values)
 
     def verify(self, n_records: int, n_snapshots: int) -> bool:
-        """Refuse to go on if something that was written is missing or damaged.
+        """Raise an error if data already written are missing or damaged.
 
         Args:
-            n_records: Records of the particles that are on disk.
-            n_snapshots: Snapshots that are.
+            n_records: Number of records of the particles on disk.
+            n_snapshots: Number of snapshots on disk.
 
         Returns:
             Whether all of it had checksums.
         """
-        config = self.config
-        arrays: list[tuple[ZarrArray, tuple[int, ...], tuple[int, ...]]] = []
-        if config.n_records:
-            grid = (config.particles, config.n_records)
-            store = self.directory / TRAJECTORIES
-            for name in _COLUMNS:
-                arrays.append((open_array(store, name), grid, (config.particles, n_records)))
-            arrays.append((open_array(store, "id"), grid[:1], grid[:1]))
-            arrays.append((open_array(store, "time"), grid[1:], grid[1:]))
-        if config.snapshot_every:
-            shape = (config.n_snapshots, config.grid, config.grid)
-            store = self.directory / SNAPSHOTS
-            stop = (n_snapshots, *shape[1:])
-            arrays.append((open_array(store, "vorticity"), shape, stop))
-            arrays.append((open_array(store, "time"), shape[:1], shape[:1]))
-        for array, expected, end in arrays:
-            if array.shape != expected:
-                msg = (
-                    f"array {array.path.name!r} in {array.path.parent.name!r} is of shape "
-                    f"{array.shape}, expected {expected}; restore the store from a copy"
-                )
-                raise DriftbayesError(msg)
-            try:
-                array.verify(end)
-            except DriftbayesError as error:
-                msg = (
-                    f"{array.path.parent.name}: {error}, or delete checkpoint.npz and "
-                    "checkpoint-previous.npz to compute the run from its start"
-                )
-                raise DriftbayesError(msg) from error
-        return all(array.has_checksums for array, _, _ in arrays)
-
-    def _create_trajectories(self) -> None:
-        config = self.config
-        n, records = config.particles, config.n_records
-        arrays = {"id": _array("int64", traj=n), "time": _array("float64", obs=records)}
-        for name in _COLUMNS:
-            # A velocity is looked at; a position is differenced and keeps all its digits.
-            dtype = "float64" if name in "xy" else "float32"
-            arrays[name] = _array(dtype, self._chunks, traj=n, obs=records)
-            arrays[name]["attributes"] = {"coordinates": "time id"}
-        attributes = {
-            "Conventions": "CF-1.11",
-            "featureType": "trajectory",
-            "driftbayes_schema": 1,
-            **self._origin,
-        }
-        made = create_group(self.directory / TRAJECTORIES, arrays, attributes)
-        made["id"].write(np.arange(n), (0,))
-        steps = config.spin_up_steps + config.record_steps * np.arange(records)
-        made["time"].write(steps * config.dt, (0,))
-
-    @property
-    def _chunks(self) -> tuple[int, int]:
-        """Particles and records in a chunk: all particles if a few hundred records then fit."""
-        config = self.config
-        particles = min(config.particles, 2**16)
-        # Records wait in memory until a chunk is full, those of all particles.
-        records = min(_CHUNK_BYTES // (8 * particles), _WAITING_BYTES // (32 * config.particles))
-        return particles, min(max(records, 1), config.n_records)
-
-    @property
-    def records_per_chunk(self) -> int:
-        """Records that are written at once."""
-        return self._chunks[1]
+        has_checksums = True
+        for store, arrays in self._stores().items():
+            for name, described in arrays.items():
+                array, shape = open_array(self.directory / store, name), described["shape"]
+                if array.shape != shape:
+                    msg = (
+                        f"array {name!r} in {store!r} is of shape {array.shape}, expected {shape}; "
+                        "restore the store from a copy"
+                    )
+                    raise DriftbayesError(msg)
+                end = (shape[0], n_records) if name in _COLUMNS else shape
+                try:
+                    array.verify((n_snapshots, *shape[1:]) if name == "vorticity" else end)
+                except DriftbayesError as error:
+                    msg = (
+                        f"{store}: {error}, or delete {_LATEST} and {_PREVIOUS} to compute the run "
+                        "from its start"
+                    )
+                    raise DriftbayesError(msg) from error
+                has_checksums &= array.has_checksums
+        return has_checksums
 
     def write_records(self, first: int, records: NDArray[np.float64]) -> int:
-        """Write whole chunks of records, and say how many records that was.
+        """Write whole chunks of records, and return the number of records written.
 
         Args:
-            first: Number of the first record.
+            first: Index of the first record.
             records: Positions and velocities, (record, particle, 4).
         """
-        size, last = self.records_per_chunk, self.config.n_records
+        size, last = self._chunks[1], self.config.n_records
         n = len(records) if first + len(records) == last else len(records) // size * size
         if n:
             store = self.directory / TRAJECTORIES
             for column, name in enumerate(_COLUMNS):
-                block = records[:n, :, column].T
-                open_array(store, name).write(block, (0, first))
+                open_array(store, name).write(records[:n, :, column].T, (0, first))
         return n
 
     def write_snapshot(self, number: int, vorticity: NDArray[np.floating[Any]]) -> None:
         """Write one snapshot."""
-        array: ZarrArray = open_array(self.directory / SNAPSHOTS, "vorticity")
+        array = open_array(self.directory / SNAPSHOTS, "vorticity")
         array.write(vorticity[None].astype(np.float32), (number, 0, 0))
 
-    def write_diagnostics(self, names: tuple[str, ...], rows: NDArray[np.float64]) -> None:
-        """Write the diagnostics so far."""
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Write diagnostics and spectra so far, and the checkpoint."""
         import xarray as xr
 
-        variables = {name: ("time", rows[:, i]) for i, name in enumerate(names) if name != "time"}
-        dataset = xr.Dataset(variables, coords={"time": rows[:, names.index("time")]})
-        self._write_netcdf(dataset, DIAGNOSTICS)
-
-    def write_spectra(self, values: NDArray[np.float64]) -> None:
-        """Write the spectra so far, (snapshot, kind, shell)."""
-        import xarray as xr
-
-        config = self.config
-        times = np.arange(len(values)) * config.snapshot_steps * config.dt
-        variables = {name: (("time", "k"), values[:, i]) for i, name in enumerate(_SPECTRA)}
-        rings = np.arange(int(shells(Grid(config.grid)).max()) + 1)
-        self._write_netcdf(xr.Dataset(variables, coords={"time": times, "k": rings}), SPECTRA)
-
-    def _write_netcdf(self, dataset: "xr.Dataset", name: str) -> None:
-        dataset.attrs = self._origin
-        write_netcdf(dataset, self.directory / name)
-
-    @property
-    def _origin(self) -> dict[str, Any]:
-        provenance = json.dumps({"simulated": "turbulence", **self.config.to_json()})
-        return {"driftbayes_version": __version__, "provenance": provenance}
-
-    @property
-    def exists(self) -> bool:
-        """Whether the directory holds a run."""
-        return (self.directory / CONFIG).exists()
+        rows, spectra = checkpoint.rows, checkpoint.spectra
+        variables = {name: ("time", rows[:, i]) for i, name in enumerate(ROW) if name != "time"}
+        times = {"time": rows[:, ROW.index("time")]}
+        dataset = xr.Dataset(variables, coords=times, attrs=self._attributes)
+        write_netcdf(dataset, self.directory / DIAGNOSTICS)
+        if len(spectra):
+            kinds = {name: (("time", "k"), spectra[:, i]) for i, name in enumerate(Spectra.kinds())}
+            axes = {"time": self._snapshot_times(len(spectra)), "k": np.arange(spectra.shape[-1])}
+            dataset = xr.Dataset(kinds, coords=axes, attrs=self._attributes)
+            write_netcdf(dataset, self.directory / SPECTRA)
+        save_checkpoint(self.directory, checkpoint)

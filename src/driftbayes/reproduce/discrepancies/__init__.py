@@ -1,15 +1,4 @@
-"""What the paper's turbulence experiment gets wrong, and what each error changes."""
-
-from driftbayes.reproduce.discrepancies.figure import discrepancies_figure
-from driftbayes.reproduce.discrepancies.forcing import ForcingReadings, forcing_readings
-from driftbayes.reproduce.discrepancies.halfplane import SpuriousMode, spurious_mode
-from driftbayes.reproduce.discrepancies.labels import MislabelledTau, mislabelled_tau
-from driftbayes.reproduce.discrepancies.record import (
-    Discrepancies,
-    run_discrepancies,
-    write_discrepancies,
-)
-from driftbayes.reproduce.discrepancies.schemes import ParticleScheme, particle_scheme
+"""Errors of the paper's turbulence experiment, and their effect on its results."""
 
 __all__ = [
     "Discrepancies",
@@ -17,11 +6,174 @@ __all__ = [
     "MislabelledTau",
     "ParticleScheme",
     "SpuriousMode",
-    "discrepancies_figure",
     "forcing_readings",
     "mislabelled_tau",
     "particle_scheme",
     "run_discrepancies",
     "spurious_mode",
-    "write_discrepancies",
 ]
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from driftbayes._version import __version__
+from driftbayes.plots.style import COLOURS, GUIDE, INK, MORE_COLOURS, journal_figure
+from driftbayes.reproduce.discrepancies.forcing import ForcingReadings, forcing_readings
+from driftbayes.reproduce.discrepancies.halfplane import SpuriousMode, spurious_mode
+from driftbayes.reproduce.discrepancies.labels import MislabelledTau, mislabelled_tau
+from driftbayes.reproduce.discrepancies.published import K_F, TAU_ZETA
+from driftbayes.reproduce.discrepancies.schemes import ParticleScheme, particle_scheme
+from driftbayes.reproduce.study import DEFAULT_RUNNER, Runner, StudyResult, plain
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False)
+class Discrepancies(StudyResult):
+    """Errors of the paper's turbulence experiment.
+
+    Args:
+        forcing: Readings of the printed amplitude of the forcing.
+        spurious: Spurious energy of noise on the half-plane.
+        scheme: First-order scheme for the particles.
+        labels: Data at one sampling time analysed at another.
+    """
+
+    name: ClassVar[str] = "discrepancies"
+
+    forcing: ForcingReadings
+    spurious: SpuriousMode
+    scheme: ParticleScheme
+    labels: MislabelledTau
+
+    def sentences(self) -> list[str]:
+        forcing, spurious, scheme, labels = self.forcing, self.spurious, self.scheme, self.labels
+        printed, meant = (forcing.epsilon[forcing.names.index(name)] for name in "ab")
+        energy, enstrophy = spurious.energy_mean, spurious.enstrophy_mean
+        order = scheme.papers_order[1, 0]
+        change, error = scheme.msd_change[0], scheme.msd_change_error[0]
+        return [
+            f"forcing: injects {printed:.5f} per unit area as printed, {meant:.5f} with twice the "
+            "variance",
+            f"half-plane noise: spurious energy {energy[0]:.4f} ± {energy[1]:.4f} and enstrophy "
+            f"{enstrophy[0]:.0f} ± {enstrophy[1]:.0f}; the published excess is "
+            f"{spurious.energy_published[0]:.4f} and {spurious.enstrophy_published[0]:.0f}",
+            f"particles: the paper's scheme is of order {order:.2f}; mean square displacement "
+            f"changes by {change:.0e} ± {error:.0e} at a lag of {scheme.lags[0]:g} turnover times",
+            f"labels of τ: wrong by up to {100 * (1 - labels.ratio.min()):.1f} %, which multiplies "
+            "κ, γ and k by as much",
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "driftbayes_version": __version__,
+            "forcing_readings": plain(vars(self.forcing)),
+            "spurious_mode": plain(vars(self.spurious)),
+            "particle_scheme": plain(vars(self.scheme)),
+            "mislabelled_tau": plain(vars(self.labels)),
+        }
+
+    def figures(self) -> dict[str, "Figure"]:
+        with journal_figure(3.4, 7.6, 3) as (figure, axes):
+            _spurious(axes[0], self.spurious)
+            _schemes(axes[1], self.scheme)
+            _labels(axes[2], self.labels)
+            for ax, letter in zip(axes, "abc", strict=True):
+                ax.set_title(letter, loc="left", fontweight="bold")
+                ax.tick_params(which="both", direction="in", top=True, right=True, width=0.6)
+        return {"discrepancies": figure}
+
+
+def run_discrepancies(seed: int = 0, *, runner: Runner = DEFAULT_RUNNER) -> Discrepancies:
+    """Compute all four; a minute on two cores.
+
+    Args:
+        seed: Random seed of every simulation.
+        runner: Options of the computation.
+    """
+    parts: dict[str, Callable[[int], Any]] = {
+        "forcing": forcing_readings,
+        "spurious": spurious_mode,
+        "scheme": particle_scheme,
+        "labels": mislabelled_tau,
+    }
+    found: dict[str, Any] = {}
+    for name, compute in parts.items():
+        found[name] = compute(seed)
+        runner.report("discrepancies", len(found), len(parts))
+    return Discrepancies(**found)
+
+
+def _spurious(ax: "Axes", found: SpuriousMode) -> None:
+    colour = COLOURS["langevin"]
+    low, high = np.maximum(found.energy - found.energy_sd, 0), found.energy + found.energy_sd
+    ax.fill_between(found.t, low, high, color=colour, alpha=0.18, lw=0)
+    ax.plot(found.t, found.energy, color=colour, label="closed form, mean ± sd")
+    ax.plot(found.t, found.paths[:3].T, color=GUIDE, lw=0.5, label=["realisations", None, None])
+    # In units of the friction time and the final energy all flows follow one curve.
+    stretch = (K_F / found.k_f_small) ** 2
+    scale = found.energy[-1] / np.interp(found.t[-1] / stretch, found.flow_t, found.flow_expected)
+    excess = found.flow_counted - found.flow_energy
+    some = slice(4, None, 9)
+    ax.errorbar(
+        stretch * found.flow_t[some],
+        scale * excess.mean(axis=0)[some],
+        yerr=scale * found.flow_expected_sd[some] / np.sqrt(len(excess)),
+        fmt="o",
+        color=INK,
+        lw=0.8,
+        label=f"{len(excess)} small flows, rescaled",
+    )
+    value, error = found.energy_published
+    published: dict[str, Any] = {"color": COLOURS["brownian"], "label": "published excess"}
+    ax.errorbar(750, value, xerr=250, yerr=error, fmt="s", **published)
+    ax.set(xlim=(0, 1000), ylim=(0, 1.9 * found.energy[-1]))
+    ax.set(xlabel="time", ylabel="spurious energy")
+    ax.legend(loc="upper left")
+
+
+def _schemes(ax: "Axes", found: ParticleScheme) -> None:
+    h = found.h_over_turnover
+    for errors, colour, name in (
+        (found.papers, COLOURS["brownian"], "the paper's"),
+        (found.residual, MORE_COLOURS[0], "the same, against a release h/3 later"),
+        (found.ours, COLOURS["langevin"], "this package's"),
+    ):
+        forced, free = errors / found.displacement[:, None]
+        ax.loglog(h, forced, "o-", color=colour, label=name)
+        ax.loglog(h, free, "o--", color=colour, mfc="white")
+    ax.plot([], [], "o--", color=GUIDE, mfc="white", label="dashed: without forcing")
+    ax.set_ylim(1e-11, 1e5)
+    ax.set_xticks(h, [f"1/{1 / value:.0f}" for value in h])
+    ax.set_xticks([], minor=True)
+    ax.set_yticks(10.0 ** np.arange(-10, 1, 2))
+    ax.set_yticks([], minor=True)
+    ax.set_xlabel(r"time step / $\tau_\zeta$ (the paper's is the first)")
+    ax.set_ylabel("position error / displacement")
+    ax.legend(loc="upper left")
+
+
+def _labels(ax: "Axes", found: MislabelledTau) -> None:
+    tau = found.tau / TAU_ZETA
+    at = tau[found.chosen]
+    for ratio, colour in ((found.kappa_ratio, "brownian"), (found.ratio, "langevin")):
+        ax.plot(tau, ratio - 1, ".", ms=1.5, color=COLOURS[colour])
+    style: dict[str, Any] = {"ms": 4, "mec": "white", "mew": 0.4, "lw": 0.8}
+    for values, sd, colour, marker, shift, name in (
+        (found.kappa, found.kappa_sd, COLOURS["brownian"], "o", 0.96, r"$\kappa$"),
+        (found.gamma, found.gamma_sd, COLOURS["langevin"], "s", 1.0, r"$\gamma$"),
+        (found.k, found.k_sd, MORE_COLOURS[0], "^", 1.04, "$k$"),
+    ):
+        # The error bar of an unidentified parameter would hide the others.
+        known = sd < 0.1
+        x, y = shift * at[known], values[known] - 1
+        ax.errorbar(x, y, yerr=sd[known], fmt=marker, color=colour, label=name, **style)
+    ax.axhline(0, color=GUIDE, lw=0.6)
+    ax.set(xscale="log", xlim=(0.85, 290))
+    ax.set(xlabel=r"nominal $\tau$ / $\tau_\zeta$", ylabel="relative bias")
+    ax.legend(loc="lower right", title="dots: closed form\nmarks: drawn data")

@@ -1,10 +1,10 @@
-r"""Which rate of energy injection the printed amplitude of the forcing means.
+r"""Rate of energy injection implied by the printed amplitude of the forcing.
 
 If the real and the imaginary part of the unnormalised transform of each step's increment of
 vorticity have variance $\sigma^2(k)$, energy and enstrophy per unit area grow by
 $$\varepsilon = \frac{1}{N^4\,\mathrm{d}t}\sum_{\mathbf k}\frac{\sigma^2(k)}{k^2}, \qquad
   \eta = \frac{1}{N^4\,\mathrm{d}t}\sum_{\mathbf k}\sigma^2(k)$$
-The paper prints $\sigma^2 = A_F/(2\pi k)$ and says neither how the transform is normalised nor
+The paper prints $\sigma^2 = A_F/(2\pi k)$ and states neither the normalisation of the transform nor
 whether F is an increment or a tendency.
 
 Friction $A\psi$ removes energy at the rate $A\langle\psi^2\rangle$ and enstrophy at the rate $2AE$;
@@ -16,17 +16,15 @@ $$\frac{\varepsilon - \eta/k_c^2}{2A} \le E \le \frac{\eta}{2A}$$
 
 __all__ = ["ForcingReadings", "forcing_readings"]
 
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
-from driftbayes.reproduce.discrepancies.paper import (
+from driftbayes.reproduce.discrepancies.published import (
     A_F,
     DT,
-    ENERGY_PUBLISHED,
     GRID,
     HYPOFRICTION,
     K_F,
@@ -34,14 +32,14 @@ from driftbayes.reproduce.discrepancies.paper import (
     measured_flow,
     ring_sum,
 )
+from driftbayes.reproduce.turbulence.experiment import PUBLISHED
 from driftbayes.turbulence.budgets import energy_mean
 from driftbayes.turbulence.config import RunConfig
 from driftbayes.turbulence.forcing import ring_modes
 from driftbayes.turbulence.grid import Grid
-from driftbayes.turbulence.interpolation import INTERPOLATIONS
 from driftbayes.turbulence.march import begin, march
-from driftbayes.turbulence.start import random_start
-from driftbayes.typing import FloatArray
+from driftbayes.turbulence.noise import random_start
+from driftbayes.turbulence.particles import INTERPOLATIONS
 
 # Name, meaning, amplitude, variance times k / amplitude, factor of the variance.
 _READINGS: tuple[tuple[str, str, float, float, float], ...] = (
@@ -61,28 +59,27 @@ _READINGS: tuple[tuple[str, str, float, float, float], ...] = (
         (GRID / (2 * np.pi)) ** 4 * DT**2,
     ),
 )
-# Those whose energy is also measured from drawn kicks.
+# Readings whose energy is also measured from drawn kicks.
 _DRAWN = ("a", "b")
 
-# Where the filter begins, and what leaves the edges of the ring out.
+# Cutoff of the filter, and a margin that leaves the edges of the ring out.
 _K_CUT, _EDGE = 0.65 * GRID / 2, 1e-6
 
-# A small flow in which the dependence of energy on ε is measured; from its stationary energy.
+# A small flow, started near its stationary energy, for the dependence of energy on ε.
 _SMALL: dict[str, Any] = {"grid": 64, "k_f": 12.0, "dt": 8e-3}
 _SMALL_EPSILON, _SMALL_ENERGY, _BLOCKS = 0.00636, 0.07, 8
 
 
-@dataclass(frozen=True, eq=False)
-class ForcingReadings:
-    r"""What each reading of the printed forcing implies, per unit area.
+class ForcingReadings(SimpleNamespace):
+    r"""Consequences of each reading of the printed forcing, per unit area.
 
     Args:
         names: Short names of the readings.
-        meanings: What each takes the printed formula to mean.
+        meanings: Interpretation of the printed formula.
         epsilon: Rate of energy injection.
-        epsilon_open: The same if the edges of the ring, |k| = 62 and 66, are left out.
-        energy_least: Least stationary energy.
-        energy_most: Greatest stationary energy.
+        epsilon_open: The same without the edges of the ring, |k| = 62 and 66.
+        energy_least: Minimum stationary energy.
+        energy_most: Maximum stationary energy.
         is_possible: Whether the published energy lies between the two.
         energy_scaled: Energy by the power law of the small flow, from that of our realisations
             at the reading "b"; NaN where the published energy is impossible.
@@ -90,51 +87,34 @@ class ForcingReadings:
         epsilon_drawn_error: Its standard error.
         small_energies: Stationary energies of a small flow at a rate of injection and at half of
             it.
-        small_errors: Their standard errors.
+        small_errors: Standard errors of these energies.
         energy_ratio: The second over the first.
         energy_ratio_error: Its standard error.
-        energy_ratio_scaling: The same if $E \propto \varepsilon^{3/4}A^{-1/4}$, which is what
-            dimensions say where the scale of the forcing does not matter.
-        exponent: Of the power law of energy in ε, from the ratio.
-        seed: Of all draws.
+        energy_ratio_scaling: The ratio if $E \propto \varepsilon^{3/4}A^{-1/4}$, by dimensional
+            analysis without the scale of the forcing.
+        exponent: Exponent of the power law of energy in ε, from the ratio.
+        seed: Random seed.
     """
-
-    names: tuple[str, ...]
-    meanings: tuple[str, ...]
-    epsilon: FloatArray
-    epsilon_open: FloatArray
-    energy_least: FloatArray
-    energy_most: FloatArray
-    is_possible: NDArray[np.bool_]
-    energy_scaled: FloatArray
-    epsilon_drawn: FloatArray
-    epsilon_drawn_error: FloatArray
-    small_energies: FloatArray
-    small_errors: FloatArray
-    energy_ratio: float
-    energy_ratio_error: float
-    energy_ratio_scaling: float
-    exponent: float
-    seed: int
 
 
 def forcing_readings(
     seed: int = 0, *, n_draws: int = 16, n_steps: int = 4, duration: float = 200.0
 ) -> ForcingReadings:
-    """The rate of energy injection of every reading, and what it can and cannot sustain.
+    """Compute the rate of energy injection of every reading, and the energies it can sustain.
 
     Args:
-        seed: Of the kicks and of the small flow.
-        n_draws: Realisations of the kicks from rest.
-        n_steps: Kicks in each.
-        duration: For which the small flow is followed at each rate.
+        seed: Random seed of the kicks and the small flow.
+        n_draws: Number of realisations of the kicks from rest.
+        n_steps: Number of kicks in each.
+        duration: Duration of the small flow at each rate.
     """
     factors = np.array([amplitude * share * scale for *_, amplitude, share, scale in _READINGS])
     per_time = factors / (GRID**4 * DT)
     epsilon, eta = (per_time * ring_sum(K_F, WIDTH, power) for power in (-3, -1))
     least = (epsilon - eta / _K_CUT**2) / (2 * HYPOFRICTION)
     most = eta / (2 * HYPOFRICTION)
-    is_possible = (least <= ENERGY_PUBLISHED) & (most >= ENERGY_PUBLISHED)
+    published = PUBLISHED.energy_mean
+    is_possible = (least <= published) & (published <= most)
     names = tuple(name for name, *_ in _READINGS)
     drawn, error = np.full((2, len(names)), np.nan)
     for i in (names.index(name) for name in _DRAWN):
@@ -168,7 +148,7 @@ def forcing_readings(
 
 
 def _drawn_rate(rng: np.random.Generator, factor: float, n_steps: int) -> float:
-    """Energy of the velocity at the points after some kicks from rest, over the time they took."""
+    """Energy of the velocity after some kicks from rest, divided by their time."""
     grid = Grid(GRID)
     kx, ky = ring_modes(K_F, WIDTH).T
     sd = np.sqrt(factor / np.hypot(kx, ky))
@@ -189,15 +169,15 @@ def _stationary_energy(epsilon: float, seed: int, duration: float) -> tuple[floa
     config = RunConfig(
         **_SMALL, **short, record_every=4 * dt, diagnose_every=4 * dt, epsilon=epsilon
     )
-    flow, interpolation, nobody = config.flow(), INTERPOLATIONS["bilinear"], jnp.zeros((0, 2))
-    # Near the energy it will have, so that little time is lost.
+    flow, bilinear, no_particles = config.flow(), INTERPOLATIONS["bilinear"], jnp.zeros((0, 2))
+    # Near the stationary energy, to save time.
     energy = _SMALL_ENERGY * (epsilon / _SMALL_EPSILON) ** 0.75
     zeta = random_start(flow.grid, seed=seed, energy=energy)
-    state, _ = begin(flow, flow.start(jnp.asarray(zeta), seed), nobody, interpolation)
+    state, _ = begin(flow, flow.start(jnp.asarray(zeta), seed), no_particles, bilinear)
     n_pairs = 62
     energies = []
     for _ in range(round(duration / (2 * n_pairs * dt))):
-        state = march(flow, state, nobody, interpolation, 1, n_pairs)[0]
+        state = march(flow, state, no_particles, bilinear, 1, n_pairs)[0]
         energies.append(float(energy_mean(flow.grid, state.zeta)))
     kept = np.array(energies[len(energies) // 4 :])
     blocks = np.array([block.mean() for block in np.array_split(kept, _BLOCKS)])

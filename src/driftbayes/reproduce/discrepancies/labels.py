@@ -1,19 +1,19 @@
-r"""Data at one sampling time, judged as if they were at another.
+r"""Data at one sampling time, analysed as if they were at another.
 
 The authors take every n-th record, $n = \lfloor\tau/\Delta t\rfloor$, and evaluate the likelihood
 at the nominal τ, though the data are at $\tau_a = n\Delta t = r\tau$. Time enters both models only
 as κτ, or as γτ and kτ, so that for any data
 $$L(\kappa;\tau) = L(\kappa/r;\tau_a), \qquad L(\gamma, k;\tau) = L(\gamma/r, k/r;\tau_a)$$
-Every estimate comes out as r times what the right label would give. The greatest likelihoods do
-not change; the evidence is that with prior means divided by r. Where the data decide,
+Every estimate is r times that with the correct label. The maximum likelihoods do not change; the
+evidence is that with prior means divided by r. Where the data dominate the prior,
 $$\Delta\ln K \approx \ln r
   + (1-r)\Big[\frac{\gamma}{\bar\gamma} + \frac{k}{\bar k} - \frac{\kappa}{\bar\kappa}\Big]$$
-with bars for prior means and the estimates at the right label.
+with bars for prior means and the estimates at the correct label.
 """
 
 __all__ = ["MislabelledTau", "best_langevin", "mislabelled_tau"]
 
-from dataclasses import dataclass
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ from driftbayes.data.sampling import Displacements
 from driftbayes.inference import Batch, Hypothesis, evidence_batch
 from driftbayes.models import Brownian, Langevin
 from driftbayes.priors import scaling_priors
-from driftbayes.reproduce.discrepancies.paper import TAU_ZETA, U_RMS
+from driftbayes.reproduce.discrepancies.published import TAU_ZETA, U_RMS
 from driftbayes.typing import FloatArray, IntArray
 
 # The paper's data, and a truth like what it finds: 1/γ = 8 τ_ζ, k 40 % above its prior mean.
@@ -35,61 +35,39 @@ GAMMA, K = 1 / (8 * TAU_ZETA), 1.4 * U_RMS**2 * TAU_ZETA
 # to 17 %, as they are found to be in the notes.
 RECORDING_INTERVAL = 0.0125
 TAUS: FloatArray = np.geomspace(TAU_ZETA, 250 * TAU_ZETA, 300)
-# The worst label of all, and the worst of those near these, in units of τ_ζ.
+# Sampling times near which the worst label is chosen, in units of τ_ζ.
 _NEAR = (2.0, 5.0, 15.0, 50.0, 150.0)
 
 
-@dataclass(frozen=True, eq=False)
-class MislabelledTau:
-    r"""What wrong labels do to the estimates and to the Bayes factor.
+class MislabelledTau(SimpleNamespace):
+    r"""Effect of wrong labels on the estimates and the Bayes factor.
 
     Args:
         tau: Nominal sampling times.
         stride: Records from one position to the next.
         ratio: Actual over nominal sampling time: every estimate is multiplied by it.
-        kappa_ratio: $r\,\kappa(r\tau)/\kappa(\tau)$ for the Langevin data: κ also depends on τ, and
-            is plotted at the nominal one.
-        chosen: Which of the sampling times are looked at more closely.
-        gamma_limit: γ of infinitely many data over the truth, by maximising the expected
-            likelihood.
-        k_limit: k likewise.
-        kappa: κ from drawn data, evaluated at the nominal τ, over the expectation at the nominal.
-        kappa_sd: Its standard deviation over realisations: steps are correlated, so that the
-            posterior's own would be too narrow.
-        gamma: γ from drawn data over the truth.
-        gamma_sd: Posterior standard deviation.
-        k: k likewise.
-        k_sd: Likewise.
+        kappa_ratio: $r\,\kappa(r\tau)/\kappa(\tau)$ for the Langevin data: κ also depends on τ.
+        chosen: Indices of the sampling times with simulated data.
+        gamma_limit: γ over the truth for infinitely many data, from the expected likelihood.
+        k_limit: k over the truth likewise.
+        kappa: κ from simulated data at the nominal τ over its expectation there.
+        kappa_sd: Its standard deviation over realisations, with correlated steps.
+        gamma: γ from simulated data over the truth.
+        gamma_sd: Its posterior standard deviation.
+        k: k from simulated data over the truth.
+        k_sd: Its posterior standard deviation.
         log_k: ln K of Langevin against Brownian at the nominal τ.
-        log_k_change: By how much that differs from ln K at the actual τ.
-        log_k_change_expected: The same by the closed form.
-        seed: Of the data.
+        log_k_change: Difference from ln K at the actual τ.
+        log_k_change_expected: That difference by the closed form.
+        seed: Random seed of the data.
     """
-
-    tau: FloatArray
-    stride: IntArray
-    ratio: FloatArray
-    kappa_ratio: FloatArray
-    chosen: IntArray
-    gamma_limit: FloatArray
-    k_limit: FloatArray
-    kappa: FloatArray
-    kappa_sd: FloatArray
-    gamma: FloatArray
-    gamma_sd: FloatArray
-    k: FloatArray
-    k_sd: FloatArray
-    log_k: FloatArray
-    log_k_change: FloatArray
-    log_k_change_expected: FloatArray
-    seed: int
 
 
 def mislabelled_tau(seed: int = 0) -> MislabelledTau:
-    """Labels on a fine logarithmic grid, and inference with right and wrong ones.
+    """Compute labels on a logarithmic grid, and infer with correct and wrong ones.
 
     Args:
-        seed: Of the data.
+        seed: Random seed of the data.
     """
     stride = np.floor(TAUS / RECORDING_INTERVAL).astype(np.int64)
     ratio = stride * RECORDING_INTERVAL / TAUS
@@ -98,10 +76,11 @@ def mislabelled_tau(seed: int = 0) -> MislabelledTau:
     actual: FloatArray = ratio[chosen] * nominal
     limits = np.array([best_langevin(a, t) for a, t in zip(actual, nominal, strict=True)])
     truth = Langevin(gamma=GAMMA, k=K)
-    steps = [
-        _simulated(truth, jax.random.fold_in(jax.random.key(seed), i), tau)
-        for i, tau in enumerate(actual)
-    ]
+    size = {"n_particles": N_PARTICLES, "n_steps": N_STEPS, "n_dim": N_DIM}
+    steps = []
+    for i, tau in enumerate(actual):
+        positions = truth.simulate(jax.random.fold_in(jax.random.key(seed), i), **size, tau=tau)
+        steps.append(np.diff(np.asarray(positions), axis=1))
     prior = scaling_priors(u_rms=U_RMS, timescale=TAU_ZETA)
     brownian = Hypothesis(Brownian, kappa=prior["kappa"])
     langevin = Hypothesis(Langevin, gamma=prior["gamma"], k=prior["k"])
@@ -127,6 +106,7 @@ def mislabelled_tau(seed: int = 0) -> MislabelledTau:
         sign * right[name] / float(prior[name].mean())
         for name, sign in (("gamma", 1), ("k", 1), ("kappa", -1))
     )
+    true = {"gamma": GAMMA, "k": K}
     return MislabelledTau(
         tau=TAUS,
         stride=stride,
@@ -137,10 +117,8 @@ def mislabelled_tau(seed: int = 0) -> MislabelledTau:
         k_limit=limits[:, 1] / K,
         kappa=np.array([e.posterior_mean["kappa"] for e in b]) / kappa_true[chosen],
         kappa_sd=kappa_ratio[chosen] * _kappa_sd(truth, actual),
-        gamma=np.array([e.posterior_mean["gamma"] for e in m]) / GAMMA,
-        gamma_sd=np.array([e.posterior_sd["gamma"] for e in m]) / GAMMA,
-        k=np.array([e.posterior_mean["k"] for e in m]) / K,
-        k_sd=np.array([e.posterior_sd["k"] for e in m]) / K,
+        **{name: np.array([e.posterior_mean[name] for e in m]) / t for name, t in true.items()},
+        **{f"{n}_sd": np.array([e.posterior_sd[n] for e in m]) / t for n, t in true.items()},
         log_k=log_k["nominal"],
         log_k_change=log_k["nominal"] - log_k["actual"],
         log_k_change_expected=np.log(ratio[chosen]) + (1 - ratio[chosen]) * pull,
@@ -149,11 +127,11 @@ def mislabelled_tau(seed: int = 0) -> MislabelledTau:
 
 
 def best_langevin(actual: float, nominal: float) -> tuple[float, float]:
-    r"""γ and k that maximise the expected likelihood of data at `actual`, judged at `nominal`.
+    r"""Return γ and k that maximise the expected likelihood of data at `actual` for `nominal`.
 
     $$-\tfrac12\ln\det S(\theta;\tau)
       - \tfrac12\mathrm{tr}\,[S(\theta;\tau)^{-1}S(\theta_0;\tau_a)]$$
-    What infinitely many data give. k multiplies S, so the best k for a γ is known.
+    This is the limit of infinitely many data. k multiplies S, so the best k for a γ is known.
     """
     target = toeplitz(_autocovariance(GAMMA, actual)) * K
 
@@ -185,17 +163,12 @@ def _autocovariance(gamma: float, tau: float) -> FloatArray:
 
 
 def _chosen(ratio: FloatArray) -> IntArray:
-    """The worst label of all and, near some sampling times, the worst of their neighbourhood."""
+    """Choose the worst label, and the worst near some sampling times."""
     chosen = {int(np.argmin(ratio))}
     for near in _NEAR:
         around = np.flatnonzero(np.abs(np.log(TAUS / (near * TAU_ZETA))) < 0.2)
         chosen.add(int(around[np.argmin(ratio[around])]))
     return np.array(sorted(chosen))
-
-
-def _simulated(truth: Langevin, key: jax.Array, tau: float) -> FloatArray:
-    positions = truth.simulate(key, n_particles=N_PARTICLES, n_steps=N_STEPS, n_dim=N_DIM, tau=tau)
-    return np.diff(np.asarray(positions), axis=1)
 
 
 def _kappa_sd(truth: Langevin, taus: FloatArray) -> FloatArray:

@@ -1,25 +1,25 @@
-r"""The paper's Runge--Kutta scheme for the particles is of first order, and what that changes.
+r"""The paper's Runge--Kutta scheme for the particles, which is of first order, and its effect.
 
 Its four stages, with weights 1/6, 1/3, 1/3, 1/6, take the velocity at t, t + h, t + h, t + h: on
-average at t + 5h/6 where t + h/2 is meant. In space the scheme is the classical one, so a step's
-error is $\tfrac13 h^2\,\partial_t\mathbf u + O(h^3)$, and particles obey
+average at t + 5h/6 instead of t + h/2. In space the scheme is the classical one, so a step's error
+is $\tfrac13 h^2\,\partial_t\mathbf u + O(h^3)$, and particles obey
 $$\dot{\mathbf x} = \mathbf u(\mathbf x, t + \tfrac13 h) + O(h^2)$$
-They move, to that order, as if they had been released h/3 later in the same flow. In a stationary
-flow no statistic of theirs changes with h to first order.
+To that order they move as if released h/3 later in the same flow. In a stationary flow no statistic
+changes with h to first order.
 
 White noise that raises the energy by ε per unit area and time makes each component of the velocity
-a random walk of variance ε per unit time. A scheme that knows it at the steps only then errs by
-h times the root of the time T, whatever its order elsewhere: of both components together by
+a random walk of variance ε per unit time. A scheme that samples it at the steps only then has an
+error of h times the root of the time T, for any order: for both components together
 $$h\sqrt{2\varepsilon T/9}\ \text{over two steps}, \qquad
   h\sqrt{2\varepsilon T/12}\ \text{for the paper's against a release h/3 later}$$
-as long as shear does not carry the error further.
+without amplification by shear.
 """
 
 __all__ = ["ParticleScheme", "papers_advect", "particle_scheme"]
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
+from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import equinox as eqx
@@ -28,21 +28,23 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float, Int
 
-from driftbayes.reproduce.discrepancies.paper import DT, measured_flow
+from driftbayes.reproduce.discrepancies.published import DT, measured_flow
 from driftbayes.turbulence.budgets import enstrophy_mean
-from driftbayes.turbulence.dissipation import Dissipation
-from driftbayes.turbulence.flow import Flow
+from driftbayes.turbulence.flow import Dissipation, Flow, FlowState, ab3_step
 from driftbayes.turbulence.forcing import Forcing
 from driftbayes.turbulence.grid import Grid
-from driftbayes.turbulence.interpolation import Field, Interpolation, Spline
-from driftbayes.turbulence.march import begin, march
-from driftbayes.turbulence.particles import advect, seed_particles
-from driftbayes.turbulence.start import random_start
-from driftbayes.turbulence.state import FlowState
-from driftbayes.turbulence.steppers import ab3_step
+from driftbayes.turbulence.march import evolve
+from driftbayes.turbulence.noise import random_start
+from driftbayes.turbulence.particles import (
+    Field,
+    Interpolation,
+    Positions,
+    Spline,
+    advect,
+    seed_particles,
+)
 from driftbayes.typing import FloatArray
 
-Positions: TypeAlias = Complex[Array, " particle"]
 # (flow with the particles' time step, interpolation, three fields, positions) → positions.
 Scheme: TypeAlias = Callable[[Flow, Interpolation, tuple[Field, Field, Field], Positions], Array]
 # Scheme, its step in steps of the flow, and the step of the flow at which it begins.
@@ -51,80 +53,56 @@ Task: TypeAlias = tuple[Scheme, int, int]
 # The tiny preset's flow, from a field near its stationary energy.
 _GRID, _K_F, _WIDTH, _EPSILON, _ENERGY = 128, 20.0, 2.0, 0.00636, 0.1
 _SPIN_DT, _SPIN_UP = 2e-3, 10.0
-# A spline of the stream function: smooth, so that errors in time are seen alone.
+# A smooth spline of the stream function isolates errors in time.
 _SPLINE = Spline(5)
 # Steps of the flow for one of the particles, multiples of 3: a third of it is then a step too.
 _STRIDES = (3, 6, 12, 24)
 _BLOCK = 2 * _STRIDES[-1]
-# Blocks before the particles are released: where forcing has just stopped, what the filter removes
-# vanishes within a few steps, and no scheme sees that as smooth.
+# Blocks before the particles are released: when forcing stops, the filter removes small scales
+# within a few steps, which is not smooth in time.
 _SETTLE = 20
-# Along each side of the domain, for standard errors.
+# Squares along each side of the domain, for standard errors.
 _SQUARES = 6
 
 
-@dataclass(frozen=True, eq=False)
-class ParticleScheme:
-    r"""Errors of the paper's scheme and of this package's, in the same flow.
+class ParticleScheme(SimpleNamespace):
+    r"""Errors of the paper's scheme and this package's in the same flow.
 
-    The first axis of two is (forced, unforced): white noise makes velocities rough in time.
+    The first of two axes is (forced, unforced): white noise makes velocities rough in time.
 
     Args:
         turnover_time: $\tau_\zeta$ of the flow when the particles are released.
         h: Time steps of the particles.
-        h_over_turnover: The same over the turnover time; the first is the paper's.
-        duration: Time for which particles are followed, in turnover times.
+        h_over_turnover: Time steps over the turnover time; the first is the paper's.
+        duration: Time for which particles are tracked, in turnover times.
         displacement: Rms displacement (flow).
         papers: Rms error of position (flow, step) of the paper's scheme against a reference with a
             third of the smallest step, by the scheme of fourth order.
-        ours: The same of this package's scheme over two steps.
+        ours: Rms error of this package's scheme over two steps.
         shifted: Rms difference between the reference and particles released h/3 later: the error
             that the closed form predicts.
         residual: Rms difference between the paper's scheme and particles released h/3 later.
         slope: Regression of the paper's error on the predicted one; 1 is right.
-        papers_order: Observed orders (flow, pair of steps).
-        ours_order: Likewise.
-        residual_order: Likewise.
+        papers_order: Observed order of `papers` (flow, pair of steps).
+        ours_order: Observed order of `ours`.
+        residual_order: Observed order of `residual`.
         ours_noise: Error of this package's scheme (step) in the forced flow by the closed form,
             without shear.
         lags: Times after release, in turnover times.
         msd: Mean square displacement per axis in the forced flow, by the scheme of fourth order.
         msd_change: Relative change of it by the paper's scheme at the paper's step.
-        msd_change_error: Its standard error, from squares of the domain left out one by one.
-        msd_shift: Relative change by the reference scheme with a release h/3 later, predicted.
+        msd_change_error: Its standard error, by a jackknife over squares of the domain.
+        msd_shift: Predicted relative change: the reference scheme with a release h/3 later.
         position_change: Rms difference of the two schemes' positions over the rms displacement.
-        n_particles: Particles.
-        seed: Of flow and particles.
+        n_particles: Number of particles.
+        seed: Random seed of flow and particles.
     """
-
-    turnover_time: float
-    h: FloatArray
-    h_over_turnover: FloatArray
-    duration: float
-    displacement: FloatArray
-    papers: FloatArray
-    ours: FloatArray
-    shifted: FloatArray
-    residual: FloatArray
-    slope: FloatArray
-    papers_order: FloatArray
-    ours_order: FloatArray
-    residual_order: FloatArray
-    ours_noise: FloatArray
-    lags: FloatArray
-    msd: FloatArray
-    msd_change: FloatArray
-    msd_change_error: FloatArray
-    msd_shift: FloatArray
-    position_change: FloatArray
-    n_particles: int
-    seed: int
 
 
 def papers_advect(
     flow: Flow, interpolation: Interpolation, fields: tuple[Field, Field, Field], x: Positions
 ) -> Positions:
-    """Positions two steps later by the paper's scheme; arguments as for `advect`."""
+    """Return the positions two steps later by the paper's scheme; arguments as for `advect`."""
     h = flow.dt
     for now, later in (fields[:2], fields[1:]):
         first = interpolation.velocity(flow, now, x)
@@ -142,12 +120,12 @@ def particle_scheme(
     n_particles: int = 500,
     lags: tuple[float, ...] = (1.0, 2.0, 5.0, 10.0, 20.0),
 ) -> ParticleScheme:
-    """Both schemes in a forced flow and in the same flow left to itself.
+    """Compare both schemes in a forced flow and in the same flow without forcing.
 
     Args:
-        seed: Of flow and particles.
-        duration: For which errors grow, in turnover times.
-        n_particles: Particles.
+        seed: Random seed of flow and particles.
+        duration: Duration of the growth of errors, in turnover times.
+        n_particles: Number of particles.
         lags: Times at which mean square displacements are compared, in turnover times.
     """
     zeta = _spun_up(seed)
@@ -165,7 +143,11 @@ def particle_scheme(
         h_over_turnover=h / turnover,
         duration=duration,
         **errors,
-        **{f"{name}_order": _orders(errors[name]) for name in ("papers", "ours", "residual")},
+        # Observed orders, from errors at steps that double along the last axis.
+        **{
+            f"{name}_order": np.log2(errors[name][..., 1:] / errors[name][..., :-1])
+            for name in ("papers", "ours", "residual")
+        },
         ours_noise=h * np.sqrt(2 * _EPSILON * duration * turnover / 9),
         lags=np.array(lags),
         **_dispersion(zeta, step, np.array(lags) * turnover, n_particles, seed),
@@ -179,27 +161,17 @@ def _flow(dt: float, *, forced: bool = True) -> Flow:
     return Flow.make(
         grid,
         dt,
-        dissipation=Dissipation(hypofriction=1.0),
+        # The same dissipation for any time step.
+        dissipation=Dissipation(hypofriction=1.0, filter="rate", filter_dt=_SPIN_DT),
         forcing=Forcing.on_ring(grid, epsilon=_EPSILON, k_f=_K_F, width=_WIDTH) if forced else None,
-        # The same dissipation whatever the time step.
-        filter="rate",
-        filter_dt=_SPIN_DT,
     )
 
 
 def _spun_up(seed: int) -> Complex[Array, "ky kx"]:
     """Vorticity of the forced flow when its enstrophy has settled."""
-    flow, nobody = _flow(_SPIN_DT), jnp.zeros((0, 2))
-    state = flow.start(jnp.asarray(random_start(flow.grid, seed, _ENERGY)), seed)
-    state, _ = begin(flow, state, nobody, _SPLINE)
-    return march(flow, state, nobody, _SPLINE, 1, round(_SPIN_UP / _SPIN_DT / 2) - 1)[0].zeta
-
-
-def _begun(flow: Flow, zeta: Array, seed: int) -> FlowState:
-    """The flow with another time step, settled."""
-    nobody = jnp.zeros((0, 2))
-    state, _ = begin(flow, flow.start(zeta, seed + 1), nobody, _SPLINE)
-    return march(flow, state, nobody, _SPLINE, 1, _SETTLE * _BLOCK // 2 - 1)[0]
+    flow = _flow(_SPIN_DT)
+    start = flow.start(jnp.asarray(random_start(flow.grid, seed, _ENERGY)), seed)
+    return evolve(flow, start, 2 * round(_SPIN_UP / _SPIN_DT / 2)).zeta
 
 
 def _released(n_particles: int, seed: int) -> Positions:
@@ -241,10 +213,10 @@ def _carried(
 ) -> Positions:
     """Positions a block later, with a step of `stride` of the flow's, from its step `first` on.
 
-    The flow is asked for grid and time step only: without forcing, one program serves all.
+    Only grid and time step of the flow are used: without forcing, one program serves all.
     """
     coarse = eqx.tree_at(lambda f: f.dt, flow, stride * flow.dt)
-    # The spline looks up its coefficients alone.
+    # The spline uses its coefficients only.
     nothing = jnp.zeros((1, 1), jnp.complex128)
 
     def pair(i: Array, x: Array) -> Array:
@@ -260,7 +232,7 @@ def _followed(
 ) -> Iterator[list[Positions]]:
     """Yield the positions of each task after every block, in a flow with the time step `dt`."""
     flow, bare = _flow(dt, forced=forced), _flow(dt, forced=False)
-    state = _begun(flow, zeta, seed)
+    state = evolve(flow, flow.start(zeta, seed + 1), _SETTLE * _BLOCK)
     x = [start] * len(tasks)
     last = _first_field(flow, state)
     state, block = _next_fields(flow, state)
@@ -329,7 +301,7 @@ def _dispersion(
 
 
 def _jackknife(start: np.ndarray, ours: FloatArray, papers: FloatArray) -> FloatArray:
-    """Standard error of the relative change of a mean: particles near each other move together."""
+    """Standard error of the relative change of a mean; neighbouring particles move together."""
     side = 2 * np.pi / _SQUARES
     square = np.floor(start.real / side) * _SQUARES + np.floor(start.imag / side)
     left_out = np.array(
@@ -346,8 +318,3 @@ def _jackknife(start: np.ndarray, ours: FloatArray, papers: FloatArray) -> Float
 
 def _rms(z: np.ndarray) -> FloatArray:
     return np.asarray(np.sqrt(np.mean(np.abs(z) ** 2, axis=-1)))
-
-
-def _orders(errors: FloatArray) -> FloatArray:
-    """Observed orders from errors at steps that double along the last axis."""
-    return np.asarray(np.log2(errors[..., 1:] / errors[..., :-1]))

@@ -1,25 +1,52 @@
-"""What section 5 asks of the results: scans over tau, and their spread over realisations."""
+r"""Scans of the turbulence results over tau, and the effective number of particles.
 
-__all__ = ["Analysis", "Realisation", "analyse"]
+The spread of an estimate is computed in three ways. For independent Langevin particles, second
+moments at one tau are Wishart, $M \sim W(S(\theta^*), 2 N_p)$, and draws of them give the spread
+that the evidence assumes. A jackknife over groups of particles gives the spread over particles of
+one flow. Data sets of the paper's size from other times and realisations give the actual spread.
+"""
 
-from collections.abc import Callable, Mapping
+__all__ = ["Analysis", "Realisation", "Spreads", "analyse", "data_sets", "spreads"]
+
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import jax.numpy as jnp
 import numpy as np
+from scipy.linalg import toeplitz
 
 from driftbayes.comparison import Scan, scan_displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood import ReducedDisplacements
-from driftbayes.reproduce.turbulence.condense import both_models, reduced
-from driftbayes.reproduce.turbulence.effective import Spreads, spreads
+from driftbayes.models import Langevin
+from driftbayes.reproduce.study import along_tau, plain
 from driftbayes.reproduce.turbulence.experiment import PUBLISHED, Scaling
 from driftbayes.reproduce.turbulence.results import Results
+from driftbayes.reproduce.turbulence.summary import (
+    ESTIMATES,
+    N_DIM,
+    both_models,
+    estimates_of,
+    n_steps_of,
+    pack,
+    reduced,
+)
 from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:
     import xarray as xr
+
+QUANTITIES = ESTIMATES
+N_DRAWS = 128
+_N_TAUS = 24
+
+
+def mean_sd(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the mean over the first axis, and the standard deviation."""
+    return values.mean(axis=0), values.std(axis=0, ddof=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,14 +54,14 @@ class Realisation:
     """One realisation with its scans.
 
     Args:
-        name: Its name.
-        seed: Of its forcing and particles.
-        precision: Of its transforms.
-        scaling: Its mean energy and enstrophy.
-        summary: What is kept of the run.
-        exact: The paper's data (the first 25 steps of every particle at each tau), exactly.
-        laplace: The same by the paper's method.
-        all_windows: Exactly, from all windows of 25 steps.
+        name: Name.
+        seed: Random seed of its forcing and particles.
+        precision: Precision of its transforms.
+        scaling: Mean energy and enstrophy.
+        summary: Packaged results of the run.
+        exact: Exact scan of the paper's data: the first 25 steps of every particle at each tau.
+        laplace: Scan of the same data by the paper's method.
+        all_windows: Exact scan of all windows of 25 steps.
     """
 
     name: str
@@ -48,13 +75,149 @@ class Realisation:
 
 
 @dataclass(frozen=True, eq=False)
-class Analysis:
-    """All realisations side by side.
+class Spreads:
+    r"""Standard deviations of ln κ, ln γ, ln k and ln K over data sets of the paper's size.
 
     Args:
-        results: What they were made from.
-        realisations: In order of their seeds.
-        spread: How much estimates differ between data sets, and how much they should.
+        taus: Some of the sampling times.
+        n_data_sets: Number of disjoint data sets at each, over all realisations.
+        expected: Spread between independent Langevin particles' data sets, (quantity, tau).
+        over_particles: Spread from resampling the particles of one flow.
+        over_flows: Spread between data sets.
+        mean_log_bayes_factor: Mean of ln K over the data sets.
+        n_particles: Particles in a data set.
+    """
+
+    taus: FloatArray
+    n_data_sets: FloatArray
+    expected: FloatArray
+    over_particles: FloatArray
+    over_flows: FloatArray
+    mean_log_bayes_factor: FloatArray
+    n_particles: int
+
+    @property
+    def design_effect(self) -> FloatArray:
+        """Variance between data sets over the variance that independent particles would give."""
+        return (self.over_flows / self.expected) ** 2
+
+    @property
+    def n_effective(self) -> FloatArray:
+        """Effective number of independent particles, (quantity, tau)."""
+        return self.n_particles / self.design_effect
+
+    @property
+    def log_bayes_factor_of_flows(self) -> FloatArray:
+        """Mean ln K corrected for particles that share a flow.
+
+        ln K is a sum over particles and shrinks with their effective number, which follows from the
+        ratio of the spread between flows to that over particles.
+        """
+        row = QUANTITIES.index("log_bayes_factor")
+        factor = (self.over_flows[row] / self.over_particles[row]) ** 2
+        return self.mean_log_bayes_factor / np.maximum(factor, 1.0)
+
+    @property
+    def log_bayes_factor_of_all(self) -> FloatArray:
+        """Mean ln K corrected for the whole spread between data sets.
+
+        The most cautious number: at small tau most of the spread comes from particles inside and
+        outside vortices.
+        """
+        factor = self.design_effect[QUANTITIES.index("log_bayes_factor")]
+        return self.mean_log_bayes_factor / np.maximum(factor, 1.0)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain numbers."""
+        found = {"quantities": list(QUANTITIES), **plain(self)}
+        return {**found, "n_effective": self.n_effective.tolist()}
+
+
+def spreads(summaries: Sequence["xr.Dataset"], seed: int = 0) -> Spreads:
+    """Compute the spread of the estimates from packaged results.
+
+    Args:
+        summaries: Summary of each realisation, all with the same tau and number of particles.
+        seed: Random seed of the draws.
+    """
+    first = summaries[0]
+    taus = first["tau"].values
+    chosen = np.unique(np.linspace(0, len(taus) - 1, min(_N_TAUS, len(taus))).round().astype(int))
+    n_particles = int(json.loads(first.attrs["config"])["particles"])
+    owners = np.concatenate([s["window_tau_index"].values for s in summaries])
+    over_particles, over_flows, means = [], [], {}
+    for name in QUANTITIES:
+        values = np.concatenate([s[f"window_{name}"].values for s in summaries])
+        parts = [values[owners == i] for i in chosen]
+        means[name] = np.array([part.mean() for part in parts])
+        over_flows.append([part.std(ddof=1) for part in parts])
+        left_out = np.stack([s[f"jackknife_{name}"].values[chosen] for s in summaries])
+        n = left_out.shape[-1]
+        squares = (left_out - left_out.mean(axis=-1, keepdims=True)) ** 2
+        # Jackknife variance of each realisation, averaged over them.
+        over_particles.append(np.sqrt(np.mean((n - 1) / n * squares.sum(axis=-1), axis=0)))
+    gamma, k = np.exp(means["log_gamma"]), np.exp(means["log_k"])
+    n_tau = n_steps_of(first.sizes["entry"])
+    return Spreads(
+        taus=taus[chosen],
+        n_data_sets=np.array([np.sum(owners == i) for i in chosen]),
+        expected=_expected(taus[chosen], gamma, k, n_particles, n_tau, seed),
+        over_particles=np.array(over_particles),
+        over_flows=np.array(over_flows),
+        mean_log_bayes_factor=means["log_bayes_factor"],
+        n_particles=n_particles,
+    )
+
+
+def _expected(
+    taus: FloatArray, gamma: FloatArray, k: FloatArray, n_particles: int, n_tau: int, seed: int
+) -> FloatArray:
+    """Spread of the estimates from independent Langevin particles, (quantity, tau)."""
+    rng = np.random.Generator(np.random.Philox(seed))
+    moments, owners = [], np.repeat(taus, N_DRAWS)
+    for tau, g, diffusivity in zip(taus, gamma, k, strict=True):
+        model = Langevin(gamma=g, k=diffusivity)
+        first_row = model.increment_autocovariance(jnp.arange(n_tau, dtype=float), jnp.asarray(tau))
+        moments.append(wishart_moments(rng, np.asarray(first_row), N_DIM * n_particles, N_DRAWS))
+    entries = pack(np.concatenate(moments))
+    names = [f"draw {i}" for i in range(len(entries))]
+    data = reduced(entries, np.full(len(entries), float(n_particles)), owners, names)
+    found = estimates_of(scan_displacements(data, both_models()))
+    return np.array([found[q].reshape(len(taus), N_DRAWS).std(axis=1, ddof=1) for q in QUANTITIES])
+
+
+def wishart_moments(
+    rng: np.random.Generator, autocovariance: FloatArray, n_rows: int, n_draws: int
+) -> FloatArray:
+    r"""Draw $M = \sum x x^\mathrm{T}$ over independent rows x ~ N(0, S), S Toeplitz.
+
+    By Bartlett's decomposition: $M = L A A^\mathrm{T} L^\mathrm{T}$ with $S = L L^\mathrm{T}$, A
+    lower triangular, standard normal below the diagonal and on it the roots of chi-square with
+    $n, n - 1, \dots$ degrees of freedom.
+
+    Args:
+        rng: Source of random numbers.
+        autocovariance: First row of S.
+        n_rows: Number of rows, more than the number of columns.
+        n_draws: Number of draws.
+    """
+    size = len(autocovariance)
+    root = np.linalg.cholesky(toeplitz(autocovariance))
+    below = np.tril(rng.standard_normal((n_draws, size, size)), -1)
+    diagonal = np.sqrt(rng.chisquare(n_rows - np.arange(size), size=(n_draws, size)))
+    below[:, np.arange(size), np.arange(size)] = diagonal
+    factors = root @ below
+    return factors @ factors.swapaxes(1, 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """Scans of all realisations.
+
+    Args:
+        results: The results they are computed from.
+        realisations: Realisations in order of their seeds.
+        spread: Spread of the estimates between data sets, and its expectation.
     """
 
     results: Results
@@ -68,24 +231,31 @@ class Analysis:
 
     @cached_property
     def scaling(self) -> Scaling:
-        """Mean energy and enstrophy over realisations: the physical scales of the flow."""
-        parts = [r.scaling for r in self.realisations]
-        return Scaling(
-            energy_mean=float(np.mean([p.energy_mean for p in parts])),
-            enstrophy_mean=float(np.mean([p.enstrophy_mean for p in parts])),
-        )
+        """Mean energy and enstrophy over realisations."""
+        parts = [(r.scaling.energy_mean, r.scaling.enstrophy_mean) for r in self.realisations]
+        return Scaling(*np.mean(parts, axis=0).tolist())
 
     def stack(self, of: Callable[[Realisation], FloatArray]) -> FloatArray:
-        """A quantity of every realisation, (realisation, ...)."""
+        """Return a quantity of every realisation, (realisation, ...)."""
         return np.stack([np.asarray(of(r)) for r in self.realisations])
 
+    def along(self, scan: str, model: str, field: str, parameter: str = "") -> FloatArray:
+        """Return one number of a model's evidences, (realisation, tau).
+
+        Args:
+            scan: "exact", "laplace" or "all_windows".
+            model: Name of the model.
+            field: Attribute of the evidence.
+            parameter: Name of the parameter, if the attribute holds one number for each.
+        """
+        return self.stack(lambda r: along_tau(getattr(r, scan), model, field, parameter))
+
     def band(self, of: Callable[[Realisation], FloatArray]) -> tuple[FloatArray, FloatArray]:
-        """Mean of a quantity over realisations, and its standard deviation from one to another."""
-        values = self.stack(of)
-        return values.mean(axis=0), values.std(axis=0, ddof=1)
+        """Return the mean of a quantity over realisations, and its standard deviation."""
+        return mean_sd(self.stack(of))
 
     def index(self, turnover_times: float) -> int:
-        """Number of the tau nearest to so many published eddy turnover times."""
+        """Return the index of the tau nearest to a number of published eddy turnover times."""
         target = turnover_times * PUBLISHED.eddy_turnover_time
         return int(np.argmin(np.abs(np.log(self.taus / target))))
 
@@ -126,11 +296,11 @@ def analyse(results: Results) -> Analysis:
 def data_sets(
     summary: "xr.Dataset", n_particles: int
 ) -> tuple[list[ReducedDisplacements], list[ReducedDisplacements]]:
-    """The displacements of a realisation at every tau: of the first windows, and of all.
+    """Return the displacements of a realisation at every tau: of the first windows, and of all.
 
     Args:
-        summary: What is kept of the run.
-        n_particles: How many were followed.
+        summary: Packaged results of the run.
+        n_particles: Number of particles.
     """
     counts: Mapping[str, FloatArray] = {
         "first": np.full(summary.sizes["tau"], float(n_particles)),

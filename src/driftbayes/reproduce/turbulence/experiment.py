@@ -1,4 +1,4 @@
-"""Section 5 as a list of runs: which flows, which particles, which sampling times."""
+"""The runs of section 5: flows, particles and sampling times."""
 
 __all__ = ["PAPER", "PUBLISHED", "Experiment", "Scaling", "strides"]
 
@@ -14,7 +14,7 @@ from driftbayes.typing import IntArray
 
 @dataclass(frozen=True)
 class Scaling:
-    r"""The two numbers that the paper scales by.
+    r"""Scales of the flow.
 
     $$u_\mathrm{RMS} = \sqrt{2E}, \qquad
       \tau_\zeta = 2\pi \Big/ \sqrt{(2\pi)^2\,\tfrac12\langle\zeta^2\rangle}$$
@@ -38,27 +38,27 @@ class Scaling:
         return 1 / math.sqrt(self.enstrophy_mean)
 
 
-# Means over t = 500 to 1000. They hold a mode that is not in the flow, and are kept for the paper's
-# axes and priors.
+# Means over t = 500 to 1000. They include a spurious mode, and are used for the paper's axes and
+# priors.
 PUBLISHED = Scaling(energy_mean=0.2315, enstrophy_mean=185.2)
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """Runs, and what is taken from them.
+    """Runs, and the numbers computed from them.
 
     Args:
         realisations: Configuration of each independent realisation, by name.
-        branches: Short runs from the last state of one of them that differ in one thing each; the
-            first is what the others are compared with.
+        branches: Short runs from the last state of one realisation that differ in one option each;
+            the others are compared with the first.
         branch_from: Name of that realisation.
         tau_range: Smallest and largest sampling time.
-        n_taus: How many.
-        n_tau: Steps per run.
-        n_groups: Into how many groups the particles are divided for error bars.
-        max_windows: The most windows of one tau whose moments are kept apart.
-        n_shown: Trajectories kept for a picture.
-        shown_time: How much of each.
+        n_taus: Number of sampling times.
+        n_tau: Steps per window.
+        n_groups: Number of groups of particles for error bars.
+        max_windows: Maximum number of windows per tau with moments of their own.
+        n_shown: Number of trajectories kept for a figure.
+        shown_time: Duration of each.
     """
 
     realisations: Mapping[str, RunConfig]
@@ -77,15 +77,12 @@ class Experiment:
 
 
 def strides(interval: float, tau_range: tuple[float, float], n_taus: int) -> IntArray:
-    """Whole numbers of recording intervals within a range of tau, all different.
-
-    As even on a logarithmic scale as whole numbers can be: where the scale is finer than the
-    recording they follow each other one by one.
+    """Return different numbers of recording intervals, evenly spaced in log tau where possible.
 
     Args:
         interval: Recording interval.
         tau_range: Smallest and largest sampling time.
-        n_taus: How many.
+        n_taus: Number of sampling times.
     """
     first, last = math.ceil(tau_range[0] / interval), math.floor(tau_range[1] / interval)
     n_taus = min(n_taus, last - first + 1)
@@ -99,15 +96,8 @@ def strides(interval: float, tau_range: tuple[float, float], n_taus: int) -> Int
 def _branch(**changes: object) -> RunConfig:
     return RunConfig.preset(
         "paper",
-        **{
-            "spin_up": 0.0,
-            "duration": 50.0,
-            "particles": 10_000,
-            "snapshot_every": 1.0,
-            "start": "given",
-            "seed": 11,
-            **changes,
-        },
+        **{"spin_up": 0.0, "duration": 50.0, "particles": 10_000, "snapshot_every": 1.0},
+        **{"start": "given", "seed": 11, **changes},
     )
 
 

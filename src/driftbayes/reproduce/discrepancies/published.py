@@ -1,24 +1,9 @@
-"""Numbers of the paper's turbulence experiment, and of our realisations without its errors."""
+"""Numbers of the paper's turbulence experiment, and of realisations without its errors."""
 
-__all__ = [
-    "A_F",
-    "DT",
-    "ENERGY_PUBLISHED",
-    "ENSTROPHY_PUBLISHED",
-    "EPSILON",
-    "GRID",
-    "HYPOFRICTION",
-    "K_F",
-    "TAU_ZETA",
-    "U_RMS",
-    "WIDTH",
-    "Flow",
-    "measured_flow",
-    "ring_sum",
-]
+__all__ = ["MeasuredFlow", "measured_flow", "ring_sum"]
 
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,17 +11,15 @@ from driftbayes.reproduce.turbulence.experiment import PUBLISHED
 from driftbayes.reproduce.turbulence.results import load_results
 from driftbayes.turbulence.forcing import ring_modes
 
-# Printed in the paper.
+# From the paper.
 GRID = 1024
 DT = 2.5e-4
 K_F, WIDTH = 64.0, 2.0
 A_F = 8.9e8
 HYPOFRICTION = 1.0
 
-# Found by recomputing the published series, per unit area: the rate of energy injection, and the
-# published means over t = 500 to 1000.
+# Rate of energy injection per unit area, from the published series.
 EPSILON = 0.00636
-ENERGY_PUBLISHED, ENSTROPHY_PUBLISHED = PUBLISHED.energy_mean, PUBLISHED.enstrophy_mean
 U_RMS, TAU_ZETA = PUBLISHED.u_rms, PUBLISHED.eddy_turnover_time
 
 
@@ -45,14 +28,13 @@ def ring_sum(k_f: float, width: float, power: float) -> float:
     return float(2 * np.sum(np.hypot(*ring_modes(k_f, width).T) ** power))
 
 
-@dataclass(frozen=True)
-class Flow:
-    """Means over t = 500 to 1000 and over realisations, per unit area.
+class MeasuredFlow(NamedTuple):
+    """Means over t = 500 to 1000, and their standard deviations over realisations, per unit area.
 
     Args:
-        energy: Mean energy, and its standard deviation over realisations.
-        enstrophy: Mean enstrophy, likewise.
-        ring_energy: Spectrum at the forcing's wavenumber, likewise.
+        energy: Energy.
+        enstrophy: Enstrophy.
+        ring_energy: Energy spectrum at the forcing's wavenumber.
     """
 
     energy: tuple[float, float]
@@ -66,20 +48,16 @@ class Flow:
 
 
 @cache
-def measured_flow(k_f: int = 64) -> Flow:
-    """Measure the flow in the results that come with the package.
-
-    Args:
-        k_f: The forcing's wavenumber.
-    """
+def measured_flow() -> MeasuredFlow:
+    """Measure the flow in the packaged results."""
     results = load_results()
     scalings = [results.scaling(name) for name in results.realisations]
-    rings = [float(d["energy_spectrum"].values[k_f]) for d in results.realisations.values()]
+    rings = [float(d["energy_spectrum"].values[int(K_F)]) for d in results.realisations.values()]
 
     def summary(values: list[float]) -> tuple[float, float]:
         return float(np.mean(values)), float(np.std(values, ddof=1))
 
-    return Flow(
+    return MeasuredFlow(
         energy=summary([s.energy_mean for s in scalings]),
         enstrophy=summary([s.enstrophy_mean for s in scalings]),
         ring_energy=summary(rings),

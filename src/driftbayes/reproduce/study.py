@@ -1,0 +1,309 @@
+"""Shared parts of all studies: claims, jobs that resume, worker processes, folders and files.
+
+A study is a function `run_NAME(..., runner=Runner())` that returns a `StudyResult`.
+"""
+
+__all__ = ["Claim", "Job", "Runner", "StudyResult", "along_tau", "log_bayes_factors"]
+
+import json
+import multiprocessing
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from driftbayes._version import __version__
+from driftbayes.comparison import Scan
+from driftbayes.errors import DriftbayesError
+from driftbayes.io import write_scan
+from driftbayes.processes import environment
+from driftbayes.storage import atomic_path
+from driftbayes.typing import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PAIR = "langevin:brownian"
+# Marks a folder as ours, with the name of its study and whether that is complete.
+_MARKER = ".driftbayes-reproduce.json"
+# Each worker computes on one thread of the processor: as many workers as cores would otherwise
+# compete, or share a graphics card.
+_ONE_THREAD = {
+    "JAX_PLATFORMS": "cpu",
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of the paper beside the result found here.
+
+    Args:
+        claim: The statement.
+        paper: The paper's value, or where it is.
+        ours: The result.
+        agrees: "yes", "no", "in part", or "-" where the paper gives no value.
+    """
+
+    claim: str
+    paper: str
+    ours: str
+    agrees: str
+
+
+def yes(condition: object) -> str:
+    """Return "yes" or "no"."""
+    return "yes" if bool(condition) else "no"
+
+
+def along_tau(scan: Scan, model: str, field: str, parameter: str = "") -> FloatArray:
+    """Return one number of a model's evidence at every tau.
+
+    Args:
+        scan: The scan.
+        model: Name of the model.
+        field: Attribute of the evidence.
+        parameter: Name of the parameter, if the attribute holds one number for each.
+    """
+    values = [getattr(evidence, field) for evidence in scan.evidences(model)]
+    return np.array([value[parameter] for value in values] if parameter else values)
+
+
+def log_bayes_factors(scan: Scan) -> FloatArray:
+    """Return ln K of Langevin against Brownian at every tau."""
+    return np.array([comparison.log_bayes_factors[PAIR] for comparison in scan.comparisons])
+
+
+class StudyResult(ABC):
+    """Result of a study: numbers, text, claims, figures and files."""
+
+    name: ClassVar[str]
+    # Title of the table of claims, and section of the paper.
+    title: ClassVar[str] = ""
+    section: ClassVar[int] = 0
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as plain numbers and text."""
+
+    @abstractmethod
+    def figures(self) -> "Mapping[str, Figure]":
+        """Draw the figures, by name."""
+
+    def claims(self) -> list[Claim]:
+        """Return the paper's claims beside the results."""
+        return []
+
+    def sentences(self) -> list[str]:
+        """Return the result in words."""
+        return []
+
+    def files(self) -> Mapping[str, Any]:
+        """Return the content of the files other than figures, by file name."""
+        return {f"{self.name}.json": self.to_json()}
+
+    def write(self, directory: Path) -> list[Path]:
+        """Write the files, and each figure as PNG and PDF; return their paths.
+
+        Args:
+            directory: Output directory, created if missing.
+        """
+        _make_folder(directory)
+        written = [_write_file(content, directory / name) for name, content in self.files().items()]
+        for name, figure in self.figures().items():
+            for suffix in (".png", ".pdf"):
+                written.append(directory / f"{name}{suffix}")
+                with atomic_path(written[-1]) as temporary:
+                    figure.savefig(temporary)
+        return written
+
+
+@dataclass(frozen=True)
+class Job:
+    """A part of a study whose rows are kept on disk when they are computed.
+
+    Args:
+        name: Name of the file, without the suffix.
+        header: Content that a kept file must have: version, seed, priors, ...
+        arguments: Arguments of the function that computes the rows.
+    """
+
+    name: str
+    header: Mapping[str, Any] = field(hash=False)
+    arguments: tuple[Any, ...] = field(hash=False)
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Options of the computation.
+
+    Args:
+        directory: Folder of the study, where jobs are kept and resumed; None keeps nothing.
+        progress: Called with a stage, the number of parts done, and their total.
+        n_workers: Number of single-threaded processes; 1 computes in this process.
+        prepare: Called once in each worker before it computes, to set up JAX.
+    """
+
+    directory: Path | None = None
+    progress: Callable[[str, int, int], None] | None = None
+    n_workers: int = 1
+    prepare: Callable[[], None] | None = None
+
+    def report(self, stage: str, done: int, total: int) -> None:
+        """Report progress."""
+        if self.progress is not None:
+            self.progress(stage, done, total)
+
+    def compute(
+        self, jobs: Sequence[Job], function: Callable[..., list[Any]], stage: str, kept: str
+    ) -> dict[str, list[Any]]:
+        """Compute the rows of every job, and return them by name; kept rows are read.
+
+        Args:
+            jobs: The jobs, the slowest first.
+            function: Computes the rows from the arguments of a job.
+            stage: Name of the stage, for progress.
+            kept: Folder of the kept rows, and their key in each file, as "folder/key".
+        """
+        folder, key = kept.split("/")
+        directory = None if self.directory is None else self.directory / folder
+        if directory is not None:
+            _make_folder(directory)
+        found: dict[str, list[Any]] = {}
+        for job in jobs:
+            if directory is not None and (rows := _read_kept(directory, job, key)) is not None:
+                found[job.name] = rows
+        todo = [job for job in jobs if job.name not in found]
+        for job, rows in self._computed(todo, function):
+            if directory is not None:
+                _write_file({**job.header, key: rows}, directory / f"{job.name}.json")
+            found[job.name] = rows
+            self.report(stage, len(found), len(jobs))
+        return found
+
+    def _computed(
+        self, jobs: Sequence[Job], function: Callable[..., list[Any]]
+    ) -> Iterator[tuple[Job, list[Any]]]:
+        if self.n_workers == 1:
+            for job in jobs:
+                yield job, function(*job.arguments)
+            return
+        with (
+            environment(_ONE_THREAD),
+            ProcessPoolExecutor(
+                min(self.n_workers, max(len(jobs), 1)),
+                mp_context=multiprocessing.get_context("spawn"),
+                initializer=self.prepare,
+            ) as pool,
+        ):
+            futures = {pool.submit(function, *job.arguments): job for job in jobs}
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+
+
+DEFAULT_RUNNER = Runner()
+
+
+def _read_kept(directory: Path, job: Job, key: str) -> list[Any] | None:
+    """Read the rows of an interrupted run; None if missing, damaged or of another run."""
+    try:
+        content = json.loads((directory / f"{job.name}.json").read_text(encoding="utf-8"))
+        is_same = all(content[name] == value for name, value in job.header.items())
+        return content[key] if is_same else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def check_folder(directory: Path, study: str, *, overwrite: bool) -> None:
+    """Refuse a folder with anything else than an unfinished run of the same study.
+
+    Args:
+        directory: The folder, which may be missing.
+        study: Name of the study.
+        overwrite: Whether results of `driftbayes reproduce` in it may be replaced.
+    """
+    _refuse_file(directory)
+    if not directory.exists() or not any(directory.iterdir()):
+        return
+    try:
+        made = json.loads((directory / _MARKER).read_text(encoding="utf-8"))
+        held, complete = str(made["experiment"]), bool(made["complete"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        msg = (
+            f"'{directory}' is not empty and was not made by `driftbayes reproduce`; choose "
+            "another directory with -o"
+        )
+        raise DriftbayesError(msg) from error
+    if not overwrite and (complete or held != study):
+        msg = (
+            f"'{directory}' already holds results of `driftbayes reproduce {held}`; pass "
+            "--overwrite to replace them, or choose another directory with -o"
+        )
+        raise DriftbayesError(msg)
+
+
+@contextmanager
+def working_folder(directory: Path, study: str) -> Iterator[None]:
+    """Create the folder and mark it as unfinished until the block ends without an error.
+
+    Args:
+        directory: The folder, created if missing.
+        study: Name of the study.
+    """
+    _make_folder(directory)
+    made = {"experiment": study, "version": __version__}
+    _write_file({**made, "complete": False}, directory / _MARKER)
+    yield
+    _write_file({**made, "complete": True}, directory / _MARKER)
+
+
+def plain(value: Any) -> Any:
+    """Return records and arrays as numbers, text, lists and dicts for JSON; NaN becomes None."""
+    if is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {name: plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(part) for part in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _write_file(content: Any, path: Path) -> Path:
+    """Write JSON, columns of numbers (CSV), a dataset of a scan (NetCDF) or text."""
+    if path.suffix == ".nc":
+        write_scan(content, path)
+        return path
+    if path.suffix == ".json":
+        text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+    elif path.suffix == ".csv":
+        rows = zip(*(np.asarray(column).tolist() for column in content.values()), strict=True)
+        text = "\n".join([",".join(content), *(",".join(map(repr, row)) for row in rows)]) + "\n"
+    else:
+        text = content + "\n"
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return path
+
+
+def _make_folder(directory: Path) -> None:
+    _refuse_file(directory)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        msg = f"cannot make the directory '{directory}': {error.strerror}; choose another with -o"
+        raise DriftbayesError(msg) from error
+
+
+def _refuse_file(directory: Path) -> None:
+    if directory.exists() and not directory.is_dir():
+        msg = f"'{directory}' is a file, expected a directory to write to; choose another with -o"
+        raise DriftbayesError(msg)
