@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from driftbayes.inference import Evidence, Hypothesis, evidence
     from driftbayes.io import read_scan, read_trajectories, write_scan, write_trajectories
     from driftbayes.models import MODELS, Brownian, Langevin
-    from driftbayes.plots.overview import plot_scan
+    from driftbayes.plots.scan import plot_scan
     from driftbayes.priors import Exponential, Gamma, LogNormal, Uniform, scaling_priors
     from driftbayes.report import write_report
     from driftbayes.workflow import Cut, Scales, compare, open_scan, read, scan
@@ -42,7 +42,7 @@ _HOMES = {
     "inference": ("Evidence", "Hypothesis", "evidence"),
     "io": ("read_scan", "read_trajectories", "write_scan", "write_trajectories"),
     "models": ("MODELS", "Brownian", "Langevin"),
-    "plots.overview": ("plot_scan",),
+    "plots.scan": ("plot_scan",),
     "report": ("write_report",),
     "priors": ("Exponential", "Gamma", "LogNormal", "Uniform", "scaling_priors"),
     "workflow": ("Cut", "Scales", "compare", "open_scan", "read", "scan"),

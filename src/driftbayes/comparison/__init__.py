@@ -1,5 +1,7 @@
 """The verdict: which model, at which tau, how sure."""
 
+import driftbayes.comparison.describe
+import driftbayes.comparison.frames  # noqa: F401  (registers conversions)
 from driftbayes.comparison.bayes import (
     Comparison,
     compare_hypotheses,

@@ -11,12 +11,11 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from driftbayes.data.cards import displacements_card, displacements_line
 from driftbayes.data.sphere import rotated
 from driftbayes.data.tangent import Ground
 from driftbayes.data.trajectories import GRID_TOLERANCE, Trajectories
 from driftbayes.errors import DriftbayesError
-from driftbayes.representation import html_of, line_of, text_of
+from driftbayes.representation import Described
 from driftbayes.typing import FloatArray, IntArray
 
 Gaps = Literal["split", "keep"]
@@ -25,8 +24,8 @@ Windows = Literal["first", "all"]
 _MAX_STRIDE = 2**53
 
 
-@dataclass(frozen=True, eq=False)
-class Displacements:
+@dataclass(frozen=True, eq=False, repr=False)
+class Displacements(Described):
     r"""Steps $\Delta X_n = X_{n+1} - X_n$ of many runs as one ragged array, run after run.
 
     A run is a stretch of successive positions without a break. Runs are treated as
@@ -232,17 +231,6 @@ class Displacements:
             )
             raise DriftbayesError(msg)
         return self.dx.reshape(len(self.row_sizes), -1, self.n_dim)
-
-    def __repr__(self) -> str:
-        """One line: how many, how long, at which tau."""
-        return line_of(displacements_line, self)
-
-    def __str__(self) -> str:
-        """Some lines: sizes, intervals, the size of a step."""
-        return text_of(displacements_card, self)
-
-    def _repr_html_(self) -> str:
-        return html_of(displacements_card, self)
 
 
 def displacements(

@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from driftbayes.aliases import public
-from driftbayes.data.cards import trajectories_card, trajectories_line
 from driftbayes.data.labelled import from_dataframe, to_dataframe, to_dataset
 from driftbayes.errors import DriftbayesError, DriftbayesWarning, NothingLeftError
-from driftbayes.representation import html_of, line_of, text_of
+from driftbayes.representation import Described
 from driftbayes.typing import FloatArray, IntArray, StrArray
 
 if TYPE_CHECKING:
@@ -32,8 +31,8 @@ GRID_TOLERANCE = 1e-3
 AXES = ("x", "y", "z")
 
 
-@dataclass(frozen=True, eq=False)
-class Trajectories:
+@dataclass(frozen=True, eq=False, repr=False)
+class Trajectories(Described):
     """Positions of many particles as one ragged array, trajectory after trajectory.
 
     A row of NaN is a missing fix. Times increase strictly within a trajectory; trajectories
@@ -503,17 +502,6 @@ class Trajectories:
     def _time(self, row: int) -> str:
         """A time with as many digits as it takes to tell it from its neighbours."""
         return f"{self.times[row]:.15g}"
-
-    def __repr__(self) -> str:
-        """One line: how many, how often, in which units."""
-        return line_of(trajectories_line, self)
-
-    def __str__(self) -> str:
-        """Some lines: sizes, times, ranges."""
-        return text_of(trajectories_card, self)
-
-    def _repr_html_(self) -> str:
-        return html_of(trajectories_card, self)
 
 
 def _read_only(array: ArrayLike, dtype: type) -> NDArray[Any]:

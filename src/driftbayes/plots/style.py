@@ -1,4 +1,4 @@
-"""One journal style for all figures: fixed colours, one column, nothing that is not data."""
+"""Draw panels and figures with matplotlib in one journal style."""
 
 __all__ = [
     "COLOURS",
@@ -10,6 +10,7 @@ __all__ = [
     "axis_label",
     "colours_of",
     "draw_band",
+    "draw_panel",
     "inward_ticks",
     "journal_axes",
     "journal_figure",
@@ -18,9 +19,13 @@ __all__ = [
 ]
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from driftbayes.representation import COLOURS, GUIDE, INK, MORE_COLOURS, Panel, colours_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -29,13 +34,6 @@ if TYPE_CHECKING:
 
     from driftbayes.typing import FloatArray
 
-# From the palette of Okabe and Ito, told apart with every common kind of colour blindness.
-# A model has its colour in every figure.
-COLOURS = {"brownian": "#D55E00", "langevin": "#0072B2"}
-# For models that come later, in order of appearance.
-MORE_COLOURS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-INK = "#1A1A1A"
-GUIDE = "#767676"
 COLUMN = (3.4, 2.5)
 # A longer label would not fit along the shorter side of a figure.
 LABEL_LENGTH = 30
@@ -64,16 +62,6 @@ RC: dict[Any, Any] = {
     "pdf.fonttype": 42,
     "svg.fonttype": "none",
 }
-
-
-def colours_of(names: Sequence[str]) -> dict[str, str]:
-    """Choose a colour for each model of a figure: its own, or the next of the others in order."""
-    others = [name for name in names if name not in COLOURS]
-    # Where neither plain model is shown, their colours are free, and are the clearest.
-    free = [colour for name, colour in COLOURS.items() if name not in names]
-    palette = [*free, *MORE_COLOURS, GUIDE, INK]
-    cycle = {name: palette[i % len(palette)] for i, name in enumerate(others)}
-    return {name: COLOURS.get(name) or cycle[name] for name in names}
 
 
 @contextmanager
@@ -141,6 +129,46 @@ def draw_band(
 ) -> None:
     """Draw one standard deviation to either side of a mean."""
     ax.fill_between(x, mean - sd, mean + sd, color=colour, alpha=alpha, lw=0, label=label)
+
+
+_FORMATS = {"line": "o-", "plain": "-", "dashed": "--", "points": "o"}
+
+
+def draw_panel(
+    panel: Panel, ax: "Axes | None" = None, colours: Mapping[str, str] | None = None
+) -> "Axes":
+    """Draw a panel on its first scale.
+
+    Args:
+        panel: Description of curves, bands and axes.
+        ax: Axes to draw on; None for a new figure.
+        colours: Colour of each model, if other panels share them.
+    """
+    models = list(dict.fromkeys(curve.group for curve in panel.curves if curve.group != "data"))
+    colours = {**colours_of(models), **(colours or {}), "data": INK}
+    scale = panel.drawn_scales[0]
+    with journal_axes(ax) as ax:
+        for value in panel.reference:
+            ax.axhline(value, color=GUIDE, lw=0.6, zorder=0)
+        for curve in panel.curves:
+            style: dict[str, Any] = {"color": colours[curve.group]}
+            if curve.low is not None and curve.high is not None:
+                ax.fill_between(panel.x, curve.low, curve.high, alpha=0.25, linewidth=0, **style)
+            if np.isfinite(curve.y).any():
+                form = _FORMATS[curve.kind]
+                ax.plot(panel.x, curve.y, form, lw=1, ms=2.6, label=curve.label, **style)
+            if curve.strong is not None and curve.strong.any():
+                ax.plot(panel.x, np.where(curve.strong, curve.y, np.nan), lw=2.6, **style)
+        ax.set_xscale(panel.x_scale)
+        if scale == "symlog":
+            ax.set_yscale("symlog", linthresh=1.0)
+            # No empty half of an axis where all values have one sign.
+            low, high = panel.values.min(initial=0), panel.values.max(initial=0)
+            ax.set_ylim(min(2 * low, -1), max(2 * high, 1))
+        else:
+            ax.set_yscale(scale)
+        ax.set(xlabel=panel.x_label, ylabel=panel.y_label)
+    return ax
 
 
 def shared_legend(figure: "Figure", ax: "Axes") -> None:
