@@ -112,6 +112,7 @@ def deviations_of(check: ModelCheck, name: str) -> Deviations:
         centre = arrays[2][1]
         half = 0.5 * (arrays[2][2] - arrays[2][0]) / 1.96
         unit = np.maximum(half, np.finfo(float).tiny)
+    observed, band, fitted = ((values - centre) / unit for values in arrays)
     is_zero = name in ("autocovariance", "innovation_whiteness", "fit", "together", *_IN_SD)
     title, y_label = _TITLES[name]
     return Deviations(
@@ -119,7 +120,9 @@ def deviations_of(check: ModelCheck, name: str) -> Deviations:
         y_label,
         known[name].about,
         known[name].at,
-        *((values - centre) / unit for values in arrays),
+        observed,
+        band,
+        fitted,
         is_curve=name not in _SEPARATE,
         reference=0.0 if is_zero else 1.0 if name in _RELATIVE else None,
     )

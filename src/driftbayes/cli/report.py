@@ -102,12 +102,12 @@ def _is_companion(path: Path) -> bool:
 
 def _scanned(args: argparse.Namespace) -> "tuple[Scan, Trajectories | None]":
     """Return the scan, and the trajectories if there are any to examine."""
-    from driftbayes.comparison import Scan
+    from driftbayes.comparison.describe import as_scan
     from driftbayes.io import read_scan, schema
     from driftbayes.io.contents import contents_of
 
     if schema.KIND_ATTRIBUTE in contents_of(args.file).attributes:
-        scan = Scan.from_dataset(read_scan(args.file))
+        scan = as_scan(read_scan(args.file))
         if args.data is None:
             if not args.brief:
                 _console.note(

@@ -1,7 +1,7 @@
 """The verdict: which model, at which tau, how sure."""
 
-import driftbayes.comparison.describe
-import driftbayes.comparison.frames  # noqa: F401  (registers conversions)
+from driftbayes.comparison import describe as _describe  # noqa: F401  (registers descriptions)
+from driftbayes.comparison import frames as _frames  # noqa: F401  (registers conversions)
 from driftbayes.comparison.bayes import (
     Comparison,
     compare_hypotheses,

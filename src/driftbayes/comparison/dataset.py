@@ -1,34 +1,30 @@
 """Read a scan back from its xarray Dataset."""
 
-__all__ = ["MODEL_FIELDS", "PARAMETER_FIELDS", "TAU_FIELDS", "hypotheses_of", "scan_from_dataset"]
+__all__ = ["TAU_FIELDS", "hypotheses_of", "scan_from_dataset", "with_details"]
 
 import json
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 
 from driftbayes.comparison.bayes import Comparison
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Evidence, Hypothesis
+from driftbayes.inference.describe import PARAMETER_FIELDS
 from driftbayes.inference.estimates import make_estimates
 from driftbayes.models import MODELS, model_named
 from driftbayes.priors import parse_prior
 
-MODEL_FIELDS = (
-    "log_evidence",
-    "log_evidence_err",
-    "log_likelihood_at_map",
-    "log_occam_factor",
-    "information_gain",
-)
-PARAMETER_FIELDS = ("map", "posterior_mean", "posterior_sd", "log_mean", "log_sd", "contraction")
+if TYPE_CHECKING:
+    import xarray as xr
+
 _FIELDS = dict(
     zip(PARAMETER_FIELDS, ("mode", "mean", "sd", "log_mean", "log_sd", "contraction"), strict=True)
 )
 TAU_FIELDS = ("n_particles", "n_steps", "n_displacements", "data_fingerprint", "verdict")
 
 
-def hypotheses_of(dataset: xr.Dataset, n_dim: int = 2) -> dict[str, Hypothesis]:
+def hypotheses_of(dataset: "xr.Dataset", n_dim: int = 2) -> dict[str, Hypothesis]:
     """The hypotheses of a scan, by name, from the priors that it stores.
 
     Args:
@@ -46,7 +42,7 @@ def hypotheses_of(dataset: xr.Dataset, n_dim: int = 2) -> dict[str, Hypothesis]:
     }
 
 
-def scan_from_dataset(dataset: xr.Dataset) -> tuple[tuple[Comparison, ...], dict[float, str]]:
+def scan_from_dataset(dataset: "xr.Dataset") -> tuple[tuple[Comparison, ...], dict[float, str]]:
     """The comparisons of a scan, and the sampling times that were left out.
 
     Args:
@@ -70,12 +66,28 @@ def scan_from_dataset(dataset: xr.Dataset) -> tuple[tuple[Comparison, ...], dict
         raise DriftbayesError(msg) from error
 
 
-def _skipped(dataset: xr.Dataset) -> dict[float, str]:
+def with_details(dataset: "xr.Dataset") -> "xr.Dataset":
+    """Return the dataset of a scan, with what files of older versions lack filled in."""
+    if "details" in dataset.attrs:
+        return dataset
+    method, _, coords = str(dataset.attrs.get("method", "exact")).partition(" (")
+    nothing: dict[str, Any] = {"warnings": [], "derived": {}, "diagnostics": {}, "seed": None}
+    row = {"method": method, "coords": coords.rstrip(")"), "n_evaluations": None, **nothing}
+    details = {}
+    for name in map(str, dataset["model"].values):
+        labels = [p for p in dataset["parameter"].values if str(p).rpartition(".")[0] == name]
+        variances = dataset["posterior_sd"].sel(parameter=labels).values.T ** 2
+        details[name] = [{**row, "posterior_cov": np.diag(v).tolist()} for v in variances]
+    older = {"details": json.dumps(details), "skipped": "{}", "n_dim": 2}
+    return dataset.assign_attrs({**older, **dataset.attrs})
+
+
+def _skipped(dataset: "xr.Dataset") -> dict[float, str]:
     skipped = json.loads(str(dataset.attrs["skipped"]))
     return {float(tau): str(text) for tau, text in skipped.items()}
 
 
-def _comparisons(dataset: xr.Dataset) -> tuple[Comparison, ...]:
+def _comparisons(dataset: "xr.Dataset") -> tuple[Comparison, ...]:
     attributes = dataset.attrs
     details = json.loads(str(attributes["details"]))
     hypotheses = hypotheses_of(dataset)

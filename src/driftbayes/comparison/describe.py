@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from driftbayes.comparison.bayes import Comparison
+from driftbayes.comparison.dataset import with_details
 from driftbayes.comparison.prior_sensitivity import PriorSensitivity
 from driftbayes.comparison.scan import Scan, is_consistent
 from driftbayes.data.units import readable_time
@@ -52,7 +53,7 @@ _DIFFUSIVITIES = ("kappa", "k")
 
 def as_scan(scan: "Scan | xr.Dataset") -> Scan:
     """Return the scan that a dataset holds; a scan as it is."""
-    return scan if isinstance(scan, Scan) else Scan.from_dataset(scan)
+    return scan if isinstance(scan, Scan) else Scan.from_dataset(with_details(scan))
 
 
 @describe.register

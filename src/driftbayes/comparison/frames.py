@@ -10,9 +10,15 @@ import numpy as np
 
 from driftbayes._version import __version__
 from driftbayes.comparison.bayes import Comparison
-from driftbayes.comparison.dataset import MODEL_FIELDS, PARAMETER_FIELDS, TAU_FIELDS
+from driftbayes.comparison.dataset import TAU_FIELDS
 from driftbayes.comparison.scan import Scan, is_consistent
-from driftbayes.inference.describe import UNITS, evidence_datatree, evidence_rows
+from driftbayes.inference.describe import (
+    MODEL_FIELDS,
+    PARAMETER_FIELDS,
+    UNITS,
+    evidence_datatree,
+    evidence_rows,
+)
 from driftbayes.inference.evidence import QUANTILES, Evidence
 from driftbayes.representation import to_dataframe, to_dataset, to_datatree
 
@@ -65,8 +71,7 @@ def _(scan: Scan) -> "pd.DataFrame":
             inside = is_consistent(scan, row["model"], row["parameter"])
             rows.append({**row, "consistent": bool(inside[i])})
     frame = pd.DataFrame(rows)
-    stored: dict[Hashable, Any] = dict(scan.attributes)
-    frame.attrs = {**_attributes(scan.comparisons[0]), **stored}
+    frame.attrs = {**_attributes(scan.comparisons[0]), **dict(scan.attributes.items())}
     return frame
 
 

@@ -5,9 +5,9 @@ from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
-import driftbayes.inference.describe  # noqa: F401  (registers descriptions)
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import OUT_OF_MEMORY, DriftbayesError, Status, is_out_of_memory
+from driftbayes.inference import describe as _describe  # noqa: F401  (registers descriptions)
 from driftbayes.inference._batch import Batch
 from driftbayes.inference.draws import PosteriorDraws, posterior_draws
 from driftbayes.inference.evidence import QUANTILES, Evidence

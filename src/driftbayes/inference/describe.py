@@ -1,6 +1,8 @@
 """Describe evidences and hypotheses; label them as tables of pandas and datasets of xarray."""
 
 __all__ = [
+    "MODEL_FIELDS",
+    "PARAMETER_FIELDS",
     "UNITS",
     "describe_evidence",
     "describe_hypothesis",
@@ -41,13 +43,13 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-_MODEL_FIELDS = (
+MODEL_FIELDS = (
     *("log_evidence", "log_evidence_err", "log_likelihood_at_map", "log_occam_factor"),
     "information_gain",
 )
-_PARAMETER_FIELDS = ("map", "posterior_mean", "posterior_sd", "log_mean", "log_sd", "contraction")
+PARAMETER_FIELDS = ("map", "posterior_mean", "posterior_sd", "log_mean", "log_sd", "contraction")
 # Of columns that have the same for all models and parameters; those of a parameter are in `unit`.
-UNITS = dict.fromkeys(_MODEL_FIELDS, "nat")
+UNITS = dict.fromkeys(MODEL_FIELDS, "nat")
 # Bins of a histogram of draws.
 _BINS = 24
 
@@ -198,13 +200,13 @@ def evidence_rows(record: Evidence) -> list[dict[str, Any]]:
             "model": record.name,
             "parameter": name,
             "unit": record.parameters[name].unit,
-            **{field: float(getattr(record, field)[name]) for field in _PARAMETER_FIELDS},
+            **{field: float(getattr(record, field)[name]) for field in PARAMETER_FIELDS},
             **{
                 f"quantile_{q:g}": float(value)
                 for q, value in zip(QUANTILES, record.posterior_quantiles[name], strict=True)
             },
             "prior": record.priors.get(name, ""),
-            **{field: float(getattr(record, field)) for field in _MODEL_FIELDS},
+            **{field: float(getattr(record, field)) for field in MODEL_FIELDS},
             "method": record.method,
             "status": record.status.value,
             "warnings": "; ".join(record.warnings),
@@ -231,9 +233,9 @@ def evidence_dataset(record: Evidence) -> "xr.Dataset":
     names = list(record.map)
     variables: dict[str, Any] = {
         field: ((), float(getattr(record, field)), {"units": UNITS[field]})
-        for field in _MODEL_FIELDS
+        for field in MODEL_FIELDS
     }
-    for field in _PARAMETER_FIELDS:
+    for field in PARAMETER_FIELDS:
         variables[field] = "parameter", np.array([getattr(record, field)[name] for name in names])
     values = [np.asarray(record.posterior_quantiles[name]) for name in names]
     variables["posterior_quantile"] = ("parameter", "quantile"), np.array(values)

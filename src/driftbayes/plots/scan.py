@@ -43,7 +43,7 @@ SYMBOLS = {"kappa": r"\kappa", "gamma": r"\gamma", "k": "k"}
 def plot_parameter(
     dataset: "xr.Dataset", parameter: str, ax: "Axes | None" = None, *, label: str | None = None
 ) -> "Axes":
-    """One parameter against tau, with its posterior width.
+    """Draw one parameter against tau, with its posterior width.
 
     Laplace's method is drawn as in the paper, mode ± standard deviation, dashed; other methods as
     median and central 68 %, solid, with a heavier line where the parameter is consistent.
@@ -78,7 +78,7 @@ def plot_log_bayes_factor(
     *,
     label: str | None = None,
 ) -> "Axes":
-    """Ln K against tau on an axis that is linear within ±1, where models are indistinguishable."""
+    """Draw ln K against tau on an axis that is linear within ±1 (models indistinguishable)."""
     with journal_axes(ax) as ax:
         laplace = dataset.attrs["method"].startswith("laplace")
         line, name = ("--", "Laplace") if laplace else ("-", "exact")
@@ -95,7 +95,7 @@ def plot_log_bayes_factor(
 
 
 def plot_log_occam_factor(dataset: "xr.Dataset", ax: "Axes | None" = None) -> "Axes":
-    """Log Occam factors of all models against tau; Laplace's dashed, as in the paper."""
+    """Draw log Occam factors of all models against tau; Laplace's method dashed."""
     with journal_axes(ax) as ax:
         laplace = dataset.attrs["method"].startswith("laplace")
         line, name = ("--", "Laplace") if laplace else ("-", "exact")

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from driftbayes.typing import FloatArray
 
 COLUMN = (3.4, 2.5)
-# A longer label would not fit along the shorter side of a figure.
+# Longest label on one line along the shorter side of a figure.
 LABEL_LENGTH = 30
 
 RC: dict[Any, Any] = {
@@ -66,7 +66,7 @@ RC: dict[Any, Any] = {
 
 @contextmanager
 def journal_style() -> Iterator[None]:
-    """Make figures in the house style inside a `with` block; nothing changes outside it."""
+    """Use the journal style inside a `with` block; nothing changes outside it."""
     import matplotlib as mpl
 
     with mpl.rc_context(RC):
@@ -77,11 +77,11 @@ def journal_style() -> Iterator[None]:
 def journal_figure(
     width: float, height: float, rows: int = 1, columns: int = 1, **options: Any
 ) -> "Iterator[tuple[Figure, Any]]":
-    """Make a figure and its panels, in the house style inside a `with` block.
+    """Make a figure and its panels in the journal style inside a `with` block.
 
     Args:
-        width: In inches.
-        height: In inches.
+        width: Width in inches.
+        height: Height in inches.
         rows: Rows of panels.
         columns: Columns of panels.
         **options: Passed to `Figure.subplots`.
@@ -95,11 +95,7 @@ def journal_figure(
 
 @contextmanager
 def journal_axes(ax: "Axes | None") -> "Iterator[Axes]":
-    """Draw in the house style inside a `with` block, on the given axes or on a new figure.
-
-    Args:
-        ax: Left as they are, or None for those of a new one-column figure.
-    """
+    """Draw in the journal style inside a `with` block, on the given axes or on a new figure."""
     with journal_style():
         if ax is None:
             import matplotlib.pyplot as plt
@@ -110,7 +106,7 @@ def journal_axes(ax: "Axes | None") -> "Iterator[Axes]":
 
 
 def inward_ticks(*axes: "Axes") -> None:
-    """Set the ticks of the house style, which matplotlib would make after the style has ended."""
+    """Set the ticks of the journal style, which matplotlib makes after the style has ended."""
     for ax in axes:
         ax.tick_params(which="both", direction="in", top=True, right=True, width=0.6, labelsize=8)
         ax.tick_params(which="major", length=3.5)
@@ -154,7 +150,7 @@ def draw_panel(
             style: dict[str, Any] = {"color": colours[curve.group]}
             if curve.low is not None and curve.high is not None:
                 ax.fill_between(panel.x, curve.low, curve.high, alpha=0.25, linewidth=0, **style)
-            if np.isfinite(curve.y).any():
+            if curve.low is None or np.isfinite(curve.y).any():
                 form = _FORMATS[curve.kind]
                 ax.plot(panel.x, curve.y, form, lw=1, ms=2.6, label=curve.label, **style)
             if curve.strong is not None and curve.strong.any():
@@ -178,12 +174,7 @@ def shared_legend(figure: "Figure", ax: "Axes") -> None:
 
 
 def axis_label(words: str, variable: "xr.DataArray") -> str:
-    """Words and unit of an axis: "m2 s-1" is set as m² s⁻¹, an unknown unit left out.
-
-    Args:
-        words: What the axis shows.
-        variable: Variable whose attribute `units` holds the unit.
-    """
+    """Label an axis by words and the `units` of a variable; "m2 s-1" is set as m² s⁻¹."""
     unit = variable.attrs.get("units", "")
     if unit in ("", "1"):
         return words

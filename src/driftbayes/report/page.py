@@ -31,8 +31,7 @@ from driftbayes.comparison.describe import (
 from driftbayes.comparison.scan import is_consistent
 from driftbayes.data.units import readable_time
 from driftbayes.errors import DriftbayesError
-from driftbayes.inference.describe import posterior_panels
-from driftbayes.inference.evidence import QUANTILES
+from driftbayes.inference.describe import MODEL_FIELDS, evidence_rows, posterior_panels
 from driftbayes.report.examination import (
     Examination,
     data_facts,
@@ -48,11 +47,8 @@ from driftbayes.storage.spreadsheet import escape_cell
 if TYPE_CHECKING:
     import xarray as xr
 
-_MODEL_FIELDS = (
-    *("log_evidence", "log_evidence_err", "log_likelihood_at_map", "log_occam_factor"),
-    "information_gain",
-)
-_PARAMETER_FIELDS = ("map", "posterior_mean", "posterior_sd", "contraction")
+# Numbers of a parameter in the files beside the page.
+_FIELDS = ("map", "posterior_mean", "posterior_sd", "contraction")
 # A file of numbers is recognised by these first characters, with the id of the report first.
 _CSV_START = re.compile(rb"report,tau,model,parameter,field,at,value\r?\n")
 _JSON_START = re.compile(rb'\[\s*\{\s*"report": "[0-9a-f]{16}",')
@@ -341,19 +337,15 @@ def _scan_records(scan: Scan) -> list[dict[str, Any]]:
     """One record for each sampling time and tabulated or plotted quantity."""
     records = []
     for i, comparison in enumerate(scan.comparisons):
-        tau = comparison.tau
-        for name, e in comparison.evidences.items():
-            for field in _MODEL_FIELDS:
-                records.append(_record(tau, name, "", field, getattr(e, field)))
-            records.append(_record(tau, name, "", "probability", comparison.probabilities[name]))
         for model, e in comparison.evidences.items():
-            for name in e.parameters:
-                for field in _PARAMETER_FIELDS:
-                    records.append(_record(tau, model, name, field, getattr(e, field)[name]))
-                for q, value in zip(QUANTILES, e.posterior_quantiles[name], strict=True):
-                    records.append(_record(tau, model, name, f"quantile_{q:g}", value))
-                inside = is_consistent(scan, model, name)[i]
-                records.append(_record(tau, model, name, "consistent", inside))
+            values = {field: getattr(e, field) for field in MODEL_FIELDS}
+            values["probability"] = comparison.probabilities[model]
+            records += [_record(e.tau, model, "", field, v) for field, v in values.items()]
+            for row in evidence_rows(e):
+                name = row["parameter"]
+                values = {f: v for f, v in row.items() if f in _FIELDS or f.startswith("quantile")}
+                values["consistent"] = is_consistent(scan, model, name)[i]
+                records += [_record(e.tau, model, name, field, v) for field, v in values.items()]
     return records
 
 
