@@ -87,7 +87,7 @@ def test_options_of_reading_are_those_of_the_command_line(client):
     assert refused["error"].startswith("'t.csv'")
     options = "--columns id=n,time=hour,x=east,y=north --length-unit km --time-unit h --drop-short"
     _, card = client.upload({"t.csv": table}, options)
-    assert dict(card["rows"])["trajectories"] == "1 in 2D"
+    assert dict(card["rows"])["trajectories"] == "1 in 2D, 3 points"
     _, again = client.ask("reread", {"data": card["data"], "options": options + " --units m,min"})
     assert dict(again["rows"])["units"] == "length m, time min"
     _, wrong = client.ask("reread", {"data": card["data"], "options": "--colums x=y"})

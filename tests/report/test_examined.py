@@ -122,8 +122,7 @@ def test_every_curve_is_in_the_numbers(report):
 
 def test_quality_and_dependence_are_told(report):
     for text in (
-        "25 in 2D",
-        "1,025; 41 per trajectory",
+        "25 in 2D, 1,025 points",
         "Effective number of particles (τ = 1 h)",
         "no dependence between the",
         "no problems found",

@@ -49,9 +49,6 @@ def describe_trajectories(trajectories: Trajectories) -> Card:
     source = origin.get("source", origin.get("simulated"))
     if source is not None:
         facts.append(("source", str(source)))
-    # Only if it is known: it takes a pass over everything.
-    if "fingerprint" in trajectories.__dict__:
-        facts.append(("fingerprint", trajectories.fingerprint))
     headline = f"{trajectories.n_trajectories:,} in {trajectories.n_dim}D, {n:,} points"
     return Card("Trajectories", headline, (*facts,))
 

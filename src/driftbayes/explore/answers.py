@@ -5,7 +5,6 @@ __all__ = [
     "comparison_answer",
     "data_card",
     "fits_panel",
-    "page_colours",
     "panel_answer",
 ]
 
@@ -28,12 +27,10 @@ from driftbayes.explore.dataset import DataSet
 from driftbayes.inference import Evidence, Hypothesis
 from driftbayes.inference.describe import model_table, parameter_table
 from driftbayes.report.examination import data_facts, quality_findings
-from driftbayes.report.svg import panel_svg, trajectories_svg, x_places
+from driftbayes.report.svg import page_colours, panel_svg, trajectories_svg, x_places
 from driftbayes.representation import (
-    INK,
     Curve,
     Panel,
-    colours_of,
     describe,
     number,
     repeat_command,
@@ -150,11 +147,6 @@ def comparison_answer(
         "commands": _commands(data, request, found.tau),
         "fits": None if fits is None else panel_answer(fits),
     }
-
-
-def page_colours(models: Sequence[str]) -> dict[str, str]:
-    """Return the colour of each model; the ink of the page where it is ink."""
-    return {n: "var(--ink)" if c == INK else c for n, c in colours_of(models).items()}
 
 
 def panel_answer(panel: Panel) -> dict[str, Any]:

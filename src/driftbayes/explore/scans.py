@@ -13,8 +13,9 @@ from driftbayes.comparison.scan import what_repeats_it
 from driftbayes.data.units import readable_time
 from driftbayes.errors import DriftbayesError
 from driftbayes.explore import compute
-from driftbayes.explore.answers import CompareRequest, page_colours, panel_answer
+from driftbayes.explore.answers import CompareRequest, panel_answer
 from driftbayes.explore.dataset import DataSet
+from driftbayes.report.svg import page_colours
 
 
 class ScanJob:

@@ -25,7 +25,7 @@ from driftbayes.diagnostics.survey import Survey, survey
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import PosteriorDraws, posterior_draws
 from driftbayes.quality import QualityReport, inspect
-from driftbayes.representation import amount, number
+from driftbayes.representation import describe
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -185,45 +185,26 @@ def _check(
 
 
 def data_facts(trajectories: Trajectories, found: Survey) -> list[tuple[str, str]]:
-    """Describe what was recorded: sizes, times, interval, units, errors.
+    """Describe what was recorded: sizes, times, intervals, ranges, units, errors.
 
     Args:
         trajectories: The trajectories.
         found: How they are sampled.
     """
-    length, time = trajectories.length_unit, trajectories.time_unit
-    observed = trajectories.observed
-    counts = np.add.reduceat(observed, trajectories.starts[:-1])
-    low, high, n_missing = int(counts.min()), int(counts.max()), int((~observed).sum())
-    each = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-    missing = f", {n_missing:,} missing" if n_missing else ""
-    times = f"{number(trajectories.times.min(), 6)} to {amount(trajectories.times.max(), time, 6)}"
+    length, time = trajectories.length_unit or "not given", trajectories.time_unit or "not given"
+    card = describe(trajectories)
     facts = [
-        ("trajectories", f"{trajectories.n_trajectories:,} in {trajectories.n_dim}D"),
-        ("positions", f"{int(observed.sum()):,}{missing}; {each} per trajectory"),
-        ("times", times if found.dates is None else f"{' to '.join(found.dates)} UTC"),
-        ("recording interval", _interval(trajectories, found)),
+        ("trajectories", card.headline),
+        *card.facts,
+        ("units", f"length {length}, time {time}"),
     ]
-    if found.step_rms is not None:
-        facts.append(("root mean square step", amount(found.step_rms, length, 4)))
-    facts.append(("units", f"length {length or 'not given'}, time {time or 'not given'}"))
-    if trajectories.position_sd is not None:
-        median = float(np.median(trajectories.position_sd[observed]))
-        facts.append(("measurement error", f"given, median {amount(median, length, 4)}"))
-    return [*facts, ("fingerprint", trajectories.fingerprint)]
-
-
-def _interval(trajectories: Trajectories, found: Survey) -> str:
-    if found.interval is None or found.share is None:
-        return "none: no trajectory has two positions"
-    text = readable_time(found.interval, trajectories.time_unit)
-    if trajectories.recording_interval is None:
-        return f"irregular; {text} in {found.share:.0%} of the intervals"
+    if found.interval is not None and trajectories.recording_interval is None:
+        typical = readable_time(found.interval, trajectories.time_unit)
+        facts.append(("typical interval", f"{typical}, {found.share:.0%} of the intervals"))
     if found.n_gaps:
-        gaps = "1 gap" if found.n_gaps == 1 else f"{found.n_gaps:,} gaps"
         longest = readable_time(found.longest_gap or 0.0, trajectories.time_unit)
-        return f"{text}, with {gaps} of up to {longest}"
-    return f"{text}, regular"
+        facts.append(("gaps", f"{found.n_gaps:,}, the longest {longest}"))
+    return [*facts, ("fingerprint", trajectories.fingerprint)]
 
 
 def quality_findings(found: Survey, quality: QualityReport) -> list[str]:

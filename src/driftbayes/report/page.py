@@ -38,8 +38,8 @@ from driftbayes.report.examination import (
     quality_findings,
     reference_tau_index,
 )
-from driftbayes.report.svg import panel_svg, trajectories_svg, x_places
-from driftbayes.representation import INK, Panel, Table, colours_of, number, render, with_error
+from driftbayes.report.svg import page_colours, panel_svg, trajectories_svg, x_places
+from driftbayes.representation import Panel, Table, number, render, with_error
 from driftbayes.simulators import export, recommend
 from driftbayes.storage import PathLike, atomic_paths
 from driftbayes.storage.spreadsheet import escape_cell
@@ -162,11 +162,7 @@ def build_report(
         "report.html",
         heading=heading,
         verdict=[*scan_verdict(scan), *_caveats(examination)],
-        # The page may be dark: ink there is the ink of the page.
-        colours={
-            name: "var(--ink)" if colour == INK else colour
-            for name, colour in colours_of(scan.models).items()
-        },
+        colours=page_colours(scan.models),
         source=_source_facts(scan, source, origin),
         data=None if examination is None else _data(examination),
         taus=taus,

@@ -1,15 +1,25 @@
 """Draw panels and trajectories as SVG."""
 
-__all__ = ["panel_svg", "trajectories_svg", "x_places"]
+__all__ = ["page_colours", "panel_svg", "trajectories_svg", "x_places"]
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from driftbayes.data.trajectories import Trajectories
-from driftbayes.representation import Curve, Panel, Scale, number, render, with_unit
+from driftbayes.representation import (
+    INK,
+    Curve,
+    Panel,
+    Scale,
+    colours_of,
+    number,
+    render,
+    with_unit,
+)
 from driftbayes.typing import FloatArray
 
 _WIDTH, _HEIGHT, _TRACKS_HEIGHT = 460, 260, 360
@@ -47,6 +57,11 @@ class _Axis:
         make = {"log": _log_ticks, "symlog": _symlog_ticks, "linear": _even_ticks}[self.scale]
         inside = [v for v in make(self.low, self.high) if self.low <= v <= self.high]
         return [(float(self(value)), _tick_text(value)) for value in inside]
+
+
+def page_colours(models: Sequence[str]) -> dict[str, str]:
+    """Return the colour of each model on a page, whose ink is light if the page is dark."""
+    return {n: "var(--ink)" if c == INK else c for n, c in colours_of(models).items()}
 
 
 def panel_svg(panel: Panel) -> str:
