@@ -303,7 +303,10 @@ def card_text(card: Card, width: int = _COLUMNS) -> str:
     lines = wrap(title, width, subsequent_indent="  ")
     facts = [(_plain(name), _plain(value)) for name, value in card.facts]
     indent = max((_width(name) for name, _ in facts), default=0)
-    lines += [f"  {_padded(name, indent, 'l')}  {value}" for name, value in facts]
+    for name, value in facts:
+        lines += [
+            f"  {line}" for line in _folded([name, value], [indent, width - indent - 4], "ll")
+        ]
     for table in card.tables:
         lines += ["", *(f"  {line}" for line in table_text(table, width - 2))]
     for texts in (card.sentences, [f"warning: {text}" for text in card.warnings]):
@@ -364,7 +367,7 @@ def _column_groups(
 def _folded(cells: Sequence[str], widths: Sequence[int], sides: Sequence[str]) -> list[str]:
     """One row as lines, the cells of text folded between words."""
     parts = [
-        wrap(cell, width, break_long_words=False, break_on_hyphens=False) or [""]
+        wrap(cell, max(width, 1), break_long_words=False, break_on_hyphens=False) or [""]
         if side == "l" and _width(cell) > width
         else [cell]
         for cell, width, side in zip(cells, widths, sides, strict=True)
