@@ -432,7 +432,8 @@ def _environment(package: str) -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"plain": _plain, "share": _share}
+    environment.filters |= {"plain": _plain, "share": _share, "number": number}
+    environment.filters["with_error"] = with_error
     return environment
 
 

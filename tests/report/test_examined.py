@@ -106,7 +106,7 @@ def test_posteriors_are_those_of_the_scan(found, dataset):
 
 
 def test_the_verdict_says_whether_the_best_model_explains_the_data(report):
-    words = re.search(r'<div class="verdict">.*?</div>', report.html).group()
+    words = re.search(r'<div class="verdict">.*?</div>', report.html, re.DOTALL).group()
     assert "Goodness of fit of brownian at τ = 1 h: nothing checked contradicts" in words
     assert "driftbayes check" not in words
 
@@ -144,7 +144,7 @@ def test_what_cannot_be_done_is_told_and_costs_nothing_else(tracks, dataset, mon
     assert "Not computed: 250 displacements exceed the limit of 10 for replicas" in html
     assert "n_draws must be a whole number, 1 or more, got 0" in html
     assert "Sensitivity to the priors" in html
-    assert "run `driftbayes check` to test" in html
+    assert "run <code>driftbayes check</code> to test" in html
 
 
 def test_the_reference_is_the_shortest_tau_at_which_the_best_model_is_consistent(scan):

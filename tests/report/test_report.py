@@ -136,7 +136,7 @@ def test_the_verdict_comes_first_and_in_words(result):
     first, *rest = scan_verdict(result)
     assert first.startswith("Brownian is the most probable model at sampling times from 1 h to 8 h")
     assert any("consistent for tau from 1 to 8 h" in sentence for sentence in rest)
-    assert "run `driftbayes check`" in build_report(result).html
+    assert "run <code>driftbayes check</code> to test" in build_report(result).html
 
 
 def test_a_change_of_the_best_model_along_tau_is_reported(result):

@@ -39,7 +39,7 @@ from driftbayes.report.examination import (
     reference_tau_index,
 )
 from driftbayes.report.svg import page_colours, panel_svg, trajectories_svg, x_places
-from driftbayes.representation import Panel, Table, number, render, with_error
+from driftbayes.representation import Panel, number, render
 from driftbayes.simulators import export, recommend
 from driftbayes.storage import PathLike, atomic_paths
 from driftbayes.storage.spreadsheet import escape_cell
@@ -138,18 +138,20 @@ def build_report(
         examination: Results of `examine`, to be included.
     """
     scan = as_scan(scan)
-    origin = stored(scan, "provenance")
+    first, origin = scan.comparisons[0], stored(scan, "provenance")
     source = str(origin.get("source") or "an unknown source")
     heading = title or f"Dispersion in {source}"
     panels = scan_panels(scan)
-    sections = {} if examination is None else _examined(scan, examination)
-    more: list[Panel] = [panel for section in sections.values() for panel in section["panels"]]
+    sections = {} if examination is None else _examined_panels(scan, examination)
+    more = [panel for section in sections.values() for panel in section]
     records = [*_scan_records(scan), *(r for panel in more for r in _panel_records(panel))]
     text = json.dumps([__version__, heading, records], allow_nan=False)
     identity = hashlib.sha256(text.encode()).hexdigest()[:16]
-    place = reference_tau_index(scan)
-    first = scan.comparisons[0]
-    taus = [readable_time(float(tau), first.time_unit) for tau in scan.taus]
+
+    def time(tau: float) -> str:
+        return readable_time(float(tau), first.time_unit)
+
+    taus = [time(tau) for tau in scan.taus]
     tables = [scan_tables(scan, i) for i in range(len(taus))]
     embedded = {
         "tau_text": taus,
@@ -160,25 +162,19 @@ def build_report(
     page = render(
         "driftbayes.report",
         "report.html",
-        heading=heading,
-        verdict=[*scan_verdict(scan), *_caveats(examination)],
+        **{"heading": heading, "source": source, "origin": origin, "scan": scan, "first": first},
+        **{"taus": taus, "tables": tables, "panels": panels, "sections": sections, "time": time},
+        n_particles=[comparison.n_particles for comparison in scan.comparisons],
+        n_displacements=[comparison.n_displacements for comparison in scan.comparisons],
+        seconds=lambda value: readable_time(value, "s"),
+        place=reference_tau_index(scan),
+        verdict=scan_verdict(scan),
         colours=page_colours(scan.models),
-        source=_source_facts(scan, source, origin),
-        data=None if examination is None else _data(examination),
-        taus=taus,
-        place=place,
-        panels=panels,
-        tables=tables,
-        sections=sections,
-        simulator=_simulator(scan),
+        **_examined_tables(examination),
+        **_recommended(scan),
         command=scan_command(scan),
-        numbers=numbers,
-        identity=identity,
-        priors={name: e.priors for name, e in first.evidences.items()},
+        **{"numbers": numbers, "identity": identity, "version": __version__, "svg": panel_svg},
         seed=stored(scan, "options").get("seed", 0),
-        method=first.method,
-        version=__version__,
-        svg=panel_svg,
         embedded=json.dumps(embedded, allow_nan=False).replace("<", "\\u003c"),
         style=static.joinpath("report.css").read_text(encoding="utf-8"),
         script=static.joinpath("report.js").read_text(encoding="utf-8"),
@@ -186,144 +182,46 @@ def build_report(
     return Report(page, records, identity)
 
 
-def _caveats(examination: Examination | None) -> list[str]:
-    """Sentences on goodness of fit, dependence and priors."""
-    sentences = []
-    check = None if examination is None else examination.check
-    if check is None:
-        sentences.append(
-            "This compares these models only; run `driftbayes check` to test whether the best of "
-            "them explains the data."
-        )
-    else:
-        about, best = check.comparison, check.comparison.best
-        tau = readable_time(about.tau, about.time_unit)
-        sentences.append(f"Goodness of fit of {best} at τ = {tau}: {check.models[best].verdict}.")
-    if examination is None:
-        return sentences
-    worst = max(examination.dependence.values(), key=lambda d: d.inflation, default=None)
-    if worst is not None and worst.is_serious:
-        tau = readable_time(worst.tau, worst.time_unit)
-        text = worst.sentence[0].upper() + worst.sentence[1:]
-        sentences.append(f"{text} (τ = {tau}), so the evidences are overstated.")
-    for found in examination.sensitivity.values():
-        for pair in found.log_bayes_factors:
-            if found.verdict_changes(pair):
-                tau = readable_time(found.tau, examination.trajectories.time_unit)
-                sentences.append(f"The sign of ln K({pair}) at τ = {tau} depends on the priors.")
-                return sentences
-    return sentences
-
-
-def _source_facts(scan: Scan, source: str, origin: dict[str, Any]) -> list[tuple[str, str]]:
-    first = scan.comparisons[0]
-    facts = [
-        ("source", source),
-        ("length unit", first.length_unit or "not given"),
-        ("time unit", first.time_unit or "not given"),
-        ("particles", _range([c.n_particles for c in scan.comparisons])),
-        ("displacements", _range([c.n_displacements for c in scan.comparisons])),
-        ("fingerprint", str(scan.attributes.get("data_fingerprint", ""))),
-    ]
-    for key, value in origin.items():
-        if key not in ("source", "reader") and value not in (None, {}, []):
-            facts.append((key, value if isinstance(value, str) else json.dumps(value)))
-    return facts
-
-
-def _range(values: Sequence[int]) -> str:
-    low, high = min(values), max(values)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}, depending on τ"
-
-
-def _data(examination: Examination) -> dict[str, Any]:
-    facts = data_facts(examination.trajectories, examination.survey)
-    findings = quality_findings(examination.survey, examination.quality)
-    facts += [("quality", text) for text in findings or ["no problems found"]]
-    for found in examination.dependence.values():
-        tau = readable_time(found.tau, found.time_unit)
-        facts.append((f"Effective number of particles (τ = {tau})", found.sentence))
+def _examined_panels(scan: Scan, examination: Examination) -> dict[str, list[Panel]]:
+    """Panels of posteriors, goodness of fit and prior sensitivity."""
+    first, check = scan.comparisons[0], examination.check
+    tau, units = float(scan.taus[examination.reference]), (first.length_unit, first.time_unit)
     return {
-        "facts": facts,
-        "drawing": trajectories_svg(examination.trajectories),
-        "skipped": examination.skipped.get("dependence"),
+        "posteriors": [
+            p for draws in examination.draws for p in posterior_panels(draws, tau, units)
+        ],
+        "fit": [] if check is None else fit_panels(check),
+        "priors": [
+            sensitivity_panel(found, f"prior_sensitivity_{place}", first.time_unit)
+            for place, found in examination.sensitivity.items()
+        ],
     }
 
 
-def _examined(scan: Scan, examination: Examination) -> dict[str, dict[str, Any]]:
-    """Panels and tables of posteriors, goodness of fit and prior sensitivity."""
-    first, skipped, check = scan.comparisons[0], examination.skipped, examination.check
-    tau = float(scan.taus[examination.reference])
-    posteriors = [
-        panel
-        for draws in examination.draws
-        for panel in posterior_panels(draws, tau, (first.length_unit, first.time_unit))
-    ]
-    sections: dict[str, dict[str, Any]] = {
-        "posteriors": {
-            "tau": readable_time(tau, first.time_unit),
-            "panels": posteriors,
-            "skipped": [v for k, v in skipped.items() if k.startswith("the posterior")],
-        },
-        "fit": {
-            "check": check,
-            "tau": readable_time(tau, first.time_unit),
-            "panels": [] if check is None else fit_panels(check),
-            "table": None if check is None else check_table(check),
-            "skipped": skipped.get("check"),
-        },
+def _examined_tables(examination: Examination | None) -> dict[str, Any]:
+    """Facts, tables and the drawing of an examination."""
+    if examination is None:
+        return {"examination": None, "check": None}
+    tracks, found, check = examination.trajectories, examination.survey, examination.check
+    return {
+        "examination": examination,
+        "check": check,
+        "p_values": None if check is None else check_table(check),
+        "facts_of_data": data_facts(tracks, found),
+        "quality": quality_findings(found, examination.quality),
+        "drawing": trajectories_svg(tracks),
     }
-    if len(scan.models) > 1:
-        found = list(examination.sensitivity.values())
-        sections["priors"] = {
-            "panels": [
-                sensitivity_panel(s, f"prior_sensitivity_{place}", first.time_unit)
-                for place, s in examination.sensitivity.items()
-            ],
-            "table": _sensitivity_table(examination) if found else None,
-            "factors": [number(f, 3) for f in found[0].factors[[0, -1]]] if found else [],
-            "fixed": found[0].unmoved if found else (),
-            "skipped": skipped.get("sensitivity"),
-        }
-    return sections
 
 
-def _sensitivity_table(examination: Examination) -> Table:
-    rows = []
-    for found in examination.sensitivity.values():
-        tau = readable_time(found.tau, examination.trajectories.time_unit)
-        for pair, values in found.log_bayes_factors.items():
-            given = number(values[0, len(found.factors) // 2])
-            span = f"{number(values.min())} … {number(values.max())}"
-            sign = "changes" if found.verdict_changes(pair) else "unchanged"
-            rows.append((tau, f"ln K({pair})", given, span, sign))
-    columns = ("τ", "Bayes factor", "priors as given", "range", "sign")
-    return Table(columns, (*rows,), "llrrl")
-
-
-def _simulator(scan: Scan) -> dict[str, Any]:
-    """Numbers to use in a simulator, with their errors and the range over which they hold."""
+def _recommended(scan: Scan) -> dict[str, Any]:
+    """Parameters for simulators, as code too, or the reason why there are none."""
+    recommended, code, reason = None, "", ""
     try:
-        found = recommend(scan.to_dataset())
+        recommended = recommend(scan.to_dataset())
+        code = export(recommended, "parcels")
     except DriftbayesError as error:
-        return {"table": None, "error": str(error)}
-    rows = tuple(
-        (name, with_error(e.value, e.sd), e.unit, f"{number(e.low)} … {number(e.high)}")
-        for name, e in found.parameters.items()
-    )
-    low, high = (readable_time(t, "s") for t in (found.tau_min, found.tau_max))
-    answer = {
-        "model": found.model,
-        "range": (low, high),
-        "table": Table(("parameter", "mean ± sd", "unit", "range over τ"), rows, "lrlr"),
-        "error": None,
-        "code": None,
-    }
-    try:
-        answer["code"] = export(found, "parcels")
-    except DriftbayesError as error:
-        answer["error"] = str(error)
-    return answer
+        reason = str(error)
+    return {"recommended": recommended, "code": code, "reason": reason}
 
 
 # Numbers
