@@ -230,7 +230,12 @@ def to_datatree(record: Any) -> Any:
 
 
 def number(value: float, digits: int = 4) -> str:
-    """Format a number to so many significant digits, without an exponent if it is ordinary."""
+    """Format a number to so many significant digits, with an exponent only if it is extreme.
+
+    Example:
+        >>> number(123456.0), number(1.9599999999999997), number(1.5e-9)
+        ('123500', '1.96', '1.5e-9')
+    """
     if not math.isfinite(value) or value == 0:
         return f"{value:g}"
     rounded = float(f"{value:.{digits - 1}e}")
@@ -253,6 +258,10 @@ def with_error(value: float, error: float, max_places: int | None = None) -> str
         value: The value.
         error: Its standard error; not shown if it is zero or not finite.
         max_places: Most decimal places; an error that would not show in them is omitted.
+
+    Example:
+        >>> with_error(1.44391, 0.0371), with_error(-10.0, 1e-9, 4)
+        ('1.444 ± 0.037', '-10.0000')
     """
     if not (math.isfinite(value) and math.isfinite(error) and error > 0):
         return f"{value:.{max_places}f}" if max_places else number(value, 5)
@@ -285,6 +294,10 @@ def repeat_command(
         options: Options by name with their values; a list repeats the option, "" is a flag, and
             None leaves it out.
         output: Output file, if one is to be written.
+
+    Example:
+        >>> repeat_command("compare", "tracks.csv", {"tau": 0.5, "n_tau": None})
+        'driftbayes compare tracks.csv --tau 0.5'
     """
     words = ["driftbayes", command, source]
     for name, value in options.items():
