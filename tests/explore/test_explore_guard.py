@@ -163,7 +163,7 @@ def test_too_much_is_refused_before_it_is_sent(start_server):
     assert head.startswith(b"HTTP/1.1 413")
     assert json.loads(body)["error"] == (
         "the upload has 5 GB, at most 1 kB are allowed; start with --max-upload SIZE, or open the "
-        "driftbayes explore FILE"
+        "file with `driftbayes explore FILE`"
     )
     assert list(server.explorer.session.folder.iterdir()) == []
 
@@ -235,7 +235,7 @@ def test_a_path_from_the_root_stays_inside(tmp_path):
         (b'{"files": []}\n', "expected a list"),
         (b'{"files": [{"path": "a", "size": -1}]}\n', "expected the size of 'a'"),
         (b'{"files": [{"path": "a", "size": true}]}\nx', "expected the size of 'a'"),
-        (b'{"files": [{"path": "a", "size": 5}]}\nxy', "do not fit together"),
+        (b'{"files": [{"path": "a", "size": 5}]}\nxy', "does not match their bytes"),
         (packed({"a": b"1", "b": b"2"}), "expected one file or one folder, got 2"),
         (packed({"a/x": b"1", "a\\x": b"2"}), "expected one file or one folder, got 2"),
         (packed({"a/x?": b"1", "a/x*": b"2"}), "two files would both be called 'x_'"),

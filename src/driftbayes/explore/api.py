@@ -150,7 +150,7 @@ class Explorer:
         place = request.get("tau", 0)
         if data.taus and (not isinstance(place, int) or not 0 <= place < len(data.taus)):
             msg = (
-                f"tau must be an index of a sampling time, 0 to {len(data.taus) - 1}, got {place!r}"
+                f"tau must be the index of a sampling time, 0 to {len(data.taus) - 1}, got {place!r}"
             )
             raise DriftbayesError(msg)
         tau = data.taus[place] if data.taus else None
