@@ -149,9 +149,8 @@ class Explorer:
         data, models = self.session.data(request.get("data")), _compare_request(request)
         place = request.get("tau", 0)
         if data.taus and (not isinstance(place, int) or not 0 <= place < len(data.taus)):
-            msg = (
-                f"tau must be the index of a sampling time, 0 to {len(data.taus) - 1}, got {place!r}"
-            )
+            last = len(data.taus) - 1
+            msg = f"tau must be the index of a sampling time, 0 to {last}, got {place!r}"
             raise DriftbayesError(msg)
         tau = data.taus[place] if data.taus else None
         is_wanted = self._newest("compare", request, is_connected)
