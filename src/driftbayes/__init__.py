@@ -3,11 +3,10 @@
 Names are imported when first used, so that `import driftbayes` costs nothing.
 """
 
-import sys
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from driftbayes._version import __version__
+from driftbayes.aliases import lazy
 
 if TYPE_CHECKING:
     from driftbayes.checks import FitCheck, check_fit
@@ -22,37 +21,90 @@ if TYPE_CHECKING:
         PriorWarning,
         Status,
     )
-    from driftbayes.inference import Evidence, Hypothesis, evidence
+    from driftbayes.inference import (
+        SMC,
+        Auto,
+        Bridge,
+        Evidence,
+        Exact,
+        Hypothesis,
+        Importance,
+        Laplace,
+        Nested,
+        evidence,
+    )
     from driftbayes.io import read_scan, read_trajectories, write_scan, write_trajectories
-    from driftbayes.models import MODELS, Brownian, Langevin
+    from driftbayes.models import (
+        MODELS,
+        Anisotropic,
+        Blur,
+        Brownian,
+        ConfinedBrownian,
+        ConfinedLangevin,
+        FractionalBrownian,
+        Langevin,
+        LinearFlow,
+        MaternVelocity,
+        MeanFlow,
+        Mixture,
+        Noise,
+        OscillatingLangevin,
+        Rotating,
+        Scatter,
+        SecondOrderLangevin,
+        Student,
+        Sum,
+        TwoScaleLangevin,
+    )
     from driftbayes.plots.scan import plot_scan
-    from driftbayes.priors import Exponential, Gamma, LogNormal, Uniform, scaling_priors
+    from driftbayes.priors import (
+        Exponential,
+        Fixed,
+        Gamma,
+        LogNormal,
+        Normal,
+        Uniform,
+        scaling_priors,
+    )
     from driftbayes.report import write_report
     from driftbayes.workflow import Cut, Scales, compare, open_scan, read, scan
 
-_HOMES = {
-    "checks": ("FitCheck", "check_fit"),
-    "comparison": ("Comparison", "Scan", "compare_hypotheses", "scan_hypotheses"),
-    "diagnostics": ("data_scales", "diagnose"),
-    "data": ("Displacements", "Trajectories", "displacements"),
-    "errors": (
-        *("DataWarning", "DependenceWarning", "DriftbayesError", "DriftbayesWarning"),
-        *("PriorWarning", "Status"),
-    ),
-    "inference": ("Evidence", "Hypothesis", "evidence"),
-    "io": ("read_scan", "read_trajectories", "write_scan", "write_trajectories"),
-    "models": ("MODELS", "Brownian", "Langevin"),
-    "plots.scan": ("plot_scan",),
-    "report": ("write_report",),
-    "priors": ("Exponential", "Gamma", "LogNormal", "Uniform", "scaling_priors"),
-    "workflow": ("Cut", "Scales", "compare", "open_scan", "read", "scan"),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+__getattr__ = lazy(
+    __name__,
+    {
+        "checks": "FitCheck check_fit",
+        "comparison": "Comparison Scan compare_hypotheses scan_hypotheses",
+        "diagnostics": "data_scales diagnose",
+        "data": "Displacements Trajectories displacements",
+        "errors": (
+            "DataWarning DependenceWarning DriftbayesError DriftbayesWarning PriorWarning Status"
+        ),
+        "inference": "SMC Auto Bridge Evidence Exact Hypothesis Importance Laplace Nested evidence",
+        "io": "read_scan read_trajectories write_scan write_trajectories",
+        "models": (
+            "MODELS Anisotropic Blur Brownian ConfinedBrownian ConfinedLangevin "
+            "FractionalBrownian Langevin LinearFlow MaternVelocity MeanFlow Mixture Noise "
+            "OscillatingLangevin Rotating Scatter SecondOrderLangevin Student Sum "
+            "TwoScaleLangevin"
+        ),
+        "plots.scan": "plot_scan",
+        "report": "write_report",
+        "priors": "Exponential Fixed Gamma LogNormal Normal Uniform scaling_priors",
+        "workflow": "Cut Scales compare open_scan read scan",
+    },
+)
 
 __all__ = [
     "MODELS",
+    "SMC",
+    "Anisotropic",
+    "Auto",
+    "Blur",
+    "Bridge",
     "Brownian",
     "Comparison",
+    "ConfinedBrownian",
+    "ConfinedLangevin",
     "Cut",
     "DataWarning",
     "DependenceWarning",
@@ -60,17 +112,36 @@ __all__ = [
     "DriftbayesError",
     "DriftbayesWarning",
     "Evidence",
+    "Exact",
     "Exponential",
     "FitCheck",
+    "Fixed",
+    "FractionalBrownian",
     "Gamma",
     "Hypothesis",
+    "Importance",
     "Langevin",
+    "Laplace",
+    "LinearFlow",
     "LogNormal",
+    "MaternVelocity",
+    "MeanFlow",
+    "Mixture",
+    "Nested",
+    "Noise",
+    "Normal",
+    "OscillatingLangevin",
     "PriorWarning",
+    "Rotating",
     "Scales",
     "Scan",
+    "Scatter",
+    "SecondOrderLangevin",
     "Status",
+    "Student",
+    "Sum",
     "Trajectories",
+    "TwoScaleLangevin",
     "Uniform",
     "__version__",
     "check_fit",
@@ -92,16 +163,6 @@ __all__ = [
     "write_scan",
     "write_trajectories",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        msg = f"module 'driftbayes' has no attribute {name!r}"
-        # With these Python itself says which name may have been meant.
-        raise AttributeError(msg, name=name, obj=sys.modules[__name__])
-    value = getattr(import_module(f"driftbayes.{_HOME_OF[name]}"), name)
-    globals()[name] = value
-    return value
 
 
 def __dir__() -> list[str]:

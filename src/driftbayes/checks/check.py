@@ -25,8 +25,7 @@ from driftbayes.comparison.bayes import Comparison, check_names, comparison_of, 
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Evidence, Hypothesis, Method, evidence, posterior_draws
-from driftbayes.inference.laplace import Coords
-from driftbayes.inference.sampled import SAMPLERS
+from driftbayes.inference.methods import Coords
 from driftbayes.precision import in_double_precision
 from driftbayes.representation import Described
 from driftbayes.typing import FloatArray
@@ -263,7 +262,7 @@ def check_fit(
     start_times: ArrayLike | None = None,
     n_replicas: int = 500,
     seed: int = 0,
-    method: Method = "auto",
+    method: Method | str = "auto",
     coords: Coords = "natural",
     prior_probabilities: Sequence[float] | None = None,
     progress: Progress | None = None,
@@ -350,12 +349,9 @@ def _unreplicable(hypotheses: Sequence[Hypothesis], layout: Layout) -> dict[str,
 
 
 def _evidence(
-    hypothesis: Hypothesis, data: Displacements, seed: int, method: Method, coords: Coords
+    hypothesis: Hypothesis, data: Displacements, seed: int, method: Method | str, coords: Coords
 ) -> Evidence:
-    options: dict[str, Any] = {"coords": coords}
-    if method in SAMPLERS:
-        options["seed"] = seed
-    return evidence(hypothesis, data, method=method, **options)
+    return evidence(hypothesis, data, method=method, seed=seed, coords=coords)
 
 
 def _checked(

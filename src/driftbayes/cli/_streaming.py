@@ -210,7 +210,7 @@ def _print_quality(provenance: "Mapping[str, Any]") -> None:
         _console.note(f"qc: {done}")
 
 
-def _models(args: argparse.Namespace, n_dim: int) -> "list[type[AbstractModel]]":
+def _models(args: argparse.Namespace, n_dim: int) -> "list[AbstractModel]":
     from driftbayes.models import MODELS, model_named
 
     return [model_named(name, MODELS, n_dim) for name in _options.model_names(args)]

@@ -28,7 +28,7 @@ from driftbayes.inference import (
     Method,
     evidence_with_variants,
 )
-from driftbayes.inference.laplace import Coords
+from driftbayes.inference.methods import Coords
 from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.precision import in_double_precision
 from driftbayes.representation import Described, to_dataframe, to_dataset, to_datatree
@@ -250,7 +250,7 @@ def compare_hypotheses(
     hypotheses: Sequence[Hypothesis],
     data: Displacements | ReducedDisplacements | SummedDisplacements,
     *,
-    method: Method = "auto",
+    method: Method | str = "auto",
     coords: Coords = "natural",
     prior_probabilities: Sequence[float] | None = None,
     sensitivity: bool = False,

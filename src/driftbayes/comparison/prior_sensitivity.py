@@ -21,7 +21,7 @@ from driftbayes.inference import (
     Method,
     evidence_with_variants,
 )
-from driftbayes.inference.laplace import Coords
+from driftbayes.inference.methods import Coords
 from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.precision import in_double_precision
 from driftbayes.typing import FloatArray
@@ -86,7 +86,7 @@ def prior_sensitivity(
     data: Displacements | ReducedDisplacements | SummedDisplacements,
     *,
     factors: Sequence[float] | FloatArray = FACTORS,
-    method: Method = "auto",
+    method: Method | str = "auto",
     coords: Coords = "natural",
     seed: int = 0,
 ) -> PriorSensitivity:

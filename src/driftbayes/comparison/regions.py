@@ -40,7 +40,7 @@ def map_regions(
     n_tau: int = 10,
     seasons: bool = False,
     min_windows: int = 20,
-    method: Method = "auto",
+    method: Method | str = "auto",
     seed: int = 0,
     progress: Progress | None = None,
 ) -> xr.Dataset:

@@ -35,7 +35,7 @@ from driftbayes.inference import (
     evidence,
     evidence_batch,
 )
-from driftbayes.inference.laplace import Coords
+from driftbayes.inference.methods import Coords
 from driftbayes.likelihood import (
     ReducedDisplacements,
     SummedDisplacements,
@@ -178,7 +178,7 @@ def scan_hypotheses(
     n_tau: int | None = None,
     windows: Windows = "first",
     gaps: Gaps = "split",
-    method: Method = "auto",
+    method: Method | str = "auto",
     coords: Coords = "natural",
     prior_probabilities: Sequence[float] | None = None,
     seed: int = 0,
@@ -264,7 +264,7 @@ def scan_displacements(
     many: Sequence[Displacements | ReducedDisplacements | SummedDisplacements],
     hypotheses: Sequence[Hypothesis],
     *,
-    method: Method = "auto",
+    method: Method | str = "auto",
     coords: Coords = "natural",
     prior_probabilities: Sequence[float] | None = None,
     seed: int = 0,

@@ -21,7 +21,15 @@ from driftbayes.likelihood import (
 )
 from driftbayes.likelihood.engines import Engine
 from driftbayes.likelihood.moments import stack_moments
-from driftbayes.models import AbstractModel, Data, Needs, Preparation, preparation, prepare
+from driftbayes.models import (
+    AbstractModel,
+    Data,
+    Needs,
+    Preparation,
+    as_template,
+    preparation,
+    prepare,
+)
 from driftbayes.models._engine import engine_from, make_engine
 from driftbayes.models._prepare import Engine as EngineName
 
@@ -55,10 +63,10 @@ class Batch:
         cls,
         data: AnyDisplacements,
         engine: Any = "auto",
-        model: type[AbstractModel] | None = None,
+        model: AbstractModel | type[AbstractModel] | None = None,
     ) -> "Batch":
         """One data set, prepared for a model; a second one that needs the same finds it so."""
-        needs = Needs() if model is None else model.needs()
+        needs = Needs() if model is None else as_template(model).needs()
         key = preparation(data, needs, engine)
         found = _PREPARED.setdefault(data, {})
         if key not in found:
@@ -104,7 +112,7 @@ class Batch:
         way = preparation(*self.source)
         return way.engine == "moments" and way.kind in ("summed", "channels")
 
-    def engine(self, index: int, model: type[AbstractModel]) -> Engine:
+    def engine(self, index: int, model: AbstractModel) -> Engine:
         """The engine that holds a data set for a model."""
         key = (index if self.is_stacked else 0, model.is_turning, model.has_state_space)
         if key not in self._engines:
@@ -157,7 +165,7 @@ _FILTER_COST, _MOMENTS_COST = 7.0, 0.45
 
 
 def _is_filter_cheaper(
-    source: tuple[AnyDisplacements, Needs, EngineName], model: type[AbstractModel]
+    source: tuple[AnyDisplacements, Needs, EngineName], model: AbstractModel
 ) -> bool:
     """Whether to filter the steps takes less time than to whiten their second moments."""
     data, needs, engine = source

@@ -21,7 +21,6 @@ import numpy as np
 
 from driftbayes._version import __version__
 from driftbayes.errors import Status
-from driftbayes.inference.draws import PosteriorDraws
 from driftbayes.inference.evidence import QUANTILES, Evidence
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.representation import (
@@ -42,6 +41,8 @@ from driftbayes.representation import (
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+
+    from driftbayes.inference.draws import PosteriorDraws
 
 MODEL_FIELDS = (
     *("log_evidence", "log_evidence_err", "log_likelihood_at_map", "log_occam_factor"),
@@ -139,7 +140,7 @@ def describe_hypothesis(hypothesis: Hypothesis) -> Card:
     return Card("Hypothesis", f"{hypothesis.name}, {hypothesis.model.summary}", tables=(table,))
 
 
-def posterior_panels(draws: PosteriorDraws, tau: float, units: tuple[str, str]) -> list[Panel]:
+def posterior_panels(draws: "PosteriorDraws", tau: float, units: tuple[str, str]) -> list[Panel]:
     """Describe the posterior and prior density of each parameter, and two parameters jointly.
 
     Args:

@@ -1,39 +1,45 @@
 """Evidence by sampling: one way from a hypothesis through any sampler to the one record."""
 
-__all__ = ["N_DRAWS", "SAMPLERS", "USABLE", "SamplerName", "importance_variants", "sampled_batch"]
+__all__ = ["N_DRAWS", "auto_batch", "auto_variants", "importance_variants", "sampled_batch"]
 
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any
 
 import jax
 import numpy as np
 from scipy.special import logsumexp
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch
-from driftbayes.inference.density import Density
-from driftbayes.inference.derived import derived_at
-from driftbayes.inference.estimate import Estimate
+from driftbayes.inference.density import Density, derived_at
 from driftbayes.inference.estimates import make_estimates
 from driftbayes.inference.evidence import QUANTILES, Evidence, unidentified
-from driftbayes.inference.flood import whiten
+from driftbayes.inference.exact import LogEvidence
 from driftbayes.inference.formulas import points_at, prior_facts, prior_quantiles
 from driftbayes.inference.hypothesis import Hypothesis
-from driftbayes.inference.importance import resample
+from driftbayes.inference.lattice import whiten
+from driftbayes.inference.methods import (
+    Auto,
+    Bridge,
+    Importance,
+    Method,
+    method_text,
+    sampler_options,
+)
 from driftbayes.inference.posterior import described
 from driftbayes.inference.quadrature import same_coordinates
 from driftbayes.inference.quasi_importance import Components, quasi_importance, reweighted
 from driftbayes.inference.ridges import find_ridges
+from driftbayes.inference.samples import Estimate, resample
 from driftbayes.inference.search import Modes, find_modes
 from driftbayes.inference.target import Guide, PosteriorTarget, components_of, guide_of
+from driftbayes.inference.truncation import with_truncation_error
 from driftbayes.jax_typing import Key
 from driftbayes.typing import FloatArray
-
-SamplerName = Literal["laplace_is", "bridge", "smc", "nested"]
-SAMPLERS: tuple[SamplerName, ...] = get_args(SamplerName)
 
 # Equally likely draws that a record keeps.
 N_DRAWS = 1000
@@ -42,9 +48,11 @@ N_DRAWS = 1000
 _MIN_MASS, _MIN_FOUND = 0.01, 0.1
 # Error of an evidence under another prior that is accepted without computing it anew.
 _REWEIGHTED = 0.02
+# Trajectories of which the bridge takes minutes.
+_MANY = 2000
 # Error of ln Z, in nats, that leaves a comparison by tenths of nats possible, and the shape of the
 # tail of weights that have a mean.
-USABLE, _MAX_SHAPE = 0.1, 1.0
+_USABLE, _MAX_SHAPE = 0.1, 1.0
 
 
 @dataclass(frozen=True)
@@ -60,12 +68,7 @@ class _Start:
 
 
 def sampled_batch(
-    hypotheses: Sequence[Hypothesis],
-    data: Batch,
-    method: SamplerName,
-    *,
-    seed: int = 0,
-    **options: int,
+    hypotheses: Sequence[Hypothesis], data: Batch, method: Method, seed: int = 0
 ) -> list[Evidence]:
     """Evidences by a sampler: one hypothesis for several data sets, or several priors for one.
 
@@ -75,18 +78,18 @@ def sampled_batch(
     Args:
         hypotheses: As for `exact_batch`.
         data: As for `exact_batch`.
-        method: Name of the sampler.
+        method: The sampler with its options.
         seed: Key of the random numbers, stored with the result.
-        **options: Of the sampler.
     """
-    key = _key(hypotheses[0], seed, method)
+    key = _key(hypotheses[0], seed, method.name)
     n = max(len(hypotheses), len(data))
     starts: list[_Start] = []
     for i in range(n):
         # Other priors of the same data have their modes near those of the first.
         known = starts[0].modes if len(hypotheses) > 1 and starts else None
         starts.append(_start(hypotheses[min(i, len(hypotheses) - 1)], data, i, known))
-    estimates = _RUN[method](hypotheses, data, starts, key, **options)
+    run, options = _RUN[method.name], sampler_options(method)
+    estimates = run(hypotheses, data, starts, key, **options)
     rng = np.random.default_rng([seed, zlib.crc32(hypotheses[0].name.encode())])
     return [
         _record(
@@ -95,7 +98,7 @@ def sampled_batch(
             i,
             starts[i],
             estimates[i],
-            method,
+            method_text(method),
             seed,
             rng,
         )
@@ -133,6 +136,52 @@ def importance_variants(
             (again,) = _run_importance([other], data, [near], key, tolerance=_REWEIGHTED)
         found[text] = again
     return record, [found[str(other.describe())] for other in others]
+
+
+def auto_batch(
+    hypotheses: Sequence[Hypothesis], batch: Batch, method: Auto, seed: int
+) -> list[Evidence]:
+    """Importance sampling, and where its weights are not to be trusted, the bridge."""
+    records = sampled_batch(hypotheses, batch, Importance(tolerance=method.tolerance), seed)
+    return [
+        _bridged(record, hypotheses[min(i, len(hypotheses) - 1)], batch[i], seed)
+        for i, record in enumerate(records)
+    ]
+
+
+def auto_variants(
+    hypothesis: Hypothesis, others: Sequence[Hypothesis], batch: Batch, method: Method, seed: int
+) -> tuple[Evidence, list[LogEvidence]]:
+    """Evidence and ln Z under other priors; by the bridge where weights are not to be trusted."""
+    record, estimates = importance_variants(hypothesis, others, batch, seed=seed)
+    found = [LogEvidence(one.log_evidence, one.log_evidence_err) for one in estimates]
+    if isinstance(method, Auto):
+        record = _bridged(record, hypothesis, batch, seed)
+        for i, (other, one) in enumerate(zip(others, estimates, strict=True)):
+            if _needs_bridge(one.status, one.log_evidence_err, batch):
+                (again,) = sampled_batch([other], batch, Bridge(), seed)
+                if again.status is Status.OK:
+                    found[i] = LogEvidence(again.log_evidence, again.log_evidence_err)
+    return with_truncation_error(record, hypothesis, batch), found
+
+
+def _bridged(record: Evidence, hypothesis: Hypothesis, batch: Batch, seed: int) -> Evidence:
+    """The record, or that of the bridge where importance sampling failed and it does not."""
+    if not _needs_bridge(record.status, record.log_evidence_err, batch):
+        return record
+    (other,) = sampled_batch([hypothesis], batch, Bridge(), seed)
+    return other if other.status is Status.OK else record
+
+
+def _needs_bridge(status: Status, error: float, batch: Batch) -> bool:
+    """Whether an evidence is to be computed by the bridge.
+
+    Of many trajectories, each judged by itself, its gradients take minutes: an error of importance
+    sampling that is above the tolerance but small is then stated instead.
+    """
+    data = None if batch.source is None else batch.source[0]
+    is_large = isinstance(data, Displacements) and data.n_particles > _MANY
+    return status is Status.SAMPLER_NOT_CONVERGED and not (is_large and error <= _USABLE)
 
 
 def _key(hypothesis: Hypothesis, seed: int, method: str) -> Key:
@@ -232,7 +281,7 @@ def _under_another_prior(
         return again if again.log_evidence_err <= max(tolerance, _REWEIGHTED) else None
     # Points of its own would be no better under the other prior: its error is stated, not reduced.
     again = reweighted(estimate, after - before, max_shape=_MAX_SHAPE)
-    return again if again.log_evidence_err <= USABLE else None
+    return again if again.log_evidence_err <= _USABLE else None
 
 
 def _run_bridge(

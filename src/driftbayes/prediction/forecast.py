@@ -21,7 +21,7 @@ from driftbayes.data.tangent import LastFixes, last_fixes
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
 from driftbayes.inference import PosteriorDraws
-from driftbayes.inference.plain import check_plain, check_plain_models
+from driftbayes.inference.hypothesis import check_plain, check_plain_models
 from driftbayes.inference.symmetric import eigh
 from driftbayes.likelihood import PaddedSteps
 from driftbayes.models import AbstractModel
@@ -177,7 +177,7 @@ def ensemble(
         tau: Sampling time at which the past is looked at; None for every fix.
         seed: Key of the random numbers, with the member's number.
     """
-    check_plain_models(map(type, members), _PURPOSE, state_space=True)
+    check_plain_models(members, _PURPOSE, state_space=True)
     times = checked_horizons(horizons)
     last = trajectories.positions[_last_rows(trajectories)]
     intervals = np.diff(times, prepend=0.0)
@@ -185,7 +185,7 @@ def ensemble(
     with jax.enable_x64(True):  # noqa: FBT003
         tracks = _seen_backwards(trajectories, tau)
         for i, model in enumerate(members):
-            n_state = _n_state(type(model))
+            n_state = _n_state(model.template())
             shape = (len(times) + 1, len(last), trajectories.n_dim, n_state)
             kicks = np.random.Generator(_philox(seed, i)).standard_normal(shape)
             out[i] = _paths(model, tracks, jnp.asarray(intervals), jnp.asarray(kicks))
@@ -194,7 +194,7 @@ def ensemble(
 
 
 @cache
-def _n_state(family: type[AbstractModel]) -> int:
+def _n_state(family: AbstractModel) -> int:
     """Length of the state, position included."""
     whole = family(**dict.fromkeys(family.parameters, 1.0))
     return len(whole.initial_covariance())

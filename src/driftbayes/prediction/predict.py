@@ -26,7 +26,7 @@ from scipy.special import gammainc, gammaincinv, ndtr
 from driftbayes.comparison.bayes import check_names, model_probabilities
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import QUANTILES, PosteriorDraws
-from driftbayes.inference.plain import check_plain
+from driftbayes.inference.hypothesis import check_plain
 from driftbayes.models import AbstractModel
 from driftbayes.precision import in_double_precision
 from driftbayes.typing import FloatArray

@@ -21,8 +21,8 @@ from driftbayes.data.sampling import Displacements, Gaps, Windows, displacements
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Batch, Hypothesis, LogEvidences, Method, log_evidences
-from driftbayes.inference.laplace import Coords
-from driftbayes.inference.plain import check_plain
+from driftbayes.inference.hypothesis import check_plain
+from driftbayes.inference.methods import Coords
 from driftbayes.models import Preparation, preparation
 from driftbayes.precision import in_double_precision
 from driftbayes.prediction.predict import (
@@ -120,7 +120,7 @@ def prequential(
     hypotheses: Sequence[Hypothesis],
     data: Displacements,
     *,
-    method: Method = "auto",
+    method: Method | str = "auto",
     coords: Coords = "natural",
     seed: int = 0,
     progress: Progress | None = None,
@@ -162,7 +162,7 @@ def leave_one_out(
     hypotheses: Sequence[Hypothesis],
     data: Displacements,
     *,
-    method: Method = "auto",
+    method: Method | str = "auto",
     coords: Coords = "natural",
     seed: int = 0,
     progress: Progress | None = None,
@@ -206,7 +206,7 @@ def held_out(
     n_tau: int | None = None,
     windows: Windows = "first",
     gaps: Gaps = "split",
-    method: Method = "auto",
+    method: Method | str = "auto",
     coords: Coords = "natural",
     prior_probabilities: Sequence[float] | None = None,
     progress: Progress | None = None,

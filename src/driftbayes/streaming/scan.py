@@ -16,7 +16,7 @@ from driftbayes.data.sampling import Gaps, Windows, check_cutting, snap_taus, st
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, NothingLeftError
 from driftbayes.inference import Hypothesis, Method
-from driftbayes.inference.laplace import Coords
+from driftbayes.inference.methods import Coords
 from driftbayes.io.blocks import BLOCK_POINTS, Plan, plan_blocks
 from driftbayes.io.reading import ReadOptions
 from driftbayes.models import AbstractModel, check_summable
@@ -31,7 +31,7 @@ SAMPLE_POINTS = 1 << 20
 
 
 def check_streamable(
-    models: Iterable[type[AbstractModel]], gaps: Gaps = "split"
+    models: Iterable[AbstractModel], gaps: Gaps = "split"
 ) -> tuple[tuple[int, bool], ...]:
     """What moments models need; refuse a model or an option that needs more than moments.
 
@@ -55,7 +55,7 @@ def check_streamable(
 
 def tally_file(
     path: PathLike,
-    models: Callable[[int], Iterable[type[AbstractModel]]],
+    models: Callable[[int], Iterable[AbstractModel]],
     taus: Iterable[float],
     options: ReadOptions | None = None,
     *,
@@ -164,7 +164,7 @@ def scan_tally(
     hypotheses: Sequence[Hypothesis],
     *,
     provenance: Mapping[str, Any] | None = None,
-    method: Method = "auto",
+    method: Method | str = "auto",
     coords: Coords = "natural",
     prior_probabilities: Sequence[float] | None = None,
     seed: int = 0,
@@ -225,7 +225,7 @@ def _pilot(
     raise DriftbayesError(msg)
 
 
-def _check_axes(models: Iterable[type[AbstractModel]], pilot: Trajectories) -> None:
+def _check_axes(models: Iterable[AbstractModel], pilot: Trajectories) -> None:
     """Refuse models that need common axes, where each trajectory has its own."""
     if pilot.ground is None or pilot.ground[0].frame != "transported":
         return

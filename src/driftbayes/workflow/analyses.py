@@ -37,7 +37,7 @@ def compare(
     models: Models = "brownian, langevin",
     priors: Priors | None = None,
     scales: Scales | None = None,
-    method: Method = "auto",
+    method: Method | str = "auto",
     cut: Cut = WHOLE,
     **options: Any,
 ) -> Comparison:
@@ -103,7 +103,7 @@ def scan(
     models: Models = "brownian, langevin",
     priors: Priors | None = None,
     scales: Scales | None = None,
-    method: Method = "auto",
+    method: Method | str = "auto",
     cut: Cut = WHOLE,
     **options: Any,
 ) -> Scan:

@@ -12,10 +12,11 @@ from driftbayes.data.sampling import Gaps, Windows
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, PriorWarning
 from driftbayes.inference import Hypothesis
-from driftbayes.models import MODELS
+from driftbayes.models import MODELS, AbstractModel
 from driftbayes.priors import AbstractPrior, parse_prior
 
-Models = str | Sequence[str | Hypothesis] | HypothesisSet
+One = str | Hypothesis | AbstractModel
+Models = One | Sequence[One] | HypothesisSet
 Priors = Mapping[str, AbstractPrior | str]
 
 
@@ -61,7 +62,8 @@ def hypotheses_for(
     """Hypotheses for an analysis, with a warning where their priors come from the data.
 
     Args:
-        models: Names, separated by commas or in a list, "all", hypotheses, or a set of them.
+        models: Names, separated by commas or in a list, "all", hypotheses, models with priors in
+            place of their parameters, or a set of hypotheses.
         tracks: Where to take scales from if they are not given.
         priors: Priors by parameter name, or as text ("exponential:2").
         scales: Scales of the motion, for priors that are not given.
@@ -71,6 +73,8 @@ def hypotheses_for(
     """
     if isinstance(models, HypothesisSet):
         return models
+    if isinstance(models, Hypothesis | AbstractModel):
+        models = [models]
     wanted = _listed(models)
     ready = [one for one in wanted if isinstance(one, Hypothesis)]
     names = [one for one in wanted if not isinstance(one, Hypothesis)]
@@ -92,8 +96,8 @@ def hypotheses_for(
     return HypothesisSet(tuple(every), made.from_data, made.note)
 
 
-def _listed(models: str | Sequence[str | Hypothesis]) -> list[str | Hypothesis]:
+def _listed(models: str | Sequence[One]) -> list[str | Hypothesis]:
     if not isinstance(models, str):
-        return list(models)
+        return [Hypothesis(one) if isinstance(one, AbstractModel) else one for one in models]
     names = [name.strip() for name in models.split(",") if name.strip()]
     return list(MODELS) if names == ["all"] else list(names)
