@@ -268,9 +268,10 @@ def with_error(value: float, error: float, max_places: int | None = None) -> str
     places = 1 - math.floor(math.log10(float(f"{error:.1e}")))
     if max_places is not None and places > max_places + 1:
         return f"{value:.{max_places}f}"
-    largest = max(abs(value), error)
-    power = math.floor(math.log10(largest))
-    if power >= 7 or power < -4:
+    if max_places is None and error < 1e-9 * abs(value):
+        return number(value, 10)
+    power = math.floor(math.log10(max(abs(value), error)))
+    if max_places is None and not -4 <= power < 7:
         scale, places = 10.0**power, places + power
         return f"({value / scale:.{places}f} ± {error / scale:.{places}f})e{power}"
     places = places if max_places is None else min(places, max_places)
@@ -284,13 +285,13 @@ def with_unit(words: str, unit: str) -> str:
 
 
 def repeat_command(
-    command: str, source: str, options: Mapping[str, Any], output: str | None = None
+    command: str, source: str | Sequence[str], options: Mapping[str, Any], output: str | None = None
 ) -> str:
     """Return the command line that repeats a result.
 
     Args:
         command: Name of the command.
-        source: Input file.
+        source: Input file, or that and options with which it was read.
         options: Options by name with their values; a list repeats the option, "" is a flag, and
             None leaves it out.
         output: Output file, if one is to be written.
@@ -299,7 +300,7 @@ def repeat_command(
         >>> repeat_command("compare", "tracks.csv", {"tau": 0.5, "n_tau": None})
         'driftbayes compare tracks.csv --tau 0.5'
     """
-    words = ["driftbayes", command, source]
+    words = ["driftbayes", command, *([source] if isinstance(source, str) else source)]
     for name, value in options.items():
         for one in value if isinstance(value, list) else [value]:
             if one is not None:

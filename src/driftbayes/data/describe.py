@@ -96,10 +96,7 @@ def _beginning(trajectories: Trajectories) -> Trajectories:
     sizes = np.diff(np.minimum(np.cumsum(trajectories.row_sizes), _FIRST), prepend=0)
     sizes = sizes[sizes > 0]
     return Trajectories(
-        trajectories.positions[:_FIRST],
-        trajectories.times[:_FIRST],
-        sizes,
-        np.arange(len(sizes)),
+        trajectories.positions[:_FIRST], trajectories.times[:_FIRST], sizes, np.arange(len(sizes))
     )
 
 

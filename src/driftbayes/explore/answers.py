@@ -1,12 +1,6 @@
 """Answers of the server: the card of a data set, and a comparison at one sampling time."""
 
-__all__ = [
-    "CompareRequest",
-    "comparison_answer",
-    "data_card",
-    "fits_panel",
-    "panel_answer",
-]
+__all__ = ["CompareRequest", "comparison_answer", "data_card", "fits_panel", "panel_answer"]
 
 import math
 import shlex
@@ -28,14 +22,7 @@ from driftbayes.inference import Evidence, Hypothesis
 from driftbayes.inference.describe import model_table, parameter_table
 from driftbayes.report.examination import data_facts, quality_findings
 from driftbayes.report.svg import page_colours, panel_svg, trajectories_svg, x_places
-from driftbayes.representation import (
-    Curve,
-    Panel,
-    describe,
-    number,
-    repeat_command,
-    with_unit,
-)
+from driftbayes.representation import Curve, Panel, describe, number, repeat_command, with_unit
 from driftbayes.typing import FloatArray
 
 # Models are evaluated at as many lags as there can be sampling times, so that each operation is
@@ -169,8 +156,7 @@ def _commands(data: DataSet, request: CompareRequest, tau: float) -> list[str]:
         "u_rms": repr(request.u_rms) if given else None,
         "timescale": repr(request.timescale) if given else None,
     }
-    words = shlex.split(repeat_command("compare", data.name, options))
-    line = shlex.join([*words[:3], *data.reading.options, *words[3:]])
+    line = repeat_command("compare", [data.name, *data.reading.options], options)
     return [*([data.made_by] if data.made_by else []), line]
 
 

@@ -82,12 +82,7 @@ class ScanJob:
         """
         # In this order: what is done when the state is read is shown, if that says it is over.
         state, done = self.state, self.n_done
-        progress = {
-            "state": state,
-            "done": done,
-            "total": len(self.data.taus),
-            "error": self.error,
-        }
+        progress = {"state": state, "done": done, "total": len(self.data.taus), "error": self.error}
         if done <= have or not self._found:
             return progress
         scan = self.scan()

@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from driftbayes.checks import FitCheck, check_fit
-from driftbayes.comparison import (
-    Dependence,
-    PriorSensitivity,
-    Scan,
-    dependence,
-    prior_sensitivity,
-)
+from driftbayes.comparison import Dependence, PriorSensitivity, Scan, dependence, prior_sensitivity
 from driftbayes.comparison.describe import as_scan, stored
 from driftbayes.comparison.scan import is_consistent
 from driftbayes.data.sampling import Displacements, displacements
