@@ -184,7 +184,7 @@ def _actions(
     from driftbayes.checks.score import Score
     from driftbayes.errors import DriftbayesError
     from driftbayes.inference import posterior_draws
-    from driftbayes.inference.datatree import to_datatree
+    from driftbayes.inference.draws import to_datatree
     from driftbayes.prediction.forecast import predict_particles
     from driftbayes.prediction.predict import predict
     from driftbayes.prediction.scores import prequential

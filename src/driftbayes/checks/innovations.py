@@ -27,7 +27,8 @@ from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
 from driftbayes.inference.formulas import Rows, evaluate
-from driftbayes.likelihood.engines import FilterEngine, ToeplitzEngine, make_runs
+from driftbayes.likelihood.engines import FilterEngine, ToeplitzEngine
+from driftbayes.likelihood.runs import make_runs
 from driftbayes.models import AbstractModel, Mixture
 from driftbayes.typing import FloatArray, IntArray
 
