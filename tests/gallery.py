@@ -98,7 +98,7 @@ LINES = {
     "Hypothesis": (hypothesis, "<Hypothesis: langevin, gamma ~ exponential:2, k ~ gamma:2:5>"),
     "Evidence": (
         evidence,
-        "<Evidence: langevin (exact), ln Z = -10.0000 ± 1e-09, gamma = 1 ± 0.1, k = 1 ± 0.1, ok>",
+        "<Evidence: langevin (exact), ln Z = -10.0000, gamma = 1.00 ± 0.10, k = 1.00 ± 0.10, ok>",
     ),
     "Comparison": (
         comparison,

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
         Sum,
         TwoScaleLangevin,
     )
-    from driftbayes.plots.overview import plot_scan
+    from driftbayes.plots.scan import plot_scan
     from driftbayes.priors import (
         Exponential,
         Fixed,
@@ -87,7 +87,7 @@ __getattr__ = lazy(
             "OscillatingLangevin Rotating Scatter SecondOrderLangevin Student Sum "
             "TwoScaleLangevin"
         ),
-        "plots.overview": "plot_scan",
+        "plots.scan": "plot_scan",
         "report": "write_report",
         "priors": "Exponential Fixed Gamma LogNormal Normal Uniform scaling_priors",
         "workflow": "Cut Scales compare open_scan read scan",

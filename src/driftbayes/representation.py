@@ -1,25 +1,66 @@
-"""How a result shows itself: a few aligned lines in a terminal, a small table in a notebook."""
+"""Describe a result once, as plain records, for the terminal, notebooks, pages and figures.
 
-__all__ = ["Card", "Table", "amount", "html_of", "line_of", "plus_minus", "text_of"]
+A record (`Evidence`, `Scan`, …) inherits from `Described`. The module that describes it registers a
+function with `describe`, which returns a `Card`, and one with `summarise`, which returns a line.
+"""
+
+__all__ = [
+    "Card",
+    "Curve",
+    "Described",
+    "Panel",
+    "Scale",
+    "Table",
+    "amount",
+    "card_html",
+    "card_text",
+    "colours_of",
+    "describe",
+    "number",
+    "render",
+    "repeat_command",
+    "summarise",
+    "table_text",
+    "to_dataframe",
+    "to_dataset",
+    "to_datatree",
+    "with_error",
+    "with_unit",
+]
 
 import math
-from collections.abc import Callable
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
+from functools import cache, singledispatch
 from textwrap import wrap
-from typing import TypeVar
+from typing import Any, Literal
 from unicodedata import east_asian_width
 
-T = TypeVar("T")
+import numpy as np
 
-# A name longer than this is cut: a card is for a glance.
-_LONGEST = 160
-_COLUMNS = 96
-# No colours of our own: text and lines take that of the page, which may be light or dark.
-_BOX = "font:14px/1.5 system-ui,sans-serif;color:inherit;max-width:64em;overflow-x:auto"
-_CELL = "padding:.1em .8em .1em 0;border:0;background:none;color:inherit;vertical-align:top;"
-_HEAD = _CELL + "font-weight:600;border-bottom:1px solid currentColor;"
-_DOUBT = "margin:.3em 0;padding-left:.6em;border-left:3px solid currentColor"
+from driftbayes.typing import FloatArray
+
+Scale = Literal["linear", "log", "symlog"]
+
+# Longest name in a table, and longest sentence.
+_MAX_NAME, _MAX_SENTENCE = 160, 1000
+_COLUMNS = 80
+
+# From the palette of Okabe and Ito, distinct with every common kind of colour blindness.
+# A model has its colour in every figure; "data" stands for what is observed.
+COLOURS = {"brownian": "#D55E00", "langevin": "#0072B2"}
+MORE_COLOURS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+INK, GUIDE = "#1A1A1A", "#767676"
+
+
+def colours_of(models: Sequence[str]) -> dict[str, str]:
+    """Return the colour of each model of a figure: its own, or the next of the palette."""
+    free = [colour for name, colour in COLOURS.items() if name not in models]
+    palette = [*free, *MORE_COLOURS, GUIDE, INK]
+    others = [name for name in models if name not in COLOURS]
+    cycle = {name: palette[i % len(palette)] for i, name in enumerate(others)}
+    return {name: COLOURS.get(name) or cycle[name] for name in models}
 
 
 @dataclass(frozen=True)
@@ -27,29 +68,33 @@ class Table:
     """Rows under named columns.
 
     Args:
-        columns: Heads of the columns.
+        columns: Headings of the columns.
         rows: Cells, as text.
-        sides: For each column "l" or "r": words stand on the left, numbers on the right.
-        shares: For each row a number from 0 to 1, drawn as a bar behind it where one can be drawn.
+        sides: For each column "l" for text, which may be folded, or "r" for numbers.
+        shares: For each row a number from 0 to 1, drawn as a bar where one can be drawn.
+        title: Printed above the table.
+        keys: Number of first columns that are repeated if the table is split.
     """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     sides: str
     shares: tuple[float, ...] = ()
+    title: str = ""
+    keys: int = 1
 
 
 @dataclass(frozen=True)
 class Card:
-    """What there is to see of a thing.
+    """Description of a result.
 
     Args:
-        kind: What it is: the name of its class.
-        headline: The most important of it, in a line.
+        kind: Name of its class.
+        headline: The result in one line.
         facts: Names and values, one line each.
-        sentences: What is to be said in words.
-        tables: What comes in rows.
-        doubts: What a reader should know before believing it.
+        sentences: Statements in words.
+        tables: Numbers in rows.
+        warnings: What a reader should know before believing it.
     """
 
     kind: str
@@ -57,58 +102,300 @@ class Card:
     facts: tuple[tuple[str, str], ...] = ()
     sentences: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
-    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
-def text_of(describe: Callable[[T], Card], thing: T) -> str:
-    """Some lines for a terminal; never an error, whatever the thing is like.
+@dataclass(frozen=True)
+class Curve:
+    """One curve of a panel.
 
     Args:
-        describe: What there is to see of such a thing.
-        thing: The thing.
+        label: Name of the curve.
+        group: Model that it belongs to, which sets its colour; "data" for what is observed.
+        y: Values; NaN leaves a gap.
+        low: Lower edge of its band, if it has one.
+        high: Upper edge.
+        strong: Where it is drawn with a heavier line.
+        kind: A line with dots, a line without them (plain or dashed), or points alone.
     """
-    try:
-        return _text(describe(thing))
-    except Exception as error:
-        return _unseen(thing, error)
+
+    label: str
+    group: str
+    y: FloatArray
+    low: FloatArray | None = None
+    high: FloatArray | None = None
+    strong: np.ndarray | None = None
+    kind: Literal["line", "plain", "dashed", "points"] = "line"
 
 
-def html_of(describe: Callable[[T], Card], thing: T) -> str:
-    """The same for a notebook: HTML without scripts, colours or links; never an error."""
-    try:
-        return _html(describe(thing))
-    except Exception as error:
-        return f"<pre>{escape(_unseen(thing, error))}</pre>"
+@dataclass(frozen=True)
+class Panel:
+    """Curves against a common x.
+
+    Args:
+        name: Name of the panel in files of numbers.
+        title: Printed above it.
+        x: Where the curves have their values, increasing.
+        x_label: Label of the horizontal axis, with its unit.
+        y_label: Label of the vertical axis, with its unit.
+        curves: What to draw.
+        scales: Scales of y, the first shown first; "log" is omitted if a value is not positive.
+        reference: Values of y at which to draw a thin line.
+        description: The panel in words, for screen readers.
+        x_scale: Scale of x.
+        at_tau: Sampling time that it belongs to; None if x is the sampling time.
+    """
+
+    name: str
+    title: str
+    x: FloatArray
+    x_label: str
+    y_label: str
+    curves: Sequence[Curve]
+    scales: Sequence[Scale] = ("linear",)
+    reference: Sequence[float] = ()
+    description: str = ""
+    x_scale: Scale = "log"
+    at_tau: float | None = None
+
+    @property
+    def values(self) -> FloatArray:
+        """All finite values of the curves and their bands."""
+        arrays = [a for c in self.curves for a in (c.y, c.low, c.high) if a is not None]
+        values = np.concatenate([np.ravel(array) for array in arrays])
+        return np.asarray(values[np.isfinite(values)])
+
+    @property
+    def drawn_scales(self) -> list[Scale]:
+        """The scales that these values can be drawn on."""
+        values = self.values
+        positive = values.size > 0 and values.min() > 0
+        return [scale for scale in self.scales if scale != "log" or positive] or ["linear"]
 
 
-def line_of(describe: Callable[[T], str], thing: T) -> str:
-    """One line in angle brackets, for `repr`; never an error."""
-    try:
-        return f"<{type(thing).__name__}: {_plain(describe(thing), longest=1000)}>"
-    except Exception as error:
-        return _unseen(thing, error)
+@singledispatch
+def describe(record: Any) -> Card:
+    """Describe a record; each kind registers its own function."""
+    msg = f"no description of {type(record).__name__}"
+    raise TypeError(msg)
+
+
+@singledispatch
+def summarise(record: Any) -> str:
+    """Summarise a record in a line; by default by the headline of its card."""
+    return describe(record).headline
+
+
+class Described:
+    """A record that shows itself by its description; never an error, whatever it holds."""
+
+    def __repr__(self) -> str:
+        try:
+            return f"<{type(self).__name__}: {_plain(summarise(self), _MAX_SENTENCE)}>"
+        except Exception as error:
+            return _unknown(self, error)
+
+    def __str__(self) -> str:
+        try:
+            return card_text(describe(self))
+        except Exception as error:
+            return _unknown(self, error)
+
+    def _repr_html_(self) -> str:
+        try:
+            return card_html(describe(self))
+        except Exception as error:
+            return render("driftbayes", "failure.html", text=_unknown(self, error))
+
+
+@singledispatch
+def to_dataframe(record: Any) -> Any:
+    """Label the numbers of a record as a table of pandas."""
+    raise TypeError(type(record).__name__)
+
+
+@singledispatch
+def to_dataset(record: Any) -> Any:
+    """Label the numbers of a record as a dataset of xarray."""
+    raise TypeError(type(record).__name__)
+
+
+@singledispatch
+def to_datatree(record: Any) -> Any:
+    """Label the numbers of a record as a tree of xarray, by the conventions of ArviZ."""
+    raise TypeError(type(record).__name__)
+
+
+# Numbers
+
+
+def number(value: float, digits: int = 4) -> str:
+    """Format a number to so many significant digits, with an exponent only if it is extreme.
+
+    Example:
+        >>> number(123456.0), number(1.9599999999999997), number(1.5e-9)
+        ('123500', '1.96', '1.5e-9')
+    """
+    if not math.isfinite(value) or value == 0:
+        return f"{value:g}"
+    rounded = float(f"{value:.{digits - 1}e}")
+    if 1e-4 <= abs(rounded) < 1e7:
+        return f"{rounded:.15g}"
+    mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
+    mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+    return f"{mantissa}e{int(power)}"
 
 
 def amount(value: float, unit: str = "", digits: int = 5) -> str:
-    """A number with its unit, if it has one."""
-    return f"{value:.{digits}g} {unit}".rstrip()
+    """Format a number with its unit, if it has one."""
+    return f"{number(value, digits)} {unit}".rstrip()
 
 
-def plus_minus(value: float, error: float) -> str:
-    """A number and its error, to the digits that the error allows; no error if it is NaN."""
-    if not (math.isfinite(error) and math.isfinite(value)) or error < 0:
-        return f"{value:.4f}"
-    # Two digits of the error, between the four that a reader wants and the twelve that are left.
-    places = 4 if error == 0 else min(max(1 - math.floor(math.log10(error)), 0), 4)
-    return f"{value:.{places}f} ± {error:.1g}"
+def with_error(value: float, error: float, max_places: int | None = None) -> str:
+    """Format a value with its standard error to two digits: "1.444 ± 0.037".
+
+    Args:
+        value: The value.
+        error: Its standard error; not shown if it is zero or not finite.
+        max_places: Most decimal places; an error that would not show in them is omitted.
+
+    Example:
+        >>> with_error(1.44391, 0.0371), with_error(-10.0, 1e-9, 4)
+        ('1.444 ± 0.037', '-10.0000')
+    """
+    if not (math.isfinite(value) and math.isfinite(error) and error > 0):
+        return f"{value:.{max_places}f}" if max_places else number(value, 5)
+    places = 1 - math.floor(math.log10(float(f"{error:.1e}")))
+    if max_places is not None and places > max_places + 1:
+        return f"{value:.{max_places}f}"
+    if max_places is None and error < 1e-9 * abs(value):
+        return number(value, 10)
+    power = math.floor(math.log10(max(abs(value), error)))
+    if max_places is None and not -4 <= power < 7:
+        scale, places = 10.0**power, places + power
+        return f"({value / scale:.{places}f} ± {error / scale:.{places}f})e{power}"
+    places = places if max_places is None else min(places, max_places)
+    shown = max(places, 0)
+    return f"{round(value, places):.{shown}f} ± {round(error, places):.{shown}f}"
 
 
-def _unseen(thing: object, error: Exception) -> str:
-    # A thing half made, or traced by JAX, still has to say what it is.
-    return f"<{type(thing).__name__}: cannot be shown ({type(error).__name__})>"
+def with_unit(words: str, unit: str) -> str:
+    """Label an axis by words and unit, which is omitted if there is none."""
+    return words if unit in ("", "1") else f"{words} ({unit})"
 
 
-def _plain(text: object, longest: int = _LONGEST) -> str:
+def repeat_command(
+    command: str, source: str | Sequence[str], options: Mapping[str, Any], output: str | None = None
+) -> str:
+    """Return the command line that repeats a result.
+
+    Args:
+        command: Name of the command.
+        source: Input file, or that and options with which it was read.
+        options: Options by name with their values; a list repeats the option, "" is a flag, and
+            None leaves it out.
+        output: Output file, if one is to be written.
+
+    Example:
+        >>> repeat_command("compare", "tracks.csv", {"tau": 0.5, "n_tau": None})
+        'driftbayes compare tracks.csv --tau 0.5'
+    """
+    words = ["driftbayes", command, *([source] if isinstance(source, str) else source)]
+    for name, value in options.items():
+        for one in value if isinstance(value, list) else [value]:
+            if one is not None:
+                words += [f"--{name.replace('_', '-')}", *([str(one)] if one != "" else [])]
+    return shlex.join([*words, *(() if output is None else ("-o", output))])
+
+
+# Text
+
+
+def card_text(card: Card, width: int = _COLUMNS) -> str:
+    """Format a card for a terminal of the given width."""
+    title = f"{card.kind}: {_plain(card.headline, _MAX_SENTENCE)}"
+    lines = wrap(title, width, subsequent_indent="  ")
+    facts = [(_plain(name), _plain(value)) for name, value in card.facts]
+    indent = max((_width(name) for name, _ in facts), default=0)
+    for name, value in facts:
+        lines += [
+            f"  {line}" for line in _folded([name, value], [indent, width - indent - 4], "ll")
+        ]
+    for table in card.tables:
+        lines += ["", *(f"  {line}" for line in table_text(table, width - 2))]
+    for texts in (card.sentences, [f"warning: {text}" for text in card.warnings]):
+        lines += [""] if texts else []
+        for text in texts:
+            folded = wrap(_plain(text, _MAX_SENTENCE), width - 2, subsequent_indent="  ")
+            lines += [f"  {line}" for line in folded]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def table_text(table: Table, width: int) -> list[str]:
+    """Format a table; one wider than `width` is split, and its text folded, but no number is cut.
+
+    Args:
+        table: The table.
+        width: Characters in a line.
+    """
+    rows = [[_plain(cell) for cell in row] for row in (table.columns, *table.rows)]
+    columns = list(zip(*rows, strict=True))
+    whole = [max(map(_width, column)) for column in columns]
+    words = [
+        max(max(map(_width, cell.split()), default=0) for cell in column) for column in columns
+    ]
+    lines = [table.title] if table.title else []
+    for n_group, chosen in enumerate(_column_groups(table, whole, words, width)):
+        lines += [""] if n_group else []
+        sides = [table.sides[i] for i in chosen]
+        # Text gives way, each column down to its longest word.
+        widths = {i: whole[i] for i in chosen}
+        for i in sorted(chosen, key=lambda i: words[i] - whole[i]):
+            excess = sum(widths.values()) + 2 * (len(chosen) - 1) - width
+            if excess > 0 and table.sides[i] == "l":
+                widths[i] = max(words[i], widths[i] - excess)
+        for n, row in enumerate(rows):
+            if n or any(table.columns):
+                lines += _folded([row[i] for i in chosen], list(widths.values()), sides)
+            if n == 0 and any(table.columns):
+                lines.append("─" * (sum(widths.values()) + 2 * (len(chosen) - 1)))
+    return lines
+
+
+def _column_groups(
+    table: Table, whole: Sequence[int], words: Sequence[int], width: int
+) -> list[list[int]]:
+    """Split columns into tables that fit the width; each begins with the key columns."""
+    least = [words[i] if side == "l" else whole[i] for i, side in enumerate(table.sides)]
+    keys = list(range(table.keys))
+    groups = [keys]
+    for i in range(table.keys, len(least)):
+        together = [*groups[-1], i]
+        too_wide = sum(least[j] for j in together) + 2 * (len(together) - 1) > width
+        if too_wide and len(groups[-1]) > table.keys:
+            groups.append(keys)
+        groups[-1] = [*groups[-1], i]
+    return groups
+
+
+def _folded(cells: Sequence[str], widths: Sequence[int], sides: Sequence[str]) -> list[str]:
+    """One row as lines, the cells of text folded between words."""
+    parts = [
+        wrap(cell, max(width, 1), break_long_words=False, break_on_hyphens=False) or [""]
+        if side == "l" and _width(cell) > width
+        else [cell]
+        for cell, width, side in zip(cells, widths, sides, strict=True)
+    ]
+    return [
+        "  ".join(
+            _padded(part[i] if i < len(part) else "", width, side)
+            for part, width, side in zip(parts, widths, sides, strict=True)
+        ).rstrip()
+        for i in range(max(map(len, parts)))
+    ]
+
+
+def _plain(text: object, longest: int = _MAX_NAME) -> str:
     """Text on one line without control characters, which could move a terminal's cursor."""
     line = str(text)
     line = line if len(line) <= longest else f"{line[: longest - 1]}…"
@@ -119,86 +406,51 @@ def _width(text: str) -> int:
     return sum(2 if east_asian_width(char) in "WF" else 1 for char in text)
 
 
-def _padded(text: str, width: int, *, left: bool) -> str:
+def _padded(text: str, width: int, side: str) -> str:
     space = " " * max(width - _width(text), 0)
-    return text + space if left else space + text
+    return text + space if side == "l" else space + text
 
 
-def _text(card: Card) -> str:
-    lines = [f"{card.kind}: {_plain(card.headline, longest=1000)}"]
-    facts = [(_plain(name), _plain(value)) for name, value in card.facts]
-    wide = max((_width(name) for name, _ in facts), default=0)
-    lines += [f"  {_padded(name, wide, left=True)}  {value}" for name, value in facts]
-    for table in card.tables:
-        lines += ["", *_rows(table)]
-    for said in (card.sentences, [f"warning: {doubt}" for doubt in card.doubts]):
-        lines += [""] if said else []
-        for sentence in said:
-            wrapped = wrap(_plain(sentence, longest=1000), _COLUMNS, subsequent_indent="  ")
-            lines += [f"  {line}" for line in wrapped]
-    return "\n".join(lines)
+def _unknown(record: object, error: Exception) -> str:
+    # A record that is half made, or traced by JAX, still says what it is.
+    return f"<{type(record).__name__}: cannot be shown ({type(error).__name__})>"
 
 
-def _rows(table: Table) -> list[str]:
-    rows = [[_plain(cell) for cell in row] for row in (table.columns, *table.rows)]
-    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  "
-        + "  ".join(
-            _padded(cell, width, left=side == "l")
-            for cell, width, side in zip(row, widths, table.sides, strict=True)
-        ).rstrip()
-        for row in rows
-    ]
+# HTML
 
 
-def _html(card: Card) -> str:
-    title = f"<strong>{_safe(card.kind)}</strong>: {_safe(card.headline, longest=1000)}"
-    parts = [f'<div class="driftbayes" style="{_BOX}"><div>{title}</div>']
-    if card.facts:
-        rows = "".join(
-            f'<tr style="background:none"><th scope="row" style="{_CELL}text-align:left;'
-            f'font-weight:normal;white-space:nowrap;opacity:.75">{_safe(name)}</th>'
-            f'<td style="{_CELL}text-align:left">{_safe(value)}</td></tr>'
-            for name, value in card.facts
-        )
-        parts.append(f'<table style="border-collapse:collapse;margin:.4em 0">{rows}</table>')
-    parts += [_html_table(table) for table in card.tables]
-    parts += [
-        f'<p style="margin:.3em 0">{_safe(said, longest=1000)}</p>' for said in card.sentences
-    ]
-    parts += [f'<p style="{_DOUBT}">⚠ {_safe(doubt, longest=1000)}</p>' for doubt in card.doubts]
-    return "".join([*parts, "</div>"])
+def card_html(card: Card) -> str:
+    """Format a card as HTML for a notebook, without scripts, colours or links."""
+    return render("driftbayes", "card.html", card=card)
 
 
-def _html_table(table: Table) -> str:
-    sides = ["left" if side == "l" else "right" for side in table.sides]
-    head = "".join(
-        f'<th scope="col" style="{_HEAD}text-align:{side}">{_safe(name)}</th>'
-        for name, side in zip(table.columns, sides, strict=True)
+def render(package: str, template: str, **values: Any) -> str:
+    """Fill in a template of a package; values are escaped.
+
+    Args:
+        package: Package whose folder `templates` holds it.
+        template: File name.
+        **values: Names that the template uses.
+    """
+    return str(_environment(package).get_template(template).render(**values))
+
+
+@cache
+def _environment(package: str) -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader(package),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    body = []
-    for i, row in enumerate(table.rows):
-        cells = "".join(
-            f'<td style="{_CELL}text-align:{side};font-variant-numeric:tabular-nums">'
-            f"{_safe(cell)}</td>"
-            for cell, side in zip(row, sides, strict=True)
-        )
-        bar = _bar(table.shares[i]) if table.shares else ""
-        body.append(f'<tr style="background:none">{cells}{bar}</tr>')
-    return (
-        '<table style="border-collapse:collapse;margin:.6em 0">'
-        f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
-    )
+    environment.filters |= {"plain": _plain, "share": _share, "number": number}
+    environment.filters["with_error"] = with_error
+    return environment
 
 
-def _bar(share: float) -> str:
-    width = 6 * min(max(share, 0.0), 1.0) if math.isfinite(share) else 0.0
-    return (
-        f'<td aria-hidden="true" style="{_CELL}text-align:left"><span style="display:inline-block;'
-        f'width:{width:.2f}em;height:.6em;background:currentColor;opacity:.4"></span></td>'
-    )
-
-
-def _safe(text: object, longest: int = _LONGEST) -> str:
-    return escape(_plain(text, longest))
+def _share(value: float) -> float:
+    """A share from 0 to 1 as it can be drawn."""
+    return min(max(value, 0.0), 1.0) if math.isfinite(value) else 0.0

@@ -111,7 +111,7 @@ def test_nohup_is_obeyed(tmp_path):
     )
     url = process.stdout.readline().strip()
     process.send_signal(signal.SIGHUP)
-    assert "version" in asked(url, "start", {})
+    assert "max_upload" in asked(url, "start", {})
     process.terminate()
     process.communicate()
 
@@ -125,7 +125,7 @@ def test_a_port_that_is_taken_is_told(try_out, tmp_path):
     assert (answer.code, answer.out) == (2, "")
     assert re.fullmatch(
         rf"driftbayes: cannot listen at 127.0.0.1, port {port}: .+; choose another with --port, or "
-        r"leave it out for a free one\n",
+        r"omit it for a free one\n",
         answer.err,
     )
 

@@ -72,10 +72,10 @@ def test_counts_have_an_end():
 
 @pytest.mark.parametrize("value", [1e300, 10**400, "x", True])
 def test_the_api_of_explore_refuses_them_too(value):
-    from driftbayes.explore.api import _question
-    from driftbayes.explore.simulate import _number
+    from driftbayes.explore.api import _compare_request
+    from driftbayes.explore.dataset import START, simulate
 
     with pytest.raises(DriftbayesError, match="u_rms must be a number"):
-        _question({"models": ["brownian"], "u_rms": value, "timescale": 1.0})
+        _compare_request({"models": ["brownian"], "u_rms": value, "timescale": 1.0})
     with pytest.raises(DriftbayesError, match="kappa must be a number"):
-        _number({"kappa": value}, "kappa")
+        simulate({**START, "model": "brownian", "theta": {"kappa": value}})

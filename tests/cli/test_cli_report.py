@@ -43,7 +43,7 @@ def test_trajectories_are_scanned_first_at_times_that_suit_them(ask, tracks_csv,
     answer = ask("report", tracks_csv, *PRIORS, "-o", tmp_path / "r.html", "--brief")
     assert answer.code == 0
     page = (tmp_path / "r.html").read_text()
-    assert "How the particles of tracks.csv disperse" in page
+    assert "<h1>Dispersion in tracks.csv</h1>" in page
     records = json.loads((tmp_path / "r.report.json").read_text())
     taus = sorted({record["tau"] for record in records})
     assert taus[0] == 0.1

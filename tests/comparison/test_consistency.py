@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 from driftbayes.comparison import Comparison, ConsistentRange, Scan, consistent_range
 from driftbayes.comparison.consistency import MIN_TAUS, TOLERANCE, describe_consistency
-from driftbayes.report.content import panels, table_at
+from driftbayes.comparison.describe import scan_panels, scan_tables
 from made import made_evidence
 
 TAUS = np.geomspace(0.1, 10.0, 12)
@@ -93,9 +93,9 @@ def test_a_scan_does_not_exponentiate_what_is_no_logarithm():
 @pytest.mark.parametrize("name", ["h1", "h4"])
 def test_a_signed_parameter_is_reported_without_logarithms(name):
     """Also where it happens to be positive, and for the components of three dimensions."""
-    dataset = signed_scan(name, "normal:0:1", np.full(12, 1.01), 0.02).to_dataset()
-    assert table_at(dataset, 0)[1].rows[0][0] == f"brownian+anisotropic.{name}"
-    panel = next(p for p in panels(dataset) if p.name == f"parameter_{name}")
+    result = signed_scan(name, "normal:0:1", np.full(12, 1.01), 0.02)
+    assert scan_tables(result, 0)[1].rows[0][0] == name
+    panel = next(p for p in scan_panels(result) if p.name == f"parameter_{name}")
     assert panel.drawn_scales == ["linear"]
 
 

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from driftbayes import Displacements, DriftbayesError, Hypothesis, compare_hypotheses
 from driftbayes.comparison import prior_sensitivity
 from driftbayes.models import Brownian, Langevin
-from driftbayes.plots.sensitivity import plot_prior_sensitivity
+from driftbayes.plots.scan import plot_prior_sensitivity
 from driftbayes.priors import Exponential
 
 UNIT = Exponential(mean=1.0)

@@ -34,7 +34,7 @@ def start_server(tmp_path_factory):
         server.server_close()
         server.explorer.close()
         thread.join()
-        assert not server.explorer.shelf.folder.exists()
+        assert not server.explorer.session.folder.exists()
 
 
 @pytest.fixture(scope="session")

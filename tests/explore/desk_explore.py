@@ -23,20 +23,20 @@ def sleep_for_ever(*_):
     time.sleep(10_000)
 
 
-def stuck_at_the_second_tau(key, question, tau):
+def stuck_at_the_second_tau(key, request, tau):
     """A scan that gets no further."""
-    from driftbayes.explore import tasks
+    from driftbayes.explore import compute
 
     if tau > 0.9:
         sleep_for_ever()
-    return tasks.compare_tau(key, question, tau)
+    return compute.compare_tau(key, request, tau)
 
 
 def kept_keys(*_):
     """Keys of the data sets that the process that computes holds."""
-    from driftbayes.explore import tasks
+    from driftbayes.explore import compute
 
-    return list(tasks._kept)
+    return list(compute._kept)
 
 
 def packed(files):
@@ -72,9 +72,9 @@ class Client:
             with error:
                 return error.code, error.read(), error.headers
 
-    def ask(self, what, wish=None, **headers):
+    def ask(self, what, request=None, **headers):
         headers = {"X-Driftbayes-Token": self.server.guard.token, **headers}
-        status, body, _ = self.raw(f"/api/{what}", json.dumps(wish or {}).encode(), **headers)
+        status, body, _ = self.raw(f"/api/{what}", json.dumps(request or {}).encode(), **headers)
         return status, json.loads(body)
 
     def upload(self, files, options=""):

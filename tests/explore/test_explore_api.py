@@ -2,6 +2,7 @@
 
 import importlib.util
 import time
+from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,10 @@ from numpy.testing import assert_allclose
 import driftbayes as db
 from driftbayes.comparison import make_hypotheses
 from driftbayes.data.sphere import on_plane
-from driftbayes.explore import simulate
+from driftbayes.explore import dataset
 from driftbayes.io import FORMATS, write_trajectories
 from driftbayes.models import MODELS
-from driftbayes.report.tracks import draw_trajectories
+from driftbayes.report.svg import trajectories_svg
 
 IO = Path(__file__).parents[1] / "io"
 FOLDERS = {
@@ -70,9 +71,12 @@ def test_our_own_store_can_be_dropped(client, tmp_path, tracks_csv):
 
 
 def test_the_page_lists_the_formats_and_models_that_there_are(client):
+    page = client.raw("/")[1].decode()
+    for one in FORMATS:
+        assert f"<li>{escape(one.name)}: " in page
+    for name in MODELS:
+        assert f'<input type="checkbox" value="{name}"' in page
     _, start = client.ask("start")
-    assert [one["name"] for one in start["formats"]] == [one.name for one in FORMATS]
-    assert [one["name"] for one in start["models"]] == list(MODELS)
     assert set(start["sliders"]) == set(MODELS)
     assert start["first"] is None
 
@@ -83,7 +87,7 @@ def test_options_of_reading_are_those_of_the_command_line(client):
     assert refused["error"].startswith("'t.csv'")
     options = "--columns id=n,time=hour,x=east,y=north --length-unit km --time-unit h --drop-short"
     _, card = client.upload({"t.csv": table}, options)
-    assert dict(card["rows"])["trajectories"] == "1, in 2D"
+    assert dict(card["rows"])["trajectories"] == "1 in 2D, 3 points"
     _, again = client.ask("reread", {"data": card["data"], "options": options + " --units m,min"})
     assert dict(again["rows"])["units"] == "length m, time min"
     _, wrong = client.ask("reread", {"data": card["data"], "options": "--colums x=y"})
@@ -109,8 +113,8 @@ def test_names_from_a_file_do_not_become_markup():
     tracks = db.Trajectories.from_arrays(
         np.arange(12.0).reshape(2, 3, 2), dt=1.0, length_unit="<script>", time_unit="s"
     )
-    assert "<script>" not in draw_trajectories(tracks)
-    assert "&lt;script&gt;" in draw_trajectories(tracks)
+    assert "<script>" not in trajectories_svg(tracks)
+    assert "&lt;script&gt;" in trajectories_svg(tracks)
 
 
 @pytest.mark.parametrize("n_dim", [1, 2, 3])
@@ -118,7 +122,7 @@ def test_trajectories_are_drawn_where_they_are(n_dim):
     x = np.zeros((1, 4, n_dim))
     x[0, :, -1 if n_dim < 3 else 1] = [0.0, 1.0, np.nan, 3.0]
     x[0, 2] = np.nan
-    svg = draw_trajectories(db.Trajectories.from_arrays(x, dt=2.0, length_unit="km"))
+    svg = trajectories_svg(db.Trajectories.from_arrays(x, dt=2.0, length_unit="km"))
     # A missing fix lifts the pen.
     path = svg.partition('<path d="')[2].partition('"')[0]
     assert path.count("M") == 2
@@ -129,7 +133,7 @@ def test_trajectories_are_drawn_where_they_are(n_dim):
 
 def test_trajectories_are_drawn_across_the_date_line():
     lonlat = np.array([[[179.0, 10.0], [-179.0, 11.0]], [[178.0, 9.0], [177.0, 10.0]]])
-    svg = draw_trajectories(on_plane(db.Trajectories.from_arrays(lonlat, dt=1.0)))
+    svg = trajectories_svg(on_plane(db.Trajectories.from_arrays(lonlat, dt=1.0)))
     assert "longitude (°) from 177 to 181" in svg
 
 
@@ -169,14 +173,14 @@ def test_the_command_that_is_shown_finds_the_same(client, tracks_csv, capsys, mo
         ({"timescale": None}, "u_rms and timescale go together"),
         ({"u_rms": -1}, "u_rms must be a positive number, got -1.0"),
         ({"u_rms": "fast"}, "u_rms must be a number, got 'fast'"),
-        ({"tau": 99}, "tau must be the place of a sampling time"),
+        ({"tau": 99}, "tau must be the index of a sampling time, 0 to "),
         ({"data": "none"}, "these data are no longer kept"),
     ],
 )
 def test_a_wrong_question_is_answered_in_a_sentence(client, tracks_csv, change, message):
     _, card = client.upload({"tracks.csv": tracks_csv.read_bytes()})
-    wish = {"data": card["data"], "tau": 0, **CHOSEN, **change}
-    status, answer = client.ask("compare", wish)
+    request = {"data": card["data"], "tau": 0, **CHOSEN, **change}
+    status, answer = client.ask("compare", request)
     assert status == 200
     assert answer["error"].startswith(message)
 
@@ -193,24 +197,24 @@ def test_irregular_times_are_compared_but_not_scanned(client):
     _, card = client.upload({"t.csv": "\n".join(lines).encode()})
     assert card["taus"] == []
     assert "--tau all" in card["irregular"]
-    wish = {"data": card["data"], "models": ["brownian"], "u_rms": 1.0, "timescale": 1.0}
-    _, found = client.ask("compare", wish)
+    request = {"data": card["data"], "models": ["brownian"], "u_rms": 1.0, "timescale": 1.0}
+    _, found = client.ask("compare", request)
     assert "brownian is the only model considered" in found["verdict"]
     assert "--tau all" in found["commands"][0]
-    assert client.ask("scan", wish)[1]["error"].startswith("a scan over sampling times needs")
+    assert client.ask("scan", request)[1]["error"].startswith("a scan over sampling times needs")
 
 
 # Simulating
 
 
-def wish_of(true_model, **change):
-    theta = {one["name"]: one["value"] for one in simulate.sliders()[true_model]}
-    return {**simulate.START, "model": true_model, "theta": theta, **change}
+def request_of(true_model, **change):
+    theta = {one["name"]: one["value"] for one in dataset.sliders()[true_model]}
+    return {**dataset.START, "model": true_model, "theta": theta, **change}
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_every_model_has_sliders_that_begin_inside_their_range(model):
-    for one in simulate.sliders()[model]:
+    for one in dataset.sliders()[model]:
         assert (
             0
             < one["low"]
@@ -226,9 +230,9 @@ def test_the_command_that_is_shown_makes_the_same_file(tmp_path, monkeypatch, ca
     from driftbayes.cli.main import main
 
     monkeypatch.setenv("DRIFTBAYES_CACHE", "off")
-    made = simulate.simulate(wish_of("langevin", seed=3, theta={"gamma": 1.23, "k": 0.456}))
+    made = dataset.simulate(request_of("langevin", seed=3, theta={"gamma": 1.23, "k": 0.456}))
     monkeypatch.chdir(tmp_path)
-    assert main(shlex.split(" ".join(made.made_by))[1:]) == 0
+    assert main(shlex.split(made.made_by)[1:]) == 0
     capsys.readouterr()
     again = db.read_trajectories(tmp_path / "simulated.csv")
     assert again.fingerprint == made.trajectories.fingerprint
@@ -245,9 +249,9 @@ def test_the_command_that_is_shown_makes_the_same_file(tmp_path, monkeypatch, ca
         ({"seed": 0.5}, "seed must be a whole number"),
     ],
 )
-def test_impossible_wishes_are_refused(change, message):
+def test_impossible_requestes_are_refused(change, message):
     with pytest.raises(db.DriftbayesError, match=message):
-        simulate.simulate(wish_of("langevin", **change))
+        dataset.simulate(request_of("langevin", **change))
 
 
 # Scans
@@ -284,7 +288,7 @@ def test_a_scan_can_be_taken_home(client, tracks_csv, tmp_path, regular):
             found = ours["log_evidence"].sel(model=name).values[place]
             assert_allclose(found, e.log_evidence, rtol=1e-10)
     report = client.raw("/api/download", body.replace(b"scan.nc", b"report.html"), **token)[1]
-    assert b"How the particles of tracks.csv disperse" in report
+    assert b"<h1>Dispersion in tracks.csv</h1>" in report
     assert state["commands"] == [
         "driftbayes scan tracks.csv --taus "
         + ",".join(f"{tau:.10g}" for tau in card["taus"])
@@ -306,7 +310,7 @@ def test_the_command_of_a_scan_reads_the_file_as_it_was_read(client, tracks_csv)
 def test_a_cancelled_scan_keeps_what_is_done_and_ends_the_rest(client, tracks_csv, monkeypatch):
     from driftbayes.explore import scans
 
-    monkeypatch.setattr(scans.tasks, "compare_tau", stuck_at_the_second_tau)
+    monkeypatch.setattr(scans.compute, "compare_tau", stuck_at_the_second_tau)
     _, card = client.upload({"tracks.csv": tracks_csv.read_bytes()})
     _, begun = client.ask("scan", {"data": card["data"], **CHOSEN})
     while client.ask("scan-state", {"scan": begun["scan"]})[1]["done"] < 1:
@@ -319,5 +323,5 @@ def test_a_cancelled_scan_keeps_what_is_done_and_ends_the_rest(client, tracks_cs
     assert state["state"] == "cancelled"
     assert state["done"] == 1 < state["total"]
     # The sampling time that it was at, which would never have ended, holds nobody up.
-    wish = {"data": card["data"], "tau": 0, **CHOSEN}
-    assert "verdict" in client.ask("compare", wish)[1]
+    request = {"data": card["data"], "tau": 0, **CHOSEN}
+    assert "verdict" in client.ask("compare", request)[1]

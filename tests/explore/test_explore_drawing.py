@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from driftbayes import Hypothesis
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import Status
-from driftbayes.explore.drawing import _of_model
+from driftbayes.explore.answers import model_spread
 from driftbayes.inference import Evidence
 from driftbayes.inference.estimates import make_estimates
 from driftbayes.models import MODELS, model_named
@@ -49,7 +49,7 @@ def drawn(name, derived=None, sd=None, **theta):
     x = np.zeros((2, 3, 2))
     errors = None if sd is None else np.full((2, 3), sd)
     whole = Trajectories.from_arrays(x, dt=0.5, position_sd=errors)
-    return 2 * TAUS * _of_model(hypothesis, record, TAUS, whole)
+    return 2 * TAUS * model_spread(hypothesis, record, TAUS, whole)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from desk_explore import Client, packed
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.explore.api import Explorer
-from driftbayes.explore.guard import Guard
-from driftbayes.explore.server import Server
+from driftbayes.explore.server import Guard, Server
 from driftbayes.explore.uploads import parse_size, receive, safe_name
 
 # Host, Origin, Sec-Fetch-Site and token
@@ -44,7 +43,7 @@ def test_its_own_names_are_let_in(host):
 )
 def test_a_foreign_name_is_refused(host):
     message = asked(Guard("127.0.0.1", 8000), Host=host)
-    assert message == "this server answers only under the address that the terminal shows"
+    assert message == "open the address that the terminal shows; this server answers under no other"
 
 
 @pytest.mark.parametrize(
@@ -56,7 +55,7 @@ def test_a_foreign_name_is_refused(host):
 )
 def test_a_foreign_origin_is_refused(origin):
     message = asked(Guard("127.0.0.1", 8000), Origin=origin)
-    assert message == "this server answers only its own page, not one of another site"
+    assert message == "this server answers only its own page"
 
 
 def test_a_question_of_another_site_is_refused_but_a_link_to_the_page_is_not(client):
@@ -163,10 +162,10 @@ def test_too_much_is_refused_before_it_is_sent(start_server):
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 413")
     assert json.loads(body)["error"] == (
-        "5 GB were sent and 1 kB are allowed; start with --max-upload SIZE, or name the file: "
-        "driftbayes explore FILE"
+        "the upload has 5 GB, at most 1 kB are allowed; start with --max-upload SIZE, or open the "
+        "file with `driftbayes explore FILE`"
     )
-    assert list(server.explorer.shelf.folder.iterdir()) == []
+    assert list(server.explorer.session.folder.iterdir()) == []
 
 
 def test_a_body_of_unknown_length_is_refused(client):
@@ -236,7 +235,7 @@ def test_a_path_from_the_root_stays_inside(tmp_path):
         (b'{"files": []}\n', "expected a list"),
         (b'{"files": [{"path": "a", "size": -1}]}\n', "expected the size of 'a'"),
         (b'{"files": [{"path": "a", "size": true}]}\nx', "expected the size of 'a'"),
-        (b'{"files": [{"path": "a", "size": 5}]}\nxy', "do not fit together"),
+        (b'{"files": [{"path": "a", "size": 5}]}\nxy', "does not match their bytes"),
         (packed({"a": b"1", "b": b"2"}), "expected one file or one folder, got 2"),
         (packed({"a/x": b"1", "a\\x": b"2"}), "expected one file or one folder, got 2"),
         (packed({"a/x?": b"1", "a/x*": b"2"}), "two files would both be called 'x_'"),
@@ -249,7 +248,7 @@ def test_a_wrong_body_is_refused_in_a_sentence(tmp_path, body, message):
 
 
 def test_what_was_sent_lies_where_only_its_owner_looks(server):
-    assert stat.S_IMODE(server.explorer.shelf.folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(server.explorer.session.folder.stat().st_mode) == 0o700
 
 
 def test_a_file_that_cannot_be_read_leaves_nothing_behind(start_server):
@@ -257,4 +256,4 @@ def test_a_file_that_cannot_be_read_leaves_nothing_behind(start_server):
     status, answer = Client(server).upload({"tracks.csv": b"not,a,track\n1,2,3\n"})
     assert status == 200
     assert answer["error"].startswith("'tracks.csv'")
-    assert list(server.explorer.shelf.folder.iterdir()) == []
+    assert list(server.explorer.session.folder.iterdir()) == []

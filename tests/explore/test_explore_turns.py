@@ -17,9 +17,8 @@ from driftbayes.explore import api
 from driftbayes.explore import server as server_module
 from driftbayes.explore.compute import Abandoned, ComputeProcess
 from driftbayes.explore.dataset import DataSet, Reading
-from driftbayes.explore.latest import LatestOnly
 from driftbayes.explore.server import MAX_CONNECTIONS
-from driftbayes.explore.shelf import Shelf
+from driftbayes.explore.session import LatestOnly, Session
 
 # Turns
 
@@ -147,9 +146,9 @@ def test_a_page_that_hangs_up_or_asks_anew_does_not_hold_up_the_next_answer(
     server = start_server()
     client, explorer = Client(server), server.explorer
     _, card = client.upload({"tracks.csv": tracks_csv.read_bytes()})
-    wish = {"data": card["data"], "tau": 0, **CHOSEN}
-    body = json.dumps(wish).encode()
-    monkeypatch.setattr(api.tasks, "compare", sleep_for_ever)
+    request = {"data": card["data"], "tau": 0, **CHOSEN}
+    body = json.dumps(request).encode()
+    monkeypatch.setattr(api.compute, "compare", sleep_for_ever)
     with socket.create_connection(("127.0.0.1", server.guard.port)) as line:
         line.sendall(
             f"POST /api/compare HTTP/1.1\r\nHost: 127.0.0.1:{server.guard.port}\r\n"
@@ -159,10 +158,10 @@ def test_a_page_that_hangs_up_or_asks_anew_does_not_hold_up_the_next_answer(
         )
         until(lambda: explorer.compute.is_busy)
     # It has hung up. The same, of one that waits but has sent something newer:
-    thread, overtaken = started(client.ask, "compare", {**wish, "page": "one"})
+    thread, overtaken = started(client.ask, "compare", {**request, "page": "one"})
     until(lambda: explorer._latest._newest.get("one/compare"))
     monkeypatch.undo()
-    status, answer = client.ask("compare", {**wish, "page": "one"})
+    status, answer = client.ask("compare", {**request, "page": "one"})
     assert status == 200
     assert "langevin" in answer["verdict"]
     thread.join(60)
@@ -218,13 +217,13 @@ def test_a_connection_that_drips_is_closed(start_server, monkeypatch, sent):
 
 
 def test_a_bug_is_told_in_the_terminal_and_the_server_goes_on(client, monkeypatch, capfd):
-    def broken(wish):
+    def broken(request):
         raise ZeroDivisionError("a bug of ours")
 
     monkeypatch.setattr(client.server.explorer, "reread", broken)
     status, answer = client.ask("reread")
     assert status == 500
-    assert answer == {"error": "internal error; what happened is in the terminal"}
+    assert answer == {"error": "internal error; see the terminal"}
     assert "ZeroDivisionError: a bug of ours" in capfd.readouterr().err
     assert client.ask("start")[0] == 200
 
@@ -246,12 +245,12 @@ def test_files_of_forgotten_data_are_removed(start_server):
     client = Client(server)
     for i in range(14):
         _, card = client.upload({"t.csv": f"id,time,x\na,0,{i}\na,1,1.5\n".encode()})
-    assert len(list(server.explorer.shelf.folder.iterdir())) == 12
+    assert len(list(server.explorer.session.folder.iterdir())) == 12
     # Read again from the same file: it must stay as long as either is kept.
     for _ in range(13):
         _, card = client.ask("reread", {"data": card["data"], "options": ""})
         assert "error" not in card
-    assert len(list(server.explorer.shelf.folder.iterdir())) == 1
+    assert len(list(server.explorer.session.folder.iterdir())) == 1
 
 
 def made(number):
@@ -265,19 +264,19 @@ def test_a_file_of_the_users_own_is_kept_and_never_removed(tmp_path):
     explorer = api.Explorer()
     explorer.open_file(path)
     for i in range(20):
-        explorer.shelf.keep(made(i))
+        explorer.session.keep(made(i))
     assert explorer.start()["first"]["name"] == str(path)
     explorer.close()
     assert path.exists()
-    assert not explorer.shelf.folder.exists()
+    assert not explorer.session.folder.exists()
 
 
 def test_the_sliders_of_one_page_do_not_push_out_the_file_of_another():
-    shelf = Shelf()
-    file = shelf.keep(made(0))
-    numbers = [shelf.keep(made(i), "a page") for i in range(50)]
-    assert shelf.data(file)
-    assert shelf.data(numbers[-3])
+    session = Session()
+    file = session.keep(made(0))
+    numbers = [session.keep(made(i), "a page") for i in range(50)]
+    assert session.data(file)
+    assert session.data(numbers[-3])
     with pytest.raises(db.DriftbayesError, match="these data are no longer kept"):
-        shelf.data(numbers[-4])
-    shelf.close()
+        session.data(numbers[-4])
+    session.close()

@@ -8,32 +8,16 @@ mpl.use("Agg")
 
 import numpy as np
 import pytest
-import xarray as xr
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from driftbayes.inference import QUANTILES
-from driftbayes.plots.overview import plot_scan
+import gallery
+from driftbayes.comparison import Scan
+from driftbayes.plots.scan import plot_scan
 
 
-def made(tau: np.ndarray) -> xr.Dataset:
-    """A data set with what the figure shows of a scan."""
-    n = len(tau)
-    labels = ["brownian.kappa", "langevin.gamma", "langevin.k"]
-    value = np.ones((3, n, 5)) + 0.1 * np.arange(5)
-    return xr.Dataset(
-        {
-            "posterior_quantile": (("parameter", "tau", "quantile"), value),
-            "consistent": (("parameter", "tau"), np.zeros((3, n))),
-            "log_evidence": (("model", "tau"), np.stack([np.zeros(n), np.linspace(90, -2, n)])),
-            "probability": (("model", "tau"), np.full((2, n), 0.5)),
-        },
-        coords={
-            "tau": tau,
-            "parameter": labels,
-            "quantile": list(QUANTILES),
-            "model": ["brownian", "langevin"],
-        },
-    )
+def made(taus: np.ndarray) -> Scan:
+    """A scan that is made by hand."""
+    return Scan(tuple(gallery.comparison(tau=float(tau)) for tau in taus))
 
 
 @pytest.mark.parametrize("longest", [0.08, 0.5, 1.2, 5.0, 500.0])

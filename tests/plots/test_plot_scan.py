@@ -15,12 +15,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from driftbayes.inference import QUANTILES
 from driftbayes.io import read_dataset, write_scan
 from driftbayes.plots.scan import (
-    colour_of,
     plot_log_bayes_factor,
     plot_log_occam_factor,
     plot_parameter,
 )
-from driftbayes.plots.style import COLOURS, GUIDE, MORE_COLOURS
+from driftbayes.plots.style import COLOURS, GUIDE, MORE_COLOURS, draw_panel
+from driftbayes.representation import Curve, Panel, colours_of
 
 TAU = np.geomspace(0.01, 100, 9)
 PARAMETERS = ("brownian.kappa", "langevin.gamma", "langevin.k")
@@ -208,6 +208,26 @@ def test_every_model_has_its_occam_factor(dataset):
 
 
 def test_a_model_has_one_colour_everywhere():
-    assert [colour_of(model) for model in COLOURS] == list(COLOURS.values())
-    assert colour_of("telegraph") == colour_of("telegraph")
-    assert colour_of("telegraph") in MORE_COLOURS
+    assert colours_of(["langevin", "brownian"]) == COLOURS
+    assert colours_of(["brownian", "langevin", "matern"])["matern"] == MORE_COLOURS[0]
+    # Where a plain model is not shown, its colour is free.
+    assert colours_of(["matern", "langevin"])["matern"] == COLOURS["brownian"]
+
+
+def test_a_panel_is_drawn_as_it_is_described():
+    x = np.array([1.0, 2.0, 4.0])
+    strong = np.array([False, True, True])
+    curves = [
+        Curve("median", "langevin", 2 * x, x, 3 * x, strong),
+        Curve("data", "data", x, kind="points"),
+    ]
+    panel = Panel("a", "A", x, "τ (s)", "k (m²/s)", curves, ("log", "linear"), (1.0,))
+    ax = draw_panel(panel)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("τ (s)", "k (m²/s)")
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    assert to_hex(line(ax, "median").get_color()).upper() == COLOURS["langevin"]
+    assert_array_equal(line(ax, "median").get_ydata(), 2 * x)
+    heavy = max(ax.lines, key=lambda one: one.get_linewidth())
+    assert_array_equal(np.isfinite(heavy.get_ydata()), strong)
+    assert line(ax, "data").get_linestyle() == "None"
+    assert band(ax) == (1.0, 12.0)

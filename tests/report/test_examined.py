@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html import escape
 
 import numpy as np
@@ -9,10 +10,16 @@ import pytest
 from numpy.testing import assert_allclose
 
 from driftbayes import DriftbayesError, Trajectories, check_fit, displacements
-from driftbayes.comparison import make_hypotheses, prior_sensitivity, scan_hypotheses
+from driftbayes.comparison import (
+    ConsistentRange,
+    make_hypotheses,
+    prior_sensitivity,
+    scan_hypotheses,
+)
 from driftbayes.comparison.dataset import hypotheses_of
 from driftbayes.report import build_report, examine, write_report
-from driftbayes.report.examination import main_place
+from driftbayes.report.examination import reference_tau_index
+from driftbayes.representation import number
 
 REPLICAS = 100
 
@@ -33,19 +40,24 @@ def hypotheses():
 
 
 @pytest.fixture(scope="module")
-def dataset(tracks, hypotheses):
+def scan(tracks, hypotheses):
     # Windows of one size: what is compiled for one sampling time serves the others.
-    return scan_hypotheses(tracks, hypotheses, [1, 2, 4], n_tau=10).to_dataset()
+    return scan_hypotheses(tracks, hypotheses, [1, 2, 4], n_tau=10)
 
 
 @pytest.fixture(scope="module")
-def found(tracks, dataset):
-    return examine(tracks, dataset, n_replicas=REPLICAS)
+def dataset(scan):
+    return scan.to_dataset()
 
 
 @pytest.fixture(scope="module")
-def report(dataset, found):
-    return build_report(dataset, examination=found)
+def found(tracks, scan):
+    return examine(tracks, scan, n_replicas=REPLICAS)
+
+
+@pytest.fixture(scope="module")
+def report(scan, found):
+    return build_report(scan, examination=found)
 
 
 def test_a_scan_gives_its_hypotheses_back_to_the_last_bit(dataset, hypotheses):
@@ -61,7 +73,7 @@ def test_the_page_shows_the_p_values_of_the_check(report, tracks, hypotheses):
     times = tracks.times[data.start_row]
     expected = check_fit(hypotheses, data, start_times=times, n_replicas=REPLICAS)
     table = re.search(r'<table id="p-values">.*?</table>', report.html, re.DOTALL).group()
-    rows = [re.findall(r"<td>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", table)]
+    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", table)]
     shown = {row[0]: row[1:3] for row in rows if row}
     for quantity in expected.models["brownian"].quantities:
         values = [escape(model.p_cell(quantity.name)) for model in expected.models.values()]
@@ -74,7 +86,7 @@ def test_the_page_shows_how_the_priors_move_the_verdict(report, found, tracks, h
     )
     values = expected.log_bayes_factors["langevin:brownian"]
     assert_allclose(found.sensitivity[2].log_bayes_factors["langevin:brownian"], values)
-    assert f"{values.min():.4g} … {values.max():.4g}" in report.html
+    assert f"{number(values.min())} … {number(values.max())}" in report.html
     drawn = [r for r in report.records if r["field"].startswith("prior_sensitivity_2")]
     assert_allclose([r["value"] for r in drawn], values[0] - values[0, 4])
     assert_allclose([r["at"] for r in drawn], np.geomspace(1 / 16, 16, 9))
@@ -85,15 +97,17 @@ def test_the_page_shows_how_the_priors_move_the_verdict(report, found, tracks, h
 def test_posteriors_are_those_of_the_scan(found, dataset):
     for draws in found.draws:
         for i, name in enumerate(draws.names):
-            known = dataset.sel(parameter=f"{draws.hypothesis.name}.{name}").isel(tau=found.main)
+            known = dataset.sel(parameter=f"{draws.hypothesis.name}.{name}").isel(
+                tau=found.reference
+            )
             sd = float(known["posterior_sd"])
             # Resampled with replacement from 20 times as many: five of their standard errors.
             assert abs(draws.theta[:, i].mean() - float(known["posterior_mean"])) < 5 * sd / 31
 
 
 def test_the_verdict_says_whether_the_best_model_explains_the_data(report):
-    words = re.search(r'<div class="verdict">.*?</div>', report.html).group()
-    assert "Whether brownian explains the data at all: at 1 h nothing checked contradicts" in words
+    words = re.search(r'<div class="verdict">.*?</div>', report.html, re.DOTALL).group()
+    assert "Goodness of fit of brownian at τ = 1 h: nothing checked contradicts" in words
     assert "driftbayes check" not in words
 
 
@@ -108,10 +122,10 @@ def test_every_curve_is_in_the_numbers(report):
 
 def test_quality_and_dependence_are_told(report):
     for text in (
-        "25 in 2 dimensions",
-        "1,025",
+        "25 in 2D, 1,025 points",
+        "Effective number of particles (τ = 1 h)",
         "no dependence between the",
-        "no spikes",
+        "no problems found",
     ):
         assert text in report.html
 
@@ -123,24 +137,30 @@ def test_other_trajectories_are_refused(dataset, tracks):
 
 
 def test_what_cannot_be_done_is_told_and_costs_nothing_else(tracks, dataset, monkeypatch):
-    monkeypatch.setattr("driftbayes.report.examination._MOST_DISPLACEMENTS", 10)
+    monkeypatch.setattr("driftbayes.report.examination._MAX_DISPLACEMENTS", 10)
     monkeypatch.setattr("driftbayes.report.examination._DRAWS", 0)
     found = examine(tracks, dataset)
     html = build_report(dataset, examination=found).html
-    assert "Left out: 250 displacements are many to draw replicas of" in html
+    assert "Not computed: 250 displacements exceed the limit of 10 for replicas" in html
     assert "n_draws must be a whole number, 1 or more, got 0" in html
     assert "Sensitivity to the priors" in html
-    assert "`driftbayes check` answers" in html
+    assert "run <code>driftbayes check</code> to test" in html
 
 
-def test_the_main_sampling_time_is_the_shortest_at_which_the_best_model_is_consistent(dataset):
-    assert main_place(dataset) == 0
-    other = dataset.copy(deep=True)
-    other["consistent"][:, 0] = False
-    assert main_place(other) == 1
-    other["consistent"][:] = False
-    assert main_place(other) == 1
-    assert main_place(other.isel(tau=[0, 1])) == 1
+def test_the_reference_is_the_shortest_tau_at_which_the_best_model_is_consistent(scan):
+    assert reference_tau_index(scan) == 0
+
+    def known(*low):
+        again = replace(scan)
+        span = {"tau_max": 4.0, "n_taus": 2, "value": 1.0, "sd": 0.1}
+        ranges = None if not low else ConsistentRange(tau_min=low[0], **span)
+        again.__dict__["consistency"] = {"brownian": {"kappa": ranges}, "langevin": {}}
+        return again
+
+    best = {c.best for c in scan.comparisons}
+    assert best == {"brownian"}
+    assert reference_tau_index(known(2.0)) == 1
+    assert reference_tau_index(known()) == 1
 
 
 def test_a_browser_reads_panels_that_are_not_along_tau_by_themselves(

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -10,10 +11,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 from driftbayes import DriftbayesError, Trajectories
-from driftbayes.comparison import make_hypotheses, scan_hypotheses
+from driftbayes.comparison import Scan, make_hypotheses, scan_hypotheses
+from driftbayes.comparison.describe import scan_command, scan_panels, scan_verdict
 from driftbayes.report import build_report, write_report
-from driftbayes.report.content import panels, repeat_command, verdict
-from driftbayes.report.svg import Curve, Panel
+from driftbayes.report.svg import panel_svg
+from driftbayes.representation import Curve, Panel, with_error
 
 HOSTILE = '</script><script>alert(1)</script>"&<b>.csv'
 
@@ -26,7 +28,12 @@ def result():
         x, dt=1.0, length_unit="km", time_unit="h", provenance={"source": HOSTILE}
     )
     hypotheses = make_hypotheses(["brownian", "langevin"], u_rms=1.0, timescale=1.0).hypotheses
-    return scan_hypotheses(tracks, hypotheses, [1, 2, 4, 8]).to_dataset()
+    return scan_hypotheses(tracks, hypotheses, [1, 2, 4, 8])
+
+
+@pytest.fixture(scope="module")
+def dataset(result):
+    return result.to_dataset()
 
 
 class Page(HTMLParser):
@@ -80,23 +87,24 @@ def test_what_a_file_is_called_cannot_run(page, result):
     assert html.count("&lt;/script&gt;") >= 3
 
 
-def test_every_curve_holds_the_numbers_of_the_scan(page, result):
+def test_every_curve_holds_the_numbers_of_the_scan(page, result, dataset):
     numbers = json.loads(page.scripts[0])
-    chosen = result["posterior_quantile"].sel(quantile=0.5)
+    chosen = dataset["posterior_quantile"].sel(quantile=0.5)
     for name, about in numbers["panels"].items():
         for curve in about["curves"]:
             if name.startswith("parameter_"):
                 assert_allclose(curve["y"], chosen.sel(parameter=curve["label"]))
     ln_k = numbers["panels"]["bayes_factors"]["curves"][0]
     assert ln_k["label"] == "langevin over brownian"
-    assert_allclose(ln_k["y"], result["log_bayes_factor"].sel(pair="langevin:brownian"))
+    assert_allclose(ln_k["y"], dataset["log_bayes_factor"].sel(pair="langevin:brownian"))
     assert numbers["tau_text"] == ["1 h", "2 h", "4 h", "8 h"]
     for i, table in enumerate(numbers["tables"]):
-        shown = float(table["models"][0][1].split(" ")[0])
-        assert_allclose(shown, result["log_evidence"].values[0, i], atol=6e-4)
+        first = result.comparisons[i].evidences["brownian"]
+        shown = with_error(first.log_evidence, first.log_evidence_err, 4)
+        assert table["models"][0][:2] == ["brownian", shown]
 
 
-def test_the_numbers_beside_it_are_all_of_them(result, tmp_path):
+def test_the_numbers_beside_it_are_all_of_them(result, dataset, tmp_path):
     html, table, numbers = write_report(result, tmp_path / "r.html", title="A <title>")
     assert "<h1>A &lt;title&gt;</h1>" in html.read_text()
     records = json.loads(numbers.read_text())
@@ -106,46 +114,54 @@ def test_the_numbers_beside_it_are_all_of_them(result, tmp_path):
     assert (table.name, numbers.name) == ("r.report.csv", "r.report.json")
     # The three belong together, and say so; another report has another id.
     (identity,) = {record["report"] for record in records} | {row["report"] for row in rows}
-    assert f"the id of this report, {identity}." in html.read_text()
-    _, _, other = write_report(result.isel(tau=slice(1, None)), tmp_path / "other.html")
+    assert f"report id {identity}." in html.read_text()
+    _, _, other = write_report(
+        replace(result, comparisons=result.comparisons[1:]), tmp_path / "other.html"
+    )
     assert json.loads(other.read_text())[0]["report"] != identity
     for record in records:
         if record["field"] == "posterior_mean":
             label = f"{record['model']}.{record['parameter']}"
-            expected = result["posterior_mean"].sel(parameter=label, tau=record["tau"])
+            expected = dataset["posterior_mean"].sel(parameter=label, tau=record["tau"])
             assert record["value"] == float(expected)
     with pytest.raises(DriftbayesError, match=r"expected a name ending in \.html, got 'r\.pdf'"):
         write_report(result, tmp_path / "r.pdf")
 
 
+def test_a_scan_and_its_dataset_give_the_same_page(result, dataset):
+    assert build_report(dataset).html == build_report(result).html
+
+
 def test_the_verdict_comes_first_and_in_words(result):
-    first, *rest = verdict(result)
-    assert first.startswith("Brownian is the best at sampling times from 1 h to 8 h")
+    first, *rest = scan_verdict(result)
+    assert first.startswith("Brownian is the most probable model at sampling times from 1 h to 8 h")
     assert any("consistent for tau from 1 to 8 h" in sentence for sentence in rest)
-    assert "driftbayes check" in rest[-1]
+    assert "run <code>driftbayes check</code> to test" in build_report(result).html
 
 
-def test_a_change_of_mind_along_tau_is_told(result):
-    other = result.copy(deep=True)
-    other["probability"][:, 0] = [1e-9, 1 - 1e-9]
-    first, second, *_ = verdict(other)
+def test_a_change_of_the_best_model_along_tau_is_reported(result):
+    first, *others = result.comparisons
+    turned = replace(first, probabilities={"brownian": 1e-9, "langevin": 1 - 1e-9})
+    first, second, *_ = scan_verdict(Scan((turned, *others)))
     assert first == (
-        "Langevin is the best at a sampling time of 1 h: its probability among those compared is "
-        "above 0.99."
+        "Langevin is the most probable model at a sampling time of 1 h: its probability among "
+        "these models is above 0.99."
     )
-    assert second.startswith("Brownian is the best at sampling times from 2 h to 8 h")
+    assert second.startswith(
+        "Brownian is the most probable model at sampling times from 2 h to 8 h"
+    )
 
 
 def test_the_command_that_repeats_it_is_whole(result):
-    command = repeat_command(result)
+    command = scan_command(result)
     assert command.startswith("driftbayes scan '</script>")
     assert "--taus 1,2,4,8 --models brownian,langevin" in command
     assert "--prior kappa=exponential:1" in command
 
 
 def test_every_panel_is_described_and_drawn_inside_its_frame(result):
-    for panel in panels(result):
-        svg = panel.svg()
+    for panel in scan_panels(result):
+        svg = panel_svg(panel)
         assert 'role="img"' in svg
         assert f"<title>{panel.description}" in svg
         y = [float(v) for v in re.findall(r'cy="([-\d.]+)"', svg)]
@@ -160,8 +176,8 @@ def test_logarithmic_scales_need_positive_values():
         "a", "A", x, "x", "y", [Curve("c", "c", np.array([-1.0, np.nan, 3.0]))], ("log", "linear")
     )
     assert panel.drawn_scales == ["linear"]
-    assert panel.svg().count("<circle") == 2
-    assert "nan" not in panel.svg()
+    assert panel_svg(panel).count("<circle") == 2
+    assert "nan" not in panel_svg(panel)
     single = Panel("a", "A", x[:1], "x", "y", [Curve("c", "c", np.array([2.0]))], ("log", "linear"))
     assert single.drawn_scales == ["log", "linear"]
-    assert "nan" not in single.svg()
+    assert "nan" not in panel_svg(single)

@@ -40,7 +40,7 @@ def page(browser, report):
 
 def test_nothing_is_fetched_and_nothing_complained_of(page, report):
     assert page.seen == [report[0].as_uri()]
-    assert page.title() == "How the particles of tracks.csv disperse"
+    assert page.title() == "Dispersion in tracks.csv"
 
 
 def test_the_slider_moves_every_panel_and_the_tables(page, report):
@@ -51,7 +51,7 @@ def test_the_slider_moves_every_panel_and_the_tables(page, report):
         cells = page.locator("#models-at tbody tr").nth(1).locator("td").all_inner_texts()
         assert cells[0] == "langevin"
         shown = float(cells[1].split(" ")[0])
-        assert abs(shown - dataset["log_evidence"].values[1, place]) < 6e-4
+        assert abs(shown - dataset["log_evidence"].values[1, place]) < 6e-5
         readout = page.locator("figure .readout").nth(0).inner_text()
         kappa = dataset["posterior_quantile"].sel(parameter="brownian.kappa", quantile=0.5)
         assert f"brownian.kappa: {float(f'{kappa.values[place]:.4g}'):g}" in readout

@@ -17,7 +17,6 @@ from driftbayes.checks.calibrate import (
     deviations,
     fit_deviation,
 )
-from driftbayes.checks.cards import fit_check_card, fit_check_line
 from driftbayes.checks.innovations import Layout, Whitener
 from driftbayes.checks.replicas import Replicator, check_replicable, mean_flows
 from driftbayes.checks.score import Score
@@ -28,7 +27,7 @@ from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Evidence, Hypothesis, Method, evidence, posterior_draws
 from driftbayes.inference.methods import Coords
 from driftbayes.precision import in_double_precision
-from driftbayes.representation import html_of, line_of, text_of
+from driftbayes.representation import Described
 from driftbayes.typing import FloatArray
 
 Progress = Callable[[str, int, int], None]
@@ -190,8 +189,8 @@ class ModelCheck:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class FitCheck:
+@dataclass(frozen=True, eq=False, repr=False)
+class FitCheck(Described):
     """Whether models explain the data, each by itself, and which of them is the best.
 
     Args:
@@ -253,17 +252,6 @@ class FitCheck:
             },
             "verdict": self.verdict,
         }
-
-    def __repr__(self) -> str:
-        """The verdict."""
-        return line_of(fit_check_line, self)
-
-    def __str__(self) -> str:
-        """Some lines: the verdict, and a p-value for each quantity."""
-        return text_of(fit_check_card, self)
-
-    def _repr_html_(self) -> str:
-        return html_of(fit_check_card, self)
 
 
 @in_double_precision

@@ -5,6 +5,7 @@ __all__ = [
     "doubt",
     "is_verbose",
     "note",
+    "print_card",
     "print_json",
     "print_table",
     "progress_bar",
@@ -15,11 +16,15 @@ __all__ = [
 
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from driftbayes.representation import Card
 
 # Width of tables where stdout is no terminal and $COLUMNS is not set.
 _PIPE_WIDTH = 160
@@ -81,6 +86,13 @@ def print_json(value: Any) -> None:
     print()
 
 
+def print_card(card: "Card") -> None:
+    """Print the description of a result on stdout, at the width of the terminal."""
+    from driftbayes.representation import card_text
+
+    print(card_text(card, _width()))
+
+
 def print_table(
     title: str,
     columns: Sequence[str],
@@ -98,56 +110,18 @@ def print_table(
         left: Number of first columns that hold text, which may be folded.
         keys: Number of first columns that are repeated if the table is split.
     """
-    from rich import box
-    from rich.cells import cell_len
-    from rich.console import Console
-    from rich.table import Table
+    from driftbayes.representation import Table, table_text
 
-    class PlainConsole(Console):
-        def on_broken_pipe(self) -> None:
-            # Rich would exit with code 1; `main` handles it.
-            raise BrokenPipeError
-
-    # A unit may be called [s], and a file [/a].csv: cells are no markup.
-    console = PlainConsole(file=sys.stdout, highlight=False, markup=False, emoji=False)
-    has_width = sys.stdout.isatty() or "COLUMNS" in os.environ
-    width = console.width if has_width else _PIPE_WIDTH
-    widths = []
-    for i, column in enumerate(columns):
-        texts = [column, *(row[i] for row in rows)]
-        # Text is folded between words, numbers never.
-        parts = [word for text in texts for word in text.split()] if i < left else texts
-        widths.append(max(map(cell_len, parts), default=0))
-    # Not the title of the table, which would be folded where the table ends.
-    console.print(title, style="bold", soft_wrap=True)
-    for chosen in _column_groups(widths, width, keys):
-        table = Table(
-            box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, show_header=any(columns)
-        )
-        for i in chosen:
-            justify: Literal["left", "right"] = "left" if i < left else "right"
-            table.add_column(columns[i], justify=justify, no_wrap=i >= left, overflow="fold")
-        for row in rows:
-            table.add_row(*(row[i] for i in chosen))
-        # In a terminal narrower than one column, lines wrap; Rich would omit digits.
-        console.width = max(width, _table_width(widths, chosen))
-        console.print(table)
+    sides = ("l" * left).ljust(len(columns), "r")
+    table = Table((*columns,), tuple(tuple(row) for row in rows), sides, keys=keys)
+    print(title, *(f" {line}" for line in table_text(table, _width() - 1)), "", sep="\n")
 
 
-def _column_groups(widths: Sequence[int], width: int, keys: int) -> list[list[int]]:
-    """Split columns into tables that fit the width; each begins with the key columns."""
-    first = list(range(keys))
-    groups = [first]
-    for i in range(keys, len(widths)):
-        if len(groups[-1]) > keys and _table_width(widths, [*groups[-1], i]) > width:
-            groups.append(first)
-        groups[-1] = [*groups[-1], i]
-    return groups
-
-
-def _table_width(widths: Sequence[int], chosen: Sequence[int]) -> int:
-    # Two spaces between columns, one at either edge.
-    return sum(widths[i] for i in chosen) + 2 * len(chosen)
+def _width() -> int:
+    """Return the width of tables: of the terminal, or fixed where stdout is none."""
+    if sys.stdout.isatty() or "COLUMNS" in os.environ:
+        return shutil.get_terminal_size().columns
+    return _PIPE_WIDTH
 
 
 @contextmanager

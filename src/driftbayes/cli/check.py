@@ -56,6 +56,7 @@ def run(args: argparse.Namespace) -> int:
     _jax.prepare_jax()
     from driftbayes.checks import check_fit
     from driftbayes.data.sampling import displacements
+    from driftbayes.representation import describe
 
     data = displacements(trajectories, tau, n_tau=args.n_tau, windows=args.windows, gaps=args.gaps)
     setup = _options.setup(args, trajectories)
@@ -76,44 +77,16 @@ def run(args: argparse.Namespace) -> int:
         _draw(result, args.output)
         _console.note(f"wrote {args.output}")
     if args.json:
-        about = {"priors_from_data": setup.from_data, "warnings": _warnings(result)}
+        about = {"priors_from_data": setup.from_data, "warnings": describe(result).warnings}
         _console.print_json({**result.to_json(), **about})
         return 0
-    _print_check(result)
+    _console.print_card(describe(result))
     return 0
 
 
 def _start_times(trajectories: "Trajectories", data: "Displacements") -> "FloatArray | None":
     """Return the time at which each run begins."""
     return None if data.start_row is None else trajectories.times[data.start_row]
-
-
-def _print_check(result: "FitCheck") -> None:
-    """Print a p-value for each quantity and model, and the verdict."""
-    about = result.comparison
-    models = list(result.models.values())
-    rows = [
-        [q.words.removeprefix("the "), *(m.p_cell(q.name) for m in models)]
-        for q in result.quantities
-    ]
-    rows.append(["all quantities", *(m.overall_cell for m in models)])
-    at = f"{about.tau:g} {about.time_unit}".rstrip()
-    title = (
-        f"Goodness of fit at tau = {at}: adjusted p-values of {about.n_particles} trajectories "
-        f"from {result.n_replicas} replicas (< 0.01: contradicted)"
-    )
-    _console.print_table(title, ["quantity", *result.models], rows)
-    for text in _warnings(result):
-        print(f"warning: {text}")
-    print(result.verdict)
-    for name, one in result.models.items():
-        if name != about.best:
-            print(f"{name}: {one.verdict}")
-
-
-def _warnings(result: "FitCheck") -> list[str]:
-    evidences = result.comparison.evidences
-    return [f"{name}: {text}" for name, e in evidences.items() for text in e.warnings]
 
 
 def _draw(result: "FitCheck", path: Path) -> None:

@@ -3,14 +3,8 @@
 __all__ = ["add_arguments", "run"]
 
 import argparse
-import math
-from typing import TYPE_CHECKING
 
 from driftbayes.cli import _console, _jax, _options, _reading, _streaming
-
-if TYPE_CHECKING:
-    from driftbayes.comparison import Comparison
-
 
 EXAMPLES = (
     "driftbayes compare tracks.csv --tau 0.5",
@@ -45,6 +39,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         trajectories = _reading.read(args)
     _jax.prepare_jax()
+    from driftbayes.representation import describe
     from driftbayes.workflow.analyses import compare, compare_displacements
 
     with _console.timed(f"evidence of {args.models}"):
@@ -57,79 +52,5 @@ def run(args: argparse.Namespace) -> int:
         quality = {k: v for k, v in trajectories.provenance.items() if k == "quality"}
         _console.print_json({**result.to_json(), **quality})
     else:
-        print_comparison(result)
+        _console.print_card(describe(result))
     return 0
-
-
-def print_comparison(result: "Comparison") -> None:
-    """Print the comparison as tables and a sentence."""
-    unit = f" {result.time_unit}" if result.time_unit else ""
-    rows = []
-    for name, e in result.evidences.items():
-        rows.append(
-            [
-                name,
-                f"{e.log_evidence:.4f}{_error_bar(e.log_evidence_err)}",
-                f"{e.log_likelihood_at_map:.3f}",
-                f"{e.log_occam_factor:.3f}",
-                f"{e.information_gain:.3f}",
-                f"{result.probabilities[name]:.4g}",
-                e.status.value,
-            ]
-        )
-    title = (
-        f"tau = {result.tau:g}{unit}: {result.n_particles} particles, up to {result.n_steps} "
-        f"steps, {result.n_displacements} displacements in {result.n_dim}D ({result.method})"
-    )
-    columns = ["model", "ln Z", "ln L(MAP)", "ln Occam", "D_KL", "P(model)", "status"]
-    _console.print_table(title, columns, rows)
-    parameters = []
-    for name, e in result.evidences.items():
-        for parameter, found in e.parameters.items():
-            low, high = found.interval
-            parameters.append(
-                [
-                    f"{name}.{parameter}",
-                    found.unit,
-                    f"{found.mode:.5g}",
-                    f"{found.mean:.5g} ± {found.sd:.2g}",
-                    f"{low:.4g} … {high:.4g}",
-                    # Six digits; the JSON has all.
-                    e.hypothesis.priors[parameter].describe(6),
-                ]
-            )
-    columns = ["parameter", "unit", "MAP", "mean ± sd", "95 % interval", "prior"]
-    _console.print_table("Posterior; Var(Δx_i) = 2κτ per axis", columns, parameters, left=2)
-    for name, e in result.evidences.items():
-        if e.derived:
-            text = ", ".join(f"{key} = {value:.5g}" for key, value in e.derived.items())
-            print(f"{name}, at the posterior mode: {text}")
-    for pair, log_k in _chosen_pairs(result).items():
-        print(f"ln K({pair}) = {log_k:.4f}{_error_bar(result.log_bayes_factor_errs[pair])}")
-    if result.sensitivity and result.log_bayes_factors:
-        pairs = list(result.log_bayes_factors)
-        lines = [
-            [
-                f"{', '.join(row['scaled'])} × {row['factor']:g}",
-                *(f"{row['log_bayes_factors'][pair]:.3f}" for pair in pairs),
-            ]
-            for row in result.sensitivity
-        ]
-        names = ["prior scale", *(f"ln K({pair})" for pair in pairs)]
-        _console.print_table("Sensitivity to the priors", names, lines)
-    for e in result.evidences.values():
-        for warning in e.warnings:
-            print(f"warning: {e.name}: {warning}")
-    print(f"verdict: {result.verdict}")
-
-
-def _chosen_pairs(result: "Comparison") -> dict[str, float]:
-    """Return all pairs of up to three models; of more, those with the best."""
-    pairs = result.log_bayes_factors
-    if len(result.evidences) <= 3:
-        return pairs
-    return {pair: value for pair, value in pairs.items() if result.best in pair.split(":")}
-
-
-def _error_bar(error: float) -> str:
-    return "" if math.isnan(error) else f" ± {error:.0e}"

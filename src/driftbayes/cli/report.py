@@ -11,8 +11,7 @@ from driftbayes.cli import _console, _jax, _options, _outputs, _reading
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
-    import xarray as xr
-
+    from driftbayes.comparison import Scan
     from driftbayes.data.trajectories import Trajectories
     from driftbayes.report import Examination
 
@@ -79,44 +78,45 @@ def run(args: argparse.Namespace) -> int:
     if args.brief and args.data is not None:
         msg = "--brief and --data exclude each other; give one of them"
         raise DriftbayesError(msg)
-    dataset, trajectories = _scanned(args)
-    examination = None if trajectories is None else _examined(args, trajectories, dataset)
+    scan, trajectories = _scanned(args)
+    examination = None if trajectories is None else _examined(args, trajectories, scan)
     from driftbayes.report import write_report
 
-    written = write_report(dataset, args.output, title=args.title, examination=examination)
+    written = write_report(scan, args.output, title=args.title, examination=examination)
     for path in written:
         _console.note(f"wrote {path}")
     return 0
 
 
 def _companions(path: Path) -> Iterable[Path]:
-    from driftbayes.report.files import companions
+    from driftbayes.report.page import companions
 
     return companions(path)
 
 
 def _is_companion(path: Path) -> bool:
-    from driftbayes.report.files import is_companion
+    from driftbayes.report.page import is_companion
 
     return is_companion(path)
 
 
-def _scanned(args: argparse.Namespace) -> "tuple[xr.Dataset, Trajectories | None]":
+def _scanned(args: argparse.Namespace) -> "tuple[Scan, Trajectories | None]":
     """Return the scan, and the trajectories if there are any to examine."""
+    from driftbayes.comparison.describe import as_scan
     from driftbayes.data import schema
     from driftbayes.io import read_scan
     from driftbayes.io.formats import contents_of
 
     if schema.KIND_ATTRIBUTE in contents_of(args.file).attributes:
-        dataset = read_scan(args.file)
+        scan = as_scan(read_scan(args.file))
         if args.data is None:
             if not args.brief:
                 _console.note(
                     "the report has only the scan; pass --data TRAJECTORIES to add quality, "
                     "posteriors, goodness of fit and prior sensitivity"
                 )
-            return dataset, None
-        return dataset, _again(args, dataset)
+            return scan, None
+        return scan, _again(args, scan)
     if args.data is not None:
         msg = f"--data needs a scan, got trajectories in {args.file.name!r}; omit --data"
         raise DriftbayesError(msg)
@@ -124,27 +124,26 @@ def _scanned(args: argparse.Namespace) -> "tuple[xr.Dataset, Trajectories | None
 
     taus = None if args.taus is None else _options.parse_taus(args.taus)
     result, trajectories = scan_in_memory(args, taus, _options.model_prior(args))
-    return result.to_dataset(), None if args.brief else trajectories
+    return result, None if args.brief else trajectories
 
 
-def _again(args: argparse.Namespace, dataset: "xr.Dataset") -> "Trajectories":
+def _again(args: argparse.Namespace, scan: "Scan") -> "Trajectories":
     """Read the trajectories of a scan with the options of the scan."""
-    from driftbayes.report.content import parsed
+    from driftbayes.comparison.describe import stored
 
     again = argparse.Namespace(**vars(args))
     again.file = args.data
     if not _reading.given_reading(args):
-        stored = parsed(dataset.attrs.get("provenance")).get("reading", {})
-        for name, value in stored.items():
+        for name, value in stored(scan, "provenance").get("reading", {}).items():
             setattr(again, name, _reading.reading_value(name, str(value)))
     return _reading.read(again)
 
 
 def _examined(
-    args: argparse.Namespace, trajectories: "Trajectories", dataset: "xr.Dataset"
+    args: argparse.Namespace, trajectories: "Trajectories", scan: "Scan"
 ) -> "Examination":
     _jax.prepare_jax()
     from driftbayes.report import examine
 
     with _console.progress_bar() as progress:
-        return examine(trajectories, dataset, n_replicas=args.replicas, progress=progress)
+        return examine(trajectories, scan, n_replicas=args.replicas, progress=progress)

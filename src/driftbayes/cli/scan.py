@@ -9,11 +9,8 @@ from driftbayes.cli import _console, _jax, _options, _outputs, _reading, _stream
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
-    from driftbayes.comparison import Comparison, Scan
+    from driftbayes.comparison import Scan
     from driftbayes.data.trajectories import Trajectories
-
-# Of more models, a table of all parameters and pairs is too wide to read.
-_FEW_MODELS = 3
 
 
 EXAMPLES = (
@@ -81,15 +78,17 @@ def run(args: argparse.Namespace) -> int:
         write_scan(result.to_dataset(), args.output)
         _console.note(f"wrote {args.output}")
     if args.figure is not None:
-        from driftbayes.plots.overview import plot_scan
+        from driftbayes.plots.scan import plot_scan
 
         with atomic_path(args.figure) as temporary:
-            plot_scan(result.to_dataset()).savefig(temporary)
+            plot_scan(result).savefig(temporary)
         _console.note(f"wrote {args.figure}")
     if args.json:
         _console.print_json(result.to_json())
     else:
-        print_scan(result)
+        from driftbayes.comparison.describe import describe_scan
+
+        _console.print_card(describe_scan(result, max_taus=None))
     return 0
 
 
@@ -121,72 +120,3 @@ def scan_in_memory(
             **how,
         )
     return result, trajectories
-
-
-def print_scan(result: "Scan") -> None:
-    """Print the scan as tables and one sentence per model."""
-    first = result.comparisons[0]
-    unit = f" ({first.time_unit})" if first.time_unit else ""
-    few = len(result.models) <= _FEW_MODELS
-    columns, cells = (_all_parameters if few else _best_parameters)(result)
-    rows = []
-    for comparison, middle in zip(result.comparisons, cells, strict=True):
-        best = comparison.best
-        flagged = [e.name for e in comparison.evidences.values() if e.warnings]
-        rows.append(
-            [
-                f"{comparison.tau:.4g}",
-                f"{comparison.n_displacements}",
-                *middle,
-                f"{comparison.probabilities[best]:.3f} {best}",
-                ", ".join(flagged),
-            ]
-        )
-    columns = [f"tau{unit}", "data", *columns, "most probable", "warnings"]
-    if not any(row[-1] for row in rows):
-        columns, rows = columns[:-1], [row[:-1] for row in rows]
-    title = f"Posterior mean ± sd (· in the consistent range), evidence: {first.method}"
-    _console.print_table(title, columns, rows, left=0)
-    for sentence in result.sentences.values():
-        print(sentence)
-
-
-def _all_parameters(result: "Scan") -> tuple[list[str], list[list[str]]]:
-    """Return columns for all parameters and pairs of models."""
-    names = [(model, name) for model in result.models for name in result.consistency[model]]
-    pairs = list(result.comparisons[0].log_bayes_factors)
-    rows = [
-        [
-            *(_value(result, comparison, model, name) for model, name in names),
-            *(f"{comparison.log_bayes_factors[pair]:.2f}" for pair in pairs),
-        ]
-        for comparison in result.comparisons
-    ]
-    return [*(f"{m}.{n}" for m, n in names), *(f"ln K({pair})" for pair in pairs)], rows
-
-
-def _best_parameters(result: "Scan") -> tuple[list[str], list[list[str]]]:
-    """Return columns for ln K against the first model, and the parameters of the best."""
-    reference = result.models[0]
-    rows = []
-    for comparison in result.comparisons:
-        base = comparison.evidences[reference].log_evidence
-        best = comparison.best
-        parameters = ", ".join(
-            f"{name} = {_value(result, comparison, best, name).rstrip()}"
-            for name in result.consistency[best]
-        )
-        gains = [
-            f"{comparison.evidences[model].log_evidence - base:.2f}" for model in result.models[1:]
-        ]
-        rows.append([*gains, parameters])
-    columns = [f"ln K({model}:{reference})" for model in result.models[1:]]
-    return [*columns, "parameters of the most probable"], rows
-
-
-def _value(result: "Scan", comparison: "Comparison", model: str, name: str) -> str:
-    e = comparison.evidences[model]
-    found = result.consistency[model][name]
-    inside = found is not None and found.tau_min <= comparison.tau <= found.tau_max
-    mark = "·" if inside else " "
-    return f"{e.posterior_mean[name]:.4g} ± {e.posterior_sd[name]:.1g} {mark}"

@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     if args.output is not None:
         from matplotlib.figure import Figure
 
-        from driftbayes.plots.sensitivity import plot_prior_sensitivity
+        from driftbayes.plots.scan import plot_prior_sensitivity
         from driftbayes.plots.style import COLUMN, journal_style
         from driftbayes.storage import atomic_path
 

@@ -1,5 +1,7 @@
 """The verdict: which model, at which tau, how sure."""
 
+from driftbayes.comparison import describe as _describe  # noqa: F401  (registers descriptions)
+from driftbayes.comparison import frames as _frames  # noqa: F401  (registers conversions)
 from driftbayes.comparison.bayes import (
     Comparison,
     compare_hypotheses,

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from driftbayes.comparison.cards import comparison_card, comparison_line
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import (
@@ -32,7 +31,7 @@ from driftbayes.inference import (
 from driftbayes.inference.methods import Coords
 from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.precision import in_double_precision
-from driftbayes.representation import html_of, line_of, text_of
+from driftbayes.representation import Described, to_dataframe, to_dataset, to_datatree
 from driftbayes.suggest import did_you_mean
 
 if TYPE_CHECKING:
@@ -89,8 +88,8 @@ def model_probabilities(
     return weights / np.nansum(weights)
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Described):
     """What the data at one tau say of several hypotheses.
 
     Args:
@@ -235,32 +234,15 @@ class Comparison:
 
     def to_dataframe(self) -> "pd.DataFrame":
         """A pandas table, one row per model and parameter, with a column of units."""
-        from driftbayes.comparison.frames import comparison_dataframe
-
-        return comparison_dataframe(self)
+        return to_dataframe(self)
 
     def to_dataset(self) -> "xr.Dataset":
         """An xarray Dataset along model, parameter and pair of models."""
-        from driftbayes.comparison.frames import comparison_dataset
-
-        return comparison_dataset(self)
+        return to_dataset(self)
 
     def to_datatree(self) -> "xr.DataTree":
         """A tree with the comparison, and for each model its evidence as ArviZ takes it."""
-        from driftbayes.comparison.frames import comparison_datatree
-
-        return comparison_datatree(self)
-
-    def __repr__(self) -> str:
-        """The verdict."""
-        return line_of(comparison_line, self)
-
-    def __str__(self) -> str:
-        """Some lines: the verdict, the evidences, the posteriors."""
-        return text_of(comparison_card, self)
-
-    def _repr_html_(self) -> str:
-        return html_of(comparison_card, self)
+        return to_datatree(self)
 
 
 @in_double_precision

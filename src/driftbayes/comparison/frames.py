@@ -1,107 +1,179 @@
-"""Comparisons and scans with labels: as tables of pandas, datasets and trees of xarray."""
+"""Label comparisons and scans as tables of pandas, datasets and trees of xarray."""
 
-__all__ = ["comparison_dataframe", "comparison_dataset", "comparison_datatree", "scan_dataframe"]
+__all__ = ["comparison_dataset", "scan_dataset"]
 
+import json
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from driftbayes._version import __version__
-from driftbayes.inference import QUANTILES
-from driftbayes.inference.frames import UNITS, evidence_datatree, rows_of
+from driftbayes.comparison.bayes import Comparison
+from driftbayes.comparison.dataset import TAU_FIELDS
+from driftbayes.comparison.scan import Scan, is_consistent
+from driftbayes.inference.describe import (
+    MODEL_FIELDS,
+    PARAMETER_FIELDS,
+    UNITS,
+    evidence_datatree,
+    evidence_rows,
+)
+from driftbayes.inference.evidence import QUANTILES, Evidence
+from driftbayes.representation import to_dataframe, to_dataset, to_datatree
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-    from driftbayes.comparison.bayes import Comparison
-    from driftbayes.comparison.scan import Scan
 
-
-def comparison_dataframe(one: "Comparison") -> "pd.DataFrame":
-    """One row per model and parameter.
-
-    Args:
-        one: The comparison.
-    """
+@to_dataframe.register(Comparison)
+def _(comparison: Comparison) -> "pd.DataFrame":
     import pandas as pd
 
-    frame = pd.DataFrame(_rows(one))
-    frame.attrs = {**_attributes(one), "data_fingerprint": one.data_fingerprint}
+    frame = pd.DataFrame(_rows(comparison))
+    frame.attrs = {**_attributes(comparison), "data_fingerprint": comparison.data_fingerprint}
     return frame
 
 
-def comparison_dataset(one: "Comparison") -> "xr.Dataset":
-    """As that of a scan at this tau alone, without what only a scan can say.
-
-    Args:
-        one: The comparison.
-    """
-    from driftbayes.comparison.dataset import scan_dataset
-    from driftbayes.comparison.scan import Scan
-
-    whole = scan_dataset(Scan((one,))).isel(tau=0).drop_vars("consistent")
-    units = [row["unit"] for row in _rows(one)]
+@to_dataset.register(Comparison)
+def comparison_dataset(comparison: Comparison) -> "xr.Dataset":
+    """Label a comparison like a scan at this tau alone, without what only a scan can say."""
+    whole = scan_dataset(Scan((comparison,))).isel(tau=0).drop_vars("consistent")
+    units = [row["unit"] for row in _rows(comparison)]
     whole = whole.assign_coords(unit=("parameter", units))
     attributes = {name: value for name, value in whole.attrs.items() if name != "consistency"}
-    whole.attrs = {**attributes, "data_fingerprint": one.data_fingerprint}
+    whole.attrs = {**attributes, "data_fingerprint": comparison.data_fingerprint}
     return whole
 
 
-def comparison_datatree(one: "Comparison") -> "xr.DataTree":
-    """The dataset of the comparison in `comparison`, and the tree of each evidence by its model.
-
-    Args:
-        one: The comparison.
-    """
+@to_datatree.register(Comparison)
+def _(comparison: Comparison) -> "xr.DataTree":
     import xarray as xr
 
-    dataset = comparison_dataset(one)
+    dataset = comparison_dataset(comparison)
     groups = {"/": xr.Dataset(attrs=dataset.attrs), "/comparison": dataset}
-    for name, evidence in one.evidences.items():
+    for name, evidence in comparison.evidences.items():
         # A slash would make two groups of one name.
         inside = f"/{name.replace('/', '_')}"
-        for path, node in evidence_datatree(evidence, QUANTILES).to_dict().items():
+        for path, node in evidence_datatree(evidence).to_dict().items():
             groups[inside + path.rstrip("/")] = node
     return xr.DataTree.from_dict(groups)
 
 
-def scan_dataframe(one: "Scan") -> "pd.DataFrame":
-    """One row per tau, model and parameter, with whether tau is in the consistent range.
-
-    Args:
-        one: The scan.
-    """
+@to_dataframe.register(Scan)
+def _(scan: Scan) -> "pd.DataFrame":
     import pandas as pd
 
     rows = []
-    for comparison in one.comparisons:
+    for i, comparison in enumerate(scan.comparisons):
         for row in _rows(comparison):
-            found = one.consistency[row["model"]][row["parameter"]]
-            inside = found is not None and found.tau_min <= row["tau"] <= found.tau_max
-            rows.append({**row, "consistent": inside})
+            inside = is_consistent(scan, row["model"], row["parameter"])
+            rows.append({**row, "consistent": bool(inside[i])})
     frame = pd.DataFrame(rows)
-    stored: dict[Hashable, Any] = {name: value for name, value in one.attributes.items()}
-    frame.attrs = {**_attributes(one.comparisons[0]), **stored}
+    frame.attrs = {**_attributes(scan.comparisons[0]), **dict(scan.attributes.items())}
     return frame
 
 
-def _rows(one: "Comparison") -> list[dict[str, Any]]:
-    rows = []
-    for name, evidence in one.evidences.items():
-        more = {
-            "probability": float(one.probabilities[name]),
-            "n_particles": one.n_particles,
-            "n_displacements": one.n_displacements,
+@to_dataset.register(Scan)
+def scan_dataset(scan: Scan) -> "xr.Dataset":
+    """Label all numbers of a scan, with what is needed to repeat it in the attributes."""
+    import xarray as xr
+
+    comparisons, first = scan.comparisons, scan.comparisons[0]
+    records = {model: scan.evidences(model) for model in scan.models}
+    parameters = [(model, name) for model in scan.models for name in records[model][0].map]
+    pairs = list(first.log_bayes_factors)
+
+    variables: dict[str, Any] = {}
+    for field in MODEL_FIELDS:
+        rows = [[getattr(e, field) for e in records[model]] for model in scan.models]
+        variables[field] = ("model", "tau"), np.array(rows)
+    statuses = [[e.status.value for e in records[model]] for model in scan.models]
+    variables["status"] = ("model", "tau"), np.array(statuses)
+    chances = [[c.probabilities[model] for c in comparisons] for model in scan.models]
+    variables["probability"] = ("model", "tau"), np.array(chances)
+    for field in PARAMETER_FIELDS:
+        rows = [[getattr(e, field)[name] for e in records[model]] for model, name in parameters]
+        variables[field] = ("parameter", "tau"), np.array(rows)
+    quantiles = [
+        [e.posterior_quantiles[name] for e in records[model]] for model, name in parameters
+    ]
+    variables["posterior_quantile"] = ("parameter", "tau", "quantile"), np.array(quantiles)
+    variables["consistent"] = (
+        ("parameter", "tau"),
+        np.array([is_consistent(scan, model, name) for model, name in parameters]),
+    )
+    for field in TAU_FIELDS:
+        variables[field] = "tau", np.array([getattr(c, field) for c in comparisons])
+    coords: dict[str, Any] = {
+        "tau": scan.taus,
+        "model": list(scan.models),
+        "parameter": [f"{model}.{name}" for model, name in parameters],
+        "quantile": list(QUANTILES),
+    }
+    if pairs:
+        coords["pair"] = pairs
+        for field in ("log_bayes_factor", "log_bayes_factor_err"):
+            rows = [[getattr(c, f"{field}s")[pair] for c in comparisons] for pair in pairs]
+            variables[field] = ("pair", "tau"), np.array(rows)
+    dataset = xr.Dataset(
+        variables,
+        coords=coords,
+        attrs={
+            "driftbayes_version": __version__,
+            "method": first.method,
+            "convention": "Var(dx_i) = 2 kappa tau per axis; ln is natural",
+            "length_unit": first.length_unit,
+            "time_unit": first.time_unit,
+            "priors": json.dumps({m: dict(first.evidences[m].priors) for m in scan.models}),
+            "consistency": json.dumps(scan.consistency_json()),
+            "n_dim": first.n_dim,
+            "skipped": json.dumps({repr(tau): text for tau, text in scan.skipped.items()}),
+            "details": json.dumps({model: _details(records[model]) for model in scan.models}),
+            **scan.attributes,
+        },
+    )
+    # Not "units", which xarray would try to read as a calendar.
+    dataset["tau"].attrs = {"long_name": "sampling time", "time_unit": first.time_unit}
+    return dataset
+
+
+def _details(records: list[Evidence]) -> list[dict[str, Any]]:
+    """Return what else a file keeps of the evidences of a model, one entry for each tau."""
+    return [
+        {
+            "method": e.method,
+            "coords": e.coords,
+            "warnings": list(e.warnings),
+            "derived": {name: float(value) for name, value in e.derived.items()},
+            "diagnostics": {name: float(value) for name, value in e.diagnostics.items()},
+            "posterior_cov": np.asarray(e.posterior_cov).tolist(),
+            "seed": e.seed,
+            "n_evaluations": e.n_evaluations,
         }
-        rows += [{**row, **more} for row in rows_of(evidence, QUANTILES)]
-    return rows
+        for e in records
+    ]
 
 
-def _attributes(one: "Comparison") -> dict[Hashable, Any]:
+def _rows(comparison: Comparison) -> list[dict[str, Any]]:
+    return [
+        {
+            **row,
+            "probability": float(comparison.probabilities[name]),
+            "n_particles": comparison.n_particles,
+            "n_displacements": comparison.n_displacements,
+        }
+        for name, evidence in comparison.evidences.items()
+        for row in evidence_rows(evidence)
+    ]
+
+
+def _attributes(comparison: Comparison) -> dict[Hashable, Any]:
     return {
-        "units": {"tau": one.time_unit, **UNITS},
-        "length_unit": one.length_unit,
-        "time_unit": one.time_unit,
-        "method": one.method,
+        "units": {"tau": comparison.time_unit, **UNITS},
+        "length_unit": comparison.length_unit,
+        "time_unit": comparison.time_unit,
+        "method": comparison.method,
         "driftbayes_version": __version__,
     }

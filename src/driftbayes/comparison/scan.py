@@ -1,6 +1,6 @@
 """Scan: the comparison as a function of the sampling time tau."""
 
-__all__ = ["Scan", "scan_displacements", "scan_hypotheses", "what_repeats_it"]
+__all__ = ["Scan", "is_consistent", "scan_displacements", "scan_hypotheses", "what_repeats_it"]
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,13 +17,13 @@ from driftbayes.comparison.bayes import (
     check_prior_probabilities,
     comparison_of,
 )
-from driftbayes.comparison.cards import scan_card, scan_line
 from driftbayes.comparison.consistency import (
     TOLERANCE,
     ConsistentRange,
     consistent_range,
     describe_consistency,
 )
+from driftbayes.comparison.dataset import scan_from_dataset
 from driftbayes.data.sampling import Displacements, Gaps, Windows, displacements, snap_taus
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
@@ -42,7 +42,7 @@ from driftbayes.likelihood import (
 )
 from driftbayes.likelihood.engines import MomentsEngine
 from driftbayes.precision import in_double_precision
-from driftbayes.representation import html_of, line_of, text_of
+from driftbayes.representation import Described, to_dataframe, to_dataset
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 Progress = Callable[[str, int, int], None]
 
 
-@dataclass(frozen=True, eq=False)
-class Scan:
+@dataclass(frozen=True, eq=False, repr=False)
+class Scan(Described):
     """Comparisons along tau, and the range over which each parameter is consistent.
 
     Args:
@@ -133,15 +133,11 @@ class Scan:
 
     def to_dataset(self) -> "xr.Dataset":
         """The scan as an xarray Dataset along tau, model, parameter and pair of models."""
-        from driftbayes.comparison.dataset import scan_dataset
-
-        return scan_dataset(self)
+        return to_dataset(self)
 
     @classmethod
     def from_dataset(cls, dataset: "xr.Dataset") -> "Scan":
         """The scan that `to_dataset` wrote."""
-        from driftbayes.comparison.dataset import scan_from_dataset
-
         comparisons, skipped = scan_from_dataset(dataset)
         kept = ("data_fingerprint", "provenance", "options")
         attributes = {name: dataset.attrs[name] for name in kept if name in dataset.attrs}
@@ -153,29 +149,24 @@ class Scan:
 
     def plot(self) -> "Figure":
         """Draw parameters, ln K and probabilities against tau."""
-        figure: Figure = public("plot_scan")(self.to_dataset())
+        figure: Figure = public("plot_scan")(self)
         return figure
 
     def report(self, path: Any, **options: Any) -> None:
         """Write a self-contained HTML report; see `driftbayes.write_report`."""
-        public("write_report")(self.to_dataset(), path, **options)
+        public("write_report")(self, path, **options)
 
     def to_dataframe(self) -> "pd.DataFrame":
         """A pandas table, one row per tau, model and parameter, with a column of units."""
-        from driftbayes.comparison.frames import scan_dataframe
+        return to_dataframe(self)
 
-        return scan_dataframe(self)
 
-    def __repr__(self) -> str:
-        """How many tau, from where to where, for which models."""
-        return line_of(scan_line, self)
-
-    def __str__(self) -> str:
-        """Some lines: the verdict along tau, and where parameters are consistent."""
-        return text_of(scan_card, self)
-
-    def _repr_html_(self) -> str:
-        return html_of(scan_card, self)
+def is_consistent(scan: Scan, model: str, parameter: str) -> np.ndarray:
+    """Return whether each tau lies in the consistent range of a parameter."""
+    found = scan.consistency[model][parameter]
+    if found is None:
+        return np.zeros(len(scan.comparisons), dtype=bool)
+    return (found.tau_min <= scan.taus) & (scan.taus <= found.tau_max)
 
 
 @in_double_precision

@@ -1,5 +1,6 @@
 """Trajectories, and the displacements cut from them."""
 
+from driftbayes.data import describe as _describe  # noqa: F401  (registers descriptions)
 from driftbayes.data.sampling import Displacements, displacements, snap_taus
 from driftbayes.data.trajectories import Trajectories
 

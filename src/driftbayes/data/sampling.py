@@ -11,15 +11,9 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from driftbayes.data.trajectories import (
-    AXES,
-    GRID_TOLERANCE,
-    Trajectories,
-    count_range,
-    value_range,
-)
+from driftbayes.data.trajectories import GRID_TOLERANCE, Trajectories
 from driftbayes.errors import DriftbayesError
-from driftbayes.representation import Card, amount, html_of, line_of, text_of
+from driftbayes.representation import Described
 from driftbayes.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -31,8 +25,8 @@ Windows = Literal["first", "all"]
 _MAX_STRIDE = 2**53
 
 
-@dataclass(frozen=True, eq=False)
-class Displacements:
+@dataclass(frozen=True, eq=False, repr=False)
+class Displacements(Described):
     r"""Steps $\Delta X_n = X_{n+1} - X_n$ of many runs as one ragged array, run after run.
 
     A run is a stretch of successive positions without a break. Runs are treated as
@@ -231,17 +225,6 @@ class Displacements:
                 "ask for a fixed n_tau to get one array"
             )
         return self.dx.reshape(len(self.row_sizes), -1, self.n_dim)
-
-    def __repr__(self) -> str:
-        """One line: how many, how long, at which tau."""
-        return line_of(_line, self)
-
-    def __str__(self) -> str:
-        """Some lines: sizes, intervals, the size of a step."""
-        return text_of(_card, self)
-
-    def _repr_html_(self) -> str:
-        return html_of(_card, self)
 
 
 def displacements(
@@ -480,30 +463,3 @@ def _ragged_arange(sizes: IntArray) -> IntArray:
     """0, 1, ..., sizes[0] - 1, 0, 1, ..., sizes[1] - 1, and so on."""
     ends = np.cumsum(sizes)
     return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - sizes, sizes)
-
-
-def _line(data: Displacements) -> str:
-    """How many, how long, at which tau."""
-    tau = amount(data.tau, data.time_unit, 6)
-    return f"tau = {tau}, {data.n_particles} particles, up to {data.n_steps} steps, {data.n_dim}D"
-
-
-def _card(data: Displacements) -> Card:
-    """Sizes, intervals and the size of a step."""
-    unused = f", {data.n_unused:,} not used" if data.n_unused else ""
-    n_steps = len(data.dx)
-    size = np.sqrt(np.einsum("ij,ij->j", data.dx, data.dx) / max(n_steps, 1))
-    rms = ", ".join(f"{axis} {value:.4g}" for axis, value in zip(AXES, size, strict=False))
-    facts = [
-        ("particles", f"{data.n_particles:,}{unused}"),
-        ("runs", f"{len(data.row_sizes):,} of {count_range(data.row_sizes)} steps"),
-        ("steps", f"{n_steps:,} in {data.n_dim}D, {data.n_displacements:,} displacements"),
-        ("root mean square", f"{rms} {data.length_unit}".rstrip()),
-    ]
-    if not data.is_regular:
-        facts.append(("intervals", value_range(data.interval, data.time_unit)))
-    if data.position_sd is not None:
-        facts.append(("error of a position", value_range(data.position_sd, data.length_unit)))
-    if "fingerprint" in data.__dict__:
-        facts.append(("fingerprint", data.fingerprint))
-    return Card("Displacements", f"tau = {amount(data.tau, data.time_unit, 6)}", (*facts,))

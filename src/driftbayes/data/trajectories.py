@@ -17,7 +17,7 @@ from driftbayes._version import __version__
 from driftbayes.aliases import public
 from driftbayes.data import schema
 from driftbayes.errors import DriftbayesError, DriftbayesWarning, NothingLeftError
-from driftbayes.representation import Card, amount, html_of, line_of, text_of
+from driftbayes.representation import Described
 from driftbayes.typing import FloatArray, IntArray, StrArray
 
 if TYPE_CHECKING:
@@ -28,13 +28,10 @@ if TYPE_CHECKING:
 # for stamps printed with few digits, narrow enough that a variance moves by 0.1 % at the most.
 GRID_TOLERANCE = 1e-3
 AXES = schema.COORDINATES
-# Of more points than this only the recording interval of the first ones is printed: looking at all
-# takes seconds.
-_LARGE, _FIRST = 1_000_000, 100_000
 
 
-@dataclass(frozen=True, eq=False)
-class Trajectories:
+@dataclass(frozen=True, eq=False, repr=False)
+class Trajectories(Described):
     """Positions of many particles as one ragged array, trajectory after trajectory.
 
     A row of NaN is a missing fix. Times increase strictly within a trajectory; trajectories
@@ -537,17 +534,6 @@ class Trajectories:
         """A time with as many digits as it takes to tell it from its neighbours."""
         return f"{self.times[row]:.15g}"
 
-    def __repr__(self) -> str:
-        """One line: how many, how often, in which units."""
-        return line_of(_line, self)
-
-    def __str__(self) -> str:
-        """Some lines: sizes, times, ranges."""
-        return text_of(_card, self)
-
-    def _repr_html_(self) -> str:
-        return html_of(_card, self)
-
 
 def _read_only(array: ArrayLike, dtype: type) -> NDArray[Any]:
     """A contiguous read-only view; the caller's own array stays writable."""
@@ -593,84 +579,3 @@ def _as_stamps(times: Any, row_sizes: IntArray) -> list[FloatArray]:
             )
         return [shared] * len(row_sizes)
     return [np.asarray(stamp, dtype=np.float64) for stamp in times]
-
-
-def _line(tracks: Trajectories) -> str:
-    """How many, how often, in which units."""
-    missing = int(np.count_nonzero(~tracks.observed))
-    gaps = f", {missing} missing" if missing else ""
-    size = f"{tracks.n_trajectories} in {tracks.n_dim}D, {len(tracks.times)} points"
-    return f"{size}, {_recorded(tracks)}{gaps}"
-
-
-def _card(tracks: Trajectories) -> Card:
-    """Sizes, times, ranges and where they come from."""
-    n, missing = len(tracks.times), int(np.count_nonzero(~tracks.observed))
-    facts = [("recorded", _recorded(tracks)), ("times", _times(tracks))]
-    facts.append(("points each", count_range(tracks.row_sizes)))
-    if missing:
-        facts.append(("missing", f"{missing:,} ({100 * missing / n:.3g} %)"))
-    for axis, values in zip(AXES, tracks.positions.T, strict=False):
-        facts.append((axis, value_range(values, tracks.length_unit)))
-    if tracks.lonlat is not None:
-        for name, values in zip(("longitude", "latitude"), tracks.lonlat.T, strict=True):
-            facts.append((name, value_range(values, "degrees")))
-    if tracks.position_sd is not None:
-        facts.append(("error of a position", value_range(tracks.position_sd, tracks.length_unit)))
-    if tracks.flags:
-        facts.append(("flags", ", ".join(tracks.flags)))
-    source = tracks.provenance.get("source", tracks.provenance.get("simulated"))
-    if source is not None:
-        facts.append(("from", str(source)))
-    # Only if it is known: it takes a pass over everything.
-    if "fingerprint" in tracks.__dict__:
-        facts.append(("fingerprint", tracks.fingerprint))
-    return Card(
-        "Trajectories", f"{tracks.n_trajectories:,} in {tracks.n_dim}D, {n:,} points", (*facts,)
-    )
-
-
-def _recorded(tracks: Trajectories) -> str:
-    part, said = tracks, ""
-    if len(tracks.times) > _LARGE and "recording_interval" not in tracks.__dict__:
-        part, said = _beginning(tracks), f" (the first {_FIRST:,} points)"
-    dt = part.recording_interval
-    every = "irregular times" if dt is None else f"every {amount(dt, tracks.time_unit, 6)}"
-    return f"{every}{said}"
-
-
-def _beginning(tracks: Trajectories) -> Trajectories:
-    """The first trajectories, as many as make up a small number of points."""
-    ends = np.minimum(np.cumsum(tracks.row_sizes), _FIRST)
-    sizes = np.diff(ends, prepend=0)
-    sizes = sizes[sizes > 0]
-    return Trajectories(
-        positions=tracks.positions[:_FIRST],
-        times=tracks.times[:_FIRST],
-        row_sizes=sizes,
-        ids=np.arange(len(sizes)),
-    )
-
-
-def _times(tracks: Trajectories) -> str:
-    low, high = float(tracks.times.min()), float(tracks.times.max())
-    if tracks.provenance.get("time_origin") == schema.TIME_ORIGIN and tracks.time_unit == "s":
-        dates = (np.datetime64(round(value), "s").item().isoformat() for value in (low, high))
-        return " to ".join(dates)
-    last = amount(high, tracks.time_unit, 6)
-    return last if low == high else f"{low:.6g} to {last}"
-
-
-def count_range(sizes: np.ndarray) -> str:
-    """The smallest and largest of some counts, and their median."""
-    low, high = int(sizes.min()), int(sizes.max())
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}, median {np.median(sizes):,.0f}"
-
-
-def value_range(values: FloatArray, unit: str) -> str:
-    """The smallest and largest of some numbers, with their unit."""
-    # Passing over NaN, which stands for a missing fix.
-    low, high = float(np.fmin.reduce(values)), float(np.fmax.reduce(values))
-    if np.isnan(low):
-        return "unknown: all are missing"
-    return amount(low, unit) if low == high else f"{low:.5g} to {amount(high, unit)}"

@@ -1,34 +1,102 @@
-"""One computation at a time, in a child process that is ended when nobody waits for it.
+"""Compute in a child process, one request at a time; it is killed if nobody waits for the result.
 
 Neither a compiler nor a long integral can be interrupted from another thread, but a process can be
-ended. What was compiled is kept on disk, so that its successor starts warm.
+killed. Compiled programs are cached on disk for its successor.
 """
 
-__all__ = ["Abandoned", "ComputeProcess"]
+__all__ = [
+    "Abandoned",
+    "ComputeProcess",
+    "compare",
+    "compare_tau",
+    "keep",
+    "prepare",
+    "simulate_data",
+    "warm_up",
+]
 
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from driftbayes.comparison import Comparison, compare_hypotheses
 from driftbayes.errors import DriftbayesError
-from driftbayes.explore import tasks
-from driftbayes.explore.dataset import DataSet
+from driftbayes.explore.answers import CompareRequest, comparison_answer
+from driftbayes.explore.dataset import START, DataSet, Portable, simulate, sliders
 from driftbayes.processes import Child, ChildDied
 
-# Seconds between two looks whether somebody still waits.
-_LOOK = 0.1
-# Most computations end within a second: as long as that, one that is not wanted may go on, since a
-# new process takes longer to start.
+# Seconds between checks whether somebody still waits.
+_POLL = 0.1
+# Seconds for which an unwanted computation may go on, since a new process takes longer to start.
 _GRACE = 1.0
 # Data sets that the child holds.
 _MAX_DATA = 4
 
 
+# In the child: data sets by their keys.
+_kept: dict[str, DataSet] = {}
+
+
 class Abandoned(Exception):
     """Nobody waits for the result any more."""
+
+
+def prepare() -> None:
+    """Set JAX to double precision in the child."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)  # noqa: FBT003
+
+
+def keep(key: str, data: Portable, dropped: Sequence[str]) -> None:
+    """Keep a data set in the child, and drop others.
+
+    Args:
+        key: Key of the data set.
+        data: The data set.
+        dropped: Keys of those to drop.
+    """
+    for old in dropped:
+        _kept.pop(old, None)
+    _kept[key] = DataSet(*data)
+
+
+def simulate_data(request: Mapping[str, Any]) -> Portable:
+    """Simulate trajectories in the child; see `driftbayes.explore.dataset.simulate`."""
+    return simulate(request).portable
+
+
+def compare(key: str, request: CompareRequest, tau: float | None) -> dict[str, Any]:
+    """Compare models at one sampling time in the child, and describe the result for the page.
+
+    Args:
+        key: Key of the data set.
+        request: Models and priors.
+        tau: Sampling time; None uses every fix at its own interval.
+    """
+    data = _kept[key]
+    hypotheses = request.hypotheses(data.trajectories)
+    found = compare_hypotheses(hypotheses.hypotheses, data.displacements(tau))
+    return comparison_answer(data, request, hypotheses, found)
+
+
+def compare_tau(key: str, request: CompareRequest, tau: float) -> Comparison:
+    """Compare models at one sampling time of a scan in the child."""
+    data = _kept[key]
+    hypotheses = request.hypotheses(data.trajectories).hypotheses
+    return compare_hypotheses(hypotheses, data.displacements(tau))
+
+
+def warm_up() -> None:
+    """Compile in the child what the first request most likely needs."""
+    theta = {about["name"]: about["value"] for about in sliders()[str(START["model"])]}
+    data = simulate({**START, "theta": theta})
+    keep(data.key, data.portable, ())
+    compare(data.key, CompareRequest(("brownian", "langevin")), data.taus[0])
+    del _kept[data.key]
 
 
 class ComputeProcess:
@@ -38,7 +106,7 @@ class ComputeProcess:
         prepare: Called in the child before anything else.
     """
 
-    def __init__(self, prepare: Callable[[], None] = tasks.prepare) -> None:
+    def __init__(self, prepare: Callable[[], None] = prepare) -> None:
         self._prepare = prepare
         self._changed = threading.Condition()
         self._busy = self._closed = False
@@ -62,11 +130,11 @@ class ComputeProcess:
         """Call a function in the child and wait for its result.
 
         Args:
-            function: Importable in the child.
-            *arguments: Of the function.
-            data: A data set that comes before these; it is sent once.
-            is_wanted: Whether somebody still waits; asked again and again.
-            when_idle: Let everybody else go first.
+            function: Function that the child can import.
+            *arguments: Arguments of the function.
+            data: Data set, whose key is the first argument; it is sent once.
+            is_wanted: Whether somebody still waits for the result.
+            when_idle: Whether to let all others go first.
 
         Raises:
             Abandoned: Nobody waits any more, or this process ends.
@@ -87,7 +155,7 @@ class ComputeProcess:
                     raise Abandoned from error
                 msg = (
                     f"the computation was ended by the system ({error.reason}), most likely for "
-                    "want of memory; try a part of the data or fewer models"
+                    "lack of memory; use fewer data or fewer models"
                 )
                 raise DriftbayesError(msg) from error
 
@@ -108,7 +176,7 @@ class ComputeProcess:
             self._waiting += not when_idle
             try:
                 while not self._closed and (self._busy or (when_idle and self._waiting)):
-                    self._changed.wait(_LOOK)
+                    self._changed.wait(_POLL)
                     if not is_wanted():
                         raise Abandoned
                 if self._closed or not is_wanted():
@@ -144,12 +212,12 @@ class ComputeProcess:
             return
         self._sent[data.key] = None
         dropped = [self._sent.popitem(last=False)[0] for _ in range(len(self._sent) - _MAX_DATA)]
-        child.send(tasks.keep, data.key, data.portable, dropped)
+        child.send(keep, data.key, data.portable, dropped)
         child.receive()
 
     def _wait(self, child: Child, is_wanted: Callable[[], bool]) -> None:
         unwanted_since: float | None = None
-        while not child.has_answered(_LOOK):
+        while not child.has_answered(_POLL):
             now = time.monotonic()
             unwanted_since = None if is_wanted() else unwanted_since or now
             if unwanted_since is not None and now - unwanted_since >= _GRACE:

@@ -1,14 +1,25 @@
-"""One set of trajectories on the page: what it is, which sampling times suit it, how to repeat."""
+"""Data sets of the page: read from files or simulated from a model."""
 
-__all__ = ["DataSet", "Portable", "Read", "Reading", "read_plainly"]
+__all__ = [
+    "CHOICES",
+    "START",
+    "DataSet",
+    "Portable",
+    "Read",
+    "Reading",
+    "read_file",
+    "simulate",
+    "sliders",
+]
 
+import math
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,83 +28,94 @@ from driftbayes.data.trajectories import Trajectories
 from driftbayes.diagnostics.survey import Survey, survey
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import read_trajectories
+from driftbayes.magnitudes import checked
+from driftbayes.models import MODELS
+from driftbayes.representation import repeat_command
 from driftbayes.typing import FloatArray
+
+# A few sizes only: a program is compiled for each.
+CHOICES: dict[str, tuple[float, ...]] = {
+    "particles": (3, 10, 30, 100),
+    "steps": (50, 100, 200, 400),
+    "interval": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0),
+}
+# Initial value and range of each slider. Rates are in units of 1/time.
+_RANGES: dict[str, tuple[float, float, float]] = {
+    "gamma": (1.0, 0.05, 20.0),
+    "k": (1.0, 0.05, 20.0),
+    "kappa": (1.0, 0.05, 20.0),
+    "hurst": (0.7, 0.05, 0.95),
+    "reference": (1.0, 0.1, 10.0),
+    "well": (0.5, 0.01, 10.0),
+    "accel": (10.0, 0.5, 100.0),
+    "smoothness": (1.5, 0.3, 6.0),
+    "omega": (3.0, 0.1, 20.0),
+    "ratio": (0.1, 0.01, 0.9),
+    "share": (0.5, 0.05, 0.95),
+}
+START = {"model": "langevin", "particles": 10, "steps": 100, "interval": 1.0, "seed": 0}
+_SIMULATED = "simulated.csv"
 
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """What came out of a file.
+    """Contents of a file.
 
     Args:
-        trajectories: Where the particles were.
-        format: What the file is, in words; empty if that is not known.
-        words: Options of the command line that read it so.
+        trajectories: The trajectories.
+        format: Format of the file in words; empty if it is not known.
+        options: Options of the command line with which it was read.
         notes: What was done to it, in words.
     """
 
     trajectories: Trajectories
     format: str = ""
-    words: Sequence[str] = ()
+    options: Sequence[str] = ()
     notes: Sequence[str] = ()
 
 
-# What is sent of a data set to another process: what was read, its name, and what made it.
-Portable: TypeAlias = tuple[Reading, str, Sequence[str]]
-# From a file, and options as the command line has them.
+# What another process needs of a data set: what was read, its name, and the command that made it.
+Portable: TypeAlias = tuple[Reading, str, str]
+# Reads a file with options of the command line.
 Read = Callable[[Path, str], Reading]
 
 
-def read_plainly(path: Path, options: str) -> Reading:
-    """A file as it is; options are the command line's to understand.
-
-    Args:
-        path: The file or folder.
-        options: Must be empty.
-    """
+def read_file(path: Path, options: str) -> Reading:
+    """Read a file without options, which only the command line can parse."""
     if options.strip():
-        msg = f"options of reading are known to the command `driftbayes explore`, got {options!r}"
+        msg = f"reading options need the command `driftbayes explore`, got {options!r}"
         raise DriftbayesError(msg)
     return Reading(read_trajectories(path))
 
 
 @dataclass(frozen=True, eq=False)
 class DataSet:
-    """Trajectories that models are tried on.
+    """Trajectories to which models are fitted.
 
     Args:
         reading: The trajectories, and how they were read.
-        name: As the page shows it, and as commands name the file.
+        name: Name on the page and in commands.
         made_by: The command that made the file, if it was simulated.
-        path: Where the file lies, to be read again with other options.
-        key: By which a process that computes knows it.
+        path: Path of the file, to be read again with other options.
+        key: Identifies it in the process that computes.
     """
 
     reading: Reading
     name: str
-    made_by: Sequence[str] = ()
+    made_by: str = ""
     path: Path | None = None
     key: str = field(default_factory=lambda: secrets.token_hex(8))
-    _cut: dict[float | None, Displacements] = field(default_factory=dict, repr=False)
+    _displacements: dict[float | None, Displacements] = field(default_factory=dict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @property
     def portable(self) -> Portable:
-        """What another process needs of it."""
+        """What another process needs of it: arguments of `DataSet`."""
         return self.reading, self.name, self.made_by
-
-    @classmethod
-    def unpacked(cls, portable: Portable) -> "DataSet":
-        """The same data set in another process.
-
-        Args:
-            portable: As `portable` gave it.
-        """
-        reading, name, made_by = portable
-        return cls(reading, name, made_by=made_by)
 
     @property
     def trajectories(self) -> Trajectories:
-        """Where the particles were."""
+        """The trajectories."""
         return self.reading.trajectories
 
     @cached_property
@@ -103,7 +125,7 @@ class DataSet:
 
     @cached_property
     def taus(self) -> list[float]:
-        """Sampling times that suit them; none if every fix is better used at its own interval."""
+        """Suitable sampling times; none if every fix is better used at its own interval."""
         low, high = self.survey.tau_low, self.survey.tau_high
         if low is None or high is None:
             return []
@@ -112,32 +134,98 @@ class DataSet:
 
     @cached_property
     def spread(self) -> FloatArray:
-        """Mean square displacement per axis over twice the time, at each of these."""
+        """Mean square displacement per axis over twice the time, at each sampling time."""
         return np.array([self._spread(tau) for tau in self.taus])
 
     def _spread(self, tau: float) -> float:
         try:
             dx = self.displacements(tau).dx
         except DriftbayesError:
-            # Runs between gaps may all be shorter than this.
+            # All runs between gaps may be shorter.
             return float("nan")
         return float(np.mean(dx**2) / (2 * tau))
 
     def displacements(self, tau: float | None) -> Displacements:
-        """Displacements at a sampling time, cut once: what engines make of them is kept with them.
-
-        Args:
-            tau: Sampling time; None takes every fix at its own interval.
-        """
+        """Return displacements at a sampling time, or at the intervals of the fixes; cached."""
         with self._lock:
-            if tau not in self._cut:
-                self._cut[tau] = displacements(self.trajectories, tau)
-            return self._cut[tau]
+            if tau not in self._displacements:
+                self._displacements[tau] = displacements(self.trajectories, tau)
+            return self._displacements[tau]
 
-    def words(self, command: str) -> list[str]:
-        """The beginning of a command on this file.
 
-        Args:
-            command: Its name.
-        """
-        return ["driftbayes", command, self.name, *self.reading.words]
+# Simulations
+
+
+def sliders() -> dict[str, list[dict[str, Any]]]:
+    """Return for each model its parameters, with the value and range of their sliders."""
+    return {
+        name: [
+            {
+                "name": parameter,
+                "symbol": about.symbol,
+                "meaning": about.meaning,
+                "unit": about.unit(),
+                # A share of a whole moves linearly, everything else by factors.
+                "is_log": math.isinf(about.upper),
+                **dict(zip(("value", "low", "high"), _RANGES[parameter], strict=True)),
+            }
+            for parameter, about in model.parameters.items()
+        ]
+        for name, model in MODELS.items()
+    }
+
+
+def simulate(request: Mapping[str, Any]) -> DataSet:
+    """Simulate a data set.
+
+    Args:
+        request: `model`, `theta` by name, `particles`, `steps`, `interval`, `seed`.
+    """
+    import jax
+
+    name = str(request.get("model"))
+    if name not in MODELS:
+        msg = f"unknown model {name!r}; known are {', '.join(MODELS)}"
+        raise DriftbayesError(msg)
+    model = MODELS[name]
+    given = request.get("theta")
+    theta = (
+        {p: checked(given.get(p), p) for p in model.parameters} if isinstance(given, dict) else {}
+    )
+    for parameter, about in model.parameters.items():
+        if not 0 < theta.get(parameter, 0.0) < about.upper:
+            msg = (
+                f"{parameter} must be a positive number below {about.upper:g}, "
+                f"got {theta.get(parameter)}"
+            )
+            raise DriftbayesError(msg)
+    sizes = {what: checked(request.get(what), what) for what in CHOICES}
+    for what, choices in CHOICES.items():
+        if sizes[what] not in choices:
+            known = ", ".join(f"{choice:g}" for choice in choices)
+            msg = f"{what} must be one of {known}, got {sizes[what]:g}"
+            raise DriftbayesError(msg)
+    seed = checked(request.get("seed"), "seed")
+    if seed != int(seed) or not 0 <= seed < 2**31:
+        msg = f"seed must be a whole number from 0 to 2^31 - 1, got {seed:g}"
+        raise DriftbayesError(msg)
+    shape = {"n_particles": int(sizes["particles"]), "n_steps": int(sizes["steps"]), "n_dim": 2}
+    interval = sizes["interval"]
+    positions = model(**theta).simulate(jax.random.key(int(seed)), tau=interval, **shape)
+    numbers = {
+        **theta,
+        "tau": interval,
+        "particles": shape["n_particles"],
+        "steps": shape["n_steps"],
+        "dim": 2,
+        "seed": int(seed),
+    }
+    trajectories = Trajectories.from_arrays(
+        np.asarray(positions),
+        dt=interval,
+        provenance={"source": _SIMULATED, "simulated": name, **numbers},
+    )
+    options = {option: f"{value:.10g}" for option, value in numbers.items()}
+    command = repeat_command("simulate", name, options, _SIMULATED)
+    reading = Reading(trajectories, format=f"simulated from the model {name}")
+    return DataSet(reading, _SIMULATED, made_by=command)

@@ -1,43 +1,41 @@
-"""Scans in the background: sampling time after sampling time, to be looked at meanwhile."""
+"""Scan sampling times in the background, one after another, with results shown meanwhile."""
 
 __all__ = ["ScanJob"]
 
-import shlex
 import sys
 import threading
 import traceback
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from driftbayes.comparison import Comparison, Scan
+from driftbayes.comparison.describe import scan_command, scan_panels, scan_verdict
 from driftbayes.comparison.scan import what_repeats_it
 from driftbayes.data.units import readable_time
 from driftbayes.errors import DriftbayesError
-from driftbayes.explore import tasks
-from driftbayes.explore.compute import Abandoned, ComputeProcess
+from driftbayes.explore import compute
+from driftbayes.explore.answers import CompareRequest, panel_answer
 from driftbayes.explore.dataset import DataSet
-from driftbayes.explore.judge import Question, colours
-from driftbayes.report import content
-
-if TYPE_CHECKING:
-    import xarray as xr
+from driftbayes.report.svg import page_colours
 
 
 class ScanJob:
     """One scan, in a thread of its own.
 
     Args:
-        data: The trajectories.
-        question: Models and priors.
-        compute: Where it may compute when nobody else does.
+        data: The data set.
+        request: Models and priors.
+        process: Process that computes when it is idle.
     """
 
-    def __init__(self, data: DataSet, question: Question, compute: ComputeProcess) -> None:
+    def __init__(
+        self, data: DataSet, request: CompareRequest, process: compute.ComputeProcess
+    ) -> None:
         if not data.taus:
-            msg = "a scan over sampling times needs regular times, and these are not"
+            msg = "a scan over sampling times needs regular times, but these are irregular"
             raise DriftbayesError(msg)
-        self.data, self.question, self._compute = data, question, compute
-        # What is wrong with the models or priors is said at once.
-        question.setup(data.trajectories)
+        self.data, self.request, self._process = data, request, process
+        # Wrong models or priors are refused at once.
+        request.hypotheses(data.trajectories)
         self.state, self.error = "running", ""
         self._found: list[Comparison] = []
         self._skipped: dict[float, str] = {}
@@ -45,29 +43,20 @@ class ScanJob:
         self._thread = threading.Thread(target=self._run, name="scan", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def cancel(self) -> None:
-        """Compute no further sampling time, nor finish the present one; those done stay."""
+        """Stop, also within a sampling time; those done are kept."""
         self._stop.set()
-
-    def wait(self, seconds: float | None = None) -> bool:
-        """Whether it has ended, after waiting for it.
-
-        Args:
-            seconds: How long to wait at the most.
-        """
-        self._thread.join(seconds)
-        return not self._thread.is_alive()
 
     @property
     def n_done(self) -> int:
-        """Sampling times that are over with."""
+        """Number of sampling times computed or skipped."""
         return len(self._found) + len(self._skipped)
 
-    def dataset(self) -> "xr.Dataset":
-        """What is known so far, as `driftbayes.scan` would have it for these sampling times."""
+    def scan(self) -> Scan:
+        """Return what is known so far, as `driftbayes.scan` would for these sampling times."""
         found = tuple(self._found)
         if not found:
             reasons = list(self._skipped.values())
@@ -83,69 +72,46 @@ class ScanJob:
             coords="natural",
             prior_probabilities=None,
         )
-        return Scan(found, dict(self._skipped), attributes).to_dataset()
+        return Scan(found, dict(self._skipped), attributes)
 
-    def shown(self, have: int = -1) -> dict[str, Any]:
-        """How far it is; with panels and sentences, if there are more than the page has.
+    def answer(self, have: int = -1) -> dict[str, Any]:
+        """Describe its progress; with panels and sentences, if there are more than the page has.
 
         Args:
-            have: How many sampling times the page shows already.
+            have: Number of sampling times that the page shows already.
         """
         # In this order: what is done when the state is read is shown, if that says it is over.
         state, done = self.state, self.n_done
-        result: dict[str, Any] = {
-            "state": state,
-            "done": done,
-            "total": len(self.data.taus),
-            "error": self.error,
-        }
+        progress = {"state": state, "done": done, "total": len(self.data.taus), "error": self.error}
         if done <= have or not self._found:
-            return result
-        dataset = self.dataset()
-        panels = content.panels(dataset)
+            return progress
+        scan = self.scan()
+        command = scan_command(scan, self.data.name, "scan.nc")
+        unit = scan.comparisons[0].time_unit
         return {
-            **result,
-            "verdict": content.verdict(dataset),
+            **progress,
+            "verdict": scan_verdict(scan),
             "skipped": list(self._skipped.values()),
-            "colours": colours([str(name) for name in dataset["model"].values]),
-            "taus": [float(tau) for tau in dataset["tau"].values],
-            "tau_texts": [
-                readable_time(float(tau), str(dataset.attrs["time_unit"]))
-                for tau in dataset["tau"].values
-            ],
-            "panels": [
-                {
-                    "name": panel.name,
-                    "title": panel.title,
-                    "scales": panel.drawn_scales,
-                    "svg": panel.svg(),
-                    "x": panel.x_places(),
-                }
-                for panel in panels
-            ],
-            "commands": self._commands(dataset),
+            "colours": page_colours(scan.models),
+            "taus": scan.taus.tolist(),
+            "tau_texts": [readable_time(float(tau), unit) for tau in scan.taus],
+            "panels": [panel_answer(panel) for panel in scan_panels(scan)],
+            "commands": [*([self.data.made_by] if self.data.made_by else []), command],
         }
-
-    def _commands(self, dataset: "xr.Dataset") -> list[str]:
-        words = shlex.split(content.repeat_command(dataset))
-        # The file as this page calls it: of one that was named, with its directories.
-        words[2] = self.data.name
-        lines = [shlex.join(self.data.made_by)] if self.data.made_by else []
-        return [*lines, shlex.join([*words, "-o", "scan.nc"])]
 
     def _run(self) -> None:
         try:
             for tau in self.data.taus:
                 self._add(tau)
             self.state = "done"
-        except Abandoned:
+        except compute.Abandoned:
             self.state = "cancelled"
         except DriftbayesError as error:
             self.state, self.error = "failed", str(error)
         except Exception:
             traceback.print_exc(file=sys.stderr)
             self.state = "failed"
-            self.error = "internal error; what happened is in the terminal"
+            self.error = "internal error; see the terminal"
 
     def _add(self, tau: float) -> None:
         try:
@@ -154,8 +120,8 @@ class ScanJob:
             # One sampling time that the trajectories are too short for must not cost the others.
             self._skipped[tau] = str(error)
             return
-        found = self._compute.call(
-            *(tasks.compare_tau, self.question, tau),
+        found = self._process.call(
+            *(compute.compare_tau, self.request, tau),
             data=self.data,
             is_wanted=lambda: not self._stop.is_set(),
             when_idle=True,

@@ -1,9 +1,11 @@
-"""The server: Python's own, for one person on one machine."""
+"""Serve the page to one person on one machine, with the server of the standard library."""
 
-__all__ = ["Server", "serve"]
+__all__ = ["Guard", "Server", "serve"]
 
 import io
+import ipaddress
 import json
+import secrets
 import select
 import socket
 import sys
@@ -12,6 +14,8 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
+from email.message import Message
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
@@ -22,11 +26,10 @@ from urllib.parse import unquote, urlsplit
 from driftbayes.errors import DriftbayesError
 from driftbayes.explore.api import Explorer
 from driftbayes.explore.compute import Abandoned
-from driftbayes.explore.guard import CONTENT_POLICY, Guard
+from driftbayes.explore.uploads import check_size
 
-# Files of the page: where they lie, and what they are. Nothing else is served.
+# Files of the page: package, name and media type. Nothing else is served.
 _FILES = {
-    "/": ("explore", "page.html", "text/html"),
     "/explore.css": ("explore", "explore.css", "text/css"),
     "/report.css": ("report", "report.css", "text/css"),
     **{
@@ -34,23 +37,99 @@ _FILES = {
         for name in ("main", "ask", "build", "data", "simulate", "compare", "scan")
     },
 }
-_INTERNAL = "internal error; what happened is in the terminal"
-# A question is a few numbers; only files are large.
-_LONGEST_QUESTION = 10**6
-# A page uses six connections at the most; each takes a thread.
+# A request is a few numbers; only uploads are large.
+_MAX_REQUEST = 10**6
+# A page uses at most six connections, each of which takes a thread.
 MAX_CONNECTIONS = 48
-# Seconds for a connection to say something, for the head of a request once it has begun, and for
-# its body, with what each byte of it adds: a client that is slower holds a thread for nothing.
+# Seconds that a client may take to begin a request, to send its head, and its body, with what each
+# byte of it adds.
 _IDLE, _HEAD, _BODY, _BODY_PER_BYTE = 60.0, 10.0, 20.0, 4e-6
+# Scripts and data from this server only, nothing from the network; styles may stand in a drawing.
+CONTENT_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": CONTENT_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_OWN = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Checks that a request comes from the page of this session.
+
+    Args:
+        host: Address that the server is bound to.
+        port: Port of the server.
+        token: Secret of the session, which only the address in the terminal has.
+    """
+
+    host: str
+    port: int
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
+
+    def refusal(self, headers: Message, *, needs_token: bool) -> str | None:
+        """Return why a request is refused, or None if it is not.
+
+        Args:
+            headers: Headers of the request.
+            needs_token: Whether it must have the token.
+        """
+        # A foreign name made to point here would let a foreign page read the answers.
+        hosts = headers.get_all("Host", [])
+        if len(hosts) != 1 or not self._is_own(hosts[0]):
+            return "open the address that the terminal shows; this server answers under no other"
+        origin = headers.get("Origin")
+        if origin is not None and not self._is_own_origin(origin):
+            return "this server answers only its own page"
+        # The page itself holds no secret, and may be opened from a link in another program.
+        if needs_token and headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
+            return "this server answers only its own page"
+        given = headers.get("X-Driftbayes-Token", "")
+        # Bytes: text that is not ASCII cannot be compared in constant time.
+        if needs_token and not secrets.compare_digest(given.encode(), self.token.encode()):
+            return "the token of this session is missing; open the address that the terminal shows"
+        return None
+
+    def _is_own(self, host: str) -> bool:
+        try:
+            parts = urlsplit(f"//{host}")
+            name, port = parts.hostname or "", parts.port or 80
+        except ValueError:
+            return False
+        if parts.netloc != host or parts.username is not None or port != self.port:
+            return False
+        if name in _OWN or name == self.host.lower():
+            return True
+        # Bound to all addresses, it is reached by any number; only a name can be forged.
+        return self.host in ("0.0.0.0", "::") and _is_address(name)
+
+    def _is_own_origin(self, origin: str) -> bool:
+        scheme, _, rest = origin.partition("://")
+        return scheme == "http" and self._is_own(rest)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 class Server(ThreadingHTTPServer):
-    """The page and its answers.
+    """Server of the page and of the answers to its requests.
 
     Args:
-        explorer: What can be asked.
-        host: To bind to.
-        port: To bind to; 0 takes a free one.
+        explorer: Answers requests.
+        host: Address to bind to.
+        port: Port to bind to; 0 for a free one.
     """
 
     daemon_threads = True
@@ -67,18 +146,18 @@ class Server(ThreadingHTTPServer):
             reason = getattr(error, "strerror", None) or str(error)
             msg = (
                 f"cannot listen at {host}, port {port}: {reason}; choose another with --port, or "
-                "leave it out for a free one"
+                "omit it for a free one"
             )
             raise DriftbayesError(msg) from error
         self.guard = Guard(host, self.server_address[1])
 
     def server_bind(self) -> None:
-        """Bind, and do not ask the network for this machine's name, as Python's own would."""
+        """Bind without looking up the name of this machine, as the base class would."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection in a thread, or refuse it when there are too many."""
+        """Serve a connection in a thread, or refuse it if there are too many."""
         if self._free.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
@@ -86,7 +165,7 @@ class Server(ThreadingHTTPServer):
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve a connection, and make room for another."""
+        """Serve a connection, then free its place."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -94,14 +173,14 @@ class Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """The address, with the secret where no server sees it."""
+        """Address of the page, with the token in the fragment, which no server sees."""
         own = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}
         host = own.get(self.guard.host, self.guard.host)
         host = f"[{host}]" if ":" in host else host
         return f"http://{host}:{self.guard.port}/#{self.guard.token}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that went away is no error; anything else is told, and the server goes on."""
+        """Print an error, unless the browser went away, and go on."""
         if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
             traceback.print_exc(file=sys.stderr)
 
@@ -113,22 +192,22 @@ def serve(
     port: int = 0,
     on_ready: Callable[[str], None] = print,
 ) -> None:
-    """Serve until interrupted; uploads are gone when it ends, however it ends.
+    """Serve until interrupted, then remove uploads.
 
     Args:
-        explorer: What can be asked.
-        host: To bind to.
-        port: To bind to; 0 takes a free one.
-        on_ready: Called with the address.
+        explorer: Answers requests.
+        host: Address to bind to.
+        port: Port to bind to; 0 for a free one.
+        on_ready: Called with the address of the page.
     """
     try:
         with Server(explorer, host, port) as server:
-            # In a thread, so that an interruption finds this one waiting, wherever the other is.
+            # In a thread, so that an interruption finds this one waiting.
             thread = threading.Thread(target=server.serve_forever, daemon=True)
             thread.start()
             try:
                 on_ready(server.url)
-                # Bit by bit: not every system interrupts a long wait.
+                # Not every system interrupts a long wait.
                 while thread.is_alive():
                     thread.join(0.5)
             finally:
@@ -137,8 +216,8 @@ def serve(
         explorer.close()
 
 
-class _Line(io.RawIOBase):
-    """What comes in on a connection, not later than by a deadline."""
+class _DeadlineReader(io.RawIOBase):
+    """Reads a connection until a deadline."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -146,12 +225,7 @@ class _Line(io.RawIOBase):
         self._then: float | None = None
 
     def allow(self, seconds: float, then: float | None = None) -> None:
-        """Set the deadline.
-
-        Args:
-            seconds: From now.
-            then: From the first byte on, if that changes it.
-        """
+        """Set the deadline to `seconds` from now, or `then` seconds after the first byte."""
         self._deadline, self._then = time.monotonic() + seconds, then
 
     def readable(self) -> bool:
@@ -178,11 +252,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def setup(self) -> None:
         super().setup()
-        self._line = _Line(self.connection)
-        self.rfile = io.BufferedReader(self._line)
+        self._reader = _DeadlineReader(self.connection)
+        self.rfile = io.BufferedReader(self._reader)
 
     def handle_one_request(self) -> None:
-        self._line.allow(_IDLE, then=_HEAD)
+        self._reader.allow(_IDLE, then=_HEAD)
         super().handle_one_request()
 
     def do_GET(self) -> None:
@@ -190,11 +264,14 @@ class _Handler(BaseHTTPRequestHandler):
         refusal = self.server.guard.refusal(self.headers, needs_token=False)
         if refusal is not None:
             self._refuse(HTTPStatus.FORBIDDEN, refusal)
+        elif path == "/":
+            page = self.server.explorer.page().encode()
+            self._send(HTTPStatus.OK, page, "text/html; charset=utf-8")
         elif path not in _FILES:
-            self._refuse(HTTPStatus.NOT_FOUND, f"there is nothing at {path}")
+            self._refuse(HTTPStatus.NOT_FOUND, f"not found: {path}")
         else:
-            room, name, kind = _FILES[path]
-            found = resources.files(f"driftbayes.{room}").joinpath("static", name)
+            package, name, kind = _FILES[path]
+            found = resources.files(f"driftbayes.{package}").joinpath("static", name)
             self._send(HTTPStatus.OK, found.read_bytes(), f"{kind}; charset=utf-8")
 
     def do_POST(self) -> None:
@@ -206,34 +283,31 @@ class _Handler(BaseHTTPRequestHandler):
             return
         length = self._length()
         if length is None:
-            self._refuse(HTTPStatus.LENGTH_REQUIRED, "the length of the request must be given")
+            self._refuse(HTTPStatus.LENGTH_REQUIRED, "the length of the request is missing")
             return
-        most = explorer.max_upload if path == "/api/upload" else _LONGEST_QUESTION
-        if length > most:
+        if length > (explorer.max_upload if path == "/api/upload" else _MAX_REQUEST):
             # Before any of it is read.
             self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, self._too_large(length))
             return
-        self._line.allow(_BODY + _BODY_PER_BYTE * length)
+        self._reader.allow(_BODY + _BODY_PER_BYTE * length)
         self._answer(path.removeprefix("/api/"), length)
 
-    def _is_there(self) -> bool:
-        """Whether the page has not hung up."""
+    def _is_connected(self) -> bool:
+        """Whether the page has not closed the connection."""
         try:
             if not select.select([self.connection], [], [], 0)[0]:
                 return True
-            # Something to read: the next request, or the end.
+            # The next request, or the end of the connection.
             return bool(self.connection.recv(1, socket.MSG_PEEK))
         except (OSError, ValueError):
             return False
 
     def _too_large(self, length: int) -> str:
-        from driftbayes.explore.uploads import check_size
-
         try:
             check_size(length, self.server.explorer.max_upload)
         except DriftbayesError as error:
             return str(error)
-        return "the question is too long; ask for less"
+        return f"the request has {length:,} bytes, at most {_MAX_REQUEST:,} are allowed"
 
     def _answer(self, what: str, length: int) -> None:
         explorer = self.server.explorer
@@ -242,18 +316,18 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             if what == "upload":
                 options = unquote(self.headers.get("X-Driftbayes-Options", ""))
-                # What is left unread when something is wrong would be taken for a request.
+                # What is left unread after an error would be taken for a request.
                 self.close_connection = True
                 answer = explorer.upload(self.rfile, length, options)
             else:
-                wish = _parsed(self.rfile.read(length))
+                request = _parsed(self.rfile.read(length))
                 if what == "download":
-                    self._send(HTTPStatus.OK, *explorer.download(wish))
+                    self._send(HTTPStatus.OK, *explorer.download(request))
                     return
-                if what not in explorer.asks:
-                    self._refuse(HTTPStatus.NOT_FOUND, f"there is nothing at /api/{what}")
+                if what not in explorer.routes:
+                    self._refuse(HTTPStatus.NOT_FOUND, f"not found: /api/{what}")
                     return
-                answer = explorer.asks[what](wish, self._is_there)
+                answer = explorer.routes[what](request, self._is_connected)
         except Abandoned:
             answer = {"stale": True}
         except DriftbayesError as error:
@@ -262,7 +336,8 @@ class _Handler(BaseHTTPRequestHandler):
             raise
         except Exception:
             traceback.print_exc(file=sys.stderr)
-            answer, status = {"error": _INTERNAL}, HTTPStatus.INTERNAL_SERVER_ERROR
+            status = HTTPStatus.INTERNAL_SERVER_ERROR
+            answer = {"error": "internal error; see the terminal"}
         self._send_json(status, answer)
 
     def _length(self) -> int | None:
@@ -284,23 +359,19 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
-        self.send_header("Content-Security-Policy", CONTENT_POLICY)
-        self.send_header("X-Content-Type-Options", "nosniff")
-        self.send_header("X-Frame-Options", "DENY")
-        self.send_header("Referrer-Policy", "no-referrer")
-        self.send_header("Cross-Origin-Resource-Policy", "same-origin")
-        self.send_header("Cache-Control", "no-store")
+        for name, value in _HEADERS.items():
+            self.send_header(name, value)
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: a person reads the terminal."""
+        """Print nothing."""
 
 
 def _refuse_connection(request: socket.socket) -> None:
-    """Say that there are too many, without waiting for the request."""
+    """Refuse a connection that is one too many, without waiting for its request."""
     sentence = f"more than {MAX_CONNECTIONS} connections at a time; close other pages and try again"
     body = json.dumps({"error": sentence}).encode()
     head = (
@@ -310,8 +381,7 @@ def _refuse_connection(request: socket.socket) -> None:
     request.settimeout(1.0)
     with suppress(OSError):
         request.sendall(head.encode() + body)
-        # What the client has sent is read: a connection closed before that is reset, and the
-        # answer lost.
+        # A connection closed before what the client sent is read is reset, and the answer lost.
         request.shutdown(socket.SHUT_WR)
         request.settimeout(0.05)
         request.recv(1 << 16)
@@ -323,6 +393,6 @@ def _parsed(body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        msg = "expected a question as a JSON object"
+        msg = "expected a request as a JSON object"
         raise DriftbayesError(msg)
     return found

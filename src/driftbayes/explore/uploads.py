@@ -1,4 +1,4 @@
-"""Files that a page sends: one body, a line that lists them and then their bytes."""
+"""Receive uploaded files: one body, a line that lists the files and then their bytes."""
 
 __all__ = ["check_size", "parse_size", "receive", "safe_name"]
 
@@ -13,21 +13,17 @@ from driftbayes.errors import DriftbayesError
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
-_MOST_FILES = 50_000
-_LONGEST_LIST = 8 * 10**6
-_LONGEST_NAME = 120
-_DEEPEST = 12
+_MAX_FILES = 50_000
+_MAX_LIST = 8 * 10**6
+_MAX_NAME = 120
+_MAX_DEPTH = 12
 _BLOCK = 1 << 20
-# Names that a system keeps for its devices, whatever their ending.
+# Names of devices, whatever their suffix.
 _DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.I)
 
 
 def parse_size(text: str) -> int:
-    """A number of bytes from `200MB`, `1.5GB` or `1000`.
-
-    Args:
-        text: As the user wrote it.
-    """
+    """Return the number of bytes in `200MB`, `1.5GB` or `1000`."""
     match = _SIZE.fullmatch(text)
     size = float(match[1]) * _UNITS.get(match[2].upper(), 0) if match else 0
     if size < 1:
@@ -37,26 +33,17 @@ def parse_size(text: str) -> int:
 
 
 def check_size(size: int, most: int) -> None:
-    """Refuse what is larger than allowed, before any of it is read.
-
-    Args:
-        size: Bytes that would come.
-        most: Bytes that may.
-    """
+    """Refuse `size` bytes if they are more than `most`, before any is read."""
     if size > most:
         msg = (
-            f"{_readable(size)} were sent and {_readable(most)} are allowed; start with "
-            "--max-upload SIZE, or name the file: driftbayes explore FILE"
+            f"the upload has {_readable(size)}, at most {_readable(most)} are allowed; start with "
+            "--max-upload SIZE, or open the file with `driftbayes explore FILE`"
         )
         raise DriftbayesError(msg)
 
 
 def safe_name(text: str) -> str:
-    """A name that is nothing but a name: no place, no device, nothing hidden in it.
-
-    Args:
-        text: As the browser has it.
-    """
+    """Return a safe file name: no directory, no device, no control characters."""
     base = text.replace("\\", "/").rpartition("/")[2]
     kept = "".join(c if c.isalnum() or c in " ._-+=()[]@,#~" else "_" for c in base).strip(" ")
     if not kept.strip("."):
@@ -64,27 +51,27 @@ def safe_name(text: str) -> str:
         raise DriftbayesError(msg)
     if _DEVICES.fullmatch(kept):
         kept = f"_{kept}"
-    # The end says what it is.
-    return kept if len(kept) <= _LONGEST_NAME else kept[-_LONGEST_NAME:].lstrip(" .")
+    # The suffix tells the format.
+    return kept if len(kept) <= _MAX_NAME else kept[-_MAX_NAME:].lstrip(" .")
 
 
 def receive(stream: io.BufferedIOBase, length: int, folder: Path) -> Path:
-    """Write what a page sends into a folder; the file, or the folder of several, is returned.
+    """Write uploaded files into a folder; return the file, or the folder of several.
 
     Args:
-        stream: The body of the request.
-        length: Its length, already allowed.
-        folder: An empty folder of ours.
+        stream: Body of the request.
+        length: Length of the body.
+        folder: An empty folder.
     """
-    line = stream.readline(min(length, _LONGEST_LIST))
+    line = stream.readline(min(length, _MAX_LIST))
     files = _listed(line)
     if len(line) + sum(size for _, size in files) != length:
-        msg = "the list of files and their bytes do not fit together; send them again"
+        msg = "the list of files does not match their bytes; send them again"
         raise DriftbayesError(msg)
     for path, size in files:
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        # Not through a name that is there: two names may have become one.
+        # Two names may have become one.
         try:
             with target.open("xb") as file:
                 _copy(stream, file, size)
@@ -100,8 +87,8 @@ def _listed(line: bytes) -> list[tuple[PurePosixPath, int]]:
         pairs = [(str(one["path"]), one["size"]) for one in manifest["files"]]
     except (ValueError, KeyError, TypeError, RecursionError):
         pairs = []
-    if not 0 < len(pairs) <= _MOST_FILES:
-        msg = f"expected a list of 1 to {_MOST_FILES:,} files before their bytes, got another body"
+    if not 0 < len(pairs) <= _MAX_FILES:
+        msg = f"expected a list of 1 to {_MAX_FILES:,} files before their bytes"
         raise DriftbayesError(msg)
     found = []
     for text, size in pairs:
@@ -118,8 +105,8 @@ def _listed(line: bytes) -> list[tuple[PurePosixPath, int]]:
 
 def _inside(parts: Sequence[str]) -> PurePosixPath:
     named = [part for part in parts if part]
-    if not 0 < len(named) <= _DEEPEST:
-        msg = f"expected a path of 1 to {_DEEPEST} names, got {len(named)}; send a flatter folder"
+    if not 0 < len(named) <= _MAX_DEPTH:
+        msg = f"expected a path of 1 to {_MAX_DEPTH} names, got {len(named)}; send a flatter folder"
         raise DriftbayesError(msg)
     return PurePosixPath(*(safe_name(part) for part in named))
 

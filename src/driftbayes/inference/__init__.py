@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from driftbayes.aliases import lazy
+from driftbayes.inference import describe as _describe  # noqa: F401  (registers descriptions)
 from driftbayes.inference._batch import Batch
 from driftbayes.inference.evidence import QUANTILES, Evidence
 from driftbayes.inference.evidences import (

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from driftbayes.errors import Status
-from driftbayes.inference.cards import evidence_card, evidence_line
 from driftbayes.inference.estimates import ParameterEstimate, column
-from driftbayes.inference.frames import evidence_dataframe, evidence_dataset, evidence_datatree
 from driftbayes.inference.hypothesis import Hypothesis
-from driftbayes.representation import html_of, line_of, text_of
+from driftbayes.representation import Described, to_dataframe, to_dataset, to_datatree
 from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -25,8 +23,8 @@ if TYPE_CHECKING:
 QUANTILES = (0.025, 0.16, 0.5, 0.84, 0.975)
 
 
-@dataclass(frozen=True, eq=False)
-class Evidence:
+@dataclass(frozen=True, eq=False, repr=False)
+class Evidence(Described):
     r"""What the data say of one hypothesis.
 
     $$\ln Z = \ln p(D \mid \theta^*) + \ln \mathrm{Occam}
@@ -167,26 +165,15 @@ class Evidence:
 
     def to_dataframe(self) -> "pd.DataFrame":
         """A pandas table, one row per parameter; see `Comparison.to_dataframe` for units."""
-        return evidence_dataframe(self, QUANTILES)
+        return to_dataframe(self)
 
     def to_dataset(self) -> "xr.Dataset":
         """An xarray Dataset along the parameters."""
-        return evidence_dataset(self, QUANTILES)
+        return to_dataset(self)
 
     def to_datatree(self) -> "xr.DataTree":
         """A tree as ArviZ takes it; draws only of a method that draws, else `posterior_draws`."""
-        return evidence_datatree(self, QUANTILES)
-
-    def __repr__(self) -> str:
-        """One line: the model, its evidence and its parameters."""
-        return line_of(evidence_line, self)
-
-    def __str__(self) -> str:
-        """Some lines: the evidence, what it is made of, the posterior."""
-        return text_of(evidence_card, self)
-
-    def _repr_html_(self) -> str:
-        return html_of(evidence_card, self)
+        return to_datatree(self)
 
 
 # A parameter counts as identified if the data at least halved the width of ln θ.

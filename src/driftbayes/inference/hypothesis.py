@@ -16,15 +16,14 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.inference.cards import hypothesis_card, hypothesis_line
 from driftbayes.jax_typing import Scalar
 from driftbayes.models import AbstractModel, Data, as_template
 from driftbayes.priors import AbstractPrior, Fixed, Uniform
-from driftbayes.representation import html_of, line_of, text_of
+from driftbayes.representation import Described
 from driftbayes.suggest import did_you_mean
 
 
-class Hypothesis(eqx.Module):
+class Hypothesis(Described, eqx.Module):
     """A model family together with the prior of each of its parameters.
 
     Positivity and coordinates live here, never in a model. The vector θ holds the parameters
@@ -183,17 +182,6 @@ class Hypothesis(eqx.Module):
     def describe(self) -> dict[str, str]:
         """The priors as text, for records and tables."""
         return {name: prior.describe() for name, prior in self.priors.items()}
-
-    def __repr__(self) -> str:
-        """One line: the model and its priors."""
-        return line_of(hypothesis_line, self)
-
-    def __str__(self) -> str:
-        """Some lines: each parameter, its unit and its prior."""
-        return text_of(hypothesis_card, self)
-
-    def _repr_html_(self) -> str:
-        return html_of(hypothesis_card, self)
 
 
 def _check_bound(model: AbstractModel, name: str, prior: AbstractPrior) -> None:

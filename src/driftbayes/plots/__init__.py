@@ -1,1 +1,1 @@
-"""Figures, one per function: `(result, ax=None) -> Axes`. They compute nothing."""
+"""Figures, one per function: `(result, ax=None) -> Axes`."""

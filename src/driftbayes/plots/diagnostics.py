@@ -1,6 +1,6 @@
-"""Figures of what the data say before any model, from the data set that `diagnose` returns.
+"""Draw diagnostics of the data, from the dataset that `diagnose` returns.
 
-Shaded bands are one standard deviation to either side; there is none if there is one trajectory.
+Bands are one standard deviation wide to either side; there is none for a single trajectory.
 """
 
 __all__ = ["plot_absolute_diffusivity", "plot_kurtosis", "plot_lvaf", "plot_msd"]
@@ -21,7 +21,7 @@ TAYLOR = MORE_COLOURS[0]
 
 
 def plot_lvaf(dataset: "xr.Dataset", ax: "Axes | None" = None) -> "Axes":
-    """Velocity autocovariance against lag, with the integral time scale marked.
+    """Draw the velocity autocovariance against lag, with the integral time scale.
 
     Only the first few time scales are shown; `ax.set_xlim(right=...)` shows the rest.
     """
@@ -31,7 +31,7 @@ def plot_lvaf(dataset: "xr.Dataset", ax: "Axes | None" = None) -> "Axes":
         _draw_line(ax, dataset, "lvaf", INK, "data", marker="o")
         _draw_band(ax, dataset, "lvaf", INK)
         ax.axvline(timescale, color=GUIDE, ls=":", label="integral time scale")
-        # Four lags at least, or data without memory would show one point and a half.
+        # At least four lags, for data without memory.
         shown = max(LVAF_TIMESCALES * timescale, float(dataset.lag[:5].max()))
         shown = min(shown, float(dataset.lag.max()))
         ax.set_xlim(-0.02 * shown, 1.02 * shown)
@@ -41,7 +41,7 @@ def plot_lvaf(dataset: "xr.Dataset", ax: "Axes | None" = None) -> "Axes":
 
 
 def plot_absolute_diffusivity(dataset: "xr.Dataset", ax: "Axes | None" = None) -> "Axes":
-    """Absolute diffusivity against lag, between its ballistic limit and Taylor's integral."""
+    """Draw the absolute diffusivity against lag, with its ballistic limit and Taylor's integral."""
     with journal_axes(ax) as ax:
         data = dataset.isel(lag=slice(1, None))
         _draw_line(ax, data, "absolute_diffusivity", INK, "absolute", marker="o")
@@ -58,7 +58,7 @@ def plot_absolute_diffusivity(dataset: "xr.Dataset", ax: "Axes | None" = None) -
 
 
 def plot_msd(dataset: "xr.Dataset", ax: "Axes | None" = None) -> "Axes":
-    """Mean square displacement against lag, with the ballistic and the diffusive slope."""
+    """Draw the mean square displacement against lag, with the ballistic and diffusive slopes."""
     with journal_axes(ax) as ax:
         data = dataset.isel(lag=slice(1, None))
         _draw_line(ax, data, "msd", INK, "data", marker="o")
@@ -79,7 +79,7 @@ def plot_msd(dataset: "xr.Dataset", ax: "Axes | None" = None) -> "Axes":
 
 
 def plot_kurtosis(dataset: "xr.Dataset", ax: "Axes | None" = None) -> "Axes":
-    """Kurtosis of displacements against lag, with the Gaussian value 3."""
+    """Draw the kurtosis of displacements against lag, with the Gaussian value 3."""
     with journal_axes(ax) as ax:
         data = dataset.isel(lag=slice(1, None))
         _draw_line(ax, data, "kurtosis", INK, "data", marker="o")
@@ -87,7 +87,7 @@ def plot_kurtosis(dataset: "xr.Dataset", ax: "Axes | None" = None) -> "Axes":
         ax.axhline(3, color=GUIDE, ls="--", lw=0.9, label="Gaussian")
         ax.set_xscale("log")
         low, high = ax.get_ylim()
-        # Wide enough that the noise of a Gaussian sample looks like what it is.
+        # Wide enough for the noise of a Gaussian sample to look small.
         ax.set_ylim(min(low, 2.5), max(high, 3.5))
         _finish(ax, dataset, "kurtosis of displacements", "kurtosis")
         ax.legend(loc="best")
@@ -107,9 +107,9 @@ def _draw_band(ax: "Axes", dataset: "xr.Dataset", name: str, colour: str) -> Non
 
 
 def _logarithmic_limits(ax: "Axes") -> tuple[float, float]:
-    """Make both axes logarithmic; limits that hold what is drawn, and a decade at the least."""
+    """Make both axes logarithmic; return limits of at least a decade."""
     ax.set_xscale("log")
-    # Clipped, not masked: a band that reaches below zero is then cut at the edge of the figure.
+    # Clipped, not masked: a band that reaches below zero is cut at the edge of the figure.
     ax.set_yscale("log", nonpositive="clip")
     low, high = ax.get_ylim()
     widen = max(10 / (high / low), 1) ** 0.5

@@ -1,4 +1,4 @@
-"""One variable of a map, as cells of colour."""
+"""Draw one variable of a map."""
 
 __all__ = ["plot_map"]
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 def plot_map(
     dataset: "xr.Dataset", variable: str, ax: "Axes | None" = None, *, tau: int = 0, season: int = 0
 ) -> "Axes":
-    """A map; ln K around zero in two colours, what is positive on a logarithmic scale.
+    """Draw a map: ln K in two colours around zero, positive variables on a logarithmic scale.
 
     Args:
         dataset: A map.
         variable: One of its variables.
-        ax: Where to draw.
-        tau: Number of the sampling time.
-        season: Number of the season.
+        ax: Axes to draw on; None for a new figure.
+        tau: Index of the sampling time.
+        season: Index of the season.
     """
     from matplotlib.colors import LogNorm, Normalize, SymLogNorm
 
@@ -69,7 +69,7 @@ def plot_map(
             ax.set_aspect(1 / np.cos(np.radians(np.clip(np.mean(y), -80, 80))))
         else:
             ax.set_aspect("equal")
-        # No more of the plane than there is to see.
+        # Only the part of the plane that has values.
         rows, columns = (np.flatnonzero(np.isfinite(values).any(axis=a)) for a in (1, 0))
         if len(rows):
             ax.set_xlim(x[columns[0]], x[columns[-1] + 1])

@@ -1,4 +1,4 @@
-"""Vorticity with particles, as a film."""
+"""Render a movie of vorticity and particles."""
 
 __all__ = ["default_path", "write_movie"]
 
@@ -30,21 +30,21 @@ def write_movie(
     fps: float = 12.0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
-    """Write a film of a run, as far as it has got: one frame per snapshot.
+    """Write a movie of a run so far, one frame per snapshot.
 
     Args:
-        directory: Of the run.
-        output: A name that ends in .mp4 or .gif; by default `movie.mp4` in the directory, or
+        directory: Directory of the run.
+        output: File with the suffix .mp4 or .gif; by default `movie.mp4` in the directory, or
             `movie.gif` where ffmpeg is not installed.
-        n_particles: Particles to draw.
+        n_particles: Number of particles drawn.
         fps: Frames per second.
-        progress: Called with frames done and frames in all.
+        progress: Called with the number of frames done and the total.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     folder = Path(directory)
-    read_config(folder)  # is this a run at all?
+    read_config(folder)  # refuses a directory that is not a run
     target = _target(folder, output)
     if not is_group(folder / SNAPSHOTS):
         msg = f"{str(folder)!r} has no snapshots; run again with --snapshot-every"
@@ -53,10 +53,10 @@ def write_movie(
     times = open_array(folder / SNAPSHOTS, "time").read()
     frames = [i for i in range(len(times)) if vorticity.is_written((i, 0, 0))]
     if not frames:
-        msg = f"{str(folder)!r} has no snapshots yet; let the run go on first"
+        msg = f"{str(folder)!r} has no snapshots yet; resume the run first"
         raise DriftbayesError(msg)
     particles = _particles(folder, n_particles)
-    # One scale for the whole film, from its last frame: vortices are few and strong.
+    # One scale for the whole movie, from its last frame: vortices are few and strong.
     last = vorticity.read_chunk((frames[-1], 0, 0))[0]
     limit = max(float(np.quantile(np.abs(last), 0.995)), 1e-12)
     with mpl.rc_context(RC):
@@ -95,11 +95,7 @@ def write_movie(
 
 
 def default_path(folder: Path) -> Path:
-    """The movie of a run where no other name is given.
-
-    Args:
-        folder: Directory of the run.
-    """
+    """Return the default path of the movie of a run."""
     return folder / ("movie.gif" if shutil.which("ffmpeg") is None else "movie.mp4")
 
 
@@ -107,10 +103,10 @@ def _target(folder: Path, output: str | Path | None) -> Path:
     has_ffmpeg = shutil.which("ffmpeg") is not None
     target = default_path(folder) if output is None else Path(output)
     if target.suffix.lower() not in (".mp4", ".gif"):
-        msg = f"a film is written as .mp4 or .gif, got {target.name!r}"
+        msg = f"a movie has the suffix .mp4 or .gif, got {target.name!r}"
         raise DriftbayesError(msg)
     if target.suffix.lower() == ".mp4" and not has_ffmpeg:
-        msg = "an MP4 film needs ffmpeg, which is not installed; ask for a name that ends in .gif"
+        msg = "an MP4 movie needs ffmpeg, which is not installed; choose a name ending in .gif"
         raise DriftbayesError(msg)
     return target
 
@@ -120,12 +116,12 @@ def _writer(target: Path, fps: float) -> "AbstractMovieWriter":
 
     if target.suffix.lower() == ".gif":
         return PillowWriter(fps=fps)  # type: ignore[arg-type]
-    # Every player knows this pixel format.
+    # All players support this pixel format.
     return FFMpegWriter(fps=fps, extra_args=["-pix_fmt", "yuv420p"])  # type: ignore[arg-type]
 
 
 def _particles(folder: Path, n_particles: int) -> Callable[[float], FloatArray]:
-    """Where the particles are at a time; nowhere before their release."""
+    """Return a function from time to positions, which are empty before the release."""
     store = folder / TRAJECTORIES
     nowhere = np.zeros((0, 2))
     if not n_particles or not is_group(store):

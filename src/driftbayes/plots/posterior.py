@@ -1,6 +1,6 @@
-"""Figures of posterior draws, drawn by ArviZ in the house style.
+"""Draw posterior draws with ArviZ in the journal style.
 
-For anything more, give `to_datatree(draws, data)` to arviz-plots itself.
+For other figures, pass `to_datatree(draws, data)` to arviz-plots.
 """
 
 __all__ = ["plot_posterior_pair", "plot_trace"]
@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference.draws import PosteriorDraws, to_datatree
-from driftbayes.plots.scan import colour_of
-from driftbayes.plots.style import COLUMN, journal_style
+from driftbayes.plots.style import COLUMN, colours_of, journal_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 def plot_posterior_pair(draws: PosteriorDraws) -> "Figure":
-    """Every parameter against every other, with its own density on the diagonal."""
+    """Draw every parameter against every other, with its density on the diagonal."""
     arviz_plots = _arviz_plots()
-    colour = colour_of(draws.hypothesis.name)
+    colour = _colour(draws)
     side = COLUMN[0] * max(len(draws.names) / 2, 1)
     with journal_style():
         matrix = arviz_plots.plot_pair(
@@ -44,7 +43,7 @@ def plot_posterior_pair(draws: PosteriorDraws) -> "Figure":
 
 
 def plot_trace(draws: PosteriorDraws) -> "Figure":
-    """Every parameter along the draws: without trend or pause if they are independent."""
+    """Draw every parameter along the draws: without a trend if they are independent."""
     size = (COLUMN[0] * len(draws.names), COLUMN[1])
     arviz_plots = _arviz_plots()
     with journal_style():
@@ -52,11 +51,15 @@ def plot_trace(draws: PosteriorDraws) -> "Figure":
             to_datatree(draws),
             backend="matplotlib",
             # One chain; the default colours of matplotlib 3.11 arviz-plots 0.8 cannot read.
-            color=[colour_of(draws.hypothesis.name)],
+            color=[_colour(draws)],
             visuals={"trace": {"width": 0.4}},
             figure_kwargs={"figsize": size, "layout": "constrained"},
         )
     return _figure(collection)
+
+
+def _colour(draws: PosteriorDraws) -> str:
+    return colours_of([draws.hypothesis.name])[draws.hypothesis.name]
 
 
 def _figure(collection: Any) -> "Figure":

@@ -1,35 +1,56 @@
-"""Figures of a scan over tau: parameters, Bayes factors, Occam factors.
+"""Draw scans over tau and prior sensitivity.
 
-Each takes the data set that `Scan.to_dataset` returns and draws on one axes, so that an exact
-scan and the paper's Laplace can be laid over each other.
+`plot_scan` draws a whole scan. The other figures of a scan take the dataset that `Scan.to_dataset`
+returns and draw on one axes, so that exact evidences and Laplace's method can be overlaid.
 """
 
-__all__ = ["plot_log_bayes_factor", "plot_log_occam_factor", "plot_parameter"]
+__all__ = [
+    "plot_log_bayes_factor",
+    "plot_log_occam_factor",
+    "plot_parameter",
+    "plot_prior_sensitivity",
+    "plot_scan",
+]
 
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from driftbayes.plots.style import COLOURS, GUIDE, MORE_COLOURS, draw_band, journal_axes
+from driftbayes.comparison.describe import as_scan, scan_panels
+from driftbayes.plots.style import (
+    GUIDE,
+    INK,
+    MORE_COLOURS,
+    colours_of,
+    draw_band,
+    draw_panel,
+    journal_axes,
+    journal_figure,
+)
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
+    from driftbayes.comparison import PriorSensitivity, Scan
+
+# Below this ratio of the longest to the shortest tau, powers of ten would overlap.
+_FEW_DECADES = 30.0
 SYMBOLS = {"kappa": r"\kappa", "gamma": r"\gamma", "k": "k"}
 
 
 def plot_parameter(
     dataset: "xr.Dataset", parameter: str, ax: "Axes | None" = None, *, label: str | None = None
 ) -> "Axes":
-    """One parameter against tau, with its posterior width.
+    """Draw one parameter against tau, with its posterior width.
 
     Laplace's method is drawn as in the paper, mode ± standard deviation, dashed; other methods as
     median and central 68 %, solid, with a heavier line where the parameter is consistent.
     """
     with journal_axes(ax) as ax:
         model, name = parameter.split(".")
-        colour = colour_of(model)
+        colour = _colour(dataset, model)
         chosen = dataset.sel(parameter=parameter)
         tau = dataset["tau"].values
         if dataset.attrs["method"].startswith("laplace"):
@@ -57,11 +78,11 @@ def plot_log_bayes_factor(
     *,
     label: str | None = None,
 ) -> "Axes":
-    """Ln K against tau on an axis that is linear within ±1, where models are indistinguishable."""
+    """Draw ln K against tau on an axis that is linear within ±1 (models indistinguishable)."""
     with journal_axes(ax) as ax:
         laplace = dataset.attrs["method"].startswith("laplace")
         line, name = ("--", "Laplace") if laplace else ("-", "exact")
-        colour = GUIDE if laplace else colour_of(pair.split(":")[0])
+        colour = GUIDE if laplace else _colour(dataset, pair.split(":")[0])
         log_k = dataset["log_bayes_factor"].sel(pair=pair)
         ax.plot(dataset["tau"], log_k, color=colour, ls=line, label=label or name)
         if not laplace:
@@ -74,27 +95,89 @@ def plot_log_bayes_factor(
 
 
 def plot_log_occam_factor(dataset: "xr.Dataset", ax: "Axes | None" = None) -> "Axes":
-    """Log Occam factors of all models against tau; Laplace's dashed, as in the paper."""
+    """Draw log Occam factors of all models against tau; Laplace's method dashed."""
     with journal_axes(ax) as ax:
         laplace = dataset.attrs["method"].startswith("laplace")
         line, name = ("--", "Laplace") if laplace else ("-", "exact")
         for model in map(str, dataset["model"].values):
             occam = dataset["log_occam_factor"].sel(model=model)
             label = f"{model}, {name}"
-            ax.plot(dataset["tau"], occam, color=colour_of(model), ls=line, label=label)
+            ax.plot(dataset["tau"], occam, color=_colour(dataset, model), ls=line, label=label)
         ax.set(xscale="log", xlabel=_tau_label(dataset), ylabel="ln Occam factor")
     return ax
 
 
-def colour_of(model: str) -> str:
-    """Return the colour that a model has in every figure."""
-    return COLOURS.get(model, MORE_COLOURS[sum(map(ord, model)) % len(MORE_COLOURS)])
+def plot_scan(scan: "Scan | xr.Dataset") -> "Figure":
+    """Draw diffusivities, rates, ln K against the first model, and probabilities, against tau.
+
+    Args:
+        scan: A scan, or its dataset.
+    """
+    whole = as_scan(scan)
+    shown = ("parameter_kappa", "parameter_k", "parameter_gamma", "bayes_factors", "probabilities")
+    panels = [panel for panel in scan_panels(whole) if panel.name in shown]
+    colours = colours_of(whole.models)
+    rows = -(-len(panels) // 2)
+    with journal_figure(7.0, 2.5 * rows, rows, 2, squeeze=False, sharex=True) as (figure, grid):
+        axes = list(np.ravel(grid))
+        for ax in axes[len(panels) :]:
+            ax.set_visible(False)
+        for ax, panel in zip(axes, panels, strict=False):
+            draw_panel(panel, ax, colours)
+            ax.set_title(panel.title)
+            _label_few(ax, whole.taus)
+            ax.tick_params(labelbottom=True)
+        axes[len(panels) - 1].legend(fontsize=7)
+    return figure
+
+
+def plot_prior_sensitivity(
+    result: "PriorSensitivity", pair: str | None = None, ax: "Axes | None" = None
+) -> "Axes":
+    """Draw ln K of two models, one line for each group of priors that is scaled.
+
+    Args:
+        result: From `prior_sensitivity`.
+        pair: Models, for example "langevin:brownian"; by default the first pair.
+        ax: Axes to draw on; None for a new figure.
+    """
+    with journal_axes(ax) as ax:
+        name = pair or next(iter(result.log_bayes_factors))
+        values, errors = result.log_bayes_factors[name], result.log_bayes_factor_errs[name]
+        ax.axhspan(-1, 1, color=GUIDE, alpha=0.15, lw=0, label="indistinguishable")
+        colours = (INK, *MORE_COLOURS)
+        for i, group in enumerate(result.groups):
+            symbols = ", ".join(f"${SYMBOLS[p]}$" if p in SYMBOLS else p for p in group)
+            label = f"all: {symbols}" if len(result.groups) > 1 and i == 0 else symbols
+            colour = colours[i % len(colours)]
+            ax.plot(result.factors, values[i], color=colour, marker="o", ms=2.5, label=label)
+            if np.nanmax(errors[i]) > 0:
+                draw_band(ax, result.factors, values[i], errors[i], colour, alpha=0.2)
+        ax.set_xscale("log", base=2)
+        ax.set_xlabel("factor on the scale of the prior")
+        ax.set_ylabel(log_factor_label(name))
+        ax.legend(loc="best")
+    return ax
 
 
 def log_factor_label(pair: str) -> str:
     """Label an axis of ln K of two models by their initials."""
     initials = ",".join(part[0].upper() for part in pair.split(":"))
     return rf"$\ln K_{{{initials}}}$"
+
+
+def _label_few(ax: "Axes", tau: np.ndarray) -> None:
+    """Write plain labels over about a decade, where powers of ten would overlap."""
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
+
+    if tau.max() < _FEW_DECADES * tau.min():
+        ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.xaxis.set_major_formatter(FormatStrFormatter("%g"))
+        ax.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _colour(dataset: "xr.Dataset", model: str) -> str:
+    return colours_of([*map(str, dataset["model"].values)])[model]
 
 
 def _tau_label(dataset: "xr.Dataset") -> str:

@@ -1,4 +1,4 @@
-"""One journal style for all figures: fixed colours, one column, nothing that is not data."""
+"""Draw panels and figures with matplotlib in one journal style."""
 
 __all__ = [
     "COLOURS",
@@ -10,6 +10,7 @@ __all__ = [
     "axis_label",
     "colours_of",
     "draw_band",
+    "draw_panel",
     "inward_ticks",
     "journal_axes",
     "journal_figure",
@@ -18,9 +19,13 @@ __all__ = [
 ]
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from driftbayes.representation import COLOURS, GUIDE, INK, MORE_COLOURS, Panel, colours_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -29,15 +34,8 @@ if TYPE_CHECKING:
 
     from driftbayes.typing import FloatArray
 
-# From the palette of Okabe and Ito, told apart with every common kind of colour blindness.
-# A model has its colour in every figure.
-COLOURS = {"brownian": "#D55E00", "langevin": "#0072B2"}
-# For models that come later, in order of appearance.
-MORE_COLOURS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-INK = "#1A1A1A"
-GUIDE = "#767676"
 COLUMN = (3.4, 2.5)
-# A longer label would not fit along the shorter side of a figure.
+# Longest label on one line along the shorter side of a figure.
 LABEL_LENGTH = 30
 
 RC: dict[Any, Any] = {
@@ -66,19 +64,9 @@ RC: dict[Any, Any] = {
 }
 
 
-def colours_of(names: Sequence[str]) -> dict[str, str]:
-    """Choose a colour for each model of a figure: its own, or the next of the others in order."""
-    others = [name for name in names if name not in COLOURS]
-    # Where neither plain model is shown, their colours are free, and are the clearest.
-    free = [colour for name, colour in COLOURS.items() if name not in names]
-    palette = [*free, *MORE_COLOURS, GUIDE, INK]
-    cycle = {name: palette[i % len(palette)] for i, name in enumerate(others)}
-    return {name: COLOURS.get(name) or cycle[name] for name in names}
-
-
 @contextmanager
 def journal_style() -> Iterator[None]:
-    """Make figures in the house style inside a `with` block; nothing changes outside it."""
+    """Use the journal style inside a `with` block; nothing changes outside it."""
     import matplotlib as mpl
 
     with mpl.rc_context(RC):
@@ -89,11 +77,11 @@ def journal_style() -> Iterator[None]:
 def journal_figure(
     width: float, height: float, rows: int = 1, columns: int = 1, **options: Any
 ) -> "Iterator[tuple[Figure, Any]]":
-    """Make a figure and its panels, in the house style inside a `with` block.
+    """Make a figure and its panels in the journal style inside a `with` block.
 
     Args:
-        width: In inches.
-        height: In inches.
+        width: Width in inches.
+        height: Height in inches.
         rows: Rows of panels.
         columns: Columns of panels.
         **options: Passed to `Figure.subplots`.
@@ -107,11 +95,7 @@ def journal_figure(
 
 @contextmanager
 def journal_axes(ax: "Axes | None") -> "Iterator[Axes]":
-    """Draw in the house style inside a `with` block, on the given axes or on a new figure.
-
-    Args:
-        ax: Left as they are, or None for those of a new one-column figure.
-    """
+    """Draw in the journal style inside a `with` block, on the given axes or on a new figure."""
     with journal_style():
         if ax is None:
             import matplotlib.pyplot as plt
@@ -122,7 +106,7 @@ def journal_axes(ax: "Axes | None") -> "Iterator[Axes]":
 
 
 def inward_ticks(*axes: "Axes") -> None:
-    """Set the ticks of the house style, which matplotlib would make after the style has ended."""
+    """Set the ticks of the journal style, which matplotlib makes after the style has ended."""
     for ax in axes:
         ax.tick_params(which="both", direction="in", top=True, right=True, width=0.6, labelsize=8)
         ax.tick_params(which="major", length=3.5)
@@ -143,6 +127,46 @@ def draw_band(
     ax.fill_between(x, mean - sd, mean + sd, color=colour, alpha=alpha, lw=0, label=label)
 
 
+_FORMATS = {"line": "o-", "plain": "-", "dashed": "--", "points": "o"}
+
+
+def draw_panel(
+    panel: Panel, ax: "Axes | None" = None, colours: Mapping[str, str] | None = None
+) -> "Axes":
+    """Draw a panel on its first scale.
+
+    Args:
+        panel: Description of curves, bands and axes.
+        ax: Axes to draw on; None for a new figure.
+        colours: Colour of each model, if other panels share them.
+    """
+    models = list(dict.fromkeys(curve.group for curve in panel.curves if curve.group != "data"))
+    colours = {**colours_of(models), **(colours or {}), "data": INK}
+    scale = panel.drawn_scales[0]
+    with journal_axes(ax) as ax:
+        for value in panel.reference:
+            ax.axhline(value, color=GUIDE, lw=0.6, zorder=0)
+        for curve in panel.curves:
+            style: dict[str, Any] = {"color": colours[curve.group]}
+            if curve.low is not None and curve.high is not None:
+                ax.fill_between(panel.x, curve.low, curve.high, alpha=0.25, linewidth=0, **style)
+            if curve.low is None or np.isfinite(curve.y).any():
+                form = _FORMATS[curve.kind]
+                ax.plot(panel.x, curve.y, form, lw=1, ms=2.6, label=curve.label, **style)
+            if curve.strong is not None and curve.strong.any():
+                ax.plot(panel.x, np.where(curve.strong, curve.y, np.nan), lw=2.6, **style)
+        ax.set_xscale(panel.x_scale)
+        if scale == "symlog":
+            ax.set_yscale("symlog", linthresh=1.0)
+            # No empty half of an axis where all values have one sign.
+            low, high = panel.values.min(initial=0), panel.values.max(initial=0)
+            ax.set_ylim(min(2 * low, -1), max(2 * high, 1))
+        else:
+            ax.set_yscale(scale)
+        ax.set(xlabel=panel.x_label, ylabel=panel.y_label)
+    return ax
+
+
 def shared_legend(figure: "Figure", ax: "Axes") -> None:
     """Draw the legend of one panel above the whole figure, in two columns."""
     handles, names = ax.get_legend_handles_labels()
@@ -150,12 +174,7 @@ def shared_legend(figure: "Figure", ax: "Axes") -> None:
 
 
 def axis_label(words: str, variable: "xr.DataArray") -> str:
-    """Words and unit of an axis: "m2 s-1" is set as m² s⁻¹, an unknown unit left out.
-
-    Args:
-        words: What the axis shows.
-        variable: Variable whose attribute `units` holds the unit.
-    """
+    """Label an axis by words and the `units` of a variable; "m2 s-1" is set as m² s⁻¹."""
     unit = variable.attrs.get("units", "")
     if unit in ("", "1"):
         return words

@@ -1,216 +1,213 @@
-"""What the trajectories themselves add to their scan: quality, fit, posteriors, priors."""
+"""Examine trajectories beyond their scan: quality, goodness of fit, posteriors, priors."""
 
-__all__ = ["Examination", "examine", "main_place"]
+__all__ = ["Examination", "data_facts", "examine", "quality_findings", "reference_tau_index"]
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from driftbayes.checks import FitCheck, check_fit
-from driftbayes.comparison import Dependence, PriorSensitivity, dependence, prior_sensitivity
-from driftbayes.comparison.dataset import hypotheses_of
+from driftbayes.comparison import Dependence, PriorSensitivity, Scan, dependence, prior_sensitivity
+from driftbayes.comparison.describe import as_scan, stored
+from driftbayes.comparison.scan import is_consistent
 from driftbayes.data.sampling import Displacements, displacements
 from driftbayes.data.trajectories import Trajectories
+from driftbayes.data.units import readable_time
 from driftbayes.diagnostics.survey import Survey, survey
 from driftbayes.errors import DriftbayesError
-from driftbayes.inference import Hypothesis, PosteriorDraws, posterior_draws
+from driftbayes.inference import PosteriorDraws, posterior_draws
 from driftbayes.quality import QualityReport, inspect
-from driftbayes.typing import FloatArray
+from driftbayes.representation import describe
 
 if TYPE_CHECKING:
     import xarray as xr
 
 Progress = Callable[[str, int, int], None]
-_Found = TypeVar("_Found")
 
 # Draws of each posterior: enough to see its shape.
 _DRAWS = 1000
-# Particles whose dependence is looked at.
-_PARTICLES = 500
-# The scales of the priors are multiplied by these.
+# Particles whose dependence is examined.
+_MAX_PARTICLES = 500
+# Factors on the scales of the priors.
 _FACTORS = np.geomspace(1 / 16, 16, 9)
-# Replicas of more displacements than this would take longer than the scan.
-_MOST_DISPLACEMENTS = 400_000
+# Replicas of more displacements would take longer than the scan.
+_MAX_DISPLACEMENTS = 400_000
 
 
 @dataclass(frozen=True, eq=False)
 class Examination:
-    """What was found beyond the scan.
+    """Results beyond the scan.
 
     Args:
-        trajectories: That the scan was made of.
+        trajectories: Trajectories of the scan.
         survey: How they are sampled.
-        quality: What looks wrong in them.
-        main: Place in the scan of the sampling time of posteriors and figures.
-        dependence: Whether particles move together, by place.
-        check: Whether the models explain the data, at `main`.
-        draws: From the posterior of each model, at `main`.
-        sensitivity: What the priors do to ln K, by place.
-        left_out: What could not be done, with the reason.
+        quality: Suspicious observations.
+        reference: Index of the sampling time of posteriors and goodness of fit.
+        dependence: Dependence between particles, by index of the sampling time.
+        check: Goodness of fit at the reference sampling time.
+        draws: Posterior draws of each model at the reference sampling time.
+        sensitivity: Sensitivity of ln K to the priors, by index of the sampling time.
+        skipped: Parts that could not be computed, with the reason.
     """
 
     trajectories: Trajectories
     survey: Survey
     quality: QualityReport
-    main: int
+    reference: int
     dependence: dict[int, Dependence] = field(default_factory=dict)
     check: FitCheck | None = None
     draws: tuple[PosteriorDraws, ...] = ()
     sensitivity: dict[int, PriorSensitivity] = field(default_factory=dict)
-    left_out: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
 
 
 def examine(
     trajectories: Trajectories,
-    scan: "xr.Dataset",
+    scan: "Scan | xr.Dataset",
     *,
     n_replicas: int = 200,
     progress: Progress | None = None,
 ) -> Examination:
-    """Look at the trajectories of a scan beyond it.
+    """Examine the trajectories of a scan beyond it.
 
-    Dependence and prior sensitivity are asked for at three sampling times, the shortest, the
-    longest and the main one or one between; goodness of fit and posteriors, which take longer, at
-    the main one.
+    Dependence and prior sensitivity are computed at three sampling times: the shortest, the longest
+    and the reference, or one in the middle. Goodness of fit and posteriors, which take longer, are
+    computed at the reference sampling time.
 
     Args:
-        trajectories: The same that the scan was made of.
-        scan: Dataset of the scan.
-        n_replicas: Data sets drawn from each model, 100 or more; 0 leaves the check out.
-        progress: Called with a stage, how many are done, and of how many.
+        trajectories: Trajectories of the scan.
+        scan: The scan, or its dataset.
+        n_replicas: Replicas of each model, 100 or more; 0 omits the goodness of fit.
+        progress: Called with a stage, the number done, and the total.
     """
-    stored = str(scan.attrs.get("data_fingerprint", ""))
-    if stored != trajectories.fingerprint:
+    scan = as_scan(scan)
+    fingerprint = str(scan.attributes.get("data_fingerprint", ""))
+    if fingerprint != trajectories.fingerprint:
         msg = (
-            f"these trajectories are not those of the scan: expected fingerprint {stored!r}, got "
-            f"{trajectories.fingerprint!r}; read the same file with the same options, or scan it"
+            f"these trajectories are not those of the scan: expected fingerprint {fingerprint!r}, "
+            f"got {trajectories.fingerprint!r}; read the same file with the same options, or scan "
+            "it again"
         )
         raise DriftbayesError(msg)
-    hypotheses = tuple(hypotheses_of(scan, trajectories.n_dim).values())
-    options = _options(scan)
-    main = main_place(scan)
-    last = scan.sizes["tau"] - 1
-    places = sorted({0, last // 2 if main in (0, last) else main, last, main})
-    left_out: dict[str, str] = {}
-    found: dict[str, dict[int, Any]] = {"dependence": {}, "sensitivity": {}, "check": {}}
-    draws: list[PosteriorDraws] = []
+    options = stored(scan, "options")
+    records = list(scan.comparisons[0].evidences.values())
+    hypotheses = tuple(record.hypothesis for record in records)
+    how: dict[str, Any] = {
+        "method": "auto" if records[0].method == "exact" else records[0].method,
+        "coords": options.get("coords", "natural"),
+        "seed": int(options.get("seed", 0)),
+    }
+    reference, last = reference_tau_index(scan), len(scan.comparisons) - 1
+    middle = last // 2 if reference in (0, last) else reference
+    places = sorted({0, middle, last, reference})
+    skipped: dict[str, str] = {}
+    dependences: dict[int, Dependence] = {}
+    sensitivities: dict[int, PriorSensitivity] = {}
+    check, draws = None, []
+
+    def attempt(part: str, function: Callable[..., Any], *args: Any, **more: Any) -> Any:
+        # A part that cannot be computed must not cost the others.
+        try:
+            return function(*args, **more)
+        except DriftbayesError as error:
+            skipped.setdefault(part, str(error))
+            return None
+
+    cut = {name: options[name] for name in ("n_tau", "gaps", "windows") if name in options}
     for i, place in enumerate(places):
-        tau = float(scan["tau"].values[place])
-        data = displacements(trajectories, tau, **options["cut"])
-        jobs: dict[str, Callable[[], Any]] = {
-            "dependence": partial(dependence, trajectories, tau, max_particles=_PARTICLES),
-            "sensitivity": partial(
-                prior_sensitivity, hypotheses, data, factors=_FACTORS, **options["how"]
-            ),
-        }
-        if place == main and n_replicas != 0:
-            times = trajectories.times[data.start_row]
-            jobs["check"] = partial(_checked, hypotheses, data, times, n_replicas, options)
-        for name, job in jobs.items():
-            _attempt(name, job, place, found[name], left_out)
-        if place == main:
-            draws = _draws(hypotheses, data, options, left_out)
+        tau = float(scan.taus[place])
+        data = displacements(trajectories, tau, **cut)
+        dependences[place] = attempt(
+            "dependence", dependence, trajectories, tau, max_particles=_MAX_PARTICLES
+        )
+        sensitivities[place] = attempt(
+            "sensitivity", prior_sensitivity, hypotheses, data, factors=_FACTORS, **how
+        )
+        if place == reference:
+            if n_replicas != 0:
+                how_check = {**how, "prior_probabilities": options.get("prior_probabilities")}
+                check = attempt(
+                    *("check", _check, trajectories, data, hypotheses),
+                    n_replicas=n_replicas,
+                    **how_check,
+                )
+            for hypothesis in hypotheses:
+                part = f"the posterior of {hypothesis.name}"
+                draws.append(
+                    attempt(part, posterior_draws, hypothesis, data, n_draws=_DRAWS, **how)
+                )
         if progress is not None:
             progress("examining", i + 1, len(places))
     return Examination(
         trajectories,
         survey(trajectories),
         inspect(trajectories),
-        main,
-        dependence=found["dependence"],
-        check=found["check"].get(main),
-        draws=tuple(draws),
-        sensitivity=found["sensitivity"],
-        left_out=left_out,
+        reference,
+        dependence={place: d for place, d in dependences.items() if d is not None},
+        check=check,
+        draws=tuple(found for found in draws if found is not None),
+        sensitivity={place: s for place, s in sensitivities.items() if s is not None},
+        skipped=skipped,
     )
 
 
-def main_place(scan: "xr.Dataset") -> int:
-    """The shortest sampling time at which the best model is consistent in all its parameters.
+def reference_tau_index(scan: Scan) -> int:
+    """Return the shortest sampling time at which all parameters of the best model are consistent.
 
     The middle one if there is none.
     """
-    names = [str(name) for name in scan["model"].values]
-    owners = np.array([str(p).rpartition(".")[0] for p in scan["parameter"].values])
-    consistent = np.asarray(scan["consistent"].values, dtype=bool)
-    best = scan["probability"].values.argmax(axis=0)
-    for place, model in enumerate(best):
-        if consistent[owners == names[model], place].all():
-            return place
-    return scan.sizes["tau"] // 2
+    for i, comparison in enumerate(scan.comparisons):
+        best = comparison.best
+        if all(is_consistent(scan, best, name)[i] for name in scan.consistency[best]):
+            return i
+    return len(scan.comparisons) // 2
 
 
-def _options(scan: "xr.Dataset") -> dict[str, Any]:
-    """How the scan cut its data, and how it integrated."""
-    stored = json.loads(str(scan.attrs.get("options", "{}")))
-    method = str(scan.attrs.get("method", "exact"))
-    cut = {"n_tau": stored.get("n_tau"), "gaps": stored.get("gaps", "split")}
-    return {
-        "cut": {**cut, "windows": stored.get("windows", "first")},
-        "how": {
-            "method": "auto" if method == "exact" else method,
-            "coords": stored.get("coords", "natural"),
-            "seed": int(stored.get("seed", 0)),
-        },
-        "prior_probabilities": stored.get("prior_probabilities"),
-    }
-
-
-def _checked(
-    hypotheses: tuple[Hypothesis, ...],
-    data: Displacements,
-    start_times: FloatArray,
-    n: int,
-    options: dict[str, Any],
+def _check(
+    trajectories: Trajectories, data: Displacements, hypotheses: Any, **options: Any
 ) -> FitCheck:
-    if len(data.dx) > _MOST_DISPLACEMENTS:
+    if len(data.dx) > _MAX_DISPLACEMENTS:
         msg = (
-            f"{len(data.dx):,} displacements are many to draw replicas of; "
-            f"`driftbayes check FILE --tau {data.tau:g}` does, with patience"
+            f"{len(data.dx):,} displacements exceed the limit of {_MAX_DISPLACEMENTS:,} for "
+            f"replicas in a report; run `driftbayes check FILE --tau {data.tau:g}`"
         )
         raise DriftbayesError(msg)
-    prior = options["prior_probabilities"]
-    return check_fit(
-        hypotheses,
-        data,
-        start_times=start_times,
-        n_replicas=n,
-        prior_probabilities=prior,
-        **options["how"],
-    )
+    start_times = trajectories.times[data.start_row]
+    return check_fit(hypotheses, data, start_times=start_times, **options)
 
 
-def _draws(
-    hypotheses: tuple[Hypothesis, ...],
-    data: Displacements,
-    options: dict[str, Any],
-    left_out: dict[str, str],
-) -> list[PosteriorDraws]:
-    found: dict[int, PosteriorDraws] = {}
-    for i, hypothesis in enumerate(hypotheses):
-        _attempt(
-            f"the posterior of {hypothesis.name}",
-            partial(posterior_draws, hypothesis, data, n_draws=_DRAWS, **options["how"]),
-            i,
-            found,
-            left_out,
+def data_facts(trajectories: Trajectories, found: Survey) -> list[tuple[str, str]]:
+    """Describe what was recorded: sizes, times, intervals, ranges, units, errors.
+
+    Args:
+        trajectories: The trajectories.
+        found: How they are sampled.
+    """
+    length, time = trajectories.length_unit or "not given", trajectories.time_unit or "not given"
+    card = describe(trajectories)
+    facts = [
+        ("trajectories", card.headline),
+        *card.facts,
+        ("units", f"length {length}, time {time}"),
+    ]
+    if found.interval is not None and trajectories.recording_interval is None:
+        typical = readable_time(found.interval, trajectories.time_unit)
+        facts.append(("typical interval", f"{typical}, {found.share:.0%} of the intervals"))
+    if found.n_gaps:
+        longest = readable_time(found.longest_gap or 0.0, trajectories.time_unit)
+        facts.append(("gaps", f"{found.n_gaps:,}, the longest {longest}"))
+    return [*facts, ("fingerprint", trajectories.fingerprint)]
+
+
+def quality_findings(found: Survey, quality: QualityReport) -> list[str]:
+    """Return what looks wrong in trajectories, one sentence each; none if nothing does."""
+    sentences = [finding.sentence for finding in quality.findings if finding.n_observations]
+    for axis, n_jumps in found.jumps.items():
+        steps = "1 step" if n_jumps == 1 else f"{n_jumps:,} steps"
+        sentences.append(
+            f"{steps} of more than half the range of {axis}; if the domain is periodic, read the "
+            "file with --period"
         )
-    return list(found.values())
-
-
-def _attempt(
-    name: str,
-    job: Callable[[], _Found],
-    place: int,
-    into: dict[int, _Found],
-    left_out: dict[str, str],
-) -> None:
-    """Do a job; what cannot be done is told and costs nothing else."""
-    try:
-        into[place] = job()
-    except DriftbayesError as error:
-        left_out.setdefault(name, str(error))
+    return sentences

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from driftbayes.inference.target import AbstractTarget
-from driftbayes.jax_typing import Key, Scalar
+from driftbayes.jax_typing import Key, Leaf, Scalar
 from driftbayes.models import Brownian, Langevin
 from driftbayes.models._base import AbstractModel, Parameter
 from driftbayes.precision import as_leaf

@@ -1,10 +1,10 @@
-// Asking the server: every question with the token, and of several only the newest counts.
+// Send requests to the server with the token of the session.
 
 const token = location.hash.slice(1);
 const page = Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16)).join("");
 
-// What went wrong, as one sentence to show.
-export class Sentence extends Error {}
+// An error whose message is shown on the page.
+export class PageError extends Error {}
 
 async function send(what, headers, body) {
   let answer;
@@ -13,43 +13,43 @@ async function send(what, headers, body) {
       method: "POST", headers: { "X-Driftbayes-Token": token, ...headers }, body,
     });
   } catch {
-    throw new Sentence("the server does not answer; is it still running in the terminal?");
+    throw new PageError("the server does not answer; check that it is running in the terminal");
   }
   if (answer.headers.get("Content-Type").startsWith("application/json")) {
     const found = await answer.json();
-    if (found.error && !found.state) { throw new Sentence(found.error); }
+    if (found.error && !found.state) { throw new PageError(found.error); }
     return found;
   }
   return answer.blob();
 }
 
-// The answer, or null if a newer question of the same kind has overtaken it.
-export async function ask(what, wish = {}) {
-  const body = JSON.stringify({ ...wish, page });
+// Return the answer, or null if a newer request of the same kind has replaced it.
+export async function ask(what, request = {}) {
+  const body = JSON.stringify({ ...request, page });
   const found = await send(what, { "Content-Type": "application/json" }, body);
   return found.stale ? null : found;
 }
 
-// Files with their paths; a line that lists them comes first.
+// Send files with their paths, after a line that lists them.
 export function upload(files, options) {
   const list = files.map(({ path, file }) => ({ path, size: file.size }));
   const body = new Blob([`${JSON.stringify({ files: list })}\n`, ...files.map(({ file }) => file)]);
   return { size: body.size, send: () => send("upload", { "X-Driftbayes-Options": encodeURIComponent(options) }, body) };
 }
 
-// One at a time; while one runs, only the newest of those that come is kept.
+// Run one request at a time; while one runs, keep only the newest.
 export function newest(run) {
   let busy = false;
   let next = null;
-  return async function push(wish) {
-    next = { wish };
+  return async function push(request) {
+    next = { request };
     if (busy) { return; }
     busy = true;
     try {
       while (next) {
         const now = next;
         next = null;
-        await run(now.wish, () => next === null);
+        await run(now.request, () => next === null);
       }
     } finally {
       busy = false;

@@ -1,6 +1,6 @@
-// Pieces of the page. Text is always set as text: nothing from a file is taken for markup.
+// Build elements of the page. Text is set as text, never as markup.
 
-import { Sentence } from "./ask.js";
+import { PageError } from "./ask.js";
 
 export const byId = (name) => document.getElementById(name);
 
@@ -20,7 +20,7 @@ export function say(name, sentence) {
   place.hidden = !text;
 }
 
-// Runs what may fail, and shows its sentence; anything else is our bug, and is not hidden.
+// Run a function and show its error; other errors than PageError are thrown again.
 export async function attempt(place, run) {
   try {
     const done = await run();
@@ -28,29 +28,28 @@ export async function attempt(place, run) {
     return done;
   } catch (error) {
     say(place, error.message);
-    if (!(error instanceof Sentence)) { throw error; }
+    if (!(error instanceof PageError)) { throw error; }
     return null;
   }
 }
 
-export function number(value, digits = 4) {
-  if (value === null || value === undefined) { return "–"; }
-  const size = Math.abs(value);
-  const text = size !== 0 && (size < 1e-3 || size >= 1e5) ? value.toExponential(digits - 1) : String(+value.toPrecision(digits));
-  return text.replace("-", "−");
+export function fill(place, rows, sides = "") {
+  place.replaceChildren(...rows.map((row) => element("tr", {}, ...row.map((text, i) => element("td", { class: sides[i] || false }, text)))));
 }
 
-export const fixed = (value, places) => (value === null ? "–" : value.toFixed(places).replace("-", "−"));
-
-export function fill(place, rows) {
-  place.replaceChildren(...rows.map((row) => element("tr", {}, ...row.map((text) => element("td", {}, text)))));
+// Show a table that the server described.
+export function showTable(name, table) {
+  const heads = table.columns.map((text, i) => element("th", { scope: "col", class: table.sides[i] }, text));
+  const body = element("tbody");
+  fill(body, table.rows, table.sides);
+  byId(name).replaceChildren(element("thead", {}, element("tr", {}, ...heads)), body);
 }
 
 export const list = (name, texts) => byId(name).replaceChildren(...texts.map((text) => element("li", {}, text)));
 
 export const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}${/[.!?)]$/.test(text) ? "" : "."}`;
 
-// A drawing that our own server made, with everything from files escaped in it.
+// Parse a drawing of the server, in which names from files are escaped.
 export function drawing(text) {
   const holder = document.createElement("template");
   holder.innerHTML = text;
@@ -69,7 +68,7 @@ export function swatch(colour) {
   return made;
 }
 
-// A figure with a title, a drawing, and a button where there is a choice of scales.
+// Make a figure with a title, a drawing, and a button to change the scale.
 export function figure(panel, colours) {
   const svg = drawing(panel.svg);
   paint(svg, colours);

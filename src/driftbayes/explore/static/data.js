@@ -1,12 +1,12 @@
-// Files: dropped, chosen or read again; and the card that says what was read.
+// Upload files or read them again, and show the card of the data.
 
-import { ask, Sentence, upload } from "./ask.js";
+import { ask, PageError, upload } from "./ask.js";
 import { attempt, byId, drawing, element, fill, list, sentence } from "./build.js";
 
 const unit = (bytes) => (bytes >= 1e9 ? `${+(bytes / 1e9).toPrecision(4)} GB` : bytes >= 1e6 ? `${+(bytes / 1e6).toPrecision(4)} MB`
   : bytes >= 1e3 ? `${+(bytes / 1e3).toPrecision(4)} kB` : `${bytes} bytes`);
 
-// Every file of what was dropped, with its path in it.
+// List every file in a dropped folder with its path.
 async function walk(entry, path) {
   if (entry.isFile) {
     const file = await new Promise((done, failed) => { entry.file(done, failed); });
@@ -15,7 +15,7 @@ async function walk(entry, path) {
   const reader = entry.createReader();
   const found = [];
   for (;;) {
-    // In portions, until there is none.
+    // Entries come in portions.
     const some = await new Promise((done, failed) => { reader.readEntries(done, failed); });
     if (!some.length) { return found; }
     for (const inner of some) { found.push(...await walk(inner, `${path}${entry.name}/`)); }
@@ -28,7 +28,7 @@ export function showCard(card) {
   byId("card-title").textContent = card.name;
   if (!card.is_simulated) { byId("reading-options").value = card.reading; }
   fill(byId("card-rows"), card.rows);
-  const doubts = card.quality.length ? card.quality : ["nothing looks wrong"];
+  const doubts = card.quality.length ? card.quality : ["no problems found"];
   const words = element("td", {}, ...doubts.map((text) => element("div", {}, text)));
   byId("card-rows").append(element("tr", { id: "quality" }, element("td", {}, "quality"), words));
   list("card-notes", [...card.notes, card.irregular].filter(Boolean).map(sentence));
@@ -37,8 +37,7 @@ export function showCard(card) {
 
 export function beginData(start, { onCard, current }) {
   const options = byId("reading-options");
-  byId("limit").textContent = `Up to ${unit(start.max_upload)}; any of ${start.formats.length} formats, found by content.`;
-  list("formats", start.formats.map((one) => `${one.name}: ${one.summary}`));
+  byId("limit").textContent = `Up to ${unit(start.max_upload)}. The format is detected automatically.`;
 
   async function take(files) {
     if (!files.length) { return; }
@@ -46,8 +45,8 @@ export function beginData(start, { onCard, current }) {
     const found = await attempt("data-error", () => {
       const ready = upload(files, options.value);
       if (ready.size > start.max_upload) {
-        throw new Sentence(`${unit(ready.size)} were dropped and ${unit(start.max_upload)} are allowed; `
-          + "start with --max-upload SIZE, or name the file: driftbayes explore FILE");
+        throw new PageError(`the upload has ${unit(ready.size)}, at most ${unit(start.max_upload)} are allowed; `
+          + "start with --max-upload SIZE, or open the file with `driftbayes explore FILE`");
       }
       return ready.send();
     });
@@ -56,7 +55,7 @@ export function beginData(start, { onCard, current }) {
   }
 
   const zone = byId("drop");
-  // Anywhere on the page: a file that misses the zone would replace the page.
+  // Anywhere on the page: the browser would open a file that misses the zone.
   document.addEventListener("dragover", (event) => { event.preventDefault(); zone.classList.add("over"); });
   document.addEventListener("dragleave", (event) => { if (!event.relatedTarget) { zone.classList.remove("over"); } });
   document.addEventListener("drop", async (event) => {
@@ -80,7 +79,7 @@ export function beginData(start, { onCard, current }) {
   byId("reading").addEventListener("submit", async (event) => {
     event.preventDefault();
     const found = await attempt("data-error", () => {
-      if (!current()) { throw new Sentence("there is nothing to read again yet; drop a file"); }
+      if (!current()) { throw new PageError("no file to read again; drop a file first"); }
       return ask("reread", { data: current().data, options: options.value });
     });
     if (found) { onCard(found); }

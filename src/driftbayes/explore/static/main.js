@@ -1,4 +1,4 @@
-// The page: data come in, are judged at one sampling time, and scanned if asked for.
+// Connect the parts of the page: data, comparison, scan, simulation.
 
 import { ask } from "./ask.js";
 import { attempt, byId } from "./build.js";
@@ -9,12 +9,12 @@ import { beginSimulation } from "./simulate.js";
 
 let card = null;
 
-// On a narrow screen the answer would otherwise stand far below the choices.
+// On a narrow screen open choices would hide the answer.
 const isWide = matchMedia("(min-width: 960px)").matches;
 for (const part of document.querySelectorAll("details.part")) { part.open = isWide; }
 
-// Models and priors as they are chosen now.
-function question() {
+// Return the chosen models and priors.
+function models() {
   const chosen = Array.from(document.querySelectorAll("#models input:checked"), (box) => box.value);
   const more = byId("more-models").value.split(",").map((name) => name.trim()).filter(Boolean);
   const scale = (name) => (byId(name).value === "" ? null : Number(byId(name).value));
@@ -24,13 +24,13 @@ function question() {
 const start = await attempt("page-error", () => ask("start"));
 if (start) {
   const current = () => card;
-  const { forget, follow } = beginScan({ current, question });
-  const judge = beginComparison(start, { question, onChange: () => forget(card), onTau: follow });
+  const { forget, follow } = beginScan({ current, models });
+  const compare = beginComparison({ models, onChange: () => forget(card), onTau: follow });
   const onCard = (found) => {
     card = found;
     showCard(found);
     forget(found);
-    judge(found);
+    compare(found);
   };
   beginData(start, { onCard, current });
   beginSimulation(start, { onCard, isLive: () => card !== null && card.is_simulated });

@@ -1,11 +1,11 @@
-// The scan over sampling times: begun, watched while it fills, cancelled, taken home.
+// Start, watch, cancel and download a scan over sampling times.
 
-import { ask, Sentence } from "./ask.js";
+import { ask, PageError } from "./ask.js";
 import { attempt, byId, element, figure, moveCursor, sentence, swatch } from "./build.js";
 
 const PAUSE = 250;
 
-// The line at the sampling time that is looked at, once that is there.
+// Mark the chosen sampling time.
 function mark(answer, tau) {
   const place = answer.taus.findIndex((one) => Math.abs(one - tau) < 1e-6 * tau);
   answer.panels.forEach((panel, i) => { moveCursor(byId("scan-panels").children[i], place < 0 ? -10 : panel.x[place]); });
@@ -17,7 +17,7 @@ function show(answer) {
     ...answer.skipped.map((text) => element("p", {}, sentence(text))));
   byId("scan-legend").replaceChildren(
     ...Object.entries(answer.colours).map(([name, colour]) => element("li", {}, swatch(colour), ` ${name}`)),
-    element("li", { class: "note" }, "Median and central 68 %; heavier where a parameter is consistent in τ."),
+    element("li", { class: "note" }, "Posterior median and central 68 %; heavier where a parameter does not depend on τ."),
   );
   byId("scan-panels").replaceChildren(...answer.panels.map((panel) => figure(panel, answer.colours)));
   byId("scan-command").textContent = answer.commands.join("\n");
@@ -40,7 +40,7 @@ function save(blob, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
-export function beginScan({ current, question }) {
+export function beginScan({ current, models }) {
   let scan = null;
   let shown = null;
   let tau = 0;
@@ -53,7 +53,7 @@ export function beginScan({ current, question }) {
       if (answer.panels) { shown = answer; show(answer); mark(answer, tau); have = answer.done; }
       state(answer);
       if (answer.state !== "running") {
-        if (answer.error) { throw new Sentence(answer.error); }
+        if (answer.error) { throw new PageError(answer.error); }
         return;
       }
       await new Promise((done) => { setTimeout(done, PAUSE); });
@@ -62,7 +62,7 @@ export function beginScan({ current, question }) {
 
   byId("scan-start").addEventListener("click", () => attempt("scan-error", async () => {
     byId("scan-answer").hidden = true;
-    const answer = await ask("scan", { data: current().data, ...question() });
+    const answer = await ask("scan", { data: current().data, ...models() });
     scan = answer.scan;
     state(answer);
     await watch(scan);
@@ -75,7 +75,7 @@ export function beginScan({ current, question }) {
     });
   }
 
-  // Other data or another question: what is shown no longer answers it.
+  // Other data or models: hide the old scan.
   function forget(card) {
     if (scan && !byId("scan-cancel").hidden) { ask("cancel", { scan }).catch(() => {}); }
     scan = null;

@@ -1,4 +1,4 @@
-// Sliders that simulate: each move asks for new data, and the newest wins.
+// Simulate with sliders; only the newest request is answered.
 
 import { ask, later, newest } from "./ask.js";
 import { attempt, byId, element } from "./build.js";
@@ -9,18 +9,17 @@ export function beginSimulation(start, { onCard, isLive }) {
   const model = byId("simulate-model");
   const seed = byId("seed");
   const kept = {};
-  model.append(...start.models.map((one) => element("option", { value: one.name }, one.name)));
   model.value = start.begin.model;
   seed.value = start.begin.seed;
 
-  const push = newest(async (wish, isNewest) => {
+  const push = newest(async (request, isNewest) => {
     byId("card").classList.add("waiting");
-    const found = await attempt("simulate-error", () => ask("simulate", wish));
+    const found = await attempt("simulate-error", () => ask("simulate", request));
     byId("card").classList.remove("waiting");
     if (found && isNewest()) { await onCard(found); }
   });
 
-  function wish() {
+  function request() {
     const theta = {};
     for (const about of start.sliders[model.value]) { theta[about.name] = kept[about.name]; }
     return {
@@ -29,7 +28,7 @@ export function beginSimulation(start, { onCard, isLive }) {
     };
   }
 
-  const soon = later(() => { if (isLive()) { push(wish()); } }, 120);
+  const soon = later(() => { if (isLive()) { push(request()); } }, 120);
 
   function slider(name, label, about, places, toValue, toPlace) {
     const shown = element("output", { for: `slide-${name}` });
@@ -47,7 +46,7 @@ export function beginSimulation(start, { onCard, isLive }) {
 
   function ofParameter(about) {
     const { low, high, is_log: isLog } = about;
-    // Three digits, so that the command that repeats it is short and exact.
+    // Three digits, so that the command to repeat it is exact.
     const toValue = (place) => Number((isLog ? low * (high / low) ** (place / STEPS) : low + (high - low) * place / STEPS).toPrecision(3));
     const toPlace = (value) => Math.round(STEPS * (isLog ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low)));
     const name = about.symbol === about.name ? about.name : `${about.symbol}, ${about.name}`;
@@ -72,7 +71,7 @@ export function beginSimulation(start, { onCard, isLive }) {
   byId("new-seed").addEventListener("click", () => { seed.value = Number(seed.value) + 1; soon(); });
   byId("simulate").addEventListener("submit", (event) => {
     event.preventDefault();
-    push(wish());
+    push(request());
   });
   build();
 }

@@ -1,5 +1,5 @@
 "use strict";
-// The page is complete without this: it moves a cursor, shows numbers, hides and shows what is there.
+// The page is complete without this script, which moves a cursor, reads out values and hides models.
 (function () {
   const data = JSON.parse(document.getElementById("numbers").textContent);
   document.documentElement.classList.add("scripted");
@@ -15,10 +15,12 @@
 
   function rows(table, cells) {
     const body = document.querySelector("#" + table + " tbody");
+    const heads = document.querySelectorAll("#" + table + " th");
     body.replaceChildren(...cells.map(function (row) {
       const line = document.createElement("tr");
-      line.append(...row.map(function (text) {
+      line.append(...row.map(function (text, i) {
         const cell = document.createElement("td");
+        cell.className = heads[i].className;
         cell.textContent = text;
         return cell;
       }));
@@ -42,6 +44,7 @@
 
   function show(index) {
     shown.textContent = data.tau_text[index];
+    document.getElementById("tau-here").textContent = data.tau_text[index];
     slider.setAttribute("aria-valuetext", data.tau_text[index]);
     for (const panel of document.querySelectorAll("svg.panel")) {
       const about = data.panels[panel.dataset.panel];
@@ -65,7 +68,7 @@
         if (Math.abs(place - x) < Math.abs(about.x[best] - x)) { best = i; }
       });
       if (about.at) {
-        // Not along τ: the panel reads itself, and the slider stays.
+        // Not against τ: the slider stays.
         panel.classList.add("pointed");
         move(panel, about, best);
         read(panel, about, best, about.at[best] + " → ");

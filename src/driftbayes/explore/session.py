@@ -1,6 +1,6 @@
-"""What is kept while the server runs: a few data sets and scans, and one temporary folder."""
+"""State of the server: data sets, scans, uploaded files, and the newest request of each kind."""
 
-__all__ = ["Shelf"]
+__all__ = ["LatestOnly", "Session"]
 
 import secrets
 import shutil
@@ -15,14 +15,39 @@ from driftbayes.explore.dataset import DataSet
 from driftbayes.explore.scans import ScanJob
 from driftbayes.storage.leftovers import sweep, temporary_path
 
-# The oldest go first.
-_MOST_DATA, _MOST_SCANS = 12, 6
-# Every move of a slider makes new data: of one page only the last few, so that they do not push
-# out the files of another. Not only the last, which its comparison may be late for.
-_MOST_OF_A_PAGE = 3
+# The oldest are dropped first.
+_MAX_DATA, _MAX_SCANS = 12, 6
+# Every move of a slider makes new data: of one page only the last few are kept, so that they do not
+# displace the files of another. Not only the last, which a late comparison may still need.
+_MAX_SIMULATED = 3
+# Closed pages leave their numbers behind.
+_MAX_KINDS = 1000
 
 
-class Shelf:
+class LatestOnly:
+    """Numbers of requests, so that one overtaken by a newer one of its kind is dropped."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._newest: dict[str, int] = {}
+
+    def enter(self, kind: str) -> int:
+        """Return the number of a new request, which is now the newest."""
+        with self._lock:
+            number = self._newest.pop(kind, 0) + 1
+            # Put last, so that the kinds not used for longest go first.
+            self._newest[kind] = number
+            while len(self._newest) > _MAX_KINDS:
+                del self._newest[next(iter(self._newest))]
+            return number
+
+    def is_newest(self, kind: str, number: int) -> bool:
+        """Return whether no newer request has come."""
+        with self._lock:
+            return self._newest.get(kind, number) == number
+
+
+class Session:
     """Data sets and scans by number; uploads in a folder that is removed at the end."""
 
     def __init__(self) -> None:
@@ -30,9 +55,10 @@ class Shelf:
         self._data: OrderedDict[str, DataSet] = OrderedDict()
         self._simulated: OrderedDict[str, list[str]] = OrderedDict()
         self._scans: OrderedDict[str, ScanJob] = OrderedDict()
-        self._first = ""
+        # The data set that every page begins with, which is kept to the end.
+        self.first_number = ""
         place = Path(tempfile.gettempdir())
-        # Of sessions that were killed outright.
+        # Of sessions that were killed.
         sweep(place)
         self.folder = temporary_path(place / "explore")
         self.folder.mkdir(mode=0o700)
@@ -44,26 +70,13 @@ class Shelf:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def new_folder(self) -> Path:
-        """An empty folder for one upload."""
+        """Make an empty folder for one upload."""
         folder = self.folder / secrets.token_hex(8)
         folder.mkdir(mode=0o700)
         return folder
 
-    def new_file(self, suffix: str) -> Path:
-        """A path for a file of ours.
-
-        Args:
-            suffix: Its ending.
-        """
-        return self.folder / f"{secrets.token_hex(8)}{suffix}"
-
     def keep(self, data: DataSet, page: str = "") -> str:
-        """Put a data set on the shelf; its number is returned.
-
-        Args:
-            data: The data set.
-            page: Whose slider made it, if one did.
-        """
+        """Keep a data set, which a slider of `page` may have made; return its number."""
         number = secrets.token_hex(6)
         with self._lock:
             self._data[number] = data
@@ -71,31 +84,23 @@ class Shelf:
                 own = self._simulated.setdefault(page, [])
                 own.append(number)
                 self._simulated.move_to_end(page)
-                while len(own) > _MOST_OF_A_PAGE:
+                while len(own) > _MAX_SIMULATED:
                     self._drop(own.pop(0))
-            while len(self._data) > _MOST_DATA:
-                self._drop(next(one for one in self._data if one != self._first))
-            while len(self._simulated) > _MOST_DATA:
+            while len(self._data) > _MAX_DATA:
+                self._drop(next(name for name in self._data if name != self.first_number))
+            while len(self._simulated) > _MAX_DATA:
                 self._simulated.popitem(last=False)
         return number
 
-    def begin_with(self, number: str) -> None:
-        """Let every page begin with a data set, which is then kept to the end.
-
-        Args:
-            number: Of the data set.
-        """
-        self._first = number
-
     @property
     def first(self) -> tuple[str, DataSet] | None:
-        """What every page begins with."""
+        """The data set that every page begins with, and its number."""
         with self._lock:
-            found = self._data.get(self._first)
-        return None if found is None else (self._first, found)
+            found = self._data.get(self.first_number)
+        return None if found is None else (self.first_number, found)
 
     def data(self, number: Any) -> DataSet:
-        """A data set by its number."""
+        """Return a data set by its number."""
         with self._lock:
             found = self._data.get(str(number))
             if found is not None:
@@ -106,20 +111,16 @@ class Shelf:
         return found
 
     def keep_scan(self, job: ScanJob) -> str:
-        """Put a scan on the shelf; the oldest of too many is stopped and forgotten.
-
-        Args:
-            job: The scan.
-        """
+        """Keep a scan and return its number; the oldest of too many is stopped and dropped."""
         number = secrets.token_hex(6)
         with self._lock:
             self._scans[number] = job
-            while len(self._scans) > _MOST_SCANS:
+            while len(self._scans) > _MAX_SCANS:
                 self._scans.popitem(last=False)[1].cancel()
         return number
 
     def scan(self, number: Any) -> ScanJob:
-        """A scan by its number."""
+        """Return a scan by its number."""
         with self._lock:
             found = self._scans.get(str(number))
         if found is None:
@@ -128,7 +129,7 @@ class Shelf:
         return found
 
     def _drop(self, number: str) -> None:
-        """Forget a data set, and remove its file if it is ours and no other was read from it."""
+        """Forget a data set, and remove its upload unless another was read from it."""
         old = self._data.pop(number, None)
         if old is None or old.path is None or self.folder not in old.path.parents:
             return

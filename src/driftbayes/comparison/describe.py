@@ -1,0 +1,391 @@
+"""Describe comparisons, scans and prior sensitivity: cards, tables, panels, sentences."""
+
+__all__ = [
+    "as_scan",
+    "describe_comparison",
+    "describe_scan",
+    "scan_command",
+    "scan_panels",
+    "scan_tables",
+    "scan_verdict",
+    "sensitivity_panel",
+    "stored",
+]
+
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from driftbayes.comparison.bayes import Comparison
+from driftbayes.comparison.dataset import with_details
+from driftbayes.comparison.prior_sensitivity import PriorSensitivity
+from driftbayes.comparison.scan import Scan, is_consistent
+from driftbayes.data.units import readable_time
+from driftbayes.inference.describe import model_table, parameter_table
+from driftbayes.inference.evidence import QUANTILES, Evidence
+from driftbayes.representation import (
+    Card,
+    Curve,
+    Panel,
+    Table,
+    amount,
+    describe,
+    number,
+    repeat_command,
+    summarise,
+    with_error,
+    with_unit,
+)
+from driftbayes.typing import FloatArray
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+# Sampling times in a card; of more, so many evenly spaced ones.
+_MAX_TAUS = 12
+# Models of which a table shows all parameters and pairs; of more, those of the best.
+_MAX_MODELS = 3
+# Parameters that are diffusivities share a panel.
+_DIFFUSIVITIES = ("kappa", "k")
+
+
+def as_scan(scan: "Scan | xr.Dataset") -> Scan:
+    """Return the scan that a dataset holds; a scan as it is."""
+    return scan if isinstance(scan, Scan) else Scan.from_dataset(with_details(scan))
+
+
+@describe.register
+def describe_comparison(comparison: Comparison) -> Card:
+    """Describe the verdict, the evidences and the posteriors."""
+    data = (
+        f"{comparison.n_particles:,} particles, up to {comparison.n_steps:,} steps, "
+        f"{comparison.n_dim}D, {comparison.n_displacements:,} displacements"
+    )
+    factors, errors = comparison.log_bayes_factors, comparison.log_bayes_factor_errs
+    evidences = list(comparison.evidences.values())
+    facts = [
+        ("tau", amount(comparison.tau, comparison.time_unit, 6)),
+        ("data", data),
+        ("method", comparison.method),
+        ("fingerprint", comparison.data_fingerprint),
+        *(
+            (f"ln K({pair})", with_error(log_k, errors[pair], 4))
+            for pair, log_k in factors.items()
+            if len(evidences) <= _MAX_MODELS or comparison.best in pair.split(":")
+        ),
+    ]
+    for e in evidences:
+        if e.derived:
+            values = ", ".join(f"{name} = {number(v, 5)}" for name, v in e.derived.items())
+            facts.append((f"{e.name} at the MAP", values))
+    posterior = parameter_table(evidences, "Posterior; Var(Δx_i) = 2κτ per axis")
+    tables = [model_table(evidences, comparison.probabilities), posterior]
+    if comparison.sensitivity and factors:
+        rows = tuple(
+            (
+                f"{', '.join(row['scaled'])} × {row['factor']:g}",
+                *(f"{row['log_bayes_factors'][pair]:.3f}" for pair in factors),
+            )
+            for row in comparison.sensitivity
+        )
+        columns = ("prior scale", *(f"ln K({pair})" for pair in factors))
+        sides = "l" + "r" * len(factors)
+        tables.append(Table(columns, rows, sides, title="Sensitivity to the priors"))
+    warnings = tuple(f"{e.name}: {text}" for e in evidences for text in e.warnings)
+    return Card("Comparison", comparison.verdict, (*facts,), (), (*tables,), warnings)
+
+
+@summarise.register
+def _(scan: Scan) -> str:
+    if not scan.comparisons:
+        return "no sampling times"
+    low, high = number(scan.taus[0], 6), number(scan.taus[-1], 6)
+    return f"{len(scan.taus)} values of tau from {low} to {high}, {', '.join(scan.models)}"
+
+
+@describe.register
+def describe_scan(scan: Scan, max_taus: int | None = _MAX_TAUS) -> Card:
+    """Describe the verdict along tau, and the range over which parameters are consistent.
+
+    Args:
+        scan: The scan.
+        max_taus: Most sampling times in the table; None for all.
+    """
+    if not scan.comparisons:
+        return Card("Scan", summarise(scan))
+    facts = [("method", scan.comparisons[0].method)]
+    if scan.skipped:
+        values = "value" if len(scan.skipped) == 1 else "values"
+        facts.append(("skipped", f"{len(scan.skipped)} {values} of tau"))
+    if "data_fingerprint" in scan.attributes:
+        facts.append(("fingerprint", str(scan.attributes["data_fingerprint"])))
+    n = len(scan.comparisons)
+    chosen = np.linspace(0, n - 1, min(n, max_taus or n)).round().astype(int)
+    table = _scan_table(scan, np.unique(chosen).tolist())
+    return Card("Scan", summarise(scan), (*facts,), tuple(scan.sentences.values()), (table,))
+
+
+def _scan_table(scan: Scan, places: Iterable[int]) -> Table:
+    few = len(scan.models) <= _MAX_MODELS
+    names = [(m, p) for m in scan.models for p in scan.consistency[m]]
+    reference = scan.models[0]
+    pairs = list(scan.comparisons[0].log_bayes_factors)
+    pairs = pairs if few else [f"{model}:{reference}" for model in scan.models[1:]]
+    inside = {(m, p): is_consistent(scan, m, p) for m, p in names}
+    rows, shares = [], []
+    for i in places:
+        comparison = scan.comparisons[i]
+        cells = {
+            (m, p): with_error(found.mean, found.sd) + (" ·" if inside[m, p][i] else "")
+            for m, e in comparison.evidences.items()
+            for p, found in e.parameters.items()
+        }
+        best = comparison.best
+        of_best = ", ".join(f"{p} = {cell}" for (m, p), cell in cells.items() if m == best)
+        rows.append(
+            (
+                number(comparison.tau),
+                f"{comparison.n_displacements:,}",
+                *((cells[name] for name in names) if few else ()),
+                *(f"{comparison.log_bayes_factors[pair]:.2f}" for pair in pairs),
+                *(() if few else (of_best,)),
+                f"{comparison.probabilities[best]:.3f} {best}",
+                ", ".join(e.name for e in comparison.evidences.values() if e.warnings),
+            )
+        )
+        shares.append(comparison.probabilities[best])
+    columns = [
+        with_unit("tau", scan.comparisons[0].time_unit),
+        "data",
+        *(f"{m}.{p}" for m, p in names if few),
+        *(f"ln K({pair})" for pair in pairs),
+        *(() if few else ("parameters of the most probable",)),
+        "most probable",
+        "warnings",
+    ]
+    sides = "r" * (len(columns) - (2 if few else 3)) + "l" * (2 if few else 3)
+    if not any(row[-1] for row in rows):
+        columns, rows, sides = columns[:-1], [row[:-1] for row in rows], sides[:-1]
+    title = "Posterior mean ± sd (· in the consistent range)"
+    return Table((*columns,), (*rows,), sides, (*shares,), title)
+
+
+def scan_tables(scan: Scan, place: int) -> tuple[Table, Table]:
+    """Tabulate models and parameters at one sampling time of a scan."""
+    comparison = scan.comparisons[place]
+    evidences = list(comparison.evidences.values())
+    parameters = parameter_table(evidences)
+    inside = [is_consistent(scan, e.name, name)[place] for e in evidences for name in e.parameters]
+    rows = tuple(
+        (*row, "yes" if is_inside else "no")
+        for row, is_inside in zip(parameters.rows, inside, strict=True)
+    )
+    columns = (*parameters.columns, "consistent in τ")
+    models = model_table(evidences, comparison.probabilities)
+    return models, Table(columns, rows, parameters.sides + "l")
+
+
+# Sentences
+
+
+def scan_verdict(scan: Scan) -> list[str]:
+    """Return the result in words: which model, at which sampling times, how certain."""
+    taus, unit = scan.taus, scan.comparisons[0].time_unit
+    best = [comparison.best for comparison in scan.comparisons]
+    sentences = []
+    if len(scan.models) == 1:
+        sentences.append(f"Only {best[0]} was fitted; there is no other model to compare it with.")
+    else:
+        starts = [i for i in range(len(best)) if i == 0 or best[i] != best[i - 1]]
+        for first, end in zip(starts, [*starts[1:], len(best)], strict=True):
+            low, high = (readable_time(taus[i], unit) for i in (first, end - 1))
+            where = f"a sampling time of {low}"
+            if end > first + 1:
+                where = f"sampling times from {low} to {high}"
+            certainty = _certainty([c.probabilities[c.best] for c in scan.comparisons[first:end]])
+            name = _named(best[first])
+            sentences.append(f"{name} is the most probable model at {where}: {certainty}.")
+    for name in dict.fromkeys(best):
+        sentences.append(f"{_named(name)}{scan.sentences[name].removeprefix(name)}.")
+    doubtful = {
+        name: sum(e.status.value != "ok" for e in scan.evidences(name)) for name in scan.models
+    }
+    parts = [f"{name} at {n} of {len(taus)} sampling times" for name, n in doubtful.items() if n]
+    if parts:
+        sentences.append(f"The evidence is uncertain for {', '.join(parts)}: see the tables.")
+    return sentences
+
+
+def _named(model: str) -> str:
+    """A model at the beginning of a sentence."""
+    return model[0].upper() + model[1:].replace("_", "-")
+
+
+def _certainty(chances: list[float]) -> str:
+    low, high = min(chances), max(chances)
+    if low > 0.99:
+        return "its probability among these models is above 0.99"
+    ends = dict.fromkeys(number(chance, 2) for chance in (low, high))
+    if high < 0.75:
+        return f"its probability is only {' to '.join(ends)}, which is not decisive"
+    return f"its probability among these models is {' to '.join(ends)}"
+
+
+def stored(scan: Scan, name: str) -> dict[str, Any]:
+    """Return an attribute of a scan that holds a table, such as its provenance or options."""
+    found = json.loads(str(scan.attributes.get(name) or "{}"))
+    return found if isinstance(found, dict) else {}
+
+
+def scan_command(scan: Scan, source: str | None = None, output: str | None = None) -> str:
+    """Return the command that repeats a scan.
+
+    Args:
+        scan: The scan.
+        source: Input file; by default the one that the scan names.
+        output: Output file, if one is to be written.
+    """
+    options, origin = stored(scan, "options"), stored(scan, "provenance")
+    first = scan.comparisons[0]
+    method = next(iter(first.evidences.values())).method
+    is_named = method in ("laplace", "laplace_is", "bridge", "smc", "nested")
+    coords = options.get("coords", "natural")
+    n_tau, chances = options.get("n_tau"), options.get("prior_probabilities")
+    priors = {name: text for e in first.evidences.values() for name, text in e.priors.items()}
+    return repeat_command(
+        "scan",
+        source or str(origin.get("source") or "FILE"),
+        {
+            "taus": ",".join(f"{tau:.10g}" for tau in scan.taus),
+            **{name: value or "" for name, value in origin.get("reading", {}).items()},
+            "models": ",".join(scan.models),
+            "prior": [f"{name}={text}" for name, text in priors.items()],
+            "method": method if is_named else None,
+            "coords": coords if method == "laplace" and coords != "natural" else None,
+            "n_tau": n_tau,
+            "windows": None if n_tau is None else options.get("windows"),
+            "gaps": options["gaps"] if options.get("gaps", "split") != "split" else None,
+            "seed": options.get("seed") or None,
+            "model_prior": ",".join(f"{p:g}" for p in chances) if chances else None,
+        },
+        output,
+    )
+
+
+# Panels
+
+
+def scan_panels(scan: Scan) -> list[Panel]:
+    """Describe parameters, Bayes factors, probabilities and Occam factors against tau."""
+    names, taus = scan.models, scan.taus
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for model in names:
+        for name in scan.consistency[model]:
+            groups.setdefault("k" if name in _DIFFUSIVITIES else name, []).append((model, name))
+    label = with_unit("sampling time τ", scan.comparisons[0].time_unit)
+    panels = [_parameter_panel(scan, group, label) for group in groups.values()]
+    if len(names) > 1:
+        logs = {name: _along(scan.evidences(name), "log_evidence") for name in names}
+        factors = [
+            Curve(f"{name} over {names[0]}", name, logs[name] - logs[names[0]])
+            for name in names[1:]
+        ]
+        panels.append(
+            Panel(
+                *("bayes_factors", f"Bayes factors against {names[0]}", taus, label, "ln K"),
+                factors,
+                ("symlog", "linear"),
+                (0.0,),
+                f"Natural logarithm of the Bayes factor of each model against {names[0]}",
+            )
+        )
+        chances = [
+            Curve(name, name, np.array([c.probabilities[name] for c in scan.comparisons]))
+            for name in names
+        ]
+        panels.append(
+            Panel(
+                *("probabilities", "Probabilities of the models", taus, label, "probability"),
+                chances,
+                ("linear",),
+                (0.0, 1.0),
+                "Posterior probability of each model among those compared",
+            )
+        )
+    occam = [Curve(m, m, _along(scan.evidences(m), "log_occam_factor")) for m in names]
+    panels.append(
+        Panel(
+            *("occam_factors", "Occam factors", taus, label, "ln Occam factor"),
+            occam,
+            ("linear",),
+            (0.0,),
+            "Natural logarithm of the Occam factor: evidence over likelihood at the posterior mode",
+        )
+    )
+    return panels
+
+
+def _parameter_panel(scan: Scan, group: list[tuple[str, str]], x_label: str) -> Panel:
+    curves, symbols, signed = [], {}, False
+    for model, name in group:
+        records = scan.evidences(model)
+        quantiles = np.array([e.posterior_quantiles[name] for e in records])
+        low, median, high = (quantiles[:, QUANTILES.index(q)] for q in (0.16, 0.5, 0.84))
+        strong = is_consistent(scan, model, name)
+        curves.append(Curve(f"{model}.{name}", model, median, low, high, strong))
+        about = records[0].hypothesis.model.parameters[name]
+        symbols[about.symbol] = records[0].parameters[name].unit
+        # The logarithm of a parameter that may be negative means nothing.
+        signed |= records[0].hypothesis.priors[name].is_signed
+    model, name = group[0]
+    about = scan.evidences(model)[0].hypothesis.model.parameters[name]
+    is_diffusivity = name in _DIFFUSIVITIES
+    labels = ", ".join(curve.label for curve in curves)
+    return Panel(
+        f"parameter_{name}",
+        "Diffusivity" if is_diffusivity else about.meaning.split(",")[0].capitalize(),
+        scan.taus,
+        x_label,
+        with_unit(", ".join(symbols), next(iter(symbols.values()))),
+        curves,
+        ("linear",) if signed else ("log", "linear"),
+        (),
+        f"Posterior median and central 68 % of {labels} against the sampling time; heavier where "
+        "the parameter does not depend on it",
+    )
+
+
+def sensitivity_panel(found: PriorSensitivity, name: str, time_unit: str) -> Panel:
+    """Describe how ln K of each model against the first changes with the scale of all priors.
+
+    Args:
+        found: From `prior_sensitivity`.
+        name: Name of the panel.
+        time_unit: Unit of the sampling time.
+    """
+    reference = next(iter(found.log_bayes_factors)).partition(":")[2]
+    curves = []
+    for pair, values in found.log_bayes_factors.items():
+        model, _, other = pair.partition(":")
+        if other == reference:
+            change = values[0] - values[0, len(found.factors) // 2]
+            curves.append(Curve(f"{model} over {reference}", model, change))
+    tau = readable_time(found.tau, time_unit)
+    return Panel(
+        name,
+        f"Change of ln K at τ = {tau}",
+        found.factors,
+        "factor on the scales of all priors",
+        "change of ln K",
+        curves,
+        reference=(0.0,),
+        description=f"Change of ln K of each model against {reference} at τ = {tau}, with the "
+        "scales of all priors multiplied by one factor",
+        at_tau=found.tau,
+    )
+
+
+def _along(records: list[Evidence], field: str) -> FloatArray:
+    return np.array([getattr(record, field) for record in records])

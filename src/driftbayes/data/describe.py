@@ -1,0 +1,123 @@
+"""Describe trajectories and displacements, without a pass over very large ones."""
+
+__all__ = ["describe_displacements", "describe_trajectories"]
+
+import numpy as np
+
+from driftbayes.data.sampling import Displacements
+from driftbayes.data.trajectories import AXES, Trajectories
+from driftbayes.representation import Card, amount, describe, number, summarise
+from driftbayes.typing import FloatArray, IntArray
+
+# The recording interval of more points than `_LARGE` is that of the first ones: to look at all
+# takes seconds.
+_LARGE, _FIRST = 1_000_000, 100_000
+# Origin of times that were dates.
+_EPOCH = "1970-01-01T00:00:00"
+
+
+@summarise.register
+def _(trajectories: Trajectories) -> str:
+    missing = int(np.count_nonzero(~trajectories.observed))
+    gaps = f", {missing} missing" if missing else ""
+    size = f"{trajectories.n_trajectories} in {trajectories.n_dim}D"
+    return f"{size}, {len(trajectories.times)} points, {_recorded(trajectories)}{gaps}"
+
+
+@describe.register
+def describe_trajectories(trajectories: Trajectories) -> Card:
+    """Describe sizes, times, ranges and source."""
+    n, missing = len(trajectories.times), int(np.count_nonzero(~trajectories.observed))
+    length = trajectories.length_unit
+    facts = [
+        ("recorded", _recorded(trajectories)),
+        ("times", _times(trajectories)),
+        ("points each", _counts(trajectories.row_sizes)),
+    ]
+    if missing:
+        facts.append(("missing", f"{missing:,} ({number(100 * missing / n, 3)} %)"))
+    for axis, values in zip(AXES, trajectories.positions.T, strict=False):
+        facts.append((axis, _range(values, length)))
+    if trajectories.lonlat is not None:
+        for name, values in zip(("longitude", "latitude"), trajectories.lonlat.T, strict=True):
+            facts.append((name, _range(values, "degrees")))
+    if trajectories.position_sd is not None:
+        facts.append(("position error", _range(trajectories.position_sd, length)))
+    if trajectories.flags:
+        facts.append(("flags", ", ".join(trajectories.flags)))
+    origin = trajectories.provenance
+    source = origin.get("source", origin.get("simulated"))
+    if source is not None:
+        facts.append(("source", str(source)))
+    headline = f"{trajectories.n_trajectories:,} in {trajectories.n_dim}D, {n:,} points"
+    return Card("Trajectories", headline, (*facts,))
+
+
+@summarise.register
+def _(steps: Displacements) -> str:
+    tau = amount(steps.tau, steps.time_unit, 6)
+    size = f"{steps.n_particles} particles, up to {steps.n_steps} steps, {steps.n_dim}D"
+    return f"tau = {tau}, {size}"
+
+
+@describe.register
+def describe_displacements(steps: Displacements) -> Card:
+    """Describe sizes, intervals and the root mean square of a step."""
+    unused = f", {steps.n_unused:,} not used" if steps.n_unused else ""
+    n_steps = len(steps.dx)
+    rms = np.sqrt(np.einsum("ij,ij->j", steps.dx, steps.dx) / max(n_steps, 1))
+    sizes = ", ".join(f"{axis} {number(size)}" for axis, size in zip(AXES, rms, strict=False))
+    facts = [
+        ("particles", f"{steps.n_particles:,}{unused}"),
+        ("runs", f"{len(steps.row_sizes):,} of {_counts(steps.row_sizes)} steps"),
+        ("steps", f"{n_steps:,} in {steps.n_dim}D, {steps.n_displacements:,} displacements"),
+        ("root mean square", f"{sizes} {steps.length_unit}".rstrip()),
+    ]
+    if not steps.is_regular:
+        facts.append(("intervals", _range(steps.interval, steps.time_unit)))
+    if steps.position_sd is not None:
+        facts.append(("position error", _range(steps.position_sd, steps.length_unit)))
+    if "fingerprint" in steps.__dict__:
+        facts.append(("fingerprint", steps.fingerprint))
+    return Card("Displacements", f"tau = {amount(steps.tau, steps.time_unit, 6)}", (*facts,))
+
+
+def _recorded(trajectories: Trajectories) -> str:
+    part, note = trajectories, ""
+    if len(trajectories.times) > _LARGE and "recording_interval" not in trajectories.__dict__:
+        part, note = _beginning(trajectories), f" (the first {_FIRST:,} points)"
+    dt = part.recording_interval
+    every = "irregular times" if dt is None else f"every {amount(dt, trajectories.time_unit, 6)}"
+    return f"{every}{note}"
+
+
+def _beginning(trajectories: Trajectories) -> Trajectories:
+    """The first trajectories, as many as make up a small number of points."""
+    sizes = np.diff(np.minimum(np.cumsum(trajectories.row_sizes), _FIRST), prepend=0)
+    sizes = sizes[sizes > 0]
+    return Trajectories(
+        trajectories.positions[:_FIRST], trajectories.times[:_FIRST], sizes, np.arange(len(sizes))
+    )
+
+
+def _times(trajectories: Trajectories) -> str:
+    low, high = float(trajectories.times.min()), float(trajectories.times.max())
+    unit = trajectories.time_unit
+    if trajectories.provenance.get("time_origin") == _EPOCH and unit == "s":
+        dates = (np.datetime64(round(value), "s").item().isoformat() for value in (low, high))
+        return " to ".join(dates)
+    last = amount(high, unit, 6)
+    return last if low == high else f"{number(low, 6)} to {last}"
+
+
+def _counts(sizes: IntArray) -> str:
+    low, high = int(sizes.min()), int(sizes.max())
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}, median {np.median(sizes):,.0f}"
+
+
+def _range(values: FloatArray, unit: str) -> str:
+    # NaN stands for a missing fix.
+    low, high = float(np.fmin.reduce(values)), float(np.fmax.reduce(values))
+    if np.isnan(low):
+        return "all missing"
+    return amount(low, unit) if low == high else f"{number(low, 5)} to {amount(high, unit)}"

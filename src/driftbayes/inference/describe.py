@@ -1,0 +1,292 @@
+"""Describe evidences and hypotheses; label them as tables of pandas and datasets of xarray."""
+
+__all__ = [
+    "MODEL_FIELDS",
+    "PARAMETER_FIELDS",
+    "UNITS",
+    "describe_evidence",
+    "describe_hypothesis",
+    "evidence_dataset",
+    "evidence_datatree",
+    "evidence_rows",
+    "model_table",
+    "parameter_table",
+    "posterior_panels",
+]
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from driftbayes._version import __version__
+from driftbayes.errors import Status
+from driftbayes.inference.evidence import QUANTILES, Evidence
+from driftbayes.inference.hypothesis import Hypothesis
+from driftbayes.representation import (
+    Card,
+    Curve,
+    Panel,
+    Table,
+    describe,
+    number,
+    summarise,
+    to_dataframe,
+    to_dataset,
+    to_datatree,
+    with_error,
+    with_unit,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+    from driftbayes.inference.draws import PosteriorDraws
+
+MODEL_FIELDS = (
+    *("log_evidence", "log_evidence_err", "log_likelihood_at_map", "log_occam_factor"),
+    "information_gain",
+)
+PARAMETER_FIELDS = ("map", "posterior_mean", "posterior_sd", "log_mean", "log_sd", "contraction")
+# Of columns that have the same for all models and parameters; those of a parameter are in `unit`.
+UNITS = dict.fromkeys(MODEL_FIELDS, "nat")
+# Bins of a histogram of draws.
+_BINS = 24
+
+
+def model_table(evidences: Sequence[Evidence], probabilities: Mapping[str, float]) -> Table:
+    """Tabulate evidences of models, what they consist of, and probabilities."""
+    rows = [
+        (
+            e.name,
+            with_error(e.log_evidence, e.log_evidence_err, 4),
+            f"{e.log_likelihood_at_map:.3f}",
+            f"{e.log_occam_factor:.3f}",
+            f"{e.information_gain:.3f}",
+            number(probabilities[e.name]),
+            e.status.value,
+        )
+        for e in evidences
+    ]
+    columns = ("model", "ln Z", "ln L(MAP)", "ln Occam", "D_KL", "P(model)", "status")
+    shares = tuple(probabilities[e.name] for e in evidences)
+    return Table(columns, (*rows,), "lrrrrrl", shares)
+
+
+def parameter_table(evidences: Sequence[Evidence], title: str = "") -> Table:
+    """Tabulate posteriors and priors of all parameters."""
+    rows = [
+        (
+            f"{e.name}.{name}" if len(evidences) > 1 else name,
+            found.unit,
+            number(found.mode, 5),
+            with_error(found.mean, found.sd),
+            " … ".join(number(edge) for edge in found.interval),
+            e.hypothesis.priors[name].describe(6),
+        )
+        for e in evidences
+        for name, found in e.parameters.items()
+    ]
+    columns = ("parameter", "unit", "MAP", "mean ± sd", "95 % interval", "prior")
+    return Table(columns, (*rows,), "llrrrl", title=title)
+
+
+@summarise.register
+def _(record: Evidence) -> str:
+    parameters = ", ".join(
+        f"{name} = {with_error(found.mean, found.sd)}" for name, found in record.parameters.items()
+    )
+    log_evidence = with_error(record.log_evidence, record.log_evidence_err, 4)
+    status = record.status.value
+    return f"{record.name} ({record.method}), ln Z = {log_evidence}, {parameters}, {status}"
+
+
+@describe.register
+def describe_evidence(record: Evidence) -> Card:
+    """Describe the evidence, what it consists of, and the posterior."""
+    status = record.status.value
+    if record.status is not Status.OK:
+        status += f": {record.status.advice}"
+    facts = [
+        ("ln Z", with_error(record.log_evidence, record.log_evidence_err, 4)),
+        ("ln L(MAP)", f"{record.log_likelihood_at_map:.3f}"),
+        ("ln Occam factor", f"{record.log_occam_factor:.3f}"),
+        ("information gain", f"{record.information_gain:.3f} nats"),
+        ("status", status),
+        *((name, number(value, 5)) for name, value in record.derived.items()),
+        *([] if record.seed is None else [("seed", str(record.seed))]),
+        ("data", record.data_fingerprint),
+    ]
+    headline = f"{record.name} at tau = {number(record.tau, 6)} ({record.method})"
+    table = parameter_table([record])
+    return Card("Evidence", headline, (*facts,), tables=(table,), warnings=record.warnings)
+
+
+@summarise.register
+def _(hypothesis: Hypothesis) -> str:
+    priors = (f"{name} ~ {prior.describe(6)}" for name, prior in hypothesis.priors.items())
+    return ", ".join([hypothesis.name, *priors])
+
+
+@describe.register
+def describe_hypothesis(hypothesis: Hypothesis) -> Card:
+    """Describe the model and, for each parameter, its meaning and prior."""
+    rows = [
+        (name, about.symbol, about.unit(), hypothesis.priors[name].describe(6), about.meaning)
+        for name, about in hypothesis.model.parameters.items()
+    ]
+    table = Table(("parameter", "", "unit", "prior", "meaning"), (*rows,), "lllll")
+    return Card("Hypothesis", f"{hypothesis.name}, {hypothesis.model.summary}", tables=(table,))
+
+
+def posterior_panels(draws: "PosteriorDraws", tau: float, units: tuple[str, str]) -> list[Panel]:
+    """Describe the posterior and prior density of each parameter, and two parameters jointly.
+
+    Args:
+        draws: Draws from the posterior.
+        tau: Sampling time.
+        units: Units of length and time.
+    """
+    import jax.numpy as jnp
+
+    model = draws.hypothesis.name
+    about = draws.hypothesis.model.parameters
+    labels = [with_unit(about[name].symbol, about[name].unit(*units)) for name in draws.names]
+    panels = []
+    for i, name in enumerate(draws.names):
+        heights, edges = np.histogram(draws.theta[:, i], bins=_BINS, density=True)
+        centres = 0.5 * (edges[1:] + edges[:-1])
+        prior = draws.hypothesis.priors[name].log_density(jnp.asarray(centres))
+        panels.append(
+            Panel(
+                f"posterior_{model}.{name}",
+                f"{model}.{name}",
+                centres,
+                labels[i],
+                "probability density",
+                [
+                    Curve("posterior", model, heights, np.zeros(_BINS), heights, kind="plain"),
+                    Curve("prior", model, np.exp(np.asarray(prior)), kind="dashed"),
+                ],
+                reference=(0.0,),
+                description=f"Posterior of {model}.{name} from {len(draws)} draws, prior dashed",
+                x_scale="linear",
+                at_tau=tau,
+            )
+        )
+    if len(draws.names) > 1:
+        order = np.argsort(draws.theta[:, 0])
+        panels.append(
+            Panel(
+                f"joint_{model}",
+                f"{model}: {draws.names[0]} and {draws.names[1]}",
+                draws.theta[order, 0],
+                labels[0],
+                labels[1],
+                [Curve(f"draws of {model}", model, draws.theta[order, 1], kind="points")],
+                description=f"{len(draws)} draws from the posterior of {model}",
+                x_scale="linear",
+                at_tau=tau,
+            )
+        )
+    return panels
+
+
+def evidence_rows(record: Evidence) -> list[dict[str, Any]]:
+    """Return one row for each parameter, the numbers of the model repeated in each."""
+    return [
+        {
+            "tau": record.tau,
+            "model": record.name,
+            "parameter": name,
+            "unit": record.parameters[name].unit,
+            **{field: float(getattr(record, field)[name]) for field in PARAMETER_FIELDS},
+            **{
+                f"quantile_{q:g}": float(value)
+                for q, value in zip(QUANTILES, record.posterior_quantiles[name], strict=True)
+            },
+            "prior": record.priors.get(name, ""),
+            **{field: float(getattr(record, field)) for field in MODEL_FIELDS},
+            "method": record.method,
+            "status": record.status.value,
+            "warnings": "; ".join(record.warnings),
+            "data_fingerprint": record.data_fingerprint,
+        }
+        for name in record.map
+    ]
+
+
+@to_dataframe.register(Evidence)
+def _(record: Evidence) -> "pd.DataFrame":
+    import pandas as pd
+
+    frame = pd.DataFrame(evidence_rows(record))
+    frame.attrs = {"units": dict(UNITS), **_attributes(record)}
+    return frame
+
+
+@to_dataset.register(Evidence)
+def evidence_dataset(record: Evidence) -> "xr.Dataset":
+    """Label numbers along `parameter`, quantiles and covariance, and the evidence."""
+    import xarray as xr
+
+    names = list(record.map)
+    variables: dict[str, Any] = {
+        field: ((), float(getattr(record, field)), {"units": UNITS[field]})
+        for field in MODEL_FIELDS
+    }
+    for field in PARAMETER_FIELDS:
+        variables[field] = "parameter", np.array([getattr(record, field)[name] for name in names])
+    values = [np.asarray(record.posterior_quantiles[name]) for name in names]
+    variables["posterior_quantile"] = ("parameter", "quantile"), np.array(values)
+    variables["posterior_cov"] = ("parameter", "other"), np.asarray(record.posterior_cov)
+    coords = {
+        "parameter": names,
+        "other": names,
+        "quantile": list(QUANTILES),
+        "unit": ("parameter", [record.parameters[name].unit for name in names]),
+        "prior": ("parameter", [record.priors.get(name, "") for name in names]),
+    }
+    return xr.Dataset(variables, coords=coords, attrs=_attributes(record))
+
+
+@to_datatree.register(Evidence)
+def evidence_datatree(record: Evidence) -> "xr.DataTree":
+    """Make groups `summary` and, of a method that draws, `posterior`, as ArviZ has them."""
+    import xarray as xr
+
+    about = {"log_evidence": record.log_evidence, "log_evidence_err": record.log_evidence_err}
+    groups = {
+        "/": xr.Dataset(attrs={**about, **_attributes(record)}),
+        "/summary": evidence_dataset(record),
+    }
+    if record.draws is not None:
+        groups["/posterior"] = xr.Dataset(
+            {
+                name: (("chain", "draw"), values[None], {"units": record.parameters[name].unit})
+                for name, values in zip(record.map, record.draws.T, strict=True)
+            },
+            coords={"chain": [0], "draw": np.arange(len(record.draws))},
+        )
+    return xr.DataTree.from_dict(groups, name=record.name)
+
+
+def _attributes(record: Evidence) -> dict[Hashable, Any]:
+    """Text and numbers only, so that a file can hold them."""
+    found: dict[Hashable, Any] = {
+        "hypothesis": record.name,
+        "method": record.method,
+        "coords": record.coords,
+        "status": record.status.value,
+        "warnings": "; ".join(record.warnings),
+        "tau": record.tau,
+        "data_fingerprint": record.data_fingerprint,
+        "driftbayes_version": __version__,
+        # Where ArviZ looks for the same.
+        "inference_library": "driftbayes",
+        "inference_library_version": __version__,
+    }
+    if record.seed is not None:
+        found["seed"] = record.seed
+    return found
