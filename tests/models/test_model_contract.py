@@ -514,8 +514,13 @@ def test_unknown_engine_is_refused():
         inspect.unwrap(preparation)(data, engine="fast")
 
 
-def test_single_precision_is_refused_with_the_remedy():
+def test_parameters_in_single_precision_are_refused_with_the_remedy():
     data = Displacements.from_array(np.ones((1, 2, 1)), TAU)
-    single = jax.enable_x64(new_val=False)
-    with single, pytest.raises(DriftbayesError, match="needs double precision"):
-        prepare(data)
+    with jax.enable_x64(new_val=False):
+        model = MODELS["brownian"](kappa=jnp.asarray(1.0))
+        with pytest.raises(DriftbayesError, match="needs double precision"):
+            model.log_likelihood(data)
+        # Numbers of Python are computed with in double, whatever JAX is set to.
+        found = MODELS["brownian"](kappa=1.0).log_likelihood(data)
+    assert found.dtype == np.float64
+    assert_allclose(found, MODELS["brownian"](kappa=1.0).log_likelihood(data), rtol=0)

@@ -60,10 +60,12 @@ class PosteriorDraws:
     def __len__(self) -> int:
         return len(self.theta)
 
+    @in_double_precision
     def models(self) -> AbstractModel:
         """The model at every draw, as one model whose fields are arrays, for `jax.vmap`."""
         return jax.vmap(self.hypothesis.at)(jnp.asarray(self.theta))
 
+    @in_double_precision
     def log_prior(self) -> FloatArray:
         """Ln p(θ) of each draw."""
         return np.asarray(jax.vmap(self.hypothesis.log_prior)(jnp.asarray(self.theta)))

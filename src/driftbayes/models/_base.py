@@ -39,7 +39,8 @@ from driftbayes.likelihood import (
 from driftbayes.likelihood.kalman import Transition
 from driftbayes.likelihood.moments import MEMORY
 from driftbayes.likelihood.sums import SlotForms
-from driftbayes.models._prepare import Data, Engine, Kind, Needs, prepare
+from driftbayes.models._prepare import Data, Engine, Kind, Needs, check_double, prepare
+from driftbayes.precision import in_double_precision
 from driftbayes.typing import FloatArray
 
 # Data of which the axes are kept apart.
@@ -307,6 +308,7 @@ class AbstractModel(eqx.Module):
         r"""$\ln p(\Delta\mathcal{X}_\tau \mid \theta)$ of data prepared for this model."""
         return self.terms(data).log_likelihood()
 
+    @in_double_precision
     def log_likelihood(
         self, data: Data, *, engine: Engine = "auto", noise_sd: ScalarLike | None = None
     ) -> Scalar:
@@ -317,6 +319,7 @@ class AbstractModel(eqx.Module):
             engine: Which engine to use; "auto" takes the fastest that applies.
             noise_sd: Standard deviation of the measurement error of every position.
         """
+        check_double(jax.tree.leaves(self))
         if noise_sd is not None and self.kind != "summed":
             msg = f"{self.name} takes no noise_sd; add the option +noise to the model, if it can be"
             raise DriftbayesError(msg)

@@ -11,9 +11,10 @@ __all__ = [
     "prepare",
 ]
 
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-import jax
+import jax.numpy as jnp
 import numpy as np
 
 from driftbayes.data.sampling import Displacements
@@ -36,6 +37,7 @@ from driftbayes.likelihood import (
 
 if TYPE_CHECKING:
     from driftbayes.data.tangent import Ground
+from driftbayes.precision import in_double_precision
 
 Engine = Literal["auto", "moments", "kalman", "dense"]
 # How far displacements may be summed before a model sees them: over trajectories and axes, over
@@ -233,16 +235,17 @@ def _of_summed(data: SummedDisplacements, needs: Needs, engine: Engine) -> Prepa
     return Preparation(needs.kind, "moments", memory)
 
 
-def check_precision() -> None:
-    """Refuse to go on in single precision."""
-    if not jax.config.read("jax_enable_x64"):
+def check_double(leaves: Iterable[Any]) -> None:
+    """Refuse parameters in single precision: evidence needs double."""
+    if any(getattr(leaf, "dtype", None) == jnp.float32 for leaf in leaves):
         msg = (
-            "evidence needs double precision, which JAX has switched off: call "
-            'jax.config.update("jax_enable_x64", True) first, or set JAX_ENABLE_X64=1'
+            "evidence needs double precision, and these parameters are in single: give numbers of "
+            "Python or NumPy, or first call jax.config.update('jax_enable_x64', True)"
         )
         raise DriftbayesError(msg)
 
 
+@in_double_precision
 def prepare(
     data: Displacements | ReducedDisplacements | SummedDisplacements,
     needs: Needs = PLAIN,
@@ -250,7 +253,6 @@ def prepare(
     engine: Engine = "auto",
 ) -> Data:
     """What the chosen engine needs to know of the data; the arguments are `preparation`'s."""
-    check_precision()
     kind, chosen, memory, positions = preparation(data, needs, engine)
     if isinstance(data, ReducedDisplacements):
         return data.second_moments()
