@@ -4,6 +4,7 @@ __all__ = ["describe_displacements", "describe_trajectories"]
 
 import numpy as np
 
+from driftbayes.data import schema
 from driftbayes.data.sampling import Displacements
 from driftbayes.data.trajectories import AXES, Trajectories
 from driftbayes.representation import Card, amount, describe, number, summarise
@@ -12,8 +13,6 @@ from driftbayes.typing import FloatArray, IntArray
 # The recording interval of more points than `_LARGE` is that of the first ones: to look at all
 # takes seconds.
 _LARGE, _FIRST = 1_000_000, 100_000
-# Origin of times that were dates.
-_EPOCH = "1970-01-01T00:00:00"
 
 
 @summarise.register
@@ -103,7 +102,7 @@ def _beginning(trajectories: Trajectories) -> Trajectories:
 def _times(trajectories: Trajectories) -> str:
     low, high = float(trajectories.times.min()), float(trajectories.times.max())
     unit = trajectories.time_unit
-    if trajectories.provenance.get("time_origin") == _EPOCH and unit == "s":
+    if trajectories.provenance.get("time_origin") == schema.TIME_ORIGIN and unit == "s":
         dates = (np.datetime64(round(value), "s").item().isoformat() for value in (low, high))
         return " to ".join(dates)
     last = amount(high, unit, 6)
