@@ -28,7 +28,22 @@ if TYPE_CHECKING:
     from driftbayes.plots.overview import plot_scan
     from driftbayes.priors import Exponential, Gamma, LogNormal, Uniform, scaling_priors
     from driftbayes.report import write_report
-    from driftbayes.workflow import Cut, Scales, compare, open_scan, read, scan
+    from driftbayes.workflow import (
+        Blocks,
+        Cut,
+        Scales,
+        check,
+        compare,
+        dependence,
+        describe,
+        map,
+        open_scan,
+        predict,
+        read,
+        scan,
+        score,
+        sensitivity,
+    )
 
 _HOMES = {
     "checks": ("FitCheck", "check_fit"),
@@ -45,12 +60,16 @@ _HOMES = {
     "plots.overview": ("plot_scan",),
     "report": ("write_report",),
     "priors": ("Exponential", "Gamma", "LogNormal", "Uniform", "scaling_priors"),
-    "workflow": ("Cut", "Scales", "compare", "open_scan", "read", "scan"),
+    "workflow": (
+        *("Blocks", "Cut", "Scales", "check", "compare", "dependence", "describe", "map"),
+        *("open_scan", "predict", "read", "scan", "score", "sensitivity", "trajectories_card"),
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "MODELS",
+    "Blocks",
     "Brownian",
     "Comparison",
     "Cut",
@@ -73,21 +92,28 @@ __all__ = [
     "Trajectories",
     "Uniform",
     "__version__",
+    "check",
     "check_fit",
     "compare",
     "compare_hypotheses",
     "data_scales",
+    "dependence",
+    "describe",
     "diagnose",
     "displacements",
     "evidence",
+    "map",
     "open_scan",
     "plot_scan",
+    "predict",
     "read",
     "read_scan",
     "read_trajectories",
     "scaling_priors",
     "scan",
     "scan_hypotheses",
+    "score",
+    "sensitivity",
     "write_report",
     "write_scan",
     "write_trajectories",

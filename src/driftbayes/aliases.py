@@ -1,8 +1,8 @@
-"""Methods that are aliases of public functions, found by name when they are called."""
+"""Names that are found when they are used: aliases of public functions, lazy packages."""
 
-__all__ = ["public"]
+__all__ = ["lazy", "public"]
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -17,3 +17,21 @@ def public(name: str) -> Callable[..., Any]:
     """
     function: Callable[..., Any] = getattr(import_module("driftbayes"), name)
     return function
+
+
+def lazy(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package whose modules are imported when a name is first used.
+
+    Args:
+        package: Name of the package.
+        homes: Names under the module that defines them.
+    """
+    home_of = {name: home for home, names in homes.items() for name in names}
+
+    def load(name: str) -> Any:
+        if name not in home_of:
+            msg = f"module {package!r} has no attribute {name!r}"
+            raise AttributeError(msg)
+        return getattr(import_module(f"{package}.{home_of[name]}"), name)
+
+    return load

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from verdicts import langevin_data, unit_hypotheses
 
 from driftbayes.comparison import (
     Comparison,
@@ -23,6 +22,7 @@ from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import evidence
 from made import made_evidence
+from verdicts import langevin_data, unit_hypotheses
 
 log_evidences = st.floats(-1e4, 1e4)
 

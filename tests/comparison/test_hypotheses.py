@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from verdicts import langevin_tracks
 
 from driftbayes.comparison import make_hypotheses
 from driftbayes.data.trajectories import Trajectories
@@ -13,6 +12,7 @@ from driftbayes.diagnostics import data_scales
 from driftbayes.errors import DriftbayesError
 from driftbayes.models import MODELS
 from driftbayes.priors import Exponential, LogNormal
+from verdicts import langevin_tracks
 
 BOTH = ("brownian", "langevin")
 

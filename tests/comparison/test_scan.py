@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
-from verdicts import N_STEPS, TAUS, langevin_data, langevin_tracks, unit_hypotheses
 
 from driftbayes.comparison import compare_hypotheses, scan_displacements, scan_hypotheses
 from driftbayes.data.sampling import displacements
@@ -15,6 +14,7 @@ from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import QUANTILES
 from driftbayes.io import read_scan, write_scan
+from verdicts import N_STEPS, TAUS, langevin_data, langevin_tracks, unit_hypotheses
 
 NUMBERS = (
     *("log_evidence", "log_likelihood_at_map", "log_occam_factor", "information_gain"),

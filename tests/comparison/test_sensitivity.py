@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from verdicts import langevin_data, unit_hypotheses
 
 from driftbayes.comparison import compare_hypotheses, make_hypotheses, prior_sensitivity
 from driftbayes.comparison.sensitivity import (
@@ -17,6 +16,7 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
 from driftbayes.models import MODELS, OPTIONS, Brownian, FractionalBrownian
 from driftbayes.priors import Exponential, Fixed, Uniform
+from verdicts import langevin_data, unit_hypotheses
 
 
 def test_parameters_of_one_dimension_move_together():

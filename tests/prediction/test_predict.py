@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
-from verdicts import unit_hypotheses
 
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
@@ -20,6 +19,7 @@ from driftbayes.prediction.forecast import ensemble, predict_particles
 from driftbayes.prediction.predict import AVERAGE, ScaleMixture, predict
 from driftbayes.testing import reference
 from made import made_evidence
+from verdicts import unit_hypotheses
 
 BROWNIAN, LANGEVIN = unit_hypotheses()
 # Monte Carlo comparisons are at five standard errors of what is compared.

@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from scipy.integrate import quad
 from scipy.special import hyp1f1
-from verdicts import N_STEPS, langevin_data, langevin_tracks, unit_hypotheses
 
 from driftbayes.comparison import compare_hypotheses, make_hypotheses
 from driftbayes.data.sampling import Displacements, displacements
@@ -26,6 +25,7 @@ from driftbayes.prediction.rules import crps, energy_score, log_score
 from driftbayes.prediction.scores import TrajectoryScores, held_out, leave_one_out, prequential
 from driftbayes.priors import Fixed
 from driftbayes.testing import reference
+from verdicts import N_STEPS, langevin_data, langevin_tracks, unit_hypotheses
 
 MEANS = {"kappa": 1.0, "gamma": 1.0, "k": 1.0}
 # Thirteen data sets or more are one shape to compile for.

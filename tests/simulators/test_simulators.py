@@ -17,7 +17,7 @@ from scipy.integrate import quad
 from scipy.linalg import expm
 
 from driftbayes import DriftbayesError, compare_hypotheses, displacements, read_trajectories
-from driftbayes.cli import export as command
+from driftbayes.cli import report as command
 from driftbayes.comparison import make_hypotheses, scan_hypotheses
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.models import MODELS, Langevin, model_named

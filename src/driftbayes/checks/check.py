@@ -234,6 +234,12 @@ class FitCheck:
             return f"the best of the set, though indistinguishable from {' and '.join(close)}"
         return "the best of the set"
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader should know of the fits."""
+        evidences = self.comparison.evidences
+        return tuple(f"{name}: {text}" for name, e in evidences.items() for text in e.warnings)
+
     def to_json(self) -> dict[str, Any]:
         """The check as plain numbers and text."""
         about = self.comparison
@@ -253,6 +259,8 @@ class FitCheck:
                 for name, one in self.models.items()
             },
             "verdict": self.verdict,
+            "priors_from_data": about.priors_from_data,
+            "warnings": list(self.warnings),
         }
 
     def __repr__(self) -> str:

@@ -1,13 +1,15 @@
 """Print tables on stdout, notes and progress on stderr."""
 
 __all__ = [
+    "complain",
     "detail",
-    "doubt",
     "is_verbose",
     "note",
     "print_json",
     "print_table",
     "progress_bar",
+    "save_figure",
+    "say",
     "set_verbosity",
     "shows_progress",
     "timed",
@@ -19,7 +21,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Width of tables where stdout is no terminal and $COLUMNS is not set.
 _PIPE_WIDTH = 160
@@ -55,9 +61,23 @@ def note(text: str) -> None:
         print(text, file=sys.stderr)
 
 
-def doubt(text: str) -> None:
-    """Print a line on stderr without which a result would be misread, even if --quiet."""
+def complain(text: str) -> None:
+    """Print a warning or an error on stderr, even if --quiet."""
     print(text, file=sys.stderr)
+
+
+def say(text: str) -> None:
+    """Print a sentence of the result on stdout."""
+    print(text)
+
+
+def save_figure(figure: "Figure", path: Path, **options: Any) -> None:
+    """Write a figure."""
+    from driftbayes.storage import atomic_path
+
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, **options)
+    note(f"wrote {path}")
 
 
 def detail(text: str) -> None:

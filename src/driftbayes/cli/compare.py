@@ -1,28 +1,20 @@
 """Compare models at one sampling time."""
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["COMMANDS"]
 
 import argparse
 import math
 from typing import TYPE_CHECKING
 
-from driftbayes.cli import _console, _jax, _options, _reading, _streaming
+from driftbayes.cli import _console, _jax, _options
+from driftbayes.cli._parser import Command, Parser
 
 if TYPE_CHECKING:
     from driftbayes.comparison import Comparison
 
 
-EXAMPLES = (
-    "driftbayes compare tracks.csv --tau 0.5",
-    "driftbayes compare tracks.csv --tau 0.5 --u-rms 1.4 --timescale 1 --json",
-    "driftbayes compare drifters.nc --tau all --models langevin,langevin+noise",
-    "driftbayes compare large.parquet --tau 2 --workers 8",
-)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    _reading.add_reading(parser)
+def _add_arguments(parser: Parser) -> None:
+    _options.add_reading(parser)
     _options.add_tau(parser)
     _options.add_data(parser)
     _options.add_inference(parser)
@@ -32,36 +24,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="show ln K for prior scales times 1/4 and 4 (always shown for default priors)",
     )
     _options.add_json(parser)
-    _streaming.add_streaming(parser)
+    _options.add_streaming(parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Read, compare, print."""
+def _run(args: argparse.Namespace) -> int:
     tau = _options.parse_tau(args.tau)
-    is_streamed = _streaming.is_asked_for(args)
-    how = {**_options.evidence(args), "sensitivity": args.sensitivity or None}
-    if is_streamed:
-        data, trajectories = _streaming.summed(args, tau)
-    else:
-        trajectories = _reading.read(args)
-    _jax.prepare_jax()
-    from driftbayes.workflow.analyses import compare, compare_displacements
+    with _console.progress_bar() as progress:
+        tracks = _options.read_large(args, progress)
+        _jax.prepare_jax()
+        from driftbayes.workflow import compare
 
-    with _console.timed(f"evidence of {args.models}"):
-        if is_streamed:
-            result = compare_displacements(data, _options.setup(args, trajectories), **how)
-        else:
-            how |= {"cut": _options.cut(args), **_options.hypotheses(args)}
-            result = compare(trajectories, "all" if tau is None else tau, **how)
+        with _console.timed(f"evidence of {args.models}"):
+            result = compare(
+                tracks, tau, sensitivity=args.sensitivity or None, **_options.analysis(args)
+            )
+    _options.note_blocks(args, tracks)
     if args.json:
-        quality = {k: v for k, v in trajectories.provenance.items() if k == "quality"}
+        quality = {k: v for k, v in tracks.provenance.items() if k == "quality"}
         _console.print_json({**result.to_json(), **quality})
     else:
-        print_comparison(result)
+        _print(result)
     return 0
 
 
-def print_comparison(result: "Comparison") -> None:
+def _print(result: "Comparison") -> None:
     """Print the comparison as tables and a sentence."""
     unit = f" {result.time_unit}" if result.time_unit else ""
     rows = []
@@ -103,9 +89,9 @@ def print_comparison(result: "Comparison") -> None:
     for name, e in result.evidences.items():
         if e.derived:
             text = ", ".join(f"{key} = {value:.5g}" for key, value in e.derived.items())
-            print(f"{name}, at the posterior mode: {text}")
+            _console.say(f"{name}, at the posterior mode: {text}")
     for pair, log_k in _chosen_pairs(result).items():
-        print(f"ln K({pair}) = {log_k:.4f}{_error_bar(result.log_bayes_factor_errs[pair])}")
+        _console.say(f"ln K({pair}) = {log_k:.4f}{_error_bar(result.log_bayes_factor_errs[pair])}")
     if result.sensitivity and result.log_bayes_factors:
         pairs = list(result.log_bayes_factors)
         lines = [
@@ -119,8 +105,8 @@ def print_comparison(result: "Comparison") -> None:
         _console.print_table("Sensitivity to the priors", names, lines)
     for e in result.evidences.values():
         for warning in e.warnings:
-            print(f"warning: {e.name}: {warning}")
-    print(f"verdict: {result.verdict}")
+            _console.say(f"warning: {e.name}: {warning}")
+    _console.say(f"verdict: {result.verdict}")
 
 
 def _chosen_pairs(result: "Comparison") -> dict[str, float]:
@@ -133,3 +119,17 @@ def _chosen_pairs(result: "Comparison") -> dict[str, float]:
 
 def _error_bar(error: float) -> str:
     return "" if math.isnan(error) else f" ± {error:.0e}"
+
+
+COMMANDS = {
+    "compare": Command(
+        _add_arguments,
+        _run,
+        (
+            "driftbayes compare tracks.csv --tau 0.5",
+            "driftbayes compare tracks.csv --tau 0.5 --u-rms 1.4 --timescale 1 --json",
+            "driftbayes compare drifters.nc --tau all --models langevin,langevin+noise",
+            "driftbayes compare large.parquet --tau 2 --workers 8",
+        ),
+    )
+}

@@ -1,12 +1,13 @@
 """Print a completion script for bash, zsh or fish."""
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["COMMANDS"]
 
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from driftbayes.cli._parser import Command, Parser
 from driftbayes.cli.simulate import PARAMETERS
 
 SHELLS = ("bash", "zsh", "fish")
@@ -52,26 +53,15 @@ end
 }
 
 
-DETAILS = (
-    'To try it in bash or zsh: eval "$(driftbayes completion bash)". To install it, save the '
-    "output: for bash as ~/.local/share/bash-completion/completions/driftbayes, for zsh as "
-    "_driftbayes in a directory of $fpath, for fish as ~/.config/fish/completions/driftbayes.fish."
-)
-EXAMPLES = ('eval "$(driftbayes completion bash)"', "driftbayes completion fish | source")
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+def _add_arguments(parser: Parser) -> None:
     parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish")
 
 
-def run(args: argparse.Namespace) -> int:
+def _run(args: argparse.Namespace) -> int:
     """Print the script, generated from the parsers of all commands."""
     import shtab
 
-    from driftbayes.cli.main import build_parser
-
-    parser = build_parser()
+    parser = args.program
     for action in _actions(parser):
         if isinstance(action, argparse._SubParsersAction):
             # Suppressed in --help, where an overview replaces it.
@@ -114,4 +104,17 @@ def _function(name: str) -> dict[str, str]:
 _MODEL_PREAMBLE = {
     shell: text.replace("@MODELS@", " ".join(MODELS)).replace("@OPTIONS@", " ".join(OPTIONS))
     for shell, text in _MODEL_LIST.items()
+}
+
+
+COMMANDS = {
+    "completion": Command(
+        _add_arguments,
+        _run,
+        ('eval "$(driftbayes completion bash)"', "driftbayes completion fish | source"),
+        'To try it in bash or zsh: eval "$(driftbayes completion bash)". To install it, save the '
+        "output: for bash as ~/.local/share/bash-completion/completions/driftbayes, for zsh as "
+        "_driftbayes in a directory of $fpath, for fish as "
+        "~/.config/fish/completions/driftbayes.fish.",
+    )
 }

@@ -1,6 +1,6 @@
 """Explore files, models and priors interactively in a local web page."""
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["COMMANDS"]
 
 import argparse
 import os
@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from driftbayes.cli import _console, _jax, _reading
+from driftbayes.cli import _console, _jax, _options
+from driftbayes.cli._parser import Command, Parser
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
@@ -22,13 +23,8 @@ if TYPE_CHECKING:
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
-EXAMPLES = ("driftbayes explore", "driftbayes explore tracks.csv --no-browser")
-DETAILS = "The page is served to this machine only and needs no network; Ctrl-C stops the server."
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    _reading.add_reading(parser, needs_file=False)
+def _add_arguments(parser: Parser) -> None:
+    _options.add_reading(parser, needs_file=False)
     group = parser.add_argument_group("page")
     group.add_argument(
         "--port", type=int, default=0, help="port of the server (default: any free port)"
@@ -50,8 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
-    """Serve until Ctrl-C."""
+def _run(args: argparse.Namespace) -> int:
     from driftbayes.explore.uploads import parse_size
 
     max_upload = parse_size(args.max_upload)
@@ -59,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         msg = f"--port must be a whole number from 0 to {2**16 - 1}, got {args.port}"
         raise DriftbayesError(msg)
     if args.host not in _LOCAL:
-        _console.note(
+        _console.complain(
             f"warning: on {args.host} anyone on the network who knows the address can read the "
             "data and run computations on this machine"
         )
@@ -140,14 +135,14 @@ def _read(path: Path, text: str) -> "Reading":
     from driftbayes.io.formats import choose
 
     parser = _Options(prog="", add_help=False, allow_abbrev=False)
-    _reading.add_reading(parser)
+    _options.add_reading(parser)
     try:
         words = shlex.split(text)
     except ValueError as error:
         msg = f"reading options: {str(error).lower()} in {text!r}"
         raise DriftbayesError(msg) from error
     args = parser.parse_args([*words, "--", str(path)])
-    trajectories = _reading.read_unchecked(args)
+    trajectories = _options.read_unchecked(args)
     notes: list[str] = []
     if args.qc is not None:
         trajectories = quality.apply(trajectories, args.qc)
@@ -159,6 +154,16 @@ def _read(path: Path, text: str) -> "Reading":
 def _given(args: argparse.Namespace) -> str:
     """Return the reading options of the command as text."""
     words = []
-    for name, value in _reading.given_reading(args).items():
+    for name, value in _options.given_reading(args).items():
         words += [f"--{name.replace('_', '-')}", *([value] if value else [])]
     return shlex.join(words)
+
+
+COMMANDS = {
+    "explore": Command(
+        _add_arguments,
+        _run,
+        ("driftbayes explore", "driftbayes explore tracks.csv --no-browser"),
+        "The page is served to this machine only and needs no network; Ctrl-C stops the server.",
+    )
+}

@@ -1,21 +1,15 @@
 """Map diffusivity and model evidence on a grid of cells."""
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["COMMANDS"]
 
 import argparse
 
-from driftbayes.cli import _console, _jax, _options, _outputs, _reading
-from driftbayes.errors import DriftbayesError
-
-EXAMPLES = (
-    "driftbayes map drifters.nc --cell 5deg --tau 86400 -o map.nc --figure map.png",
-    "driftbayes map tracks.csv --cell 50 --tau 1,2 --min-windows 50 -o map.nc",
-)
+from driftbayes.cli import _console, _jax, _options
+from driftbayes.cli._parser import Command, Parser, figure, netcdf
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    _reading.add_reading(parser)
+def _add_arguments(parser: Parser) -> None:
+    _options.add_reading(parser)
     parser.add_argument(
         "--cell",
         required=True,
@@ -38,50 +32,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _options.add_inference(parser)
     parser.set_defaults(models="brownian+mean,langevin+mean")
-    _outputs.add_output(
-        parser,
+    parser.add_output(
         "-o",
         "--output",
-        output=_outputs.netcdf,
+        output=netcdf,
         required=True,
         metavar="FILE.nc",
         help="write the result as NetCDF",
     )
-    _outputs.add_output(
-        parser,
+    parser.add_output(
         "--figure",
-        output=_outputs.figure,
+        output=figure,
         metavar="FILE.png",
         help="write a figure of the first sampling time: PNG, PDF or SVG",
     )
 
 
-def run(args: argparse.Namespace) -> int:
-    """Read, compare in every cell, write and print."""
+def _run(args: argparse.Namespace) -> int:
     import numpy as np
 
     taus = _options.parse_taus(args.tau)
-    trajectories = _reading.read(args)
-    side = _side(args.cell, trajectories.lonlat is not None, trajectories.length_unit)
+    tracks = _options.read(args)
     _jax.prepare_jax()
-    from driftbayes.comparison.regions import map_regions
-    from driftbayes.io import atomic_path, write_dataset
+    from driftbayes import workflow
+    from driftbayes.io import write_dataset
 
-    setup = _options.setup(args, trajectories)
-    _options.print_priors(setup)
+    given = _options.analysis(args)
+    how = {name: given[name] for name in ("models", "priors", "scales", "method", "seed")}
+    how |= {"n_tau": args.n_tau, "seasons": args.seasons, "min_windows": args.min_windows}
     with _console.progress_bar() as progress:
-        result = map_regions(
-            trajectories,
-            setup.hypotheses,
-            cell=side,
-            taus=taus,
-            n_tau=args.n_tau,
-            seasons=args.seasons,
-            min_windows=args.min_windows,
-            method=args.method,
-            seed=args.seed,
-            progress=progress,
-        )
+        result = workflow.map(tracks, args.cell, taus, progress=progress, **how)
     write_dataset(result, args.output, kind="map")
     _console.note(f"wrote {args.output}")
     names = [str(name) for name in result.data_vars]
@@ -94,16 +74,15 @@ def run(args: argparse.Namespace) -> int:
         shown = [name for name in names if name.endswith(("_kappa", "_k"))]
         shown += [name for name in names if name.startswith("log_k")]
         with journal_style():
-            figure = Figure(figsize=(3.6 * len(shown), 3.0), layout="constrained")
-            for ax, name in zip(
-                figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True
-            ):
+            drawing = Figure(figsize=(3.6 * len(shown), 3.0), layout="constrained")
+            axes = drawing.subplots(1, len(shown), squeeze=False)[0]
+            for ax, name in zip(axes, shown, strict=True):
                 plot_map(result, name, ax)
-        with atomic_path(args.figure) as temporary:
-            figure.savefig(temporary)
-        _console.note(f"wrote {args.figure}")
+            _console.save_figure(drawing, args.figure)
     n_cells = int((result["n_windows"] >= args.min_windows).sum())
-    print(f"{n_cells} of {result['n_windows'].size} cells have {args.min_windows} or more windows")
+    _console.say(
+        f"{n_cells} of {result['n_windows'].size} cells have {args.min_windows} or more windows"
+    )
     for name in names:
         values = result[name].values
         finite = values[values == values]
@@ -116,24 +95,13 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _side(text: str, is_lonlat: bool, unit: str) -> float:  # noqa: FBT001
-    """Return the size of a cell in degrees, or in the unit of positions."""
-    from driftbayes.data.units import length_factor, parse_quantity
-
-    number = text.strip()
-    for name in ("degrees", "degree", "deg", "°"):
-        if number.endswith(name):
-            if not is_lonlat:
-                msg = f"--cell {text!r} is an angle, but positions are on a plane; give a length"
-                raise DriftbayesError(msg)
-            return parse_quantity(number, "--cell")[0]
-    try:
-        return float(number)
-    except ValueError:
-        size, own = parse_quantity(number, "--cell")
-    if is_lonlat:
-        msg = (
-            f"--cell {text!r} is a length, but positions are in degrees; give an angle such as 5deg"
-        )
-        raise DriftbayesError(msg) from None
-    return size * length_factor(own, unit or own)[0]
+COMMANDS = {
+    "map": Command(
+        _add_arguments,
+        _run,
+        (
+            "driftbayes map drifters.nc --cell 5deg --tau 86400 -o map.nc --figure map.png",
+            "driftbayes map tracks.csv --cell 50 --tau 1,2 --min-windows 50 -o map.nc",
+        ),
+    )
+}

@@ -1,6 +1,6 @@
 """Reproduce the experiments, figures and numbers of the paper."""
 
-__all__ = ["add_arguments"]
+__all__ = ["COMMANDS"]
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -8,30 +8,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from driftbayes.cli import _console, _jax, _options, _outputs
+from driftbayes.cli import _console, _jax, _options
+from driftbayes.cli._parser import Command, Output, Parser
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
     from driftbayes.reproduce.claims import Claim
 
 
-EXAMPLES = (
-    "driftbayes reproduce langevin -o langevin",
-    "driftbayes reproduce turbulence -o turbulence",
-)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the experiments."""
+def _add_arguments(parser: Parser) -> None:
     experiments = parser.add_subparsers(dest="experiment", metavar="EXPERIMENT", required=True)
 
     def add(name: str, function: Callable[[argparse.Namespace], int], help_text: str) -> Any:
         experiment = experiments.add_parser(name, help=help_text, description=help_text)
-        _outputs.add_output(
-            experiment,
+        experiment.add_output(
             "-o",
             "--output",
-            output=_outputs.Output("folder", check=_check_folder),
+            output=Output("folder", check=_check_folder),
             required=True,
             metavar="DIR",
             help="output directory, created if missing",
@@ -43,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     langevin = add(
         "langevin", run_langevin, "Section 4: Langevin data in three dimensions, figures 1 and 2."
     )
-    _add_seed(langevin)
+    _options.add_seed(langevin)
     turbulence = add(
         "turbulence",
         run_turbulence,
@@ -70,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         run_discrepancies,
         "Recompute the errors found in section 5: a minute on two cores.",
     )
-    _add_seed(discrepancies)
+    _options.add_seed(discrepancies)
     calibration = add(
         "calibration",
         run_calibration,
@@ -85,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="method for the evidence; sampling takes seconds per data set (default: auto)",
     )
-    _add_seed(calibration)
+    _options.add_seed(calibration)
     recovery = add(
         "recovery",
         run_recovery,
@@ -97,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=3,
         help="data sets per model (default: 3); may take an hour; an interrupted run resumes",
     )
-    _add_seed(recovery)
+    _options.add_seed(recovery)
     goodness = add(
         "goodness",
         run_goodness,
@@ -119,11 +112,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     goodness.add_argument(
         "--workers", type=int, default=1, help="number of single-threaded processes (default: 1)"
     )
-    _add_seed(goodness)
-
-
-def _add_seed(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
+    _options.add_seed(goodness)
 
 
 def _check_folder(directory: Path, args: argparse.Namespace) -> None:
@@ -291,3 +280,14 @@ def _print_claims(title: str, section: int, claims: "Sequence[Claim]") -> None:
     rows = [[claim.claim, claim.paper, claim.ours, claim.agrees] for claim in claims]
     columns = [f"claim of section {section}", "paper", "result", "agrees"]
     _console.print_table(title, columns, rows, left=4)
+
+
+COMMANDS = {
+    "reproduce": Command(
+        _add_arguments,
+        examples=(
+            "driftbayes reproduce langevin -o langevin",
+            "driftbayes reproduce turbulence -o turbulence",
+        ),
+    )
+}

@@ -1,12 +1,13 @@
 """Simulate trajectories of a model exactly."""
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["COMMANDS", "PARAMETERS"]
 
 import argparse
 from math import inf, isfinite
 from typing import TYPE_CHECKING
 
-from driftbayes.cli import _console, _jax, _options, _outputs
+from driftbayes.cli import _console, _jax, _options
+from driftbayes.cli._parser import Command, Output, Parser
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
@@ -32,28 +33,20 @@ _EXAMPLES = (
 )
 
 
-EXAMPLES = tuple(f"driftbayes simulate {example}" for example in _EXAMPLES)
+def _examples(of: str = "") -> tuple[str, ...]:
+    return tuple(f"driftbayes simulate {line}" for line in _EXAMPLES if line.startswith(of))
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+def _add_arguments(parser: Parser) -> None:
     models = parser.add_subparsers(dest="model", metavar="MODEL", required=True)
     for model, parameters in PARAMETERS.items():
-        own = [example for example in _EXAMPLES if example.startswith(f"{model} ")]
-        sub = models.add_parser(
-            model,
-            help=f"parameters {', '.join(parameters)}",
-            examples=(f"driftbayes simulate {example}" for example in own),
-        )
+        text = f"parameters {', '.join(parameters)}"
+        sub = models.add_parser(model, help=text, examples=_examples(f"{model} "))
         for name in parameters:
             sub.add_argument(f"--{name}", type=float, required=True)
         _add_common(sub)
-    own = [example for example in _EXAMPLES if example.startswith("model ")]
-    sub = models.add_parser(
-        "model",
-        help="any model with options, or a sum of models, see `driftbayes models`",
-        examples=(f"driftbayes simulate {example}" for example in own),
-    )
+    text = "any model with options, or a sum of models, see `driftbayes models`"
+    sub = models.add_parser("model", help=text, examples=_examples("model "))
     sub.add_argument("name", metavar="NAME", help="name of the model, for example 'langevin+noise'")
     sub.add_argument(
         "--set",
@@ -65,25 +58,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_common(sub)
 
 
-def _add_common(sub: argparse.ArgumentParser) -> None:
+def _add_common(sub: Parser) -> None:
     sub.add_argument("--particles", type=int, required=True, help="number of particles")
     sub.add_argument("--steps", type=int, required=True, help="number of steps per particle")
     sub.add_argument("--tau", type=float, required=True, help="sampling time")
     sub.add_argument("--dim", type=int, default=2, help="number of dimensions, 1 to 3 (default: 2)")
-    sub.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
-    _outputs.add_output(
-        sub,
+    _options.add_seed(sub)
+    sub.add_output(
         "-o",
         "--output",
-        output=_outputs.trajectories,
+        output=Output("trajectories"),
         required=True,
         metavar="FILE",
         help="output file: .csv, .csv.gz, .parquet, .nc or .zarr",
     )
 
 
-def run(args: argparse.Namespace) -> int:
-    """Simulate and write."""
+def _run(args: argparse.Namespace) -> int:
     is_plain = args.model in PARAMETERS
     name = args.model if is_plain else args.name
     theta = (
@@ -159,3 +150,6 @@ def _check_values(model: "type[AbstractModel]", theta: dict[str, float]) -> None
             kind = "a finite" if low < 0 else "a positive, finite"
             msg = f"{name} must be {kind} number{bound}, got {value}"
             raise DriftbayesError(msg)
+
+
+COMMANDS = {"simulate": Command(_add_arguments, _run, _examples())}

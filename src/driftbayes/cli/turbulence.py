@@ -1,6 +1,6 @@
 """Simulate particles in forced two-dimensional turbulence: run, resume, render a movie."""
 
-__all__ = ["add_arguments"]
+__all__ = ["COMMANDS", "PRESETS"]
 
 import argparse
 import sys
@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from driftbayes.cli import _console, _jax, _outputs
+from driftbayes.cli import _console, _jax
+from driftbayes.cli._parser import Command, Output, Parser
 from driftbayes.errors import DriftbayesError
 
 # Known here so that --help need not import the simulator; a test compares them.
@@ -44,22 +45,13 @@ _NUMBERS: dict[str, tuple[type, str]] = {
 }
 
 
-EXAMPLES = (
-    "driftbayes turbulence run --preset tiny -o flow",
-    "driftbayes turbulence resume flow",
-    "driftbayes turbulence movie flow -o flow.gif",
-)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+def _add_arguments(parser: Parser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     _add_run(actions)
     again = actions.add_parser("resume", help="resume a run")
-    _outputs.add_output(
-        again,
+    again.add_output(
         "directory",
-        output=_outputs.Output("continued"),
+        output=Output("continued"),
         overwrite=False,
         help="directory of the run",
     )
@@ -67,11 +59,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     again.set_defaults(run=_resume)
     film = actions.add_parser("movie", help="render a movie of vorticity and particles")
     film.add_argument("directory", type=Path, help="directory of the run")
-    _outputs.add_output(
-        film,
+    film.add_output(
         "-o",
         "--output",
-        output=_outputs.Output(
+        output=Output(
             suffixes=(".mp4", ".gif"), what="a movie is an MP4 or GIF file", default=_movie_path
         ),
         metavar="FILE",
@@ -84,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     film.set_defaults(run=_movie, reads=_movie_reads)
 
 
-def _add_run(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_run(actions: "argparse._SubParsersAction[Parser]") -> None:
     parser = actions.add_parser("run", help="start a new run")
     parser.add_argument(
         "--preset",
@@ -92,11 +83,10 @@ def _add_run(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
         default="tiny",
         help="default values of the options below (default: tiny, a minute on two cores)",
     )
-    _outputs.add_output(
-        parser,
+    parser.add_output(
         "-o",
         "--output",
-        output=_outputs.Output("folder"),
+        output=Output("folder"),
         overwrite=False,
         required=True,
         metavar="DIR",
@@ -295,3 +285,15 @@ def _report(directory: Path) -> None:
     )
     if (directory / TRAJECTORIES).exists():
         _console.note(f"next: driftbayes scan {directory} --taus ...")
+
+
+COMMANDS = {
+    "turbulence": Command(
+        _add_arguments,
+        examples=(
+            "driftbayes turbulence run --preset tiny -o flow",
+            "driftbayes turbulence resume flow",
+            "driftbayes turbulence movie flow -o flow.gif",
+        ),
+    )
+}

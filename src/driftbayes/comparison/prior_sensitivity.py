@@ -74,6 +74,19 @@ class PriorSensitivity:
             "rows": rows,
         }
 
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Ranges of ln K in words."""
+        found = []
+        if self.unmoved:
+            names = ", ".join(self.unmoved)
+            found.append(f"Uniform priors with fixed bounds were not scaled: {names}")
+        for pair, values in self.log_bayes_factors.items():
+            sign = "changes" if self.verdict_changes(pair) else "does not change"
+            low, high = values.min(), values.max()
+            found.append(f"ln K({pair}) ranges from {low:.4g} to {high:.4g}; its sign {sign}.")
+        return tuple(found)
+
     def verdict_changes(self, pair: str) -> bool:
         """Whether ln K of a pair changes its sign anywhere in the table."""
         values = self.log_bayes_factors[pair]

@@ -1,6 +1,6 @@
 """Scan: the comparison as a function of the sampling time tau."""
 
-__all__ = ["Scan", "scan_displacements", "scan_hypotheses", "what_repeats_it"]
+__all__ = ["Scan", "provenance_attrs", "scan_displacements", "scan_hypotheses"]
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,22 +24,11 @@ from driftbayes.comparison.consistency import (
     consistent_range,
     describe_consistency,
 )
-from driftbayes.data.sampling import Displacements, Gaps, Windows, displacements, snap_taus
+from driftbayes.data.sampling import WHOLE, Cut, Displacements, snap_taus
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
-from driftbayes.inference import (
-    Batch,
-    Evidence,
-    Hypothesis,
-    Method,
-    evidence,
-    evidence_batch,
-)
-from driftbayes.inference.laplace import Coords
-from driftbayes.likelihood import (
-    ReducedDisplacements,
-    SummedDisplacements,
-)
+from driftbayes.inference import Batch, Evidence, Hypothesis, evidence, evidence_batch
+from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.likelihood.engines import MomentsEngine
 from driftbayes.precision import in_double_precision
 from driftbayes.representation import html_of, line_of, text_of
@@ -184,14 +173,10 @@ def scan_hypotheses(
     hypotheses: Sequence[Hypothesis],
     taus: Iterable[float],
     *,
-    n_tau: int | None = None,
-    windows: Windows = "first",
-    gaps: Gaps = "split",
-    method: Method = "auto",
-    coords: Coords = "natural",
+    cut: Cut = WHOLE,
     prior_probabilities: Sequence[float] | None = None,
-    seed: int = 0,
     progress: Progress | None = None,
+    **how: Any,
 ) -> Scan:
     """Compare hypotheses at many sampling times of the same trajectories.
 
@@ -199,15 +184,10 @@ def scan_hypotheses(
         trajectories: Where the particles were.
         hypotheses: Model families with their priors, the same at every tau.
         taus: Requested sampling times; the nearest multiples of the recording interval are used.
-        n_tau: Steps per run, or None to use trajectories whole; see `displacements`.
-        windows: Which windows of `n_tau` steps to use; see `displacements`.
-        gaps: What a missing fix does; see `displacements`.
-        method: "auto" integrates exactly where it can; "laplace" is the paper's approximation;
-            others as for `evidence`.
-        coords: Coordinates of Laplace's method.
+        cut: How trajectories are cut into runs.
         prior_probabilities: Probabilities of the models before the data.
-        seed: Of a method that samples.
         progress: Called with a stage, how many are done, and of how many.
+        **how: `method` of the evidence and its `seed`, as for `evidence`.
     """
     check_names(hypotheses)
     check_prior_probabilities(prior_probabilities, len(hypotheses))
@@ -215,7 +195,7 @@ def scan_hypotheses(
     actual = snap_taus(trajectories, taus)
     for i, tau in enumerate(actual):
         try:
-            many.append(displacements(trajectories, tau, n_tau=n_tau, windows=windows, gaps=gaps))
+            many.append(cut(trajectories, float(tau)))
         except DriftbayesError as error:
             # One tau that the trajectories are too short for must not cost the others.
             skipped[float(tau)] = str(error)
@@ -224,28 +204,19 @@ def scan_hypotheses(
     if not many:
         raise DriftbayesError(next(iter(skipped.values())))
     result = scan_displacements(
-        many,
-        hypotheses,
-        method=method,
-        coords=coords,
-        prior_probabilities=prior_probabilities,
-        seed=seed,
-        progress=progress,
+        many, hypotheses, prior_probabilities=prior_probabilities, progress=progress, **how
     )
-    attributes = what_repeats_it(
+    attributes = provenance_attrs(
         trajectories.fingerprint,
         trajectories.provenance,
-        n_tau=n_tau,
-        seed=seed,
-        windows=windows,
-        gaps=gaps,
-        coords=coords,
         prior_probabilities=prior_probabilities,
+        **asdict(cut),
+        **{"seed": 0, "coords": "natural", **how},
     )
     return Scan(result.comparisons, skipped, attributes)
 
 
-def what_repeats_it(
+def provenance_attrs(
     fingerprint: str,
     provenance: Mapping[str, Any],
     *,
@@ -261,6 +232,7 @@ def what_repeats_it(
         **options: How the data were cut, and the seed.
     """
     prior = None if prior_probabilities is None else [float(p) for p in prior_probabilities]
+    options.pop("method", None)
     return {
         "data_fingerprint": fingerprint,
         "provenance": json.dumps(dict(provenance), default=str),
@@ -273,23 +245,18 @@ def scan_displacements(
     many: Sequence[Displacements | ReducedDisplacements | SummedDisplacements],
     hypotheses: Sequence[Hypothesis],
     *,
-    method: Method = "auto",
-    coords: Coords = "natural",
     prior_probabilities: Sequence[float] | None = None,
-    seed: int = 0,
     progress: Progress | None = None,
+    **how: Any,
 ) -> Scan:
     """Compare hypotheses on several sets of displacements, one per tau, in one computation.
 
     Args:
         many: Displacements, whole or reduced to their second moments.
         hypotheses: Model families with their priors, the same at every tau.
-        method: "auto" integrates exactly where it can; "laplace" is the paper's approximation;
-            others as for `evidence`.
-        coords: Coordinates of Laplace's method.
         prior_probabilities: Probabilities of the models before the data.
-        seed: Of a method that samples.
         progress: Called with a stage, how many are done, and of how many.
+        **how: `method` of the evidence and its `seed`, as for `evidence`.
     """
     check_names(hypotheses)
     check_prior_probabilities(prior_probabilities, len(hypotheses))
@@ -297,7 +264,12 @@ def scan_displacements(
         msg = "expected one or more sets of displacements, got none"
         raise DriftbayesError(msg)
     table: list[list[Evidence]] = [[] for _ in many]
-    done, total = 0, len(hypotheses) * len(many)
+    done = 0
+
+    def report(n: int) -> None:
+        if progress is not None:
+            progress("evidence", n, len(hypotheses) * len(many))
+
     for hypothesis in hypotheses:
         batches = [Batch.of(data, model=hypothesis.model) for data in many]
         # Data sets of which second moments are kept are solved side by side.
@@ -310,16 +282,12 @@ def scan_displacements(
         found: dict[int, Evidence] = {}
         if regular:
             stacked = Batch.stack([batches[i] for i in regular])
-            records = evidence_batch([hypothesis], stacked, method=method, coords=coords, seed=seed)
-            found = dict(zip(regular, records, strict=True))
-            done += len(regular)
-            if progress is not None:
-                progress("evidence", done, total)
+            found = dict(zip(regular, evidence_batch([hypothesis], stacked, **how), strict=True))
+            report(done + len(found))
         for i in others:
-            found[i] = evidence(hypothesis, batches[i], method=method, coords=coords, seed=seed)
-            done += 1
-            if progress is not None:
-                progress("evidence", done, total)
+            found[i] = evidence(hypothesis, batches[i], **how)
+            report(done + len(found))
+        done += len(many)
         for i, record in found.items():
             table[i].append(record)
     comparisons = [

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from driftbayes.aliases import public
-from driftbayes.data.cards import trajectories_card, trajectories_line
+from driftbayes.data.cards import trajectories_line
 from driftbayes.data.labelled import from_dataframe, to_dataframe, to_dataset
 from driftbayes.errors import DriftbayesError, DriftbayesWarning, NothingLeftError
 from driftbayes.representation import html_of, line_of, text_of
@@ -146,6 +146,30 @@ class Trajectories:
     def scan(self, taus: Iterable[float] | None = None, **options: Any) -> Any:
         """Compare models at many sampling times; see `driftbayes.scan`."""
         return public("scan")(self, taus, **options)
+
+    def check(self, tau: float | str, **options: Any) -> Any:
+        """Test the goodness of fit of models; see `driftbayes.check`."""
+        return public("check")(self, tau, **options)
+
+    def sensitivity(self, tau: float | str, **options: Any) -> Any:
+        """Compute the sensitivity of the verdict to the priors; see `driftbayes.sensitivity`."""
+        return public("sensitivity")(self, tau, **options)
+
+    def score(self, tau: float | str, **options: Any) -> Any:
+        """Score predictions of held-out trajectories; see `driftbayes.score`."""
+        return public("score")(self, tau, **options)
+
+    def predict(self, tau: float | str, horizons: ArrayLike, **options: Any) -> Any:
+        """Predict the dispersion of particles; see `driftbayes.predict`."""
+        return public("predict")(self, tau, horizons, **options)
+
+    def map(self, cell: float | str, taus: Iterable[float], **options: Any) -> Any:
+        """Compare models in every cell of a grid; see `driftbayes.map`."""
+        return public("map")(self, cell, taus, **options)
+
+    def dependence(self, tau: float, **options: Any) -> Any:
+        """Estimate the effective number of independent particles; see `driftbayes.dependence`."""
+        return public("dependence")(self, tau, **options)
 
     @property
     def n_trajectories(self) -> int:
@@ -509,11 +533,11 @@ class Trajectories:
         return line_of(trajectories_line, self)
 
     def __str__(self) -> str:
-        """Some lines: sizes, times, ranges."""
-        return text_of(trajectories_card, self)
+        """Some lines: sizes, times, ranges, suggested sampling times and warnings."""
+        return text_of(public("trajectories_card"), self)
 
     def _repr_html_(self) -> str:
-        return html_of(trajectories_card, self)
+        return html_of(public("trajectories_card"), self)
 
 
 def _read_only(array: ArrayLike, dtype: type) -> NDArray[Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from driftbayes.comparison import Comparison, HypothesisSet, make_hypotheses
-from driftbayes.comparison.dependence import glance
+from driftbayes.comparison.dependence import quick_dependence
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.explore.dataset import DataSet
@@ -128,7 +128,7 @@ def commands(data: DataSet, question: Question, tau: float) -> list[str]:
 def _together(data: DataSet, tau: float) -> list[str]:
     """A sentence if particles move together, so that the evidence claims too much."""
     try:
-        found = glance(data.trajectories, tau)
+        found = quick_dependence(data.trajectories, tau)
     except DriftbayesError:
         # One particle, or none at the same time: there is nothing to move together with.
         return []

@@ -1,6 +1,6 @@
 """Possible futures of the particles that were observed, from where they were last seen."""
 
-__all__ = ["ParticleForecast", "ensemble", "predict_particles"]
+__all__ = ["Forecast", "ParticleForecast", "ensemble", "make_forecast", "predict_particles"]
 
 import warnings
 from collections.abc import Sequence
@@ -15,18 +15,24 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
-from driftbayes.data.sampling import displacements
+from driftbayes.comparison.bayes import model_probabilities
+from driftbayes.data.sampling import Displacements, displacements
 from driftbayes.data.sphere import on_plane
 from driftbayes.data.tangent import LastFixes, last_fixes
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
-from driftbayes.inference import PosteriorDraws
+from driftbayes.inference import Hypothesis, PosteriorDraws, posterior_draws
 from driftbayes.inference.plain import check_plain, check_plain_models
 from driftbayes.inference.symmetric import eigh
 from driftbayes.likelihood import PaddedSteps
 from driftbayes.models import AbstractModel
 from driftbayes.precision import in_double_precision
-from driftbayes.prediction.predict import average_weights, checked_horizons
+from driftbayes.prediction.predict import (
+    Prediction,
+    average_weights,
+    checked_horizons,
+    predict,
+)
 from driftbayes.typing import FloatArray, IntArray, StrArray
 
 # Key of the generator that chooses members; no member has so high a number.
@@ -91,6 +97,95 @@ class ParticleForecast:
             warnings.simplefilter("ignore", DriftbayesWarning)
             laid = on_plane(paths, frame=ground.frame, radius=ground.radius)
         return laid.in_units(length=(ground.per_metre, self.length_unit))
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """Predicted dispersion of fresh particles, and of those that were observed.
+
+    Args:
+        prediction: Spread of a fresh particle under each model and their average.
+        draws: Posterior draws of each model.
+        data: Displacements of the fit.
+        tracks: The trajectories.
+        tau: Sampling time of the fit; None for every fix.
+        seed: Of the draws.
+        priors_from_data: Whether scales of the priors were estimated from the same data.
+    """
+
+    prediction: Prediction
+    draws: tuple[PosteriorDraws, ...]
+    data: Displacements
+    tracks: Trajectories
+    tau: float | None
+    seed: int
+    priors_from_data: bool | None = None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader should know of the fits."""
+        return tuple(f"{d.evidence.name}: {t}" for d in self.draws for t in d.evidence.warnings)
+
+    def particles(self, n_members: int = 100) -> "ParticleForecast":
+        """Ensemble of futures of the observed particles.
+
+        Args:
+            n_members: Members per particle.
+        """
+        return predict_particles(
+            self.draws,
+            self.tracks,
+            self.prediction.horizons,
+            tau=self.tau,
+            n_members=n_members,
+            probabilities=list(self.prediction.probabilities.values()),
+            seed=self.seed,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The prediction as plain numbers and text."""
+        return {
+            "tau": self.data.tau,
+            "length_unit": self.data.length_unit,
+            "time_unit": self.data.time_unit,
+            "data_fingerprint": self.data.fingerprint,
+            "priors_from_data": self.priors_from_data,
+            "n_draws": len(self.draws[0]),
+            "seed": self.seed,
+            "warnings": list(self.warnings),
+            **self.prediction.to_json(),
+        }
+
+
+@in_double_precision
+def make_forecast(
+    hypotheses: Sequence[Hypothesis],
+    data: Displacements,
+    trajectories: Trajectories,
+    horizons: ArrayLike,
+    *,
+    tau: float | None,
+    seed: int = 0,
+    prior_probabilities: Sequence[float] | None = None,
+    **how: Any,
+) -> Forecast:
+    """Fit models and predict the dispersion of particles under each and under their average.
+
+    Args:
+        hypotheses: Model families with their priors.
+        data: Displacements of the fit.
+        trajectories: Where the particles were.
+        horizons: Times ahead, positive and increasing.
+        tau: Sampling time of the fit; None for every fix.
+        seed: Of the draws.
+        prior_probabilities: Probabilities of the models before the data.
+        **how: `n_draws` (1000) and `method`, as for `posterior_draws`.
+    """
+    how = {"n_draws": 1000, **how}
+    draws = tuple(posterior_draws(h, data, seed=seed, **how) for h in hypotheses)
+    weights = model_probabilities([d.evidence for d in draws], prior_probabilities).tolist()
+    prediction = predict(draws, horizons, probabilities=weights, n_dim=data.n_dim)
+    return Forecast(prediction, draws, data, trajectories, tau, seed)
 
 
 @in_double_precision

@@ -1,18 +1,17 @@
-"""What is asked of an analysis: models with priors, and how trajectories are cut."""
+"""Set up an analysis: models with priors, and how trajectories are cut."""
 
-__all__ = ["Cut", "Scales", "hypotheses_for"]
+__all__ = ["Cut", "Models", "Priors", "Scales", "hypotheses_for", "model_classes"]
 
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from driftbayes.comparison import HypothesisSet, make_hypotheses
-from driftbayes.data.sampling import Gaps, Windows
+from driftbayes.data.sampling import Cut
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, PriorWarning
 from driftbayes.inference import Hypothesis
-from driftbayes.models import MODELS
+from driftbayes.models import MODELS, AbstractModel, model_named
 from driftbayes.priors import AbstractPrior, parse_prior
 
 Models = str | Sequence[str | Hypothesis] | HypothesisSet
@@ -30,25 +29,6 @@ class Scales:
 
     u_rms: float
     time: float
-
-
-@dataclass(frozen=True)
-class Cut:
-    """How trajectories are cut into runs of displacements.
-
-    Args:
-        n_tau: Steps per run; None uses trajectories whole.
-        windows: With `n_tau`, the "first" window of each trajectory or "all".
-        gaps: A missing fix may "split" a trajectory or be kept as one longer step ("keep").
-    """
-
-    n_tau: int | None = None
-    windows: Windows = "first"
-    gaps: Gaps = "split"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Arguments of `displacements`."""
-        return {"n_tau": self.n_tau, "windows": self.windows, "gaps": self.gaps}
 
 
 def hypotheses_for(
@@ -90,6 +70,15 @@ def hypotheses_for(
     by_name = dict(zip(names, made.hypotheses, strict=True))
     every = [one if isinstance(one, Hypothesis) else by_name[one] for one in wanted]
     return HypothesisSet(tuple(every), made.from_data, made.note)
+
+
+def model_classes(models: Models, n_dim: int) -> list[type[AbstractModel]]:
+    """Classes of the models, for a number of dimensions."""
+    wanted = models.hypotheses if isinstance(models, HypothesisSet) else _listed(models)
+    return [
+        one.model if isinstance(one, Hypothesis) else model_named(one, MODELS, n_dim)
+        for one in wanted
+    ]
 
 
 def _listed(models: str | Sequence[str | Hypothesis]) -> list[str | Hypothesis]:

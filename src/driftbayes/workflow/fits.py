@@ -1,0 +1,275 @@
+"""Check, score and use fitted models, and look for particles that move together."""
+
+__all__ = ["bootstrap", "check", "dependence", "map", "predict", "score", "sensitivity"]
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import ArrayLike
+
+from driftbayes.data.sampling import WHOLE, Cut, Displacements
+from driftbayes.data.trajectories import Trajectories
+from driftbayes.data.units import length_factor, parse_quantity
+from driftbayes.errors import DriftbayesError
+from driftbayes.inference import Method
+from driftbayes.precision import in_double_precision
+from driftbayes.workflow.analyses import displacements_at
+from driftbayes.workflow.reading import FileInBlocks
+from driftbayes.workflow.setup import Models, Priors, Scales, hypotheses_for
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from driftbayes.checks import FitCheck
+    from driftbayes.comparison import Bootstrap, Dependence, HypothesisSet, PriorSensitivity
+    from driftbayes.prediction import Forecast, Scores
+
+_DEGREES = ("degrees", "degree", "deg", "°")
+
+
+@in_double_precision
+def check(
+    tracks: Trajectories | FileInBlocks,
+    tau: float | str,
+    *,
+    models: Models = "brownian, langevin",
+    priors: Priors | None = None,
+    scales: Scales | None = None,
+    method: Method = "auto",
+    cut: Cut = WHOLE,
+    **options: Any,
+) -> "FitCheck":
+    """Test the goodness of fit of each model with simulated replicas.
+
+    Args:
+        tracks: Trajectories, as `read` gives them; of a file in blocks, a sample is used.
+        tau: Sampling time, or "all".
+        models: As for `compare`.
+        priors: As for `compare`.
+        scales: As for `compare`.
+        method: As for `compare`.
+        cut: As for `compare`.
+        **options: `n_replicas`, `seed`, `prior_probabilities` and `progress`, as for `check_fit`.
+    """
+    from driftbayes.checks import check_fit
+
+    if isinstance(tracks, FileInBlocks):
+        tracks = tracks.sample()
+    data, setup = _prepared(tracks, tau, cut, models, priors, scales)
+    starts = None if data.start_row is None else tracks.times[data.start_row]
+    result = check_fit(setup.hypotheses, data, start_times=starts, method=method, **options)
+    told = replace(result.comparison, priors_from_data=setup.from_data)
+    return replace(result, comparison=told)
+
+
+@in_double_precision
+def sensitivity(
+    tracks: Trajectories,
+    tau: float | str,
+    *,
+    models: Models = "brownian, langevin",
+    priors: Priors | None = None,
+    scales: Scales | None = None,
+    method: Method = "auto",
+    cut: Cut = WHOLE,
+    **options: Any,
+) -> "PriorSensitivity":
+    """Compute ln K as a function of the scales of the priors.
+
+    Args:
+        tracks: Trajectories, as `read` gives them.
+        tau: Sampling time, or "all".
+        models: As for `compare`.
+        priors: As for `compare`.
+        scales: As for `compare`.
+        method: As for `compare`.
+        cut: As for `compare`.
+        **options: `factors` of the scales and `seed`, as for `prior_sensitivity`.
+    """
+    from driftbayes.comparison import prior_sensitivity
+
+    data, setup = _prepared(tracks, tau, cut, models, priors, scales)
+    return prior_sensitivity(setup.hypotheses, data, method=method, **options)
+
+
+@in_double_precision
+def score(
+    tracks: Trajectories,
+    tau: float | str,
+    *,
+    times: Iterable[float] = (),
+    models: Models = "brownian, langevin",
+    priors: Priors | None = None,
+    scales: Scales | None = None,
+    cut: Cut = WHOLE,
+    **options: Any,
+) -> "Scores":
+    """Score predictions of each model for trajectories that it has not seen.
+
+    Args:
+        tracks: Trajectories, as `read` gives them.
+        tau: Sampling time, or "all".
+        times: Times over which single displacements of held-out trajectories are scored too.
+        models: As for `compare`.
+        priors: As for `compare`.
+        scales: As for `compare`.
+        cut: As for `compare`.
+        **options: `method`, `seed` and `progress`; `n_folds` and `prior_probabilities` for
+            `times`, as for `held_out`.
+    """
+    from driftbayes.prediction.scores import Scores, held_out, leave_one_out, prequential
+
+    data, setup = _prepared(tracks, tau, cut, models, priors, scales)
+    own = ("n_folds", "prior_probabilities")
+    folds = {name: options.pop(name) for name in own if name in options}
+    chosen = None if tau == "all" else float(tau)
+    singles = list(times)
+    return Scores(
+        prequential=prequential(setup.hypotheses, data, **options),
+        leave_one_out=leave_one_out(setup.hypotheses, data, **options),
+        held_out=held_out(tracks, setup.hypotheses, chosen, singles, cut=cut, **folds, **options)
+        if singles
+        else (),
+        tau=data.tau,
+        length_unit=data.length_unit,
+        time_unit=data.time_unit,
+        data_fingerprint=data.fingerprint,
+        priors_from_data=setup.from_data,
+    )
+
+
+@in_double_precision
+def predict(
+    tracks: Trajectories,
+    tau: float | str,
+    horizons: ArrayLike,
+    *,
+    models: Models = "brownian, langevin",
+    priors: Priors | None = None,
+    scales: Scales | None = None,
+    cut: Cut = WHOLE,
+    **options: Any,
+) -> "Forecast":
+    """Predict the dispersion of particles under each model and their average.
+
+    Args:
+        tracks: Trajectories, as `read` gives them.
+        tau: Sampling time of the fit, or "all".
+        horizons: Times ahead, positive and increasing.
+        models: As for `compare`.
+        priors: As for `compare`.
+        scales: As for `compare`.
+        cut: As for `compare`.
+        **options: `n_draws` (1000) from the posterior, `method` and `seed`, as for
+            `posterior_draws`; `prior_probabilities` of the models.
+    """
+    from driftbayes.prediction.forecast import make_forecast
+
+    data, setup = _prepared(tracks, tau, cut, models, priors, scales)
+    chosen = None if tau == "all" else float(tau)
+    made = make_forecast(setup.hypotheses, data, tracks, horizons, tau=chosen, **options)
+    return replace(made, priors_from_data=setup.from_data)
+
+
+@in_double_precision
+def map(
+    tracks: Trajectories,
+    cell: float | str,
+    taus: Iterable[float],
+    *,
+    models: Models = "brownian+mean, langevin+mean",
+    priors: Priors | None = None,
+    scales: Scales | None = None,
+    **options: Any,
+) -> "xr.Dataset":
+    """Compare models in every cell of a grid.
+
+    Args:
+        tracks: Trajectories, as `read` gives them.
+        cell: Side of a cell: "5deg" for longitude and latitude, "50km" or a number for a plane.
+        taus: Sampling times.
+        models: As for `compare`.
+        priors: As for `compare`.
+        scales: As for `compare`.
+        **options: `n_tau`, `seasons`, `min_windows`, `method`, `seed` and `progress`, as for
+            `map_regions`.
+    """
+    from driftbayes.comparison.regions import map_regions
+
+    side = _side(cell, tracks) if isinstance(cell, str) else cell
+    setup = hypotheses_for(models, tracks, priors=priors, scales=scales)
+    return map_regions(tracks, setup.hypotheses, cell=side, taus=taus, **options)
+
+
+@in_double_precision
+def dependence(tracks: Trajectories, tau: float, **options: Any) -> "Dependence":
+    """Estimate the effective number of independent particles.
+
+    Args:
+        tracks: Trajectories, as `read` gives them.
+        tau: Sampling time.
+        **options: As for `driftbayes.comparison.dependence`.
+    """
+    from driftbayes.comparison.dependence import dependence as estimate
+
+    return estimate(tracks, tau, **options)
+
+
+@in_double_precision
+def bootstrap(
+    tracks: Trajectories,
+    tau: float,
+    *,
+    models: Models = "brownian, langevin",
+    priors: Priors | None = None,
+    scales: Scales | None = None,
+    **options: Any,
+) -> "Bootstrap":
+    """Resample ln K of two models over independent units.
+
+    Args:
+        tracks: Trajectories, as `read` gives them.
+        tau: Sampling time.
+        models: Two models.
+        priors: As for `compare`.
+        scales: As for `compare`.
+        **options: `n_replicates`, `units`, `method` and `seed`, as for
+            `driftbayes.comparison.bootstrap`.
+    """
+    from driftbayes.comparison.bootstrap import bootstrap as resample
+
+    setup = hypotheses_for(models, tracks, priors=priors, scales=scales)
+    return resample(tracks, setup.hypotheses, tau, **options)
+
+
+def _prepared(
+    tracks: Trajectories,
+    tau: float | str,
+    cut: Cut,
+    models: Models,
+    priors: Priors | None,
+    scales: Scales | None,
+) -> "tuple[Displacements, HypothesisSet]":
+    data = displacements_at(tracks, tau, cut)
+    return data, hypotheses_for(models, tracks, priors=priors, scales=scales)
+
+
+def _side(text: str, tracks: Trajectories) -> float:
+    """Side of a cell in degrees, or in the unit of positions."""
+    number = text.strip()
+    if number.endswith(_DEGREES):
+        if tracks.lonlat is None:
+            msg = f"--cell {text!r} is an angle, but positions are on a plane; give a length"
+            raise DriftbayesError(msg)
+        return parse_quantity(number, "--cell")[0]
+    try:
+        return float(number)
+    except ValueError:
+        size, own = parse_quantity(number, "--cell")
+    if tracks.lonlat is not None:
+        msg = (
+            f"--cell {text!r} is a length, but positions are in degrees; give an angle such as 5deg"
+        )
+        raise DriftbayesError(msg) from None
+    return size * length_factor(own, tracks.length_unit or own)[0]
