@@ -188,8 +188,7 @@ def _actions(
     from driftbayes.prediction.forecast import predict_particles
     from driftbayes.prediction.predict import predict
     from driftbayes.prediction.scores import prequential
-    from driftbayes.simulators.estimate import Estimate
-    from driftbayes.simulators.long_time import dispersion
+    from driftbayes.simulators.long_time import Estimate, dispersion
 
     draws = draws_of(hypothesis, data)
 

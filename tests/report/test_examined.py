@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 from driftbayes import DriftbayesError, Trajectories, check_fit, displacements
 from driftbayes.comparison import make_hypotheses, prior_sensitivity, scan_hypotheses
 from driftbayes.comparison.dataset import hypotheses_of
+from driftbayes.data.sampling import Cut
 from driftbayes.report import build_report, examine, write_report
 from driftbayes.report.examination import main_place
 
@@ -35,7 +36,7 @@ def hypotheses():
 @pytest.fixture(scope="module")
 def dataset(tracks, hypotheses):
     # Windows of one size: what is compiled for one sampling time serves the others.
-    return scan_hypotheses(tracks, hypotheses, [1, 2, 4], n_tau=10).to_dataset()
+    return scan_hypotheses(tracks, hypotheses, [1, 2, 4], cut=Cut(10)).to_dataset()
 
 
 @pytest.fixture(scope="module")

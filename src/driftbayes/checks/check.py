@@ -22,11 +22,11 @@ from driftbayes.checks.innovations import Layout, Whitener
 from driftbayes.checks.replicas import Replicator, check_replicable, mean_flows
 from driftbayes.checks.score import Score
 from driftbayes.checks.statistics import Quantity, quantities, statistics
-from driftbayes.comparison.bayes import Comparison, check_names, comparison_of, strength
+from driftbayes.comparison.bayes import Comparison, comparison_of, strength
+from driftbayes.comparison.hypotheses import check_names
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
-from driftbayes.inference import Evidence, Hypothesis, Method, evidence, posterior_draws
-from driftbayes.inference.laplace import Coords
+from driftbayes.inference import Evidence, Hypothesis, evidence, posterior_draws
 from driftbayes.inference.sampled import SAMPLERS
 from driftbayes.precision import in_double_precision
 from driftbayes.representation import html_of, line_of, text_of
@@ -283,10 +283,9 @@ def check_fit(
     start_times: ArrayLike | None = None,
     n_replicas: int = 500,
     seed: int = 0,
-    method: Method = "auto",
-    coords: Coords = "natural",
     prior_probabilities: Sequence[float] | None = None,
     progress: Progress | None = None,
+    **how: Any,
 ) -> FitCheck:
     """Check fitted models against the data, each by itself.
 
@@ -308,10 +307,9 @@ def check_fit(
             which particles that move together are not looked for.
         n_replicas: Replicas of each model, 100 or more.
         seed: Key of the posterior draws and of the replicas.
-        method: Of the evidences and draws, as for `evidence`.
-        coords: Coordinates of Laplace's method.
         prior_probabilities: Probabilities of the models before the data.
         progress: Called with a stage, how many are done, and of how many.
+        **how: `method` of the evidences and draws, as for `evidence`.
     """
     check_names(hypotheses)
     if not isinstance(data, Displacements):
@@ -338,16 +336,15 @@ def check_fit(
         try:
             if name in refused:
                 raise refused[name]
-            draws = posterior_draws(
-                hypothesis, data, n_draws=int(n_replicas), seed=seed, method=method, coords=coords
-            )
+            draws = posterior_draws(hypothesis, data, n_draws=int(n_replicas), seed=seed, **how)
             checks[name] = _checked(
                 hypothesis, draws.evidence, layout, Replicator(draws, layout, seed), progress
             )
             evidences.append(draws.evidence)
         except DriftbayesError as error:
             # The evidence alone, which ranks the model among the others, may still be had.
-            evidences.append(_evidence(hypothesis, data, seed, method, coords))
+            seeded = {"seed": seed} if how.get("method") in SAMPLERS else {}
+            evidences.append(evidence(hypothesis, data, **how, **seeded))
             checks[name] = ModelCheck(
                 name, (), {}, {}, 0, int(seed), {}, status=Status.NOT_CHECKED, reason=str(error)
             )
@@ -367,15 +364,6 @@ def _unreplicable(hypotheses: Sequence[Hypothesis], layout: Layout) -> dict[str,
     if len(refused) == len(hypotheses):
         raise next(iter(refused.values()))
     return refused
-
-
-def _evidence(
-    hypothesis: Hypothesis, data: Displacements, seed: int, method: Method, coords: Coords
-) -> Evidence:
-    options: dict[str, Any] = {"coords": coords}
-    if method in SAMPLERS:
-        options["seed"] = seed
-    return evidence(hypothesis, data, method=method, **options)
 
 
 def _checked(

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import erfc
 
 from driftbayes.checks.innovations import Layout
-from driftbayes.diagnostics.gaussianity import kurtosis
+from driftbayes.diagnostics.averages import kurtosis
 from driftbayes.errors import DriftbayesError
 from driftbayes.typing import FloatArray, IntArray
 

@@ -18,8 +18,9 @@ from typing import Any, Literal, get_args
 import equinox as eqx
 import numpy as np
 
-from driftbayes.comparison.bayes import Comparison, check_names
+from driftbayes.comparison.bayes import Comparison
 from driftbayes.comparison.dependence import Dependence, dependence
+from driftbayes.comparison.hypotheses import check_names
 from driftbayes.data.sampling import Displacements, displacements
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError

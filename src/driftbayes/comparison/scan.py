@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from driftbayes.aliases import public
-from driftbayes.comparison.bayes import (
-    Comparison,
-    check_names,
-    check_prior_probabilities,
-    comparison_of,
-)
+from driftbayes.comparison.bayes import Comparison, comparison_of
 from driftbayes.comparison.cards import scan_card, scan_line
 from driftbayes.comparison.consistency import (
     TOLERANCE,
@@ -24,6 +19,7 @@ from driftbayes.comparison.consistency import (
     consistent_range,
     describe_consistency,
 )
+from driftbayes.comparison.hypotheses import check_names, check_prior_probabilities
 from driftbayes.data.sampling import WHOLE, Cut, Displacements, snap_taus
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError

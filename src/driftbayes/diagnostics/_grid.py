@@ -1,11 +1,12 @@
-"""The common time grid: which lags lie on it, and ragged data laid out on it, batch by batch."""
+"""The common time grid: lags on it, ragged data laid out on it in batches, autocorrelation."""
 
-__all__ = ["Batch", "gridded", "lag_steps"]
+__all__ = ["Batch", "autocorrelate", "gridded", "lag_steps"]
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.fft import next_fast_len
 
 from driftbayes.data.trajectories import GRID_TOLERANCE, Trajectories
 from driftbayes.errors import DriftbayesError
@@ -123,3 +124,26 @@ def _assign(lengths: IntArray) -> tuple[IntArray, IntArray]:
         batch[i], slot[i] = number, used
         used += 1
     return batch, slot
+
+
+def autocorrelate(
+    values: FloatArray, weights: FloatArray, n_lags: int
+) -> tuple[FloatArray, FloatArray]:
+    r"""Sums of products a lag apart, and sums of their weights, by fast Fourier transform.
+
+    $$s(\mathrm{lag}) = \sum_t \sum_c v_c(t + \mathrm{lag})\,v_c(t), \qquad
+      n(\mathrm{lag}) = \sum_t w(t + \mathrm{lag})\,w(t)$$
+
+    Args:
+        values: (particle, channel, time), zero where there are no data.
+        weights: (particle, time), zero where there are no data.
+        n_lags: Number of lags wanted; fewer come back if the series are shorter.
+    """
+    n_times = weights.shape[1]
+    n_lags = min(n_lags, n_times)
+    # Padded by the largest lag, so that the end of a series never meets its own beginning.
+    n = next_fast_len(n_times + n_lags - 1, real=True)
+    power = (np.abs(np.fft.rfft(values, n, axis=-1)) ** 2).sum(axis=1)
+    weight_power = np.abs(np.fft.rfft(weights, n, axis=-1)) ** 2
+    products = np.fft.irfft(power, n, axis=-1)[:, :n_lags]
+    return products, np.fft.irfft(weight_power, n, axis=-1)[:, :n_lags]

@@ -23,7 +23,8 @@ from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 from scipy.special import gammainc, gammaincinv, ndtr
 
-from driftbayes.comparison.bayes import check_names, model_probabilities
+from driftbayes.comparison.bayes import model_probabilities
+from driftbayes.comparison.hypotheses import check_names
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import QUANTILES, PosteriorDraws
 from driftbayes.inference.plain import check_plain

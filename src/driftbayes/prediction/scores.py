@@ -17,7 +17,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from driftbayes.comparison.bayes import check_names, model_probabilities
+from driftbayes.comparison.bayes import model_probabilities
+from driftbayes.comparison.hypotheses import check_names
 from driftbayes.data.sampling import WHOLE, Cut, Displacements, displacements
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, Status

@@ -12,8 +12,13 @@ from driftbayes.data.units import length_factor, time_factor
 from driftbayes.errors import DriftbayesError
 from driftbayes.models import MODELS, Parameter, model_named
 from driftbayes.priors import Fixed, parse_prior
-from driftbayes.simulators.estimate import Estimate
-from driftbayes.simulators.long_time import Dispersion, dispersion, observation_notes, parts_of
+from driftbayes.simulators.long_time import (
+    Dispersion,
+    Estimate,
+    dispersion,
+    observation_notes,
+    parts_of,
+)
 from driftbayes.suggest import did_you_mean
 
 if TYPE_CHECKING:
