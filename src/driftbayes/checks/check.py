@@ -343,8 +343,8 @@ def check_fit(
             evidences.append(draws.evidence)
         except DriftbayesError as error:
             # The evidence alone, which ranks the model among the others, may still be had.
-            seeded = {"seed": seed} if how.get("method") in SAMPLERS else {}
-            evidences.append(evidence(hypothesis, data, **how, **seeded))
+            own = {**how, "seed": seed} if how.get("method") in SAMPLERS else how
+            evidences.append(evidence(hypothesis, data, **own))
             checks[name] = ModelCheck(
                 name, (), {}, {}, 0, int(seed), {}, status=Status.NOT_CHECKED, reason=str(error)
             )

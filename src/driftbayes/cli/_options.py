@@ -7,7 +7,6 @@ __all__ = [
     "add_inference",
     "add_json",
     "add_reading",
-    "add_seed",
     "add_streaming",
     "add_tau",
     "analysis",
@@ -30,6 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from driftbayes.cli import _console
+from driftbayes.cli._parser import Parser
 from driftbayes.errors import DriftbayesError
 from driftbayes.magnitudes import checked
 
@@ -51,7 +51,63 @@ READING = (
 )
 
 
-def add_reading(parser: argparse.ArgumentParser, *, needs_file: bool = True) -> None:
+_READING = """
+--format NAME  file format, see `driftbayes formats` (default: detected automatically)
+--columns NAME=COLUMN,...  column names of id, time, x, y, z, sd, or lon and lat; an empty name
+    is ignored
+--missing NUMBER,...  values that mark missing data, for example -999; 'none' if every number is
+    valid (default: as declared in the file)
+--coordinates {degrees,plane}  longitude and latitude, to be projected on a plane in metres, or
+    plane coordinates
+--frame {auto,local,transported}<=auto>  axes for longitude and latitude: local east and north,
+    or parallel transport along the path, for example near a pole
+--pixel-size SIZE  pixel size, for example 0.16um
+--frame-interval TIME  frame interval, for example 7.48ms
+--length-unit LENGTH_UNIT  unit of positions, printed with results
+--time-unit TIME_UNIT  unit of times, printed with results
+--units LENGTH,TIME  convert positions and times to these units, for example km,d; --period,
+    --noise and --tau are in the new units; an empty unit is not converted
+--period L[,L...]  period of the domain, one for all axes or one per axis ('-': not periodic)
+--drop-short  omit trajectories with fewer than two positions
+--noise SD<float>  standard deviation of the measurement error of positions
+--qc CHECK[=LIMIT],...  repair the data: default, or for example
+    spikes=3m/s,stuck=6h,drogued,min-points=20; without it findings are reported, not changed,
+    see `driftbayes qc`
+"""
+_DATA = """
+--n-tau N<int>  steps per window (default: whole trajectories)
+--windows {first,all}<=first>  with --n-tau: use the first window of each trajectory, or all
+--gaps {split,keep}<=split>  split trajectories at missing positions, or keep one longer step
+"""
+_INFERENCE = f"""
+--models NAME,...<=brownian,langevin>  models to compare, see `driftbayes models`; or all
+--prior PARAM=FAMILY:NUMBERS<list>  prior of a parameter, for example gamma=exponential:2,
+    k=lognormal:1:2, kappa=gamma:2:1, k=uniform:0:5; may be repeated
+--u-rms U<float>  root-mean-square velocity, sets prior scales
+--timescale T<float>  velocity time scale, sets prior scales
+--model-prior P,...  prior probabilities of the models (default: equal)
+--method {{{",".join(METHODS)}}}<=auto>  method for the evidence; auto integrates exactly where
+    possible, else samples; laplace is the paper's approximation
+--seed SEED<int=0>  random seed for sampling methods
+--coords {{natural,log}}<=natural>  parameter coordinates of Laplace's method; natural as in the
+    paper
+"""
+_STREAMING = """
+--stream  read in blocks whatever the size
+--workers N<int>  number of worker processes (default: threads of this process)
+--cluster ADDRESS  scheduler of a Dask cluster, tls://HOST:8786, with the certificates of the
+    Dask configuration
+--block-points N<int>  positions per block and worker (default: 1 million)
+--scratch DIR<path>  directory for temporary files of unsorted tables; with --cluster, on a file
+    system that all workers share (default: the system's)
+"""
+_LARGE_FILES = (
+    "Files of more than 20 million positions are read in blocks. Memory use does not depend on the "
+    "size of the file, results do not depend on the number of workers."
+)
+
+
+def add_reading(parser: Parser, *, needs_file: bool = True) -> None:
     """Add the file and the options for reading it."""
     parser.add_argument(
         "file",
@@ -59,185 +115,33 @@ def add_reading(parser: argparse.ArgumentParser, *, needs_file: bool = True) -> 
         nargs=None if needs_file else "?",
         help="trajectories; the format is detected automatically, see `driftbayes formats`",
     )
-    group = parser.add_argument_group("reading")
-    group.add_argument(
-        "--format",
-        metavar="NAME",
-        help="file format, see `driftbayes formats` (default: detected automatically)",
-    )
-    group.add_argument(
-        "--columns",
-        metavar="NAME=COLUMN,...",
-        help="column names of id, time, x, y, z, sd, or lon and lat; an empty name is ignored",
-    )
-    group.add_argument(
-        "--missing",
-        metavar="NUMBER,...",
-        help="values that mark missing data, for example -999; 'none' if every number is valid "
-        "(default: as declared in the file)",
-    )
-    group.add_argument(
-        "--coordinates",
-        choices=("degrees", "plane"),
-        help="longitude and latitude, to be projected on a plane in metres, or plane coordinates",
-    )
-    group.add_argument(
-        "--frame",
-        choices=("auto", "local", "transported"),
-        default="auto",
-        help="axes for longitude and latitude: local east and north, or parallel transport along "
-        "the path, for example near a pole (default: auto)",
-    )
-    group.add_argument("--pixel-size", metavar="SIZE", help="pixel size, for example 0.16um")
-    group.add_argument(
-        "--frame-interval", metavar="TIME", help="frame interval, for example 7.48ms"
-    )
-    group.add_argument("--length-unit", help="unit of positions, printed with results")
-    group.add_argument("--time-unit", help="unit of times, printed with results")
-    group.add_argument(
-        "--units",
-        metavar="LENGTH,TIME",
-        help="convert positions and times to these units, for example km,d; --period, --noise and "
-        "--tau are in the new units; an empty unit is not converted",
-    )
-    group.add_argument(
-        "--period",
-        metavar="L[,L...]",
-        help="period of the domain, one for all axes or one per axis ('-': not periodic)",
-    )
-    group.add_argument(
-        "--drop-short", action="store_true", help="omit trajectories with fewer than two positions"
-    )
-    group.add_argument(
-        "--noise",
-        type=float,
-        metavar="SD",
-        help="standard deviation of the measurement error of positions",
-    )
-    group.add_argument(
-        "--qc",
-        metavar="CHECK[=LIMIT],...",
-        help="repair the data: default, or for example spikes=3m/s,stuck=6h,drogued,min-points=20; "
-        "without it findings are reported, not changed, see `driftbayes qc`",
-    )
+    parser.add_options(_READING, "reading")
 
 
-def add_tau(parser: argparse.ArgumentParser) -> None:
+def add_tau(parser: Parser) -> None:
     """Add the sampling time."""
-    parser.add_argument(
-        "--tau",
-        required=True,
-        help="sampling time, a multiple of the recording interval; 'all' for irregular times",
-    )
+    text = "sampling time, a multiple of the recording interval; 'all' for irregular times"
+    parser.add_options(f"--tau TAU<!>  {text}")
 
 
-def add_data(parser: argparse.ArgumentParser) -> None:
+def add_data(parser: Parser) -> None:
     """Add the options that cut trajectories into displacements."""
-    group = parser.add_argument_group("displacements")
-    group.add_argument(
-        "--n-tau", type=int, metavar="N", help="steps per window (default: whole trajectories)"
-    )
-    group.add_argument(
-        "--windows",
-        choices=("first", "all"),
-        default="first",
-        help="with --n-tau: use the first window of each trajectory, or all (default: first)",
-    )
-    group.add_argument(
-        "--gaps",
-        choices=("split", "keep"),
-        default="split",
-        help="split trajectories at missing positions, or keep one longer step (default: split)",
-    )
+    parser.add_options(_DATA, "displacements")
 
 
-def add_inference(parser: argparse.ArgumentParser) -> None:
+def add_inference(parser: Parser) -> None:
     """Add models, priors and the method."""
-    group = parser.add_argument_group("models and priors")
-    group.add_argument(
-        "--models",
-        default="brownian,langevin",
-        metavar="NAME,...",
-        help="models to compare, see `driftbayes models`; or all (default: %(default)s)",
-    )
-    group.add_argument(
-        "--prior",
-        action="append",
-        default=[],
-        metavar="PARAM=FAMILY:NUMBERS",
-        help="prior of a parameter, for example gamma=exponential:2, k=lognormal:1:2, "
-        "kappa=gamma:2:1, k=uniform:0:5; may be repeated",
-    )
-    group.add_argument(
-        "--u-rms", type=float, metavar="U", help="root-mean-square velocity, sets prior scales"
-    )
-    group.add_argument(
-        "--timescale", type=float, metavar="T", help="velocity time scale, sets prior scales"
-    )
-    group.add_argument(
-        "--model-prior",
-        metavar="P,...",
-        help="prior probabilities of the models (default: equal)",
-    )
-    group.add_argument(
-        "--method",
-        choices=METHODS,
-        default="auto",
-        help="method for the evidence; auto integrates exactly where possible, else samples; "
-        "laplace is the paper's approximation (default: auto)",
-    )
-    add_seed(group, "random seed for sampling methods")
-    group.add_argument(
-        "--coords",
-        choices=("natural", "log"),
-        default="natural",
-        help="parameter coordinates of Laplace's method (default: natural, as in the paper)",
-    )
+    parser.add_options(_INFERENCE, "models and priors")
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
+def add_json(parser: Parser) -> None:
     """Add the option for JSON output."""
-    parser.add_argument("--json", action="store_true", help="print the result as JSON on stdout")
+    parser.add_options("--json  print the result as JSON on stdout")
 
 
-def add_seed(parser: argparse._ActionsContainer, what: str = "random seed") -> None:
-    """Add the random seed."""
-    parser.add_argument("--seed", type=int, default=0, help=f"{what} (default: 0)")
-
-
-def add_streaming(parser: argparse.ArgumentParser) -> None:
+def add_streaming(parser: Parser) -> None:
     """Add the options for large files."""
-    group = parser.add_argument_group(
-        "large files",
-        "Files of more than 20 million positions are read in blocks. Memory use does not depend "
-        "on the size of the file, results do not depend on the number of workers.",
-    )
-    group.add_argument("--stream", action="store_true", help="read in blocks whatever the size")
-    group.add_argument(
-        "--workers",
-        type=int,
-        metavar="N",
-        help="number of worker processes (default: threads of this process)",
-    )
-    group.add_argument(
-        "--cluster",
-        metavar="ADDRESS",
-        help="scheduler of a Dask cluster, tls://HOST:8786, with the certificates of the Dask "
-        "configuration",
-    )
-    group.add_argument(
-        "--block-points",
-        type=int,
-        metavar="N",
-        help="positions per block and worker (default: 1 million)",
-    )
-    group.add_argument(
-        "--scratch",
-        type=Path,
-        metavar="DIR",
-        help="directory for temporary files of unsorted tables; with --cluster, on a file system "
-        "that all workers share (default: the system's)",
-    )
+    parser.add_options(_STREAMING, "large files", _LARGE_FILES)
 
 
 def read(args: argparse.Namespace) -> "Trajectories":

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from driftbayes.storage import Outputs
 
 _CHOICE = re.compile(r"invalid choice: '([^']*)'")
+_OPTION = re.compile(r"((?:-\w )?--[\w-]+)(?: ([^\s<]+))?(?:<(\w+)?(?:=([^>!]+))?(!)?>)? {2,}(.+)")
 _MISSING = "the following arguments are required:"
 # Paths that are neither read nor overwritten: directories for temporary files.
 _NEITHER = {"scratch"}
@@ -99,6 +100,38 @@ class Parser(argparse.ArgumentParser):
                 default=argparse.SUPPRESS,
                 help=text,
             )
+
+    def add_options(self, text: str, group: str = "", about: str | None = None) -> None:
+        """Add options from a table, one line each: flags and value, two spaces, help.
+
+        A value is a metavar or {choices}, then `<type=default>`, with `!` if it is required;
+        without a value the option is a switch. Indented lines continue the help.
+
+        Args:
+            text: The table.
+            group: Title of the group of options in the help.
+            about: Description of the group.
+        """
+        where = self.add_argument_group(group, about) if group else self
+        for line in re.sub(r"\n\s+", " ", text.strip()).splitlines():
+            flags, value, kind, default, needed, words = _OPTION.fullmatch(line).groups()  # type: ignore[union-attr]
+            options: dict[str, Any] = {"help": words}
+            if value is None:
+                options["action"] = "store_true"
+            elif value.startswith("{"):
+                options["choices"] = tuple(value.strip("{}").split(","))
+            else:
+                options["metavar"] = value
+            if kind == "list":
+                options |= {"action": "append", "default": []}
+            elif kind:
+                options["type"] = {"int": int, "float": float, "path": Path, "str": str}[kind]
+            if default is not None:
+                options["default"] = options.get("type", str)(default)
+                options["help"] = f"{words} (default: %(default)s)"
+            if needed:
+                options["required"] = True
+            where.add_argument(*flags.split(), **options)
 
     def add_output(
         self, *flags: str, output: Output, overwrite: bool = True, **options: Any

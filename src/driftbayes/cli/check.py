@@ -16,13 +16,7 @@ if TYPE_CHECKING:
 def _add_check(parser: Parser) -> None:
     _options.add_reading(parser)
     _options.add_tau(parser)
-    parser.add_argument(
-        "--replicas",
-        type=int,
-        default=500,
-        metavar="N",
-        help="number of replicas of each model (default: 500)",
-    )
+    parser.add_options("--replicas N<int=500>  number of replicas of each model")
     parser.add_output(
         "-o",
         "--output",
@@ -87,13 +81,10 @@ def _print_check(result: "FitCheck") -> None:
 def _add_sensitivity(parser: Parser) -> None:
     _options.add_reading(parser)
     _options.add_data(parser)
-    parser.add_argument("--tau", type=float, required=True, help="sampling time")
+    parser.add_options("--tau TAU<float!>  sampling time")
     _options.add_inference(parser)
-    parser.add_argument(
-        "--factors",
-        default="1/16:16:17",
-        metavar="LOW:HIGH:N",
-        help="factors of the prior scales, logarithmically spaced (default: %(default)s)",
+    parser.add_options(
+        "--factors LOW:HIGH:N<=1/16:16:17>  factors of the prior scales, logarithmically spaced"
     )
     parser.add_output(
         "-o", "--output", output=figure, metavar="FIGURE", help="write a figure: PNG, PDF or SVG"

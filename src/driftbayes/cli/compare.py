@@ -18,11 +18,8 @@ def _add_arguments(parser: Parser) -> None:
     _options.add_tau(parser)
     _options.add_data(parser)
     _options.add_inference(parser)
-    parser.add_argument(
-        "--sensitivity",
-        action="store_true",
-        help="show ln K for prior scales times 1/4 and 4 (always shown for default priors)",
-    )
+    text = "show ln K for prior scales times 1/4 and 4 (always shown for default priors)"
+    parser.add_options(f"--sensitivity  {text}")
     _options.add_json(parser)
     _options.add_streaming(parser)
 

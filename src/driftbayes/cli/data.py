@@ -61,11 +61,11 @@ def _qc(args: argparse.Namespace) -> int:
 
 def _add_diagnose(parser: Parser) -> None:
     _options.add_reading(parser)
-    parser.add_argument("--lags", type=int, default=60, help="number of lags (default: 60)")
-    parser.add_argument(
-        "--max-lag", type=float, help="maximum lag (default: a quarter of the record)"
-    )
-    _options.add_seed(parser, "random seed for the bootstrap")
+    parser.add_options("""
+--lags LAGS<int=60>  number of lags
+--max-lag MAX_LAG<float>  maximum lag (default: a quarter of the record)
+--seed SEED<int=0>  random seed for the bootstrap
+""")
     parser.add_output(
         "-o", "--output", output=netcdf, metavar="FILE.nc", help="write the result as NetCDF"
     )
@@ -106,16 +106,12 @@ def _diagnose(args: argparse.Namespace) -> int:
 
 def _add_dependence(parser: Parser) -> None:
     _options.add_reading(parser)
-    parser.add_argument("--tau", type=float, required=True, help="sampling time")
-    parser.add_argument(
-        "--bootstrap", type=int, metavar="N", help="also bootstrap ln K with N replicates"
-    )
-    parser.add_argument(
-        "--draw",
-        choices=("auto", "particles", "clusters", "time"),
-        default="auto",
-        help="resample particles, clusters of particles or blocks of time (default: auto)",
-    )
+    parser.add_options("""
+--tau TAU<float!>  sampling time
+--bootstrap N<int>  also bootstrap ln K with N replicates
+--draw {auto,particles,clusters,time}<=auto>  resample particles, clusters of particles or blocks
+    of time
+""")
     _options.add_inference(parser)
     _options.add_json(parser)
 

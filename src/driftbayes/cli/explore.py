@@ -20,30 +20,19 @@ from driftbayes.errors import DriftbayesError
 if TYPE_CHECKING:
     from driftbayes.explore.dataset import Reading
 
+_PAGE = """
+--port PORT<int=0>  port of the server; 0 for any free port
+--no-browser  print the address without opening a browser
+--max-upload SIZE<=200MB>  maximum size of an uploaded file
+--host HOST<=127.0.0.1>  address to listen on; any other than the default gives access to the
+    network
+"""
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
 def _add_arguments(parser: Parser) -> None:
     _options.add_reading(parser, needs_file=False)
-    group = parser.add_argument_group("page")
-    group.add_argument(
-        "--port", type=int, default=0, help="port of the server (default: any free port)"
-    )
-    group.add_argument(
-        "--no-browser", action="store_true", help="print the address without opening a browser"
-    )
-    group.add_argument(
-        "--max-upload",
-        default="200MB",
-        metavar="SIZE",
-        help="maximum size of an uploaded file (default: %(default)s)",
-    )
-    group.add_argument(
-        "--host",
-        default="127.0.0.1",
-        help="address to listen on; any other than the default gives access to the network "
-        "(default: %(default)s)",
-    )
+    parser.add_options(_PAGE, "page")
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -119,7 +108,7 @@ def _interrupt(*_: Any) -> NoReturn:
     raise KeyboardInterrupt
 
 
-class _Options(argparse.ArgumentParser):
+class _Options(Parser):
     """Parser of the reading options in a field of the page; an error does not exit."""
 
     def error(self, message: str) -> NoReturn:
@@ -134,7 +123,7 @@ def _read(path: Path, text: str) -> "Reading":
     from driftbayes.io.contents import contents_of
     from driftbayes.io.formats import choose
 
-    parser = _Options(prog="", add_help=False, allow_abbrev=False)
+    parser = _Options(prog="", add_help=False)
     _options.add_reading(parser)
     try:
         words = shlex.split(text)

@@ -10,26 +10,13 @@ from driftbayes.cli._parser import Command, Parser, figure, netcdf
 
 def _add_arguments(parser: Parser) -> None:
     _options.add_reading(parser)
-    parser.add_argument(
-        "--cell",
-        required=True,
-        metavar="SIDE",
-        help="cell size: 5deg for longitude and latitude, 50km or a number for a plane",
-    )
-    parser.add_argument("--tau", required=True, metavar="T[,T...]", help="sampling times")
-    parser.add_argument(
-        "--n-tau", type=int, default=10, metavar="N", help="steps per window (default: 10)"
-    )
-    parser.add_argument(
-        "--seasons", action="store_true", help="map DJF, MAM, JJA and SON separately"
-    )
-    parser.add_argument(
-        "--min-windows",
-        type=int,
-        default=20,
-        metavar="N",
-        help="minimum number of windows in a cell (default: 20)",
-    )
+    parser.add_options("""
+--cell SIDE<!>  cell size: 5deg for longitude and latitude, 50km or a number for a plane
+--tau T[,T...]<!>  sampling times
+--n-tau N<int=10>  steps per window
+--seasons  map DJF, MAM, JJA and SON separately
+--min-windows N<int=20>  minimum number of windows in a cell
+""")
     _options.add_inference(parser)
     parser.set_defaults(models="brownian+mean,langevin+mean")
     parser.add_output(

@@ -18,26 +18,11 @@ if TYPE_CHECKING:
 def _add_predict(parser: Parser) -> None:
     _options.add_reading(parser)
     _options.add_tau(parser)
-    parser.add_argument(
-        "--horizon",
-        required=True,
-        metavar="T[,T...]",
-        help="forecast times, in the time unit of the file",
-    )
-    parser.add_argument(
-        "--members",
-        type=int,
-        default=100,
-        metavar="N",
-        help="ensemble members per particle, for -o (default: 100)",
-    )
-    parser.add_argument(
-        "--draws",
-        type=int,
-        default=1000,
-        metavar="N",
-        help="number of posterior draws (default: 1000)",
-    )
+    parser.add_options("""
+--horizon T[,T...]<!>  forecast times, in the time unit of the file
+--members N<int=100>  ensemble members per particle, for -o
+--draws N<int=1000>  number of posterior draws
+""")
     parser.add_output(
         "-o",
         "--output",
@@ -121,19 +106,11 @@ def _print_prediction(made: "Forecast") -> None:
 def _add_score(parser: Parser) -> None:
     _options.add_reading(parser)
     _options.add_tau(parser)
-    parser.add_argument(
-        "--held-out-taus",
-        metavar="T[,T...]",
-        help="also score displacements over these times of held-out trajectories: log density, "
-        "CRPS, energy score",
-    )
-    parser.add_argument(
-        "--folds",
-        type=int,
-        default=5,
-        metavar="N",
-        help="number of folds for --held-out-taus (default: 5)",
-    )
+    parser.add_options("""
+--held-out-taus T[,T...]  also score displacements over these times of held-out trajectories: log
+    density, CRPS, energy score
+--folds N<int=5>  number of folds for --held-out-taus
+""")
     _options.add_data(parser)
     _options.add_inference(parser)
     _options.add_json(parser)

@@ -35,31 +35,15 @@ def _add_report(parser: Parser) -> None:
         metavar="FILE.html",
         help="output file; the numbers go to FILE.report.csv and FILE.report.json",
     )
-    parser.add_argument("--title", help="title of the report")
-    parser.add_argument(
-        "--taus",
-        metavar="LOW:HIGH:COUNT[log]",
-        help="sampling times, for trajectories (default: twelve over the range of the data)",
-    )
-    parser.add_argument(
-        "--data",
-        type=Path,
-        metavar="TRAJECTORIES",
-        help="with a scan: the file of its trajectories, read with the options of the scan unless "
-        "others are given",
-    )
-    parser.add_argument(
-        "--replicas",
-        type=int,
-        default=200,
-        metavar="N",
-        help="replicas of each model for the goodness of fit; 0 for none (default: 200)",
-    )
-    parser.add_argument(
-        "--brief",
-        action="store_true",
-        help="report only the scan, without quality, posteriors and goodness of fit",
-    )
+    parser.add_options("""
+--title TITLE  title of the report
+--taus LOW:HIGH:COUNT[log]  sampling times, for trajectories (default: twelve over the range of
+    the data)
+--data TRAJECTORIES<path>  with a scan: the file of its trajectories, read with the options of the
+    scan unless others are given
+--replicas N<int=200>  replicas of each model for the goodness of fit; 0 for none
+--brief  report only the scan, without quality, posteriors and goodness of fit
+""")
     _options.add_data(parser)
     _options.add_inference(parser)
 
@@ -145,14 +129,12 @@ def _add_export(parser: Parser) -> None:
         required=True,
         help="target simulator; parcels is version 4, parcels3 version 3",
     )
-    parser.add_argument(
-        "--model", help="model to export (default: the most probable consistent model)"
-    )
-    parser.add_argument(
-        "--tau", type=float, help="time scale of the simulation, in the unit of the scan"
-    )
-    parser.add_argument("--length-unit", help="length unit of the scan, if the file has none")
-    parser.add_argument("--time-unit", help="time unit of the scan, if the file has none")
+    parser.add_options("""
+--model MODEL  model to export (default: the most probable consistent model)
+--tau TAU<float>  time scale of the simulation, in the unit of the scan
+--length-unit LENGTH_UNIT  length unit of the scan, if the file has none
+--time-unit TIME_UNIT  time unit of the scan, if the file has none
+""")
     parser.add_output(
         "-o",
         "--output",

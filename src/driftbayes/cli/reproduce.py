@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
 def _add_arguments(parser: Parser) -> None:
     experiments = parser.add_subparsers(dest="experiment", metavar="EXPERIMENT", required=True)
-
-    def add(name: str, function: Callable[[argparse.Namespace], int], help_text: str) -> Any:
-        experiment = experiments.add_parser(name, help=help_text, description=help_text)
+    for name, (function, summary, options) in _EXPERIMENTS.items():
+        experiment = experiments.add_parser(name, help=summary, description=summary)
         experiment.add_output(
             "-o",
             "--output",
@@ -29,90 +28,8 @@ def _add_arguments(parser: Parser) -> None:
             metavar="DIR",
             help="output directory, created if missing",
         )
-        _options.add_json(experiment)
+        experiment.add_options(f"--json  print the result as JSON on stdout\n{options}")
         experiment.set_defaults(run=function)
-        return experiment
-
-    langevin = add(
-        "langevin", run_langevin, "Section 4: Langevin data in three dimensions, figures 1 and 2."
-    )
-    _options.add_seed(langevin)
-    turbulence = add(
-        "turbulence",
-        run_turbulence,
-        "Section 5: particles in two-dimensional turbulence, figures 3 to 9, from the packaged "
-        "results of four realisations.",
-    )
-    turbulence.add_argument(
-        "--simulate",
-        action="store_true",
-        help="repeat all simulations (1024² points, 16.6 million steps): half an hour on an H200, "
-        "months on a laptop; an interrupted run resumes",
-    )
-    ladder = add(
-        "ladder", run_ladder, "Compare all models on the paper's turbulence: minutes on two cores."
-    )
-    ladder.add_argument(
-        "--models",
-        default="all",
-        metavar="NAME,...",
-        help="models to compare, including langevin (default: all)",
-    )
-    discrepancies = add(
-        "discrepancies",
-        run_discrepancies,
-        "Recompute the errors found in section 5: a minute on two cores.",
-    )
-    _options.add_seed(discrepancies)
-    calibration = add(
-        "calibration",
-        run_calibration,
-        "Test the calibration of model probabilities and posteriors on data from the priors.",
-    )
-    calibration.add_argument(
-        "--data-sets", type=int, default=20_000, help="data sets per model (default: %(default)s)"
-    )
-    calibration.add_argument(
-        "--method",
-        choices=_options.METHODS,
-        default="auto",
-        help="method for the evidence; sampling takes seconds per data set (default: auto)",
-    )
-    _options.add_seed(calibration)
-    recovery = add(
-        "recovery",
-        run_recovery,
-        "Test whether the true model is recovered: every model on data of every model.",
-    )
-    recovery.add_argument(
-        "--data-sets",
-        type=int,
-        default=3,
-        help="data sets per model (default: 3); may take an hour; an interrupted run resumes",
-    )
-    _options.add_seed(recovery)
-    goodness = add(
-        "goodness",
-        run_goodness,
-        "Test calibration and power of `check` on data of 17 true and 24 wrong models. An "
-        "interrupted run resumes.",
-    )
-    goodness.add_argument(
-        "--data-sets", type=int, default=300, help="data sets per true model (default: 300)"
-    )
-    goodness.add_argument(
-        "--wrong-data-sets", type=int, default=200, help="data sets per wrong model (default: 200)"
-    )
-    goodness.add_argument(
-        "--replicas", type=int, default=200, help="replicas per data set (default: 200)"
-    )
-    goodness.add_argument(
-        "--cases", default="all", metavar="NAME,...", help="cases to run (default: all)"
-    )
-    goodness.add_argument(
-        "--workers", type=int, default=1, help="number of single-threaded processes (default: 1)"
-    )
-    _options.add_seed(goodness)
 
 
 def _check_folder(directory: Path, args: argparse.Namespace) -> None:
@@ -145,7 +62,7 @@ def _finish(args: argparse.Namespace, written: Iterable[Path], to_json: Callable
     return not args.json
 
 
-def run_goodness(args: argparse.Namespace) -> int:
+def _goodness(args: argparse.Namespace) -> int:
     """Check data of true and wrong models."""
     _jax.prepare_jax()
     from driftbayes.reproduce.goodness_cases import cases_named
@@ -171,7 +88,7 @@ def run_goodness(args: argparse.Namespace) -> int:
     return 0
 
 
-def run_recovery(args: argparse.Namespace) -> int:
+def _recovery(args: argparse.Namespace) -> int:
     """Compare every model on data of every model."""
     with _experiment(args) as progress:
         from driftbayes.reproduce.recovery import run_recovery, write_recovery
@@ -198,7 +115,7 @@ def run_recovery(args: argparse.Namespace) -> int:
     return 0
 
 
-def run_calibration(args: argparse.Namespace) -> int:
+def _calibration(args: argparse.Namespace) -> int:
     """Test the calibration of probabilities and posteriors."""
     with _experiment(args) as progress:
         from driftbayes.reproduce.calibration import run_calibration, write_calibration
@@ -210,7 +127,7 @@ def run_calibration(args: argparse.Namespace) -> int:
     return 0
 
 
-def run_langevin(args: argparse.Namespace) -> int:
+def _langevin(args: argparse.Namespace) -> int:
     """Repeat section 4."""
     with _experiment(args):
         from driftbayes.reproduce.langevin import run_experiment, write_experiment
@@ -223,7 +140,7 @@ def run_langevin(args: argparse.Namespace) -> int:
     return 0
 
 
-def run_turbulence(args: argparse.Namespace) -> int:
+def _turbulence(args: argparse.Namespace) -> int:
     """Load or simulate the experiment of section 5."""
     with _experiment(args) as progress:
         from driftbayes.reproduce.turbulence.analysis import analyse
@@ -251,7 +168,7 @@ def run_turbulence(args: argparse.Namespace) -> int:
     return 0
 
 
-def run_ladder(args: argparse.Namespace) -> int:
+def _ladder(args: argparse.Namespace) -> int:
     """Compare all models on the packaged statistics of the turbulence experiment."""
     with _experiment(args) as progress:
         from driftbayes.reproduce.turbulence.ladder import run_ladder, write_ladder
@@ -264,7 +181,7 @@ def run_ladder(args: argparse.Namespace) -> int:
     return 0
 
 
-def run_discrepancies(args: argparse.Namespace) -> int:
+def _discrepancies(args: argparse.Namespace) -> int:
     """Recompute the errors of section 5."""
     with _experiment(args) as progress:
         from driftbayes.reproduce.discrepancies import run_discrepancies, write_discrepancies
@@ -282,6 +199,57 @@ def _print_claims(title: str, section: int, claims: "Sequence[Claim]") -> None:
     _console.print_table(title, columns, rows, left=4)
 
 
+_SEED = "--seed SEED<int=0>  random seed"
+_EXPERIMENTS: dict[str, tuple[Callable[[argparse.Namespace], int], str, str]] = {
+    "langevin": (
+        _langevin,
+        "Section 4: Langevin data in three dimensions, figures 1 and 2.",
+        _SEED,
+    ),
+    "turbulence": (
+        _turbulence,
+        "Section 5: particles in two-dimensional turbulence, figures 3 to 9, from the packaged "
+        "results of four realisations.",
+        "--simulate  repeat all simulations (1024² points, 16.6 million steps): half an hour on an "
+        "H200, months on a laptop; an interrupted run resumes",
+    ),
+    "ladder": (
+        _ladder,
+        "Compare all models on the paper's turbulence: minutes on two cores.",
+        "--models NAME,...<=all>  models to compare, including langevin",
+    ),
+    "discrepancies": (
+        _discrepancies,
+        "Recompute the errors found in section 5: a minute on two cores.",
+        _SEED,
+    ),
+    "calibration": (
+        _calibration,
+        "Test the calibration of model probabilities and posteriors on data from the priors.",
+        f"""--data-sets DATA_SETS<int=20000>  data sets per model
+--method {{{",".join(_options.METHODS)}}}<=auto>  method for the evidence; sampling takes seconds
+    per data set
+{_SEED}""",
+    ),
+    "recovery": (
+        _recovery,
+        "Test whether the true model is recovered: every model on data of every model.",
+        f"""--data-sets DATA_SETS<int=3>  data sets per model; may take an hour; an interrupted run
+    resumes
+{_SEED}""",
+    ),
+    "goodness": (
+        _goodness,
+        "Test calibration and power of `check` on data of 17 true and 24 wrong models. An "
+        "interrupted run resumes.",
+        f"""--data-sets DATA_SETS<int=300>  data sets per true model
+--wrong-data-sets WRONG_DATA_SETS<int=200>  data sets per wrong model
+--replicas REPLICAS<int=200>  replicas per data set
+--cases NAME,...<=all>  cases to run
+--workers WORKERS<int=1>  number of single-threaded processes
+{_SEED}""",
+    ),
+}
 COMMANDS = {
     "reproduce": Command(
         _add_arguments,

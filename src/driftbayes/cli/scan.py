@@ -17,12 +17,10 @@ _FEW_MODELS = 3
 
 def _add_arguments(parser: Parser) -> None:
     _options.add_reading(parser)
-    parser.add_argument(
-        "--taus",
-        metavar="LOW:HIGH:COUNT[log]",
-        help="sampling times, for example 0.01:100:100log or 1,2,5, rounded to multiples of the "
-        "recording interval (default: twelve over the range of the data)",
-    )
+    parser.add_options("""
+--taus LOW:HIGH:COUNT[log]  sampling times, for example 0.01:100:100log or 1,2,5, rounded to
+    multiples of the recording interval (default: twelve over the range of the data)
+""")
     _options.add_data(parser)
     _options.add_inference(parser)
     parser.add_output(

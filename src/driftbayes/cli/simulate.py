@@ -48,22 +48,18 @@ def _add_arguments(parser: Parser) -> None:
     text = "any model with options, or a sum of models, see `driftbayes models`"
     sub = models.add_parser("model", help=text, examples=_examples("model "))
     sub.add_argument("name", metavar="NAME", help="name of the model, for example 'langevin+noise'")
-    sub.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="PARAMETER=VALUE",
-        help="value of a parameter; give every parameter",
-    )
+    sub.add_options("--set PARAMETER=VALUE<list>  value of a parameter; give every parameter")
     _add_common(sub)
 
 
 def _add_common(sub: Parser) -> None:
-    sub.add_argument("--particles", type=int, required=True, help="number of particles")
-    sub.add_argument("--steps", type=int, required=True, help="number of steps per particle")
-    sub.add_argument("--tau", type=float, required=True, help="sampling time")
-    sub.add_argument("--dim", type=int, default=2, help="number of dimensions, 1 to 3 (default: 2)")
-    _options.add_seed(sub)
+    sub.add_options("""
+--particles PARTICLES<int!>  number of particles
+--steps STEPS<int!>  number of steps per particle
+--tau TAU<float!>  sampling time
+--dim DIM<int=2>  number of dimensions, 1 to 3
+--seed SEED<int=0>  random seed
+""")
     sub.add_output(
         "-o",
         "--output",

@@ -1,8 +1,9 @@
 """Simulate particles in forced two-dimensional turbulence: run, resume, render a movie."""
 
-__all__ = ["COMMANDS", "PRESETS"]
+__all__ = ["COMMANDS"]
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,35 +15,42 @@ from driftbayes.cli._parser import Command, Output, Parser
 from driftbayes.errors import DriftbayesError
 
 # Known here so that --help need not import the simulator; a test compares them.
-PRESETS = ("tiny", "laptop", "paper")
-_CHOICES = {
-    "precision": ("double", "single"),
-    "interpolation": ("bilinear", "cubic", "quintic"),
-    "filter": ("per-step", "rate", "none"),
-    "start": ("paper", "random", "rest"),
-    "forcing_shape": ("paper", "equal-energy", "equal-enstrophy"),
-}
-_NUMBERS: dict[str, tuple[type, str]] = {
-    "grid": (int, "grid points per side"),
-    "dt": (float, "time step"),
-    "spin_up": (float, "time before the particles are released"),
-    "duration": (float, "time for which particles are tracked"),
-    "particles": (int, "number of particles"),
-    "record_every": (float, "time between recorded positions"),
-    "diagnose_every": (float, "time between diagnostics"),
-    "snapshot_every": (float, "time between vorticity snapshots; 0 for none"),
-    "epsilon": (float, "mean energy injection rate per unit area"),
-    "k_f": (float, "forcing wavenumber"),
-    "k_f_width": (float, "half width of the forcing ring"),
-    "hypofriction": (float, "coefficient A of the large-scale friction A psi"),
-    "drag": (float, "linear drag coefficient"),
-    "viscosity": (float, "viscosity"),
-    "hyperviscosity": (float, "hyperviscosity"),
-    "hyperviscosity_power": (int, "power p of the hyperviscosity, k^(2p)"),
-    "beta": (float, "gradient of the Coriolis parameter"),
-    "start_energy": (float, "initial mean energy per unit area"),
-    "seed": (int, "random seed of the forcing, particles and initial field"),
-}
+_CONFIG = """
+--grid GRID<int>  grid points per side
+--dt DT<float>  time step
+--spin-up SPIN_UP<float>  time before the particles are released
+--duration DURATION<float>  time for which particles are tracked
+--particles PARTICLES<int>  number of particles
+--record-every RECORD_EVERY<float>  time between recorded positions
+--diagnose-every DIAGNOSE_EVERY<float>  time between diagnostics
+--snapshot-every SNAPSHOT_EVERY<float>  time between vorticity snapshots; 0 for none
+--epsilon EPSILON<float>  mean energy injection rate per unit area
+--k-f K_F<float>  forcing wavenumber
+--k-f-width K_F_WIDTH<float>  half width of the forcing ring
+--hypofriction HYPOFRICTION<float>  coefficient A of the large-scale friction A psi
+--drag DRAG<float>  linear drag coefficient
+--viscosity VISCOSITY<float>  viscosity
+--hyperviscosity HYPERVISCOSITY<float>  hyperviscosity
+--hyperviscosity-power HYPERVISCOSITY_POWER<int>  power p of the hyperviscosity, k^(2p)
+--beta BETA<float>  gradient of the Coriolis parameter
+--start-energy START_ENERGY<float>  initial mean energy per unit area
+--seed SEED<int>  random seed of the forcing, particles and initial field
+--precision {double,single}  floating-point precision of the flow
+--interpolation {bilinear,cubic,quintic}  interpolation of velocities to the particles
+--filter {per-step,rate,none}  filter of the smallest scales
+--start {paper,random,rest}  initial field
+--forcing-shape {paper,equal-energy,equal-enstrophy}  spectrum of the forcing
+"""
+_OTHERS = """
+--truncate  truncate wavenumbers |kx|, |ky| >= n/3
+--positions CSV<path>  initial positions of the particles: a table with columns x, y (default:
+    uniform)
+--start-from DIR<path>  initial field from the last state of another run on the same grid; time
+    starts at 0
+"""
+_CHECKPOINT = "--checkpoint-every SECONDS<float=60>  wall-clock time between checkpoints"
+# Names of the options that belong to a configuration.
+_GIVEN = tuple(re.findall(r"^--([\w-]+)", _CONFIG, re.M))
 
 
 def _add_arguments(parser: Parser) -> None:
@@ -55,7 +63,7 @@ def _add_arguments(parser: Parser) -> None:
         overwrite=False,
         help="directory of the run",
     )
-    _add_checkpoint(again)
+    again.add_options(_CHECKPOINT)
     again.set_defaults(run=_resume)
     film = actions.add_parser("movie", help="render a movie of vorticity and particles")
     film.add_argument("directory", type=Path, help="directory of the run")
@@ -68,20 +76,18 @@ def _add_arguments(parser: Parser) -> None:
         metavar="FILE",
         help="output file, .mp4 or .gif (default: movie.mp4 or movie.gif in the directory)",
     )
-    film.add_argument(
-        "--particles", type=int, default=200, help="number of particles (default: 200)"
-    )
-    film.add_argument("--fps", type=float, default=12.0, help="frames per second (default: 12)")
+    film.add_options("""
+--particles PARTICLES<int=200>  number of particles
+--fps FPS<float=12>  frames per second
+""")
     film.set_defaults(run=_movie, reads=_movie_reads)
 
 
 def _add_run(actions: "argparse._SubParsersAction[Parser]") -> None:
     parser = actions.add_parser("run", help="start a new run")
-    parser.add_argument(
-        "--preset",
-        choices=PRESETS,
-        default="tiny",
-        help="default values of the options below (default: tiny, a minute on two cores)",
+    parser.add_options(
+        "--preset {tiny,laptop,paper}<=tiny>  default values of the options below; tiny takes a "
+        "minute on two cores"
     )
     parser.add_output(
         "-o",
@@ -92,41 +98,8 @@ def _add_run(actions: "argparse._SubParsersAction[Parser]") -> None:
         metavar="DIR",
         help="new directory; an existing run is never replaced",
     )
-    for name, (kind, help_text) in _NUMBERS.items():
-        parser.add_argument(_flag(name), type=kind, help=help_text)
-    for name, choices in _CHOICES.items():
-        parser.add_argument(_flag(name), choices=choices)
-    parser.add_argument(
-        "--truncate", action="store_true", help="truncate wavenumbers |kx|, |ky| >= n/3"
-    )
-    parser.add_argument(
-        "--positions",
-        type=Path,
-        metavar="CSV",
-        help="initial positions of the particles: a table with columns x, y (default: uniform)",
-    )
-    parser.add_argument(
-        "--start-from",
-        type=Path,
-        metavar="DIR",
-        help="initial field from the last state of another run on the same grid; time starts at 0",
-    )
-    _add_checkpoint(parser)
+    parser.add_options(_CONFIG + _OTHERS.lstrip() + _CHECKPOINT)
     parser.set_defaults(run=_run)
-
-
-def _add_checkpoint(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--checkpoint-every",
-        type=float,
-        default=60.0,
-        metavar="SECONDS",
-        help="wall-clock time between checkpoints (default: 60)",
-    )
-
-
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -135,11 +108,8 @@ def _run(args: argparse.Namespace) -> int:
     from driftbayes.turbulence.config import GIVEN, RunConfig
     from driftbayes.turbulence.run import run
 
-    given = {
-        name: getattr(args, name)
-        for name in (*_NUMBERS, *_CHOICES)
-        if getattr(args, name) is not None
-    }
+    chosen = {name: getattr(args, name) for name in (n.replace("-", "_") for n in _GIVEN)}
+    given = {name: value for name, value in chosen.items() if value is not None}
     if args.truncate:
         given["truncate"] = True
     positions = None

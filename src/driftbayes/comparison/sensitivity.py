@@ -23,7 +23,13 @@ import numpy as np
 from driftbayes.comparison.hypotheses import check_names
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
-from driftbayes.inference import Batch, Evidence, Hypothesis, evidence_with_variants
+from driftbayes.inference import (
+    Batch,
+    Evidence,
+    Hypothesis,
+    LogEvidence,
+    evidence_with_variants,
+)
 from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.precision import in_double_precision
 from driftbayes.priors import Fixed, Uniform
@@ -128,7 +134,8 @@ def scaled_evidence(
     distinct = [key for key in dict.fromkeys(keys) if key]
     others = [hypothesis.rescaled(dict(key)) for key in distinct]
     first, found = evidence_with_variants(hypothesis, others, batch, **how)
-    by_key = dict(zip([(), *distinct], [first, *found], strict=True))
+    every: list[Evidence | LogEvidence] = [first, *found]
+    by_key = dict(zip([(), *distinct], every, strict=True))
     shape = (len(groups), len(factors))
     logs = np.array([by_key[key].log_evidence for key in keys]).reshape(shape)
     errs = np.array([by_key[key].log_evidence_err for key in keys]).reshape(shape)

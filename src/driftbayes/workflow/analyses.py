@@ -18,6 +18,7 @@ from driftbayes.data.sampling import WHOLE, Displacements
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DataWarning, DependenceWarning, DriftbayesError
 from driftbayes.inference import Hypothesis, Method
+from driftbayes.likelihood import SummedDisplacements
 from driftbayes.precision import in_double_precision
 from driftbayes.workflow.reading import FileInBlocks
 from driftbayes.workflow.setup import Cut, Models, Priors, Scales, hypotheses_for, model_classes
@@ -58,7 +59,7 @@ def compare(
     Raises:
         DriftbayesError: No two positions are tau apart, or an option does not fit.
     """
-    whole, data = tracks, None
+    data: Displacements | SummedDisplacements
     if isinstance(tracks, FileInBlocks):
         if tau == "all":
             msg = (
@@ -80,7 +81,7 @@ def compare(
         setup.hypotheses, data, method=method, sensitivity=several and wanted, **options
     )
     result = replace(result, priors_from_data=setup.from_data)
-    if not isinstance(data, Displacements) or whole is not tracks:
+    if not isinstance(data, Displacements):
         return result
     return replace(result, dependence=warn_if_dependent(tracks, [(result, data)], setup.hypotheses))
 
