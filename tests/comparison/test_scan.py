@@ -251,7 +251,7 @@ def test_progress_is_told_of_every_step(tracks):
         tracks,
         unit_hypotheses(),
         [*TAUS, 5.0],
-        n_tau=N_STEPS,
+        cut=Cut(N_STEPS),
         progress=lambda *news: told.append(news),
     )
     assert [news for news in told if news[0] == "displacements"] == [

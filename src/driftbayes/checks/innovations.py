@@ -101,10 +101,6 @@ def is_turning(model: type[AbstractModel]) -> bool:
 def replica_engine(model: type[AbstractModel], data: Displacements) -> FilterEngine:
     """The engine that turns steps of these runs into innovations, and innovations into steps.
 
-    Args:
-        model: The class of models.
-        data: Displacements at one tau.
-
     Raises:
         DriftbayesError: No engine can do so for the model and these data.
     """
@@ -129,11 +125,6 @@ def colour(engine: FilterEngine, rows: Rows, kicks: FloatArray) -> FloatArray:
     """Displacements (set, step, dim) of Gaussian models from innovations of unit variance.
 
     A model with a common sense of rotation turns anticlockwise.
-
-    Args:
-        engine: The engine of the data's runs.
-        rows: The models, one for each data set.
-        kicks: Innovations, run after run.
     """
     if not is_turning(rows.hypothesis.model):
         return engine.colour(rows, kicks)
@@ -146,11 +137,6 @@ def whiten(engine: FilterEngine, rows: Rows, dx: FloatArray) -> tuple[FloatArray
 
     Under a model with a common sense of rotation each data set is whitened with the sense that is
     likelier for it.
-
-    Args:
-        engine: The engine of the data's runs.
-        rows: The model.
-        dx: Displacements (set, step, dim), run after run.
 
     Returns:
         Innovations (set, step, dim), and variances (set, step).
@@ -168,14 +154,7 @@ def whiten(engine: FilterEngine, rows: Rows, dx: FloatArray) -> tuple[FloatArray
 def tensor_root(
     hypothesis: Hypothesis, theta: FloatArray, n_dim: int, *, inverse: bool
 ) -> FloatArray | None:
-    """Square root of the tensor by which the axes' covariances differ, at each θ; None if alike.
-
-    Args:
-        hypothesis: Model family and prior.
-        theta: Parameters, (point, parameter).
-        n_dim: Number of axes.
-        inverse: Whether to give its inverse.
-    """
+    """Square root of the tensor by which the axes' covariances differ, at each θ; None if alike."""
     model = hypothesis.model
     if model.kind != "channels" or is_turning(model):
         return None
@@ -191,13 +170,7 @@ def _inverse_shape(n_dim: int) -> Callable[[AbstractModel], tuple[Any, ...]]:
 
 
 def drift(layout: Layout, dx: FloatArray, flow: FloatArray) -> FloatArray:
-    """What a mean flow adds to steps (..., run, step, dim), zero where a run has ended.
-
-    Args:
-        layout: Shape of the data.
-        dx: The steps, which tell where each of them begins.
-        flow: U, or (U_1, A_11, A_12, ..., U_2, A_21, ...) of a flow that is linear in space.
-    """
+    """What a mean flow adds to steps (..., run, step, dim), zero where a run has ended."""
     n_dim = layout.n_dim
     table = flow.reshape(n_dim, -1)
     steady = layout.interval[..., None] * table[:, 0]

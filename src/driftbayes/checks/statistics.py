@@ -133,12 +133,6 @@ def statistics(
 
     Lags are counted in steps, within runs; with irregular times these differ in duration, in data
     and replicas alike.
-
-    Args:
-        chosen: Which quantities.
-        layout: Shape of the data sets.
-        dx: Steps (set, run, step, dim), zero where a run has ended.
-        white: Innovations of unit variance, the same.
     """
     names = {quantity.name: quantity for quantity in chosen}
     found = {"innovation_shape": _shape(layout, white), "mean": _mean(layout, dx)}

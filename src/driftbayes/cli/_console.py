@@ -109,15 +109,7 @@ def print_table(
     left: int = 1,
     keys: int = 1,
 ) -> None:
-    """Print a table on stdout, split into several if it is wider than the terminal.
-
-    Args:
-        title: Printed above the table.
-        columns: Headings; no heading is printed if all are empty.
-        rows: Cells.
-        left: Number of first columns that hold text, which may be folded.
-        keys: Number of first columns that are repeated if the table is split.
-    """
+    """Print a table on stdout, split into several if it is wider than the terminal."""
     from rich import box
     from rich.cells import cell_len
     from rich.console import Console

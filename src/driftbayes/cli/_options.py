@@ -166,13 +166,7 @@ def read_unchecked(args: argparse.Namespace) -> "Trajectories":
 def read_large(
     args: argparse.Namespace, progress: "Callable[[str, int, int], None]", *, sums: bool = True
 ) -> "Trajectories | FileInBlocks":
-    """Read the trajectories, or leave a large file on disk to be read in blocks.
-
-    Args:
-        args: Options for reading, data, inference and large files.
-        progress: Called while blocks are read.
-        sums: Whether only sums are kept, which not every model can take.
-    """
+    """Read the trajectories, or leave a large file on disk to be read in blocks."""
     if not _is_streamed(args, sums=sums):
         return read(args)
     from driftbayes.workflow import Blocks, FileInBlocks

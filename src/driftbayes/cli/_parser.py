@@ -106,11 +106,6 @@ class Parser(argparse.ArgumentParser):
 
         A value is a metavar or {choices}, then `<type=default>`, with `!` if it is required;
         without a value the option is a switch. Indented lines continue the help.
-
-        Args:
-            text: The table.
-            group: Title of the group of options in the help.
-            about: Description of the group.
         """
         where = self.add_argument_group(group, about) if group else self
         for line in re.sub(r"\n\s+", " ", text.strip()).splitlines():
@@ -136,14 +131,7 @@ class Parser(argparse.ArgumentParser):
     def add_output(
         self, *flags: str, output: Output, overwrite: bool = True, **options: Any
     ) -> None:
-        """Add an argument that names an output.
-
-        Args:
-            *flags: As for `add_argument`.
-            output: Kind of the output.
-            overwrite: Whether to add the option --overwrite.
-            **options: As for `add_argument`.
-        """
+        """Add an argument that names an output."""
         action = self.add_argument(*flags, type=Path, **options)
         self.written[action.dest] = output
         if overwrite and "--overwrite" not in self._option_string_actions:
@@ -243,9 +231,6 @@ class Commands(dict[str, Parser]):
 
 def announce(args: argparse.Namespace) -> "Outputs":
     """Check the outputs of a command against its inputs.
-
-    Args:
-        args: Parsed arguments; `args.parser` is the parser of the command.
 
     Raises:
         DriftbayesError: If an output may not or cannot be written.

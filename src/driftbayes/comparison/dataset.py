@@ -109,12 +109,7 @@ def _details(records: list[Evidence]) -> list[dict[str, Any]]:
 
 
 def hypotheses_of(dataset: xr.Dataset, n_dim: int = 2) -> dict[str, Hypothesis]:
-    """The hypotheses of a scan, by name, from the priors that it stores.
-
-    Args:
-        dataset: Dataset of a scan.
-        n_dim: Number of spatial dimensions, if the scan does not say.
-    """
+    """The hypotheses of a scan, by name, from the priors that it stores."""
     n_dim = int(dataset.attrs.get("n_dim", n_dim))
     table = json.loads(str(dataset.attrs["priors"]))
     return {
@@ -128,9 +123,6 @@ def hypotheses_of(dataset: xr.Dataset, n_dim: int = 2) -> dict[str, Hypothesis]:
 
 def scan_from_dataset(dataset: xr.Dataset) -> tuple[tuple[Comparison, ...], dict[float, str]]:
     """The comparisons of a scan, and the sampling times that were left out.
-
-    Args:
-        dataset: What `scan_dataset` made.
 
     Raises:
         DriftbayesError: The dataset is of a version that did not store all of it, or is damaged.

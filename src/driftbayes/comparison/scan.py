@@ -219,14 +219,7 @@ def provenance_attrs(
     prior_probabilities: Sequence[float] | None,
     **options: Any,
 ) -> dict[str, str]:
-    """Attributes of a scan from which it can be repeated.
-
-    Args:
-        fingerprint: Of the data.
-        provenance: Where they come from.
-        prior_probabilities: Of the models.
-        **options: How the data were cut, and the seed.
-    """
+    """Attributes of a scan from which it can be repeated."""
     prior = None if prior_probabilities is None else [float(p) for p in prior_probabilities]
     options.pop("method", None)
     return {

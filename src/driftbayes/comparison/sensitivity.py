@@ -115,15 +115,7 @@ def scaled_evidence(
     factors: Sequence[float],
     **how: Any,
 ) -> ScaledEvidence:
-    """Evidence of a hypothesis under all factors of the scales of groups of priors.
-
-    Args:
-        hypothesis: Model family and prior.
-        batch: The data.
-        groups: Parameters whose priors are scaled together.
-        factors: By what to multiply the scales.
-        **how: `method` and its `seed`, as for `evidence`.
-    """
+    """Evidence of a hypothesis under all factors of the scales of groups of priors."""
     own = movable_parameters(hypothesis)
     # Groups that differ in parameters of other models are the same question.
     keys = [

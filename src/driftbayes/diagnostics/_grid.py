@@ -34,14 +34,7 @@ class Batch:
 
 
 def lag_steps(trajectories: Trajectories, n_lags: int, max_lag: float | None) -> IntArray:
-    """Lags in recording intervals: zero, and up to `n_lags` distinct ones on a logarithmic scale.
-
-    Args:
-        trajectories: Where the particles were, at regular times.
-        n_lags: The most positive lags wanted; rounding to whole intervals may leave fewer.
-        max_lag: Largest lag. By default a quarter of the longest trajectory, counted in positions
-            so that a long silence does not stretch it.
-    """
+    """Lags in recording intervals: zero, and up to `n_lags` evenly spaced in logarithm."""
     dt = trajectories.recording_interval
     if dt is None:
         raise DriftbayesError(trajectories.irregular_message())
@@ -70,16 +63,7 @@ def lag_steps(trajectories: Trajectories, n_lags: int, max_lag: float | None) ->
 def gridded(
     values: FloatArray, weights: FloatArray, particle: IntArray, index: IntArray, *, reach: int
 ) -> Iterator[Batch]:
-    """Lay ragged data out on the grid, shortest particles first, in batches of similar length.
-
-    Args:
-        values: One row of channels per datum.
-        weights: Weight of each datum; 1 for plain averages.
-        particle: Number of the particle of each datum, ascending.
-        index: Place on the grid of each datum, ascending within a particle.
-        reach: Largest lag that will be asked for, in steps. A longer silence is shortened to
-            just beyond it: no pair spans it, so nothing changes but the memory it takes.
-    """
+    """Lay ragged data out on the grid, shortest particles first, in batches of similar length."""
     if len(particle) == 0:
         return
     firsts = np.flatnonzero(np.diff(particle, prepend=particle[0] - 1))
@@ -133,11 +117,6 @@ def autocorrelate(
 
     $$s(\mathrm{lag}) = \sum_t \sum_c v_c(t + \mathrm{lag})\,v_c(t), \qquad
       n(\mathrm{lag}) = \sum_t w(t + \mathrm{lag})\,w(t)$$
-
-    Args:
-        values: (particle, channel, time), zero where there are no data.
-        weights: (particle, time), zero where there are no data.
-        n_lags: Number of lags wanted; fewer come back if the series are shorter.
     """
     n_times = weights.shape[1]
     n_lags = min(n_lags, n_times)

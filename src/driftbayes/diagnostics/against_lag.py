@@ -173,13 +173,6 @@ def bootstrap_sd(
     The spread of the replicates understates a variance by $(n - 1)/n$, with $n$ the number of
     particles that have data at a lag; the factor is put back. With $n < 2$ nothing can be resampled
     and the error is NaN.
-
-    Args:
-        statistic: Called with the resampled `sums` and `counts`, each (replicate, lag).
-        *sums: Sums over the pairs of each particle, (particle, lag).
-        counts: Number of pairs of each particle, (particle, lag).
-        seed: Key of the counter-based generator (Philox); the same seed draws the same particles.
-        n_resamples: Number of replicates, 2 or more.
     """
     if n_resamples != int(n_resamples) or n_resamples < 2:
         msg = f"n_resamples must be a whole number, 2 or more, got {n_resamples}"

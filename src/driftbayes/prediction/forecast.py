@@ -169,18 +169,7 @@ def make_forecast(
     prior_probabilities: Sequence[float] | None = None,
     **how: Any,
 ) -> Forecast:
-    """Fit models and predict the dispersion of particles under each and under their average.
-
-    Args:
-        hypotheses: Model families with their priors.
-        data: Displacements of the fit.
-        trajectories: Where the particles were.
-        horizons: Times ahead, positive and increasing.
-        tau: Sampling time of the fit; None for every fix.
-        seed: Of the draws.
-        prior_probabilities: Probabilities of the models before the data.
-        **how: `n_draws` (1000) and `method`, as for `posterior_draws`.
-    """
+    """Fit models and predict the dispersion of particles under each and under their average."""
     how = {"n_draws": 1000, **how}
     draws = tuple(posterior_draws(h, data, seed=seed, **how) for h in hypotheses)
     weights = model_probabilities([d.evidence for d in draws], prior_probabilities).tolist()

@@ -240,14 +240,6 @@ def predictive_mixtures(
     the model has blur, and with the errors of both fixes,
 
     $$v_i = \langle \Delta x^2 \rangle(T; \theta_i) + 2 (\sigma_i^2 + e^2).$$
-
-    Args:
-        draws_by_model: Posterior draws of each model.
-        times: T, positive.
-        weights: Weights of the models in the average, which sum to one.
-        n_dim: Number of axes.
-        observed: Whether to predict observed displacements.
-        error_variance: $e^2$, variance of the error of a fix that the file gives.
     """
     check_plain([draws.hypothesis for draws in draws_by_model], "prediction")
     mixtures: dict[str, list[ScaleMixture]] = {}

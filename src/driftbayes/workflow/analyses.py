@@ -103,11 +103,7 @@ def scan(
     Args:
         tracks: Trajectories, as `read` gives them.
         taus: Sampling times; by default a dozen that suit the trajectories.
-        models: As for `compare`.
-        priors: As for `compare`.
-        scales: As for `compare`.
-        method: As for `compare`.
-        cut: As for `compare`.
+        models, priors, scales, method, cut: As for `compare`.
         **options: `seed`, `prior_probabilities` and `progress`, as for `scan_hypotheses`.
 
     Raises:
@@ -149,11 +145,6 @@ def warn_if_dependent(
     hypotheses: Sequence[Hypothesis],
 ) -> dict[str, Any] | None:
     """Warn if particles move together.
-
-    Args:
-        tracks: Trajectories.
-        pairs: Comparisons at one or a few tau, with the displacements they were made of.
-        hypotheses: The hypotheses compared.
 
     Returns:
         What is known of the dependence, or None if there is none to speak of.

@@ -313,12 +313,7 @@ def _points(facts: dict[str, Any]) -> str:
 
 
 def describe_format(file: Path, name: str | None = None) -> dict[str, str]:
-    """Format of a file, and how it was recognised.
-
-    Args:
-        file: The file.
-        name: The format, if it is given and not detected.
-    """
+    """Format of a file, and how it was recognised."""
     from driftbayes.io.contents import contents_of
     from driftbayes.io.formats import choose
 

@@ -45,11 +45,7 @@ def check(
     Args:
         tracks: Trajectories, as `read` gives them; of a file in blocks, a sample is used.
         tau: Sampling time, or "all".
-        models: As for `compare`.
-        priors: As for `compare`.
-        scales: As for `compare`.
-        method: As for `compare`.
-        cut: As for `compare`.
+        models, priors, scales, method, cut: As for `compare`.
         **options: `n_replicas`, `seed`, `prior_probabilities` and `progress`, as for `check_fit`.
     """
     from driftbayes.checks import check_fit
@@ -80,11 +76,7 @@ def sensitivity(
     Args:
         tracks: Trajectories, as `read` gives them.
         tau: Sampling time, or "all".
-        models: As for `compare`.
-        priors: As for `compare`.
-        scales: As for `compare`.
-        method: As for `compare`.
-        cut: As for `compare`.
+        models, priors, scales, method, cut: As for `compare`.
         **options: `factors` of the scales and `seed`, as for `prior_sensitivity`.
     """
     from driftbayes.comparison import prior_sensitivity
@@ -111,10 +103,7 @@ def score(
         tracks: Trajectories, as `read` gives them.
         tau: Sampling time, or "all".
         times: Times over which single displacements of held-out trajectories are scored too.
-        models: As for `compare`.
-        priors: As for `compare`.
-        scales: As for `compare`.
-        cut: As for `compare`.
+        models, priors, scales, cut: As for `compare`.
         **options: `method`, `seed` and `progress`; `n_folds` and `prior_probabilities` for
             `times`, as for `held_out`.
     """
@@ -157,10 +146,7 @@ def predict(
         tracks: Trajectories, as `read` gives them.
         tau: Sampling time of the fit, or "all".
         horizons: Times ahead, positive and increasing.
-        models: As for `compare`.
-        priors: As for `compare`.
-        scales: As for `compare`.
-        cut: As for `compare`.
+        models, priors, scales, cut: As for `compare`.
         **options: `n_draws` (1000) from the posterior, `method` and `seed`, as for
             `posterior_draws`; `prior_probabilities` of the models.
     """
@@ -189,9 +175,7 @@ def map(
         tracks: Trajectories, as `read` gives them.
         cell: Side of a cell: "5deg" for longitude and latitude, "50km" or a number for a plane.
         taus: Sampling times.
-        models: As for `compare`.
-        priors: As for `compare`.
-        scales: As for `compare`.
+        models, priors, scales: As for `compare`.
         **options: `n_tau`, `seasons`, `min_windows`, `method`, `seed` and `progress`, as for
             `map_regions`.
     """
@@ -232,8 +216,7 @@ def bootstrap(
         tracks: Trajectories, as `read` gives them.
         tau: Sampling time.
         models: Two models.
-        priors: As for `compare`.
-        scales: As for `compare`.
+        priors, scales: As for `compare`.
         **options: `n_replicates`, `units`, `method` and `seed`, as for
             `driftbayes.comparison.bootstrap`.
     """

@@ -110,12 +110,7 @@ def load(source: Any, **options: Any) -> Trajectories:
 
 
 def check_quality(tracks: Trajectories, qc: str | None) -> Trajectories:
-    """Repair what quality checks find, or warn of it.
-
-    Args:
-        tracks: Any trajectories.
-        qc: The checks whose findings to repair; None repairs nothing.
-    """
+    """Repair what quality checks find, or warn of it."""
     from driftbayes import quality
 
     if qc is not None:
@@ -133,15 +128,7 @@ def prepare_tracks(
     period: float | str | Sequence[float | None] | None = None,
     drop_short: bool = False,
 ) -> Trajectories:
-    """Convert units, drop short trajectories, unwrap a periodic domain, add a measurement error.
-
-    Args:
-        tracks: As they were read, whole or in part.
-        units: As for `read`.
-        noise: As for `read`.
-        period: As for `read`.
-        drop_short: As for `read`.
-    """
+    """Convert units, drop short trajectories, unwrap a periodic domain, add a measurement error."""
     if units is not None:
         tracks = _converted(tracks, units)
     if drop_short:
@@ -305,14 +292,7 @@ class FileInBlocks:
         *,
         snap: bool,
     ) -> "Tally":
-        """Sums that models need, over all trajectories.
-
-        Args:
-            models: From the number of dimensions to the models.
-            taus: Sampling times.
-            cut: How trajectories are cut.
-            snap: Whether to round the sampling times to multiples of the recording interval.
-        """
+        """Sums that models need, over all trajectories."""
         from driftbayes.streaming import tally_file
 
         options, how = self._how()
