@@ -100,11 +100,9 @@ def scan(
 ) -> Scan:
     """Compare models at many sampling times.
 
-    Args:
-        tracks: Trajectories, as `read` gives them.
-        taus: Sampling times; by default a dozen that suit the trajectories.
-        models, priors, scales, method, cut: As for `compare`.
-        **options: `seed`, `prior_probabilities` and `progress`, as for `scan_hypotheses`.
+    `taus`: sampling times; by default a dozen that suit the trajectories. `models`, `priors`,
+    `scales`, `method`, `cut` are as for `compare`. Further options: `seed`,
+    `prior_probabilities` and `progress`, as for `scan_hypotheses`.
 
     Raises:
         DriftbayesError: The times are irregular, or too few.

@@ -42,11 +42,9 @@ def check(
 ) -> "FitCheck":
     """Test the goodness of fit of each model with simulated replicas.
 
-    Args:
-        tracks: Trajectories, as `read` gives them; of a file in blocks, a sample is used.
-        tau: Sampling time, or "all".
-        models, priors, scales, method, cut: As for `compare`.
-        **options: `n_replicas`, `seed`, `prior_probabilities` and `progress`, as for `check_fit`.
+    Of a file in blocks, a sample is used. `tau`: sampling time, or "all". `models`, `priors`,
+    `scales`, `method`, `cut` are as for `compare`. Further options: `n_replicas`, `seed`,
+    `prior_probabilities` and `progress`, as for `check_fit`.
     """
     from driftbayes.checks import check_fit
 
@@ -73,11 +71,8 @@ def sensitivity(
 ) -> "PriorSensitivity":
     """Compute ln K as a function of the scales of the priors.
 
-    Args:
-        tracks: Trajectories, as `read` gives them.
-        tau: Sampling time, or "all".
-        models, priors, scales, method, cut: As for `compare`.
-        **options: `factors` of the scales and `seed`, as for `prior_sensitivity`.
+    `tau`: sampling time, or "all". `models`, `priors`, `scales`, `method`, `cut` are as for
+    `compare`. Further options: `factors` of the scales and `seed`, as for `prior_sensitivity`.
     """
     from driftbayes.comparison import prior_sensitivity
 
@@ -99,13 +94,10 @@ def score(
 ) -> "Scores":
     """Score predictions of each model for trajectories that it has not seen.
 
-    Args:
-        tracks: Trajectories, as `read` gives them.
-        tau: Sampling time, or "all".
-        times: Times over which single displacements of held-out trajectories are scored too.
-        models, priors, scales, cut: As for `compare`.
-        **options: `method`, `seed` and `progress`; `n_folds` and `prior_probabilities` for
-            `times`, as for `held_out`.
+    `tau`: sampling time, or "all". `times`: times over which single displacements of held-out
+    trajectories are scored too. `models`, `priors`, `scales`, `cut` are as for `compare`.
+    Further options: `method`, `seed` and `progress`; `n_folds` and `prior_probabilities` for
+    `times`, as for `held_out`.
     """
     from driftbayes.prediction.scores import Scores, held_out, leave_one_out, prequential
 
@@ -142,13 +134,10 @@ def predict(
 ) -> "Forecast":
     """Predict the dispersion of particles under each model and their average.
 
-    Args:
-        tracks: Trajectories, as `read` gives them.
-        tau: Sampling time of the fit, or "all".
-        horizons: Times ahead, positive and increasing.
-        models, priors, scales, cut: As for `compare`.
-        **options: `n_draws` (1000) from the posterior, `method` and `seed`, as for
-            `posterior_draws`; `prior_probabilities` of the models.
+    `tau`: sampling time of the fit, or "all". `horizons`: times ahead, positive and increasing.
+    `models`, `priors`, `scales`, `cut` are as for `compare`. Further options: `n_draws` (1000)
+    from the posterior, `method` and `seed`, as for `posterior_draws`; `prior_probabilities` of
+    the models.
     """
     from driftbayes.prediction.forecast import make_forecast
 
@@ -171,13 +160,9 @@ def map(
 ) -> "xr.Dataset":
     """Compare models in every cell of a grid.
 
-    Args:
-        tracks: Trajectories, as `read` gives them.
-        cell: Side of a cell: "5deg" for longitude and latitude, "50km" or a number for a plane.
-        taus: Sampling times.
-        models, priors, scales: As for `compare`.
-        **options: `n_tau`, `seasons`, `min_windows`, `method`, `seed` and `progress`, as for
-            `map_regions`.
+    `cell`: side of a cell: "5deg" for longitude and latitude, "50km" or a number for a plane.
+    `taus`: sampling times. `models`, `priors`, `scales` are as for `compare`. Further options:
+    `n_tau`, `seasons`, `min_windows`, `method`, `seed` and `progress`, as for `map_regions`.
     """
     from driftbayes.comparison.regions import map_regions
 
@@ -212,13 +197,9 @@ def bootstrap(
 ) -> "Bootstrap":
     """Resample ln K of two models over independent units.
 
-    Args:
-        tracks: Trajectories, as `read` gives them.
-        tau: Sampling time.
-        models: Two models.
-        priors, scales: As for `compare`.
-        **options: `n_replicates`, `units`, `method` and `seed`, as for
-            `driftbayes.comparison.bootstrap`.
+    `tau`: sampling time. `models`: two models. `priors`, `scales` are as for `compare`. Further
+    options: `n_replicates`, `units`, `method` and `seed`, as for
+    `driftbayes.comparison.bootstrap`.
     """
     from driftbayes.comparison.bootstrap import bootstrap as resample
 
