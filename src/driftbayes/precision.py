@@ -1,6 +1,6 @@
 """Double precision for the duration of a call, whatever JAX is set to."""
 
-__all__ = ["as_number", "in_double_precision"]
+__all__ = ["as_leaf", "as_number", "in_double_precision"]
 
 from collections.abc import Callable
 from functools import wraps
@@ -27,3 +27,8 @@ def in_double_precision(function: Callable[P, R]) -> Callable[P, R]:
 def as_number(value: Any) -> Any:
     """A number that keeps all its digits until it is computed with; JAX arrays as they are."""
     return value if isinstance(value, jax.Array) else np.asarray(value, dtype=np.float64)
+
+
+def as_leaf(value: Any) -> Any:
+    """A number as `as_number` gives it; what stands for a number, a prior or a name, as it is."""
+    return as_number(value) if isinstance(value, int | float | np.generic | np.ndarray) else value

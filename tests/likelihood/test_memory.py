@@ -11,7 +11,7 @@ from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, is_out_of_memory
 from driftbayes.inference import Hypothesis, evidence
 from driftbayes.likelihood import engines, memory
-from driftbayes.models import MODELS, Langevin, prepare
+from driftbayes.models import MODELS, Langevin, as_template, prepare
 from driftbayes.priors import Exponential, Fixed, Uniform
 
 HYPOTHESIS = Hypothesis(Langevin, gamma=Exponential(1.0), k=Exponential(1.0))
@@ -47,7 +47,7 @@ def test_a_dense_factorisation_that_does_not_fit_is_refused(monkeypatch):
 
 def test_nothing_is_refused_where_the_system_does_not_tell(monkeypatch):
     monkeypatch.setattr(memory, "available_bytes", lambda: None)
-    memory.check_memory("langevin", prepare(noisy(), Langevin.needs()), 2)
+    memory.check_memory("langevin", prepare(noisy(), as_template(Langevin).needs()), 2)
 
 
 def test_a_dense_factorisation_grows_with_the_square_of_the_steps():

@@ -21,7 +21,6 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis, evidence
 from driftbayes.models import MODELS, Langevin, model_named, prepare
 from driftbayes.models._gamma_ratio import log_gamma_ratio
-from driftbayes.models.options import with_anisotropy
 from driftbayes.priors import Exponential, Fixed, Gamma, LogNormal, Normal
 from driftbayes.testing import reference
 
@@ -190,7 +189,7 @@ def test_engines_agree_on_blur_and_noise():
     model = named("langevin+noise+blur", **theta)
     dense = model.log_likelihood(data, engine="dense")
     assert_allclose(model.log_likelihood(data, engine="moments"), dense, rtol=RTOL)
-    assert type(model).name == "langevin+blur+noise"
+    assert model.name == "langevin+blur+noise"
 
 
 # --- Mean flow ---------------------------------------------------------------------------------
@@ -284,7 +283,7 @@ def test_density_does_not_see_a_rotation_of_data_and_tensor(n_dim):
 
 @pytest.mark.slow
 def test_evidence_of_anisotropy_does_not_depend_on_the_axes():
-    model = with_anisotropy(MODELS["brownian"], 2)
+    model = model_named("brownian+anisotropic", MODELS, 2)
     wide = Normal(0.0, 1.0)
     hypothesis = Hypothesis(model, kappa=Exponential(1.0), h1=wide, h2=wide)
     stretched = steps(10) * np.array([1.0, 2.0])
@@ -301,7 +300,7 @@ def test_anisotropy_refuses_data_of_another_dimension():
     with pytest.raises(DriftbayesError, match="is for 3 dimensions, the data have 2"):
         model.log_likelihood(regular())
     with pytest.raises(DriftbayesError, match="needs two or three dimensions, got 1"):
-        with_anisotropy(MODELS["brownian"], 1)
+        model_named("brownian+anisotropic", MODELS, 1)
 
 
 # --- Scatter -----------------------------------------------------------------------------------

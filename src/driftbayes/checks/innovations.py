@@ -28,7 +28,7 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
 from driftbayes.inference.formulas import Rows, evaluate
 from driftbayes.likelihood.engines import FilterEngine, ToeplitzEngine, make_runs
-from driftbayes.models import AbstractModel
+from driftbayes.models import AbstractModel, Mixture
 from driftbayes.typing import FloatArray, IntArray
 
 # Longest run for which models without a state-space form are replicated, in O(steps²).
@@ -93,12 +93,12 @@ class Layout:
         return np.moveaxis(total, 0, -1)
 
 
-def is_turning(model: type[AbstractModel]) -> bool:
+def is_turning(model: AbstractModel) -> bool:
     """Whether a class of models couples two axes by a common sense of rotation."""
     return model.is_turning
 
 
-def replica_engine(model: type[AbstractModel], data: Displacements) -> FilterEngine:
+def replica_engine(model: AbstractModel, data: Displacements) -> FilterEngine:
     """The engine that turns steps of these runs into innovations, and innovations into steps.
 
     Raises:
@@ -252,7 +252,7 @@ class Whitener:
 
 def class_log_weights(hypothesis: Hypothesis, theta: FloatArray) -> FloatArray:
     """Ln of the weight of each class of a mixture at each θ, (point, class); of one class, 0."""
-    if "classes" not in hypothesis.model.__dataclass_fields__:
+    if not isinstance(hypothesis.model, Mixture):
         return np.zeros((len(theta), 1))
     return evaluate(hypothesis, theta, _log_weights)[0]
 

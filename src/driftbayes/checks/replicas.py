@@ -32,7 +32,7 @@ _KNOWN = {
 }
 
 
-def check_replicable(model: type[AbstractModel], layout: Layout) -> None:
+def check_replicable(model: AbstractModel, layout: Layout) -> None:
     """Refuse, before the work is done, a model that could not be replicated."""
     fields = {*model.__dataclass_fields__, "parameters"}
     if not is_turning(model) and not any(name in fields for name in _KNOWN[model.kind]):

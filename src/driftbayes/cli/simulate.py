@@ -129,7 +129,7 @@ def _values(texts: list[str]) -> dict[str, float]:
     return found
 
 
-def _check_values(model: "type[AbstractModel]", theta: dict[str, float]) -> None:
+def _check_values(model: "AbstractModel", theta: dict[str, float]) -> None:
     """Raise an error for parameters that are missing, unknown or outside their bounds."""
     known = model.parameters
     missing = [name for name in known if name not in theta]

@@ -112,7 +112,7 @@ def make_hypotheses(
     )
 
 
-def _meaning(models: Sequence[type[AbstractModel]], name: str) -> str:
+def _meaning(models: Sequence[AbstractModel], name: str) -> str:
     return next(model.parameters[name].meaning for model in models if name in model.parameters)
 
 

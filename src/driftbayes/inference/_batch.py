@@ -55,7 +55,7 @@ class Batch:
         cls,
         data: AnyDisplacements,
         engine: Any = "auto",
-        model: type[AbstractModel] | None = None,
+        model: AbstractModel | None = None,
     ) -> "Batch":
         """One data set, prepared for a model; a second one that needs the same finds it so."""
         needs = Needs() if model is None else model.needs()
@@ -104,7 +104,7 @@ class Batch:
         way = preparation(*self.source)
         return way.engine == "moments" and way.kind in ("summed", "channels")
 
-    def engine(self, index: int, model: type[AbstractModel]) -> Engine:
+    def engine(self, index: int, model: AbstractModel) -> Engine:
         """The engine that holds a data set for a model."""
         key = (index if self.is_stacked else 0, model.is_turning, model.has_state_space)
         if key not in self._engines:
@@ -157,7 +157,7 @@ _FILTER_COST, _MOMENTS_COST = 7.0, 0.45
 
 
 def _is_filter_cheaper(
-    source: tuple[AnyDisplacements, Needs, EngineName], model: type[AbstractModel]
+    source: tuple[AnyDisplacements, Needs, EngineName], model: AbstractModel
 ) -> bool:
     """Whether to filter the steps takes less time than to whiten their second moments."""
     data, needs, engine = source

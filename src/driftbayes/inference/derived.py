@@ -7,7 +7,6 @@ import numpy as np
 from driftbayes.inference._batch import Batch
 from driftbayes.inference.density import Density
 from driftbayes.inference.hypothesis import Hypothesis
-from driftbayes.models import AbstractModel
 from driftbayes.typing import FloatArray
 
 
@@ -16,6 +15,6 @@ def derived_at(
 ) -> dict[str, float]:
     """The model's derived quantities at θ for one data set of a batch."""
     model = hypothesis.model
-    if model.derived is AbstractModel.derived:
+    if not model.has_derived:
         return {}
     return Density(hypothesis, batch.engine(index, model)).derived(np.asarray(theta))

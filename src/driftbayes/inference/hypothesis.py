@@ -4,7 +4,6 @@ __all__ = ["Hypothesis"]
 
 from collections.abc import Mapping
 from math import inf
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -15,7 +14,7 @@ from jaxtyping import Array, Float
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference.cards import hypothesis_card, hypothesis_line
 from driftbayes.jax_typing import Scalar
-from driftbayes.models import MODELS, AbstractModel, Data, model_named
+from driftbayes.models import AbstractModel, Data, as_template
 from driftbayes.priors import AbstractPrior, Fixed, Uniform
 from driftbayes.representation import html_of, line_of, text_of
 from driftbayes.suggest import did_you_mean
@@ -29,14 +28,26 @@ class Hypothesis(eqx.Module):
     unconstrained coordinates.
 
     Args:
-        model: The family, for example `Langevin`.
-        **priors: One prior per parameter, by name.
+        model: A model with a prior in place of each parameter (a number is a known value), or the
+            family: its class or its template.
+        **priors: One prior per parameter, by name, unless the model holds them.
+
+    Example:
+        >>> from driftbayes import Exponential, Hypothesis, Langevin
+        >>> one = Hypothesis(Langevin(gamma=Exponential(1), k=Exponential(2)))
+        >>> another = Hypothesis(Langevin, gamma=Exponential(1), k=Exponential(2))
+        >>> one == another
+        True
     """
 
-    model: type[AbstractModel] = eqx.field(static=True)
+    # The template, with names in place of parameters.
+    model: AbstractModel = eqx.field(static=True)
     priors: dict[str, AbstractPrior]
 
-    def __init__(self, model: type[AbstractModel], **priors: AbstractPrior) -> None:
+    def __init__(self, model: AbstractModel | type[AbstractModel], **priors: AbstractPrior) -> None:
+        if isinstance(model, AbstractModel):
+            priors = {**_priors_of(model), **priors}
+        model = as_template(model)
         wanted = list(model.parameters)
         missing = [name for name in wanted if name not in priors]
         extra = [name for name in priors if name not in wanted]
@@ -57,14 +68,10 @@ class Hypothesis(eqx.Module):
 
     @classmethod
     def from_table(
-        cls, model: type[AbstractModel], priors: Mapping[str, AbstractPrior]
+        cls, model: AbstractModel | type[AbstractModel], priors: Mapping[str, AbstractPrior]
     ) -> "Hypothesis":
         """A hypothesis that takes from a table of priors those that the model needs."""
         return cls(model, **{name: priors[name] for name in model.parameters if name in priors})
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Classes of models with options are made on demand, and found again by name.
-        return _rebuilt, (self.model.origin or self.model, self.priors)
 
     @property
     def name(self) -> str:
@@ -185,7 +192,7 @@ class Hypothesis(eqx.Module):
         return html_of(hypothesis_card, self)
 
 
-def _check_bound(model: type[AbstractModel], name: str, prior: AbstractPrior) -> None:
+def _check_bound(model: AbstractModel, name: str, prior: AbstractPrior) -> None:
     """Refuse a prior that reaches beyond the upper bound of its parameter."""
     upper = model.parameters[name].upper
     if upper == inf:
@@ -212,11 +219,10 @@ def _within(prior: AbstractPrior, old: AbstractPrior, upper: float) -> AbstractP
     return Uniform(low, high) if low < high else old
 
 
-def _rebuilt(
-    model: type[AbstractModel] | tuple[str, int], priors: Mapping[str, AbstractPrior]
-) -> Hypothesis:
-    """A hypothesis from what another process sent."""
-    if isinstance(model, tuple):
-        name, n_dim = model
-        model = model_named(name, MODELS, n_dim)
-    return Hypothesis(model, **priors)
+def _priors_of(model: AbstractModel) -> dict[str, AbstractPrior]:
+    """The priors that a model holds; those of a template, which holds names, are still to come."""
+    held = {name: leaf for name, leaf in model.leaves().items() if not isinstance(leaf, str)}
+    return {
+        name: leaf if isinstance(leaf, AbstractPrior) else Fixed(leaf)
+        for name, leaf in held.items()
+    }

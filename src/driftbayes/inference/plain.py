@@ -23,7 +23,7 @@ def check_plain(
 
 
 def check_plain_models(
-    models: Iterable[type[AbstractModel]], purpose: str, *, state_space: bool = False
+    models: Iterable[AbstractModel], purpose: str, *, state_space: bool = False
 ) -> None:
     """Refuse classes of models likewise; the arguments are those of `check_plain`."""
     for model in models:

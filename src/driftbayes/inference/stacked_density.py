@@ -16,7 +16,6 @@ from driftbayes.inference.scale import GammaForm, gamma_form, log_scale_evidence
 from driftbayes.likelihood import SecondMoments
 from driftbayes.likelihood.stack import MomentStack
 from driftbayes.likelihood.terms import LOG_2PI
-from driftbayes.models import AbstractModel
 from driftbayes.typing import FloatArray, IntArray
 
 
@@ -136,11 +135,7 @@ def stacked_density(hypothesis: Hypothesis, data: Batch) -> StackedDensity | Non
     """The density of all data sets of a batch; None where they cannot be taken side by side."""
     model, place = hypothesis.model, hypothesis.scale_index
     # Options that change what sums mean are for one data set at a time.
-    is_plain = (
-        model.terms is AbstractModel.terms
-        and model.log_density is AbstractModel.log_density
-        and model.components is AbstractModel.components
-    )
+    is_plain = model.kind == "summed"
     if place is None or len(hypothesis.names) > 2 or not is_plain or not data.is_summed:
         return None
     form = gamma_form(hypothesis.priors[hypothesis.names[place]])

@@ -1,9 +1,11 @@
 """What every model promises, and what follows from it."""
 
-__all__ = ["AbstractModel", "Parameter"]
+__all__ = ["AbstractModel", "Parameter", "as_template", "fact"]
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from functools import cache
 from math import inf
 from typing import Any, ClassVar
 
@@ -82,12 +84,19 @@ def _power(unit: str, power: int) -> str:
     return unit + {1: "", 2: "²", 3: "³"}.get(power, f"^{power}")
 
 
+def fact(of: Callable[[Any], Any]) -> Any:
+    """A fact of a model that wraps others, which follows from these."""
+    return property(of)
+
+
 class AbstractModel(eqx.Module):
     r"""A model of particle motion with stationary increments.
 
-    Its fields are the parameters θ. A plain model is Gaussian of zero mean, its axes and particles
-    independent and alike; options and populations change that. As $\tau \to \infty$ a model that
-    disperses has $\operatorname{Var}(\Delta X_i) = 2 \kappa \tau$ per axis.
+    Its fields are the parameters θ: numbers; or priors, of a hypothesis; or their names, of the
+    template that stands for the family, and gives `template(**values)`. A plain model is Gaussian
+    of zero mean, its axes and particles independent and alike; options and populations, which wrap
+    others, change that. As $\tau \to \infty$ a model that disperses has
+    $\operatorname{Var}(\Delta X_i) = 2 \kappa \tau$ per axis.
     """
 
     name: ClassVar[str]
@@ -114,14 +123,26 @@ class AbstractModel(eqx.Module):
     exact_positions: ClassVar[bool] = False
     # Whether it matters where a step begins.
     needs_positions: ClassVar[bool] = False
-    # Name and number of dimensions from which `model_named` made the class.
-    origin: ClassVar[tuple[str, int] | None] = None
     # Whether `transition` is the exponential of `generator`, which engines then compute themselves.
     moves_by_generator: ClassVar[bool] = False
+    # Whether `derived` tells more than the parameters.
+    has_derived: ClassVar[bool] = False
     # Whether its covariances are complex: steps in a plane that rotate.
     is_turning: ClassVar[bool] = False
     # Whether a model that tells axes apart must see all particles along the same ones.
     shares_axes: ClassVar[bool] = True
+
+    def leaves(self) -> dict[str, Any]:
+        """The value of every parameter: a number, a prior or a name."""
+        return {name: getattr(self, name) for name in self.parameters}
+
+    def template(self) -> "AbstractModel":
+        """The same model with the name of each parameter in place of its value."""
+        return as_template(type(self))
+
+    def __call__(self, **values: Any) -> "AbstractModel":
+        """The same model with these values of its parameters."""
+        return type(self)(**values)
 
     @abstractmethod
     def increment_autocovariance(
@@ -192,8 +213,7 @@ class AbstractModel(eqx.Module):
         """What `sum_over_trajectories` has to know of the model beside sums over steps."""
         return ()
 
-    @classmethod
-    def sum_over_trajectories(cls, numbers: tuple[Any, ...], forms: SlotForms) -> FloatArray:
+    def sum_over_trajectories(self, numbers: tuple[Any, ...], forms: SlotForms) -> FloatArray:
         """Ln p of all trajectories, for many parameter values at once.
 
         The formula of `log_density` once more, in NumPy: of a model that judges every trajectory by
@@ -204,7 +224,7 @@ class AbstractModel(eqx.Module):
             numbers: `trajectory_numbers` of each parameter value, along the first axis.
             forms: Gaussian terms of all axes together, (point, component, ...).
         """
-        msg = f"{cls.name} does not judge every trajectory by itself"
+        msg = f"{self.name} does not judge every trajectory by itself"
         raise DriftbayesError(msg)
 
     def tail_weight(self) -> ScalarLike:
@@ -269,7 +289,7 @@ class AbstractModel(eqx.Module):
 
     def value_of(self, name: str) -> ScalarLike:
         """The value of a parameter, also where an option wraps the model that holds it."""
-        value: ScalarLike = getattr(self, name)
+        value: ScalarLike = self.leaves()[name]
         return value
 
     def check_step(self, shortest: float) -> None:
@@ -325,17 +345,16 @@ class AbstractModel(eqx.Module):
         autocovariance = self.first_autocovariances(kicks.shape[1], jnp.asarray(tau))
         return _summed(autocovariance, kicks)
 
-    @classmethod
-    def needs(cls) -> Needs:
+    def needs(self) -> Needs:
         """What the model needs of the data."""
         return Needs(
-            cls.name,
-            cls.kind,
-            cls.has_state_space,
-            cls.memory,
-            cls.exact_positions,
-            cls.needs_positions,
-            cls.kind == "channels" and cls.shares_axes,
+            self.name,
+            self.kind,
+            self.has_state_space,
+            self.memory,
+            self.exact_positions,
+            self.needs_positions,
+            self.kind == "channels" and self.shares_axes,
         )
 
     def _autocovariance(self, data: SecondMoments | ChannelMoments) -> Float[Array, " step"]:
@@ -362,6 +381,33 @@ class AbstractModel(eqx.Module):
         kicks = jax.random.normal(key_steps, (n_steps, *shape))
         positions = _walk(state, kicks, propagate, noise)
         return jnp.moveaxis(positions, 0, 1)
+
+
+@cache
+def _template_of(family: type[AbstractModel]) -> AbstractModel:
+    # Past the converters of the fields, which may take numbers only.
+    template = object.__new__(family)
+    for field in fields(family):
+        object.__setattr__(template, field.name, field.name)
+    return template
+
+
+def as_template(model: type[AbstractModel] | AbstractModel) -> AbstractModel:
+    """The template of a family of models, given as its class or as any member.
+
+    Example:
+        >>> from driftbayes.models import Brownian
+        >>> as_template(Brownian).leaves()
+        {'kappa': 'kappa'}
+    """
+    if isinstance(model, AbstractModel):
+        return model.template()
+    if isinstance(model.parameters, property):
+        msg = (
+            f"{model.__name__} wraps a model; give for example {model.__name__}(Langevin(...), ...)"
+        )
+        raise DriftbayesError(msg)
+    return _template_of(model)
 
 
 # Compiled once per shape: left to itself, JAX compiles a loop anew at every call.

@@ -5,22 +5,21 @@ __all__ = ["OPTIONS", "model_named"]
 from collections.abc import Callable, Mapping
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.models._base import AbstractModel
+from driftbayes.models._base import AbstractModel, as_template
 from driftbayes.models.options import (
-    mixture_of,
-    with_anisotropy,
-    with_blur,
-    with_linear_flow,
-    with_mean_flow,
-    with_noise,
-    with_rotation,
-    with_scatter,
-    with_student,
+    Anisotropic,
+    Blur,
+    LinearFlow,
+    MeanFlow,
+    Noise,
+    Rotating,
+    Scatter,
+    Student,
 )
+from driftbayes.models.options.anisotropy import n_components
+from driftbayes.models.options.mixture import mixture_of
 from driftbayes.models.sums import sum_of
 from driftbayes.suggest import did_you_mean
-
-Family = type[AbstractModel]
 
 # In the order in which they are applied, whatever the order in which they are written.
 OPTIONS: dict[str, str] = {
@@ -36,19 +35,28 @@ OPTIONS: dict[str, str] = {
 # Those that change what is summed, of which a model can have but one, save for some pairs.
 _DATA_OPTIONS = ("anisotropic", "mean", "linear", "rotating", "scatter", "student")
 _PAIRS = ({"anisotropic", "mean"}, {"anisotropic", "linear"}, {"mean", "rotating"})
-_MAKERS: dict[str, Callable[[Family], Family]] = {
-    "blur": with_blur,
-    "noise": with_noise,
-    "mean": with_mean_flow,
-    "linear": with_linear_flow,
-    "rotating": with_rotation,
-    "scatter": with_scatter,
-    "student": with_student,
+_WRAP: dict[str, Callable[[AbstractModel, int], AbstractModel]] = {
+    "blur": lambda model, _: Blur(model, "exposure"),
+    "noise": lambda model, _: Noise(model, "sigma"),
+    "anisotropic": lambda model, n_dim: Anisotropic(
+        model, tuple(f"h{i + 1}" for i in range(n_components(n_dim)))
+    ),
+    "mean": lambda model, _: MeanFlow(model, "flow"),
+    "linear": lambda model, _: LinearFlow(model, "flow", "gradient"),
+    "rotating": lambda model, _: Rotating(model),
+    "scatter": lambda model, _: Scatter(model, "scatter"),
+    "student": lambda model, _: Student(model, "tail"),
 }
 
 
-def model_named(text: str, models: Mapping[str, Family], n_dim: int = 2) -> Family:
-    """The class of models that a name stands for.
+# One object for each template: comparing it with itself takes no time.
+_SEEN: dict[AbstractModel, AbstractModel] = {}
+
+
+def model_named(
+    text: str, models: Mapping[str, type[AbstractModel] | AbstractModel], n_dim: int = 2
+) -> AbstractModel:
+    """The template of the model that a name stands for; call it with values of its parameters.
 
     Args:
         text: A model or a sum of models joined by `&`, options after plus signs, and a number of
@@ -71,32 +79,24 @@ def model_named(text: str, models: Mapping[str, Family], n_dim: int = 2) -> Fami
         near = did_you_mean(unknown[0], OPTIONS)
         msg = f"unknown option {unknown[0]!r} in {text!r}; known are {', '.join(OPTIONS)}{near}"
         raise DriftbayesError(msg)
-    plain = tuple(models[base] for base in bases)
+    plain = tuple(as_template(models[base]) for base in bases)
     model = plain[0] if len(plain) == 1 else sum_of(plain)
     _check(text, model, options)
     for option in OPTIONS:
         if option in options:
-            maker = _MAKERS.get(option)
-            model = with_anisotropy(model, n_dim) if maker is None else maker(model)
+            model = _WRAP[option](model, n_dim)
     if not star:
-        return _remembered(model, text, n_dim)
+        return _SEEN.setdefault(model, model)
     if not classes.isdigit() or model.kind != "summed":
         msg = (
             f"{text!r} must be a model, with noise or blur at most, and a whole number of classes "
             "after the star, for example brownian*2"
         )
         raise DriftbayesError(msg)
-    return _remembered(mixture_of(model, int(classes)), text, n_dim)
+    return _SEEN.setdefault(mixture := mixture_of(model, int(classes)), mixture)
 
 
-def _remembered(model: Family, text: str, n_dim: int) -> Family:
-    """A class that knows by which name it is found again, in another process."""
-    if "origin" not in vars(model):
-        model.origin = (text, n_dim)
-    return model
-
-
-def _check(text: str, base: Family, options: list[str]) -> None:
+def _check(text: str, base: AbstractModel, options: list[str]) -> None:
     repeated = [option for option in options if options.count(option) > 1]
     if repeated:
         msg = f"option {repeated[0]!r} stands twice in {text!r}; write it once"

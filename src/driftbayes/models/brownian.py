@@ -8,9 +8,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from driftbayes.jax_typing import Scalar, ScalarLike
+from driftbayes.jax_typing import Leaf, Scalar
 from driftbayes.models._base import AbstractModel, Parameter
-from driftbayes.precision import as_number
+from driftbayes.precision import as_leaf
 
 
 class Brownian(AbstractModel):
@@ -25,7 +25,7 @@ class Brownian(AbstractModel):
             $2\kappa\tau$ per axis.
     """
 
-    kappa: ScalarLike = eqx.field(converter=as_number)
+    kappa: Leaf = eqx.field(converter=as_leaf)
 
     name: ClassVar[str] = "brownian"
     summary: ClassVar[str] = "independent displacements, white-noise velocity"

@@ -8,11 +8,11 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from driftbayes.jax_typing import Scalar, ScalarLike
+from driftbayes.jax_typing import Leaf, Scalar
 from driftbayes.models._base import Parameter
 from driftbayes.models._linear import AbstractLinearModel, Dynamics, over
 from driftbayes.models._matrix_exponential import exponential_integrals
-from driftbayes.precision import as_number
+from driftbayes.precision import as_leaf
 
 
 class ConfinedLangevin(AbstractLinearModel):
@@ -37,9 +37,9 @@ class ConfinedLangevin(AbstractLinearModel):
             displacement is near $2k\tau$ per axis for $1/\gamma \ll \tau \ll 1/\lambda$.
     """
 
-    gamma: ScalarLike = eqx.field(converter=as_number)
-    well: ScalarLike = eqx.field(converter=as_number)
-    k: ScalarLike = eqx.field(converter=as_number)
+    gamma: Leaf = eqx.field(converter=as_leaf)
+    well: Leaf = eqx.field(converter=as_leaf)
+    k: Leaf = eqx.field(converter=as_leaf)
 
     name: ClassVar[str] = "confined"
     summary: ClassVar[str] = "Langevin motion in a harmonic well of unknown centre"

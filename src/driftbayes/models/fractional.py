@@ -8,9 +8,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from driftbayes.jax_typing import Scalar, ScalarLike
+from driftbayes.jax_typing import Leaf, Scalar
 from driftbayes.models._base import AbstractModel, Parameter
-from driftbayes.precision import as_number
+from driftbayes.precision import as_leaf
 
 
 class FractionalBrownian(AbstractModel):
@@ -30,9 +30,9 @@ class FractionalBrownian(AbstractModel):
         reference: Reference time $T > 0$.
     """
 
-    hurst: ScalarLike = eqx.field(converter=as_number)
-    kappa: ScalarLike = eqx.field(converter=as_number)
-    reference: ScalarLike = eqx.field(converter=as_number)
+    hurst: Leaf = eqx.field(converter=as_leaf)
+    kappa: Leaf = eqx.field(converter=as_leaf)
+    reference: Leaf = eqx.field(converter=as_leaf)
 
     name: ClassVar[str] = "fractional"
     summary: ClassVar[str] = "fractional Brownian motion, spreading as a power of time"

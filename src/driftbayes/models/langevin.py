@@ -8,10 +8,10 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from driftbayes.jax_typing import Scalar, ScalarLike
+from driftbayes.jax_typing import Leaf, Scalar
 from driftbayes.models._base import AbstractModel, Parameter
 from driftbayes.models._special import varphi, varphi_complement, varphi_curvature
-from driftbayes.precision import as_number
+from driftbayes.precision import as_leaf
 
 
 class Langevin(AbstractModel):
@@ -29,8 +29,8 @@ class Langevin(AbstractModel):
             $2k\tau$ per axis.
     """
 
-    gamma: ScalarLike = eqx.field(converter=as_number)
-    k: ScalarLike = eqx.field(converter=as_number)
+    gamma: Leaf = eqx.field(converter=as_leaf)
+    k: Leaf = eqx.field(converter=as_leaf)
 
     name: ClassVar[str] = "langevin"
     summary: ClassVar[str] = "Ornstein-Uhlenbeck velocity that decorrelates over 1/gamma"

@@ -11,11 +11,11 @@ import jax.numpy as jnp
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Float
 
-from driftbayes.jax_typing import Scalar, ScalarLike
+from driftbayes.jax_typing import Leaf, Scalar
 from driftbayes.models._base import AbstractModel, Parameter
 from driftbayes.models._gaussian_mixture import gaussian_spread, gaussian_step_covariance
 from driftbayes.models._matern_steps import matern_first_covariances
-from driftbayes.precision import as_number
+from driftbayes.precision import as_leaf
 
 # Nodes of the mixture, and the logarithm of the weight at which it is cut off.
 _N_NODES = 320
@@ -51,9 +51,9 @@ class MaternVelocity(AbstractModel):
             $2k\tau$ per axis.
     """
 
-    gamma: ScalarLike = eqx.field(converter=as_number)
-    smoothness: ScalarLike = eqx.field(converter=as_number)
-    k: ScalarLike = eqx.field(converter=as_number)
+    gamma: Leaf = eqx.field(converter=as_leaf)
+    smoothness: Leaf = eqx.field(converter=as_leaf)
+    k: Leaf = eqx.field(converter=as_leaf)
 
     name: ClassVar[str] = "matern"
     summary: ClassVar[str] = "velocity spectrum of any slope, by a Matérn autocovariance"

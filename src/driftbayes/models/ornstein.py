@@ -8,10 +8,10 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from driftbayes.jax_typing import Scalar, ScalarLike
+from driftbayes.jax_typing import Leaf, Scalar
 from driftbayes.models._base import AbstractModel, Parameter
 from driftbayes.models._special import varphi
-from driftbayes.precision import as_number
+from driftbayes.precision import as_leaf
 
 
 class ConfinedBrownian(AbstractModel):
@@ -31,8 +31,8 @@ class ConfinedBrownian(AbstractModel):
             variance of a displacement is $2\kappa\tau$ per axis for small $\lambda\tau$.
     """
 
-    well: ScalarLike = eqx.field(converter=as_number)
-    kappa: ScalarLike = eqx.field(converter=as_number)
+    well: Leaf = eqx.field(converter=as_leaf)
+    kappa: Leaf = eqx.field(converter=as_leaf)
 
     name: ClassVar[str] = "confined_brownian"
     summary: ClassVar[str] = "Brownian motion in a harmonic well of unknown centre"

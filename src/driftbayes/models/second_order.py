@@ -8,10 +8,10 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from driftbayes.jax_typing import ScalarLike
+from driftbayes.jax_typing import Leaf
 from driftbayes.models._base import Parameter
 from driftbayes.models._linear import AbstractLinearModel, Dynamics
-from driftbayes.precision import as_number
+from driftbayes.precision import as_leaf
 
 
 class SecondOrderLangevin(AbstractLinearModel):
@@ -37,9 +37,9 @@ class SecondOrderLangevin(AbstractLinearModel):
             $2k\tau$ per axis.
     """
 
-    gamma: ScalarLike = eqx.field(converter=as_number)
-    accel: ScalarLike = eqx.field(converter=as_number)
-    k: ScalarLike = eqx.field(converter=as_number)
+    gamma: Leaf = eqx.field(converter=as_leaf)
+    accel: Leaf = eqx.field(converter=as_leaf)
+    k: Leaf = eqx.field(converter=as_leaf)
 
     name: ClassVar[str] = "second_order"
     summary: ClassVar[str] = "Langevin velocity whose acceleration decorrelates over 1/accel"

@@ -1,26 +1,25 @@
 """Sums of independent velocities: a particle carried by several processes at once."""
 
-__all__ = ["combine_covariances", "combine_propagators", "sum_of"]
+__all__ = ["Sum", "combine_covariances", "combine_propagators", "sum_of"]
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, ClassVar
 
+import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Inexact
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.jax_typing import Scalar, ScalarLike
-from driftbayes.models._base import AbstractModel, Parameter
+from driftbayes.jax_typing import Leaf, Scalar
+from driftbayes.models._base import AbstractModel, Parameter, fact
 from driftbayes.models._prepare import Data
-from driftbayes.precision import as_number
+from driftbayes.precision import as_leaf
 
 Matrix = Inexact[Array, "state state"]
 
 
-@cache
-def sum_of(models: tuple[type[AbstractModel], ...]) -> type[AbstractModel]:
-    r"""Build the model of a displacement that is the sum of independent ones.
+class Sum(AbstractModel):
+    r"""The model of a displacement that is the sum of independent ones.
 
     $$X(t) = \sum_c X_c(t), \qquad k_c = w_c\,k, \qquad
       w_1 = 1 - s_2, \quad w_2 = s_2 (1 - s_3), \ \dots$$
@@ -30,17 +29,122 @@ def sum_of(models: tuple[type[AbstractModel], ...]) -> type[AbstractModel]:
     example `gamma_langevin`. As $s_2 \to 0$ the sum becomes its first component.
 
     Args:
-        models: Two or more different classes of models.
+        models: Templates of two or more different models.
+        values: The parameters, in order.
+    """
+
+    models: tuple[AbstractModel, ...] = eqx.field(static=True)
+    values: tuple[Leaf, ...]
+
+    name: ClassVar[str] = fact(lambda self: "&".join(model.name for model in self.models))
+    summary: ClassVar[str] = fact(
+        lambda self: (
+            f"sum of independent motions, {' and '.join(model.name for model in self.models)}"
+        )
+    )
+    parameters: ClassVar[dict[str, Parameter]] = fact(lambda self: _parameters(self.models))
+    scale_parameter: ClassVar[str] = "k"
+    limit: ClassVar[str] = fact(
+        lambda self: f"{self.models[0].name}, as share_{self.models[1].name} → 0"
+    )
+    has_state_space: ClassVar[bool] = fact(
+        lambda self: all(model.has_state_space for model in self.models)
+    )
+    moves_by_generator: ClassVar[bool] = fact(
+        lambda self: all(model.moves_by_generator for model in self.models)
+    )
+    has_many_nodes: ClassVar[bool] = fact(
+        lambda self: any(model.has_many_nodes for model in self.models)
+    )
+    memory: ClassVar[int | None] = None
+    has_derived: ClassVar[bool] = True
+
+    def leaves(self) -> dict[str, Any]:
+        return dict(zip(self.parameters, self.values, strict=True))
+
+    def template(self) -> AbstractModel:
+        return Sum(self.models, tuple(self.parameters))
+
+    def __call__(self, **values: Any) -> AbstractModel:
+        return Sum(self.models, tuple(as_leaf(values[name]) for name in self.parameters))
+
+    @property
+    def parts(self) -> tuple[AbstractModel, ...]:
+        """The components, each with its part of the scale."""
+        values = self.leaves()
+        left, parts = values["k"], []
+        for model, later in zip(self.models, [*self.models[1:], None], strict=True):
+            share = 0.0 if later is None else values[f"share_{later.name}"]
+            own = {
+                name: values[f"{name}_{model.name}"]
+                for name in model.parameters
+                if name != model.scale_parameter
+            }
+            parts.append(model(**own, **{model.scale_parameter: left * (1 - share)}))
+            left = left * share
+        return tuple(parts)
+
+    def derived(self, data: Data) -> dict[str, Scalar]:
+        """Diffusivity of each component."""
+        return {
+            f"k_{part.name}": jnp.asarray(part.value_of(part.scale_parameter))
+            for part in self.parts
+        }
+
+    def increment_autocovariance(
+        self, lags: Float[Array, " lag"], tau: Scalar
+    ) -> Float[Array, " lag"]:
+        return _total([part.increment_autocovariance(lags, tau) for part in self.parts])
+
+    def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
+        return _total([part.first_autocovariances(n_lags, tau) for part in self.parts])
+
+    def transition(
+        self, interval: Scalar
+    ) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
+        if not self.has_state_space:
+            raise DriftbayesError(self._no_state_space())
+        both = [part.transition(interval) for part in self.parts]
+        propagators, noises = zip(*both, strict=True)
+        return combine_propagators(propagators), combine_covariances(noises)
+
+    def generator(self) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
+        if not self.has_state_space:
+            raise DriftbayesError(self._no_state_space())
+        both = [part.generator() for part in self.parts]
+        drifts, intensities = zip(*both, strict=True)
+        return _joined(drifts), combine_covariances(intensities)
+
+    def initial_covariance(self) -> Float[Array, "state state"]:
+        if not self.has_state_space:
+            raise DriftbayesError(self._no_state_space())
+        return combine_covariances([part.initial_covariance() for part in self.parts])
+
+    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+        return _total([part.mean_square_displacement(lag) for part in self.parts])
+
+    def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+        return _total([part.lvaf(lag) for part in self.parts])
+
+
+def sum_of(models: tuple[AbstractModel, ...]) -> AbstractModel:
+    """The template of a sum of independent motions.
+
+    Args:
+        models: Templates of two or more different models.
     """
     names = [model.name for model in models]
-    text = "&".join(names)
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         msg = (
-            f"{twice!r} stands twice in {text!r}, and the two could not be told apart; write it "
-            "once (two Langevin velocities are the model 'two_scale')"
+            f"{twice!r} stands twice in {'&'.join(names)!r}, and the two could not be told apart; "
+            "write it once (two Langevin velocities are the model 'two_scale')"
         )
         raise DriftbayesError(msg)
+    return Sum(models, tuple(_parameters(models)))
+
+
+def _parameters(models: tuple[AbstractModel, ...]) -> dict[str, Parameter]:
     about: dict[str, Parameter] = {}
     for c, model in enumerate(models, start=1):
         for name, old in model.parameters.items():
@@ -50,85 +154,7 @@ def sum_of(models: tuple[type[AbstractModel], ...]) -> type[AbstractModel]:
             rest = " and up" if c < len(models) else ""
             meaning = f"share of k that {model.name}{rest} carries, below 1"
             about[f"share_{model.name}"] = Parameter(f"s_{model.name}", meaning, 0, 0, upper=1.0)
-    about["k"] = Parameter("k", "diffusivity of all components together", 2, -1)
-
-    class Sum(AbstractModel):
-        values: dict[str, Scalar]
-
-        name: ClassVar[str] = text
-        summary: ClassVar[str] = f"sum of independent motions, {' and '.join(names)}"
-        parameters: ClassVar[dict[str, Parameter]] = about
-        scale_parameter: ClassVar[str] = "k"
-        limit: ClassVar[str] = f"{names[0]}, as share_{names[1]} → 0"
-        has_state_space: ClassVar[bool] = all(model.has_state_space for model in models)
-        moves_by_generator: ClassVar[bool] = all(model.moves_by_generator for model in models)
-        has_many_nodes: ClassVar[bool] = any(model.has_many_nodes for model in models)
-        memory: ClassVar[int | None] = None
-
-        def __init__(self, **values: Any) -> None:
-            self.values = {name: as_number(values[name]) for name in about}
-
-        @property
-        def parts(self) -> tuple[AbstractModel, ...]:
-            """The components, each with its part of the scale."""
-            left, parts = self.values["k"], []
-            for model, later in zip(models, [*models[1:], None], strict=True):
-                share = 0.0 if later is None else self.values[f"share_{later.name}"]
-                own = {
-                    name: self.values[f"{name}_{model.name}"]
-                    for name in model.parameters
-                    if name != model.scale_parameter
-                }
-                parts.append(model(**own, **{model.scale_parameter: left * (1 - share)}))
-                left = left * share
-            return tuple(parts)
-
-        def value_of(self, name: str) -> ScalarLike:
-            return self.values[name]
-
-        def derived(self, data: Data) -> dict[str, Scalar]:
-            """Diffusivity of each component."""
-            return {
-                f"k_{part.name}": jnp.asarray(part.value_of(part.scale_parameter))
-                for part in self.parts
-            }
-
-        def increment_autocovariance(
-            self, lags: Float[Array, " lag"], tau: Scalar
-        ) -> Float[Array, " lag"]:
-            return _total([part.increment_autocovariance(lags, tau) for part in self.parts])
-
-        def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
-            return _total([part.first_autocovariances(n_lags, tau) for part in self.parts])
-
-        def transition(
-            self, interval: Scalar
-        ) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
-            if not self.has_state_space:
-                raise DriftbayesError(self._no_state_space())
-            both = [part.transition(interval) for part in self.parts]
-            propagators, noises = zip(*both, strict=True)
-            return combine_propagators(propagators), combine_covariances(noises)
-
-        def generator(self) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
-            if not self.has_state_space:
-                raise DriftbayesError(self._no_state_space())
-            both = [part.generator() for part in self.parts]
-            drifts, intensities = zip(*both, strict=True)
-            return _joined(drifts), combine_covariances(intensities)
-
-        def initial_covariance(self) -> Float[Array, "state state"]:
-            if not self.has_state_space:
-                raise DriftbayesError(self._no_state_space())
-            return combine_covariances([part.initial_covariance() for part in self.parts])
-
-        def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-            return _total([part.mean_square_displacement(lag) for part in self.parts])
-
-        def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-            return _total([part.lvaf(lag) for part in self.parts])
-
-    return Sum
+    return {**about, "k": Parameter("k", "diffusivity of all components together", 2, -1)}
 
 
 def combine_propagators(matrices: Sequence[Array]) -> Matrix:

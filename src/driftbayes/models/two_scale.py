@@ -8,10 +8,10 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from driftbayes.jax_typing import Scalar, ScalarLike
+from driftbayes.jax_typing import Leaf, Scalar
 from driftbayes.models._base import AbstractModel, Parameter
 from driftbayes.models.langevin import Langevin
-from driftbayes.precision import as_number
+from driftbayes.precision import as_leaf
 
 
 class TwoScaleLangevin(AbstractModel):
@@ -32,10 +32,10 @@ class TwoScaleLangevin(AbstractModel):
             displacement tends to $2k\tau$ per axis.
     """
 
-    gamma: ScalarLike = eqx.field(converter=as_number)
-    ratio: ScalarLike = eqx.field(converter=as_number)
-    share: ScalarLike = eqx.field(converter=as_number)
-    k: ScalarLike = eqx.field(converter=as_number)
+    gamma: Leaf = eqx.field(converter=as_leaf)
+    ratio: Leaf = eqx.field(converter=as_leaf)
+    share: Leaf = eqx.field(converter=as_leaf)
+    k: Leaf = eqx.field(converter=as_leaf)
 
     name: ClassVar[str] = "two_scale"
     summary: ClassVar[str] = "sum of a fast and a slow Langevin velocity"

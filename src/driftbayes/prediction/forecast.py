@@ -261,7 +261,7 @@ def ensemble(
         tau: Sampling time at which the past is looked at; None for every fix.
         seed: Key of the random numbers, with the member's number.
     """
-    check_plain_models(map(type, members), _PURPOSE, state_space=True)
+    check_plain_models(members, _PURPOSE, state_space=True)
     times = checked_horizons(horizons)
     last = trajectories.positions[_last_rows(trajectories)]
     intervals = np.diff(times, prepend=0.0)
@@ -269,7 +269,7 @@ def ensemble(
     with jax.enable_x64(True):  # noqa: FBT003
         tracks = _seen_backwards(trajectories, tau)
         for i, model in enumerate(members):
-            n_state = _n_state(type(model))
+            n_state = _n_state(model.template())
             shape = (len(times) + 1, len(last), trajectories.n_dim, n_state)
             kicks = np.random.Generator(_philox(seed, i)).standard_normal(shape)
             out[i] = _paths(model, tracks, jnp.asarray(intervals), jnp.asarray(kicks))
@@ -278,7 +278,7 @@ def ensemble(
 
 
 @cache
-def _n_state(family: type[AbstractModel]) -> int:
+def _n_state(family: AbstractModel) -> int:
     """Length of the state, position included."""
     whole = family(**dict.fromkeys(family.parameters, 1.0))
     return len(whole.initial_covariance())

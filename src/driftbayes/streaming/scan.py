@@ -31,7 +31,7 @@ SAMPLE_POINTS = 1 << 20
 
 
 def check_streamable(
-    models: Iterable[type[AbstractModel]], gaps: Gaps = "split"
+    models: Iterable[AbstractModel], gaps: Gaps = "split"
 ) -> tuple[tuple[int, bool], ...]:
     """What moments models need; refuse a model or an option that needs more than moments.
 
@@ -55,7 +55,7 @@ def check_streamable(
 
 def tally_file(
     path: PathLike,
-    models: Callable[[int], Iterable[type[AbstractModel]]],
+    models: Callable[[int], Iterable[AbstractModel]],
     taus: Iterable[float],
     options: ReadOptions | None = None,
     *,
@@ -225,7 +225,7 @@ def _pilot(
     raise DriftbayesError(msg)
 
 
-def _check_axes(models: Iterable[type[AbstractModel]], pilot: Trajectories) -> None:
+def _check_axes(models: Iterable[AbstractModel], pilot: Trajectories) -> None:
     """Refuse models that need common axes, where each trajectory has its own."""
     if pilot.ground is None or pilot.ground[0].frame != "transported":
         return

@@ -8,10 +8,10 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from driftbayes.jax_typing import Scalar, ScalarLike
+from driftbayes.jax_typing import Leaf, Scalar
 from driftbayes.models import Brownian, Langevin
 from driftbayes.models._base import AbstractModel, Parameter
-from driftbayes.precision import as_number
+from driftbayes.precision import as_leaf
 
 
 class TwoSpeeds(AbstractModel):
@@ -28,11 +28,11 @@ class TwoSpeeds(AbstractModel):
         k: Diffusivity of the first.
     """
 
-    gamma: ScalarLike = eqx.field(converter=as_number)
-    slow: ScalarLike = eqx.field(converter=as_number)
-    share: ScalarLike = eqx.field(converter=as_number)
-    rest: ScalarLike = eqx.field(converter=as_number)
-    k: ScalarLike = eqx.field(converter=as_number)
+    gamma: Leaf = eqx.field(converter=as_leaf)
+    slow: Leaf = eqx.field(converter=as_leaf)
+    share: Leaf = eqx.field(converter=as_leaf)
+    rest: Leaf = eqx.field(converter=as_leaf)
+    k: Leaf = eqx.field(converter=as_leaf)
 
     name: ClassVar[str] = "two_speeds"
     summary: ClassVar[str] = "two Langevin velocities and a Brownian part"

@@ -21,7 +21,7 @@ from driftbayes.inference import Hypothesis, Method
 from driftbayes.likelihood import SummedDisplacements
 from driftbayes.precision import in_double_precision
 from driftbayes.workflow.reading import FileInBlocks
-from driftbayes.workflow.setup import Cut, Models, Priors, Scales, hypotheses_for, model_classes
+from driftbayes.workflow.setup import Cut, Models, Priors, Scales, hypotheses_for, named_models
 
 
 @in_double_precision
@@ -67,7 +67,7 @@ def compare(
                 "sampling time, or a file that fits in memory"
             )
             raise DriftbayesError(msg)
-        tally = tracks.tally(partial(model_classes, models), [float(tau)], cut, snap=False)
+        tally = tracks.tally(partial(named_models, models), [float(tau)], cut, snap=False)
         found, skipped = tally.displacements()
         if not found:
             raise DriftbayesError(next(iter(skipped.values())))
@@ -114,7 +114,7 @@ def scan(
         if taus is None:
             msg = "a file that is read in blocks needs given sampling times; pass taus (--taus)"
             raise DriftbayesError(msg)
-        tally = tracks.tally(partial(model_classes, models), taus, cut, snap=True)
+        tally = tracks.tally(partial(named_models, models), taus, cut, snap=True)
         setup = hypotheses_for(models, tally.sample(), priors=priors, scales=scales)
         return scan_tally(tally, setup.hypotheses, provenance=tracks.provenance, **options)
     check_regular(tracks)

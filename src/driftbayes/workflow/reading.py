@@ -286,7 +286,7 @@ class FileInBlocks:
 
     def tally(
         self,
-        models: "Callable[[int], Iterable[type[AbstractModel]]]",
+        models: "Callable[[int], Iterable[AbstractModel]]",
         taus: Iterable[float],
         cut: Cut,
         *,

@@ -1,6 +1,6 @@
 """Set up an analysis: models with priors, and how trajectories are cut."""
 
-__all__ = ["Cut", "Models", "Priors", "Scales", "hypotheses_for", "model_classes"]
+__all__ = ["Cut", "Models", "Priors", "Scales", "hypotheses_for", "named_models"]
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -72,8 +72,8 @@ def hypotheses_for(
     return HypothesisSet(tuple(every), made.from_data, made.note)
 
 
-def model_classes(models: Models, n_dim: int) -> list[type[AbstractModel]]:
-    """Classes of the models, for a number of dimensions."""
+def named_models(models: Models, n_dim: int) -> list[AbstractModel]:
+    """The models, for a number of dimensions."""
     wanted = models.hypotheses if isinstance(models, HypothesisSet) else _listed(models)
     return [
         one.model if isinstance(one, Hypothesis) else model_named(one, MODELS, n_dim)

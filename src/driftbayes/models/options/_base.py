@@ -1,8 +1,9 @@
-"""A model made from another by an option: what it takes over unchanged."""
+"""A model that wraps another: what it takes over unchanged."""
 
-__all__ = ["AbstractOption", "check_base", "with_own"]
+__all__ = ["AbstractOption", "check_base"]
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import jax
 from jaxtyping import Array, Float
@@ -10,31 +11,14 @@ from jaxtyping import Array, Float
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
 from driftbayes.likelihood.kalman import Transition
-from driftbayes.models._base import AbstractModel, Parameter
-from driftbayes.models._prepare import Data
-
-# What a class of models says of itself, and an option of it as well unless it says otherwise.
-_FACTS = (
-    "parameters",
-    "scale_parameter",
-    "is_gaussian",
-    "has_state_space",
-    "observes_position",
-    "has_many_nodes",
-    "moves_by_generator",
-    "memory",
-    "kind",
-    "exact_positions",
-    "needs_positions",
-)
+from driftbayes.models._base import AbstractModel, Parameter, fact
+from driftbayes.models._prepare import Data, Kind
 
 
 class AbstractOption(AbstractModel):
     """A model that consists of another and something more.
 
-    Classes are made by functions, one for each class of models that takes the option: their
-    parameters are those of the other model and their own. All that an option does not define is
-    the other model's: its methods here, its facts by the class keyword `of`.
+    All that an option does not define is the other model's, its facts and its methods.
 
     Args:
         base: The other model.
@@ -42,11 +26,32 @@ class AbstractOption(AbstractModel):
 
     base: AbstractModel
 
-    def __init_subclass__(cls, of: type[AbstractModel] | None = None, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        for fact in _FACTS if of is not None else ():
-            if fact not in cls.__dict__:
-                setattr(cls, fact, getattr(of, fact))
+    # The parameters that the option adds, each a field.
+    own: ClassVar[dict[str, Parameter]]
+    parameters: ClassVar[dict[str, Parameter]] = fact(
+        lambda self: {**self.base.parameters, **self.own}
+    )
+    scale_parameter: ClassVar[str] = fact(lambda self: self.base.scale_parameter)
+    is_gaussian: ClassVar[bool] = fact(lambda self: self.base.is_gaussian)
+    has_state_space: ClassVar[bool] = fact(lambda self: self.base.has_state_space)
+    observes_position: ClassVar[bool] = fact(lambda self: self.base.observes_position)
+    has_many_nodes: ClassVar[bool] = fact(lambda self: self.base.has_many_nodes)
+    moves_by_generator: ClassVar[bool] = fact(lambda self: self.base.moves_by_generator)
+    memory: ClassVar[int | None] = fact(lambda self: self.base.memory)
+    has_derived: ClassVar[bool] = fact(lambda self: self.base.has_derived)
+    kind: ClassVar[Kind] = fact(lambda self: self.base.kind)
+    exact_positions: ClassVar[bool] = fact(lambda self: self.base.exact_positions)
+    needs_positions: ClassVar[bool] = fact(lambda self: self.base.needs_positions)
+
+    def leaves(self) -> dict[str, Any]:
+        return {**self.base.leaves(), **{name: getattr(self, name) for name in self.own}}
+
+    def template(self) -> "AbstractModel":
+        return replace(self, base=self.base.template(), **{name: name for name in self.own})
+
+    def __call__(self, **values: Any) -> "AbstractModel":
+        own = {name: values.pop(name) for name in self.own}
+        return replace(self, base=self.base(**values), **own)
 
     def increment_autocovariance(
         self, lags: Float[Array, " lag"], tau: Scalar
@@ -62,8 +67,7 @@ class AbstractOption(AbstractModel):
         return self.base.transition(interval)
 
     def stepper(self) -> Transition:
-        is_own = type(self).transition is not AbstractOption.transition
-        return self.transition if is_own else self.base.stepper()
+        return self.base.stepper()
 
     def initial_covariance(self) -> Float[Array, "state state"]:
         return self.base.initial_covariance()
@@ -86,11 +90,6 @@ class AbstractOption(AbstractModel):
     def derived(self, data: Data) -> dict[str, Scalar]:
         return self.base.derived(data)
 
-    def value_of(self, name: str) -> ScalarLike:
-        if name in type(self).__dataclass_fields__:
-            return super().value_of(name)
-        return self.base.value_of(name)
-
     def check_step(self, shortest: float) -> None:
         self.base.check_step(shortest)
 
@@ -101,31 +100,25 @@ class AbstractOption(AbstractModel):
         positions = self.base.simulate(
             key_base, n_particles=n_particles, n_steps=n_steps, n_dim=n_dim, tau=tau
         )
-        return self.changed(key_own, positions, tau)
+        return self.apply(key_own, positions, tau)
 
-    def changed(
+    def apply(
         self, key: Key, positions: Float[Array, "particle position dim"], tau: ScalarLike
     ) -> Float[Array, "particle position dim"]:
-        """Positions of the other model, simulated, with the option applied."""
+        """Apply the option to simulated positions of the other model."""
         return positions
 
 
-def with_own(model: type[AbstractModel], own: dict[str, Parameter]) -> dict[str, Parameter]:
-    """Parameters of a model and those that an option adds; refuse a name that stands for two."""
-    twice = [name for name in own if name in model.parameters]
-    if twice:
-        msg = f"{model.name} already has a parameter {twice[0]!r}; the option needs another name"
+def check_base(option: AbstractOption, kinds: tuple[str, ...] = ("summed",)) -> None:
+    """Refuse a model with an option that this one would undo, or with a parameter of its name."""
+    base, name = option.base, type(option).__name__
+    if not isinstance(base, AbstractModel):
+        msg = f"{name} wraps a model, got {base!r}; write for example {name}(Langevin(...), ...)"
         raise DriftbayesError(msg)
-    return {**model.parameters, **own}
-
-
-def check_base(
-    model: type[AbstractModel], option: str, kinds: tuple[str, ...] = ("summed",)
-) -> None:
-    """Refuse a model that has an option already which this one would silently undo."""
-    if model.kind not in kinds:
-        msg = (
-            f"the option {option!r} cannot be added to {model.name}; options are applied in the "
-            "order in which model_named applies them"
-        )
+    if base.kind not in kinds:
+        msg = f"{name} cannot wrap {base.name}: apply it before the options of that model"
+        raise DriftbayesError(msg)
+    twice = [own for own in option.own if own in base.parameters]
+    if twice:
+        msg = f"{base.name} already has a parameter {twice[0]!r}; {name} needs a model without it"
         raise DriftbayesError(msg)

@@ -1,22 +1,22 @@
 """Camera blur: every fix is the mean position over the time of exposure."""
 
-__all__ = ["with_blur"]
+__all__ = ["Blur"]
 
-from functools import cache
 from typing import Any, ClassVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.jax_typing import Key, Scalar, ScalarLike
+from driftbayes.jax_typing import Key, Leaf, Scalar, ScalarLike
 from driftbayes.likelihood.kalman import Transition
-from driftbayes.models._base import AbstractModel, Parameter
+from driftbayes.models._base import AbstractModel, Parameter, fact
 from driftbayes.models._matrix_exponential import noise_covariance
-from driftbayes.models.options._base import AbstractOption, check_base, with_own
-from driftbayes.precision import as_number
+from driftbayes.models.options._base import AbstractOption, check_base
+from driftbayes.precision import as_leaf
 
 
 def _crowded(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -38,8 +38,7 @@ _SLACK = 1e-6
 Matrices = tuple[Float[Array, "state state"], Float[Array, "state state"]]
 
 
-@cache
-def with_blur(model: type[AbstractModel]) -> type[AbstractModel]:
+class Blur(AbstractOption):
     r"""The model seen through an open shutter.
 
     $$y_n = \frac1E \int_0^E X(t_n + s)\,\mathrm{d}s, \qquad
@@ -56,142 +55,137 @@ def with_blur(model: type[AbstractModel]) -> type[AbstractModel]:
     ever, and from there on together with the integral of its position, which starts from zero.
 
     Args:
-        model: The class of models, without options.
+        base: The other model.
+        exposure: Time E over which each position is averaged.
     """
-    check_base(model, "blur")
-    if issubclass(model, AbstractOption):
-        msg = f"blur must be the first option, and cannot be added to {model.name}"
-        raise DriftbayesError(msg)
 
-    class Blurred(AbstractOption, of=model):
-        exposure: ScalarLike
+    exposure: Leaf = eqx.field(converter=as_leaf)
 
-        name: ClassVar[str] = f"{model.name}+blur"
-        summary: ClassVar[str] = f"{model.summary}, fixes averaged over the exposure"
-        parameters: ClassVar[dict[str, Parameter]] = with_own(
-            model,
-            {
-                "exposure": Parameter(
-                    "E", "time over which each fix is averaged, known", 0, 1, within_step=True
-                )
-            },
+    name: ClassVar[str] = fact(lambda self: f"{self.base.name}+blur")
+    summary: ClassVar[str] = fact(
+        lambda self: f"{self.base.summary}, fixes averaged over the exposure"
+    )
+    own: ClassVar[dict[str, Parameter]] = {
+        "exposure": Parameter(
+            "E", "time over which each fix is averaged, known", 0, 1, within_step=True
         )
-        limit: ClassVar[str] = f"{model.name}, as exposure → 0"
-        observes_position: ClassVar[bool] = False
-        moves_by_generator: ClassVar[bool] = False
+    }
+    limit: ClassVar[str] = fact(lambda self: f"{self.base.name}, as exposure → 0")
+    observes_position: ClassVar[bool] = False
+    moves_by_generator: ClassVar[bool] = False
 
-        def __init__(self, *, exposure: ScalarLike, **others: Any) -> None:
-            self.base = model(**others)
-            self.exposure = as_number(exposure)
-
-        def check_step(self, shortest: float) -> None:
-            exposure = self.exposure
-            if isinstance(exposure, jax.core.Tracer) or self._fits(exposure, shortest):
-                return
-            msg = (
-                f"the exposure, {float(exposure):g}, is longer than the shortest step, "
-                f"{shortest:g}; exposures must not overlap: give an exposure of at most one step, "
-                "or choose a longer tau"
-            )
+    def __check_init__(self) -> None:
+        check_base(self)
+        if isinstance(self.base, AbstractOption):
+            msg = f"Blur must be the first option, and cannot wrap {self.base.name}"
             raise DriftbayesError(msg)
 
-        def _fits(self, exposure: Any, step: Any) -> Any:
-            return exposure <= step * (1 + _SLACK)
+    def check_step(self, shortest: float) -> None:
+        exposure = self.exposure
+        if isinstance(exposure, jax.core.Tracer) or self._fits(exposure, shortest):
+            return
+        msg = (
+            f"the exposure, {float(exposure):g}, is longer than the shortest step, "
+            f"{shortest:g}; exposures must not overlap: give an exposure of at most one step, "
+            "or choose a longer tau"
+        )
+        raise DriftbayesError(msg)
 
-        def increment_autocovariance(
-            self, lags: Float[Array, " lag"], tau: Scalar
-        ) -> Float[Array, " lag"]:
-            r"""$\tfrac12\,[\tilde m((l+1)\tau) - 2\tilde m(l\tau) + \tilde m(|l-1|\tau)]$."""
-            if model.has_state_space:
-                transition, start = self.transition(tau), self.initial_covariance()
-                return jax.vmap(lambda lag: _row_at(transition, start, lag))(lags)
-            above, here, below = (self._averaged(jnp.abs(lags + i) * tau) for i in (1, 0, -1))
-            return 0.5 * self._or_nan(above - 2 * here + below, tau)
+    def _fits(self, exposure: Any, step: Any) -> Any:
+        return exposure <= step * (1 + _SLACK)
 
-        def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
-            if model.has_state_space:
-                return _first_row(self.transition(tau), self.initial_covariance(), n_lags)
-            spread = self._averaged(jnp.arange(n_lags + 1, dtype=tau.dtype) * tau)
-            around = jnp.concatenate([spread[1:2], spread])
-            return 0.5 * self._or_nan(around[2:] - 2 * around[1:-1] + around[:-2], tau)
+    def increment_autocovariance(
+        self, lags: Float[Array, " lag"], tau: Scalar
+    ) -> Float[Array, " lag"]:
+        r"""$\tfrac12\,[\tilde m((l+1)\tau) - 2\tilde m(l\tau) + \tilde m(|l-1|\tau)]$."""
+        if self.base.has_state_space:
+            transition, start = self.transition(tau), self.initial_covariance()
+            return jax.vmap(lambda lag: _row_at(transition, start, lag))(lags)
+        above, here, below = (self._averaged(jnp.abs(lags + i) * tau) for i in (1, 0, -1))
+        return 0.5 * self._or_nan(above - 2 * here + below, tau)
 
-        def transition(self, interval: Scalar) -> Matrices:
-            """State (y, X - y, V), each when the shutter closes; for steps no shorter than E."""
-            return self.stepper()(interval)
+    def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
+        if self.base.has_state_space:
+            return _first_row(self.transition(tau), self.initial_covariance(), n_lags)
+        spread = self._averaged(jnp.arange(n_lags + 1, dtype=tau.dtype) * tau)
+        around = jnp.concatenate([spread[1:2], spread])
+        return 0.5 * self._or_nan(around[2:] - 2 * around[1:-1] + around[:-2], tau)
 
-        def stepper(self) -> Transition:
-            shut = self.base.stepper()
-            whole, noise = self._while_open()
-            # (X, V) from the state.
-            size = whole.shape[1]
-            position = jnp.eye(size, size + 1, k=1).at[0, 0].set(1.0)
+    def transition(self, interval: Scalar) -> Matrices:
+        """State (y, X - y, V), each when the shutter closes; for steps no shorter than E."""
+        return self.stepper()(interval)
 
-            def transition(interval: Scalar) -> Matrices:
-                propagate, diffuse = shut(jnp.maximum(interval - self.exposure, 0.0))
-                total = whole @ diffuse @ whole.T + noise
-                total = self._or_nan(0.5 * (total + total.T), interval)
-                return whole @ propagate @ position, total
+    def stepper(self) -> Transition:
+        shut = self.base.stepper()
+        whole, noise = self._while_open()
+        # (X, V) from the state.
+        size = whole.shape[1]
+        position = jnp.eye(size, size + 1, k=1).at[0, 0].set(1.0)
 
-            return transition
+        def transition(interval: Scalar) -> Matrices:
+            propagate, diffuse = shut(jnp.maximum(interval - self.exposure, 0.0))
+            total = whole @ diffuse @ whole.T + noise
+            total = self._or_nan(0.5 * (total + total.T), interval)
+            return whole @ propagate @ position, total
 
-        def initial_covariance(self) -> Float[Array, "state state"]:
-            """After the first exposure, which the model begins in its steady state."""
-            whole, noise = self._while_open()
-            total = whole @ self.base.initial_covariance() @ whole.T + noise
-            return (0.5 * (total + total.T)).at[0].set(0.0).at[:, 0].set(0.0)
+        return transition
 
-        def generator(self) -> Matrices:
-            raise DriftbayesError(self._no_state_space())
+    def initial_covariance(self) -> Float[Array, "state state"]:
+        """After the first exposure, which the model begins in its steady state."""
+        whole, noise = self._while_open()
+        total = whole @ self.base.initial_covariance() @ whole.T + noise
+        return (0.5 * (total + total.T)).at[0].set(0.0).at[:, 0].set(0.0)
 
-        def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-            return self._averaged(lag) - self._averaged(jnp.zeros_like(lag))
+    def generator(self) -> Matrices:
+        raise DriftbayesError(self._no_state_space())
 
-        def motion(self) -> AbstractModel:
-            return self.base.motion()
+    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+        return self._averaged(lag) - self._averaged(jnp.zeros_like(lag))
 
-        def simulate(
-            self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
-        ) -> Float[Array, "particle position dim"]:
-            """Mean positions over each exposure, exact; the first of them is the origin."""
-            if not isinstance(tau, jax.core.Tracer):
-                self.check_step(float(tau))
-            return AbstractModel.simulate(
-                self, key, n_particles=n_particles, n_steps=n_steps, n_dim=n_dim, tau=tau
-            )
+    def motion(self) -> AbstractModel:
+        return self.base.motion()
 
-        def _while_open(
-            self,
-        ) -> tuple[Float[Array, "state model_state"], Float[Array, "state state"]]:
-            """(y, X - y, V) at the end of an exposure from (X, V) at its start, and the noise."""
-            drift, intensity = self.base.generator()
-            size = len(drift) + 1
-            # The integral of the position over the exposure, with the exposure as unit of time.
-            matrix = jnp.zeros((size, size)).at[0, 1].set(1.0)
-            matrix = matrix.at[1:, 1:].set(drift * self.exposure)
-            noise = jnp.zeros((size, size)).at[1:, 1:].set(intensity * self.exposure)
-            propagate, covariance = noise_covariance(matrix, noise, n_integrals=2)
-            relative = jnp.eye(size).at[1, 0].set(-1.0)
-            return relative @ propagate[:, 1:], relative @ covariance @ relative.T
+    def simulate(
+        self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
+    ) -> Float[Array, "particle position dim"]:
+        """Mean positions over each exposure, exact; the first of them is the origin."""
+        if not isinstance(tau, jax.core.Tracer):
+            self.check_step(float(tau))
+        return AbstractModel.simulate(
+            self, key, n_particles=n_particles, n_steps=n_steps, n_dim=n_dim, tau=tau
+        )
 
-        def _or_nan(self, values: Array, step: Scalar) -> Array:
-            """No density where exposures overlap."""
-            return jnp.where(self._fits(self.exposure, step), values, jnp.nan)
+    def _while_open(
+        self,
+    ) -> tuple[Float[Array, "state model_state"], Float[Array, "state state"]]:
+        """(y, X - y, V) at the end of an exposure from (X, V) at its start, and the noise."""
+        drift, intensity = self.base.generator()
+        size = len(drift) + 1
+        # The integral of the position over the exposure, with the exposure as unit of time.
+        matrix = jnp.zeros((size, size)).at[0, 1].set(1.0)
+        matrix = matrix.at[1:, 1:].set(drift * self.exposure)
+        noise = jnp.zeros((size, size)).at[1:, 1:].set(intensity * self.exposure)
+        propagate, covariance = noise_covariance(matrix, noise, n_integrals=2)
+        relative = jnp.eye(size).at[1, 0].set(-1.0)
+        return relative @ propagate[:, 1:], relative @ covariance @ relative.T
 
-        def _averaged(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-            """The mean of m(|t + s|) with the triangular weight of s."""
-            exposure, flat = self.exposure, lag.reshape(1, -1)
-            # Smooth between these: the weight has a kink at 0, m(|t + s|) one at -t.
-            turn = -jnp.minimum(flat, exposure)
-            total = jnp.zeros_like(flat[0])
-            for low, high in ((-exposure, turn), (turn, 0.0), (0.0, exposure)):
-                width = (high - low) * jnp.ones_like(flat)
-                s = low + width * _NODES[:, None]
-                value = self.base.mean_square_displacement(jnp.abs(flat + s))
-                weight = _WEIGHTS[:, None] * width * (exposure - jnp.abs(s))
-                total = total + jnp.sum(weight * value, axis=0)
-            return total.reshape(lag.shape) / exposure**2
+    def _or_nan(self, values: Array, step: Scalar) -> Array:
+        """No density where exposures overlap."""
+        return jnp.where(self._fits(self.exposure, step), values, jnp.nan)
 
-    return Blurred
+    def _averaged(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+        """The mean of m(|t + s|) with the triangular weight of s."""
+        exposure, flat = self.exposure, lag.reshape(1, -1)
+        # Smooth between these: the weight has a kink at 0, m(|t + s|) one at -t.
+        turn = -jnp.minimum(flat, exposure)
+        total = jnp.zeros_like(flat[0])
+        for low, high in ((-exposure, turn), (turn, 0.0), (0.0, exposure)):
+            width = (high - low) * jnp.ones_like(flat)
+            s = low + width * _NODES[:, None]
+            value = self.base.mean_square_displacement(jnp.abs(flat + s))
+            weight = _WEIGHTS[:, None] * width * (exposure - jnp.abs(s))
+            total = total + jnp.sum(weight * value, axis=0)
+        return total.reshape(lag.shape) / exposure**2
 
 
 def _first_step(transition: Matrices, start: Array) -> tuple[Array, Array, Array]:

@@ -1,9 +1,8 @@
 """A mean flow that is linear in space, shared by all particles, integrated out."""
 
-__all__ = ["with_linear_flow"]
+__all__ = ["LinearFlow"]
 
-from functools import cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -12,17 +11,16 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.jax_typing import Key, Scalar, ScalarLike
+from driftbayes.jax_typing import Key, Leaf, Scalar, ScalarLike
 from driftbayes.likelihood import GaussianTerms
-from driftbayes.models._base import AbstractModel, Channels, Parameter
+from driftbayes.models._base import Channels, Parameter, fact
 from driftbayes.models._prepare import Data, Kind
-from driftbayes.models.options._base import AbstractOption, check_base, with_own
+from driftbayes.models.options._base import AbstractOption, check_base
 from driftbayes.models.options.mean_flow import FLOW, flow_posterior, flow_terms
-from driftbayes.precision import as_number
+from driftbayes.precision import as_leaf
 
 
-@cache
-def with_linear_flow(model: type[AbstractModel]) -> type[AbstractModel]:
+class LinearFlow(AbstractOption):
     r"""The model carried by a flow with a constant gradient: strain, rotation, divergence.
 
     $$\Delta x_n = \left[ U + A\,(x_n - c) \right] \Delta t_n + \Delta X_n, \qquad
@@ -46,80 +44,76 @@ def with_linear_flow(model: type[AbstractModel]) -> type[AbstractModel]:
     what east and north add because they turn from place to place is taken out.
 
     Args:
-        model: The class of models.
+        base: The other model.
+        flow: Prior standard deviation V of each component of the flow, in length/time.
+        gradient: Prior standard deviation G of each component of its gradient, in 1/time.
     """
-    check_base(model, "linear", ("summed", "channels"))
 
-    class Strained(AbstractOption, of=model):
-        flow: ScalarLike
-        gradient: ScalarLike
+    flow: Leaf = eqx.field(converter=as_leaf)
+    gradient: Leaf = eqx.field(converter=as_leaf)
 
-        name: ClassVar[str] = f"{model.name}+linear"
-        summary: ClassVar[str] = f"{model.summary}, carried by a flow linear in space"
-        parameters: ClassVar[dict[str, Parameter]] = with_own(
-            model,
-            {
-                "flow": FLOW,
-                "gradient": Parameter(
-                    "G",
-                    "prior standard deviation of each component of the flow's gradient",
-                    *(0, -1),
-                    is_prior_scale=True,
-                ),
-            },
-        )
-        limit: ClassVar[str] = f"{model.name}+mean, as gradient → 0"
-        kind: ClassVar[Kind] = "channels"
-        needs_positions: ClassVar[bool] = True
+    name: ClassVar[str] = fact(lambda self: f"{self.base.name}+linear")
+    summary: ClassVar[str] = fact(
+        lambda self: f"{self.base.summary}, carried by a flow linear in space"
+    )
+    own: ClassVar[dict[str, Parameter]] = {
+        "flow": FLOW,
+        "gradient": Parameter(
+            "G",
+            "prior standard deviation of each component of the flow's gradient",
+            *(0, -1),
+            is_prior_scale=True,
+        ),
+    }
+    limit: ClassVar[str] = fact(lambda self: f"{self.base.name}+mean, as gradient → 0")
+    kind: ClassVar[Kind] = "channels"
+    has_derived: ClassVar[bool] = True
+    needs_positions: ClassVar[bool] = True
 
-        def __init__(self, *, flow: ScalarLike, gradient: ScalarLike, **others: Any) -> None:
-            self.base = model(**others)
-            self.flow = as_number(flow)
-            self.gradient = as_number(gradient)
+    def __check_init__(self) -> None:
+        check_base(self, ("summed", "channels"))
 
-        def terms(self, data: Data, noise_variance: ScalarLike = 0.0) -> GaussianTerms:
-            if not isinstance(data, Channels):
-                msg = f"{self.name} needs displacements by axis; prepare them for it"
-                raise DriftbayesError(msg)
-            terms = self.channel_terms(data)
-            inverse = self.base.inverse_shape(terms.n_dim)
-            return flow_terms(terms, inverse, self._spreads(terms.n_dim))
+    def terms(self, data: Data, noise_variance: ScalarLike = 0.0) -> GaussianTerms:
+        if not isinstance(data, Channels):
+            msg = f"{self.name} needs displacements by axis; prepare them for it"
+            raise DriftbayesError(msg)
+        terms = self.channel_terms(data)
+        inverse = self.base.inverse_shape(terms.n_dim)
+        return flow_terms(terms, inverse, self._spreads(terms.n_dim))
 
-        def mean_flow(
-            self, data: Channels
-        ) -> tuple[Float[Array, " coefficient"], Float[Array, "coefficient coefficient"]]:
-            """Posterior mean and covariance of (U_1, A_11, A_12, ..., U_2, A_21, ...)."""
-            terms = self.channel_terms(data)
-            inverse = self.base.inverse_shape(terms.n_dim)
-            return flow_posterior(terms, inverse, self._spreads(terms.n_dim))
+    def mean_flow(
+        self, data: Channels
+    ) -> tuple[Float[Array, " coefficient"], Float[Array, "coefficient coefficient"]]:
+        """Posterior mean and covariance of (U_1, A_11, A_12, ..., U_2, A_21, ...)."""
+        terms = self.channel_terms(data)
+        inverse = self.base.inverse_shape(terms.n_dim)
+        return flow_posterior(terms, inverse, self._spreads(terms.n_dim))
 
-        def derived(self, data: Data) -> dict[str, Scalar]:
-            """The flow at the centre, its gradients with standard deviations, and the centre."""
-            if not isinstance(data, Channels):
-                return self.base.derived(data)
-            mean, covariance = self.mean_flow(data)
-            centre = jnp.asarray(data.centre)
-            found = _gradients(len(centre), jnp.asarray(data.turning))
-            values = {name: jnp.vdot(row, mean) for name, row in found.items()}
-            errors = {f"{name}_sd": jnp.sqrt(row @ covariance @ row) for name, row in found.items()}
-            axes = ("lon", "lat") if data.is_lonlat else range(1, len(centre) + 1)
-            own = {f"centre_{axis}": value for axis, value in zip(axes, centre, strict=True)}
-            return {**self.base.derived(data), **values, **errors, **own}
+    def derived(self, data: Data) -> dict[str, Scalar]:
+        """The flow at the centre, its gradients with standard deviations, and the centre."""
+        if not isinstance(data, Channels):
+            return self.base.derived(data)
+        mean, covariance = self.mean_flow(data)
+        centre = jnp.asarray(data.centre)
+        found = _gradients(len(centre), jnp.asarray(data.turning))
+        values = {name: jnp.vdot(row, mean) for name, row in found.items()}
+        errors = {f"{name}_sd": jnp.sqrt(row @ covariance @ row) for name, row in found.items()}
+        axes = ("lon", "lat") if data.is_lonlat else range(1, len(centre) + 1)
+        own = {f"centre_{axis}": value for axis, value in zip(axes, centre, strict=True)}
+        return {**self.base.derived(data), **values, **errors, **own}
 
-        def changed(
-            self, key: Key, positions: Float[Array, "particle position dim"], tau: ScalarLike
-        ) -> Float[Array, "particle position dim"]:
-            n_dim = positions.shape[-1]
-            key_flow, key_gradient = jax.random.split(key)
-            flow = self.flow * jax.random.normal(key_flow, (n_dim,))
-            gradient = self.gradient * jax.random.normal(key_gradient, (n_dim, n_dim))
-            return _carried(positions, flow, gradient, jnp.asarray(tau))
+    def apply(
+        self, key: Key, positions: Float[Array, "particle position dim"], tau: ScalarLike
+    ) -> Float[Array, "particle position dim"]:
+        n_dim = positions.shape[-1]
+        key_flow, key_gradient = jax.random.split(key)
+        flow = self.flow * jax.random.normal(key_flow, (n_dim,))
+        gradient = self.gradient * jax.random.normal(key_gradient, (n_dim, n_dim))
+        return _carried(positions, flow, gradient, jnp.asarray(tau))
 
-        def _spreads(self, n_dim: int) -> Float[Array, " regressor"]:
-            gradient = jnp.full(n_dim, self.gradient)
-            return jnp.concatenate([jnp.asarray(self.flow)[None], gradient])
-
-    return Strained
+    def _spreads(self, n_dim: int) -> Float[Array, " regressor"]:
+        gradient = jnp.full(n_dim, self.gradient)
+        return jnp.concatenate([jnp.asarray(self.flow)[None], gradient])
 
 
 def _gradients(n_dim: int, turning: Scalar) -> dict[str, Array]:

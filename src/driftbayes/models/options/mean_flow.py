@@ -1,22 +1,22 @@
 """A mean flow that all particles share, integrated out."""
 
-__all__ = ["flow_posterior", "flow_terms", "with_mean_flow"]
+__all__ = ["MeanFlow", "flow_posterior", "flow_terms"]
 
-from functools import cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.jax_typing import Key, Scalar, ScalarLike
+from driftbayes.jax_typing import Key, Leaf, Scalar, ScalarLike
 from driftbayes.likelihood import ChannelTerms, GaussianTerms
-from driftbayes.models._base import AbstractModel, Channels, Parameter
+from driftbayes.models._base import Channels, Parameter, fact
 from driftbayes.models._prepare import Data, Kind
-from driftbayes.models.options._base import AbstractOption, check_base, with_own
-from driftbayes.precision import as_number
+from driftbayes.models.options._base import AbstractOption, check_base
+from driftbayes.precision import as_leaf
 
 FLOW = Parameter(
     "V", "prior standard deviation of each component of the flow", 1, -1, is_prior_scale=True
@@ -71,8 +71,7 @@ def _scaled(
     return jnp.linalg.cholesky(jnp.eye(len(scale)) + inner), scale, seen
 
 
-@cache
-def with_mean_flow(model: type[AbstractModel]) -> type[AbstractModel]:
+class MeanFlow(AbstractOption):
     r"""The model carried by a constant velocity, the same for all particles.
 
     $$\Delta x_n = U\,\Delta t_n + \Delta X_n, \qquad U_i \sim N(0, V^2)$$
@@ -80,54 +79,51 @@ def with_mean_flow(model: type[AbstractModel]) -> type[AbstractModel]:
     U is integrated out analytically; `mean_flow` gives its posterior.
 
     Args:
-        model: The class of models.
+        base: The other model.
+        flow: Prior standard deviation V of each component of the flow, in length/time.
     """
-    check_base(model, "mean", ("summed", "channels"))
 
-    class Carried(AbstractOption, of=model):
-        flow: ScalarLike
+    flow: Leaf = eqx.field(converter=as_leaf)
 
-        name: ClassVar[str] = f"{model.name}+mean"
-        summary: ClassVar[str] = f"{model.summary}, carried by a mean flow"
-        parameters: ClassVar[dict[str, Parameter]] = with_own(model, {"flow": FLOW})
-        limit: ClassVar[str] = f"{model.name}, as flow → 0"
-        kind: ClassVar[Kind] = "channels"
+    name: ClassVar[str] = fact(lambda self: f"{self.base.name}+mean")
+    summary: ClassVar[str] = fact(lambda self: f"{self.base.summary}, carried by a mean flow")
+    own: ClassVar[dict[str, Parameter]] = {"flow": FLOW}
+    limit: ClassVar[str] = fact(lambda self: f"{self.base.name}, as flow → 0")
+    kind: ClassVar[Kind] = "channels"
+    has_derived: ClassVar[bool] = True
 
-        def __init__(self, *, flow: ScalarLike, **others: Any) -> None:
-            self.base = model(**others)
-            self.flow = as_number(flow)
+    def __check_init__(self) -> None:
+        check_base(self, ("summed", "channels"))
 
-        def terms(self, data: Data, noise_variance: ScalarLike = 0.0) -> GaussianTerms:
-            if not isinstance(data, Channels):
-                msg = f"{self.name} needs displacements by axis; prepare them for it"
-                raise DriftbayesError(msg)
-            terms = self.channel_terms(data)
-            return flow_terms(terms, self.base.inverse_shape(terms.n_dim), self._spreads())
+    def terms(self, data: Data, noise_variance: ScalarLike = 0.0) -> GaussianTerms:
+        if not isinstance(data, Channels):
+            msg = f"{self.name} needs displacements by axis; prepare them for it"
+            raise DriftbayesError(msg)
+        terms = self.channel_terms(data)
+        return flow_terms(terms, self.base.inverse_shape(terms.n_dim), self._spreads())
 
-        def mean_flow(self, data: Channels) -> tuple[Float[Array, " dim"], Float[Array, "dim dim"]]:
-            """Posterior mean and covariance of the flow, given the other parameters."""
-            terms = self.channel_terms(data)
-            return flow_posterior(terms, self.base.inverse_shape(terms.n_dim), self._spreads())
+    def mean_flow(self, data: Channels) -> tuple[Float[Array, " dim"], Float[Array, "dim dim"]]:
+        """Posterior mean and covariance of the flow, given the other parameters."""
+        terms = self.channel_terms(data)
+        return flow_posterior(terms, self.base.inverse_shape(terms.n_dim), self._spreads())
 
-        def _spreads(self) -> Float[Array, " regressor"]:
-            return jnp.asarray(self.flow)[None]
+    def _spreads(self) -> Float[Array, " regressor"]:
+        return jnp.asarray(self.flow)[None]
 
-        def derived(self, data: Data) -> dict[str, Scalar]:
-            """The components of the flow, and their standard deviations."""
-            if not isinstance(data, Channels):
-                return self.base.derived(data)
-            mean, covariance = self.mean_flow(data)
-            sd = jnp.sqrt(jnp.diag(covariance))
-            own = {f"flow_{i + 1}": mean[i] for i in range(len(mean))}
-            own |= {f"flow_{i + 1}_sd": sd[i] for i in range(len(mean))}
-            return {**self.base.derived(data), **own}
+    def derived(self, data: Data) -> dict[str, Scalar]:
+        """The components of the flow, and their standard deviations."""
+        if not isinstance(data, Channels):
+            return self.base.derived(data)
+        mean, covariance = self.mean_flow(data)
+        sd = jnp.sqrt(jnp.diag(covariance))
+        own = {f"flow_{i + 1}": mean[i] for i in range(len(mean))}
+        own |= {f"flow_{i + 1}_sd": sd[i] for i in range(len(mean))}
+        return {**self.base.derived(data), **own}
 
-        def changed(
-            self, key: Key, positions: Float[Array, "particle position dim"], tau: ScalarLike
-        ) -> Float[Array, "particle position dim"]:
-            _, n_positions, n_dim = positions.shape
-            velocity = self.flow * jax.random.normal(key, (n_dim,))
-            times = jnp.arange(float(n_positions)) * jnp.asarray(tau)
-            return positions + (times[:, None] * velocity[None, :])[None]
-
-    return Carried
+    def apply(
+        self, key: Key, positions: Float[Array, "particle position dim"], tau: ScalarLike
+    ) -> Float[Array, "particle position dim"]:
+        _, n_positions, n_dim = positions.shape
+        velocity = self.flow * jax.random.normal(key, (n_dim,))
+        times = jnp.arange(float(n_positions)) * jnp.asarray(tau)
+        return positions + (times[:, None] * velocity[None, :])[None]

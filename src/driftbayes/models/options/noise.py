@@ -1,22 +1,21 @@
 """Measurement noise: every fix is off by an error of its own."""
 
-__all__ = ["with_noise"]
+__all__ = ["Noise"]
 
-from functools import cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from driftbayes.jax_typing import Key, Scalar, ScalarLike
-from driftbayes.models._base import AbstractModel, Parameter
-from driftbayes.models.options._base import AbstractOption, check_base, with_own
-from driftbayes.precision import as_number
+from driftbayes.jax_typing import Key, Leaf, Scalar, ScalarLike
+from driftbayes.models._base import AbstractModel, Parameter, fact
+from driftbayes.models.options._base import AbstractOption, check_base
+from driftbayes.precision import as_leaf
 
 
-@cache
-def with_noise(model: type[AbstractModel]) -> type[AbstractModel]:
+class Noise(AbstractOption):
     r"""The model seen through fixes with independent errors.
 
     $$y_n = X_n + \sigma\,\eta_n, \qquad
@@ -28,48 +27,45 @@ def with_noise(model: type[AbstractModel]) -> type[AbstractModel]:
     a smaller diffusivity, which the posterior widths show.
 
     Args:
-        model: The class of models.
+        base: The other model.
+        sigma: Standard deviation σ of the error of each coordinate, in length.
     """
-    check_base(model, "noise")
 
-    class Noisy(AbstractOption, of=model):
-        sigma: ScalarLike
+    sigma: Leaf = eqx.field(converter=as_leaf)
 
-        name: ClassVar[str] = f"{model.name}+noise"
-        summary: ClassVar[str] = f"{model.summary}, positions with independent errors"
-        parameters: ClassVar[dict[str, Parameter]] = with_own(
-            model,
-            {"sigma": Parameter("σ", "standard deviation of the error of each coordinate", 1, 0)},
-        )
-        limit: ClassVar[str] = f"{model.name}, as sigma → 0"
-        memory: ClassVar[int | None] = None
+    name: ClassVar[str] = fact(lambda self: f"{self.base.name}+noise")
+    summary: ClassVar[str] = fact(
+        lambda self: f"{self.base.summary}, positions with independent errors"
+    )
+    own: ClassVar[dict[str, Parameter]] = {
+        "sigma": Parameter("σ", "standard deviation of the error of each coordinate", 1, 0)
+    }
+    limit: ClassVar[str] = fact(lambda self: f"{self.base.name}, as sigma → 0")
+    memory: ClassVar[int | None] = None
 
-        def __init__(self, *, sigma: ScalarLike, **others: Any) -> None:
-            self.base = model(**others)
-            self.sigma = as_number(sigma)
+    def __check_init__(self) -> None:
+        check_base(self)
 
-        def increment_autocovariance(
-            self, lags: Float[Array, " lag"], tau: Scalar
-        ) -> Float[Array, " lag"]:
-            return self.base.increment_autocovariance(lags, tau) + self._of_errors(lags)
+    def increment_autocovariance(
+        self, lags: Float[Array, " lag"], tau: Scalar
+    ) -> Float[Array, " lag"]:
+        return self.base.increment_autocovariance(lags, tau) + self._of_errors(lags)
 
-        def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
-            errors = self._of_errors(jnp.arange(n_lags, dtype=tau.dtype))
-            return self.base.first_autocovariances(n_lags, tau) + errors
+    def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
+        errors = self._of_errors(jnp.arange(n_lags, dtype=tau.dtype))
+        return self.base.first_autocovariances(n_lags, tau) + errors
 
-        def _of_errors(self, lags: Float[Array, " lag"]) -> Float[Array, " lag"]:
-            shape = jnp.where(lags == 0, 2.0, 0.0) - jnp.where(lags == 1, 1.0, 0.0)
-            return self.sigma**2 * shape
+    def _of_errors(self, lags: Float[Array, " lag"]) -> Float[Array, " lag"]:
+        shape = jnp.where(lags == 0, 2.0, 0.0) - jnp.where(lags == 1, 1.0, 0.0)
+        return self.sigma**2 * shape
 
-        def fix_variance(self) -> ScalarLike:
-            return self.base.fix_variance() + self.sigma**2
+    def fix_variance(self) -> ScalarLike:
+        return self.base.fix_variance() + self.sigma**2
 
-        def motion(self) -> AbstractModel:
-            return self.base.motion()
+    def motion(self) -> AbstractModel:
+        return self.base.motion()
 
-        def changed(
-            self, key: Key, positions: Float[Array, "particle position dim"], tau: ScalarLike
-        ) -> Float[Array, "particle position dim"]:
-            return positions + self.sigma * jax.random.normal(key, positions.shape)
-
-    return Noisy
+    def apply(
+        self, key: Key, positions: Float[Array, "particle position dim"], tau: ScalarLike
+    ) -> Float[Array, "particle position dim"]:
+        return positions + self.sigma * jax.random.normal(key, positions.shape)

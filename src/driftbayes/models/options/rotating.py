@@ -1,8 +1,7 @@
 """A common sense of rotation: the velocities of all particles turn the same way."""
 
-__all__ = ["with_rotation"]
+__all__ = ["Rotating"]
 
-from functools import cache
 from typing import Any, ClassVar
 
 import jax
@@ -19,7 +18,7 @@ from driftbayes.likelihood.hermitian import (
     hermitian_steps_terms,
     hermitian_walk,
 )
-from driftbayes.models._base import AbstractModel
+from driftbayes.models._base import AbstractModel, Parameter, fact
 from driftbayes.models._matrix_exponential import exponential_integrals
 from driftbayes.models._prepare import Data, Kind
 from driftbayes.models.options._base import AbstractOption, check_base
@@ -27,8 +26,7 @@ from driftbayes.models.oscillating import OscillatingLangevin
 from driftbayes.models.sums import combine_covariances, combine_propagators
 
 
-@cache
-def with_rotation(model: type[AbstractModel]) -> type[AbstractModel]:
+class Rotating(AbstractOption):
     r"""Couple the axes of the oscillating model, or of an oscillating component, in a plane.
 
     $$\mathrm{d}Z = W\,\mathrm{d}t, \qquad
@@ -44,181 +42,179 @@ def with_rotation(model: type[AbstractModel]) -> type[AbstractModel]:
     added as they are.
 
     Args:
-        model: The oscillating model, or a sum with it; with noise and a mean flow at most.
+        base: The other model.
     """
-    check_base(model, "rotating", kinds=("summed", "channels"))
 
-    class Rotating(AbstractOption, of=model):
-        name: ClassVar[str] = f"{model.name}+rotating"
-        summary: ClassVar[str] = f"{model.summary}, of all particles in one sense"
-        limit: ClassVar[str] = "axes that are independent, as omega → 0"
-        # A mean of two Gaussian densities.
-        is_gaussian: ClassVar[bool] = False
-        is_turning: ClassVar[bool] = True
-        moves_by_generator: ClassVar[bool] = False
-        kind: ClassVar[Kind] = "channels"
-        # No rotation of the axes of a particle changes its density; a mean flow has a direction.
-        shares_axes: ClassVar[bool] = "flow" in model.parameters
+    own: ClassVar[dict[str, Parameter]] = {}
+    name: ClassVar[str] = fact(lambda self: f"{self.base.name}+rotating")
+    summary: ClassVar[str] = fact(
+        lambda self: f"{self.base.summary}, of all particles in one sense"
+    )
+    limit: ClassVar[str] = "axes that are independent, as omega → 0"
+    # A mean of two Gaussian densities.
+    is_gaussian: ClassVar[bool] = False
+    is_turning: ClassVar[bool] = True
+    moves_by_generator: ClassVar[bool] = False
+    kind: ClassVar[Kind] = "channels"
+    has_derived: ClassVar[bool] = True
+    # No rotation of the axes of a particle changes its density; a mean flow has a direction.
+    shares_axes: ClassVar[bool] = fact(lambda self: "flow" in self.base.parameters)
 
-        def __init__(self, **others: Any) -> None:
-            self.base = model(**others)
+    def __check_init__(self) -> None:
+        check_base(self, ("summed", "channels"))
 
-        def log_density(self, data: Data) -> Scalar:
-            both = jnp.stack([one.log_likelihood() for one in self.terms_by_sense(data)])
-            return jax.nn.logsumexp(both) - jnp.log(2.0)
+    def log_density(self, data: Data) -> Scalar:
+        both = jnp.stack([one.log_likelihood() for one in self.terms_by_sense(data)])
+        return jax.nn.logsumexp(both) - jnp.log(2.0)
 
-        def terms(self, data: Data, noise_variance: ScalarLike = 0.0) -> GaussianTerms:
-            """Of the likelier sense: enough to find a scale to start from."""
-            one, other = self.terms_by_sense(data)
-            return GaussianTerms(one.n, one.log_det, jnp.minimum(one.quadratic, other.quadratic))
+    def terms(self, data: Data, noise_variance: ScalarLike = 0.0) -> GaussianTerms:
+        """Of the likelier sense: enough to find a scale to start from."""
+        one, other = self.terms_by_sense(data)
+        return GaussianTerms(one.n, one.log_det, jnp.minimum(one.quadratic, other.quadratic))
 
-        def terms_by_sense(self, data: Data) -> tuple[GaussianTerms, GaussianTerms]:
-            """Gaussian terms if all turn anticlockwise, and if all turn clockwise."""
-            one, other = self._products(data)
-            return one.gaussian(self._flow), other.gaussian(self._flow)
+    def terms_by_sense(self, data: Data) -> tuple[GaussianTerms, GaussianTerms]:
+        """Gaussian terms if all turn anticlockwise, and if all turn clockwise."""
+        one, other = self._products(data)
+        return one.gaussian(self._flow), other.gaussian(self._flow)
 
-        def engine_transition(self, interval: Scalar) -> tuple[Array, Array]:
-            return self.complex_transition(interval)
+    def engine_transition(self, interval: Scalar) -> tuple[Array, Array]:
+        return self.complex_transition(interval)
 
-        def engine_start(self) -> Array:
-            return self.complex_initial_covariance()
+    def engine_start(self) -> Array:
+        return self.complex_initial_covariance()
 
-        def engine_autocovariances(self, n_lags: int, tau: Scalar) -> Array:
-            return self.complex_autocovariances(n_lags, tau)
+    def engine_autocovariances(self, n_lags: int, tau: Scalar) -> Array:
+        return self.complex_autocovariances(n_lags, tau)
 
-        def _products(self, data: Data) -> tuple[HermitianTerms, HermitianTerms]:
-            if isinstance(data, Collected):
-                return hermitian_column_terms(data.parts[0])
-            if not isinstance(data, ChannelMoments | ChannelSteps):
-                msg = f"{self.name} needs displacements by axis; prepare them for it"
-                raise DriftbayesError(msg)
-            if data.centre.shape[-1] != 2:
-                msg = (
-                    f"{self.name} needs two dimensions, the data have {data.centre.shape[-1]}; "
-                    "leave out +rotating"
-                )
-                raise DriftbayesError(msg)
-            if isinstance(data, ChannelMoments):
-                n_lags, tau = data.forms.shape[-1], jnp.asarray(data.tau)
-                return hermitian_moments_terms(self.complex_autocovariances(n_lags, tau), data)
-            start = self.complex_initial_covariance()
-            return hermitian_steps_terms(self.complex_transition, start, data, self.fix_variance())
-
-        def complex_autocovariances(self, n_lags: int, tau: Scalar) -> Complex[Array, " lag"]:
-            """Of x with itself, and as imaginary part of y with the x before it."""
-            rates, _, stationary = self._oscillation.dynamics()
-            change, step, _ = exponential_integrals(rates * tau)
-
-            def later(reach: Array, _: None) -> tuple[Array, Scalar]:
-                return reach + change @ reach, tau**2 * (step[1] @ reach)
-
-            _, across = jax.lax.scan(later, step @ stationary[:, 0], None, length=n_lags - 1)
-            own = self.base.first_autocovariances(n_lags, tau)
-            return jax.lax.complex(own, jnp.concatenate([jnp.zeros(1), across]))
-
-        def complex_transition(
-            self, interval: Scalar
-        ) -> tuple[Complex[Array, "state state"], Complex[Array, "state state"]]:
-            """Propagator and noise of (x + iy, u + iv, ...), the velocities of each component."""
-            both = [_complex_transition(part, interval) for part in self._components]
-            propagators, noises = zip(*both, strict=True)
-            return combine_propagators(propagators), combine_covariances(noises)
-
-        def complex_initial_covariance(self) -> Complex[Array, "state state"]:
-            """Covariance of that state, given the position."""
-            parts = []
-            for part in self._components:
-                covariance = part.initial_covariance()
-                # The partner of x's velocity is that of y.
-                is_turning = isinstance(part, OscillatingLangevin)
-                own = covariance[:2, :2] if is_turning else covariance
-                parts.append(jax.lax.complex(own, jnp.zeros_like(own)))
-            return combine_covariances(parts)
-
-        def derived(self, data: Data) -> dict[str, Scalar]:
-            """Probability that the particles turn anticlockwise, from x to y; the mean flow."""
-            senses = self._products(data)
-            one, other = (terms.gaussian(self._flow).log_likelihood() for terms in senses)
-            share = jax.nn.sigmoid(one - other)
-            out = {**self._core.derived(data), "anticlockwise": share}
-            if "flow" not in model.parameters:
-                return out
-            mean, covariance = self.mean_flow(data)
-            sd = jnp.sqrt(jnp.diag(covariance))
-            out |= {f"flow_{i + 1}": mean[i] for i in range(2)}
-            return out | {f"flow_{i + 1}_sd": sd[i] for i in range(2)}
-
-        def mean_flow(self, data: Data) -> tuple[Float[Array, "2"], Float[Array, "2 2"]]:
-            """Posterior mean and covariance of the flow, over both senses of rotation."""
-            senses = self._products(data)
-            one, other = (terms.gaussian(self._flow).log_likelihood() for terms in senses)
-            share = jax.nn.sigmoid(one - other)
-            (mean, variance), (mean_2, variance_2) = (
-                terms.flow_posterior(self._flow) for terms in senses
+    def _products(self, data: Data) -> tuple[HermitianTerms, HermitianTerms]:
+        if isinstance(data, Collected):
+            return hermitian_column_terms(data.parts[0])
+        if not isinstance(data, ChannelMoments | ChannelSteps):
+            msg = f"{self.name} needs displacements by axis; prepare them for it"
+            raise DriftbayesError(msg)
+        if data.centre.shape[-1] != 2:
+            msg = (
+                f"{self.name} needs two dimensions, the data have {data.centre.shape[-1]}; "
+                "leave out +rotating"
             )
-            within = share * variance + (1 - share) * variance_2
-            apart = mean - mean_2
-            covariance = within * jnp.eye(2) + share * (1 - share) * jnp.outer(apart, apart)
-            return share * mean + (1 - share) * mean_2, covariance
+            raise DriftbayesError(msg)
+        if isinstance(data, ChannelMoments):
+            n_lags, tau = data.forms.shape[-1], jnp.asarray(data.tau)
+            return hermitian_moments_terms(self.complex_autocovariances(n_lags, tau), data)
+        start = self.complex_initial_covariance()
+        return hermitian_steps_terms(self.complex_transition, start, data, self.fix_variance())
 
-        def simulate(
-            self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
-        ) -> Float[Array, "particle position dim"]:
-            """Exact positions from a stationary start at the origin; the sense is drawn too."""
-            if n_dim != 2:
-                msg = f"{self.name} needs two dimensions, got {n_dim}; leave out +rotating"
-                raise DriftbayesError(msg)
-            keys = jax.random.split(key, 4)
-            key_flow, *key_others = jax.random.split(
-                jax.random.fold_in(key, 4), 1 + len(self._others)
+    def complex_autocovariances(self, n_lags: int, tau: Scalar) -> Complex[Array, " lag"]:
+        """Of x with itself, and as imaginary part of y with the x before it."""
+        rates, _, stationary = self._oscillation.dynamics()
+        change, step, _ = exponential_integrals(rates * tau)
+
+        def later(reach: Array, _: None) -> tuple[Array, Scalar]:
+            return reach + change @ reach, tau**2 * (step[1] @ reach)
+
+        _, across = jax.lax.scan(later, step @ stationary[:, 0], None, length=n_lags - 1)
+        own = self.base.first_autocovariances(n_lags, tau)
+        return jax.lax.complex(own, jnp.concatenate([jnp.zeros(1), across]))
+
+    def complex_transition(
+        self, interval: Scalar
+    ) -> tuple[Complex[Array, "state state"], Complex[Array, "state state"]]:
+        """Propagator and noise of (x + iy, u + iv, ...), the velocities of each component."""
+        both = [_complex_transition(part, interval) for part in self._components]
+        propagators, noises = zip(*both, strict=True)
+        return combine_propagators(propagators), combine_covariances(noises)
+
+    def complex_initial_covariance(self) -> Complex[Array, "state state"]:
+        """Covariance of that state, given the position."""
+        parts = []
+        for part in self._components:
+            covariance = part.initial_covariance()
+            # The partner of x's velocity is that of y.
+            is_turning = isinstance(part, OscillatingLangevin)
+            own = covariance[:2, :2] if is_turning else covariance
+            parts.append(jax.lax.complex(own, jnp.zeros_like(own)))
+        return combine_covariances(parts)
+
+    def derived(self, data: Data) -> dict[str, Scalar]:
+        """Probability that the particles turn anticlockwise, from x to y; the mean flow."""
+        senses = self._products(data)
+        one, other = (terms.gaussian(self._flow).log_likelihood() for terms in senses)
+        share = jax.nn.sigmoid(one - other)
+        out = {**self._core.derived(data), "anticlockwise": share}
+        if "flow" not in self.base.parameters:
+            return out
+        mean, covariance = self.mean_flow(data)
+        sd = jnp.sqrt(jnp.diag(covariance))
+        out |= {f"flow_{i + 1}": mean[i] for i in range(2)}
+        return out | {f"flow_{i + 1}_sd": sd[i] for i in range(2)}
+
+    def mean_flow(self, data: Data) -> tuple[Float[Array, "2"], Float[Array, "2 2"]]:
+        """Posterior mean and covariance of the flow, over both senses of rotation."""
+        senses = self._products(data)
+        one, other = (terms.gaussian(self._flow).log_likelihood() for terms in senses)
+        share = jax.nn.sigmoid(one - other)
+        (mean, variance), (mean_2, variance_2) = (
+            terms.flow_posterior(self._flow) for terms in senses
+        )
+        within = share * variance + (1 - share) * variance_2
+        apart = mean - mean_2
+        covariance = within * jnp.eye(2) + share * (1 - share) * jnp.outer(apart, apart)
+        return share * mean + (1 - share) * mean_2, covariance
+
+    def simulate(
+        self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
+    ) -> Float[Array, "particle position dim"]:
+        """Exact positions from a stationary start at the origin; the sense is drawn too."""
+        if n_dim != 2:
+            msg = f"{self.name} needs two dimensions, got {n_dim}; leave out +rotating"
+            raise DriftbayesError(msg)
+        keys = jax.random.split(key, 4)
+        key_flow, *key_others = jax.random.split(jax.random.fold_in(key, 4), 1 + len(self._others))
+        turning = self._oscillation
+        propagate, noise = _complex_transition(turning, jnp.asarray(tau))
+        sd = jnp.sqrt(turning.initial_covariance()[1, 1])
+        velocity = _complex_normal(keys[0], (n_particles,))
+        velocity = velocity * sd.astype(velocity.dtype)
+        kicks = _complex_normal(keys[1], (n_steps, n_particles, 2))
+        root = jnp.linalg.cholesky(noise)
+        positions = hermitian_walk(propagate, root, velocity, kicks)
+        sense = jnp.where(jax.random.bernoulli(keys[2]), 1.0, -1.0)
+        positions = positions.at[..., 1].multiply(sense)
+        for own, part in zip(key_others, self._others, strict=True):
+            positions = positions + part.simulate(
+                own, n_particles=n_particles, n_steps=n_steps, n_dim=2, tau=tau
             )
-            turning = self._oscillation
-            propagate, noise = _complex_transition(turning, jnp.asarray(tau))
-            sd = jnp.sqrt(turning.initial_covariance()[1, 1])
-            velocity = _complex_normal(keys[0], (n_particles,))
-            velocity = velocity * sd.astype(velocity.dtype)
-            kicks = _complex_normal(keys[1], (n_steps, n_particles, 2))
-            root = jnp.linalg.cholesky(noise)
-            positions = hermitian_walk(propagate, root, velocity, kicks)
-            sense = jnp.where(jax.random.bernoulli(keys[2]), 1.0, -1.0)
-            positions = positions.at[..., 1].multiply(sense)
-            for own, part in zip(key_others, self._others, strict=True):
-                positions = positions + part.simulate(
-                    own, n_particles=n_particles, n_steps=n_steps, n_dim=2, tau=tau
-                )
-            error = jnp.sqrt(jnp.asarray(self.fix_variance()))
-            positions = positions + error * jax.random.normal(keys[3], positions.shape)
-            flow = self._flow * jax.random.normal(key_flow, (2,))
-            times = jnp.arange(n_steps + 1.0) * jnp.asarray(tau)
-            return positions + (times[:, None] * flow[None, :])[None]
+        error = jnp.sqrt(jnp.asarray(self.fix_variance()))
+        positions = positions + error * jax.random.normal(keys[3], positions.shape)
+        flow = self._flow * jax.random.normal(key_flow, (2,))
+        times = jnp.arange(n_steps + 1.0) * jnp.asarray(tau)
+        return positions + (times[:, None] * flow[None, :])[None]
 
-        @property
-        def _flow(self) -> Scalar:
-            """Prior standard deviation of a mean flow; zero without one."""
-            return jnp.asarray(getattr(self.base, "flow", 0.0))
+    @property
+    def _flow(self) -> Scalar:
+        """Prior standard deviation of a mean flow; zero without one."""
+        return jnp.asarray(getattr(self.base, "flow", 0.0))
 
-        @property
-        def _core(self) -> AbstractModel:
-            core: Any = self.base
-            while isinstance(core, AbstractOption):
-                core = core.base
-            return core
+    @property
+    def _core(self) -> AbstractModel:
+        core: Any = self.base
+        while isinstance(core, AbstractOption):
+            core = core.base
+        return core
 
-        @property
-        def _components(self) -> tuple[AbstractModel, ...]:
-            core = self._core
-            return getattr(core, "parts", (core,))
+    @property
+    def _components(self) -> tuple[AbstractModel, ...]:
+        core = self._core
+        return getattr(core, "parts", (core,))
 
-        @property
-        def _oscillation(self) -> OscillatingLangevin:
-            return next(part for part in self._components if isinstance(part, OscillatingLangevin))
+    @property
+    def _oscillation(self) -> OscillatingLangevin:
+        return next(part for part in self._components if isinstance(part, OscillatingLangevin))
 
-        @property
-        def _others(self) -> tuple[AbstractModel, ...]:
-            parts = self._components
-            return tuple(part for part in parts if not isinstance(part, OscillatingLangevin))
-
-    return Rotating
+    @property
+    def _others(self) -> tuple[AbstractModel, ...]:
+        parts = self._components
+        return tuple(part for part in parts if not isinstance(part, OscillatingLangevin))
 
 
 def _complex_transition(
