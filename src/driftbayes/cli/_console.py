@@ -3,6 +3,7 @@
 __all__ = [
     "complain",
     "detail",
+    "fold",
     "is_verbose",
     "note",
     "print_json",
@@ -18,6 +19,7 @@ __all__ = [
 import json
 import os
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 # Width of tables where stdout is no terminal and $COLUMNS is not set.
 _PIPE_WIDTH = 160
+# Width of sentences.
+_WIDTH = 80
 # Shortest time between lines on a long computation, in seconds.
 _BETWEEN_LINES = 0.5
 
@@ -56,19 +60,29 @@ def shows_progress() -> bool:
 
 
 def note(text: str) -> None:
-    """Print a line of explanation on stderr, unless --quiet."""
+    """Print a sentence of explanation on stderr, unless --quiet."""
     if _Verbosity.level >= 0:
-        print(text, file=sys.stderr)
+        complain(text)
 
 
 def complain(text: str) -> None:
     """Print a warning or an error on stderr, even if --quiet."""
-    print(text, file=sys.stderr)
+    print(fold(text), file=sys.stderr)
 
 
 def say(text: str) -> None:
     """Print a sentence of the result on stdout."""
-    print(text)
+    print(fold(text))
+
+
+def fold(text: str) -> str:
+    """Fold text at 80 columns between words, except a command to copy."""
+    # Not at hyphens, so that options and paths stay whole.
+    how = {"subsequent_indent": "    ", "break_long_words": False, "break_on_hyphens": False}
+    lines = text.split("\n")
+    return "\n".join(
+        line if line.startswith("next: ") else textwrap.fill(line, _WIDTH, **how) for line in lines
+    )
 
 
 def save_figure(figure: "Figure", path: Path, **options: Any) -> None:
@@ -131,7 +145,7 @@ def print_table(
         parts = [word for text in texts for word in text.split()] if i < left else texts
         widths.append(max(map(cell_len, parts), default=0))
     # Not the title of the table, which would be folded where the table ends.
-    console.print(title, style="bold", soft_wrap=True)
+    console.print(fold(title), style="bold", soft_wrap=True)
     for chosen in _column_groups(widths, width, keys):
         table = Table(
             box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, show_header=any(columns)

@@ -123,7 +123,7 @@ def _calibration(args: argparse.Namespace) -> int:
         result = run_calibration(args.data_sets, args.seed, method=args.method, progress=progress)
         written = write_calibration(result, args.output)
     if _finish(args, written, result.to_json):
-        print("\n".join(result.sentences()))
+        _console.say("\n".join(result.sentences()))
     return 0
 
 
@@ -136,7 +136,7 @@ def _langevin(args: argparse.Namespace) -> int:
         written = write_experiment(result, args.output)
     if _finish(args, written, result.to_json):
         _print_claims("Langevin test case", 4, result.claims())
-        print("\n".join(result.exact.sentences.values()))
+        _console.say("\n".join(result.exact.sentences.values()))
     return 0
 
 
@@ -164,7 +164,7 @@ def _turbulence(args: argparse.Namespace) -> int:
         _print_claims("Particles in two-dimensional turbulence", 5, table)
         for realisation in analysis.realisations:
             for sentence in realisation.exact.sentences.values():
-                print(f"seed {realisation.seed}: {sentence}")
+                _console.say(f"seed {realisation.seed}: {sentence}")
     return 0
 
 
@@ -177,7 +177,7 @@ def _ladder(args: argparse.Namespace) -> int:
         ladder = run_ladder(load_results(), _options.model_names(args), progress=progress)
         written = write_ladder(ladder, args.output)
     if _finish(args, written, ladder.to_json):
-        print("\n".join(ladder.sentences()))
+        _console.say("\n".join(ladder.sentences()))
     return 0
 
 
@@ -189,7 +189,7 @@ def _discrepancies(args: argparse.Namespace) -> int:
         result = run_discrepancies(args.seed, progress=progress)
         written = write_discrepancies(result, args.output)
     if _finish(args, written, result.to_json):
-        print("\n".join(result.sentences()))
+        _console.say("\n".join(result.sentences()))
     return 0
 
 
