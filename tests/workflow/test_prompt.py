@@ -101,7 +101,7 @@ def told(file, capsys):
 def test_a_description_at_the_prompt_is_that_of_the_command(file, told):
     tracks = db.read(file)
     said = told("info")
-    found = db.describe(tracks, file).to_json()
+    found = db.info(tracks, file).to_json()
     assert found == {name: said[name] for name in found}
     assert set(said) - set(found) == {"file", "format", "format_summary", "recognised_by"}
     assert found["suggested_command"].startswith("driftbayes scan")
@@ -111,7 +111,7 @@ def test_a_description_at_the_prompt_is_that_of_the_command(file, told):
 
 def test_a_card_of_trajectories_warns_as_the_command_does():
     coarse = db.read(np.round(X), dt=0.5, length_unit="km")
-    (warning,) = db.describe(coarse).warnings
+    (warning,) = db.info(coarse).warnings
     assert warning.startswith("positions are rounded: the rounding error of 0.289 km")
     assert warning.partition(";")[0] in " ".join(str(coarse).split())
 

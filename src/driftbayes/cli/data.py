@@ -17,10 +17,10 @@ def _add_reading(parser: Parser) -> None:
 
 
 def _info(args: argparse.Namespace) -> int:
-    from driftbayes.workflow.description import describe, describe_format
+    from driftbayes.workflow.overview import describe_format, info
 
     tracks = _options.read(args)
-    found = describe(tracks, args.file)
+    found = info(tracks, args.file)
     about = describe_format(args.file, args.format)
     if args.json:
         _console.print_json({"file": args.file.name, **about, **found.to_json()})

@@ -167,6 +167,10 @@ class Trajectories:
         """Compare models in every cell of a grid; see `driftbayes.map`."""
         return public("map")(self, cell, taus, **options)
 
+    def info(self) -> Any:
+        """Describe the sampling and suggest sampling times; see `driftbayes.info`."""
+        return public("info")(self)
+
     def dependence(self, tau: float, **options: Any) -> Any:
         """Estimate the effective number of independent particles; see `driftbayes.dependence`."""
         return public("dependence")(self, tau, **options)

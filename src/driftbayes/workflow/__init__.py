@@ -7,7 +7,6 @@ from driftbayes.aliases import lazy
 if TYPE_CHECKING:
     from driftbayes.data.sampling import Cut
     from driftbayes.workflow.analyses import compare, scan, suggested_taus
-    from driftbayes.workflow.description import Description, describe
     from driftbayes.workflow.fits import (
         bootstrap,
         check,
@@ -17,20 +16,21 @@ if TYPE_CHECKING:
         score,
         sensitivity,
     )
+    from driftbayes.workflow.overview import Overview, info
     from driftbayes.workflow.reading import Blocks, FileInBlocks, open_scan, read
     from driftbayes.workflow.setup import Scales
 
 __all__ = [
     "Blocks",
     "Cut",
-    "Description",
     "FileInBlocks",
+    "Overview",
     "Scales",
     "bootstrap",
     "check",
     "compare",
     "dependence",
-    "describe",
+    "info",
     "map",
     "open_scan",
     "predict",
@@ -45,7 +45,7 @@ __getattr__ = lazy(
     __name__,
     {
         "analyses": ("compare", "scan", "suggested_taus"),
-        "description": ("Description", "describe", "trajectories_card"),
+        "overview": ("Overview", "info", "trajectories_card"),
         "fits": ("bootstrap", "check", "dependence", "map", "predict", "score", "sensitivity"),
         "reading": ("Blocks", "FileInBlocks", "open_scan", "read"),
         "setup": ("Cut", "Scales"),

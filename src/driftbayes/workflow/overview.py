@@ -1,6 +1,6 @@
 """Describe trajectories: how they are sampled, what to beware of, and which tau suit them."""
 
-__all__ = ["Description", "describe", "describe_format", "trajectories_card"]
+__all__ = ["Overview", "describe_format", "info", "trajectories_card"]
 
 import shlex
 from dataclasses import dataclass, replace
@@ -23,14 +23,14 @@ _FINE, _COARSE = 1e-3, 0.05
 _LARGE = 1_000_000
 
 
-def describe(tracks: Trajectories, file: PathLike | None = None) -> "Description":
+def info(tracks: Trajectories, file: PathLike | None = None) -> "Overview":
     """Describe trajectories and suggest sampling times.
 
     Args:
         tracks: Any trajectories.
         file: The file that they were read from, for the suggested command.
     """
-    return Description(tracks, survey(tracks), None if file is None else str(file))
+    return Overview(tracks, survey(tracks), None if file is None else str(file))
 
 
 def trajectories_card(tracks: Trajectories) -> Card:
@@ -38,7 +38,7 @@ def trajectories_card(tracks: Trajectories) -> Card:
     card = cards.trajectories_card(tracks)
     if len(tracks.times) > _LARGE:
         return card
-    found = describe(tracks)
+    found = info(tracks)
     more = [("gaps", found.gaps), ("rounding", found.rounding)]
     if found.suggested_taus is not None:
         more.append(("suggested tau", f"{found.suggested_taus}{found.time}"))
@@ -47,8 +47,8 @@ def trajectories_card(tracks: Trajectories) -> Card:
 
 
 @dataclass(frozen=True)
-class Description:
-    """What `describe` finds.
+class Overview:
+    """What `info` finds.
 
     Args:
         tracks: The trajectories.
