@@ -22,7 +22,18 @@ if TYPE_CHECKING:
         PriorWarning,
         Status,
     )
-    from driftbayes.inference import Evidence, Hypothesis, evidence
+    from driftbayes.inference import (
+        SMC,
+        Auto,
+        Bridge,
+        Evidence,
+        Exact,
+        Hypothesis,
+        Importance,
+        Laplace,
+        Nested,
+        evidence,
+    )
     from driftbayes.io import read_scan, read_trajectories, write_scan, write_trajectories
     from driftbayes.models import (
         MODELS,
@@ -83,7 +94,10 @@ _HOMES = {
         *("DataWarning", "DependenceWarning", "DriftbayesError", "DriftbayesWarning"),
         *("PriorWarning", "Status"),
     ),
-    "inference": ("Evidence", "Hypothesis", "evidence"),
+    "inference": (
+        *("SMC", "Auto", "Bridge", "Evidence", "Exact", "Hypothesis", "Importance", "Laplace"),
+        *("Nested", "evidence"),
+    ),
     "io": ("read_scan", "read_trajectories", "write_scan", "write_trajectories"),
     "models": (
         *("MODELS", "Anisotropic", "Blur", "Brownian", "ConfinedBrownian", "ConfinedLangevin"),
@@ -114,9 +128,12 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "MODELS",
+    "SMC",
     "Anisotropic",
+    "Auto",
     "Blocks",
     "Blur",
+    "Bridge",
     "Brownian",
     "Comparison",
     "ConfinedBrownian",
@@ -128,18 +145,22 @@ __all__ = [
     "DriftbayesError",
     "DriftbayesWarning",
     "Evidence",
+    "Exact",
     "Exponential",
     "FitCheck",
     "Fixed",
     "FractionalBrownian",
     "Gamma",
     "Hypothesis",
+    "Importance",
     "Langevin",
+    "Laplace",
     "LinearFlow",
     "LogNormal",
     "MaternVelocity",
     "MeanFlow",
     "Mixture",
+    "Nested",
     "Noise",
     "Normal",
     "OscillatingLangevin",

@@ -26,8 +26,14 @@ from driftbayes.comparison.bayes import Comparison, comparison_of, strength
 from driftbayes.comparison.hypotheses import check_names
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
-from driftbayes.inference import Evidence, Hypothesis, evidence, posterior_draws
-from driftbayes.inference.sampled import SAMPLERS
+from driftbayes.inference import (
+    Evidence,
+    Hypothesis,
+    Method,
+    as_method,
+    evidence,
+    posterior_draws,
+)
 from driftbayes.precision import in_double_precision
 from driftbayes.representation import html_of, line_of, text_of
 from driftbayes.typing import FloatArray
@@ -283,9 +289,10 @@ def check_fit(
     start_times: ArrayLike | None = None,
     n_replicas: int = 500,
     seed: int = 0,
+    method: Method | str = "auto",
     prior_probabilities: Sequence[float] | None = None,
     progress: Progress | None = None,
-    **how: Any,
+    **options: Any,
 ) -> FitCheck:
     """Check fitted models against the data, each by itself.
 
@@ -307,9 +314,10 @@ def check_fit(
             which particles that move together are not looked for.
         n_replicas: Replicas of each model, 100 or more.
         seed: Key of the posterior draws and of the replicas.
+        method: Of the evidences and draws, as for `evidence`.
         prior_probabilities: Probabilities of the models before the data.
         progress: Called with a stage, how many are done, and of how many.
-        **how: `method` of the evidences and draws, as for `evidence`.
+        **options: Options of a method given by name.
     """
     check_names(hypotheses)
     if not isinstance(data, Displacements):
@@ -329,6 +337,7 @@ def check_fit(
         raise DriftbayesError(msg)
     layout = Layout(data, None if start_times is None else np.asarray(start_times))
     refused = _unreplicable(hypotheses, layout)
+    how: dict[str, Any] = {"method": as_method(method, **options), "seed": seed}
     checks: dict[str, ModelCheck] = {}
     evidences: list[Evidence] = []
     for hypothesis in hypotheses:
@@ -336,15 +345,14 @@ def check_fit(
         try:
             if name in refused:
                 raise refused[name]
-            draws = posterior_draws(hypothesis, data, n_draws=int(n_replicas), seed=seed, **how)
+            draws = posterior_draws(hypothesis, data, n_draws=int(n_replicas), **how)
             checks[name] = _checked(
                 hypothesis, draws.evidence, layout, Replicator(draws, layout, seed), progress
             )
             evidences.append(draws.evidence)
         except DriftbayesError as error:
             # The evidence alone, which ranks the model among the others, may still be had.
-            own = {**how, "seed": seed} if how.get("method") in SAMPLERS else how
-            evidences.append(evidence(hypothesis, data, **own))
+            evidences.append(evidence(hypothesis, data, **how))
             checks[name] = ModelCheck(
                 name, (), {}, {}, 0, int(seed), {}, status=Status.NOT_CHECKED, reason=str(error)
             )

@@ -263,6 +263,7 @@ def _parse_missing(text: str | None) -> tuple[float, ...] | None:
 
 def analysis(args: argparse.Namespace) -> dict[str, Any]:
     """Return models, priors, method and displacements, by the names of `workflow.compare`."""
+    from driftbayes.inference import as_method
     from driftbayes.workflow import Cut, Scales
 
     check_seed(args.seed)
@@ -273,9 +274,8 @@ def analysis(args: argparse.Namespace) -> dict[str, Any]:
         "models": args.models,
         "priors": _parse_priors(args.prior),
         "scales": None if args.u_rms is None else Scales(args.u_rms, args.timescale),
-        "method": args.method,
+        "method": as_method(args.method, coords=args.coords),
         "seed": args.seed,
-        "coords": args.coords,
         "prior_probabilities": _model_prior(args),
     }
     return {**found, "cut": Cut(args.n_tau, args.windows, args.gaps)} if "gaps" in args else found

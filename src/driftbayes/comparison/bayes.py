@@ -28,7 +28,7 @@ from driftbayes.comparison.sensitivity import (
 )
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
-from driftbayes.inference import Batch, Evidence, Hypothesis
+from driftbayes.inference import Batch, Evidence, Hypothesis, Method, as_method
 from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.precision import in_double_precision
 from driftbayes.representation import html_of, line_of, text_of
@@ -267,25 +267,30 @@ def compare_hypotheses(
     hypotheses: Sequence[Hypothesis],
     data: Displacements | ReducedDisplacements | SummedDisplacements,
     *,
+    method: Method | str = "auto",
+    seed: int = 0,
     prior_probabilities: Sequence[float] | None = None,
     sensitivity: bool = False,
-    **how: Any,
+    **options: Any,
 ) -> Comparison:
     """Compare hypotheses on the same displacements.
 
     Args:
         hypotheses: Model families with their priors, of different names.
         data: Displacements at one tau.
+        method: Method of the evidence; "auto" integrates exactly where it can, "laplace" is the
+            paper's approximation; others as for `evidence`.
+        seed: Random seed for sampling methods.
         prior_probabilities: Probabilities of the models before the data, by default equal.
         sensitivity: Whether to repeat the comparison with prior scales divided and multiplied by 4.
-        **how: `method` of the evidence ("auto" integrates exactly where it can, "laplace" is the
-            paper's approximation) and its `seed`, as for `evidence`.
+        **options: Options of a method given by name.
     """
     check_names(hypotheses)
     check_prior_probabilities(prior_probabilities, len(hypotheses))
     # Each before the work: a model that cannot take these data says so at once.
     batches = {h.name: Batch.of(data, model=h.model) for h in hypotheses}
     groups = parameter_groups(hypotheses) if sensitivity else []
+    how: dict[str, Any] = {"method": as_method(method, **options), "seed": seed}
 
     def judge(hypothesis: Hypothesis) -> ScaledEvidence:
         # A thread does not see double precision that was switched on by a `with` block.

@@ -115,7 +115,7 @@ def bootstrap(
     n_replicates: int = 200,
     units: Units = "auto",
     block_steps: int | None = None,
-    method: Method = "auto",
+    method: Method | str = "auto",
     seed: int = 0,
 ) -> Bootstrap:
     """Replicates of ln K of the second hypothesis against the first.
@@ -236,7 +236,7 @@ def thinned_log_bayes_factor(
     hypotheses: Sequence[Hypothesis],
     data: Displacements,
     factor: float,
-    method: Method = "auto",
+    method: Method | str = "auto",
 ) -> dict[str, float]:
     r"""Ln K of every pair if the same statistics came from `factor` times fewer particles.
 

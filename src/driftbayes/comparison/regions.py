@@ -16,7 +16,8 @@ from driftbayes.comparison.scan import scan_displacements
 from driftbayes.data.sampling import Displacements, displacements, snap_taus
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, Status
-from driftbayes.inference import Hypothesis
+from driftbayes.inference import Hypothesis, as_method
+from driftbayes.inference.methods import method_text
 from driftbayes.models import MODELS, model_named
 from driftbayes.precision import in_double_precision
 from driftbayes.typing import FloatArray, IntArray
@@ -111,7 +112,7 @@ def map_regions(
         Conventions="CF-1.11",
         driftbayes_version=__version__,
         convention="Var(dx_i) = 2 kappa tau per axis; ln is natural",
-        method=str(how.get("method", "auto")),
+        method=method_text(as_method(how.get("method", "auto"))),
         length_unit=trajectories.length_unit,
         time_unit=trajectories.time_unit,
         data_fingerprint=trajectories.fingerprint,

@@ -23,7 +23,15 @@ from driftbayes.comparison.hypotheses import check_names, check_prior_probabilit
 from driftbayes.data.sampling import WHOLE, Cut, Displacements, snap_taus
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
-from driftbayes.inference import Batch, Evidence, Hypothesis, evidence, evidence_batch
+from driftbayes.inference import (
+    Batch,
+    Evidence,
+    Hypothesis,
+    Method,
+    as_method,
+    evidence,
+    evidence_batch,
+)
 from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.likelihood.engines import MomentsEngine
 from driftbayes.precision import in_double_precision
@@ -170,9 +178,11 @@ def scan_hypotheses(
     taus: Iterable[float],
     *,
     cut: Cut = WHOLE,
+    method: Method | str = "auto",
+    seed: int = 0,
     prior_probabilities: Sequence[float] | None = None,
     progress: Progress | None = None,
-    **how: Any,
+    **options: Any,
 ) -> Scan:
     """Compare hypotheses at many sampling times of the same trajectories.
 
@@ -181,12 +191,15 @@ def scan_hypotheses(
         hypotheses: Model families with their priors, the same at every tau.
         taus: Requested sampling times; the nearest multiples of the recording interval are used.
         cut: How trajectories are cut into runs.
+        method: Method of the evidence, as for `evidence`.
+        seed: Random seed for sampling methods.
         prior_probabilities: Probabilities of the models before the data.
         progress: Called with a stage, how many are done, and of how many.
-        **how: `method` of the evidence and its `seed`, as for `evidence`.
+        **options: Options of a method given by name.
     """
     check_names(hypotheses)
     check_prior_probabilities(prior_probabilities, len(hypotheses))
+    chosen = as_method(method, **options)
     many, skipped = [], {}
     actual = snap_taus(trajectories, taus)
     for i, tau in enumerate(actual):
@@ -200,14 +213,20 @@ def scan_hypotheses(
     if not many:
         raise DriftbayesError(next(iter(skipped.values())))
     result = scan_displacements(
-        many, hypotheses, prior_probabilities=prior_probabilities, progress=progress, **how
+        many,
+        hypotheses,
+        method=chosen,
+        seed=seed,
+        prior_probabilities=prior_probabilities,
+        progress=progress,
     )
     attributes = provenance_attrs(
         trajectories.fingerprint,
         trajectories.provenance,
         prior_probabilities=prior_probabilities,
         **asdict(cut),
-        **{"seed": 0, "coords": "natural", **how},
+        seed=seed,
+        coords=getattr(chosen, "coords", "natural"),
     )
     return Scan(result.comparisons, skipped, attributes)
 
@@ -221,7 +240,6 @@ def provenance_attrs(
 ) -> dict[str, str]:
     """Attributes of a scan from which it can be repeated."""
     prior = None if prior_probabilities is None else [float(p) for p in prior_probabilities]
-    options.pop("method", None)
     return {
         "data_fingerprint": fingerprint,
         "provenance": json.dumps(dict(provenance), default=str),
@@ -234,21 +252,26 @@ def scan_displacements(
     many: Sequence[Displacements | ReducedDisplacements | SummedDisplacements],
     hypotheses: Sequence[Hypothesis],
     *,
+    method: Method | str = "auto",
+    seed: int = 0,
     prior_probabilities: Sequence[float] | None = None,
     progress: Progress | None = None,
-    **how: Any,
+    **options: Any,
 ) -> Scan:
     """Compare hypotheses on several sets of displacements, one per tau, in one computation.
 
     Args:
         many: Displacements, whole or reduced to their second moments.
         hypotheses: Model families with their priors, the same at every tau.
+        method: Method of the evidence, as for `evidence`.
+        seed: Random seed for sampling methods.
         prior_probabilities: Probabilities of the models before the data.
         progress: Called with a stage, how many are done, and of how many.
-        **how: `method` of the evidence and its `seed`, as for `evidence`.
+        **options: Options of a method given by name.
     """
     check_names(hypotheses)
     check_prior_probabilities(prior_probabilities, len(hypotheses))
+    how: dict[str, Any] = {"method": as_method(method, **options), "seed": seed}
     if not many:
         msg = "expected one or more sets of displacements, got none"
         raise DriftbayesError(msg)

@@ -28,6 +28,8 @@ from driftbayes.inference import (
     Evidence,
     Hypothesis,
     LogEvidence,
+    Method,
+    as_method,
     evidence_with_variants,
 )
 from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
@@ -203,7 +205,9 @@ def prior_sensitivity(
     data: Displacements | ReducedDisplacements | SummedDisplacements,
     *,
     factors: Sequence[float] | FloatArray = _MANY_FACTORS,
-    **how: Any,
+    method: Method | str = "auto",
+    seed: int = 0,
+    **options: Any,
 ) -> PriorSensitivity:
     r"""Ln K as a function of the scales of the priors.
 
@@ -216,7 +220,9 @@ def prior_sensitivity(
         hypotheses: Two or more models with their priors.
         data: Displacements at one tau.
         factors: By what to multiply the scales.
-        **how: `method` of the evidence and its `seed`.
+        method: Method of the evidence, as for `evidence`.
+        seed: Random seed for sampling methods.
+        **options: Options of a method given by name.
     """
     check_names(hypotheses)
     scale = np.asarray(factors, dtype=np.float64)
@@ -231,6 +237,7 @@ def prior_sensitivity(
         names = ", ".join(hypothesis.name for hypothesis in hypotheses)
         msg = f"no prior of {names} has a scale to be multiplied; give one that is not uniform"
         raise DriftbayesError(msg)
+    how: dict[str, Any] = {"method": as_method(method, **options), "seed": seed}
     found = [
         scaled_evidence(h, Batch.of(data, model=h.model), groups, scale.tolist(), **how)
         for h in hypotheses

@@ -1,7 +1,7 @@
 """The court: a hypothesis and the data go in, an `Evidence` comes out."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,25 +20,45 @@ from driftbayes.inference.exact import (
     is_integrable,
 )
 from driftbayes.inference.hypothesis import Hypothesis
-from driftbayes.inference.laplace import Coords, laplace, laplace_batch
-from driftbayes.inference.sampled import SAMPLERS, USABLE, importance_variants, sampled_batch
+from driftbayes.inference.laplace import laplace, laplace_batch
+from driftbayes.inference.methods import (
+    METHODS,
+    SMC,
+    Auto,
+    Bridge,
+    Exact,
+    Importance,
+    Laplace,
+    Method,
+    Nested,
+    as_method,
+)
+from driftbayes.inference.sampled import USABLE, importance_variants, sampled_batch
 from driftbayes.inference.truncation import with_truncation_error
 from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.likelihood.engines import DenseEngine
 from driftbayes.likelihood.memory import check_bytes, check_memory
+from driftbayes.models import AbstractModel
 from driftbayes.precision import in_double_precision
-from driftbayes.suggest import did_you_mean
 
 __all__ = [
     "METHODS",
     "QUANTILES",
+    "SMC",
+    "Auto",
     "Batch",
+    "Bridge",
     "Evidence",
+    "Exact",
     "Hypothesis",
+    "Importance",
+    "Laplace",
     "LogEvidence",
     "LogEvidences",
     "Method",
+    "Nested",
     "PosteriorDraws",
+    "as_method",
     "evidence",
     "evidence_batch",
     "evidence_with_variants",
@@ -50,9 +70,6 @@ __all__ = [
     "posterior_draws",
 ]
 
-Method = Literal["auto", "quadrature", "laplace", "laplace_is", "bridge", "smc", "nested"]
-METHODS: tuple[Method, ...] = get_args(Method)
-
 T = TypeVar("T")
 
 # Trajectories of which the bridge takes minutes.
@@ -61,27 +78,28 @@ _MANY = 2000
 
 @in_double_precision
 def evidence(
-    hypothesis: Hypothesis,
+    hypothesis: Hypothesis | AbstractModel,
     data: Displacements | ReducedDisplacements | SummedDisplacements | Batch,
     *,
-    method: Method = "auto",
-    coords: Coords = "natural",
+    method: Method | str = "auto",
+    seed: int = 0,
     **options: Any,
 ) -> Evidence:
     """The evidence of one hypothesis.
 
     Args:
-        hypothesis: Model family and prior.
+        hypothesis: Model family and prior; or a model with priors in place of its parameters.
         data: Displacements at one tau.
-        method: "auto" integrates exactly if no more than three parameters are left beside the
-            scale, and samples otherwise: "laplace_is", and where its weights are not to be trusted
+        method: A method with its options, for example `Bridge(draws=2000)`, or its name.
+            "auto" integrates exactly if no more than three parameters are left beside the scale,
+            and samples otherwise: "laplace_is", and where its weights are not to be trusted
             "bridge"; "quadrature" insists on the first; "laplace" is the paper's approximation;
             "laplace_is", "bridge", "smc" and "nested" sample.
-        coords: Coordinates of Laplace's method.
-        **options: `tolerance`, the accepted error of ln Z in nats, of quadrature and
-            "laplace_is"; of a sampler `seed`, and its own numbers of draws.
+        seed: Random seed for sampling methods.
+        **options: Options of a method given by name.
     """
-    return evidence_batch([hypothesis], data, method=method, coords=coords, **options)[0]
+    hypothesis = hypothesis if isinstance(hypothesis, Hypothesis) else Hypothesis(hypothesis)
+    return evidence_batch([hypothesis], data, method=method, seed=seed, **options)[0]
 
 
 @in_double_precision
@@ -89,17 +107,18 @@ def evidence_batch(
     hypotheses: Sequence[Hypothesis],
     data: Displacements | ReducedDisplacements | SummedDisplacements | Batch,
     *,
-    method: Method = "auto",
-    coords: Coords = "natural",
+    method: Method | str = "auto",
+    seed: int = 0,
     **options: Any,
 ) -> list[Evidence]:
     """Evidences of one hypothesis for several data sets, or of several priors for one data set."""
     batch = data if isinstance(data, Batch) else Batch.of(data, model=hypotheses[0].model)
-    _check(hypotheses, batch, method)
+    chosen = as_method(method, **options)
+    _check(hypotheses, batch, chosen)
     # Priors that are the same have the same evidence.
     texts = [str(hypothesis.describe()) for hypothesis in hypotheses]
     distinct = [hypotheses[texts.index(text)] for text in dict.fromkeys(texts)]
-    found = _in_memory(lambda: _evidences(distinct, batch, method, coords, options))
+    found = _in_memory(lambda: _evidences(distinct, batch, chosen, seed))
     order = list(dict.fromkeys(texts))
     records = found if len(hypotheses) == 1 else [found[order.index(text)] for text in texts]
     if _is_whole(hypotheses[0], batch):
@@ -115,8 +134,8 @@ def log_evidences(
     hypothesis: Hypothesis,
     data: Batch,
     *,
-    method: Method = "auto",
-    coords: Coords = "natural",
+    method: Method | str = "auto",
+    seed: int = 0,
     **options: Any,
 ) -> LogEvidences:
     """Ln Z alone of one hypothesis for several data sets: faster where no posterior is wanted.
@@ -125,15 +144,15 @@ def log_evidences(
         hypothesis: Model family and prior.
         data: Data sets, from `Batch.stack`.
         method: As for `evidence`.
-        coords: Coordinates of Laplace's method.
+        seed: Random seed for sampling methods.
         **options: As for `evidence`.
     """
-    _check([hypothesis], data, method)
-    is_exact = method == "quadrature" or (method == "auto" and is_integrable(hypothesis, data))
-    if is_exact and _is_whole(hypothesis, data) and not set(options) - {"seed", "tolerance"}:
-        tolerance = options.get("tolerance")
+    chosen = as_method(method, **options)
+    _check([hypothesis], data, chosen)
+    if _is_exact(chosen, hypothesis, data) and _is_whole(hypothesis, data):
+        tolerance = chosen.tolerance  # type: ignore[union-attr]
         return _in_memory(lambda: exact_log_evidences(hypothesis, data, tolerance=tolerance))
-    records = evidence_batch([hypothesis], data, method=method, coords=coords, **options)
+    records = evidence_batch([hypothesis], data, method=chosen, seed=seed)
     return LogEvidences(
         np.array([record.log_evidence for record in records]),
         np.array([record.log_evidence_err for record in records]),
@@ -152,9 +171,9 @@ def evidence_with_variants(
     others: Sequence[Hypothesis],
     data: Displacements | ReducedDisplacements | SummedDisplacements | Batch,
     *,
-    method: Method = "auto",
-    coords: Coords = "natural",
+    method: Method | str = "auto",
     seed: int = 0,
+    **options: Any,
 ) -> tuple[Evidence, list[LogEvidence]]:
     """Compute the evidence of one hypothesis, and ln Z alone under other priors.
 
@@ -165,18 +184,19 @@ def evidence_with_variants(
         others: The same family with other priors.
         data: Displacements at one tau.
         method: As for `evidence`.
-        coords: Coordinates of Laplace's method.
         seed: Random seed for sampling methods.
+        **options: As for `evidence`.
     """
     batch = data if isinstance(data, Batch) else Batch.of(data, model=hypothesis.model)
     every = [hypothesis, *others]
-    _check(every, batch, method)
-    if method == "quadrature" or (method == "auto" and is_integrable(hypothesis, batch)):
+    chosen = as_method(method, **options)
+    _check(every, batch, chosen)
+    if _is_exact(chosen, hypothesis, batch):
         record, found = _in_memory(lambda: exact_variants(hypothesis, others, batch))
         return with_truncation_error(record, hypothesis, batch), found
-    if method in ("auto", "laplace_is"):
-        return _in_memory(lambda: _importance_variants(hypothesis, others, batch, method, seed))
-    first, *rest = evidence_batch(every, batch, method=method, coords=coords, seed=seed)
+    if isinstance(chosen, Auto | Importance):
+        return _in_memory(lambda: _importance_variants(hypothesis, others, batch, chosen, seed))
+    first, *rest = evidence_batch(every, batch, method=chosen, seed=seed)
     return first, [LogEvidence(one.log_evidence, one.log_evidence_err) for one in rest]
 
 
@@ -186,23 +206,21 @@ def _importance_variants(
     """The same by importance sampling; by the bridge where "auto" does not trust the weights."""
     record, estimates = importance_variants(hypothesis, others, batch, seed=seed)
     found = [LogEvidence(one.log_evidence, one.log_evidence_err) for one in estimates]
-    if method == "auto":
-        record = _bridged(record, hypothesis, batch, {"seed": seed})
+    if isinstance(method, Auto):
+        record = _bridged(record, hypothesis, batch, seed)
         for i, (other, one) in enumerate(zip(others, estimates, strict=True)):
             if _needs_bridge(one.status, one.log_evidence_err, batch):
-                (again,) = sampled_batch([other], batch, "bridge", seed=seed)
+                (again,) = sampled_batch([other], batch, Bridge(), seed)
                 if again.status is Status.OK:
                     found[i] = LogEvidence(again.log_evidence, again.log_evidence_err)
     return with_truncation_error(record, hypothesis, batch), found
 
 
-def _bridged(
-    record: Evidence, hypothesis: Hypothesis, batch: Batch, seed: dict[str, int]
-) -> Evidence:
+def _bridged(record: Evidence, hypothesis: Hypothesis, batch: Batch, seed: int) -> Evidence:
     """The record, or that of the bridge where importance sampling failed and it does not."""
     if not _needs_bridge(record.status, record.log_evidence_err, batch):
         return record
-    (other,) = sampled_batch([hypothesis], batch, "bridge", **seed)
+    (other,) = sampled_batch([hypothesis], batch, Bridge(), seed)
     return other if other.status is Status.OK else record
 
 
@@ -217,19 +235,15 @@ def _needs_bridge(status: Status, error: float, batch: Batch) -> bool:
     return status is Status.SAMPLER_NOT_CONVERGED and not (is_large and error <= USABLE)
 
 
-def _check(hypotheses: Sequence[Hypothesis], batch: Batch, method: str) -> None:
+def _check(hypotheses: Sequence[Hypothesis], batch: Batch, method: Method) -> None:
     """Refuse what cannot be computed, before anything is."""
     model = hypotheses[0].model
     for hypothesis in hypotheses:
         hypothesis.check_step(batch.shortest_step)
-    if method not in METHODS:
-        near = did_you_mean(str(method), METHODS)
-        msg = f"method must be one of {', '.join(METHODS)}, got {method!r}{near}"
-        raise DriftbayesError(msg)
     engine = batch.engine(0, model)
     if isinstance(engine, DenseEngine):
         check_bytes(model.name, engine.evaluation_bytes)
-    if method in SAMPLERS and method != "laplace_is":
+    if isinstance(method, Bridge | SMC | Nested):
         dense = not model.has_state_space
         check_memory(model.name, batch.data, len(hypotheses[0].names), dense=dense)
 
@@ -244,40 +258,23 @@ def _in_memory(compute: Callable[[], T]) -> T:
         raise DriftbayesError(OUT_OF_MEMORY) from error
 
 
-def _sampled(
-    hypotheses: Sequence[Hypothesis], batch: Batch, options: dict[str, Any]
+def _is_exact(method: Method, hypothesis: Hypothesis, batch: Batch) -> bool:
+    return isinstance(method, Exact) or (
+        isinstance(method, Auto) and is_integrable(hypothesis, batch)
+    )
+
+
+def _evidences(
+    hypotheses: Sequence[Hypothesis], batch: Batch, method: Method, seed: int
 ) -> list[Evidence]:
-    """Importance sampling, and where its weights are not to be trusted, the bridge."""
-    shared = {name: value for name, value in options.items() if name in ("seed", "tolerance")}
-    if set(options) - set(shared):
-        return sampled_batch(hypotheses, batch, "bridge", **options)
-    records = sampled_batch(hypotheses, batch, "laplace_is", **shared)
-    seed = {"seed": shared["seed"]} if "seed" in shared else {}
+    if isinstance(method, Laplace):
+        return laplace_batch(hypotheses, batch, coords=method.coords)
+    if _is_exact(method, hypotheses[0], batch):
+        return exact_batch(hypotheses, batch, tolerance=method.tolerance)  # type: ignore[union-attr]
+    if not isinstance(method, Auto):
+        return sampled_batch(hypotheses, batch, method, seed)
+    records = sampled_batch(hypotheses, batch, Importance(tolerance=method.tolerance), seed)
     return [
         _bridged(record, hypotheses[min(i, len(hypotheses) - 1)], batch[i], seed)
         for i, record in enumerate(records)
     ]
-
-
-def _evidences(
-    hypotheses: Sequence[Hypothesis],
-    batch: Batch,
-    method: Method,
-    coords: Coords,
-    options: dict[str, Any],
-) -> list[Evidence]:
-    if method == "auto":
-        if not is_integrable(hypotheses[0], batch):
-            return _sampled(hypotheses, batch, options)
-        method = "quadrature"
-    if method in SAMPLERS:
-        return sampled_batch(hypotheses, batch, method, **options)
-    # The seed is no option of a method that draws nothing, but a caller may pass it to all.
-    known = {"seed"} if method == "laplace" else {"seed", "tolerance"}
-    unknown = sorted(set(options) - known)
-    if unknown:
-        msg = f"method {method!r} has no option {unknown[0]!r}; leave it out"
-        raise DriftbayesError(msg)
-    if method == "laplace":
-        return laplace_batch(hypotheses, batch, coords=coords)
-    return exact_batch(hypotheses, batch, tolerance=options.get("tolerance"))

@@ -17,6 +17,7 @@ from driftbayes.inference.density import Density
 from driftbayes.inference.evidence import Evidence
 from driftbayes.inference.exact import exact_draws, is_integrable
 from driftbayes.inference.hypothesis import Hypothesis
+from driftbayes.inference.methods import Auto, Exact, Laplace, Method, as_method
 from driftbayes.inference.sampled import N_DRAWS
 from driftbayes.models import AbstractModel
 from driftbayes.precision import in_double_precision
@@ -74,7 +75,7 @@ def posterior_draws(
     *,
     n_draws: int = N_DRAWS,
     seed: int = 0,
-    method: str = "auto",
+    method: Method | str = "auto",
     **options: Any,
 ) -> PosteriorDraws:
     """Draw from the posterior; all draws are equally likely.
@@ -104,18 +105,12 @@ def posterior_draws(
         raise DriftbayesError(msg)
     batch = data if isinstance(data, Batch) else Batch.of(data, model=hypothesis.model)
     rng = np.random.default_rng([seed, zlib.crc32(hypothesis.name.encode()), 1])
-    is_exact = method == "quadrature" or (method == "auto" and is_integrable(hypothesis, batch))
-    if is_exact:
-        unknown = sorted(set(options) - {"coords", "seed"})
-        if unknown:
-            msg = f"method {method!r} has no option {unknown[0]!r} for this model; leave it out"
-            raise DriftbayesError(msg)
+    chosen = as_method(method, **options)
+    if isinstance(chosen, Exact) or (isinstance(chosen, Auto) and is_integrable(hypothesis, batch)):
         record, theta, fits = exact_draws(hypothesis, batch, int(n_draws), rng)
         return PosteriorDraws(hypothesis, theta, fits, record, seed)
-    # Other methods know the seed, whether they are named or chosen.
-    options = options if method == "laplace" else {**options, "seed": seed}
-    record = evidence(hypothesis, batch, method=method, **options)  # type: ignore[arg-type]
-    if method == "laplace":
+    record = evidence(hypothesis, batch, method=chosen, seed=seed)
+    if isinstance(chosen, Laplace):
         theta = _gaussian_draws(record, hypothesis, n_draws, rng)
     else:
         theta = _keep(record, int(n_draws), rng)

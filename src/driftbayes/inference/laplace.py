@@ -1,10 +1,9 @@
 """Laplace's method: the paper's approximation of the evidence, by name."""
 
-__all__ = ["Coords", "laplace", "laplace_batch"]
+__all__ = ["laplace", "laplace_batch"]
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +22,6 @@ from driftbayes.inference.stacked_maxima import stacked_maxima
 from driftbayes.precision import in_double_precision
 from driftbayes.priors import Uniform
 from driftbayes.typing import FloatArray
-
-Coords = Literal["natural", "log"]
 
 # Natural and log parameters give different approximations; further apart, neither is good.
 _DISAGREEMENT = 0.05
@@ -56,7 +53,7 @@ class _Solution:
 
 
 @in_double_precision
-def laplace(hypothesis: Hypothesis, data: Batch, *, coords: Coords = "natural") -> Evidence:
+def laplace(hypothesis: Hypothesis, data: Batch, *, coords: str = "natural") -> Evidence:
     r"""Evidence from a Gaussian fitted to the posterior at its mode. Paper: [eq:laplace].
 
     $$\ln Z \approx \ln p(D \mid \theta^*) + \ln p(\theta^*) - \tfrac12 \ln\det(J / 2\pi), \qquad
@@ -76,7 +73,7 @@ def laplace(hypothesis: Hypothesis, data: Batch, *, coords: Coords = "natural") 
 
 @in_double_precision
 def laplace_batch(
-    hypotheses: Sequence[Hypothesis], data: Batch, *, coords: Coords = "natural"
+    hypotheses: Sequence[Hypothesis], data: Batch, *, coords: str = "natural"
 ) -> list[Evidence]:
     """The same for several data sets under one hypothesis, or one data set under several priors."""
     if coords not in ("natural", "log"):
@@ -163,7 +160,7 @@ def _record(
     data: Batch,
     index: int,
     solution: _Solution,
-    coords: Coords,
+    coords: str,
 ) -> Evidence:
     names = hypothesis.names
     chosen = solution.natural if coords == "natural" else solution.log
@@ -230,7 +227,7 @@ def _record(
 
 
 def _natural(
-    theta: FloatArray, sd: FloatArray, cov: FloatArray, coords: Coords, signed: NDArray[np.bool_]
+    theta: FloatArray, sd: FloatArray, cov: FloatArray, coords: str, signed: NDArray[np.bool_]
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Quantiles, mean, sd and covariance of θ from the Gaussian in either set of coordinates."""
     scores = np.asarray(_SCORES)

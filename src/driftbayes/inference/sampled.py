@@ -1,12 +1,12 @@
 """Evidence by sampling: one way from a hypothesis through any sampler to the one record."""
 
-__all__ = ["N_DRAWS", "SAMPLERS", "USABLE", "SamplerName", "importance_variants", "sampled_batch"]
+__all__ = ["N_DRAWS", "USABLE", "importance_variants", "sampled_batch"]
 
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any
 
 import jax
 import numpy as np
@@ -23,6 +23,7 @@ from driftbayes.inference.flood import whiten
 from driftbayes.inference.formulas import points_at, prior_facts, prior_quantiles
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.importance import resample
+from driftbayes.inference.methods import Method, method_text, sampler_options
 from driftbayes.inference.posterior import described
 from driftbayes.inference.quadrature import same_coordinates
 from driftbayes.inference.quasi_importance import Components, quasi_importance, reweighted
@@ -31,9 +32,6 @@ from driftbayes.inference.search import Modes, find_modes
 from driftbayes.inference.target import Guide, PosteriorTarget, components_of, guide_of
 from driftbayes.jax_typing import Key
 from driftbayes.typing import FloatArray
-
-SamplerName = Literal["laplace_is", "bridge", "smc", "nested"]
-SAMPLERS: tuple[SamplerName, ...] = get_args(SamplerName)
 
 # Equally likely draws that a record keeps.
 N_DRAWS = 1000
@@ -60,12 +58,7 @@ class _Start:
 
 
 def sampled_batch(
-    hypotheses: Sequence[Hypothesis],
-    data: Batch,
-    method: SamplerName,
-    *,
-    seed: int = 0,
-    **options: int,
+    hypotheses: Sequence[Hypothesis], data: Batch, method: Method, seed: int = 0
 ) -> list[Evidence]:
     """Evidences by a sampler: one hypothesis for several data sets, or several priors for one.
 
@@ -75,18 +68,18 @@ def sampled_batch(
     Args:
         hypotheses: As for `exact_batch`.
         data: As for `exact_batch`.
-        method: Name of the sampler.
+        method: The sampler with its options.
         seed: Key of the random numbers, stored with the result.
-        **options: Of the sampler.
     """
-    key = _key(hypotheses[0], seed, method)
+    key = _key(hypotheses[0], seed, method.name)
     n = max(len(hypotheses), len(data))
     starts: list[_Start] = []
     for i in range(n):
         # Other priors of the same data have their modes near those of the first.
         known = starts[0].modes if len(hypotheses) > 1 and starts else None
         starts.append(_start(hypotheses[min(i, len(hypotheses) - 1)], data, i, known))
-    estimates = _RUN[method](hypotheses, data, starts, key, **options)
+    run, options = _RUN[method.name], sampler_options(method)
+    estimates = run(hypotheses, data, starts, key, **options)
     rng = np.random.default_rng([seed, zlib.crc32(hypotheses[0].name.encode())])
     return [
         _record(
@@ -95,7 +88,7 @@ def sampled_batch(
             i,
             starts[i],
             estimates[i],
-            method,
+            method_text(method),
             seed,
             rng,
         )

@@ -18,7 +18,7 @@ from scipy.stats import chisquare
 from driftbayes._version import __version__
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import Status
-from driftbayes.inference import QUANTILES, Batch, Hypothesis, Method, evidence_batch
+from driftbayes.inference import QUANTILES, Batch, Hypothesis, evidence_batch
 from driftbayes.models import Brownian, Langevin
 from driftbayes.plots.style import COLOURS, GUIDE, journal_figure
 from driftbayes.priors import Exponential
@@ -152,7 +152,7 @@ def run_calibration(
     n_per_model: int = 20_000,
     seed: int = 0,
     *,
-    method: Method = "auto",
+    method: str = "auto",
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Calibration:
     """Simulate from both models, parameters from Exp(1) priors, and compare on each data set.

@@ -16,7 +16,7 @@ from driftbayes.data.sampling import Gaps, Windows, check_cutting, snap_taus, st
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, NothingLeftError
 from driftbayes.inference import Hypothesis, Method
-from driftbayes.inference.laplace import Coords
+from driftbayes.inference.methods import Coords
 from driftbayes.io.blocks import BLOCK_POINTS, Plan, plan_blocks
 from driftbayes.io.reading import ReadOptions
 from driftbayes.models import AbstractModel, check_summable
@@ -164,7 +164,7 @@ def scan_tally(
     hypotheses: Sequence[Hypothesis],
     *,
     provenance: Mapping[str, Any] | None = None,
-    method: Method = "auto",
+    method: Method | str = "auto",
     coords: Coords = "natural",
     prior_probabilities: Sequence[float] | None = None,
     seed: int = 0,

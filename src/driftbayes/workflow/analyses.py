@@ -32,7 +32,7 @@ def compare(
     models: Models = "brownian, langevin",
     priors: Priors | None = None,
     scales: Scales | None = None,
-    method: Method = "auto",
+    method: Method | str = "auto",
     cut: Cut = WHOLE,
     sensitivity: bool | None = None,
     **options: Any,
@@ -94,7 +94,7 @@ def scan(
     models: Models = "brownian, langevin",
     priors: Priors | None = None,
     scales: Scales | None = None,
-    method: Method = "auto",
+    method: Method | str = "auto",
     cut: Cut = WHOLE,
     **options: Any,
 ) -> Scan:

@@ -36,7 +36,7 @@ def check(
     models: Models = "brownian, langevin",
     priors: Priors | None = None,
     scales: Scales | None = None,
-    method: Method = "auto",
+    method: Method | str = "auto",
     cut: Cut = WHOLE,
     **options: Any,
 ) -> "FitCheck":
@@ -65,7 +65,7 @@ def sensitivity(
     models: Models = "brownian, langevin",
     priors: Priors | None = None,
     scales: Scales | None = None,
-    method: Method = "auto",
+    method: Method | str = "auto",
     cut: Cut = WHOLE,
     **options: Any,
 ) -> "PriorSensitivity":

@@ -76,6 +76,7 @@ def read(
         source: A file or store of a known format (see `driftbayes formats`), a pandas DataFrame, an
             xarray Dataset, or an array (particle, time, dim) or list of arrays (time, dim).
         units: Units of length and time to convert to, as in "km,d"; an empty one stays as it is.
+            Data that name none are taken to be in these, with a warning.
         noise: Standard deviation of the measurement error of every position.
         period: Length of a periodic domain, one for all axes or one each; None for an axis that is
             not periodic.
@@ -240,12 +241,16 @@ def _converted(tracks: Trajectories, units: str) -> Trajectories:
             continue
         # The wanted one first: a slip in it is the nearer one.
         finders[what](new)
-        if not unit or unit in _ADVICE:
-            has = f"is {unit!r}" if unit else "is not in the file"
-            option = _ADVICE.get(unit, f"{what}_unit (--{what}-unit)")
-            msg = f"units: cannot convert {what} to {new}, since its unit {has}; pass {option}"
+        if unit in _ADVICE:
+            msg = (
+                f"units: cannot convert {what} to {new}, since its unit is {unit!r}; "
+                f"pass {_ADVICE[unit]}"
+            )
             raise DriftbayesError(msg)
-        factors[what] = finders[what](unit, new)
+        if not unit:
+            msg = f"the data name no unit of {what}: they are taken to be in {new}, as given"
+            warnings.warn(msg, DataWarning, stacklevel=2)
+        factors[what] = finders[what](unit, new) if unit else (1.0, new)
     if not factors:
         return tracks
     converted = tracks.in_units(length=factors.get("length"), time=factors.get("time"))

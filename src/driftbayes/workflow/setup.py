@@ -14,7 +14,8 @@ from driftbayes.inference import Hypothesis
 from driftbayes.models import MODELS, AbstractModel, model_named
 from driftbayes.priors import AbstractPrior, parse_prior
 
-Models = str | Sequence[str | Hypothesis] | HypothesisSet
+One = str | Hypothesis | AbstractModel
+Models = One | Sequence[One] | HypothesisSet
 Priors = Mapping[str, AbstractPrior | str]
 
 
@@ -41,7 +42,8 @@ def hypotheses_for(
     """Hypotheses for an analysis, with a warning where their priors come from the data.
 
     Args:
-        models: Names, separated by commas or in a list, "all", hypotheses, or a set of them.
+        models: Names, separated by commas or in a list, "all", hypotheses, models with priors in
+            place of their parameters, or a set of hypotheses.
         tracks: Where to take scales from if they are not given.
         priors: Priors by parameter name, or as text ("exponential:2").
         scales: Scales of the motion, for priors that are not given.
@@ -81,8 +83,10 @@ def named_models(models: Models, n_dim: int) -> list[AbstractModel]:
     ]
 
 
-def _listed(models: str | Sequence[str | Hypothesis]) -> list[str | Hypothesis]:
+def _listed(models: One | Sequence[One]) -> list[str | Hypothesis]:
+    if isinstance(models, Hypothesis | AbstractModel):
+        models = [models]
     if not isinstance(models, str):
-        return list(models)
+        return [Hypothesis(one) if isinstance(one, AbstractModel) else one for one in models]
     names = [name.strip() for name in models.split(",") if name.strip()]
     return list(MODELS) if names == ["all"] else list(names)

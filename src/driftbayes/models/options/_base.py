@@ -3,7 +3,7 @@
 __all__ = ["AbstractOption", "check_base"]
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import jax
 from jaxtyping import Array, Float
@@ -13,6 +13,12 @@ from driftbayes.jax_typing import Key, Scalar, ScalarLike
 from driftbayes.likelihood.kalman import Transition
 from driftbayes.models._base import AbstractModel, Parameter, fact
 from driftbayes.models._prepare import Data, Kind
+
+# Checked when an option is made, with a message.
+if TYPE_CHECKING:
+    Model: TypeAlias = AbstractModel
+else:
+    Model: TypeAlias = Any
 
 
 class AbstractOption(AbstractModel):
@@ -24,7 +30,7 @@ class AbstractOption(AbstractModel):
         base: The other model.
     """
 
-    base: AbstractModel
+    base: Model
 
     # The parameters that the option adds, each a field.
     own: ClassVar[dict[str, Parameter]]
