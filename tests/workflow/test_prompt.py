@@ -105,12 +105,12 @@ def test_a_description_at_the_prompt_is_that_of_the_command(file, told):
     assert found == {name: said[name] for name in found}
     assert set(said) - set(found) == {"file", "format", "format_summary", "recognised_by"}
     assert found["suggested_command"].startswith("driftbayes scan")
-    assert f"{found['suggested_taus']} d" in str(tracks)
+    assert f"suggested    tau = {found['suggested_taus']} d" in str(tracks)
     assert repr(tracks).count("\n") == 0
 
 
 def test_a_card_of_trajectories_warns_as_the_command_does():
-    coarse = db.read(np.round(X), dt=0.5, length_unit="km")
+    coarse = db.Trajectories.from_arrays(np.round(X), dt=0.5, length_unit="km")
     (warning,) = db.info(coarse).warnings
     assert warning.startswith("positions are rounded: the rounding error of 0.289 km")
     assert warning.partition(";")[0] in " ".join(str(coarse).split())

@@ -41,7 +41,7 @@ def trajectories_card(tracks: Trajectories) -> Card:
     found = info(tracks)
     more = [("gaps", found.gaps), ("rounding", found.rounding)]
     if found.suggested_taus is not None:
-        more.append(("suggested tau", f"{found.suggested_taus}{found.time}"))
+        more.append(("suggested", f"tau = {found.suggested_taus}{found.time}"))
     shown = tuple((name, text) for name, text in more if text not in ("-", "none", "negligible"))
     return replace(card, facts=(*card.facts, *shown), doubts=(*card.doubts, *found.warnings))
 
