@@ -179,9 +179,8 @@ def _actions(
     import jax
     import jax.numpy as jnp
 
-    from driftbayes.checks.innovations import Layout, Whitener
+    from driftbayes.checks.innovations import Layout, Score, Whitener
     from driftbayes.checks.replicas import Replicator, check_replicable, mean_flows
-    from driftbayes.checks.score import Score
     from driftbayes.errors import DriftbayesError
     from driftbayes.inference import posterior_draws
     from driftbayes.inference.datatree import to_datatree

@@ -18,9 +18,8 @@ from driftbayes.checks.calibrate import (
     fit_deviation,
 )
 from driftbayes.checks.cards import fit_check_card, fit_check_line
-from driftbayes.checks.innovations import Layout, Whitener
+from driftbayes.checks.innovations import Layout, Score, Whitener
 from driftbayes.checks.replicas import Replicator, check_replicable, mean_flows
-from driftbayes.checks.score import Score
 from driftbayes.checks.statistics import Quantity, quantities, statistics
 from driftbayes.comparison.bayes import Comparison, comparison_of, strength
 from driftbayes.comparison.hypotheses import check_names

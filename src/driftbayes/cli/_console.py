@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 
 # Width of tables where stdout is no terminal and $COLUMNS is not set.
 _PIPE_WIDTH = 160
-# Width of sentences.
-_WIDTH = 80
+# Sentences are not broken at hyphens, so that options and paths stay whole.
+_FOLDED = textwrap.TextWrapper(
+    80, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+)
 # Shortest time between lines on a long computation, in seconds.
 _BETWEEN_LINES = 0.5
 
@@ -77,12 +79,8 @@ def say(text: str) -> None:
 
 def fold(text: str) -> str:
     """Fold text at 80 columns between words, except a command to copy."""
-    # Not at hyphens, so that options and paths stay whole.
-    how = {"subsequent_indent": "    ", "break_long_words": False, "break_on_hyphens": False}
     lines = text.split("\n")
-    return "\n".join(
-        line if line.startswith("next: ") else textwrap.fill(line, _WIDTH, **how) for line in lines
-    )
+    return "\n".join(x if x.startswith("next: ") else _FOLDED.fill(x) for x in lines)
 
 
 def save_figure(figure: "Figure", path: Path, **options: Any) -> None:

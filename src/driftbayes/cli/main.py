@@ -47,7 +47,7 @@ _COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "check": ("check", "Test the goodness of fit of each model with simulated replicas."),
         "sensitivity": ("check", "Compute the sensitivity of the verdict to the priors."),
         "score": ("predict", "Score predictions of each model for held-out trajectories."),
-        "map": ("map", "Map diffusivity and model evidence on a grid of cells."),
+        "map": ("predict", "Map diffusivity and model evidence on a grid of cells."),
         "models": ("about", "List models with their parameters, units and limits."),
         "explore": (
             "explore",
@@ -75,7 +75,7 @@ _COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "reproduce, cite, set up": {
         "reproduce": ("reproduce", "Reproduce the experiments, figures and numbers of the paper."),
         "cite": ("about", "Print BibTeX entries for the method and this software."),
-        "completion": ("completion", "Print a completion script for bash, zsh or fish."),
+        "completion": ("about", "Print a completion script for bash, zsh or fish."),
     },
 }
 _SUMMARY = (

@@ -6,7 +6,7 @@ from driftbayes.aliases import lazy
 
 if TYPE_CHECKING:
     from driftbayes.data.sampling import Cut
-    from driftbayes.workflow.analyses import compare, scan, suggested_taus
+    from driftbayes.workflow.analyses import Scales, compare, scan, suggested_taus
     from driftbayes.workflow.fits import (
         bootstrap,
         check,
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     )
     from driftbayes.workflow.overview import Overview, info
     from driftbayes.workflow.reading import Blocks, FileInBlocks, open_scan, read
-    from driftbayes.workflow.setup import Scales
 
 __all__ = [
     "Blocks",
@@ -44,10 +43,9 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        "analyses": ("compare", "scan", "suggested_taus"),
+        "analyses": ("Cut", "Scales", "compare", "scan", "suggested_taus"),
         "overview": ("Overview", "info", "trajectories_card"),
         "fits": ("bootstrap", "check", "dependence", "map", "predict", "score", "sensitivity"),
         "reading": ("Blocks", "FileInBlocks", "open_scan", "read"),
-        "setup": ("Cut", "Scales"),
     },
 )

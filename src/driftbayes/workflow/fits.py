@@ -14,9 +14,14 @@ from driftbayes.data.units import length_factor, parse_quantity
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Method
 from driftbayes.precision import in_double_precision
-from driftbayes.workflow.analyses import displacements_at
+from driftbayes.workflow.analyses import (
+    Models,
+    Priors,
+    Scales,
+    displacements_at,
+    hypotheses_for,
+)
 from driftbayes.workflow.reading import FileInBlocks
-from driftbayes.workflow.setup import Models, Priors, Scales, hypotheses_for
 
 if TYPE_CHECKING:
     import xarray as xr
