@@ -11,7 +11,13 @@ from driftbayes._version import __version__
 
 if TYPE_CHECKING:
     from driftbayes.checks import FitCheck, check_fit
-    from driftbayes.comparison import Comparison, Scan, compare_hypotheses, scan_hypotheses
+    from driftbayes.comparison import (
+        Comparison,
+        Scan,
+        compare_hypotheses,
+        dependence,
+        scan_hypotheses,
+    )
     from driftbayes.data import Displacements, Trajectories, displacements
     from driftbayes.diagnostics import data_scales, diagnose
     from driftbayes.errors import (
@@ -74,7 +80,6 @@ if TYPE_CHECKING:
         Scales,
         check,
         compare,
-        dependence,
         info,
         map,
         open_scan,
@@ -87,7 +92,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "checks": ("FitCheck", "check_fit"),
-    "comparison": ("Comparison", "Scan", "compare_hypotheses", "scan_hypotheses"),
+    "comparison": ("Comparison", "Scan", "compare_hypotheses", "dependence", "scan_hypotheses"),
     "diagnostics": ("data_scales", "diagnose"),
     "data": ("Displacements", "Trajectories", "displacements"),
     "errors": (
@@ -120,7 +125,7 @@ _HOMES = {
         *("scaling_priors",),
     ),
     "workflow": (
-        *("Blocks", "Cut", "Scales", "check", "compare", "dependence", "info", "map"),
+        *("Blocks", "Cut", "Scales", "check", "compare", "info", "map"),
         *("open_scan", "predict", "read", "scan", "score", "sensitivity", "trajectories_card"),
     ),
 }

@@ -125,10 +125,11 @@ def _dependence(args: argparse.Namespace) -> int:
     tracks = _options.read(args)
     _jax.prepare_jax()
     from driftbayes import workflow
+    from driftbayes.comparison import dependence
 
     replicates = None
     if args.bootstrap is None:
-        found = workflow.dependence(tracks, args.tau)
+        found = dependence(tracks, args.tau)
     else:
         how: dict[str, Any] = {"n_replicates": args.bootstrap, "units": args.draw}
         given = _options.analysis(args)

@@ -1,6 +1,6 @@
 """Possible futures of the particles that were observed, from where they were last seen."""
 
-__all__ = ["Forecast", "ParticleForecast", "ensemble", "make_forecast", "predict_particles"]
+__all__ = ["Forecast", "ParticleForecast", "ensemble", "predict_particles"]
 
 import warnings
 from collections.abc import Sequence
@@ -15,24 +15,18 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
-from driftbayes.comparison.bayes import model_probabilities
 from driftbayes.data.sampling import Displacements, displacements
 from driftbayes.data.sphere import on_plane
 from driftbayes.data.tangent import LastFixes, last_fixes
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
-from driftbayes.inference import Hypothesis, PosteriorDraws, posterior_draws
+from driftbayes.inference import PosteriorDraws
 from driftbayes.inference.plain import check_plain, check_plain_models
 from driftbayes.inference.symmetric import eigh
 from driftbayes.likelihood import PaddedSteps
 from driftbayes.models import AbstractModel
 from driftbayes.precision import in_double_precision
-from driftbayes.prediction.predict import (
-    Prediction,
-    average_weights,
-    checked_horizons,
-    predict,
-)
+from driftbayes.prediction.predict import Prediction, average_weights, checked_horizons
 from driftbayes.typing import FloatArray, IntArray, StrArray
 
 # Key of the generator that chooses members; no member has so high a number.
@@ -155,26 +149,6 @@ class Forecast:
             "warnings": list(self.warnings),
             **self.prediction.to_json(),
         }
-
-
-@in_double_precision
-def make_forecast(
-    hypotheses: Sequence[Hypothesis],
-    data: Displacements,
-    trajectories: Trajectories,
-    horizons: ArrayLike,
-    *,
-    tau: float | None,
-    seed: int = 0,
-    prior_probabilities: Sequence[float] | None = None,
-    **how: Any,
-) -> Forecast:
-    """Fit models and predict the dispersion of particles under each and under their average."""
-    how = {"n_draws": 1000, **how}
-    draws = tuple(posterior_draws(h, data, seed=seed, **how) for h in hypotheses)
-    weights = model_probabilities([d.evidence for d in draws], prior_probabilities).tolist()
-    prediction = predict(draws, horizons, probabilities=weights, n_dim=data.n_dim)
-    return Forecast(prediction, draws, data, trajectories, tau, seed)
 
 
 @in_double_precision

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from driftbayes.workflow.fits import (
         bootstrap,
         check,
-        dependence,
         map,
         predict,
         score,
@@ -28,7 +27,6 @@ __all__ = [
     "bootstrap",
     "check",
     "compare",
-    "dependence",
     "info",
     "map",
     "open_scan",
@@ -45,7 +43,7 @@ __getattr__ = lazy(
     {
         "analyses": ("Cut", "Scales", "compare", "scan", "suggested_taus"),
         "overview": ("Overview", "info", "trajectories_card"),
-        "fits": ("bootstrap", "check", "dependence", "map", "predict", "score", "sensitivity"),
+        "fits": ("bootstrap", "check", "map", "predict", "score", "sensitivity"),
         "reading": ("Blocks", "FileInBlocks", "open_scan", "read"),
     },
 )

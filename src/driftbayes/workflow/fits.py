@@ -1,6 +1,6 @@
 """Check, score and use fitted models, and look for particles that move together."""
 
-__all__ = ["bootstrap", "check", "dependence", "map", "predict", "score", "sensitivity"]
+__all__ = ["bootstrap", "check", "map", "predict", "score", "sensitivity"]
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from driftbayes.checks import FitCheck
-    from driftbayes.comparison import Bootstrap, Dependence, HypothesisSet, PriorSensitivity
+    from driftbayes.comparison import Bootstrap, HypothesisSet, PriorSensitivity
     from driftbayes.prediction import Forecast, Scores
 
 _DEGREES = ("degrees", "degree", "deg", "°")
@@ -144,12 +144,25 @@ def predict(
     from the posterior, `method` and `seed`, as for `posterior_draws`; `prior_probabilities` of
     the models.
     """
-    from driftbayes.prediction.forecast import make_forecast
+    from driftbayes.comparison.bayes import model_probabilities
+    from driftbayes.inference import posterior_draws
+    from driftbayes.prediction.forecast import Forecast
+    from driftbayes.prediction.predict import predict as predict_spread
 
     data, setup = _prepared(tracks, tau, cut, models, priors, scales)
-    chosen = None if tau == "all" else float(tau)
-    made = make_forecast(setup.hypotheses, data, tracks, horizons, tau=chosen, **options)
-    return replace(made, priors_from_data=setup.from_data)
+    prior = options.pop("prior_probabilities", None)
+    options = {"n_draws": 1000, "seed": 0, **options}
+    draws = tuple(posterior_draws(h, data, **options) for h in setup.hypotheses)
+    weights = model_probabilities([d.evidence for d in draws], prior).tolist()
+    return Forecast(
+        prediction=predict_spread(draws, horizons, probabilities=weights, n_dim=data.n_dim),
+        draws=draws,
+        data=data,
+        tracks=tracks,
+        tau=None if tau == "all" else float(tau),
+        seed=options["seed"],
+        priors_from_data=setup.from_data,
+    )
 
 
 @in_double_precision
@@ -174,20 +187,6 @@ def map(
     side = _side(cell, tracks) if isinstance(cell, str) else cell
     setup = hypotheses_for(models, tracks, priors=priors, scales=scales)
     return map_regions(tracks, setup.hypotheses, cell=side, taus=taus, **options)
-
-
-@in_double_precision
-def dependence(tracks: Trajectories, tau: float, **options: Any) -> "Dependence":
-    """Estimate the effective number of independent particles.
-
-    Args:
-        tracks: Trajectories, as `read` gives them.
-        tau: Sampling time.
-        **options: As for `driftbayes.comparison.dependence`.
-    """
-    from driftbayes.comparison.dependence import dependence as estimate
-
-    return estimate(tracks, tau, **options)
 
 
 @in_double_precision
