@@ -25,14 +25,7 @@ from driftbayes.comparison.bayes import Comparison, comparison_of, strength
 from driftbayes.comparison.hypotheses import check_names
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
-from driftbayes.inference import (
-    Evidence,
-    Hypothesis,
-    Method,
-    as_method,
-    evidence,
-    posterior_draws,
-)
+from driftbayes.inference import Evidence, Hypothesis, Method, as_method, evidence, posterior_draws
 from driftbayes.precision import in_double_precision
 from driftbayes.representation import html_of, line_of, text_of
 from driftbayes.typing import FloatArray

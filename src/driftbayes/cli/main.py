@@ -18,12 +18,7 @@ from typing import TextIO
 from driftbayes._version import __version__
 from driftbayes.cli import _console, _jax
 from driftbayes.cli._parser import Commands, Parser, announce
-from driftbayes.errors import (
-    OUT_OF_MEMORY,
-    DriftbayesError,
-    DriftbayesWarning,
-    is_out_of_memory,
-)
+from driftbayes.errors import OUT_OF_MEMORY, DriftbayesError, DriftbayesWarning, is_out_of_memory
 
 # Module and summary of each command, in the order of the overview.
 _COMMANDS: dict[str, dict[str, tuple[str, str]]] = {

@@ -136,11 +136,7 @@ def _add_export(parser: Parser) -> None:
 --time-unit TIME_UNIT  time unit of the scan, if the file has none
 """)
     parser.add_output(
-        "-o",
-        "--output",
-        output=Output(),
-        metavar="FILE",
-        help="output file (default: stdout)",
+        "-o", "--output", output=Output(), metavar="FILE", help="output file (default: stdout)"
     )
 
 

@@ -58,10 +58,7 @@ def _add_arguments(parser: Parser) -> None:
     _add_run(actions)
     again = actions.add_parser("resume", help="resume a run")
     again.add_output(
-        "directory",
-        output=Output("continued"),
-        overwrite=False,
-        help="directory of the run",
+        "directory", output=Output("continued"), overwrite=False, help="directory of the run"
     )
     again.add_options(_CHECKPOINT)
     again.set_defaults(run=_resume)

@@ -156,11 +156,7 @@ class Dependence:
 
 
 def dependence(
-    trajectories: Trajectories,
-    tau: float,
-    *,
-    max_particles: int = 2000,
-    max_steps: int = 20000,
+    trajectories: Trajectories, tau: float, *, max_particles: int = 2000, max_steps: int = 20000
 ) -> Dependence:
     """How much particles move together, from their simultaneous displacements.
 

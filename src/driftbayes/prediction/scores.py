@@ -1,12 +1,6 @@
 """How well each model predicts trajectories that it has not seen; not how probable it is."""
 
-__all__ = [
-    "Scores",
-    "TrajectoryScores",
-    "held_out",
-    "leave_one_out",
-    "prequential",
-]
+__all__ = ["Scores", "TrajectoryScores", "held_out", "leave_one_out", "prequential"]
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

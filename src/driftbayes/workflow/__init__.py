@@ -7,14 +7,7 @@ from driftbayes.aliases import lazy
 if TYPE_CHECKING:
     from driftbayes.data.sampling import Cut
     from driftbayes.workflow.analyses import Scales, compare, scan, suggested_taus
-    from driftbayes.workflow.fits import (
-        bootstrap,
-        check,
-        map,
-        predict,
-        score,
-        sensitivity,
-    )
+    from driftbayes.workflow.fits import bootstrap, check, map, predict, score, sensitivity
     from driftbayes.workflow.overview import Overview, info
     from driftbayes.workflow.reading import Blocks, FileInBlocks, open_scan, read
 

@@ -14,13 +14,7 @@ from driftbayes.data.units import length_factor, parse_quantity
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Method
 from driftbayes.precision import in_double_precision
-from driftbayes.workflow.analyses import (
-    Models,
-    Priors,
-    Scales,
-    displacements_at,
-    hypotheses_for,
-)
+from driftbayes.workflow.analyses import Models, Priors, Scales, displacements_at, hypotheses_for
 from driftbayes.workflow.reading import FileInBlocks
 
 if TYPE_CHECKING:
