@@ -242,14 +242,7 @@ class FitCheck:
         """The check as plain numbers and text."""
         about = self.comparison
         return {
-            "tau": about.tau,
-            "n_particles": about.n_particles,
-            "n_steps": about.n_steps,
-            "n_dim": about.n_dim,
-            "n_displacements": about.n_displacements,
-            "length_unit": about.length_unit,
-            "time_unit": about.time_unit,
-            "data_fingerprint": about.data_fingerprint,
+            **about.facts,
             "level": LEVEL,
             "best": about.best,
             "models": {

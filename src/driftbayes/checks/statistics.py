@@ -135,7 +135,10 @@ def statistics(
     and replicas alike.
     """
     names = {quantity.name: quantity for quantity in chosen}
-    found = {"innovation_shape": _shape(layout, white), "mean": _mean(layout, dx)}
+    found = {
+        "innovation_shape": _shape(layout, white),
+        "mean": dx.sum(axis=(1, 2)) / layout.data.interval.sum(),
+    }
     found["distribution"] = _distribution(layout, dx, names["distribution"].at)
     found["msd"], found["kurtosis"] = _spread(layout, dx, names["msd"].at.astype(np.int64))
     if "autocovariance" in names:
@@ -189,11 +192,6 @@ def _distribution(layout: Layout, dx: FloatArray, thresholds: FloatArray) -> Flo
     rms = np.sqrt(np.einsum("si,si->s", size, size) / n)
     size /= rms[:, None]
     return np.stack([(size > at).sum(axis=1) / n for at in thresholds], axis=1)
-
-
-def _mean(layout: Layout, dx: FloatArray) -> FloatArray:
-    """Mean velocity along each axis."""
-    return np.asarray(dx.sum(axis=(1, 2)) / layout.data.interval.sum())
 
 
 def _axis_pairs(n_dim: int) -> tuple[str, ...]:

@@ -178,7 +178,7 @@ def _table_width(widths: Sequence[int], chosen: Sequence[int]) -> int:
 def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     """Show a progress bar on stderr if it is a terminal; lines if --verbose."""
     if not shows_progress():
-        yield _lines() if is_verbose() else _nothing
+        yield _lines() if is_verbose() else lambda *_: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -200,10 +200,6 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
             progress.update(tasks[stage], completed=done)
 
         yield update
-
-
-def _nothing(stage: str, done: int, total: int) -> None:
-    del stage, done, total
 
 
 def _lines() -> Callable[[str, int, int], None]:

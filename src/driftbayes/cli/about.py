@@ -83,10 +83,6 @@ def _cite(args: argparse.Namespace) -> int:
     return 0
 
 
-def _add_nothing(parser: Parser) -> None:
-    del parser
-
-
 SHELLS = ("bash", "zsh", "fish")
 # Known here so that a script need not wait for the models and formats; a test compares them.
 MODELS = tuple(PARAMETERS)
@@ -167,15 +163,13 @@ def _values(action: argparse.Action) -> dict[str, Any] | None:
     if action.type is Path:
         return shtab.FILE
     if action.dest == "models":
-        return {**_function("_driftbayes_models"), "preamble": _MODEL_PREAMBLE}
+        name = "_driftbayes_models"
+        how = {"bash": name, "zsh": name, "fish": f"({name})"}
+        return {**how, "preamble": _MODEL_PREAMBLE}
     if action.dest not in ("format", "model"):
         return None
     words = " ".join(FORMATS if action.dest == "format" else MODELS)
     return {**shtab.cmd(f"echo {words}"), "zsh": f"({words})", "fish": words}
-
-
-def _function(name: str) -> dict[str, str]:
-    return {"bash": name, "zsh": name, "fish": f"({name})"}
 
 
 _MODEL_PREAMBLE = {
@@ -187,7 +181,7 @@ _MODEL_PREAMBLE = {
 COMMANDS = {
     "formats": Command(_options.add_json, _formats),
     "models": Command(_options.add_json, _models),
-    "cite": Command(_add_nothing, _cite),
+    "cite": Command(lambda _: None, _cite),
     "completion": Command(
         _add_shell,
         _completion,

@@ -135,6 +135,12 @@ class Comparison:
         return next(iter(self.evidences.values())).data_fingerprint
 
     @property
+    def facts(self) -> dict[str, Any]:
+        """Sampling time, numbers of data, units and fingerprint."""
+        names = ("tau", "n_particles", "n_steps", "n_dim", "n_displacements", "length_unit")
+        return {name: getattr(self, name) for name in (*names, "time_unit", "data_fingerprint")}
+
+    @property
     def method(self) -> str:
         """Method of the evidences."""
         first = next(iter(self.evidences.values()))
@@ -207,14 +213,7 @@ class Comparison:
             for name, e in self.evidences.items()
         }
         result: dict[str, Any] = {
-            "tau": self.tau,
-            "n_particles": self.n_particles,
-            "n_steps": self.n_steps,
-            "n_dim": self.n_dim,
-            "n_displacements": self.n_displacements,
-            "length_unit": self.length_unit,
-            "time_unit": self.time_unit,
-            "data_fingerprint": self.data_fingerprint,
+            **self.facts,
             "method": self.method,
             "models": models,
             "log_bayes_factors": _finite_values(self.log_bayes_factors),

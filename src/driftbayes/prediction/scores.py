@@ -144,12 +144,9 @@ class Scores:
 
     def to_json(self) -> dict[str, Any]:
         """The scores as plain numbers and text."""
+        names = ("tau", "length_unit", "time_unit", "data_fingerprint", "priors_from_data")
         return {
-            "tau": self.tau,
-            "length_unit": self.length_unit,
-            "time_unit": self.time_unit,
-            "data_fingerprint": self.data_fingerprint,
-            "priors_from_data": self.priors_from_data,
+            **{name: getattr(self, name) for name in names},
             "remark": self.remark,
             "prequential": self.prequential.to_json(),
             "leave_one_out": self.leave_one_out.to_json(),
@@ -275,6 +272,7 @@ def held_out(
     noise = _noise_variance(trajectories)
     names = [*(hypothesis.name for hypothesis in hypotheses), AVERAGE]
     numbers = [np.unique(target.trajectory) for target in targets]
+    counts = [np.bincount(t.trajectory, weights=t.row_sizes) for t in targets]
     sums = np.zeros((len(_RULES), len(names), len(targets), trajectories.n_trajectories))
     warnings: list[str] = []
     for fold in range(n_folds):
@@ -308,7 +306,7 @@ def held_out(
             rule=rule,
             tau=target.tau,
             values={name: sums[k, i, j, numbers[j]] for i, name in enumerate(names)},
-            counts=_counts(target)[numbers[j]] * (target.n_dim if rule == "CRPS" else 1.0),
+            counts=counts[j][numbers[j]] * (target.n_dim if rule == "CRPS" else 1.0),
             trajectory=numbers[j],
             larger_is_better=rule == "log density",
             warnings=tuple(warnings),
@@ -324,11 +322,6 @@ _RULES: dict[str, Callable[[ScaleMixture, FloatArray], FloatArray]] = {
     "CRPS": lambda mixture, dx: crps(mixture, dx).sum(axis=1),
     "energy score": lambda mixture, dx: energy_score(mixture, np.linalg.norm(dx, axis=1)),
 }
-
-
-def _counts(data: Displacements) -> FloatArray:
-    """Steps of each trajectory, by its number."""
-    return np.bincount(data.trajectory, weights=data.row_sizes).astype(np.float64)
 
 
 def _noise_variance(trajectories: Trajectories) -> float:

@@ -80,7 +80,7 @@ class QualityReport:
     def notes(self) -> list[str]:
         """A line for each finding that a person should be told, with what to do."""
         return [
-            f"{f.sentence}; inspect with `driftbayes qc`, or repair with --qc {_advice(f)}"
+            f"{f.sentence}; inspect with `driftbayes qc`, or repair with --qc {f.name}"
             for f in self.findings
             if f.is_notable
         ]
@@ -235,8 +235,3 @@ def parse_checks(checks: _Checks) -> tuple[AbstractCheck, ...]:
             found[name] = parse_check(name, value)
     order = list(CHECKS)
     return tuple(sorted(found.values(), key=lambda check: order.index(check.name)))
-
-
-def _advice(finding: Finding) -> str:
-    limit = finding.limits.get("min_points")
-    return finding.name if limit is None else f"{finding.name}={limit}"
