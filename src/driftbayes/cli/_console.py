@@ -175,42 +175,42 @@ def _table_width(widths: Sequence[int], chosen: Sequence[int]) -> int:
 
 
 @contextmanager
-def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """Show a progress bar on stderr if it is a terminal; lines if --verbose."""
+def progress_bar() -> Iterator[Callable[..., None]]:
+    """Show a progress bar on stderr if it is a terminal; lines if --verbose.
+
+    The function that it yields takes a stage, how many are done and of how many, and optionally a
+    text to show in place of the stage.
+    """
     if not shows_progress():
         yield _lines() if is_verbose() else lambda *_: None
         return
+    from rich import progress as bars
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    console = Console(stderr=True)
-    with Progress(
-        *columns,
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as progress:
+    columns = (
+        *(bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn()),
+        *(bars.TimeElapsedColumn(), bars.TimeRemainingColumn()),
+    )
+    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         tasks: dict[str, Any] = {}
 
-        def update(stage: str, done: int, total: int) -> None:
+        def update(stage: str, done: int, total: int, text: str = "") -> None:
             if stage not in tasks:
-                tasks[stage] = progress.add_task(stage, total=total)
-            progress.update(tasks[stage], completed=done)
+                tasks[stage] = bar.add_task(stage, total=total)
+            bar.update(tasks[stage], completed=done, description=text or stage)
 
         yield update
 
 
-def _lines() -> Callable[[str, int, int], None]:
+def _lines() -> Callable[..., None]:
     """Print a line whenever a stage ends, and at most twice a second before."""
     last = time.perf_counter()
 
-    def update(stage: str, done: int, total: int) -> None:
+    def update(stage: str, done: int, total: int, text: str = "") -> None:
         nonlocal last
         now = time.perf_counter()
         if done >= total or now - last > _BETWEEN_LINES:
             last = now
-            detail(f"{stage}: {done} of {total}")
+            detail(f"{text or stage}: {done} of {total}")
 
     return update

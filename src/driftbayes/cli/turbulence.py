@@ -4,7 +4,6 @@ __all__ = ["COMMANDS"]
 
 import argparse
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -198,31 +197,10 @@ def _read_positions(path: Path) -> Any:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[int, int, Mapping[str, float]], None] | None]:
+def _progress() -> Iterator[Callable[[int, int, Mapping[str, float]], None]]:
     """Show a progress bar with time, energy, enstrophy and CFL number."""
-    if not _console.shows_progress():
-        with _console.progress_bar() as lines:
-            yield (lambda done, total, row: lines(_state(row), done, total))
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(file=sys.stderr)) as bar:
-        task = bar.add_task("compiling", total=None, rate="")
-
-        def show(done: int, total: int, row: Mapping[str, float]) -> None:
-            speed = bar.tasks[0].speed
-            rate = f"{speed:,.0f} steps/s" if speed else ""
-            bar.update(task, description=_state(row), completed=done, total=total, rate=rate)
-
-        yield show
+    with _console.progress_bar() as bar:
+        yield lambda done, total, row: bar("steps", done, total, _state(row))
 
 
 def _state(row: Mapping[str, float]) -> str:
