@@ -26,6 +26,7 @@ from driftbayes.comparison.hypotheses import check_names
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Evidence, Hypothesis, Method, as_method, evidence, posterior_draws
+from driftbayes.magnitudes import whole
 from driftbayes.precision import in_double_precision
 from driftbayes.representation import html_of, line_of, text_of
 from driftbayes.typing import FloatArray
@@ -317,9 +318,7 @@ def check_fit(
             f"{LEVEL:g}; got {n_replicas}"
         )
         raise DriftbayesError(msg)
-    if seed != int(seed) or not 0 <= seed < 2**64:
-        msg = f"seed must be a whole number, 0 or more, got {seed}"
-        raise DriftbayesError(msg)
+    seed = whole(seed, "seed")
     layout = Layout(data, None if start_times is None else np.asarray(start_times))
     refused = _unreplicable(hypotheses, layout)
     how: dict[str, Any] = {"method": as_method(method, **options), "seed": seed}

@@ -10,6 +10,7 @@ from scipy.fft import next_fast_len
 
 from driftbayes.data.trajectories import GRID_TOLERANCE, Trajectories
 from driftbayes.errors import DriftbayesError
+from driftbayes.magnitudes import whole
 from driftbayes.typing import FloatArray, IntArray
 
 # Grid points per batch: small enough to stay in cache, large enough that Python's loop is free.
@@ -38,9 +39,7 @@ def lag_steps(trajectories: Trajectories, n_lags: int, max_lag: float | None) ->
     dt = trajectories.recording_interval
     if dt is None:
         raise DriftbayesError(trajectories.irregular_message())
-    if n_lags != int(n_lags) or n_lags < 1:
-        msg = f"n_lags must be a whole number, 1 or more, got {n_lags}"
-        raise DriftbayesError(msg)
+    n_lags = whole(n_lags, "n_lags", 1)
     if max_lag is None:
         fixes = np.bincount(trajectories.trajectory_index, weights=trajectories.observed)
         longest = max(int(fixes.max()) - 1, 1)
@@ -56,7 +55,7 @@ def lag_steps(trajectories: Trajectories, n_lags: int, max_lag: float | None) ->
             )
             raise DriftbayesError(msg)
     # So many in the logarithm reach every step; more would be the same ones again.
-    steps = np.unique(np.rint(np.geomspace(1, last, int(min(n_lags, 64 * last)))).astype(np.int64))
+    steps = np.unique(np.rint(np.geomspace(1, last, min(n_lags, 64 * last))).astype(np.int64))
     return np.concatenate([[0], steps])
 
 

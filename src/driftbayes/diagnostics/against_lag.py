@@ -20,6 +20,7 @@ from driftbayes.diagnostics.averages import (
 )
 from driftbayes.diagnostics.scales import data_scales
 from driftbayes.errors import DriftbayesError
+from driftbayes.magnitudes import whole
 from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -174,12 +175,7 @@ def bootstrap_sd(
     particles that have data at a lag; the factor is put back. With $n < 2$ nothing can be resampled
     and the error is NaN.
     """
-    if n_resamples != int(n_resamples) or n_resamples < 2:
-        msg = f"n_resamples must be a whole number, 2 or more, got {n_resamples}"
-        raise DriftbayesError(msg)
-    if seed != int(seed) or seed < 0:
-        msg = f"seed must be a whole number, 0 or more, got {seed}"
-        raise DriftbayesError(msg)
+    n_resamples, seed = whole(n_resamples, "n_resamples", 2), whole(seed, "seed")
     n_particles, n_lags = counts.shape
     contributing = (counts > 0).sum(axis=0)
     resampleable = contributing >= 2
@@ -189,7 +185,7 @@ def bootstrap_sd(
     columns = np.concatenate([s[:, resampleable] for s in (*sums, counts)], axis=1)
     replicates = []
     with np.errstate(divide="ignore", invalid="ignore"):
-        for weights in _weights(n_particles, int(seed), int(n_resamples)):
+        for weights in _weights(n_particles, seed, n_resamples):
             replicates.append(statistic(*np.split(weights @ columns, len(sums) + 1, axis=1)))
     spread = _finite_sd(np.concatenate(replicates))
     n = contributing[resampleable]

@@ -19,11 +19,12 @@ from driftbayes.data.sampling import Displacements, displacements
 from driftbayes.data.sphere import on_plane
 from driftbayes.data.tangent import LastFixes, last_fixes
 from driftbayes.data.trajectories import Trajectories
-from driftbayes.errors import DriftbayesError, DriftbayesWarning
+from driftbayes.errors import DriftbayesWarning
 from driftbayes.inference import PosteriorDraws
 from driftbayes.inference.plain import check_plain, check_plain_models
 from driftbayes.inference.symmetric import eigh
 from driftbayes.likelihood import PaddedSteps
+from driftbayes.magnitudes import whole
 from driftbayes.models import AbstractModel
 from driftbayes.precision import in_double_precision
 from driftbayes.prediction.predict import Prediction, average_weights, checked_horizons
@@ -178,13 +179,11 @@ def predict_particles(
         seed: Key of the random numbers. More members leave the first ones as they were.
     """
     times = checked_horizons(horizons)
-    if n_members != int(n_members) or n_members < 1:
-        msg = f"n_members must be a whole number, 1 or more, got {n_members}"
-        raise DriftbayesError(msg)
+    n_members = whole(n_members, "n_members", 1)
     hypotheses = [draws.hypothesis for draws in draws_by_model]
     check_plain(hypotheses, _PURPOSE, state_space=True)
     weights = average_weights(draws_by_model, probabilities)
-    chance = np.random.Generator(_philox(seed, _CHOICE)).random((int(n_members), 2))
+    chance = np.random.Generator(_philox(seed, _CHOICE)).random((n_members, 2))
     # The last is left out: rounding may leave the sum below one.
     choice = np.searchsorted(np.cumsum(weights)[:-1], chance[:, 0], side="right")
     with jax.enable_x64(True):  # noqa: FBT003
@@ -369,7 +368,4 @@ def _last_rows(trajectories: Trajectories) -> IntArray:
 
 def _philox(seed: int, member: int) -> np.random.Philox:
     """Random numbers that depend on the seed and the member, and on nothing else."""
-    if seed != int(seed) or not 0 <= seed < 2**64:
-        msg = f"seed must be a whole number, 0 or more, got {seed}"
-        raise DriftbayesError(msg)
-    return np.random.Philox(key=np.array([seed, member], dtype=np.uint64))
+    return np.random.Philox(key=np.array([whole(seed, "seed"), member], dtype=np.uint64))

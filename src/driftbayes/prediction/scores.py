@@ -272,7 +272,7 @@ def held_out(
     noise = _noise_variance(trajectories)
     names = [*(hypothesis.name for hypothesis in hypotheses), AVERAGE]
     numbers = [np.unique(target.trajectory) for target in targets]
-    counts = [np.bincount(t.trajectory, weights=t.row_sizes) for t in targets]
+    counts = [np.bincount(t.trajectory, weights=t.row_sizes).astype(np.float64) for t in targets]
     sums = np.zeros((len(_RULES), len(names), len(targets), trajectories.n_trajectories))
     warnings: list[str] = []
     for fold in range(n_folds):

@@ -97,7 +97,8 @@ def recommend(
     candidates = names if model is None else [model]
     taus = np.asarray(scan["tau"].values, dtype=np.float64)
     ranges = {
-        name: _of_model(scan, "consistent", name).astype(bool).all(axis=0) for name in candidates
+        name: np.asarray(_of_model(scan, "consistent", name).astype(bool).all(axis=0))
+        for name in candidates
     }
     if tau is not None:
         if not (np.isfinite(tau) and tau > 0):
