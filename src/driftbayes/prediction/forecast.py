@@ -193,10 +193,10 @@ def predict_particles(
             )
             for m, u in zip(choice, chance[:, 1], strict=True)
         ]
-    whole = times if times[0] == 0 else np.concatenate([[0.0], times])
+    since = times if times[0] == 0 else np.concatenate([[0.0], times])
     return ParticleForecast(
-        positions=ensemble(members, trajectories, whole, tau=tau, seed=seed),
-        horizons=whole,
+        positions=ensemble(members, trajectories, since, tau=tau, seed=seed),
+        horizons=since,
         last_times=trajectories.times[_last_rows(trajectories)],
         ids=trajectories.ids,
         models=tuple(member.name for member in members),
