@@ -22,7 +22,7 @@ import numpy as np
 from driftbayes.errors import Status
 from driftbayes.inference import Batch, Hypothesis, evidence, evidence_batch
 from driftbayes.inference.bridge import bridge
-from driftbayes.inference.estimate import Estimate
+from driftbayes.inference.samples import Estimate
 from driftbayes.inference.nested import nested
 from driftbayes.inference.quasi_importance import Components, quasi_importance
 from driftbayes.inference.smc import smc

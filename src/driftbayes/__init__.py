@@ -3,11 +3,10 @@
 Names are imported when first used, so that `import driftbayes` costs nothing.
 """
 
-import sys
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from driftbayes._version import __version__
+from driftbayes.aliases import lazy
 
 if TYPE_CHECKING:
     from driftbayes.checks import FitCheck, check_fit
@@ -90,46 +89,33 @@ if TYPE_CHECKING:
         sensitivity,
     )
 
-_HOMES = {
-    "checks": ("FitCheck", "check_fit"),
-    "comparison": ("Comparison", "Scan", "compare_hypotheses", "dependence", "scan_hypotheses"),
-    "diagnostics": ("data_scales", "diagnose"),
-    "data": ("Displacements", "Trajectories", "displacements"),
-    "errors": (
-        *("DataWarning", "DependenceWarning", "DriftbayesError", "DriftbayesWarning"),
-        *("PriorWarning", "Status"),
-    ),
-    "inference": (
-        *("SMC", "Auto", "Bridge", "Evidence", "Exact", "Hypothesis", "Importance", "Laplace"),
-        *("Nested", "evidence"),
-    ),
-    "io": ("read_scan", "read_trajectories", "write_scan", "write_trajectories"),
-    "models": (
-        *("MODELS", "Anisotropic", "Blur", "Brownian", "ConfinedBrownian", "ConfinedLangevin"),
-        *(
-            "FractionalBrownian",
-            "Langevin",
-            "LinearFlow",
-            "MaternVelocity",
-            "MeanFlow",
-            "Mixture",
-            "Noise",
+__getattr__ = lazy(
+    __name__,
+    {
+        "checks": "FitCheck check_fit",
+        "comparison": "Comparison Scan compare_hypotheses dependence scan_hypotheses",
+        "diagnostics": "data_scales diagnose",
+        "data": "Displacements Trajectories displacements",
+        "errors": (
+            "DataWarning DependenceWarning DriftbayesError DriftbayesWarning PriorWarning Status"
         ),
-        *("OscillatingLangevin", "Rotating", "Scatter", "SecondOrderLangevin", "Student"),
-        *("Sum", "TwoScaleLangevin"),
-    ),
-    "plots.overview": ("plot_scan",),
-    "report": ("write_report",),
-    "priors": (
-        *("Exponential", "Fixed", "Gamma", "LogNormal", "Normal", "Uniform"),
-        *("scaling_priors",),
-    ),
-    "workflow": (
-        *("Blocks", "Cut", "Scales", "check", "compare", "info", "map"),
-        *("open_scan", "predict", "read", "scan", "score", "sensitivity", "trajectories_card"),
-    ),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+        "inference": "SMC Auto Bridge Evidence Exact Hypothesis Importance Laplace Nested evidence",
+        "io": "read_scan read_trajectories write_scan write_trajectories",
+        "models": (
+            "MODELS Anisotropic Blur Brownian ConfinedBrownian ConfinedLangevin "
+            "FractionalBrownian Langevin LinearFlow MaternVelocity MeanFlow Mixture Noise "
+            "OscillatingLangevin Rotating Scatter SecondOrderLangevin Student Sum "
+            "TwoScaleLangevin"
+        ),
+        "plots.overview": "plot_scan",
+        "report": "write_report",
+        "priors": "Exponential Fixed Gamma LogNormal Normal Uniform scaling_priors",
+        "workflow": (
+            "Blocks Cut Scales check compare info map open_scan predict read scan score "
+            "sensitivity trajectories_card"
+        ),
+    },
+)
 
 __all__ = [
     "MODELS",
@@ -208,16 +194,6 @@ __all__ = [
     "write_scan",
     "write_trajectories",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        msg = f"module 'driftbayes' has no attribute {name!r}"
-        # With these Python itself says which name may have been meant.
-        raise AttributeError(msg, name=name, obj=sys.modules[__name__])
-    value = getattr(import_module(f"driftbayes.{_HOME_OF[name]}"), name)
-    globals()[name] = value
-    return value
 
 
 def __dir__() -> list[str]:

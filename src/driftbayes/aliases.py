@@ -1,8 +1,8 @@
-"""Names that are found when they are used: aliases of public functions, lazy packages."""
+"""Names that are looked up when they are used: public functions, and rooms loaded in part."""
 
 __all__ = ["lazy", "public"]
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -19,19 +19,22 @@ def public(name: str) -> Callable[..., Any]:
     return function
 
 
-def lazy(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package whose modules are imported when a name is first used.
+def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package that imports a module when one of its names is used.
 
     Args:
         package: Name of the package.
-        homes: Names under the module that defines them.
+        homes: For each module of the package its names, separated by spaces.
     """
-    home_of = {name: home for home, names in homes.items() for name in names}
+    home_of = {name: home for home, names in homes.items() for name in names.split()}
 
-    def load(name: str) -> Any:
+    def get(name: str) -> Any:
         if name not in home_of:
             msg = f"module {package!r} has no attribute {name!r}"
-            raise AttributeError(msg)
-        return getattr(import_module(f"{package}.{home_of[name]}"), name)
+            # With these Python itself says which name may have been meant.
+            raise AttributeError(msg, name=name, obj=import_module(package))
+        value = getattr(import_module(f"{package}.{home_of[name]}"), name)
+        setattr(import_module(package), name, value)
+        return value
 
-    return load
+    return get

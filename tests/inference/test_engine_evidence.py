@@ -103,8 +103,8 @@ def test_errors_of_zero_on_some_fixes_only_are_those_of_the_dense_reference():
     times = np.cumsum(np.random.default_rng(1).uniform(0.2, 1.0, size=30))
     sd = np.where(np.arange(30) % 3 == 0, 0.0, 0.2)
     data = displacements(noisy_track(times, position_sd=sd[None]), None, gaps="keep")
-    found = Density(PLAIN, Batch.of(data, model=Langevin).engine(0, Langevin))
-    dense = Density(PLAIN, Batch.of(data, "dense", Langevin).engine(0, Langevin))
+    found = Density(PLAIN, Batch.of(data, model=Langevin).engine(0, PLAIN.model))
+    dense = Density(PLAIN, Batch.of(data, "dense", Langevin).engine(0, PLAIN.model))
     theta = np.array([[0.7, 1.3], [3.0, 0.2], [0.01, 5.0]])
     assert_allclose(found.terms(theta)[0], dense.terms(theta)[0], rtol=1e-9)
 
@@ -129,7 +129,7 @@ def test_parts_of_the_data_add_up():
         tau=0.5,
         position_sd=rng.uniform(0.1, 0.3, size=sizes.sum() + 40),
     )
-    engine = Batch.of(data, model=Langevin).engine(0, Langevin)
+    engine = Batch.of(data, model=Langevin).engine(0, PLAIN.model)
     assert len(engine._parts) > 1
     theta = np.array([[1.0, 1.0]])
     whole = Density(PLAIN, engine).terms(theta)[0][0]

@@ -33,9 +33,10 @@ from driftbayes.inference import (
     exact,
     exact_batch,
 )
-from driftbayes.models import MODELS, AbstractModel, Brownian, Langevin, Parameter
+from driftbayes.models import MODELS, Brownian, Langevin
 from driftbayes.priors import Exponential, Gamma, LogNormal, Uniform
 from driftbayes.testing import reference
+from driftbayes.testing.models import TwoSpeeds
 
 # Tolerance of Monte Carlo tests, in standard errors.
 FIVE_SIGMA = 5.0
@@ -454,17 +455,11 @@ def test_record_says_what_it_was_made_from():
     assert repr(found).startswith("<Evidence: langevin (exact), ln Z = ")
 
 
-class Greedy(AbstractModel):
-    """A model with more parameters than can be integrated over."""
-
-    name = "greedy"
-    parameters = {letter: Parameter(letter, "", 0, 0) for letter in "abcde"}  # noqa: RUF012
-    scale_parameter = "a"
-
-
 def test_more_than_four_parameters_are_refused():
-    hypothesis = Hypothesis(Greedy, **dict.fromkeys("abcde", Exponential(mean=1.0)))
-    message = "up to three parameters beside the scale, greedy has 5 in all; use method='bridge'"
+    hypothesis = Hypothesis(TwoSpeeds, **dict.fromkeys(TwoSpeeds.parameters, Exponential(mean=1.0)))
+    message = (
+        "up to three parameters beside the scale, two_speeds has 5 in all; use method='bridge'"
+    )
     with pytest.raises(DriftbayesError, match=message):
         exact(hypothesis, Batch.of(langevin_data(1.0)))
 

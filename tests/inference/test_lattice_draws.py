@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.inference.flood import log_stretch, to_points
+from driftbayes.inference.lattice import log_stretch, to_points
 from driftbayes.inference.lattice_draws import keep_by_ratio, propose
 from driftbayes.inference.node_lattice import integrate
 

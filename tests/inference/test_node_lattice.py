@@ -6,8 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.inference.aliasing import estimate_aliasing
-from driftbayes.inference.flood import Flood, Region, to_points, to_w
+from driftbayes.inference.lattice import Flood, Region, estimate_aliasing, to_points, to_w
 from driftbayes.inference.node_lattice import integrate
 
 DENSITIES = {

@@ -10,9 +10,8 @@ from scipy.special import digamma, gammaln, ndtri, polygamma
 
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import quasi_importance as module
-from driftbayes.inference.components import mixture_at_modes
+from driftbayes.inference.proposals import StudentMixture, mixture_at_modes
 from driftbayes.inference.quasi_importance import Components, equal_draws, quasi_importance
-from driftbayes.inference.student_mixture import StudentMixture
 
 SIGMA = 4.5
 PRIOR_SD = 5.0

@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose
 from driftbayes import Displacements, DriftbayesError, Hypothesis, evidence
 from driftbayes.comparison import compare_hypotheses, scan_displacements
 from driftbayes.inference import METHODS, Batch, evidence_batch, posterior_draws
-from driftbayes.inference.sampled import SAMPLERS
 from driftbayes.models import Brownian, Langevin
 from driftbayes.priors import Exponential
 from driftbayes.testing.models import TwoSpeeds
@@ -43,7 +42,7 @@ def data():
 # Each sampler has tests of its own; here it is the way to the record that counts.
 EVERY = [
     pytest.param(m, h, id=f"{m}-{h.name}", marks=() if m == "laplace_is" else pytest.mark.slow)
-    for m in SAMPLERS
+    for m in ("laplace_is", "bridge", "smc", "nested")
     for h in (BROWNIAN, LANGEVIN)
 ]
 

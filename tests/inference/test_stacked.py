@@ -21,16 +21,16 @@ from driftbayes.inference import (
     exact_batch,
     log_evidences,
 )
-from driftbayes.inference.closed_modes import closed_modes
 from driftbayes.inference.density import Density
 from driftbayes.inference.formulas import Rows
 from driftbayes.inference.quadrature import scale_form
+from driftbayes.inference.quantiles import tabulated_quantiles
+from driftbayes.inference.scale import closed_modes
 from driftbayes.inference.search import find_modes
 from driftbayes.inference.stacked import solve_stack
 from driftbayes.inference.stacked_density import stacked_density
 from driftbayes.inference.stacked_lattice import integrate_lines
 from driftbayes.inference.stacked_search import find_stacked_modes
-from driftbayes.inference.tabulated import tabulated_quantiles
 from driftbayes.likelihood.stack import MomentStack
 from driftbayes.models import Langevin
 from driftbayes.priors import Exponential, Gamma, LogNormal, Uniform
@@ -238,7 +238,7 @@ def test_terms_of_a_stack_are_those_of_each_engine():
     members = np.tile(np.arange(len(data)), len(theta))
     log_det, quadratic = moments.terms(covariance, len(data) * np.arange(4), members)
     for i in range(len(data)):
-        sums = stack.engine(i, Langevin).sums(rows)
+        sums = stack.engine(i, LANGEVIN.model).sums(rows)
         assert_allclose(log_det[i :: len(data)], sums.log_det[:, 0], rtol=1e-13)
         assert_allclose(quadratic[i :: len(data)], sums.products[:, 0, 0, 0], rtol=1e-11)
         assert moments.n[i] == sums.n[0] == data[i].dx.size

@@ -51,7 +51,7 @@ def test_nothing_is_refused_where_the_system_does_not_tell(monkeypatch):
 
 
 def test_a_dense_factorisation_grows_with_the_square_of_the_steps():
-    needs = MODELS["matern"].needs()
+    needs = as_template(MODELS["matern"]).needs()
     short, long = (prepare(noisy(n), needs) for n in (64, 256))
     sizes = [memory.evaluation_bytes(data, dense=True) for data in (short, long)]
     assert sizes[1] > 12 * sizes[0]

@@ -14,4 +14,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Scales", "data_scales", "diagnose"]
 
-__getattr__ = lazy(__name__, {"against_lag": ("diagnose",), "scales": ("Scales", "data_scales")})
+__getattr__ = lazy(__name__, {"against_lag": "diagnose", "scales": "Scales data_scales"})

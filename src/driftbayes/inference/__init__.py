@@ -1,14 +1,14 @@
 """The court: a hypothesis and the data go in, an `Evidence` comes out."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from driftbayes.aliases import lazy
 from driftbayes.data.sampling import Displacements
-from driftbayes.errors import OUT_OF_MEMORY, DriftbayesError, Status, is_out_of_memory
+from driftbayes.errors import OUT_OF_MEMORY, DriftbayesError, is_out_of_memory
 from driftbayes.inference._batch import Batch
-from driftbayes.inference.draws import PosteriorDraws, posterior_draws
 from driftbayes.inference.evidence import QUANTILES, Evidence
 from driftbayes.inference.exact import (
     LogEvidence,
@@ -20,7 +20,6 @@ from driftbayes.inference.exact import (
     is_integrable,
 )
 from driftbayes.inference.hypothesis import Hypothesis
-from driftbayes.inference.laplace import laplace, laplace_batch
 from driftbayes.inference.methods import (
     METHODS,
     SMC,
@@ -33,13 +32,19 @@ from driftbayes.inference.methods import (
     Nested,
     as_method,
 )
-from driftbayes.inference.sampled import USABLE, importance_variants, sampled_batch
 from driftbayes.inference.truncation import with_truncation_error
 from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.likelihood.engines import DenseEngine
-from driftbayes.likelihood.memory import check_bytes, check_memory
 from driftbayes.models import AbstractModel
 from driftbayes.precision import in_double_precision
+
+if TYPE_CHECKING:
+    from driftbayes.inference.draws import PosteriorDraws, posterior_draws
+    from driftbayes.inference.laplace import laplace, laplace_batch
+
+__getattr__ = lazy(
+    __name__, {"draws": "PosteriorDraws posterior_draws", "laplace": "laplace laplace_batch"}
+)
 
 __all__ = [
     "METHODS",
@@ -71,9 +76,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
-# Trajectories of which the bridge takes minutes.
-_MANY = 2000
 
 
 @in_double_precision
@@ -195,44 +197,11 @@ def evidence_with_variants(
         record, found = _in_memory(lambda: exact_variants(hypothesis, others, batch))
         return with_truncation_error(record, hypothesis, batch), found
     if isinstance(chosen, Auto | Importance):
-        return _in_memory(lambda: _importance_variants(hypothesis, others, batch, chosen, seed))
+        from driftbayes.inference.sampled import auto_variants
+
+        return _in_memory(lambda: auto_variants(hypothesis, others, batch, chosen, seed))
     first, *rest = evidence_batch(every, batch, method=chosen, seed=seed)
     return first, [LogEvidence(one.log_evidence, one.log_evidence_err) for one in rest]
-
-
-def _importance_variants(
-    hypothesis: Hypothesis, others: Sequence[Hypothesis], batch: Batch, method: Method, seed: int
-) -> tuple[Evidence, list[LogEvidence]]:
-    """The same by importance sampling; by the bridge where "auto" does not trust the weights."""
-    record, estimates = importance_variants(hypothesis, others, batch, seed=seed)
-    found = [LogEvidence(one.log_evidence, one.log_evidence_err) for one in estimates]
-    if isinstance(method, Auto):
-        record = _bridged(record, hypothesis, batch, seed)
-        for i, (other, one) in enumerate(zip(others, estimates, strict=True)):
-            if _needs_bridge(one.status, one.log_evidence_err, batch):
-                (again,) = sampled_batch([other], batch, Bridge(), seed)
-                if again.status is Status.OK:
-                    found[i] = LogEvidence(again.log_evidence, again.log_evidence_err)
-    return with_truncation_error(record, hypothesis, batch), found
-
-
-def _bridged(record: Evidence, hypothesis: Hypothesis, batch: Batch, seed: int) -> Evidence:
-    """The record, or that of the bridge where importance sampling failed and it does not."""
-    if not _needs_bridge(record.status, record.log_evidence_err, batch):
-        return record
-    (other,) = sampled_batch([hypothesis], batch, Bridge(), seed)
-    return other if other.status is Status.OK else record
-
-
-def _needs_bridge(status: Status, error: float, batch: Batch) -> bool:
-    """Whether an evidence is to be computed by the bridge.
-
-    Of many trajectories, each judged by itself, its gradients take minutes: an error of importance
-    sampling that is above the tolerance but small is then stated instead.
-    """
-    data = None if batch.source is None else batch.source[0]
-    is_large = isinstance(data, Displacements) and data.n_particles > _MANY
-    return status is Status.SAMPLER_NOT_CONVERGED and not (is_large and error <= USABLE)
 
 
 def _check(hypotheses: Sequence[Hypothesis], batch: Batch, method: Method) -> None:
@@ -242,8 +211,12 @@ def _check(hypotheses: Sequence[Hypothesis], batch: Batch, method: Method) -> No
         hypothesis.check_step(batch.shortest_step)
     engine = batch.engine(0, model)
     if isinstance(engine, DenseEngine):
+        from driftbayes.likelihood.memory import check_bytes
+
         check_bytes(model.name, engine.evaluation_bytes)
     if isinstance(method, Bridge | SMC | Nested):
+        from driftbayes.likelihood.memory import check_memory
+
         dense = not model.has_state_space
         check_memory(model.name, batch.data, len(hypotheses[0].names), dense=dense)
 
@@ -268,13 +241,13 @@ def _evidences(
     hypotheses: Sequence[Hypothesis], batch: Batch, method: Method, seed: int
 ) -> list[Evidence]:
     if isinstance(method, Laplace):
+        from driftbayes.inference.laplace import laplace_batch
+
         return laplace_batch(hypotheses, batch, coords=method.coords)
     if _is_exact(method, hypotheses[0], batch):
         return exact_batch(hypotheses, batch, tolerance=method.tolerance)  # type: ignore[union-attr]
-    if not isinstance(method, Auto):
-        return sampled_batch(hypotheses, batch, method, seed)
-    records = sampled_batch(hypotheses, batch, Importance(tolerance=method.tolerance), seed)
-    return [
-        _bridged(record, hypotheses[min(i, len(hypotheses) - 1)], batch[i], seed)
-        for i, record in enumerate(records)
-    ]
+    from driftbayes.inference.sampled import auto_batch, sampled_batch
+
+    if isinstance(method, Auto):
+        return auto_batch(hypotheses, batch, method, seed)
+    return sampled_batch(hypotheses, batch, method, seed)

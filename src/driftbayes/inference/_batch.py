@@ -21,7 +21,15 @@ from driftbayes.likelihood import (
 )
 from driftbayes.likelihood.engines import Engine
 from driftbayes.likelihood.moments import stack_moments
-from driftbayes.models import AbstractModel, Data, Needs, Preparation, preparation, prepare
+from driftbayes.models import (
+    AbstractModel,
+    Data,
+    Needs,
+    Preparation,
+    as_template,
+    preparation,
+    prepare,
+)
 from driftbayes.models._engine import engine_from, make_engine
 from driftbayes.models._prepare import Engine as EngineName
 
@@ -55,10 +63,10 @@ class Batch:
         cls,
         data: AnyDisplacements,
         engine: Any = "auto",
-        model: AbstractModel | None = None,
+        model: AbstractModel | type[AbstractModel] | None = None,
     ) -> "Batch":
         """One data set, prepared for a model; a second one that needs the same finds it so."""
-        needs = Needs() if model is None else model.needs()
+        needs = Needs() if model is None else as_template(model).needs()
         key = preparation(data, needs, engine)
         found = _PREPARED.setdefault(data, {})
         if key not in found:

@@ -13,8 +13,8 @@ from jaxtyping import Array, Float
 from scipy.special import logsumexp
 
 from driftbayes.errors import Status
-from driftbayes.inference.estimate import Estimate
 from driftbayes.inference.nuts import Chains, autocorrelation_time, in_chunks, nuts_batch
+from driftbayes.inference.samples import Estimate
 from driftbayes.inference.symmetric import cholesky
 from driftbayes.inference.target import AbstractTarget, Guide
 from driftbayes.jax_typing import Key, Scalar

@@ -6,8 +6,7 @@ import numpy as np
 
 from driftbayes.data.sampling import Displacements
 from driftbayes.inference.formulas import Rows
-from driftbayes.inference.hypothesis import Hypothesis
-from driftbayes.inference.plain import check_plain
+from driftbayes.inference.hypothesis import Hypothesis, check_plain
 from driftbayes.likelihood.terms import gaussian_log_density
 from driftbayes.models._engine import make_engine
 from driftbayes.typing import FloatArray

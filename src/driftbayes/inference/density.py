@@ -1,6 +1,10 @@
-"""ln p(D, θ) of one hypothesis and one data set, at many points at once."""
+"""The joint density of data and parameters at many points."""
 
-__all__ = ["Density", "Points"]
+__all__ = [
+    "Density",
+    "Points",
+    "derived_at",
+]
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from driftbayes.inference import formulas
+from driftbayes.inference._batch import Batch
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.likelihood.engines import Engine, FilterEngine, run_in_threads
 from driftbayes.likelihood.terms import gaussian_log_density
@@ -149,3 +154,13 @@ class Density:
         return formulas.derived(
             self.hypothesis, theta, sums, engine.n_dim, engine.tau, engine.context
         )
+
+
+def derived_at(
+    hypothesis: Hypothesis, batch: Batch, index: int, theta: FloatArray
+) -> dict[str, float]:
+    """The model's derived quantities at θ for one data set of a batch."""
+    model = hypothesis.model
+    if not model.has_derived:
+        return {}
+    return Density(hypothesis, batch.engine(index, model)).derived(np.asarray(theta))

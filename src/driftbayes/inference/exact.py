@@ -20,16 +20,11 @@ from scipy.special import logsumexp
 
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch
-from driftbayes.inference.closed_modes import closed_modes
-from driftbayes.inference.density import Density
-from driftbayes.inference.derived import derived_at
+from driftbayes.inference.density import Density, derived_at
 from driftbayes.inference.estimates import make_estimates
 from driftbayes.inference.evidence import QUANTILES, Evidence, unidentified
 from driftbayes.inference.formulas import points_at, prior_facts
 from driftbayes.inference.hypothesis import Hypothesis
-from driftbayes.inference.importance import resample
-from driftbayes.inference.lattice_draws import keep_by_ratio, propose
-from driftbayes.inference.marginals import marginal_quantiles
 from driftbayes.inference.posterior import summarise
 from driftbayes.inference.quadrature import (
     MAX_MISSED,
@@ -39,10 +34,10 @@ from driftbayes.inference.quadrature import (
     reweight,
     scale_form,
 )
-from driftbayes.inference.scale import draw_scales
+from driftbayes.inference.quantiles import marginal_quantiles
+from driftbayes.inference.scale import closed_modes, draw_scales
 from driftbayes.inference.search import Modes, find_modes
-from driftbayes.inference.stacked import solve_stack
-from driftbayes.inference.stacked_records import stack_records
+from driftbayes.inference.stacked import solve_stack, stack_records
 from driftbayes.likelihood.terms import LOG_2PI
 from driftbayes.precision import in_double_precision
 from driftbayes.typing import FloatArray
@@ -380,6 +375,9 @@ def _one_node(nodes: Nodes) -> tuple[FloatArray, FloatArray]:
 
 def _draw_nodes(found: Quadrature, n: int, rng: np.random.Generator) -> tuple[Nodes, str]:
     """Draws of the coordinates left, and a doubt in words if there is one."""
+    from driftbayes.inference.lattice_draws import keep_by_ratio, propose
+    from driftbayes.inference.samples import resample
+
     size = 2 * n + 64
     ratios, uniforms = np.zeros(0), np.zeros(0)
     thetas, fits = [], []

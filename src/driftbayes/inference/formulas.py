@@ -29,8 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftbayes.inference.hypothesis import Hypothesis
-from driftbayes.likelihood.channels import ChannelTerms
-from driftbayes.likelihood.collected import Collected
+from driftbayes.likelihood.channels import ChannelTerms, Collected
 from driftbayes.likelihood.engines import Context, Engine, run_in_threads
 from driftbayes.likelihood.sums import Sums
 from driftbayes.models import AbstractModel

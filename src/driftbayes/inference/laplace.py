@@ -10,15 +10,14 @@ from numpy.typing import NDArray
 
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch
-from driftbayes.inference.density import Density
-from driftbayes.inference.derived import derived_at
+from driftbayes.inference.density import Density, derived_at
 from driftbayes.inference.estimates import make_estimates
 from driftbayes.inference.evidence import QUANTILES, Evidence, unidentified
 from driftbayes.inference.formulas import points_at, prior_facts
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.newton import Maximum, maximise
 from driftbayes.inference.search import find_modes
-from driftbayes.inference.stacked_maxima import stacked_maxima
+from driftbayes.inference.stacked_search import stacked_maxima
 from driftbayes.precision import in_double_precision
 from driftbayes.priors import Uniform
 from driftbayes.typing import FloatArray

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.inference.flood import log_stretch, to_points, to_w
+from driftbayes.inference.lattice import log_stretch, to_points, to_w
 from driftbayes.inference.node_lattice import NodeLattice
 from driftbayes.typing import FloatArray, IntArray
 

@@ -21,7 +21,7 @@ from scipy.special import logsumexp
 from scipy.stats import kstest
 
 from driftbayes.errors import DriftbayesError, Status
-from driftbayes.inference.estimate import Estimate
+from driftbayes.inference.samples import Estimate
 from driftbayes.inference.target import AbstractTarget
 from driftbayes.jax_typing import Key, Scalar
 from driftbayes.typing import FloatArray, IntArray

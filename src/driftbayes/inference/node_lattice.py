@@ -8,12 +8,18 @@ import numpy as np
 from scipy.special import chdtri, logsumexp
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.inference.aliasing import (
+from driftbayes.inference.lattice import (
+    EVEN,
+    Flood,
+    LogDensity,
+    Region,
     estimate_aliasing,
     gaussian_spacing,
+    log_stretch,
     refined_spacing,
+    to_points,
+    to_w,
 )
-from driftbayes.inference.flood import EVEN, Flood, LogDensity, Region, log_stretch, to_points, to_w
 from driftbayes.typing import FloatArray, IntArray
 
 # Share of the tolerance left to the mass beyond the last nodes.

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from driftbayes.inference.evidence import QUANTILES
 from driftbayes.inference.quadrature import Nodes
+from driftbayes.inference.quantiles import tabulated_quantiles
 from driftbayes.inference.scale import GammaForm, scale_posterior
-from driftbayes.inference.tabulated import tabulated_quantiles
 from driftbayes.likelihood.terms import LOG_2PI
 from driftbayes.typing import FloatArray
 

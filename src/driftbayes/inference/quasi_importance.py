@@ -17,9 +17,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from driftbayes.errors import DriftbayesError, Status
-from driftbayes.inference.components import Components, mixture_at_modes
-from driftbayes.inference.estimate import Estimate
-from driftbayes.inference.importance import WORST_SHAPE, pareto_shape, resample
+from driftbayes.inference.proposals import Components, mixture_at_modes
 from driftbayes.inference.quasi_stages import (
     N_RANDOMISATIONS,
     Group,
@@ -29,6 +27,7 @@ from driftbayes.inference.quasi_stages import (
     Stage,
     Target,
 )
+from driftbayes.inference.samples import WORST_SHAPE, Estimate, pareto_shape, resample
 from driftbayes.typing import FloatArray
 
 # Points of the Student laws in the first stage, per randomisation.

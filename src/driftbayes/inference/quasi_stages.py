@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.inference.student_mixture import StudentMixture, fit_mixture, joined
+from driftbayes.inference.proposals import StudentMixture, fit_mixture, joined
 from driftbayes.typing import FloatArray, IntArray
 
 LogDensity: TypeAlias = Callable[[FloatArray], tuple[FloatArray, FloatArray]]

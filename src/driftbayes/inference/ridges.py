@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from driftbayes.inference.components import Components
 from driftbayes.inference.newton import derivatives, stencil
+from driftbayes.inference.proposals import Components
 from driftbayes.inference.search import Modes
 from driftbayes.typing import FloatArray
 

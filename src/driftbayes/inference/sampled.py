@@ -1,6 +1,6 @@
 """Evidence by sampling: one way from a hypothesis through any sampler to the one record."""
 
-__all__ = ["N_DRAWS", "USABLE", "importance_variants", "sampled_batch"]
+__all__ = ["N_DRAWS", "auto_batch", "auto_variants", "importance_variants", "sampled_batch"]
 
 import zlib
 from collections.abc import Callable, Sequence
@@ -12,24 +12,32 @@ import jax
 import numpy as np
 from scipy.special import logsumexp
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch
-from driftbayes.inference.density import Density
-from driftbayes.inference.derived import derived_at
-from driftbayes.inference.estimate import Estimate
+from driftbayes.inference.density import Density, derived_at
 from driftbayes.inference.estimates import make_estimates
 from driftbayes.inference.evidence import QUANTILES, Evidence, unidentified
-from driftbayes.inference.flood import whiten
+from driftbayes.inference.exact import LogEvidence
 from driftbayes.inference.formulas import points_at, prior_facts, prior_quantiles
 from driftbayes.inference.hypothesis import Hypothesis
-from driftbayes.inference.importance import resample
-from driftbayes.inference.methods import Method, method_text, sampler_options
+from driftbayes.inference.lattice import whiten
+from driftbayes.inference.methods import (
+    Auto,
+    Bridge,
+    Importance,
+    Method,
+    method_text,
+    sampler_options,
+)
 from driftbayes.inference.posterior import described
 from driftbayes.inference.quadrature import same_coordinates
 from driftbayes.inference.quasi_importance import Components, quasi_importance, reweighted
 from driftbayes.inference.ridges import find_ridges
+from driftbayes.inference.samples import Estimate, resample
 from driftbayes.inference.search import Modes, find_modes
 from driftbayes.inference.target import Guide, PosteriorTarget, components_of, guide_of
+from driftbayes.inference.truncation import with_truncation_error
 from driftbayes.jax_typing import Key
 from driftbayes.typing import FloatArray
 
@@ -40,9 +48,11 @@ N_DRAWS = 1000
 _MIN_MASS, _MIN_FOUND = 0.01, 0.1
 # Error of an evidence under another prior that is accepted without computing it anew.
 _REWEIGHTED = 0.02
+# Trajectories of which the bridge takes minutes.
+_MANY = 2000
 # Error of ln Z, in nats, that leaves a comparison by tenths of nats possible, and the shape of the
 # tail of weights that have a mean.
-USABLE, _MAX_SHAPE = 0.1, 1.0
+_USABLE, _MAX_SHAPE = 0.1, 1.0
 
 
 @dataclass(frozen=True)
@@ -126,6 +136,52 @@ def importance_variants(
             (again,) = _run_importance([other], data, [near], key, tolerance=_REWEIGHTED)
         found[text] = again
     return record, [found[str(other.describe())] for other in others]
+
+
+def auto_batch(
+    hypotheses: Sequence[Hypothesis], batch: Batch, method: Auto, seed: int
+) -> list[Evidence]:
+    """Importance sampling, and where its weights are not to be trusted, the bridge."""
+    records = sampled_batch(hypotheses, batch, Importance(tolerance=method.tolerance), seed)
+    return [
+        _bridged(record, hypotheses[min(i, len(hypotheses) - 1)], batch[i], seed)
+        for i, record in enumerate(records)
+    ]
+
+
+def auto_variants(
+    hypothesis: Hypothesis, others: Sequence[Hypothesis], batch: Batch, method: Method, seed: int
+) -> tuple[Evidence, list[LogEvidence]]:
+    """Evidence and ln Z under other priors; by the bridge where weights are not to be trusted."""
+    record, estimates = importance_variants(hypothesis, others, batch, seed=seed)
+    found = [LogEvidence(one.log_evidence, one.log_evidence_err) for one in estimates]
+    if isinstance(method, Auto):
+        record = _bridged(record, hypothesis, batch, seed)
+        for i, (other, one) in enumerate(zip(others, estimates, strict=True)):
+            if _needs_bridge(one.status, one.log_evidence_err, batch):
+                (again,) = sampled_batch([other], batch, Bridge(), seed)
+                if again.status is Status.OK:
+                    found[i] = LogEvidence(again.log_evidence, again.log_evidence_err)
+    return with_truncation_error(record, hypothesis, batch), found
+
+
+def _bridged(record: Evidence, hypothesis: Hypothesis, batch: Batch, seed: int) -> Evidence:
+    """The record, or that of the bridge where importance sampling failed and it does not."""
+    if not _needs_bridge(record.status, record.log_evidence_err, batch):
+        return record
+    (other,) = sampled_batch([hypothesis], batch, Bridge(), seed)
+    return other if other.status is Status.OK else record
+
+
+def _needs_bridge(status: Status, error: float, batch: Batch) -> bool:
+    """Whether an evidence is to be computed by the bridge.
+
+    Of many trajectories, each judged by itself, its gradients take minutes: an error of importance
+    sampling that is above the tolerance but small is then stated instead.
+    """
+    data = None if batch.source is None else batch.source[0]
+    is_large = isinstance(data, Displacements) and data.n_particles > _MANY
+    return status is Status.SAMPLER_NOT_CONVERGED and not (is_large and error <= _USABLE)
 
 
 def _key(hypothesis: Hypothesis, seed: int, method: str) -> Key:
@@ -225,7 +281,7 @@ def _under_another_prior(
         return again if again.log_evidence_err <= max(tolerance, _REWEIGHTED) else None
     # Points of its own would be no better under the other prior: its error is stated, not reduced.
     again = reweighted(estimate, after - before, max_shape=_MAX_SHAPE)
-    return again if again.log_evidence_err <= USABLE else None
+    return again if again.log_evidence_err <= _USABLE else None
 
 
 def _run_bridge(

@@ -1,7 +1,8 @@
-"""The overall scale of a covariance, integrated out analytically."""
+"""A scale that multiplies the whole covariance, integrated out in closed form."""
 
 __all__ = [
     "GammaForm",
+    "closed_modes",
     "draw_scales",
     "gamma_form",
     "log_bessel_k",
@@ -15,7 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln
 
-from driftbayes.likelihood.terms import LOG_2PI
+from driftbayes.inference.density import Density
+from driftbayes.inference.formulas import points_at, unconstrained
+from driftbayes.inference.newton import Maximum
+from driftbayes.inference.search import Modes
+from driftbayes.likelihood.terms import LOG_2PI, gaussian_log_density
 from driftbayes.priors import AbstractPrior, Exponential, Gamma
 from driftbayes.typing import FloatArray
 
@@ -220,3 +225,30 @@ def _below_peak(s: FloatArray, nu: FloatArray, excess: FloatArray) -> FloatArray
 
 def _arccosh1p(u: FloatArray) -> FloatArray:
     return np.log1p(u + np.sqrt(u * (u + 2)))
+
+
+# Where nothing is finite the result says so in its status, not NumPy in a warning.
+@np.errstate(all="ignore")
+def closed_modes(density: Density, form: GammaForm) -> Modes:
+    """Modes of the density of θ and of that of z, where the scale is the only parameter.
+
+    Args:
+        density: Hypothesis and data.
+        form: Prior of the scale.
+    """
+    _, n, log_det, quadratic = density.terms(np.ones((1, 1)))
+    both = []
+    for natural in (True, False):
+        scale = most_likely_scale(n, quadratic, form, natural=natural)
+        z = unconstrained(density.hypothesis, scale[:, None])
+        _, log_prior, log_jacobian = points_at(density.hypothesis, z)
+        fit = gaussian_log_density(n, log_det, quadratic, scale, np)
+        value = float((fit + log_prior[:, 0] + (0.0 if natural else log_jacobian[:, 0]))[0])
+        # Of - β ln c - Q/2c - λc with respect to ln c.
+        curvature = float((0.5 * quadratic / scale + form.rate * scale)[0])
+        converged = bool(np.isfinite(value) and curvature > 0)
+        both.append(Maximum(z[0], value, np.array([[-curvature]]), converged))
+    natural_mode, free = both
+    log_mass = free.value + 0.5 * np.log(2 * np.pi) - 0.5 * np.log(-free.hessian[0, 0])
+    mass = np.array([log_mass if free.converged else -np.inf])
+    return Modes(natural_mode, free, (free,), mass, np.zeros((0, 1)), np.zeros(0))

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from driftbayes.errors import DriftbayesError, Status
-from driftbayes.inference.estimate import Estimate
+from driftbayes.inference.samples import Estimate
 from driftbayes.inference.target import AbstractTarget
 from driftbayes.inference.tempering import Run, smc_core
 from driftbayes.jax_typing import Key

@@ -11,8 +11,14 @@ from numpy.typing import NDArray
 from scipy.special import chdtri
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.inference.aliasing import gaussian_spacing, line_aliasing
-from driftbayes.inference.flood import EVEN, MAX_DISTANCE, MAX_RATIO, log_stretch
+from driftbayes.inference.lattice import (
+    EVEN,
+    MAX_DISTANCE,
+    MAX_RATIO,
+    gaussian_spacing,
+    line_aliasing,
+    log_stretch,
+)
 from driftbayes.inference.node_lattice import MAX_DEPTH, SLOWEST_DECAY, TAIL_SHARE, gaussian_reach
 from driftbayes.typing import FloatArray, IntArray
 

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from driftbayes.inference.components import Components
 from driftbayes.inference.hypothesis import Hypothesis
+from driftbayes.inference.proposals import Components
 from driftbayes.inference.search import Modes
 from driftbayes.jax_typing import Key, Scalar
 from driftbayes.likelihood.moments import AnyArray

@@ -4,16 +4,15 @@ from driftbayes.likelihood.channels import (
     ChannelMoments,
     ChannelSteps,
     ChannelTerms,
+    Collected,
     channel_moments,
     channel_moments_of,
     channel_moments_terms,
     channel_steps,
     channel_steps_terms,
 )
-from driftbayes.likelihood.collected import Collected
 from driftbayes.likelihood.dense import dense_innovations, dense_terms
 from driftbayes.likelihood.engines import Context, Engine
-from driftbayes.likelihood.generate import toeplitz_displacements
 from driftbayes.likelihood.kalman import (
     PaddedSteps,
     innovation_terms,
@@ -32,11 +31,10 @@ from driftbayes.likelihood.per_trajectory import (
     trajectory_pieces,
     trajectory_terms,
 )
-from driftbayes.likelihood.reduced import ReducedDisplacements
-from driftbayes.likelihood.summed import SummedDisplacements
+from driftbayes.likelihood.reduced import ReducedDisplacements, SummedDisplacements
 from driftbayes.likelihood.sums import Formulas, Sums
 from driftbayes.likelihood.terms import GaussianTerms
-from driftbayes.likelihood.toeplitz import durbin_levinson
+from driftbayes.likelihood.toeplitz import durbin_levinson, toeplitz_displacements
 
 __all__ = [
     "MEMORY",

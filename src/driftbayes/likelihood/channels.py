@@ -1,9 +1,10 @@
-"""Cross-products of whitened displacements: for models whose axes, or mean, are not all alike."""
+"""Displacements whose axes are kept apart, and what engines collect of them."""
 
 __all__ = [
     "ChannelMoments",
     "ChannelSteps",
     "ChannelTerms",
+    "Collected",
     "channel_moments",
     "channel_moments_of",
     "channel_moments_terms",
@@ -206,3 +207,27 @@ def _with_regressors(data: Displacements, *, positions: bool) -> Displacements:
     if positions:
         columns.append((data.origin - data.centre) * data.interval[:, None])
     return replace(data, dx=np.column_stack(columns))
+
+
+class Collected(eqx.Module):
+    """What an engine found for each component of a model, of all data or of one trajectory.
+
+    Args:
+        parts: Terms of each component of a mixture; of one model, one.
+        excess: Sum over steps that a heavy tail asks for, else zero.
+        centre: Mean position at which steps begin; zero where no model asks for it.
+        turning: Angle by which the axes turn clockwise per length along x, on the earth.
+        tau: Sampling time.
+        is_lonlat: Whether `centre` is a longitude and a latitude.
+    """
+
+    parts: tuple[ChannelTerms, ...]
+    excess: Scalar
+    centre: Float[Array, " dim"]
+    turning: Scalar
+    tau: Scalar
+    is_lonlat: bool = eqx.field(static=True)
+
+    def component(self, index: int) -> "Collected":
+        """The same with one component only."""
+        return eqx.tree_at(lambda one: one.parts, self, (self.parts[index],))

@@ -1,7 +1,10 @@
-"""The library: one stochastic model per file, and the register of them."""
+"""Stochastic models of dispersion, one per file, and the options that wrap them."""
 
+from typing import TYPE_CHECKING
+
+from driftbayes.aliases import lazy
 from driftbayes.models._base import AbstractModel, Parameter, as_template
-from driftbayes.models._named import OPTIONS, model_named
+from driftbayes.models._named import MODELS, OPTIONS, model_named
 from driftbayes.models._prepare import (
     Data,
     Needs,
@@ -10,27 +13,46 @@ from driftbayes.models._prepare import (
     preparation,
     prepare,
 )
-from driftbayes.models.brownian import Brownian
-from driftbayes.models.confined import ConfinedLangevin
-from driftbayes.models.fractional import FractionalBrownian
-from driftbayes.models.langevin import Langevin
-from driftbayes.models.matern import MaternVelocity
-from driftbayes.models.options import (
-    Anisotropic,
-    Blur,
-    LinearFlow,
-    MeanFlow,
-    Mixture,
-    Noise,
-    Rotating,
-    Scatter,
-    Student,
+
+if TYPE_CHECKING:
+    from driftbayes.models.brownian import Brownian
+    from driftbayes.models.confined import ConfinedLangevin
+    from driftbayes.models.fractional import FractionalBrownian
+    from driftbayes.models.langevin import Langevin
+    from driftbayes.models.matern import MaternVelocity
+    from driftbayes.models.options.anisotropy import Anisotropic
+    from driftbayes.models.options.flows import LinearFlow, MeanFlow
+    from driftbayes.models.options.measurement import Blur, Noise
+    from driftbayes.models.options.populations import Mixture, Scatter
+    from driftbayes.models.options.rotating import Rotating
+    from driftbayes.models.options.student import Student
+    from driftbayes.models.ornstein import ConfinedBrownian
+    from driftbayes.models.oscillating import OscillatingLangevin
+    from driftbayes.models.second_order import SecondOrderLangevin
+    from driftbayes.models.sums import Sum
+    from driftbayes.models.two_scale import TwoScaleLangevin
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "brownian": "Brownian",
+        "confined": "ConfinedLangevin",
+        "fractional": "FractionalBrownian",
+        "langevin": "Langevin",
+        "matern": "MaternVelocity",
+        "options.anisotropy": "Anisotropic",
+        "options.flows": "LinearFlow MeanFlow",
+        "options.measurement": "Blur Noise",
+        "options.populations": "Mixture Scatter",
+        "options.rotating": "Rotating",
+        "options.student": "Student",
+        "ornstein": "ConfinedBrownian",
+        "oscillating": "OscillatingLangevin",
+        "second_order": "SecondOrderLangevin",
+        "sums": "Sum",
+        "two_scale": "TwoScaleLangevin",
+    },
 )
-from driftbayes.models.ornstein import ConfinedBrownian
-from driftbayes.models.oscillating import OscillatingLangevin
-from driftbayes.models.second_order import SecondOrderLangevin
-from driftbayes.models.sums import Sum
-from driftbayes.models.two_scale import TwoScaleLangevin
 
 __all__ = [
     "MODELS",
@@ -65,19 +87,3 @@ __all__ = [
     "preparation",
     "prepare",
 ]
-
-# Every model by its name, from simple to complex.
-MODELS: dict[str, type[AbstractModel]] = {
-    model.name: model
-    for model in (
-        Brownian,
-        Langevin,
-        FractionalBrownian,
-        ConfinedBrownian,
-        SecondOrderLangevin,
-        MaternVelocity,
-        OscillatingLangevin,
-        ConfinedLangevin,
-        TwoScaleLangevin,
-    )
-}

@@ -1,25 +1,69 @@
 """Models by name: `langevin`, `langevin+noise+mean`, `langevin&oscillating`, `brownian*2`."""
 
-__all__ = ["OPTIONS", "model_named"]
+__all__ = [
+    "MODELS",
+    "OPTIONS",
+    "model_named",
+]
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
+from importlib import import_module
+from typing import Any
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.models._base import AbstractModel, as_template
-from driftbayes.models.options import (
-    Anisotropic,
-    Blur,
-    LinearFlow,
-    MeanFlow,
-    Noise,
-    Rotating,
-    Scatter,
-    Student,
-)
-from driftbayes.models.options.anisotropy import n_components
-from driftbayes.models.options.mixture import mixture_of
-from driftbayes.models.sums import sum_of
 from driftbayes.suggest import did_you_mean
+
+Family = type[AbstractModel] | AbstractModel
+
+
+class _Models(MutableMapping[str, Any]):
+    """Every model by its name, from simple to complex; add your own as to a dictionary."""
+
+    def __init__(self, homes: dict[str, str]) -> None:
+        self._known: dict[str, str | Family] = {**homes}
+
+    def __getitem__(self, name: str) -> Any:
+        found = self._known[name]
+        if isinstance(found, str):
+            module, family = found.split(".")
+            found = getattr(import_module(f"driftbayes.models.{module}"), family)
+            self._known[name] = found
+        return found
+
+    def __setitem__(self, name: str, model: Family) -> None:
+        self._known[name] = model
+
+    def __delitem__(self, name: str) -> None:
+        del self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._known
+
+    def __repr__(self) -> str:
+        return f"models: {', '.join(self)}"
+
+
+MODELS = _Models(
+    {
+        "brownian": "brownian.Brownian",
+        "langevin": "langevin.Langevin",
+        "fractional": "fractional.FractionalBrownian",
+        "confined_brownian": "ornstein.ConfinedBrownian",
+        "second_order": "second_order.SecondOrderLangevin",
+        "matern": "matern.MaternVelocity",
+        "oscillating": "oscillating.OscillatingLangevin",
+        "confined": "confined.ConfinedLangevin",
+        "two_scale": "two_scale.TwoScaleLangevin",
+    }
+)
+
 
 # In the order in which they are applied, whatever the order in which they are written.
 OPTIONS: dict[str, str] = {
@@ -35,18 +79,29 @@ OPTIONS: dict[str, str] = {
 # Those that change what is summed, of which a model can have but one, save for some pairs.
 _DATA_OPTIONS = ("anisotropic", "mean", "linear", "rotating", "scatter", "student")
 _PAIRS = ({"anisotropic", "mean"}, {"anisotropic", "linear"}, {"mean", "rotating"})
-_WRAP: dict[str, Callable[[AbstractModel, int], AbstractModel]] = {
-    "blur": lambda model, _: Blur(model, "exposure"),
-    "noise": lambda model, _: Noise(model, "sigma"),
-    "anisotropic": lambda model, n_dim: Anisotropic(
-        model, tuple(f"h{i + 1}" for i in range(n_components(n_dim)))
-    ),
-    "mean": lambda model, _: MeanFlow(model, "flow"),
-    "linear": lambda model, _: LinearFlow(model, "flow", "gradient"),
-    "rotating": lambda model, _: Rotating(model),
-    "scatter": lambda model, _: Scatter(model, "scatter"),
-    "student": lambda model, _: Student(model, "tail"),
+# Module and class of each option, and the names of its parameters.
+_WRAP = {
+    "blur": ("measurement.Blur", "exposure"),
+    "noise": ("measurement.Noise", "sigma"),
+    "mean": ("flows.MeanFlow", "flow"),
+    "linear": ("flows.LinearFlow", "flow", "gradient"),
+    "rotating": ("rotating.Rotating",),
+    "scatter": ("populations.Scatter", "scatter"),
+    "student": ("student.Student", "tail"),
 }
+
+
+def _wrapped(model: AbstractModel, option: str, n_dim: int) -> AbstractModel:
+    """The template of a model with an option, whose module is imported now."""
+    if option == "anisotropic":
+        from driftbayes.models.options.anisotropy import Anisotropic, n_components
+
+        return Anisotropic(model, tuple(f"h{i + 1}" for i in range(n_components(n_dim))))
+    home, *names = _WRAP[option]
+    module, family = home.split(".")
+    wrap = getattr(import_module(f"driftbayes.models.options.{module}"), family)
+    found: AbstractModel = wrap(model, *names)
+    return found
 
 
 # One object for each template: comparing it with itself takes no time.
@@ -80,11 +135,11 @@ def model_named(
         msg = f"unknown option {unknown[0]!r} in {text!r}; known are {', '.join(OPTIONS)}{near}"
         raise DriftbayesError(msg)
     plain = tuple(as_template(models[base]) for base in bases)
-    model = plain[0] if len(plain) == 1 else sum_of(plain)
+    model = plain[0] if len(plain) == 1 else _sum_of(plain)
     _check(text, model, options)
     for option in OPTIONS:
         if option in options:
-            model = _WRAP[option](model, n_dim)
+            model = _wrapped(model, option, n_dim)
     if not star:
         return _SEEN.setdefault(model, model)
     if not classes.isdigit() or model.kind != "summed":
@@ -93,7 +148,16 @@ def model_named(
             "after the star, for example brownian*2"
         )
         raise DriftbayesError(msg)
-    return _SEEN.setdefault(mixture := mixture_of(model, int(classes)), mixture)
+    from driftbayes.models.options.populations import mixture_of
+
+    mixture = mixture_of(model, int(classes))
+    return _SEEN.setdefault(mixture, mixture)
+
+
+def _sum_of(models: tuple[AbstractModel, ...]) -> AbstractModel:
+    from driftbayes.models.sums import sum_of
+
+    return sum_of(models)
 
 
 def _check(text: str, base: AbstractModel, options: list[str]) -> None:

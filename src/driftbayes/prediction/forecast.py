@@ -21,7 +21,7 @@ from driftbayes.data.tangent import LastFixes, last_fixes
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesWarning
 from driftbayes.inference import PosteriorDraws
-from driftbayes.inference.plain import check_plain, check_plain_models
+from driftbayes.inference.hypothesis import check_plain, check_plain_models
 from driftbayes.inference.symmetric import eigh
 from driftbayes.likelihood import PaddedSteps
 from driftbayes.magnitudes import whole

@@ -27,7 +27,7 @@ from driftbayes.comparison.bayes import model_probabilities
 from driftbayes.comparison.hypotheses import check_names
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import QUANTILES, PosteriorDraws
-from driftbayes.inference.plain import check_plain
+from driftbayes.inference.hypothesis import check_plain
 from driftbayes.models import AbstractModel
 from driftbayes.precision import in_double_precision
 from driftbayes.typing import FloatArray

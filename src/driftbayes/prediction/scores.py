@@ -17,7 +17,7 @@ from driftbayes.data.sampling import WHOLE, Cut, Displacements, displacements
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Batch, Hypothesis, LogEvidences, log_evidences
-from driftbayes.inference.plain import check_plain
+from driftbayes.inference.hypothesis import check_plain
 from driftbayes.models import Preparation, preparation
 from driftbayes.precision import in_double_precision
 from driftbayes.prediction.predict import (

@@ -34,9 +34,9 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        "analyses": ("Cut", "Scales", "compare", "scan", "suggested_taus"),
-        "overview": ("Overview", "info", "trajectories_card"),
-        "fits": ("bootstrap", "check", "map", "predict", "score", "sensitivity"),
-        "reading": ("Blocks", "FileInBlocks", "open_scan", "read"),
+        "analyses": "Cut Scales compare scan suggested_taus",
+        "fits": "bootstrap check map predict score sensitivity",
+        "overview": "Overview info trajectories_card",
+        "reading": "Blocks FileInBlocks open_scan read",
     },
 )

@@ -17,7 +17,7 @@ from driftbayes.likelihood import GaussianTerms
 from driftbayes.models._base import AbstractModel, Channels, Parameter, fact
 from driftbayes.models._prepare import Data, Kind
 from driftbayes.models.options._base import AbstractOption, check_base
-from driftbayes.models.options.mean_flow import flow_terms
+from driftbayes.models.options.flows import flow_terms
 from driftbayes.precision import as_leaf
 
 # An orthonormal basis of the symmetric matrices of zero trace, so that equal priors of its

@@ -1,11 +1,54 @@
-"""Weights of importance sampling: how far they can be trusted, and draws by them."""
+"""What samplers return, and what weighted draws are worth."""
 
-__all__ = ["WORST_SHAPE", "pareto_shape", "resample"]
+__all__ = [
+    "WORST_SHAPE",
+    "Estimate",
+    "pareto_shape",
+    "resample",
+]
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.special import logsumexp
 
+from driftbayes.errors import Status
 from driftbayes.typing import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """An evidence with its error, and the posterior as weighted draws.
+
+    Args:
+        log_evidence: ln Z.
+        log_evidence_err: Its error, one sigma in nats; NaN if the method has none.
+        z: Draws in unconstrained coordinates, (draw, parameter).
+        log_weights: Logarithms of their weights, not normalised; zeros if all count the same.
+        log_likelihoods: ln L of each draw.
+        n_evaluations: Evaluations of the likelihood, gradients counted as one each.
+        status: How the computation ended.
+        diagnostics: Named numbers by which to judge it, such as "pareto_k" or "rhat".
+        warnings: What a reader should know, in words.
+    """
+
+    log_evidence: float
+    log_evidence_err: float
+    z: FloatArray
+    log_weights: FloatArray
+    log_likelihoods: FloatArray
+    n_evaluations: int
+    status: Status = Status.OK
+    diagnostics: Mapping[str, float] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def weights(self) -> FloatArray:
+        """Weights that sum to one."""
+        shifted = np.exp(self.log_weights - np.max(self.log_weights))
+        return shifted / shifted.sum()
+
 
 # Vehtari et al.: beyond this the mean of the weights has no useful error bar.
 WORST_SHAPE = 0.7
