@@ -87,6 +87,7 @@ if TYPE_CHECKING:
         scan,
         score,
         sensitivity,
+        simulate,
     )
 
 __getattr__ = lazy(
@@ -112,7 +113,7 @@ __getattr__ = lazy(
         "priors": "Exponential Fixed Gamma LogNormal Normal Uniform scaling_priors",
         "workflow": (
             "Blocks Cut Scales check compare info map open_scan predict read scan score "
-            "sensitivity trajectories_card"
+            "sensitivity simulate trajectories_card"
         ),
     },
 )
@@ -190,6 +191,7 @@ __all__ = [
     "scan_hypotheses",
     "score",
     "sensitivity",
+    "simulate",
     "write_report",
     "write_scan",
     "write_trajectories",

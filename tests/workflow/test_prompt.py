@@ -157,6 +157,17 @@ def test_a_map_at_the_prompt_is_that_of_the_command(tracks, file, tmp_path):
             assert_allclose(written[name].values, values, rtol=1e-12, err_msg=name)
 
 
+def test_a_simulation_at_the_prompt_is_that_of_the_command(tmp_path):
+    out = tmp_path / "made.nc"
+    line = "simulate langevin --gamma 1 --k 2 --particles 3 --steps 4 --tau 0.5 --seed 7 -o"
+    assert main([*line.split(), str(out)]) == 0
+    numbers = {"n_particles": 3, "n_steps": 4, "seed": 7}
+    found = db.simulate("langevin", {"gamma": 1.0, "k": 2.0}, tau=0.5, **numbers)
+    assert_allclose(db.read_trajectories(out).positions, found.positions, rtol=0)
+    with pytest.raises(db.DriftbayesError, match="langevin has parameters gamma, k; missing k"):
+        db.simulate("langevin", {"gamma": 1.0}, tau=0.5, **numbers)
+
+
 def test_a_file_in_blocks_is_a_source_of_the_same_numbers(tracks, file):
     blocks = db.read(file, blocks=db.Blocks(points=100))
     found = db.compare(blocks, 0.5, scales=SCALES)

@@ -3,15 +3,10 @@
 __all__ = ["COMMANDS", "PARAMETERS"]
 
 import argparse
-from math import inf, isfinite
-from typing import TYPE_CHECKING
 
 from driftbayes.cli import _console, _jax, _options
 from driftbayes.cli._parser import Command, Output, Parser
 from driftbayes.errors import DriftbayesError
-
-if TYPE_CHECKING:
-    from driftbayes.models import AbstractModel
 
 # Known here so that --help need not import the models; a test compares the two.
 PARAMETERS = {
@@ -88,28 +83,13 @@ def _run(args: argparse.Namespace) -> int:
         raise DriftbayesError(msg)
     _options.check_seed(args.seed)
     _jax.prepare_jax()
-    import jax
-    import numpy as np
-
-    from driftbayes.data.trajectories import Trajectories
     from driftbayes.io import write_trajectories
-    from driftbayes.models import MODELS, model_named
+    from driftbayes.workflow import simulate
 
-    model = model_named(name, MODELS, args.dim)
-    _check_values(model, theta)
-    positions = model(**theta).simulate(
-        jax.random.key(args.seed),
-        n_particles=args.particles,
-        n_steps=args.steps,
-        n_dim=args.dim,
-        tau=args.tau,
-    )
-    provenance = {"simulated": name, **theta, **numbers, "dim": args.dim, "seed": args.seed}
-    trajectories = Trajectories.from_arrays(
-        np.asarray(positions), dt=args.tau, provenance=provenance
-    )
-    write_trajectories(trajectories, args.output)
-    _console.note(f"wrote {args.output}: {trajectories!r}")
+    counts = {"n_particles": args.particles, "n_steps": args.steps, "n_dim": args.dim}
+    tracks = simulate(name, theta, tau=args.tau, seed=args.seed, **counts)
+    write_trajectories(tracks, args.output)
+    _console.note(f"wrote {args.output}: {tracks!r}")
     return 0
 
 
@@ -127,25 +107,6 @@ def _values(texts: list[str]) -> dict[str, float]:
             msg = f"--set must be PARAMETER=VALUE, got {text!r}; for example gamma=0.5"
             raise DriftbayesError(msg) from error
     return found
-
-
-def _check_values(model: "AbstractModel", theta: dict[str, float]) -> None:
-    """Raise an error for parameters that are missing, unknown or outside their bounds."""
-    known = model.parameters
-    missing = [name for name in known if name not in theta]
-    extra = [name for name in theta if name not in known]
-    if missing or extra:
-        wrong = f"missing {', '.join(missing)}" if missing else f"unknown {', '.join(extra)}"
-        msg = f"{model.name} has parameters {', '.join(known)}; {wrong}; pass --set PARAMETER=VALUE"
-        raise DriftbayesError(msg)
-    for name, value in theta.items():
-        # Components of a tensor may be negative; other parameters are positive.
-        low = -inf if name[:1] == "h" and name[1:].isdigit() else 0.0
-        if not (low < value < known[name].upper and isfinite(value)):
-            bound = f" below {known[name].upper:g}" if isfinite(known[name].upper) else ""
-            kind = "a finite" if low < 0 else "a positive, finite"
-            msg = f"{name} must be {kind} number{bound}, got {value}"
-            raise DriftbayesError(msg)
 
 
 COMMANDS = {"simulate": Command(_add_arguments, _run, _examples())}

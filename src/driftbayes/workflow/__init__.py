@@ -7,7 +7,15 @@ from driftbayes.aliases import lazy
 if TYPE_CHECKING:
     from driftbayes.data.sampling import Cut
     from driftbayes.workflow.analyses import Scales, compare, scan, suggested_taus
-    from driftbayes.workflow.fits import bootstrap, check, map, predict, score, sensitivity
+    from driftbayes.workflow.fits import (
+        bootstrap,
+        check,
+        map,
+        predict,
+        score,
+        sensitivity,
+        simulate,
+    )
     from driftbayes.workflow.overview import Overview, info
     from driftbayes.workflow.reading import Blocks, FileInBlocks, open_scan, read
 
@@ -28,6 +36,7 @@ __all__ = [
     "scan",
     "score",
     "sensitivity",
+    "simulate",
     "suggested_taus",
 ]
 
@@ -35,7 +44,7 @@ __getattr__ = lazy(
     __name__,
     {
         "analyses": "Cut Scales compare scan suggested_taus",
-        "fits": "bootstrap check map predict score sensitivity",
+        "fits": "bootstrap check map predict score sensitivity simulate",
         "overview": "Overview info trajectories_card",
         "reading": "Blocks FileInBlocks open_scan read",
     },

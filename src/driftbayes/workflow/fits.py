@@ -1,11 +1,13 @@
-"""Check, score and use fitted models, and look for particles that move together."""
+"""Check, score and use fitted models; simulate models; bootstrap ln K."""
 
-__all__ = ["bootstrap", "check", "map", "predict", "score", "sensitivity"]
+__all__ = ["bootstrap", "check", "map", "predict", "score", "sensitivity", "simulate"]
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from driftbayes.data.sampling import WHOLE, Cut, Displacements
@@ -13,6 +15,7 @@ from driftbayes.data.trajectories import Trajectories
 from driftbayes.data.units import length_factor, parse_quantity
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Method
+from driftbayes.models import MODELS, AbstractModel, model_named
 from driftbayes.precision import in_double_precision
 from driftbayes.workflow.analyses import Models, Priors, Scales, displacements_at, hypotheses_for
 from driftbayes.workflow.reading import FileInBlocks
@@ -203,6 +206,62 @@ def bootstrap(
 
     setup = hypotheses_for(models, tracks, priors=priors, scales=scales)
     return resample(tracks, setup.hypotheses, tau, **options)
+
+
+@in_double_precision
+def simulate(
+    model: str,
+    parameters: Mapping[str, float],
+    *,
+    tau: float,
+    n_particles: int,
+    n_steps: int,
+    n_dim: int = 2,
+    seed: int = 0,
+) -> Trajectories:
+    """Simulate trajectories of a model exactly, from a stationary start at the origin.
+
+    Args:
+        model: Name of the model, with options.
+        parameters: Value of each of its parameters.
+        tau: Sampling time.
+        n_particles: Number of particles.
+        n_steps: Number of steps per particle.
+        n_dim: Number of dimensions, 1 to 3.
+        seed: Random seed.
+
+    Raises:
+        DriftbayesError: The model is unknown, or a parameter is missing or outside its bounds.
+    """
+    import jax
+
+    family = model_named(model, MODELS, n_dim)
+    _check_values(family, parameters)
+    x = family(**parameters).simulate(
+        jax.random.key(seed), n_particles=n_particles, n_steps=n_steps, n_dim=n_dim, tau=tau
+    )
+    numbers = {"tau": tau, "particles": n_particles, "steps": n_steps, "dim": n_dim, "seed": seed}
+    provenance = {"simulated": model, **parameters, **numbers}
+    return Trajectories.from_arrays(np.asarray(x), dt=tau, provenance=provenance)
+
+
+def _check_values(model: AbstractModel, theta: Mapping[str, float]) -> None:
+    """Raise an error for parameters that are missing, unknown or outside their bounds."""
+    known = model.parameters
+    missing = [name for name in known if name not in theta]
+    extra = [name for name in theta if name not in known]
+    if missing or extra:
+        wrong = f"missing {', '.join(missing)}" if missing else f"unknown {', '.join(extra)}"
+        msg = f"{model.name} has parameters {', '.join(known)}; {wrong}; pass --set PARAMETER=VALUE"
+        raise DriftbayesError(msg)
+    for name, value in theta.items():
+        # Components of a tensor may be negative; other parameters are positive.
+        low = -inf if name[:1] == "h" and name[1:].isdigit() else 0.0
+        if not (low < value < known[name].upper and isfinite(value)):
+            bound = f" below {known[name].upper:g}" if isfinite(known[name].upper) else ""
+            kind = "a finite" if low < 0 else "a positive, finite"
+            msg = f"{name} must be {kind} number{bound}, got {value}"
+            raise DriftbayesError(msg)
 
 
 def _prepared(
