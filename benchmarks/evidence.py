@@ -22,9 +22,9 @@ import numpy as np
 from driftbayes.errors import Status
 from driftbayes.inference import Batch, Hypothesis, evidence, evidence_batch
 from driftbayes.inference.bridge import bridge
-from driftbayes.inference.samples import Estimate
 from driftbayes.inference.nested import nested
 from driftbayes.inference.quasi_importance import Components, quasi_importance
+from driftbayes.inference.samples import Estimate
 from driftbayes.inference.smc import smc
 from driftbayes.inference.target import AbstractTarget, Guide
 from driftbayes.priors import Exponential

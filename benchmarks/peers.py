@@ -9,7 +9,8 @@ import numpy as np
 from driftbayes.data.sampling import displacements
 from driftbayes.inference import Hypothesis
 from driftbayes.inference.formulas import Rows
-from driftbayes.likelihood.engines import FilterEngine, make_runs
+from driftbayes.likelihood.engines import FilterEngine
+from driftbayes.likelihood.runs import make_runs
 from driftbayes.models import MODELS, model_named
 from driftbayes.priors import Exponential
 from engine_data import gps

@@ -21,6 +21,19 @@ _FIELDS = {
 }
 
 
+class _Nameless(AbstractModel):
+    """A model that is never evaluated."""
+
+    def increment_autocovariance(self, lags, tau):
+        raise AssertionError
+
+    def mean_square_displacement(self, lag):
+        raise AssertionError
+
+    def lvaf(self, lag):
+        raise AssertionError
+
+
 def made_hypothesis(name, names=None, priors=None) -> Hypothesis:
     """A hypothesis of a model of the register, or of one that has nothing but names."""
     model = MODELS.get(name)
@@ -28,7 +41,7 @@ def made_hypothesis(name, names=None, priors=None) -> Hypothesis:
         # Names with the powers of length and time in their units, or names alone.
         powers = names if isinstance(names, dict) else dict.fromkeys(names or "abc", (0, 0))
         about = {n: Parameter(n, n, *of_unit) for n, of_unit in powers.items()}
-        model = type("Made", (AbstractModel,), {"name": name, "parameters": about, "summary": name})
+        model = type("Made", (_Nameless,), {"name": name, "parameters": about, "summary": name})
     texts = priors or {}
     own = {n: parse_prior(texts[n]) if n in texts else Exponential(1.0) for n in model.parameters}
     return Hypothesis(model, **own)

@@ -38,9 +38,9 @@ def test_a_filter_of_one_state_is_a_random_walk():
     matrices = np.stack([np.ones(LANES), q]).reshape(1, -1)
     log_det, products = np.zeros((1, LANES)), np.zeros((1, 1, LANES))
     filter_kernel(1, 1)(
-        *(dx, np.zeros(3, np.int32), np.array([0, 3]), np.array([0]), np.zeros(4), matrices),
-        *(np.zeros(LANES), np.zeros(LANES), np.zeros(LANES)),
-        *(log_det, products, np.zeros((1, LANES))),
+        (dx, np.zeros(3, np.int32), np.array([0, 3]), np.array([0]), np.zeros(4)),
+        (matrices, np.zeros(LANES), np.zeros(LANES), np.zeros(LANES)),
+        (log_det, products, np.zeros((1, LANES))),
     )
     np.testing.assert_allclose(log_det[0], 3 * np.log(q), rtol=1e-14)
     np.testing.assert_allclose(products[0, 0], np.sum(dx**2) / q, rtol=1e-14)

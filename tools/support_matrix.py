@@ -183,7 +183,7 @@ def _actions(
     from driftbayes.checks.replicas import Replicator, check_replicable, mean_flows
     from driftbayes.errors import DriftbayesError
     from driftbayes.inference import posterior_draws
-    from driftbayes.inference.datatree import to_datatree
+    from driftbayes.inference.draws import to_datatree
     from driftbayes.prediction.forecast import predict_particles
     from driftbayes.prediction.predict import predict
     from driftbayes.prediction.scores import prequential

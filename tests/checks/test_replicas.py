@@ -23,7 +23,8 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis, PosteriorDraws, evidence
 from driftbayes.inference.formulas import Rows
 from driftbayes.likelihood import PaddedSteps
-from driftbayes.likelihood.engines import FilterEngine, ToeplitzEngine, make_runs
+from driftbayes.likelihood.engines import FilterEngine, ToeplitzEngine
+from driftbayes.likelihood.runs import make_runs
 from driftbayes.models import MODELS, Langevin, model_named, prepare
 from driftbayes.priors import Exponential, Fixed, Uniform
 

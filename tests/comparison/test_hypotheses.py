@@ -10,7 +10,7 @@ from driftbayes.comparison import make_hypotheses
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.diagnostics import data_scales
 from driftbayes.errors import DriftbayesError
-from driftbayes.models import MODELS
+from driftbayes.models import MODELS, as_template
 from driftbayes.priors import Exponential, LogNormal
 from verdicts import langevin_tracks
 
@@ -74,7 +74,7 @@ def test_one_missing_prior_is_enough_to_use_the_data():
 
 def test_every_known_model_can_be_asked_for():
     setup = make_hypotheses(list(MODELS), u_rms=1.0, timescale=1.0)
-    assert [h.model for h in setup.hypotheses] == list(MODELS.values())
+    assert [h.model for h in setup.hypotheses] == [as_template(model) for model in MODELS.values()]
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,7 @@ import driftbayes
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Batch, evidence, exact_batch
-from driftbayes.inference.datatree import to_datatree
-from driftbayes.inference.draws import PosteriorDraws
+from driftbayes.inference.draws import PosteriorDraws, to_datatree
 from driftbayes.likelihood import ReducedDisplacements
 
 # Tolerance of Monte Carlo tests, in standard errors.

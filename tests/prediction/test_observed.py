@@ -18,7 +18,7 @@ from driftbayes.comparison import make_hypotheses
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import PosteriorDraws, posterior_draws
-from driftbayes.inference.datatree import to_datatree
+from driftbayes.inference.draws import to_datatree
 from driftbayes.models import MODELS, model_named, preparation
 from driftbayes.prediction import forecast, subsets
 from driftbayes.prediction.predict import AVERAGE, predict, predictive_mixtures

@@ -30,7 +30,8 @@ from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
 from driftbayes.inference.formulas import Rows, evaluate, finish, points_at, unconstrained
-from driftbayes.likelihood.engines import Engine, FilterEngine, ToeplitzEngine, make_runs
+from driftbayes.likelihood.engines import Engine, FilterEngine, ToeplitzEngine
+from driftbayes.likelihood.runs import make_runs
 from driftbayes.likelihood.sums import Formulas
 from driftbayes.models import AbstractModel, Mixture
 from driftbayes.models._engine import make_engine

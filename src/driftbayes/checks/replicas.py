@@ -27,7 +27,7 @@ from driftbayes.typing import FloatArray, IntArray
 # What distinguishes a model that is not plain, by the field that says so.
 _KNOWN = {
     "channels": ("flow", "h"),
-    "trajectories": ("classes", "scatter"),
+    "trajectories": ("others", "scatter"),
     "steps": ("tail",),
     "summed": ("parameters",),
 }

@@ -1,24 +1,17 @@
-"""The court: a hypothesis and the data go in, an `Evidence` comes out."""
+"""Evidence and posterior of a hypothesis, by several methods."""
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from driftbayes.aliases import lazy
-from driftbayes.data.sampling import Displacements
-from driftbayes.errors import OUT_OF_MEMORY, DriftbayesError, is_out_of_memory
 from driftbayes.inference._batch import Batch
 from driftbayes.inference.evidence import QUANTILES, Evidence
-from driftbayes.inference.exact import (
-    LogEvidence,
-    LogEvidences,
-    exact,
-    exact_batch,
-    exact_log_evidences,
-    exact_variants,
-    is_integrable,
+from driftbayes.inference.evidences import (
+    evidence,
+    evidence_batch,
+    evidence_with_variants,
+    log_evidences,
 )
+from driftbayes.inference.exact import LogEvidence, LogEvidences, exact, exact_batch
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.methods import (
     METHODS,
@@ -32,18 +25,13 @@ from driftbayes.inference.methods import (
     Nested,
     as_method,
 )
-from driftbayes.inference.truncation import with_truncation_error
-from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
-from driftbayes.likelihood.engines import DenseEngine
-from driftbayes.models import AbstractModel
-from driftbayes.precision import in_double_precision
 
 if TYPE_CHECKING:
+    from driftbayes.inference._laplace import laplace, laplace_batch
     from driftbayes.inference.draws import PosteriorDraws, posterior_draws
-    from driftbayes.inference.laplace import laplace, laplace_batch
 
 __getattr__ = lazy(
-    __name__, {"draws": "PosteriorDraws posterior_draws", "laplace": "laplace laplace_batch"}
+    __name__, {"draws": "PosteriorDraws posterior_draws", "_laplace": "laplace laplace_batch"}
 )
 
 __all__ = [
@@ -74,180 +62,3 @@ __all__ = [
     "log_evidences",
     "posterior_draws",
 ]
-
-T = TypeVar("T")
-
-
-@in_double_precision
-def evidence(
-    hypothesis: Hypothesis | AbstractModel,
-    data: Displacements | ReducedDisplacements | SummedDisplacements | Batch,
-    *,
-    method: Method | str = "auto",
-    seed: int = 0,
-    **options: Any,
-) -> Evidence:
-    """The evidence of one hypothesis.
-
-    Args:
-        hypothesis: Model family and prior; or a model with priors in place of its parameters.
-        data: Displacements at one tau.
-        method: A method with its options, for example `Bridge(draws=2000)`, or its name.
-            "auto" integrates exactly if no more than three parameters are left beside the scale,
-            and samples otherwise: "laplace_is", and where its weights are not to be trusted
-            "bridge"; "quadrature" insists on the first; "laplace" is the paper's approximation;
-            "laplace_is", "bridge", "smc" and "nested" sample.
-        seed: Random seed for sampling methods.
-        **options: Options of a method given by name.
-    """
-    hypothesis = hypothesis if isinstance(hypothesis, Hypothesis) else Hypothesis(hypothesis)
-    return evidence_batch([hypothesis], data, method=method, seed=seed, **options)[0]
-
-
-@in_double_precision
-def evidence_batch(
-    hypotheses: Sequence[Hypothesis],
-    data: Displacements | ReducedDisplacements | SummedDisplacements | Batch,
-    *,
-    method: Method | str = "auto",
-    seed: int = 0,
-    **options: Any,
-) -> list[Evidence]:
-    """Evidences of one hypothesis for several data sets, or of several priors for one data set."""
-    batch = data if isinstance(data, Batch) else Batch.of(data, model=hypotheses[0].model)
-    chosen = as_method(method, **options)
-    _check(hypotheses, batch, chosen)
-    # Priors that are the same have the same evidence.
-    texts = [str(hypothesis.describe()) for hypothesis in hypotheses]
-    distinct = [hypotheses[texts.index(text)] for text in dict.fromkeys(texts)]
-    found = _in_memory(lambda: _evidences(distinct, batch, chosen, seed))
-    order = list(dict.fromkeys(texts))
-    records = found if len(hypotheses) == 1 else [found[order.index(text)] for text in texts]
-    if _is_whole(hypotheses[0], batch):
-        return records
-    return [
-        with_truncation_error(record, hypotheses[min(i, len(hypotheses) - 1)], batch[i])
-        for i, record in enumerate(records)
-    ]
-
-
-@in_double_precision
-def log_evidences(
-    hypothesis: Hypothesis,
-    data: Batch,
-    *,
-    method: Method | str = "auto",
-    seed: int = 0,
-    **options: Any,
-) -> LogEvidences:
-    """Ln Z alone of one hypothesis for several data sets: faster where no posterior is wanted.
-
-    Args:
-        hypothesis: Model family and prior.
-        data: Data sets, from `Batch.stack`.
-        method: As for `evidence`.
-        seed: Random seed for sampling methods.
-        **options: As for `evidence`.
-    """
-    chosen = as_method(method, **options)
-    _check([hypothesis], data, chosen)
-    if _is_exact(chosen, hypothesis, data) and _is_whole(hypothesis, data):
-        tolerance = chosen.tolerance  # type: ignore[union-attr]
-        return _in_memory(lambda: exact_log_evidences(hypothesis, data, tolerance=tolerance))
-    records = evidence_batch([hypothesis], data, method=chosen, seed=seed)
-    return LogEvidences(
-        np.array([record.log_evidence for record in records]),
-        np.array([record.log_evidence_err for record in records]),
-        tuple(record.status for record in records),
-    )
-
-
-def _is_whole(hypothesis: Hypothesis, batch: Batch) -> bool:
-    """Whether the windows of the data leave nothing out of the likelihood."""
-    return batch.is_summed and hypothesis.model.memory is not None
-
-
-@in_double_precision
-def evidence_with_variants(
-    hypothesis: Hypothesis,
-    others: Sequence[Hypothesis],
-    data: Displacements | ReducedDisplacements | SummedDisplacements | Batch,
-    *,
-    method: Method | str = "auto",
-    seed: int = 0,
-    **options: Any,
-) -> tuple[Evidence, list[LogEvidence]]:
-    """Compute the evidence of one hypothesis, and ln Z alone under other priors.
-
-    Nodes under the first prior serve the others where they can; of these ln Z is good to 0.01.
-
-    Args:
-        hypothesis: Model family and prior.
-        others: The same family with other priors.
-        data: Displacements at one tau.
-        method: As for `evidence`.
-        seed: Random seed for sampling methods.
-        **options: As for `evidence`.
-    """
-    batch = data if isinstance(data, Batch) else Batch.of(data, model=hypothesis.model)
-    every = [hypothesis, *others]
-    chosen = as_method(method, **options)
-    _check(every, batch, chosen)
-    if _is_exact(chosen, hypothesis, batch):
-        record, found = _in_memory(lambda: exact_variants(hypothesis, others, batch))
-        return with_truncation_error(record, hypothesis, batch), found
-    if isinstance(chosen, Auto | Importance):
-        from driftbayes.inference.sampled import auto_variants
-
-        return _in_memory(lambda: auto_variants(hypothesis, others, batch, chosen, seed))
-    first, *rest = evidence_batch(every, batch, method=chosen, seed=seed)
-    return first, [LogEvidence(one.log_evidence, one.log_evidence_err) for one in rest]
-
-
-def _check(hypotheses: Sequence[Hypothesis], batch: Batch, method: Method) -> None:
-    """Refuse what cannot be computed, before anything is."""
-    model = hypotheses[0].model
-    for hypothesis in hypotheses:
-        hypothesis.check_step(batch.shortest_step)
-    engine = batch.engine(0, model)
-    if isinstance(engine, DenseEngine):
-        from driftbayes.likelihood.memory import check_bytes
-
-        check_bytes(model.name, engine.evaluation_bytes)
-    if isinstance(method, Bridge | SMC | Nested):
-        from driftbayes.likelihood.memory import check_memory
-
-        dense = not model.has_state_space
-        check_memory(model.name, batch.data, len(hypotheses[0].names), dense=dense)
-
-
-def _in_memory(compute: Callable[[], T]) -> T:
-    """Run a computation; say in a sentence if memory runs out."""
-    try:
-        return compute()
-    except (MemoryError, RuntimeError) as error:
-        if not is_out_of_memory(error):
-            raise
-        raise DriftbayesError(OUT_OF_MEMORY) from error
-
-
-def _is_exact(method: Method, hypothesis: Hypothesis, batch: Batch) -> bool:
-    return isinstance(method, Exact) or (
-        isinstance(method, Auto) and is_integrable(hypothesis, batch)
-    )
-
-
-def _evidences(
-    hypotheses: Sequence[Hypothesis], batch: Batch, method: Method, seed: int
-) -> list[Evidence]:
-    if isinstance(method, Laplace):
-        from driftbayes.inference.laplace import laplace_batch
-
-        return laplace_batch(hypotheses, batch, coords=method.coords)
-    if _is_exact(method, hypotheses[0], batch):
-        return exact_batch(hypotheses, batch, tolerance=method.tolerance)  # type: ignore[union-attr]
-    from driftbayes.inference.sampled import auto_batch, sampled_batch
-
-    if isinstance(method, Auto):
-        return auto_batch(hypotheses, batch, method, seed)
-    return sampled_batch(hypotheses, batch, method, seed)

@@ -29,8 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftbayes.inference.hypothesis import Hypothesis
+from driftbayes.kernels.threads import run_in_threads
 from driftbayes.likelihood.channels import ChannelTerms, Collected
-from driftbayes.likelihood.engines import Context, Engine, run_in_threads
+from driftbayes.likelihood.engines import Engine
+from driftbayes.likelihood.runs import Context
 from driftbayes.likelihood.sums import Sums
 from driftbayes.models import AbstractModel
 from driftbayes.priors import AbstractPrior, Uniform

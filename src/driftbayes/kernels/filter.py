@@ -45,8 +45,8 @@ def filter_kernel(n: int, n_columns: int, *, heavy: bool = False) -> Callable[..
         heavy: Whether to sum ln(1 + w |innovation|² / variance) over the steps too.
 
     Returns:
-        A function of (dx, which, offsets, slot, error, matrices, start, extra, weight, log_det,
-        products, excess), which adds to the last three.
+        A function of the steps (dx, which, offsets, slot, error), the parameter values (matrices,
+        start, extra, weight), and the sums (log_det, products, excess), to which it adds.
     """
     # Rows of the working array, each of LANES numbers.
     size = n * n
@@ -61,20 +61,10 @@ def filter_kernel(n: int, n_columns: int, *, heavy: bool = False) -> Callable[..
     n_rows = product + n_columns * (n_columns + 1) // 2
 
     @compiled(**KERNEL_OPTIONS)
-    def run(  # type: ignore[no-untyped-def]
-        dx,
-        which,
-        offsets,
-        slot,
-        error,
-        matrices,
-        start,
-        extra,
-        weight,
-        log_det,
-        products,
-        excess,
-    ):
+    def run(steps, lanes, sums):  # type: ignore[no-untyped-def]
+        dx, which, offsets, slot, error = steps
+        matrices, start, extra, weight = lanes
+        log_det, products, excess = sums
         rows = np.zeros(n_rows * LANES, dtype=matrices.dtype)
         before = np.empty((n + 1) * LANES, dtype=matrices.dtype)
         volume = np.ones(LANES)

@@ -25,8 +25,9 @@ def innovation_kernel(n: int, n_columns: int, *, backwards: bool) -> Callable[..
         backwards: Whether to make steps from innovations.
 
     Returns:
-        A function of (given, which, offsets, error, matrices, start, extra, found, variances),
-        which fills the last two. The arrays `given` and `found` are (step, column, lane).
+        A function of the steps (given, which, offsets, error), the parameter values (matrices,
+        start, extra), and the results (found, variances), which it fills. The arrays `given` and
+        `found` are (step, column, lane).
     """
     size = n * n
     mixed = size  # A times the covariance
@@ -36,9 +37,10 @@ def innovation_kernel(n: int, n_columns: int, *, backwards: bool) -> Callable[..
     n_rows = gain + n
 
     @compiled(**KERNEL_OPTIONS)
-    def run(  # type: ignore[no-untyped-def]
-        given, which, offsets, error, matrices, start, extra, found, variances
-    ):
+    def run(steps, lanes, results):  # type: ignore[no-untyped-def]
+        given, which, offsets, error = steps
+        matrices, start, extra = lanes
+        found, variances = results
         rows = np.zeros(n_rows * LANES, dtype=matrices.dtype)
         for r in range(offsets.shape[0] - 1):
             first, last = offsets[r], offsets[r + 1]

@@ -78,27 +78,25 @@ def form_products(  # type: ignore[no-untyped-def]
 
 
 @compiled(**KERNEL_OPTIONS)
-def run_products(  # type: ignore[no-untyped-def]
-    dx, offsets, slot, autocovariance, weight, tolerance, log_det, products, excess, orders
-):
+def run_products(steps, autocovariance, weight, tolerance, sums, orders):  # type: ignore[no-untyped-def]
     """Whiten runs of regular steps themselves, as the filter kernel does, in O(steps x order).
 
     The recursion stops where the partial correlations have died out: when ln v can change by no
     more than `tolerance` per step of the longest run, as far as the last correlations tell.
 
     Args:
-        dx: Steps of all runs, (step, column).
-        offsets: Where runs begin and end.
-        slot: Where the sums of each run go.
+        steps: Steps of all runs (step, column), where runs begin and end, and where the sums of
+            each run go.
         autocovariance: c at lags 0, 1, ..., one row per parameter value; as long as the longest
             window.
         weight: w of ln(1 + w |innovation|² / variance), one per parameter value.
         tolerance: Largest change of ln v that is left out.
-        log_det: Result, (slot, parameter value).
-        products: Result, (slot, pair of columns, parameter value).
-        excess: Result, (slot, parameter value).
+        sums: Results, all along parameter values last: log-determinants and excess of each slot,
+            products of each slot and pair of columns between them.
         orders: Result, the order at which the recursion ended.
     """
+    dx, offsets, slot = steps
+    log_det, products, excess = sums
     n_rows, n_lags = autocovariance.shape
     n_columns = dx.shape[1]
     filters = np.zeros((n_lags, n_lags), dtype=autocovariance.dtype)
@@ -158,7 +156,7 @@ def run_products(  # type: ignore[no-untyped-def]
 
 @compiled(**KERNEL_OPTIONS)
 def stack_products(  # type: ignore[no-untyped-def]
-    autocovariance, offsets, members, orders, paired, packed, predicted, log_det, quadratic
+    autocovariance, offsets, members, groups, predicted, log_det, quadratic
 ):
     """Whiten second moments of many data sets; those with the same covariance share its filters.
 
@@ -166,13 +164,13 @@ def stack_products(  # type: ignore[no-untyped-def]
         autocovariance: c at lags 0, 1, ..., one row per covariance.
         offsets: Where the members of each row begin, and where those of the last one end.
         members: Data sets that are evaluated with each row, one row after another.
-        orders: Order of the filters of each group, (set, group).
-        paired: 1 where the second filter counts, (set, group).
-        packed: T of each group, lower triangle by rows, both halves added, (set, group, pair).
+        groups: Of each group, (set, group): the order of its filters; 1 where the second filter
+            counts; and T, lower triangle by rows, both halves added, (set, group, pair).
         predicted: How many displacements are predicted from 0, 1, ... others, (set, order).
         log_det: Result, of each member; zero at first.
         quadratic: Result, of each member; zero at first.
     """
+    orders, paired, packed = groups
     n_rows, n_lags = autocovariance.shape
     n_groups = orders.shape[1]
     # Row n: what predicts the first of n + 1 steps, and, one place on, the last of n steps.

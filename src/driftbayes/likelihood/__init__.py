@@ -12,7 +12,7 @@ from driftbayes.likelihood.channels import (
     channel_steps_terms,
 )
 from driftbayes.likelihood.dense import dense_innovations, dense_terms
-from driftbayes.likelihood.engines import Context, Engine
+from driftbayes.likelihood.engines import Engine
 from driftbayes.likelihood.kalman import (
     PaddedSteps,
     innovation_terms,
@@ -32,6 +32,7 @@ from driftbayes.likelihood.per_trajectory import (
     trajectory_terms,
 )
 from driftbayes.likelihood.reduced import ReducedDisplacements, SummedDisplacements
+from driftbayes.likelihood.runs import Context
 from driftbayes.likelihood.sums import Formulas, Sums
 from driftbayes.likelihood.terms import GaussianTerms
 from driftbayes.likelihood.toeplitz import durbin_levinson, toeplitz_displacements

@@ -5,24 +5,15 @@ at once, and returns `Sums`, from which the model makes its density.
 """
 
 __all__ = [
-    "Context",
     "DenseEngine",
     "Engine",
     "FilterEngine",
     "MomentsEngine",
-    "Runs",
     "ToeplitzEngine",
-    "distinct_intervals",
-    "make_runs",
-    "run_in_threads",
 ]
 
-import os
-import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -30,15 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from driftbayes.data.sampling import Displacements
+from driftbayes.kernels.threads import count_threads, run_in_threads
 from driftbayes.likelihood.channels import ChannelMoments
 from driftbayes.likelihood.moments import SecondMoments
+from driftbayes.likelihood.runs import Context, Runs
 from driftbayes.likelihood.sums import Formulas, SlotForms, Sums, triangle
 from driftbayes.likelihood.tracks import Tracks, tracks_of
-from driftbayes.typing import FloatArray, IntArray
+from driftbayes.typing import FloatArray
 
-# Durations that differ by less than this, relatively, are the rounding of times.
-_SAME_INTERVAL = 1e-10
 # Matrices of all intervals that are held at a time, in bytes.
 _MATRIX_BYTES = 16 << 20
 # Runs are shared out among threads in as many parts, whatever the number of threads.
@@ -89,217 +79,6 @@ class Engine(Protocol):
     def shortest_step(self) -> float:
         """Duration of the shortest step."""
         ...
-
-
-@dataclass(frozen=True)
-class Context:
-    """Where the data are, for what a model derives from its parameters.
-
-    Args:
-        centre: Mean position at which steps begin; zero where no model asks for it.
-        turning: Angle by which the axes turn clockwise per length along x, on the earth.
-        is_lonlat: Whether `centre` is a longitude and a latitude.
-    """
-
-    centre: FloatArray
-    turning: float = 0.0
-    is_lonlat: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class Runs:
-    """Steps of all runs as ragged arrays, with every column that a model asks for.
-
-    Args:
-        columns: Steps along each axis, then the duration and its kin, (step, column).
-        intervals: Distinct durations of steps.
-        which: Which of them each step took.
-        offsets: Where runs begin, and where the last one ends.
-        slot: Slot of each run, counted from 0.
-        error: Variance of the error of each position, one more per run than steps.
-        n_dim: Number of axes.
-        tau: Sampling time.
-        context: Where the data are.
-    """
-
-    columns: NDArray[Any]
-    intervals: FloatArray
-    which: NDArray[np.int32]
-    offsets: IntArray
-    slot: IntArray
-    error: FloatArray
-    n_dim: int
-    tau: float
-    context: Context
-
-    @property
-    def n_slots(self) -> int:
-        """Number of slots."""
-        return int(self.slot.max()) + 1
-
-    @cached_property
-    def n(self) -> FloatArray:
-        """Steps of each slot."""
-        sizes = np.diff(self.offsets).astype(np.float64)
-        counts = np.bincount(self.slot, weights=sizes, minlength=self.n_slots)
-        return counts.astype(np.float64)
-
-    @cached_property
-    def noisy(self) -> bool:
-        """Whether any position has an error."""
-        return bool(np.any(self.error > 0))
-
-    def part(self, first: int, last: int) -> "Runs":
-        """Some of the runs."""
-        low, high = self.offsets[first], self.offsets[last]
-        return replace(
-            self,
-            columns=self.columns[low:high],
-            which=self.which[low:high],
-            offsets=self.offsets[first : last + 1] - low,
-            slot=self.slot[first:last],
-            error=self.error[low + first : high + last],
-        )
-
-    def thinned(self, n_steps: int) -> "tuple[Runs, float]":
-        """About as many steps as asked for, by leaving out runs and the ends of runs."""
-        total = len(self.columns)
-        if total <= n_steps:
-            return self, 1.0
-        if self.n_slots > 1:
-            return self._fewer_slots(int(np.ceil(total / n_steps)))
-        sizes = np.diff(self.offsets)
-        # Long enough to hold what is slow, and as many as that leaves.
-        length = int(max(np.sqrt(n_steps) * 16, n_steps // len(sizes)))
-        kept = np.minimum(sizes, length)
-        every = max(int(np.ceil(kept.sum() / n_steps)), 1)
-        chosen = np.arange(0, len(sizes), every)
-        starts, kept = self.offsets[chosen], kept[chosen]
-        steps = np.concatenate([s + np.arange(k) for s, k in zip(starts, kept, strict=True)])
-        fixes = np.concatenate(
-            [s + r + np.arange(k + 1) for r, s, k in zip(chosen, starts, kept, strict=True)]
-        )
-        used, which = np.unique(self.which[steps], return_inverse=True)
-        out = replace(
-            self,
-            columns=self.columns[steps],
-            intervals=self.intervals[used],
-            which=which.astype(np.int32),
-            offsets=np.concatenate([[0], np.cumsum(kept)]),
-            slot=self.slot[chosen],
-            error=self.error[fixes],
-        )
-        return out, total / len(steps)
-
-    def _fewer_slots(self, every: int) -> "tuple[Runs, float]":
-        """Keep one slot in `every`, with all of its steps."""
-        kept = self.slot % every == 0
-        sizes = np.diff(self.offsets)
-        step_kept = np.repeat(kept, sizes)
-        used, which = np.unique(self.which[step_kept], return_inverse=True)
-        out = replace(
-            self,
-            columns=self.columns[step_kept],
-            intervals=self.intervals[used],
-            which=which.astype(np.int32),
-            offsets=np.concatenate([[0], np.cumsum(sizes[kept])]),
-            slot=self.slot[kept] // every,
-            error=self.error[np.repeat(kept, sizes + 1)],
-        )
-        return out, len(self.columns) / len(out.columns)
-
-
-def make_runs(
-    data: Displacements,
-    *,
-    channels: bool = False,
-    positions: bool = False,
-    by_trajectory: bool = False,
-    is_turning: bool = False,
-) -> Runs:
-    """Steps with the columns that a model asks for.
-
-    Args:
-        data: Displacements at one tau.
-        channels: Whether the duration is a column.
-        positions: Whether positions times the duration are too.
-        by_trajectory: Whether each trajectory has a slot of its own.
-        is_turning: Whether the columns are x + iy, x - iy and the duration.
-    """
-    columns: list[NDArray[Any]] = [data.dx]
-    if is_turning:
-        z = data.dx[:, 0] + 1j * data.dx[:, 1]
-        columns = [z, z.conj(), data.interval.astype(complex)]
-    elif channels:
-        columns.append(data.interval)
-        if positions:
-            columns.append((data.origin - data.centre) * data.interval[:, None])
-    intervals, which = distinct_intervals(data.interval)
-    slot = np.zeros(len(data.row_sizes), dtype=np.int64)
-    if by_trajectory:
-        slot = np.unique(data.trajectory, return_inverse=True)[1]
-    n_fixes = len(data.dx) + len(data.row_sizes)
-    sd = data.position_sd
-    return Runs(
-        columns=np.ascontiguousarray(np.column_stack(columns)),
-        intervals=intervals,
-        which=which,
-        offsets=np.concatenate([[0], np.cumsum(data.row_sizes)]),
-        slot=slot,
-        error=np.zeros(n_fixes) if sd is None else np.asarray(sd, dtype=np.float64) ** 2,
-        n_dim=data.n_dim,
-        tau=data.tau,
-        context=_context(data, positions=positions),
-    )
-
-
-def _context(data: Displacements, *, positions: bool) -> Context:
-    if not positions:
-        return Context(np.zeros(data.n_dim))
-    on_earth = data.ground is not None
-    centre = data.centre_lonlat if on_earth else data.centre
-    return Context(np.asarray(centre), float(data.turning), on_earth)
-
-
-def distinct_intervals(interval: FloatArray) -> tuple[FloatArray, NDArray[np.int32]]:
-    """Distinct durations, those that differ by rounding taken for one, and which each step took."""
-    values, which = np.unique(interval, return_inverse=True)
-    new = np.concatenate([[True], np.diff(values) > _SAME_INTERVAL * values[1:]])
-    group = np.cumsum(new) - 1
-    return values[new], group[which].astype(np.int32)
-
-
-@cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(
-        _n_threads(), thread_name_prefix="driftbayes-engine", initializer=_mark_thread
-    )
-
-
-_here = threading.local()
-
-
-def _mark_thread() -> None:
-    """Remember that a thread is one of the pool's."""
-    _here.is_of_pool = True
-
-
-def _n_threads() -> int:
-    """Threads that kernels may take: NUMBA_NUM_THREADS, or as many as there are processors."""
-    import numba
-
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    limit: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
-    return max(min(limit, allowed or 1), 1)
-
-
-def run_in_threads(task: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """Run one task for each set of arguments; the order of the results is that of the arguments."""
-    # A task that shares out work in turn would wait for threads that wait for it.
-    is_nested = getattr(_here, "is_of_pool", False)
-    if len(arguments) == 1 or is_nested or _n_threads() == 1:
-        return [task(*one) for one in arguments]
-    return list(_pool().map(lambda one: task(*one), arguments))
 
 
 @dataclass(frozen=True, eq=False)
@@ -463,7 +242,7 @@ class FilterEngine:
             run_in_threads(transform, [(low, *shared) for low in lows])
             return found, variances
         # Matrices of as many blocks at a time as there are threads.
-        n_threads = _n_threads()
+        n_threads = count_threads()
         for i in range(0, len(lows), n_threads):
             some = lows[i : i + n_threads]
             parts = [(low, *self._lanes(formulas.part(slice(low, low + LANES)))) for low in some]
@@ -508,8 +287,9 @@ def _filter(
     products = np.zeros((n_slots, n_columns * (n_columns + 1) // 2, LANES), dtype=matrices.dtype)
     kernel = filter_kernel(n_state, n_columns, heavy=bool(np.any(weight > 0)))
     kernel(
-        *(columns, runs.which, runs.offsets, runs.slot, runs.error, matrices, start, extra),
-        *(weight, log_det, products, excess),
+        (columns, runs.which, runs.offsets, runs.slot, runs.error),
+        (matrices, start, extra, weight),
+        (log_det, products, excess),
     )
     return log_det, products, excess
 
@@ -532,7 +312,9 @@ def _transformed(
     found, variances = np.empty_like(lanes), np.empty((n_steps, LANES))
     n_state = round(np.sqrt(len(start) / LANES))
     kernel = innovation_kernel(n_state, n_columns, backwards=backwards)
-    kernel(*(lanes, runs.which, runs.offsets, runs.error, matrices, start, extra, found, variances))
+    kernel(
+        (lanes, runs.which, runs.offsets, runs.error), (matrices, start, extra), (found, variances)
+    )
     return np.moveaxis(found, -1, 0)[:n_sets], variances.T[:n_sets]
 
 
@@ -605,7 +387,7 @@ class MomentsEngine:
         # Groups that only fill up a stack are empty.
         there = np.flatnonzero(np.any(forms != 0, axis=(1, 2, 3)))
         given = (np.ascontiguousarray(forms[there]), orders[there], paired[there])
-        n_tasks = min(_n_threads(), -(-n_rows // 64))
+        n_tasks = min(count_threads(), -(-n_rows // 64))
         edges = np.linspace(0, n_rows, n_tasks + 1).astype(int)
         run_in_threads(
             lambda a, b: form_products(covariance[a:b], *given, logs[a:b], products[a:b]),
@@ -677,8 +459,8 @@ class ToeplitzEngine(FilterEngine):
             covariance = self.covariances(some)
             n = some.n_rows
             out = np.zeros((n_slots, n)), np.zeros((n_slots, n_pairs, n)), np.zeros((n_slots, n))
-            given = (runs.columns, runs.offsets, runs.slot, covariance, weight, tolerance)
-            run_products(*given, *out, np.zeros(n, dtype=np.int64))
+            steps, orders = (runs.columns, runs.offsets, runs.slot), np.zeros(n, dtype=np.int64)
+            run_products(steps, covariance, weight, tolerance, out, orders)
             return out
 
         at_once = int(np.clip(_MATRIX_BYTES // (8 * self._n_lags), 1, 64))

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from driftbayes.likelihood.engines import run_in_threads
+from driftbayes.kernels.threads import run_in_threads
 from driftbayes.likelihood.moments import SecondMoments
 from driftbayes.typing import FloatArray, IntArray
 
@@ -77,7 +77,6 @@ class MomentStack:
         from driftbayes.kernels.toeplitz import stack_products
 
         log_det, quadratic = np.zeros(len(members)), np.zeros(len(members))
-        orders, paired, packed = self._groups
         n_rows = len(covariance)
         n_tasks = int(np.clip(n_rows // _ROWS_PER_TASK, 1, _MAX_TASKS))
         edges = np.linspace(0, n_rows, n_tasks + 1).astype(np.int64)
@@ -88,7 +87,8 @@ class MomentStack:
                 covariance[low:high],
                 offsets[low : high + 1] - offsets[low],
                 members[part],
-                *(orders, paired, packed, self._predicted),
+                self._groups,
+                self._predicted,
                 *(log_det[part], quadratic[part]),
             )
 

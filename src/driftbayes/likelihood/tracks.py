@@ -16,15 +16,12 @@ __all__ = ["Tracks", "tracks_of"]
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from driftbayes.likelihood.runs import Runs
 from driftbayes.likelihood.sums import Formulas, SlotForms
 from driftbayes.typing import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from driftbayes.likelihood.engines import Runs
 
 # Longest run, and memory of the statistics of all runs, in bytes.
 _MAX_LENGTH = 64
@@ -182,7 +179,7 @@ class Tracks:
         return inverses, np.stack(logs, axis=1)
 
 
-def tracks_of(runs: "Runs") -> Tracks | None:
+def tracks_of(runs: Runs) -> Tracks | None:
     """Group short runs by length; None where they are long, irregular or differ in their errors.
 
     Args:

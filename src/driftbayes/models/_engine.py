@@ -16,16 +16,13 @@ from driftbayes.likelihood import (
     TrajectoryPieces,
 )
 from driftbayes.likelihood.engines import (
-    Context,
     DenseEngine,
     Engine,
     FilterEngine,
     MomentsEngine,
-    Runs,
     ToeplitzEngine,
-    distinct_intervals,
-    make_runs,
 )
+from driftbayes.likelihood.runs import Context, Runs, distinct_intervals, make_runs
 from driftbayes.models._prepare import Data, Needs, preparation
 from driftbayes.models._prepare import Engine as EngineName
 

@@ -11,8 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.inference.datatree import to_datatree
-from driftbayes.inference.draws import PosteriorDraws
+from driftbayes.inference.draws import PosteriorDraws, to_datatree
 from driftbayes.plots.scan import colour_of
 from driftbayes.plots.style import COLUMN, journal_style
 

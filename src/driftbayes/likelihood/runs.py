@@ -1,0 +1,194 @@
+"""Runs of successive steps, in the form in which engines and kernels take them."""
+
+__all__ = ["Context", "Runs", "distinct_intervals", "make_runs"]
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from driftbayes.data.sampling import Displacements
+from driftbayes.typing import FloatArray, IntArray
+
+# Durations that differ by less than this, relatively, are the rounding of times.
+_SAME_INTERVAL = 1e-10
+
+
+@dataclass(frozen=True)
+class Context:
+    """Where the data are, for what a model derives from its parameters.
+
+    Args:
+        centre: Mean position at which steps begin; zero where no model asks for it.
+        turning: Angle by which the axes turn clockwise per length along x, on the earth.
+        is_lonlat: Whether `centre` is a longitude and a latitude.
+    """
+
+    centre: FloatArray
+    turning: float = 0.0
+    is_lonlat: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Steps of all runs as ragged arrays, with every column that a model asks for.
+
+    Args:
+        columns: Steps along each axis, then the duration and its kin, (step, column).
+        intervals: Distinct durations of steps.
+        which: Which of them each step took.
+        offsets: Where runs begin, and where the last one ends.
+        slot: Slot of each run, counted from 0.
+        error: Variance of the error of each position, one more per run than steps.
+        n_dim: Number of axes.
+        tau: Sampling time.
+        context: Where the data are.
+    """
+
+    columns: NDArray[Any]
+    intervals: FloatArray
+    which: NDArray[np.int32]
+    offsets: IntArray
+    slot: IntArray
+    error: FloatArray
+    n_dim: int
+    tau: float
+    context: Context
+
+    @property
+    def n_slots(self) -> int:
+        """Number of slots."""
+        return int(self.slot.max()) + 1
+
+    @cached_property
+    def n(self) -> FloatArray:
+        """Steps of each slot."""
+        sizes = np.diff(self.offsets).astype(np.float64)
+        counts = np.bincount(self.slot, weights=sizes, minlength=self.n_slots)
+        return counts.astype(np.float64)
+
+    @cached_property
+    def noisy(self) -> bool:
+        """Whether any position has an error."""
+        return bool(np.any(self.error > 0))
+
+    def part(self, first: int, last: int) -> "Runs":
+        """Some of the runs."""
+        low, high = self.offsets[first], self.offsets[last]
+        return replace(
+            self,
+            columns=self.columns[low:high],
+            which=self.which[low:high],
+            offsets=self.offsets[first : last + 1] - low,
+            slot=self.slot[first:last],
+            error=self.error[low + first : high + last],
+        )
+
+    def thinned(self, n_steps: int) -> "tuple[Runs, float]":
+        """About as many steps as asked for, by leaving out runs and the ends of runs."""
+        total = len(self.columns)
+        if total <= n_steps:
+            return self, 1.0
+        if self.n_slots > 1:
+            return self._fewer_slots(int(np.ceil(total / n_steps)))
+        sizes = np.diff(self.offsets)
+        # Long enough to hold what is slow, and as many as that leaves.
+        length = int(max(np.sqrt(n_steps) * 16, n_steps // len(sizes)))
+        kept = np.minimum(sizes, length)
+        every = max(int(np.ceil(kept.sum() / n_steps)), 1)
+        chosen = np.arange(0, len(sizes), every)
+        starts, kept = self.offsets[chosen], kept[chosen]
+        steps = np.concatenate([s + np.arange(k) for s, k in zip(starts, kept, strict=True)])
+        fixes = np.concatenate(
+            [s + r + np.arange(k + 1) for r, s, k in zip(chosen, starts, kept, strict=True)]
+        )
+        used, which = np.unique(self.which[steps], return_inverse=True)
+        out = replace(
+            self,
+            columns=self.columns[steps],
+            intervals=self.intervals[used],
+            which=which.astype(np.int32),
+            offsets=np.concatenate([[0], np.cumsum(kept)]),
+            slot=self.slot[chosen],
+            error=self.error[fixes],
+        )
+        return out, total / len(steps)
+
+    def _fewer_slots(self, every: int) -> "tuple[Runs, float]":
+        """Keep one slot in `every`, with all of its steps."""
+        kept = self.slot % every == 0
+        sizes = np.diff(self.offsets)
+        step_kept = np.repeat(kept, sizes)
+        used, which = np.unique(self.which[step_kept], return_inverse=True)
+        out = replace(
+            self,
+            columns=self.columns[step_kept],
+            intervals=self.intervals[used],
+            which=which.astype(np.int32),
+            offsets=np.concatenate([[0], np.cumsum(sizes[kept])]),
+            slot=self.slot[kept] // every,
+            error=self.error[np.repeat(kept, sizes + 1)],
+        )
+        return out, len(self.columns) / len(out.columns)
+
+
+def make_runs(
+    data: Displacements,
+    *,
+    channels: bool = False,
+    positions: bool = False,
+    by_trajectory: bool = False,
+    is_turning: bool = False,
+) -> Runs:
+    """Steps with the columns that a model asks for.
+
+    Args:
+        data: Displacements at one tau.
+        channels: Whether the duration is a column.
+        positions: Whether positions times the duration are too.
+        by_trajectory: Whether each trajectory has a slot of its own.
+        is_turning: Whether the columns are x + iy, x - iy and the duration.
+    """
+    columns: list[NDArray[Any]] = [data.dx]
+    if is_turning:
+        z = data.dx[:, 0] + 1j * data.dx[:, 1]
+        columns = [z, z.conj(), data.interval.astype(complex)]
+    elif channels:
+        columns.append(data.interval)
+        if positions:
+            columns.append((data.origin - data.centre) * data.interval[:, None])
+    intervals, which = distinct_intervals(data.interval)
+    slot = np.zeros(len(data.row_sizes), dtype=np.int64)
+    if by_trajectory:
+        slot = np.unique(data.trajectory, return_inverse=True)[1]
+    n_fixes = len(data.dx) + len(data.row_sizes)
+    sd = data.position_sd
+    return Runs(
+        columns=np.ascontiguousarray(np.column_stack(columns)),
+        intervals=intervals,
+        which=which,
+        offsets=np.concatenate([[0], np.cumsum(data.row_sizes)]),
+        slot=slot,
+        error=np.zeros(n_fixes) if sd is None else np.asarray(sd, dtype=np.float64) ** 2,
+        n_dim=data.n_dim,
+        tau=data.tau,
+        context=_context(data, positions=positions),
+    )
+
+
+def _context(data: Displacements, *, positions: bool) -> Context:
+    if not positions:
+        return Context(np.zeros(data.n_dim))
+    on_earth = data.ground is not None
+    centre = data.centre_lonlat if on_earth else data.centre
+    return Context(np.asarray(centre), float(data.turning), on_earth)
+
+
+def distinct_intervals(interval: FloatArray) -> tuple[FloatArray, NDArray[np.int32]]:
+    """Distinct durations, those that differ by rounding taken for one, and which each step took."""
+    values, which = np.unique(interval, return_inverse=True)
+    new = np.concatenate([[True], np.diff(values) > _SAME_INTERVAL * values[1:]])
+    group = np.cumsum(new) - 1
+    return values[new], group[which].astype(np.int32)
