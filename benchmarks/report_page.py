@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from driftbayes.comparison import make_hypotheses, scan_hypotheses
+from driftbayes.data.sampling import Cut
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.report import write_report
 from driftbayes.testing import reference
@@ -39,7 +40,7 @@ def report_page(n_taus: int = 100) -> dict[str, Any]:
     hypotheses = make_hypotheses(_MODELS, tracks).hypotheses
     taus = 0.1 * np.unique(np.geomspace(1, 400, 2 * n_taus).round())[:n_taus]
     started = time.perf_counter()
-    dataset = scan_hypotheses(tracks, hypotheses, taus, n_tau=4, windows="all").to_dataset()
+    dataset = scan_hypotheses(tracks, hypotheses, taus, cut=Cut(4, "all")).to_dataset()
     scanned = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         page, *_ = write_report(dataset, Path(folder) / "report.html")

@@ -74,6 +74,7 @@ def test_trajectories_in_a_terminal():
         "  x            -1 to 3 km",
         "  y            0 to 5 km",
         "  source       tracks.csv",
+        "  suggested    tau = 0.5 d",
     ]
 
 

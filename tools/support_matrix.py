@@ -179,17 +179,15 @@ def _actions(
     import jax
     import jax.numpy as jnp
 
-    from driftbayes.checks.innovations import Layout, Whitener
+    from driftbayes.checks.innovations import Layout, Score, Whitener
     from driftbayes.checks.replicas import Replicator, check_replicable, mean_flows
-    from driftbayes.checks.score import Score
     from driftbayes.errors import DriftbayesError
     from driftbayes.inference import posterior_draws
     from driftbayes.inference.draws import to_datatree
     from driftbayes.prediction.forecast import predict_particles
     from driftbayes.prediction.predict import predict
     from driftbayes.prediction.scores import prequential
-    from driftbayes.simulators.estimate import Estimate
-    from driftbayes.simulators.long_time import dispersion
+    from driftbayes.simulators.long_time import Estimate, dispersion
 
     draws = draws_of(hypothesis, data)
 

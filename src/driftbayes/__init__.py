@@ -10,7 +10,13 @@ from driftbayes.aliases import lazy
 
 if TYPE_CHECKING:
     from driftbayes.checks import FitCheck, check_fit
-    from driftbayes.comparison import Comparison, Scan, compare_hypotheses, scan_hypotheses
+    from driftbayes.comparison import (
+        Comparison,
+        Scan,
+        compare_hypotheses,
+        dependence,
+        scan_hypotheses,
+    )
     from driftbayes.data import Displacements, Trajectories, displacements
     from driftbayes.diagnostics import data_scales, diagnose
     from driftbayes.errors import (
@@ -67,13 +73,28 @@ if TYPE_CHECKING:
         scaling_priors,
     )
     from driftbayes.report import write_report
-    from driftbayes.workflow import Cut, Scales, compare, open_scan, read, scan
+    from driftbayes.workflow import (
+        Blocks,
+        Cut,
+        Scales,
+        check,
+        compare,
+        info,
+        map,
+        open_scan,
+        predict,
+        read,
+        scan,
+        score,
+        sensitivity,
+        simulate,
+    )
 
 __getattr__ = lazy(
     __name__,
     {
         "checks": "FitCheck check_fit",
-        "comparison": "Comparison Scan compare_hypotheses scan_hypotheses",
+        "comparison": "Comparison Scan compare_hypotheses dependence scan_hypotheses",
         "diagnostics": "data_scales diagnose",
         "data": "Displacements Trajectories displacements",
         "errors": (
@@ -90,7 +111,10 @@ __getattr__ = lazy(
         "plots.scan": "plot_scan",
         "report": "write_report",
         "priors": "Exponential Fixed Gamma LogNormal Normal Uniform scaling_priors",
-        "workflow": "Cut Scales compare open_scan read scan",
+        "workflow": (
+            "Blocks Cut Scales check compare info map open_scan predict read scan score "
+            "sensitivity simulate trajectories_card"
+        ),
     },
 )
 
@@ -99,6 +123,7 @@ __all__ = [
     "SMC",
     "Anisotropic",
     "Auto",
+    "Blocks",
     "Blur",
     "Bridge",
     "Brownian",
@@ -144,21 +169,29 @@ __all__ = [
     "TwoScaleLangevin",
     "Uniform",
     "__version__",
+    "check",
     "check_fit",
     "compare",
     "compare_hypotheses",
     "data_scales",
+    "dependence",
     "diagnose",
     "displacements",
     "evidence",
+    "info",
+    "map",
     "open_scan",
     "plot_scan",
+    "predict",
     "read",
     "read_scan",
     "read_trajectories",
     "scaling_priors",
     "scan",
     "scan_hypotheses",
+    "score",
+    "sensitivity",
+    "simulate",
     "write_report",
     "write_scan",
     "write_trajectories",

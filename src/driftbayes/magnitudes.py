@@ -1,6 +1,6 @@
 """Numbers that a user gives, small enough that products of three of them stay finite."""
 
-__all__ = ["LARGEST", "MAX_COUNT", "checked", "checked_count"]
+__all__ = ["LARGEST", "MAX_COUNT", "checked", "checked_count", "whole"]
 
 import math
 
@@ -54,3 +54,21 @@ def checked_count(value: int, name: str) -> int:
         msg = f"{name} must be a whole number of at most {MAX_COUNT:,}, got {str(value)[:24]}"
         raise DriftbayesError(msg)
     return value
+
+
+def whole(value: float, name: str, least: int = 0) -> int:
+    """The value as an int, refused if it is no whole number, too small, or of more than 64 bits.
+
+    Args:
+        value: What the user gave.
+        name: Of the option or parameter, for messages.
+        least: The smallest that is allowed.
+
+    Example:
+        >>> whole(3.0, "n_folds", 2)
+        3
+    """
+    if value != int(value) or not least <= value < 2**64:
+        msg = f"{name} must be a whole number, {least} or more, got {value}"
+        raise DriftbayesError(msg)
+    return int(value)

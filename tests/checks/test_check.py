@@ -27,9 +27,8 @@ from driftbayes.checks.calibrate import (
     deviations,
     fit_deviation,
 )
-from driftbayes.checks.innovations import Layout
+from driftbayes.checks.innovations import Layout, Score
 from driftbayes.checks.replicas import Replicator
-from driftbayes.checks.score import Score
 from driftbayes.checks.statistics import quantities, statistics
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -14,21 +15,32 @@ from desk import langevin_tracks
 from driftbayes.cli.main import main
 from driftbayes.io import write_trajectories
 
+# Sentences are folded at 80 columns, which is tested once.
+FOLD = re.compile(r"\n {4}(?=\S)")
+
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command left behind."""
+    """What a command left behind, with sentences unfolded."""
 
     code: int
-    out: str
-    err: str
+    raw_out: str
+    raw_err: str
+
+    @property
+    def out(self):
+        return FOLD.sub(" ", self.raw_out)
+
+    @property
+    def err(self):
+        return FOLD.sub(" ", self.raw_err)
 
     @property
     def json(self):
         def refuse(word):
             raise AssertionError(f"{word} is not JSON")
 
-        return json.loads(self.out, parse_constant=refuse)
+        return json.loads(self.raw_out, parse_constant=refuse)
 
 
 @pytest.fixture(autouse=True)

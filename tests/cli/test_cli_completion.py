@@ -8,7 +8,7 @@ import pytest
 from typist import type_keys
 
 from driftbayes import io, models
-from driftbayes.cli.completion import FORMATS, MODELS, OPTIONS, SHELLS
+from driftbayes.cli.about import FORMATS, MODELS, OPTIONS, SHELLS
 from driftbayes.cli.main import build_parser
 
 # What is typed, and the words that may follow; in the folder lies tracks.csv.

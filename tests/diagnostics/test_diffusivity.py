@@ -21,14 +21,14 @@ from observatory import (
 
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.diagnostics import _grid
-from driftbayes.diagnostics.bootstrap import _weights
-from driftbayes.diagnostics.diffusivity import (
+from driftbayes.diagnostics.against_lag import _weights
+from driftbayes.diagnostics.averages import (
     absolute_diffusivity,
     displacement_sums,
     taylor_integral,
     taylor_shares,
+    velocity_sums,
 )
-from driftbayes.diagnostics.lvaf import velocity_sums
 from driftbayes.errors import DriftbayesError
 
 STEPS = np.array([1, 2, 3, 5, 8, 13, 20, 40])

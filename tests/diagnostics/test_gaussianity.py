@@ -6,8 +6,7 @@ from observatory import DT, FIVE_SIGMA, brownian_paths
 from scipy import stats
 
 from driftbayes.data.trajectories import Trajectories
-from driftbayes.diagnostics.diffusivity import displacement_sums
-from driftbayes.diagnostics.gaussianity import kurtosis
+from driftbayes.diagnostics.averages import displacement_sums, kurtosis
 
 
 def _kurtosis_of(x, steps):

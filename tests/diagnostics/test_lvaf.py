@@ -21,7 +21,8 @@ from observatory import (
 
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.diagnostics import _grid
-from driftbayes.diagnostics.lvaf import autocorrelate, velocity_sums
+from driftbayes.diagnostics._grid import autocorrelate
+from driftbayes.diagnostics.averages import velocity_sums
 from driftbayes.errors import DriftbayesError
 
 

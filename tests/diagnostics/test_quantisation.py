@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from driftbayes.data.trajectories import Trajectories
-from driftbayes.diagnostics.quantisation import grid_step, quantisation
+from driftbayes.diagnostics.survey import grid_step, quantisation
 
 RNG = np.random.default_rng(0)
 WALK = RNG.normal(size=4000).cumsum()

@@ -37,6 +37,8 @@ def difference(shown: str, printed: str) -> str | None:
 
 
 def _lines(text: str) -> list[str]:
+    # Sentences are folded at 80 columns, and numbers may move the fold.
+    text = re.sub(r"\n {4}(?=\S)", " ", text)
     # A rule is as long as its table is wide, which says nothing.
     lines = (re.sub("─+", "─", " ".join(line.split())) for line in text.splitlines())
     return [line for line in lines if line]

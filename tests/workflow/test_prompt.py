@@ -6,9 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from numpy.testing import assert_allclose
 
 import driftbayes as db
+from driftbayes import workflow
 from driftbayes.cli.main import main
 
 RNG = np.random.default_rng(3)
@@ -80,6 +82,101 @@ def test_a_comparison_at_the_prompt_is_that_of_the_command(tracks, file, capsys)
     assert "km²/d" in str(result["langevin"])
     with pytest.raises(db.DriftbayesError, match=r"no model .langvin.*did you mean .langevin"):
         result["langvin"]
+
+
+ASKED = ("--u-rms", "1.4", "--timescale", "1")
+
+
+@pytest.fixture
+def told(file, capsys):
+    """What a command says of the file, as JSON."""
+
+    def tell(command, *options):
+        assert main([command, str(file), *options, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return tell
+
+
+def test_a_description_at_the_prompt_is_that_of_the_command(file, told):
+    tracks = db.read(file)
+    said = told("info")
+    found = db.info(tracks, file).to_json()
+    assert found == {name: said[name] for name in found}
+    assert set(said) - set(found) == {"file", "format", "format_summary", "recognised_by"}
+    assert found["suggested_command"].startswith("driftbayes scan")
+    assert f"suggested    tau = {found['suggested_taus']} d" in str(tracks)
+    assert repr(tracks).count("\n") == 0
+
+
+def test_a_card_of_trajectories_warns_as_the_command_does():
+    coarse = db.Trajectories.from_arrays(np.round(X), dt=0.5, length_unit="km")
+    (warning,) = db.info(coarse).warnings
+    assert warning.startswith("positions are rounded: the rounding error of 0.289 km")
+    assert warning.partition(";")[0] in " ".join(str(coarse).split())
+
+
+def test_a_check_at_the_prompt_is_that_of_the_command(tracks, told):
+    said = told("check", "--tau", "0.5", "--replicas", "100", *ASKED)
+    assert tracks.check(0.5, scales=SCALES, n_replicas=100).to_json() == said
+    assert said["priors_from_data"] is False
+
+
+def test_scores_at_the_prompt_are_those_of_the_command(tracks, told):
+    said = told("score", "--tau", "0.5", "--held-out-taus", "1", "--folds", "3", *ASKED)
+    assert tracks.score(0.5, times=[1.0], n_folds=3, scales=SCALES).to_json() == said
+
+
+def test_a_prediction_at_the_prompt_is_that_of_the_command(tracks, told):
+    said = told("predict", "--tau", "0.5", "--horizon", "1,2", "--draws", "200", *ASKED)
+    found = tracks.predict(0.5, [1.0, 2.0], n_draws=200, scales=SCALES)
+    assert found.to_json() == said
+    paths = found.particles(n_members=3)
+    assert paths.positions.shape == (3, 12, 3, 2)
+
+
+def test_a_sensitivity_at_the_prompt_is_that_of_the_command(tracks, told):
+    said = told("sensitivity", "--tau", "0.5", "--factors", "1/2:2:3", *ASKED)
+    assert tracks.sensitivity(0.5, factors=[0.5, 1, 2], scales=SCALES).to_json() == said
+
+
+def test_a_dependence_at_the_prompt_is_that_of_the_command(tracks, told):
+    assert tracks.dependence(0.5).to_json() == told("dependence", "--tau", "0.5")
+    said = told("dependence", "--tau", "0.5", "--bootstrap", "20", *ASKED)
+    found = workflow.bootstrap(tracks, 0.5, n_replicates=20, scales=SCALES)
+    assert said["bootstrap"] == found.to_json()
+
+
+def test_a_map_at_the_prompt_is_that_of_the_command(tracks, file, tmp_path):
+    out = tmp_path / "map.nc"
+    options = ["--cell", "5km", "--tau", "0.5", "--min-windows", "5", *ASKED]
+    assert main(["map", str(file), *options, "-o", str(out)]) == 0
+    found = tracks.map("5km", [0.5], min_windows=5, scales=SCALES)
+    with xr.open_dataset(out) as written:
+        for name, values in found.data_vars.items():
+            assert_allclose(written[name].values, values, rtol=1e-12, err_msg=name)
+
+
+def test_a_simulation_at_the_prompt_is_that_of_the_command(tmp_path):
+    out = tmp_path / "made.nc"
+    line = "simulate langevin --gamma 1 --k 2 --particles 3 --steps 4 --tau 0.5 --seed 7 -o"
+    assert main([*line.split(), str(out)]) == 0
+    numbers = {"n_particles": 3, "n_steps": 4, "seed": 7}
+    found = db.simulate("langevin", {"gamma": 1.0, "k": 2.0}, tau=0.5, **numbers)
+    assert_allclose(db.read_trajectories(out).positions, found.positions, rtol=0)
+    with pytest.raises(db.DriftbayesError, match="langevin has parameters gamma, k; missing k"):
+        db.simulate("langevin", {"gamma": 1.0}, tau=0.5, **numbers)
+
+
+def test_a_file_in_blocks_is_a_source_of_the_same_numbers(tracks, file):
+    blocks = db.read(file, blocks=db.Blocks(points=100))
+    found = db.compare(blocks, 0.5, scales=SCALES)
+    whole = tracks.compare(0.5, scales=SCALES)
+    for name, e in whole.evidences.items():
+        assert_allclose(found[name].log_evidence, e.log_evidence, rtol=1e-9)
+    scanned = db.scan(blocks, [0.5, 1.0], scales=SCALES)
+    assert scanned.comparisons[0].log_bayes_factors == found.log_bayes_factors
+    assert blocks.provenance["source"] == file.name
 
 
 def test_models_may_be_names_hypotheses_or_both(tracks):

@@ -60,10 +60,6 @@ def fit_deviation(fit: FloatArray, fits: FloatArray) -> Deviation:
     vanishes for the data unless the prior keeps the mode from the maximum of the likelihood, and
     scatters around zero for replicas. The distance is that of Mahalanobis, those of replicas
     computed without themselves. Numbers are in standard deviations of the replicas.
-
-    Args:
-        fit: Score of the data.
-        fits: Scores of the replicas, (replica, parameter).
     """
     centre, spread = fits.mean(axis=0), fits.std(axis=0)
     unit = np.where(spread > 0, spread, 1.0)
@@ -89,12 +85,7 @@ def fit_deviation(fit: FloatArray, fits: FloatArray) -> Deviation:
 
 
 def data_leverage(fit: FloatArray, fits: FloatArray) -> float:
-    """Variance of the regression at the fit of the data, over that of a replica.
-
-    Args:
-        fit: Score of the data.
-        fits: Scores of the replicas, (replica, parameter).
-    """
+    """Variance of the regression at the fit of the data, over that of a replica."""
     _, triangle = np.linalg.qr(_design(fits - fit))
     return float(np.sum(np.linalg.solve(triangle.T, np.eye(len(triangle))[0]) ** 2))
 
@@ -121,14 +112,6 @@ def deviations(
     on θ, in the limit of many data, and p-values are uniform if the model is true (the conditional
     predictive p-values of Bayarri and Berger, 2000, by regression). Where s lies outside the
     scores of the replicas the regression would extrapolate: pass `at_equal_fit=False` there.
-
-    Args:
-        observed: Numbers of the data.
-        replicated: Numbers of the replicas, (replica, at).
-        fit: Score of the data.
-        fits: Scores of the replicas, (replica, parameter).
-        at_equal_fit: Whether to shift the replicas to the fit of the data.
-        is_log: Whether to compare logarithms, of positive numbers.
     """
     tiny = np.finfo(float).tiny
     own_t, t = observed, replicated
@@ -168,9 +151,6 @@ def adjusted_p_values(many: Mapping[str, Deviation]) -> dict[str, float]:
     alike, and ranked among the largest of every replica (Westfall and Young, 1993). The smallest is
     the p-value of all quantities together; the probability that any of them falls below a level
     is that level if the model is true, whatever the correlations between quantities.
-
-    Args:
-        many: Deviations by the name of the quantity.
     """
     largest = np.max([d.replicas / d.unit for d in many.values()], axis=0)
     return {name: _rank(d.largest / d.unit, largest) for name, d in many.items()}

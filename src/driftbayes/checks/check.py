@@ -17,15 +17,15 @@ from driftbayes.checks.calibrate import (
     deviations,
     fit_deviation,
 )
-from driftbayes.checks.innovations import Layout, Whitener
+from driftbayes.checks.innovations import Layout, Score, Whitener
 from driftbayes.checks.replicas import Replicator, check_replicable, mean_flows
-from driftbayes.checks.score import Score
 from driftbayes.checks.statistics import Quantity, quantities, statistics
-from driftbayes.comparison.bayes import Comparison, check_names, comparison_of, strength
+from driftbayes.comparison.bayes import Comparison, comparison_of, strength
+from driftbayes.comparison.hypotheses import check_names
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
-from driftbayes.inference import Evidence, Hypothesis, Method, evidence, posterior_draws
-from driftbayes.inference.methods import Coords
+from driftbayes.inference import Evidence, Hypothesis, Method, as_method, evidence, posterior_draws
+from driftbayes.magnitudes import whole
 from driftbayes.precision import in_double_precision
 from driftbayes.representation import Described
 from driftbayes.typing import FloatArray
@@ -232,18 +232,17 @@ class FitCheck(Described):
             return f"the best of the set, though indistinguishable from {' and '.join(close)}"
         return "the best of the set"
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader should know of the fits."""
+        evidences = self.comparison.evidences
+        return tuple(f"{name}: {text}" for name, e in evidences.items() for text in e.warnings)
+
     def to_json(self) -> dict[str, Any]:
         """The check as plain numbers and text."""
         about = self.comparison
         return {
-            "tau": about.tau,
-            "n_particles": about.n_particles,
-            "n_steps": about.n_steps,
-            "n_dim": about.n_dim,
-            "n_displacements": about.n_displacements,
-            "length_unit": about.length_unit,
-            "time_unit": about.time_unit,
-            "data_fingerprint": about.data_fingerprint,
+            **about.facts,
             "level": LEVEL,
             "best": about.best,
             "models": {
@@ -251,6 +250,8 @@ class FitCheck(Described):
                 for name, one in self.models.items()
             },
             "verdict": self.verdict,
+            "priors_from_data": about.priors_from_data,
+            "warnings": list(self.warnings),
         }
 
 
@@ -263,9 +264,9 @@ def check_fit(
     n_replicas: int = 500,
     seed: int = 0,
     method: Method | str = "auto",
-    coords: Coords = "natural",
     prior_probabilities: Sequence[float] | None = None,
     progress: Progress | None = None,
+    **options: Any,
 ) -> FitCheck:
     """Check fitted models against the data, each by itself.
 
@@ -288,9 +289,9 @@ def check_fit(
         n_replicas: Replicas of each model, 100 or more.
         seed: Key of the posterior draws and of the replicas.
         method: Of the evidences and draws, as for `evidence`.
-        coords: Coordinates of Laplace's method.
         prior_probabilities: Probabilities of the models before the data.
         progress: Called with a stage, how many are done, and of how many.
+        **options: Options of a method given by name.
     """
     check_names(hypotheses)
     if not isinstance(data, Displacements):
@@ -305,11 +306,10 @@ def check_fit(
             f"{LEVEL:g}; got {n_replicas}"
         )
         raise DriftbayesError(msg)
-    if seed != int(seed) or not 0 <= seed < 2**64:
-        msg = f"seed must be a whole number, 0 or more, got {seed}"
-        raise DriftbayesError(msg)
+    seed = whole(seed, "seed")
     layout = Layout(data, None if start_times is None else np.asarray(start_times))
     refused = _unreplicable(hypotheses, layout)
+    how: dict[str, Any] = {"method": as_method(method, **options), "seed": seed}
     checks: dict[str, ModelCheck] = {}
     evidences: list[Evidence] = []
     for hypothesis in hypotheses:
@@ -317,16 +317,14 @@ def check_fit(
         try:
             if name in refused:
                 raise refused[name]
-            draws = posterior_draws(
-                hypothesis, data, n_draws=int(n_replicas), seed=seed, method=method, coords=coords
-            )
+            draws = posterior_draws(hypothesis, data, n_draws=int(n_replicas), **how)
             checks[name] = _checked(
                 hypothesis, draws.evidence, layout, Replicator(draws, layout, seed), progress
             )
             evidences.append(draws.evidence)
         except DriftbayesError as error:
             # The evidence alone, which ranks the model among the others, may still be had.
-            evidences.append(_evidence(hypothesis, data, seed, method, coords))
+            evidences.append(evidence(hypothesis, data, **how))
             checks[name] = ModelCheck(
                 name, (), {}, {}, 0, int(seed), {}, status=Status.NOT_CHECKED, reason=str(error)
             )
@@ -346,12 +344,6 @@ def _unreplicable(hypotheses: Sequence[Hypothesis], layout: Layout) -> dict[str,
     if len(refused) == len(hypotheses):
         raise next(iter(refused.values()))
     return refused
-
-
-def _evidence(
-    hypothesis: Hypothesis, data: Displacements, seed: int, method: Method | str, coords: Coords
-) -> Evidence:
-    return evidence(hypothesis, data, method=method, seed=seed, coords=coords)
 
 
 def _checked(

@@ -20,6 +20,7 @@ from driftbayes.checks.innovations import (
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Batch, Hypothesis, PosteriorDraws
 from driftbayes.inference.formulas import Rows, evaluate_with_sums
+from driftbayes.magnitudes import whole
 from driftbayes.models import AbstractModel
 from driftbayes.typing import FloatArray, IntArray
 
@@ -54,11 +55,8 @@ class Replicator:
     """
 
     def __init__(self, draws: PosteriorDraws, layout: Layout, seed: int) -> None:
-        if seed != int(seed) or not 0 <= seed < 2**64:
-            msg = f"seed must be a whole number, 0 or more, got {seed}"
-            raise DriftbayesError(msg)
         self._draws, self._layout = draws, layout
-        self.seed, self.n_replicas = int(seed), len(draws)
+        self.seed, self.n_replicas = whole(seed, "seed"), len(draws)
         self._word = zlib.crc32(draws.hypothesis.name.encode()) << 32
         self._engine = replica_engine(draws.hypothesis.model, layout.data)
         self._flows = None

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import erfc
 
 from driftbayes.checks.innovations import Layout
-from driftbayes.diagnostics.gaussianity import kurtosis
+from driftbayes.diagnostics.averages import kurtosis
 from driftbayes.errors import DriftbayesError
 from driftbayes.typing import FloatArray, IntArray
 
@@ -133,15 +133,12 @@ def statistics(
 
     Lags are counted in steps, within runs; with irregular times these differ in duration, in data
     and replicas alike.
-
-    Args:
-        chosen: Which quantities.
-        layout: Shape of the data sets.
-        dx: Steps (set, run, step, dim), zero where a run has ended.
-        white: Innovations of unit variance, the same.
     """
     names = {quantity.name: quantity for quantity in chosen}
-    found = {"innovation_shape": _shape(layout, white), "mean": _mean(layout, dx)}
+    found = {
+        "innovation_shape": _shape(layout, white),
+        "mean": dx.sum(axis=(1, 2)) / layout.data.interval.sum(),
+    }
     found["distribution"] = _distribution(layout, dx, names["distribution"].at)
     found["msd"], found["kurtosis"] = _spread(layout, dx, names["msd"].at.astype(np.int64))
     if "autocovariance" in names:
@@ -195,11 +192,6 @@ def _distribution(layout: Layout, dx: FloatArray, thresholds: FloatArray) -> Flo
     rms = np.sqrt(np.einsum("si,si->s", size, size) / n)
     size /= rms[:, None]
     return np.stack([(size > at).sum(axis=1) / n for at in thresholds], axis=1)
-
-
-def _mean(layout: Layout, dx: FloatArray) -> FloatArray:
-    """Mean velocity along each axis."""
-    return np.asarray(dx.sum(axis=(1, 2)) / layout.data.interval.sum())
 
 
 def _axis_pairs(n_dim: int) -> tuple[str, ...]:

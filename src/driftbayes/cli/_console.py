@@ -1,14 +1,17 @@
 """Print tables on stdout, notes and progress on stderr."""
 
 __all__ = [
+    "complain",
     "detail",
-    "doubt",
+    "fold",
     "is_verbose",
     "note",
     "print_card",
     "print_json",
     "print_table",
     "progress_bar",
+    "save_figure",
+    "say",
     "set_verbosity",
     "shows_progress",
     "timed",
@@ -18,16 +21,24 @@ import json
 import os
 import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from driftbayes.representation import Card
 
 # Width of tables where stdout is no terminal and $COLUMNS is not set.
 _PIPE_WIDTH = 160
+# Sentences are not broken at hyphens, so that options and paths stay whole.
+_FOLDED = textwrap.TextWrapper(
+    80, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+)
 # Shortest time between lines on a long computation, in seconds.
 _BETWEEN_LINES = 0.5
 
@@ -55,14 +66,34 @@ def shows_progress() -> bool:
 
 
 def note(text: str) -> None:
-    """Print a line of explanation on stderr, unless --quiet."""
+    """Print a sentence of explanation on stderr, unless --quiet."""
     if _Verbosity.level >= 0:
-        print(text, file=sys.stderr)
+        complain(text)
 
 
-def doubt(text: str) -> None:
-    """Print a line on stderr without which a result would be misread, even if --quiet."""
-    print(text, file=sys.stderr)
+def complain(text: str) -> None:
+    """Print a warning or an error on stderr, even if --quiet."""
+    print(fold(text), file=sys.stderr)
+
+
+def say(text: str) -> None:
+    """Print a sentence of the result on stdout."""
+    print(fold(text))
+
+
+def fold(text: str) -> str:
+    """Fold text at 80 columns between words, except a command to copy."""
+    lines = text.split("\n")
+    return "\n".join(x if x.startswith("next: ") else _FOLDED.fill(x) for x in lines)
+
+
+def save_figure(figure: "Figure", path: Path, **options: Any) -> None:
+    """Write a figure."""
+    from driftbayes.storage import atomic_path
+
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, **options)
+    note(f"wrote {path}")
 
 
 def detail(text: str) -> None:
@@ -114,7 +145,7 @@ def print_table(
 
     sides = ("l" * left).ljust(len(columns), "r")
     table = Table((*columns,), tuple(tuple(row) for row in rows), sides, keys=keys)
-    print(title, *(f" {line}" for line in table_text(table, _width() - 1)), "", sep="\n")
+    print(fold(title), *(f" {line}" for line in table_text(table, _width() - 1)), "", sep="\n")
 
 
 def _width() -> int:
@@ -125,46 +156,42 @@ def _width() -> int:
 
 
 @contextmanager
-def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """Show a progress bar on stderr if it is a terminal; lines if --verbose."""
-    if not shows_progress():
-        yield _lines() if is_verbose() else _nothing
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+def progress_bar() -> Iterator[Callable[..., None]]:
+    """Show a progress bar on stderr if it is a terminal; lines if --verbose.
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    console = Console(stderr=True)
-    with Progress(
-        *columns,
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as progress:
+    The function that it yields takes a stage, how many are done and of how many, and optionally a
+    text to show in place of the stage.
+    """
+    if not shows_progress():
+        yield _lines() if is_verbose() else lambda *_: None
+        return
+    from rich import progress as bars
+    from rich.console import Console
+
+    columns = (
+        *(bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn()),
+        *(bars.TimeElapsedColumn(), bars.TimeRemainingColumn()),
+    )
+    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         tasks: dict[str, Any] = {}
 
-        def update(stage: str, done: int, total: int) -> None:
+        def update(stage: str, done: int, total: int, text: str = "") -> None:
             if stage not in tasks:
-                tasks[stage] = progress.add_task(stage, total=total)
-            progress.update(tasks[stage], completed=done)
+                tasks[stage] = bar.add_task(stage, total=total)
+            bar.update(tasks[stage], completed=done, description=text or stage)
 
         yield update
 
 
-def _nothing(stage: str, done: int, total: int) -> None:
-    del stage, done, total
-
-
-def _lines() -> Callable[[str, int, int], None]:
+def _lines() -> Callable[..., None]:
     """Print a line whenever a stage ends, and at most twice a second before."""
     last = time.perf_counter()
 
-    def update(stage: str, done: int, total: int) -> None:
+    def update(stage: str, done: int, total: int, text: str = "") -> None:
         nonlocal last
         now = time.perf_counter()
         if done >= total or now - last > _BETWEEN_LINES:
             last = now
-            detail(f"{stage}: {done} of {total}")
+            detail(f"{text or stage}: {done} of {total}")
 
     return update

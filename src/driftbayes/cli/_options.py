@@ -1,134 +1,289 @@
-"""Define the options that several commands share, except those for reading a file."""
+"""Define the options that several commands share, and turn them into arguments of the library."""
 
 __all__ = [
+    "METHODS",
+    "READING",
     "add_data",
     "add_inference",
     "add_json",
+    "add_reading",
+    "add_streaming",
     "add_tau",
+    "analysis",
     "check_seed",
-    "cut",
-    "evidence",
-    "hypotheses",
+    "given_reading",
     "model_names",
-    "model_prior",
+    "note_blocks",
     "numbers",
     "parse_tau",
     "parse_taus",
-    "print_priors",
-    "setup",
+    "parse_times",
+    "read",
+    "read_large",
+    "read_unchecked",
 ]
 
 import argparse
 from math import isfinite
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from driftbayes.cli import _console
+from driftbayes.cli._parser import Parser
 from driftbayes.errors import DriftbayesError
 from driftbayes.magnitudes import checked
 
 if TYPE_CHECKING:
-    from driftbayes.comparison import HypothesisSet
+    from collections.abc import Callable
+
     from driftbayes.data.trajectories import Trajectories
-    from driftbayes.workflow import Cut
+    from driftbayes.workflow import FileInBlocks
 
 _MAX_TAUS = 10_000
+# A file with fewer positions is read at once, which takes some 200 bytes for each.
+_LARGE = 20_000_000
 # Known here so that --help need not import the methods; a test compares them.
 METHODS = ("auto", "quadrature", "laplace", "laplace_is", "bridge", "smc", "nested")
+# Options of `add_reading`, in the order in which a command line is written.
+READING = (
+    *("format", "columns", "missing", "coordinates", "frame", "pixel_size", "frame_interval"),
+    *("length_unit", "time_unit", "units", "period", "drop_short", "noise", "qc"),
+)
 
 
-def add_tau(parser: argparse.ArgumentParser) -> None:
-    """Add the sampling time."""
+_READING = """
+--format NAME  file format, see `driftbayes formats` (default: detected automatically)
+--columns NAME=COLUMN,...  column names of id, time, x, y, z, sd, or lon and lat; an empty name
+    is ignored
+--missing NUMBER,...  values that mark missing data, for example -999; 'none' if every number is
+    valid (default: as declared in the file)
+--coordinates {degrees,plane}  longitude and latitude, to be projected on a plane in metres, or
+    plane coordinates
+--frame {auto,local,transported}<=auto>  axes for longitude and latitude: local east and north,
+    or parallel transport along the path, for example near a pole
+--pixel-size SIZE  pixel size, for example 0.16um
+--frame-interval TIME  frame interval, for example 7.48ms
+--length-unit LENGTH_UNIT  unit of positions, printed with results
+--time-unit TIME_UNIT  unit of times, printed with results
+--units LENGTH,TIME  convert positions and times to these units, for example km,d; --period,
+    --noise and --tau are in the new units; an empty unit is not converted
+--period L[,L...]  period of the domain, one for all axes or one per axis ('-': not periodic)
+--drop-short  omit trajectories with fewer than two positions
+--noise SD<float>  standard deviation of the measurement error of positions
+--qc CHECK[=LIMIT],...  repair the data: default, or for example
+    spikes=3m/s,stuck=6h,drogued,min-points=20; without it findings are reported, not changed,
+    see `driftbayes qc`
+"""
+_DATA = """
+--n-tau N<int>  steps per window (default: whole trajectories)
+--windows {first,all}<=first>  with --n-tau: use the first window of each trajectory, or all
+--gaps {split,keep}<=split>  split trajectories at missing positions, or keep one longer step
+"""
+_INFERENCE = f"""
+--models NAME,...<=brownian,langevin>  models to compare, see `driftbayes models`; or all
+--prior PARAM=FAMILY:NUMBERS<list>  prior of a parameter, for example gamma=exponential:2,
+    k=lognormal:1:2, kappa=gamma:2:1, k=uniform:0:5; may be repeated
+--u-rms U<float>  root-mean-square velocity, sets prior scales
+--timescale T<float>  velocity time scale, sets prior scales
+--model-prior P,...  prior probabilities of the models (default: equal)
+--method {{{",".join(METHODS)}}}<=auto>  method for the evidence; auto integrates exactly where
+    possible, else samples; laplace is the paper's approximation
+--seed SEED<int=0>  random seed for sampling methods
+--coords {{natural,log}}<=natural>  parameter coordinates of Laplace's method; natural as in the
+    paper
+"""
+_STREAMING = """
+--stream  read in blocks whatever the size
+--workers N<int>  number of worker processes (default: threads of this process)
+--cluster ADDRESS  scheduler of a Dask cluster, tls://HOST:8786, with the certificates of the
+    Dask configuration
+--block-points N<int>  positions per block and worker (default: 1 million)
+--scratch DIR<path>  directory for temporary files of unsorted tables; with --cluster, on a file
+    system that all workers share (default: the system's)
+"""
+_LARGE_FILES = (
+    "Files of more than 20 million positions are read in blocks. Memory use does not depend on the "
+    "size of the file, results do not depend on the number of workers."
+)
+
+
+def add_reading(parser: Parser, *, needs_file: bool = True) -> None:
+    """Add the file and the options for reading it."""
     parser.add_argument(
-        "--tau",
-        required=True,
-        help="sampling time, a multiple of the recording interval; 'all' for irregular times",
+        "file",
+        type=Path,
+        nargs=None if needs_file else "?",
+        help="trajectories; the format is detected automatically, see `driftbayes formats`",
     )
+    parser.add_options(_READING, "reading")
 
 
-def add_data(parser: argparse.ArgumentParser) -> None:
+def add_tau(parser: Parser) -> None:
+    """Add the sampling time."""
+    text = "sampling time, a multiple of the recording interval; 'all' for irregular times"
+    parser.add_options(f"--tau TAU<!>  {text}")
+
+
+def add_data(parser: Parser) -> None:
     """Add the options that cut trajectories into displacements."""
-    group = parser.add_argument_group("displacements")
-    group.add_argument(
-        "--n-tau", type=int, metavar="N", help="steps per window (default: whole trajectories)"
-    )
-    group.add_argument(
-        "--windows",
-        choices=("first", "all"),
-        default="first",
-        help="with --n-tau: use the first window of each trajectory, or all (default: first)",
-    )
-    group.add_argument(
-        "--gaps",
-        choices=("split", "keep"),
-        default="split",
-        help="split trajectories at missing positions, or keep one longer step (default: split)",
-    )
+    parser.add_options(_DATA, "displacements")
 
 
-def add_inference(parser: argparse.ArgumentParser) -> None:
+def add_inference(parser: Parser) -> None:
     """Add models, priors and the method."""
-    group = parser.add_argument_group("models and priors")
-    group.add_argument(
-        "--models",
-        default="brownian,langevin",
-        metavar="NAME,...",
-        help="models to compare, see `driftbayes models`; or all (default: %(default)s)",
-    )
-    group.add_argument(
-        "--prior",
-        action="append",
-        default=[],
-        metavar="PARAM=FAMILY:NUMBERS",
-        help="prior of a parameter, for example gamma=exponential:2, k=lognormal:1:2, "
-        "kappa=gamma:2:1, k=uniform:0:5; may be repeated",
-    )
-    group.add_argument(
-        "--u-rms", type=float, metavar="U", help="root-mean-square velocity, sets prior scales"
-    )
-    group.add_argument(
-        "--timescale", type=float, metavar="T", help="velocity time scale, sets prior scales"
-    )
-    group.add_argument(
-        "--model-prior",
-        metavar="P,...",
-        help="prior probabilities of the models (default: equal)",
-    )
-    group.add_argument(
-        "--method",
-        choices=METHODS,
-        default="auto",
-        help="method for the evidence; auto integrates exactly where possible, else samples; "
-        "laplace is the paper's approximation (default: auto)",
-    )
-    group.add_argument(
-        "--seed", type=int, default=0, help="random seed for sampling methods (default: 0)"
-    )
-    group.add_argument(
-        "--coords",
-        choices=("natural", "log"),
-        default="natural",
-        help="parameter coordinates of Laplace's method (default: natural, as in the paper)",
-    )
+    parser.add_options(_INFERENCE, "models and priors")
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
+def add_json(parser: Parser) -> None:
     """Add the option for JSON output."""
-    parser.add_argument("--json", action="store_true", help="print the result as JSON on stdout")
+    parser.add_options("--json  print the result as JSON on stdout")
 
 
-def cut(args: argparse.Namespace) -> "Cut":
-    """Return how trajectories are cut into displacements."""
-    from driftbayes.workflow import Cut
-
-    return Cut(args.n_tau, args.windows, args.gaps)
+def add_streaming(parser: Parser) -> None:
+    """Add the options for large files."""
+    parser.add_options(_STREAMING, "large files", _LARGE_FILES)
 
 
-def hypotheses(args: argparse.Namespace) -> dict[str, Any]:
-    """Return models, priors and scales, by the names of `workflow.hypotheses_for`."""
-    from driftbayes.workflow import Scales
+def read(args: argparse.Namespace) -> "Trajectories":
+    """Read the trajectories; repair them if --qc is given."""
+    from driftbayes.workflow.reading import check_quality
 
+    tracks = check_quality(read_unchecked(args), args.qc)
+    _note_repairs(args, tracks)
+    return tracks
+
+
+def read_unchecked(args: argparse.Namespace) -> "Trajectories":
+    """Read the trajectories without quality checks."""
+    from driftbayes.workflow.reading import load, with_reading
+
+    with _console.timed(f"reading {args.file}"):
+        found = load(args.file, **_reading(args))
+    _console.detail(f"{found!r}, reader: {found.provenance.get('reader', 'none')}")
+    return with_reading(found, given_reading(args))
+
+
+def read_large(
+    args: argparse.Namespace, progress: "Callable[[str, int, int], None]", *, sums: bool = True
+) -> "Trajectories | FileInBlocks":
+    """Read the trajectories, or leave a large file on disk to be read in blocks."""
+    if not _is_streamed(args, sums=sums):
+        return read(args)
+    from driftbayes.workflow import Blocks, FileInBlocks
+
+    blocks = Blocks(args.workers, args.cluster, args.block_points, args.scratch)
+    file = FileInBlocks(args.file, blocks, args.qc, _reading(args), given_reading(args))
+    file.progress = progress
+    return file
+
+
+def note_blocks(args: argparse.Namespace, tracks: "Trajectories | FileInBlocks") -> None:
+    """Print what --qc changed in a file that was read in blocks."""
+    from driftbayes.workflow import FileInBlocks
+
+    if isinstance(tracks, FileInBlocks):
+        _note_repairs(args, tracks)
+
+
+def _note_repairs(args: argparse.Namespace, tracks: "Trajectories | FileInBlocks") -> None:
+    from driftbayes import quality
+
+    for done in quality.applied(tracks.provenance) if args.qc is not None else ():
+        _console.note(f"qc: {done}")
+
+
+def _is_streamed(args: argparse.Namespace, *, sums: bool) -> bool:
+    """Return whether to read in blocks: if asked, or if the file is large and the models allow."""
+    given = (args.workers, args.cluster, args.block_points)
+    if args.stream or any(value is not None for value in given):
+        return True
+    from driftbayes.io.blocks import estimated_points
+    from driftbayes.io.formats import contents_of
+
+    if estimated_points(contents_of(args.file)) < _LARGE:
+        return False
+    from driftbayes.models import MODELS, model_named
+    from driftbayes.streaming import check_streamable
+
+    try:
+        if sums:
+            # Which models they are does not depend on the number of dimensions.
+            names = model_names(args)
+            check_streamable([model_named(name, MODELS, 2) for name in names], args.gaps)
+    except DriftbayesError as error:
+        _console.note(f"reading the whole file into memory: {error}")
+        return False
+    return args.noise is None
+
+
+def given_reading(args: argparse.Namespace) -> dict[str, str]:
+    """Return the given reading options as text."""
+    given = {name: getattr(args, name) for name in READING}
+    usual = {"frame": "auto", "drop_short": False}
+    return {
+        name: "" if value is True else str(value)
+        for name, value in given.items()
+        if value != usual.get(name)
+    }
+
+
+def _reading(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the reading options by the names of `workflow.read`."""
+    plain = {name: getattr(args, name) for name in READING if name != "qc"}
+    return {
+        **plain,
+        "columns": _parse_columns(args.columns),
+        "missing": _parse_missing(args.missing),
+        "pixel_size": _quantity(args.pixel_size, "--pixel-size"),
+        "frame_interval": _quantity(args.frame_interval, "--frame-interval"),
+    }
+
+
+def _quantity(text: str | None, option: str) -> tuple[float, str] | None:
+    from driftbayes.data.units import parse_quantity
+
+    return None if text is None else parse_quantity(text, option)
+
+
+def _parse_columns(text: str | None) -> dict[str, str | None] | None:
+    if text is None:
+        return None
+    pairs = [item.partition("=") for item in text.split(",") if item]
+    if any(not equals for _, equals, _ in pairs):
+        msg = f"--columns must be NAME=COLUMN,..., got {text!r}; for example x=lon,y=lat"
+        raise DriftbayesError(msg)
+    return {name: column or None for name, _, column in pairs}
+
+
+def _parse_missing(text: str | None) -> tuple[float, ...] | None:
+    if text is None:
+        return None
+    return () if text == "none" else tuple(numbers("--missing", text.split(",")))
+
+
+def analysis(args: argparse.Namespace) -> dict[str, Any]:
+    """Return models, priors, method and displacements, by the names of `workflow.compare`."""
+    from driftbayes.inference import as_method
+    from driftbayes.workflow import Cut, Scales
+
+    check_seed(args.seed)
+    if (args.u_rms is None) != (args.timescale is None):
+        msg = "--u-rms and --timescale must be given together"
+        raise DriftbayesError(msg)
+    found = {
+        "models": args.models,
+        "priors": _parse_priors(args.prior),
+        "scales": None if args.u_rms is None else Scales(args.u_rms, args.timescale),
+        "method": as_method(args.method, coords=args.coords),
+        "seed": args.seed,
+        "prior_probabilities": _model_prior(args),
+    }
+    return {**found, "cut": Cut(args.n_tau, args.windows, args.gaps)} if "gaps" in args else found
+
+
+def _parse_priors(texts: list[str]) -> dict[str, str]:
     priors: dict[str, str] = {}
-    for text in args.prior:
+    for text in texts:
         name, equals, prior = (part.strip() for part in text.partition("="))
         if not equals:
             msg = f"--prior must be PARAM=FAMILY:NUMBERS, got {text!r}; for example k=exponential:1"
@@ -137,37 +292,10 @@ def hypotheses(args: argparse.Namespace) -> dict[str, Any]:
             msg = f"--prior was given twice for {name!r}; give it once"
             raise DriftbayesError(msg)
         priors[name] = prior
-    if (args.u_rms is None) != (args.timescale is None):
-        msg = "--u-rms and --timescale must be given together"
-        raise DriftbayesError(msg)
-    scales = None if args.u_rms is None else Scales(args.u_rms, args.timescale)
-    return {"models": args.models, "priors": priors, "scales": scales}
+    return priors
 
 
-def evidence(args: argparse.Namespace) -> dict[str, Any]:
-    """Return how evidences are computed and weighted."""
-    return {
-        "method": args.method,
-        "seed": args.seed,
-        "coords": args.coords,
-        "prior_probabilities": model_prior(args),
-    }
-
-
-def setup(args: argparse.Namespace, trajectories: "Trajectories") -> "HypothesisSet":
-    """Return the hypotheses of the inference options."""
-    from driftbayes.workflow.setup import hypotheses_for
-
-    return hypotheses_for(tracks=trajectories, **hypotheses(args))
-
-
-def print_priors(setup: "HypothesisSet") -> None:
-    """Print the priors; a warning has reported those from the data."""
-    if not setup.from_data:
-        _console.note(setup.note)
-
-
-def model_prior(args: argparse.Namespace) -> list[float] | None:
+def _model_prior(args: argparse.Namespace) -> list[float] | None:
     """Return the prior probabilities of the models."""
     if args.model_prior is None:
         return None
@@ -200,10 +328,10 @@ def check_seed(seed: int) -> None:
         raise DriftbayesError(msg)
 
 
-def parse_tau(text: str) -> float | None:
-    """Parse a sampling time; None is 'all'."""
+def parse_tau(text: str) -> float | str:
+    """Parse a sampling time, or 'all'."""
     if text == "all":
-        return None
+        return text
     try:
         return float(text)
     except ValueError:
@@ -232,6 +360,18 @@ def parse_taus(text: str) -> list[float]:
     low, high = checked(low, "--taus"), checked(high, "--taus")
     space = np.geomspace if is_log else np.linspace
     return [float(tau) for tau in space(low, high, count)]
+
+
+def parse_times(option: str, text: str) -> list[float]:
+    """Parse positive times, separated by commas; return them sorted."""
+    try:
+        times = sorted({float(part) for part in text.split(",")})
+    except ValueError:
+        times = []
+    if not times or not all(0 < time < float("inf") for time in times):
+        msg = f"{option} must be positive times separated by commas, got {text!r}"
+        raise DriftbayesError(msg)
+    return times
 
 
 def numbers(option: str, texts: list[str], *, any_size: bool = False) -> list[float]:

@@ -1,17 +1,71 @@
-"""Parse command lines; suggest corrections in errors, show examples in help."""
+"""Parse command lines: commands, their outputs, examples in help, suggestions in errors."""
 
-__all__ = ["Parser"]
+__all__ = ["Command", "Commands", "Output", "Parser", "announce", "figure", "netcdf"]
 
 import argparse
 import re
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from driftbayes.cli._outputs import Output
+from driftbayes.errors import DriftbayesError
 from driftbayes.suggest import did_you_mean, nearest
 
+if TYPE_CHECKING:
+    from driftbayes.storage import Outputs
+
 _CHOICE = re.compile(r"invalid choice: '([^']*)'")
+_OPTION = re.compile(r"((?:-\w )?--[\w-]+)(?: ([^\s<]+))?(?:<(\w+)?(?:=([^>!]+))?(!)?>)? {2,}(.+)")
 _MISSING = "the following arguments are required:"
+# Paths that are neither read nor overwritten: directories for temporary files.
+_NEITHER = {"scratch"}
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of the program.
+
+    Args:
+        add_arguments: Adds its arguments to a parser.
+        run: Runs it and returns the exit code; None if it has subcommands.
+        examples: Example command lines.
+        details: Text that follows the summary in its help.
+    """
+
+    add_arguments: Callable[["Parser"], None]
+    run: Callable[[argparse.Namespace], int] | None = None
+    examples: tuple[str, ...] = ()
+    details: str = ""
+
+
+@dataclass(frozen=True)
+class Output:
+    """Kind of an output.
+
+    Args:
+        kind: A file; trajectories, in a file or a Zarr store; a directory that the command fills;
+            or a directory of a run that it resumes.
+        suffixes: Allowed file suffixes in lower case; any if empty.
+        what: Beginning of the message on a wrong suffix: "a report is an HTML file".
+        companions: Files written beside it.
+        is_ours: Whether an existing companion was written by driftbayes.
+        default: Path if the option is not given.
+        check: Raises `DriftbayesError` if a directory may not be filled.
+    """
+
+    kind: Literal["file", "trajectories", "folder", "continued"] = "file"
+    suffixes: tuple[str, ...] = ()
+    what: str = ""
+    companions: Callable[[Path], Iterable[Path]] | None = None
+    is_ours: Callable[[Path], bool] | None = None
+    default: Callable[[argparse.Namespace], Path | None] | None = None
+    check: Callable[[Path, argparse.Namespace], None] | None = None
+
+
+netcdf = Output(suffixes=(".nc",), what="results are NetCDF files")
+figure = Output(suffixes=(".png", ".pdf", ".svg"), what="a figure is a PNG, PDF or SVG file")
 
 
 class Parser(argparse.ArgumentParser):
@@ -27,29 +81,62 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*args, **{"allow_abbrev": False, **options})
         self.examples = tuple(examples)
         self._given: list[str] = []
-        # Outputs of the command, by the name of the option; see `_outputs`.
+        # Outputs of the command, by the name of the option.
         self.written: dict[str, Output] = {}
         # The innermost command wins, so that its own options are suggested.
         self.set_defaults(parser=self)
         # No defaults here: that of a subcommand would undo what stands before it.
-        self.add_argument(
-            "-v",
-            "--verbose",
-            dest="verbosity",
-            action="store_const",
-            const=1,
-            default=argparse.SUPPRESS,
-            help="report each step with timings, and show tracebacks of errors",
-        )
-        self.add_argument(
-            "-q",
-            "--quiet",
-            dest="verbosity",
-            action="store_const",
-            const=-1,
-            default=argparse.SUPPRESS,
-            help="hide notes and progress; results, warnings and errors are always shown",
-        )
+        words = {
+            "verbose": (1, "report each step with timings, and show tracebacks of errors"),
+            "quiet": (-1, "hide notes and progress; results, warnings and errors are always shown"),
+        }
+        for name, (level, text) in words.items():
+            self.add_argument(
+                f"-{name[0]}",
+                f"--{name}",
+                dest="verbosity",
+                action="store_const",
+                const=level,
+                default=argparse.SUPPRESS,
+                help=text,
+            )
+
+    def add_options(self, text: str, group: str = "", about: str | None = None) -> None:
+        """Add options from a table, one line each: flags and value, two spaces, help.
+
+        A value is a metavar or {choices}, then `<type=default>`, with `!` if it is required;
+        without a value the option is a switch. Indented lines continue the help.
+        """
+        where = self.add_argument_group(group, about) if group else self
+        for line in re.sub(r"\n\s+", " ", text.strip()).splitlines():
+            flags, value, kind, default, needed, words = _OPTION.fullmatch(line).groups()  # type: ignore[union-attr]
+            options: dict[str, Any] = {"help": words}
+            if value is None:
+                options["action"] = "store_true"
+            elif value.startswith("{"):
+                options["choices"] = tuple(value.strip("{}").split(","))
+            else:
+                options["metavar"] = value
+            if kind == "list":
+                options |= {"action": "append", "default": []}
+            elif kind:
+                options["type"] = {"int": int, "float": float, "path": Path, "str": str}[kind]
+            if default is not None:
+                options["default"] = options.get("type", str)(default)
+                options["help"] = f"{words} (default: %(default)s)"
+            if needed:
+                options["required"] = True
+            where.add_argument(*flags.split(), **options)
+
+    def add_output(
+        self, *flags: str, output: Output, overwrite: bool = True, **options: Any
+    ) -> None:
+        """Add an argument that names an output."""
+        action = self.add_argument(*flags, type=Path, **options)
+        self.written[action.dest] = output
+        if overwrite and "--overwrite" not in self._option_string_actions:
+            text = "replace existing output files (never an input file)"
+            self.add_argument("--overwrite", action="store_true", help=text)
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
@@ -105,3 +192,100 @@ def _name(action: argparse.Action) -> str:
     if action.option_strings:
         return "/".join(action.option_strings)
     return str(action.metavar or action.dest)
+
+
+class Commands(dict[str, Parser]):
+    """Parsers of the commands, each built from its module when it is asked for.
+
+    Args:
+        table: Module and summary of each command.
+    """
+
+    def __init__(self, table: Mapping[str, tuple[str, str]]) -> None:
+        super().__init__(dict.fromkeys(table))  # type: ignore[arg-type]
+        self._table = table
+        self._built: dict[str, Parser] = {}
+
+    def __getitem__(self, name: str) -> Parser:
+        if name not in self._built:
+            module, summary = self._table[name]
+            command: Command = import_module(f"driftbayes.cli.{module}").COMMANDS[name]
+            parser = Parser(
+                prog=f"driftbayes {name}",
+                description=f"{summary} {command.details}".strip(),
+                examples=command.examples,
+            )
+            parser.set_defaults(run=command.run)
+            command.add_arguments(parser)
+            self._built[name] = parser
+        return self._built[name]
+
+    def values(self) -> Iterator[Parser]:  # type: ignore[override]
+        """Return all parsers."""
+        return (self[name] for name in self)
+
+    def items(self) -> Iterator[tuple[str, Parser]]:  # type: ignore[override]
+        """Return all names and parsers."""
+        return ((name, self[name]) for name in self)
+
+
+def announce(args: argparse.Namespace) -> "Outputs":
+    """Check the outputs of a command against its inputs.
+
+    Raises:
+        DriftbayesError: If an output may not or cannot be written.
+    """
+    from driftbayes.storage import Outputs
+
+    reads = getattr(args, "reads", _reads)
+    outputs = Outputs(reads=reads(args), overwrite=getattr(args, "overwrite", False))
+    for dest, output in args.parser.written.items():
+        path = getattr(args, dest)
+        if path is None and output.default is not None:
+            path = output.default(args)
+        if path is not None:
+            _add(outputs, path, output, args)
+    return outputs
+
+
+def _add(outputs: "Outputs", path: Path, output: Output, args: argparse.Namespace) -> None:
+    if output.suffixes and not path.name.lower().endswith(output.suffixes):
+        *others, last = output.suffixes
+        ends = f"{', '.join(others)} or {last}" if others else last
+        msg = f"{output.what}: expected a name ending in {ends}, got {path.name!r}"
+        raise DriftbayesError(msg)
+    if output.kind == "folder":
+        check = output.check
+        outputs.add_folder(path, check=None if check is None else lambda found: check(found, args))
+    elif output.kind == "continued":
+        outputs.add_folder(path, continues=True)
+    elif output.kind == "trajectories":
+        _add_trajectories(outputs, path)
+    else:
+        outputs.add_file(path)
+    if output.companions is not None:
+        for companion in output.companions(path):
+            outputs.add_file(companion, is_ours=output.is_ours)
+
+
+def _add_trajectories(outputs: "Outputs", path: Path) -> None:
+    from driftbayes.io import written_suffix, zarr_store
+    from driftbayes.io.reading import require
+
+    if written_suffix(path) == ".zarr":
+        require("Zarr stores", "zarr", "xarray")
+        outputs.add_store(path, is_ours=zarr_store.is_own_store)
+    else:
+        outputs.add_file(path)
+
+
+def _reads(args: argparse.Namespace) -> list[Path]:
+    """Return all paths among the arguments that are not outputs."""
+    return [
+        path
+        for action in args.parser._actions
+        if action.dest not in args.parser.written and action.dest not in _NEITHER
+        for value in [getattr(args, action.dest, None)]
+        for path in (value if isinstance(value, list) else [value])
+        if isinstance(path, Path)
+    ]

@@ -1,104 +1,147 @@
-"""Test the goodness of fit of each model with simulated replicas."""
+"""Test the goodness of fit of models, and the sensitivity of the verdict to the priors."""
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["COMMANDS"]
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from driftbayes.cli import _console, _jax, _options, _outputs, _reading, _streaming
+from driftbayes.cli import _console, _jax, _options
+from driftbayes.cli._parser import Command, Parser, figure
+from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
-    from driftbayes.checks import FitCheck
-    from driftbayes.data.sampling import Displacements
-    from driftbayes.data.trajectories import Trajectories
-    from driftbayes.typing import FloatArray
+    pass
 
 
-EXAMPLES = (
-    "driftbayes check tracks.csv --tau 0.5",
-    "driftbayes check tracks.csv --tau 0.5 --models langevin --replicas 2000 -o check.pdf",
-)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    _reading.add_reading(parser)
+def _add_check(parser: Parser) -> None:
+    _options.add_reading(parser)
     _options.add_tau(parser)
-    parser.add_argument(
-        "--replicas",
-        type=int,
-        default=500,
-        metavar="N",
-        help="number of replicas of each model (default: 500)",
-    )
-    _outputs.add_output(
-        parser,
+    parser.add_options("--replicas N<int=500>  number of replicas of each model")
+    parser.add_output(
         "-o",
         "--output",
-        output=_outputs.figure,
+        output=figure,
         metavar="FIGURE",
         help="write a figure of data and replicas: PNG, PDF or SVG",
     )
     _options.add_data(parser)
     _options.add_inference(parser)
     _options.add_json(parser)
-    _streaming.add_streaming(parser)
+    _options.add_streaming(parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Read, fit, check, print and plot."""
+def _check(args: argparse.Namespace) -> int:
     tau = _options.parse_tau(args.tau)
     _options.check_seed(args.seed)
-    prior_probabilities = _options.model_prior(args)
-    streamed = _streaming.is_asked_for(args, sums=False)
-    trajectories = _streaming.sample(args) if streamed else _reading.read(args)
-    _jax.prepare_jax()
-    from driftbayes.checks import check_fit
-    from driftbayes.data.sampling import displacements
-    from driftbayes.representation import describe
-
-    data = displacements(trajectories, tau, n_tau=args.n_tau, windows=args.windows, gaps=args.gaps)
-    setup = _options.setup(args, trajectories)
-    _options.print_priors(setup)
     with _console.progress_bar() as progress:
-        result = check_fit(
-            setup.hypotheses,
-            data,
-            start_times=_start_times(trajectories, data),
-            n_replicas=args.replicas,
-            seed=args.seed,
-            method=args.method,
-            coords=args.coords,
-            prior_probabilities=prior_probabilities,
-            progress=progress,
-        )
+        tracks = _options.read_large(args, progress, sums=False)
+        _jax.prepare_jax()
+        from driftbayes.workflow import check
+
+        given = _options.analysis(args)
+        result = check(tracks, tau, n_replicas=args.replicas, progress=progress, **given)
+    _options.note_blocks(args, tracks)
     if args.output is not None:
-        _draw(result, args.output)
-        _console.note(f"wrote {args.output}")
+        import matplotlib as mpl
+
+        mpl.use("agg")
+        from driftbayes.plots.checks import plot_check
+
+        _console.save_figure(plot_check(result), args.output, dpi=200)
     if args.json:
-        about = {"priors_from_data": setup.from_data, "warnings": describe(result).warnings}
-        _console.print_json({**result.to_json(), **about})
-        return 0
-    _console.print_card(describe(result))
+        _console.print_json(result.to_json())
+    else:
+        from driftbayes.representation import describe
+
+        _console.print_card(describe(result))
     return 0
 
 
-def _start_times(trajectories: "Trajectories", data: "Displacements") -> "FloatArray | None":
-    """Return the time at which each run begins."""
-    return None if data.start_row is None else trajectories.times[data.start_row]
+def _add_sensitivity(parser: Parser) -> None:
+    _options.add_reading(parser)
+    _options.add_data(parser)
+    parser.add_options("--tau TAU<float!>  sampling time")
+    _options.add_inference(parser)
+    parser.add_options(
+        "--factors LOW:HIGH:N<=1/16:16:17>  factors of the prior scales, logarithmically spaced"
+    )
+    parser.add_output(
+        "-o", "--output", output=figure, metavar="FIGURE", help="write a figure: PNG, PDF or SVG"
+    )
+    _options.add_json(parser)
 
 
-def _draw(result: "FitCheck", path: Path) -> None:
-    import matplotlib as mpl
+def _sensitivity(args: argparse.Namespace) -> int:
+    factors = _parse_factors(args.factors)
+    tracks = _options.read(args)
+    _jax.prepare_jax()
+    from driftbayes.workflow import sensitivity
 
-    mpl.use("agg")
-    import matplotlib.pyplot as plt
+    given = _options.analysis(args)
+    del given["prior_probabilities"]
+    result = sensitivity(tracks, args.tau, factors=factors, **given)
+    if args.output is not None:
+        from matplotlib.figure import Figure
 
-    from driftbayes.io import atomic_path
-    from driftbayes.plots.checks import plot_check
+        from driftbayes.plots.scan import plot_prior_sensitivity
+        from driftbayes.plots.style import COLUMN, journal_style
 
-    figure = plot_check(result)
-    with atomic_path(path) as temporary:
-        figure.savefig(temporary, dpi=200)
-    plt.close(figure)
+        with journal_style():
+            drawing = Figure(figsize=COLUMN, layout="constrained")
+            plot_prior_sensitivity(result, ax=drawing.subplots())
+            _console.save_figure(drawing, args.output)
+    if args.json:
+        _console.print_json(result.to_json())
+        return 0
+    pairs = list(result.log_bayes_factors)
+    for i, group in enumerate(result.groups):
+        rows = [
+            [f"{factor:.4g}", *(f"{result.log_bayes_factors[pair][i, j]:.4f}" for pair in pairs)]
+            for j, factor in enumerate(result.factors)
+        ]
+        title = f"Sensitivity to the prior scales of {', '.join(group)}, tau = {result.tau:g}"
+        _console.print_table(title, ["factor", *(f"ln K({pair})" for pair in pairs)], rows)
+    for sentence in result.sentences:
+        _console.say(sentence)
+    return 0
+
+
+def _parse_factors(text: str) -> list[float]:
+    import numpy as np
+
+    try:
+        low, high, n = text.split(":")
+        ends = [_fraction(low), _fraction(high)]
+        count = int(n)
+    except ValueError as error:
+        msg = f"--factors must be LOW:HIGH:N, got {text!r}; for example 1/16:16:17"
+        raise DriftbayesError(msg) from error
+    if not 0 < ends[0] <= ends[1] or not 1 <= count <= 1000:
+        msg = f"--factors needs 0 < LOW <= HIGH and N from 1 to 1000, got {text!r}"
+        raise DriftbayesError(msg)
+    return [float(f) for f in np.geomspace(ends[0], ends[1], count)]
+
+
+def _fraction(text: str) -> float:
+    above, _, below = text.partition("/")
+    divisor = float(below) if below else 1.0
+    if divisor == 0:
+        raise ValueError
+    return float(above) / divisor
+
+
+COMMANDS = {
+    "check": Command(
+        _add_check,
+        _check,
+        (
+            "driftbayes check tracks.csv --tau 0.5",
+            "driftbayes check tracks.csv --tau 0.5 --models langevin --replicas 2000 -o check.pdf",
+        ),
+    ),
+    "sensitivity": Command(
+        _add_sensitivity,
+        _sensitivity,
+        ("driftbayes sensitivity tracks.csv --tau 0.5 -o sensitivity.png",),
+    ),
+}

@@ -1,6 +1,6 @@
 """Explore files, models and priors interactively in a local web page."""
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["COMMANDS"]
 
 import argparse
 import os
@@ -13,45 +13,29 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from driftbayes.cli import _console, _jax, _reading
+from driftbayes.cli import _console, _jax, _options
+from driftbayes.cli._parser import Command, Parser
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
     from driftbayes.explore.dataset import Reading
 
+_PAGE = """
+--port PORT<int=0>  port of the server; 0 for any free port
+--no-browser  print the address without opening a browser
+--max-upload SIZE<=200MB>  maximum size of an uploaded file
+--host HOST<=127.0.0.1>  address to listen on; any other than the default gives access to the
+    network
+"""
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
-EXAMPLES = ("driftbayes explore", "driftbayes explore tracks.csv --no-browser")
-DETAILS = "The page is served to this machine only and needs no network; Ctrl-C stops the server."
+def _add_arguments(parser: Parser) -> None:
+    _options.add_reading(parser, needs_file=False)
+    parser.add_options(_PAGE, "page")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    _reading.add_reading(parser, needs_file=False)
-    group = parser.add_argument_group("page")
-    group.add_argument(
-        "--port", type=int, default=0, help="port of the server (default: any free port)"
-    )
-    group.add_argument(
-        "--no-browser", action="store_true", help="print the address without opening a browser"
-    )
-    group.add_argument(
-        "--max-upload",
-        default="200MB",
-        metavar="SIZE",
-        help="maximum size of an uploaded file (default: %(default)s)",
-    )
-    group.add_argument(
-        "--host",
-        default="127.0.0.1",
-        help="address to listen on; any other than the default gives access to the network "
-        "(default: %(default)s)",
-    )
-
-
-def run(args: argparse.Namespace) -> int:
-    """Serve until Ctrl-C."""
+def _run(args: argparse.Namespace) -> int:
     from driftbayes.explore.uploads import parse_size
 
     max_upload = parse_size(args.max_upload)
@@ -59,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         msg = f"--port must be a whole number from 0 to {2**16 - 1}, got {args.port}"
         raise DriftbayesError(msg)
     if args.host not in _LOCAL:
-        _console.note(
+        _console.complain(
             f"warning: on {args.host} anyone on the network who knows the address can read the "
             "data and run computations on this machine"
         )
@@ -124,7 +108,7 @@ def _interrupt(*_: Any) -> NoReturn:
     raise KeyboardInterrupt
 
 
-class _Options(argparse.ArgumentParser):
+class _Options(Parser):
     """Parser of the reading options in a field of the page; an error does not exit."""
 
     def error(self, message: str) -> NoReturn:
@@ -138,15 +122,15 @@ def _read(path: Path, text: str) -> "Reading":
     from driftbayes.explore.dataset import Reading
     from driftbayes.io.formats import choose, contents_of
 
-    parser = _Options(prog="", add_help=False, allow_abbrev=False)
-    _reading.add_reading(parser)
+    parser = _Options(prog="", add_help=False)
+    _options.add_reading(parser)
     try:
         words = shlex.split(text)
     except ValueError as error:
         msg = f"reading options: {str(error).lower()} in {text!r}"
         raise DriftbayesError(msg) from error
     args = parser.parse_args([*words, "--", str(path)])
-    trajectories = _reading.read_unchecked(args)
+    trajectories = _options.read_unchecked(args)
     notes: list[str] = []
     if args.qc is not None:
         trajectories = quality.apply(trajectories, args.qc)
@@ -158,6 +142,16 @@ def _read(path: Path, text: str) -> "Reading":
 def _given(args: argparse.Namespace) -> str:
     """Return the reading options of the command as text."""
     words = []
-    for name, value in _reading.given_reading(args).items():
+    for name, value in _options.given_reading(args).items():
         words += [f"--{name.replace('_', '-')}", *([value] if value else [])]
     return shlex.join(words)
+
+
+COMMANDS = {
+    "explore": Command(
+        _add_arguments,
+        _run,
+        ("driftbayes explore", "driftbayes explore tracks.csv --no-browser"),
+        "The page is served to this machine only and needs no network; Ctrl-C stops the server.",
+    )
+}

@@ -1,6 +1,6 @@
 """Run the command `driftbayes`."""
 
-__all__ = ["entry_point", "main"]
+__all__ = ["build_parser", "entry_point", "main"]
 
 import argparse
 import io
@@ -8,99 +8,119 @@ import math
 import os
 import platform
 import sys
+import textwrap
 import traceback
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
-from types import ModuleType
 from typing import TextIO
 
 from driftbayes._version import __version__
-from driftbayes.cli import (
-    _console,
-    _jax,
-    _outputs,
-    _overview,
-    check,
-    cite,
-    compare,
-    completion,
-    convert,
-    dependence,
-    diagnose,
-    explore,
-    export,
-    formats,
-    info,
-    map,
-    models,
-    predict,
-    qc,
-    report,
-    reproduce,
-    scan,
-    score,
-    sensitivity,
-    simulate,
-    turbulence,
-)
-from driftbayes.cli._parser import Parser
-from driftbayes.errors import (
-    OUT_OF_MEMORY,
-    DriftbayesError,
-    DriftbayesWarning,
-    is_out_of_memory,
-)
+from driftbayes.cli import _console, _jax
+from driftbayes.cli._parser import Commands, Parser, announce
+from driftbayes.errors import OUT_OF_MEMORY, DriftbayesError, DriftbayesWarning, is_out_of_memory
 
-# In the order of the overview. A command has the name of its module; the docstring is its summary.
-_COMMANDS: dict[str, tuple[ModuleType, ...]] = {
-    "inspect data": (info, qc, diagnose, dependence, convert, formats),
-    "compare models": (compare, scan, check, sensitivity, score, map, models, explore),
-    "use results": (report, predict, export),
-    "simulate data": (simulate, turbulence),
-    "reproduce, cite, set up": (reproduce, cite, completion),
+# Module and summary of each command, in the order of the overview.
+_COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
+    "inspect data": {
+        "info": ("data", "Describe a file of trajectories and suggest sampling times."),
+        "qc": ("data", "Report data-quality problems without changing the data."),
+        "diagnose": (
+            "data",
+            "Estimate velocity autocovariance, diffusivity and kurtosis without a model.",
+        ),
+        "dependence": (
+            "data",
+            "Estimate the effective number of independent particles, and the corrected ln K.",
+        ),
+        "convert": ("data", "Convert trajectories to CSV, Parquet, NetCDF or Zarr."),
+        "formats": ("about", "List supported file formats."),
+    },
+    "compare models": {
+        "compare": ("compare", "Compare models at one sampling time."),
+        "scan": ("scan", "Compare models over a range of sampling times."),
+        "check": ("check", "Test the goodness of fit of each model with simulated replicas."),
+        "sensitivity": ("check", "Compute the sensitivity of the verdict to the priors."),
+        "score": ("predict", "Score predictions of each model for held-out trajectories."),
+        "map": ("predict", "Map diffusivity and model evidence on a grid of cells."),
+        "models": ("about", "List models with their parameters, units and limits."),
+        "explore": (
+            "explore",
+            "Explore files, models and priors interactively in a local web page.",
+        ),
+    },
+    "use results": {
+        "report": ("report", "Write a self-contained HTML report from trajectories or a scan."),
+        "predict": (
+            "predict",
+            "Predict the dispersion of particles under each model and their average.",
+        ),
+        "export": (
+            "report",
+            "Export fitted parameters of a scan for Parcels, OpenDrift or other simulators.",
+        ),
+    },
+    "simulate data": {
+        "simulate": ("simulate", "Simulate trajectories of a model exactly."),
+        "turbulence": (
+            "turbulence",
+            "Simulate particles in forced two-dimensional turbulence: run, resume, render a movie.",
+        ),
+    },
+    "reproduce, cite, set up": {
+        "reproduce": ("reproduce", "Reproduce the experiments, figures and numbers of the paper."),
+        "cite": ("about", "Print BibTeX entries for the method and this software."),
+        "completion": ("about", "Print a completion script for bash, zsh or fish."),
+    },
 }
+_SUMMARY = (
+    "Bayesian comparison of stochastic models of particle dispersion: which model explains "
+    "trajectories, with which parameters, at which sampling time, and with what certainty."
+)
+_FIRST_STEPS = (
+    "driftbayes info tracks.csv                     # describe a file",
+    "driftbayes compare tracks.csv --tau 0.5        # compare models at one sampling time",
+    "driftbayes report tracks.csv -o report.html    # write a full report",
+    "driftbayes compare --help                      # show options and examples",
+)
+_WIDTH, _INDENT = 80, 15
 # Packages that a result may depend on, listed with --verbose.
 _PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "equinox", "xarray")
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Build the parser with all commands."""
+def build_parser() -> Parser:
+    """Build the parser of the program; that of a command is built when it is named."""
     parser = Parser(
         prog="driftbayes",
         usage="driftbayes COMMAND ...",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description=_overview.text(_COMMANDS),
-        examples=_overview.FIRST_STEPS,
+        description=_overview(),
+        examples=_FIRST_STEPS,
     )
-    parser.set_defaults(verbosity=0)
+    parser.set_defaults(verbosity=0, program=parser)
     parser.add_argument("--version", action="version", version=f"driftbayes {__version__}")
     # The overview lists the commands in groups, which argparse cannot.
-    subparsers = parser.add_subparsers(
+    action = parser.add_subparsers(
         dest="command", metavar="COMMAND", required=True, help=argparse.SUPPRESS, prog="driftbayes"
     )
-    for group in _COMMANDS.values():
-        for command in group:
-            _add_command(subparsers, command)
+    table = {name: entry for group in _COMMANDS.values() for name, entry in group.items()}
+    action.choices = action._name_parser_map = Commands(table)
+    for name, (_, summary) in table.items():
+        # Names and summaries for completion.
+        action._choices_actions.append(action._ChoicesPseudoAction(name, (), summary))
     return parser
 
 
-def _add_command(subparsers: "argparse._SubParsersAction[Parser]", command: ModuleType) -> None:
-    """Add the parser of a command, from its module.
-
-    Args:
-        subparsers: Of the program.
-        command: Has `add_arguments`, `run` unless it has subcommands, and may have `EXAMPLES`, and
-            `DETAILS` that follow the summary in its help.
-    """
-    parser = subparsers.add_parser(
-        command.__name__.rpartition(".")[2],
-        help=command.__doc__,
-        description=f"{command.__doc__} {getattr(command, 'DETAILS', '')}".strip(),
-        examples=getattr(command, "EXAMPLES", ()),
-    )
-    parser.set_defaults(run=getattr(command, "run", None))
-    command.add_arguments(parser)
+def _overview() -> str:
+    """Return the purpose of the program and its commands."""
+    lines = textwrap.wrap(_SUMMARY, _WIDTH)
+    for heading, group in _COMMANDS.items():
+        lines += ["", f"{heading}:"]
+        for name, (_, summary) in group.items():
+            about = textwrap.wrap(summary, _WIDTH - _INDENT)
+            lines.append(f"  {name:{_INDENT - 2}}{about[0]}")
+            lines += [" " * _INDENT + more for more in about[1:]]
+    return "\n".join(lines)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -118,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _console.detail(_versions())
     try:
         _check_numbers(args)
-        with _outputs.announce(args).enforced(), warnings.catch_warnings():
+        with announce(args).enforced(), warnings.catch_warnings():
             warnings.simplefilter("always", DriftbayesWarning)
             warnings.showwarning = _show_warning
             code = int(args.run(args))
@@ -130,12 +150,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except DriftbayesError as error:
         if _console.is_verbose():
             traceback.print_exc()
-        print(f"driftbayes: {error}", file=sys.stderr)
+        _console.complain(f"driftbayes: {error}")
         return 2
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
-        print(f"driftbayes: {OUT_OF_MEMORY}", file=sys.stderr)
+        _console.complain(f"driftbayes: {OUT_OF_MEMORY}")
         return 2
     except KeyboardInterrupt:
         print("driftbayes: interrupted", file=sys.stderr)
@@ -189,7 +209,7 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     if issubclass(category, DriftbayesWarning):
-        print(f"warning: {message}", file=sys.stderr)
+        _console.complain(f"warning: {message}")
     else:
         text = warnings.formatwarning(message, category, filename, lineno, line)
         print(text, file=file or sys.stderr, end="")

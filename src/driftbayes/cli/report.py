@@ -1,40 +1,30 @@
-"""Write a self-contained HTML report from trajectories or a scan."""
+"""Report and export results."""
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["COMMANDS"]
 
 import argparse
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from driftbayes.cli import _console, _jax, _options, _outputs, _reading
+from driftbayes.cli import _console, _jax, _options
+from driftbayes.cli._parser import Command, Output, Parser
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
     from driftbayes.comparison import Scan
     from driftbayes.data.trajectories import Trajectories
-    from driftbayes.report import Examination
+
+# Known here so that --help need not import them; a test compares them.
+SIMULATORS = ("parcels", "parcels3", "opendrift", "json")
 
 
-EXAMPLES = (
-    "driftbayes report tracks.csv -o report.html",
-    "driftbayes report scan.nc -o report.html --title 'Tracers, March'",
-)
-DETAILS = (
-    "The input is a scan written by `driftbayes scan -o FILE.nc`, or trajectories, which are "
-    "scanned first. With trajectories the report includes data quality, posteriors, goodness of "
-    "fit and prior sensitivity."
-)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    _reading.add_reading(parser)
-    _outputs.add_output(
-        parser,
+def _add_report(parser: Parser) -> None:
+    _options.add_reading(parser)
+    parser.add_output(
         "-o",
         "--output",
-        output=_outputs.Output(
+        output=Output(
             suffixes=(".html", ".htm"),
             what="a report is an HTML file",
             companions=_companions,
@@ -44,44 +34,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE.html",
         help="output file; the numbers go to FILE.report.csv and FILE.report.json",
     )
-    parser.add_argument("--title", help="title of the report")
-    parser.add_argument(
-        "--taus",
-        metavar="LOW:HIGH:COUNT[log]",
-        help="sampling times, for trajectories (default: twelve over the range of the data)",
-    )
-    parser.add_argument(
-        "--data",
-        type=Path,
-        metavar="TRAJECTORIES",
-        help="with a scan: the file of its trajectories, read with the options of the scan unless "
-        "others are given",
-    )
-    parser.add_argument(
-        "--replicas",
-        type=int,
-        default=200,
-        metavar="N",
-        help="replicas of each model for the goodness of fit; 0 for none (default: 200)",
-    )
-    parser.add_argument(
-        "--brief",
-        action="store_true",
-        help="report only the scan, without quality, posteriors and goodness of fit",
-    )
+    parser.add_options("""
+--title TITLE  title of the report
+--taus LOW:HIGH:COUNT[log]  sampling times, for trajectories (default: twelve over the range of
+    the data)
+--data TRAJECTORIES<path>  with a scan: the file of its trajectories, read with the options of the
+    scan unless others are given
+--replicas N<int=200>  replicas of each model for the goodness of fit; 0 for none
+--brief  report only the scan, without quality, posteriors and goodness of fit
+""")
     _options.add_data(parser)
     _options.add_inference(parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Read or scan, examine and write."""
+def _report(args: argparse.Namespace) -> int:
     if args.brief and args.data is not None:
         msg = "--brief and --data exclude each other; give one of them"
         raise DriftbayesError(msg)
-    scan, trajectories = _scanned(args)
-    examination = None if trajectories is None else _examined(args, trajectories, scan)
-    from driftbayes.report import write_report
+    scan, tracks = _scanned(args)
+    examination = None
+    from driftbayes.report import examine, write_report
 
+    if tracks is not None:
+        _jax.prepare_jax()
+        with _console.progress_bar() as progress:
+            examination = examine(tracks, scan, n_replicas=args.replicas, progress=progress)
     written = write_report(scan, args.output, title=args.title, examination=examination)
     for path in written:
         _console.note(f"wrote {path}")
@@ -120,11 +97,14 @@ def _scanned(args: argparse.Namespace) -> "tuple[Scan, Trajectories | None]":
     if args.data is not None:
         msg = f"--data needs a scan, got trajectories in {args.file.name!r}; omit --data"
         raise DriftbayesError(msg)
-    from driftbayes.cli.scan import scan_in_memory
-
     taus = None if args.taus is None else _options.parse_taus(args.taus)
-    result, trajectories = scan_in_memory(args, taus, _options.model_prior(args))
-    return result, None if args.brief else trajectories
+    tracks = _options.read(args)
+    _jax.prepare_jax()
+    from driftbayes import workflow
+
+    with _console.progress_bar() as progress:
+        result = workflow.scan(tracks, taus, progress=progress, **_options.analysis(args))
+    return result, None if args.brief else tracks
 
 
 def _again(args: argparse.Namespace, scan: "Scan") -> "Trajectories":
@@ -133,17 +113,75 @@ def _again(args: argparse.Namespace, scan: "Scan") -> "Trajectories":
 
     again = argparse.Namespace(**vars(args))
     again.file = args.data
-    if not _reading.given_reading(args):
-        for name, value in stored(scan, "provenance").get("reading", {}).items():
-            setattr(again, name, _reading.reading_value(name, str(value)))
-    return _reading.read(again)
+    if not _options.given_reading(args):
+        for name, text in stored(scan, "provenance").get("reading", {}).items():
+            value = {"drop_short": True}.get(name, str(text))
+            setattr(again, name, float(value) if name == "noise" else value)
+    return _options.read(again)
 
 
-def _examined(
-    args: argparse.Namespace, trajectories: "Trajectories", scan: "Scan"
-) -> "Examination":
-    _jax.prepare_jax()
-    from driftbayes.report import examine
+def _add_export(parser: Parser) -> None:
+    parser.add_argument("scan", type=Path, help="scan written by `driftbayes scan -o FILE.nc`")
+    parser.add_argument(
+        "--for",
+        dest="simulator",
+        choices=SIMULATORS,
+        required=True,
+        help="target simulator; parcels is version 4, parcels3 version 3",
+    )
+    parser.add_options("""
+--model MODEL  model to export (default: the most probable consistent model)
+--tau TAU<float>  time scale of the simulation, in the unit of the scan
+--length-unit LENGTH_UNIT  length unit of the scan, if the file has none
+--time-unit TIME_UNIT  time unit of the scan, if the file has none
+""")
+    parser.add_output(
+        "-o", "--output", output=Output(), metavar="FILE", help="output file (default: stdout)"
+    )
 
-    with _console.progress_bar() as progress:
-        return examine(trajectories, scan, n_replicas=args.replicas, progress=progress)
+
+def _export(args: argparse.Namespace) -> int:
+    from driftbayes.io import atomic_path, read_scan
+    from driftbayes.simulators import export, recommend
+
+    recommendation = recommend(
+        read_scan(args.scan),
+        model=args.model,
+        tau=args.tau,
+        length_unit=args.length_unit,
+        time_unit=args.time_unit,
+    )
+    text = export(recommendation, args.simulator)
+    for note in recommendation.notes:
+        _console.complain(note)
+    if args.output is None:
+        print(text, end="")
+        return 0
+    with atomic_path(args.output) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    _console.note(f"wrote {args.output}")
+    return 0
+
+
+COMMANDS = {
+    "report": Command(
+        _add_report,
+        _report,
+        (
+            "driftbayes report tracks.csv -o report.html",
+            "driftbayes report scan.nc -o report.html --title 'Tracers, March'",
+        ),
+        "The input is a scan written by `driftbayes scan -o FILE.nc`, or trajectories, which are "
+        "scanned first. With trajectories the report includes data quality, posteriors, goodness "
+        "of fit and prior sensitivity.",
+    ),
+    "export": Command(
+        _add_export,
+        _export,
+        (
+            "driftbayes export scan.nc --for json",
+            "driftbayes export scan.nc --for opendrift --length-unit km --time-unit h",
+            "driftbayes export scan.nc --for parcels --model langevin --tau 3600 -o dispersion.py",
+        ),
+    ),
+}

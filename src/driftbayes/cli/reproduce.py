@@ -1,6 +1,6 @@
 """Reproduce the experiments, figures and numbers of the paper."""
 
-__all__ = ["add_arguments"]
+__all__ = ["COMMANDS"]
 
 import argparse
 from collections.abc import Mapping
@@ -8,13 +8,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from driftbayes.cli import _console, _jax, _options, _outputs
+from driftbayes.cli import _console, _jax, _options
+from driftbayes.cli._parser import Command, Output, Parser
 from driftbayes.errors import DriftbayesError
-
-EXAMPLES = (
-    "driftbayes reproduce langevin -o langevin",
-    "driftbayes reproduce turbulence -o turbulence",
-)
 
 
 class _Study(NamedTuple):
@@ -106,16 +102,14 @@ _STUDIES = {
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the studies."""
+def _add_arguments(parser: Parser) -> None:
     studies = parser.add_subparsers(dest="experiment", metavar="EXPERIMENT", required=True)
     for name, study in _STUDIES.items():
         added = studies.add_parser(name, help=study.summary, description=study.summary)
-        _outputs.add_output(
-            added,
+        added.add_output(
             "-o",
             "--output",
-            output=_outputs.Output("folder", check=_check_folder),
+            output=Output("folder", check=_check_folder),
             required=True,
             metavar="DIR",
             help="output directory, created if missing",
@@ -168,3 +162,14 @@ def run(args: argparse.Namespace) -> int:
     for sentence in result.sentences():
         print(sentence)
     return 0
+
+
+COMMANDS = {
+    "reproduce": Command(
+        _add_arguments,
+        examples=(
+            "driftbayes reproduce langevin -o langevin",
+            "driftbayes reproduce turbulence -o turbulence",
+        ),
+    )
+}

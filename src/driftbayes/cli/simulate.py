@@ -1,16 +1,12 @@
 """Simulate trajectories of a model exactly."""
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["COMMANDS", "PARAMETERS"]
 
 import argparse
-from math import inf, isfinite
-from typing import TYPE_CHECKING
 
-from driftbayes.cli import _console, _jax, _options, _outputs
+from driftbayes.cli import _console, _jax, _options
+from driftbayes.cli._parser import Command, Output, Parser
 from driftbayes.errors import DriftbayesError
-
-if TYPE_CHECKING:
-    from driftbayes.models import AbstractModel
 
 # Known here so that --help need not import the models; a test compares the two.
 PARAMETERS = {
@@ -32,58 +28,44 @@ _EXAMPLES = (
 )
 
 
-EXAMPLES = tuple(f"driftbayes simulate {example}" for example in _EXAMPLES)
+def _examples(of: str = "") -> tuple[str, ...]:
+    return tuple(f"driftbayes simulate {line}" for line in _EXAMPLES if line.startswith(of))
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+def _add_arguments(parser: Parser) -> None:
     models = parser.add_subparsers(dest="model", metavar="MODEL", required=True)
     for model, parameters in PARAMETERS.items():
-        own = [example for example in _EXAMPLES if example.startswith(f"{model} ")]
-        sub = models.add_parser(
-            model,
-            help=f"parameters {', '.join(parameters)}",
-            examples=(f"driftbayes simulate {example}" for example in own),
-        )
+        text = f"parameters {', '.join(parameters)}"
+        sub = models.add_parser(model, help=text, examples=_examples(f"{model} "))
         for name in parameters:
             sub.add_argument(f"--{name}", type=float, required=True)
         _add_common(sub)
-    own = [example for example in _EXAMPLES if example.startswith("model ")]
-    sub = models.add_parser(
-        "model",
-        help="any model with options, or a sum of models, see `driftbayes models`",
-        examples=(f"driftbayes simulate {example}" for example in own),
-    )
+    text = "any model with options, or a sum of models, see `driftbayes models`"
+    sub = models.add_parser("model", help=text, examples=_examples("model "))
     sub.add_argument("name", metavar="NAME", help="name of the model, for example 'langevin+noise'")
-    sub.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="PARAMETER=VALUE",
-        help="value of a parameter; give every parameter",
-    )
+    sub.add_options("--set PARAMETER=VALUE<list>  value of a parameter; give every parameter")
     _add_common(sub)
 
 
-def _add_common(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("--particles", type=int, required=True, help="number of particles")
-    sub.add_argument("--steps", type=int, required=True, help="number of steps per particle")
-    sub.add_argument("--tau", type=float, required=True, help="sampling time")
-    sub.add_argument("--dim", type=int, default=2, help="number of dimensions, 1 to 3 (default: 2)")
-    sub.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
-    _outputs.add_output(
-        sub,
+def _add_common(sub: Parser) -> None:
+    sub.add_options("""
+--particles PARTICLES<int!>  number of particles
+--steps STEPS<int!>  number of steps per particle
+--tau TAU<float!>  sampling time
+--dim DIM<int=2>  number of dimensions, 1 to 3
+--seed SEED<int=0>  random seed
+""")
+    sub.add_output(
         "-o",
         "--output",
-        output=_outputs.trajectories,
+        output=Output("trajectories"),
         required=True,
         metavar="FILE",
         help="output file: .csv, .csv.gz, .parquet, .nc or .zarr",
     )
 
 
-def run(args: argparse.Namespace) -> int:
-    """Simulate and write."""
+def _run(args: argparse.Namespace) -> int:
     is_plain = args.model in PARAMETERS
     name = args.model if is_plain else args.name
     theta = (
@@ -101,28 +83,13 @@ def run(args: argparse.Namespace) -> int:
         raise DriftbayesError(msg)
     _options.check_seed(args.seed)
     _jax.prepare_jax()
-    import jax
-    import numpy as np
-
-    from driftbayes.data.trajectories import Trajectories
     from driftbayes.io import write_trajectories
-    from driftbayes.models import MODELS, model_named
+    from driftbayes.workflow import simulate
 
-    model = model_named(name, MODELS, args.dim)
-    _check_values(model, theta)
-    positions = model(**theta).simulate(
-        jax.random.key(args.seed),
-        n_particles=args.particles,
-        n_steps=args.steps,
-        n_dim=args.dim,
-        tau=args.tau,
-    )
-    provenance = {"simulated": name, **theta, **numbers, "dim": args.dim, "seed": args.seed}
-    trajectories = Trajectories.from_arrays(
-        np.asarray(positions), dt=args.tau, provenance=provenance
-    )
-    write_trajectories(trajectories, args.output)
-    _console.note(f"wrote {args.output}: {trajectories!r}")
+    counts = {"n_particles": args.particles, "n_steps": args.steps, "n_dim": args.dim}
+    tracks = simulate(name, theta, tau=args.tau, seed=args.seed, **counts)
+    write_trajectories(tracks, args.output)
+    _console.note(f"wrote {args.output}: {tracks!r}")
     return 0
 
 
@@ -142,20 +109,4 @@ def _values(texts: list[str]) -> dict[str, float]:
     return found
 
 
-def _check_values(model: "AbstractModel", theta: dict[str, float]) -> None:
-    """Raise an error for parameters that are missing, unknown or outside their bounds."""
-    known = model.parameters
-    missing = [name for name in known if name not in theta]
-    extra = [name for name in theta if name not in known]
-    if missing or extra:
-        wrong = f"missing {', '.join(missing)}" if missing else f"unknown {', '.join(extra)}"
-        msg = f"{model.name} has parameters {', '.join(known)}; {wrong}; pass --set PARAMETER=VALUE"
-        raise DriftbayesError(msg)
-    for name, value in theta.items():
-        # Components of a tensor may be negative; other parameters are positive.
-        low = -inf if name[:1] == "h" and name[1:].isdigit() else 0.0
-        if not (low < value < known[name].upper and isfinite(value)):
-            bound = f" below {known[name].upper:g}" if isfinite(known[name].upper) else ""
-            kind = "a finite" if low < 0 else "a positive, finite"
-            msg = f"{name} must be {kind} number{bound}, got {value}"
-            raise DriftbayesError(msg)
+COMMANDS = {"simulate": Command(_add_arguments, _run, _examples())}

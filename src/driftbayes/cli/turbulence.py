@@ -1,132 +1,101 @@
 """Simulate particles in forced two-dimensional turbulence: run, resume, render a movie."""
 
-__all__ = ["add_arguments"]
+__all__ = ["COMMANDS"]
 
 import argparse
-import sys
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from driftbayes.cli import _console, _jax, _outputs
+from driftbayes.cli import _console, _jax
+from driftbayes.cli._parser import Command, Output, Parser
 from driftbayes.errors import DriftbayesError
 
-# Repeated here so that --help need not import the simulator; a test compares them.
-PRESETS = ("tiny", "laptop", "paper")
-_CHOICES = {
-    "precision": ("double", "single"),
-    "interpolation": ("bilinear", "cubic", "quintic"),
-    "filter": ("per-step", "rate", "none"),
-    "start": ("paper", "random", "rest"),
-    "forcing_shape": ("paper", "equal-energy", "equal-enstrophy"),
-}
-_NUMBERS: dict[str, tuple[type, str]] = {
-    "grid": (int, "grid points per side"),
-    "dt": (float, "time step"),
-    "spin_up": (float, "time before the particles are released"),
-    "duration": (float, "time for which particles are tracked"),
-    "particles": (int, "number of particles"),
-    "record_every": (float, "time between recorded positions"),
-    "diagnose_every": (float, "time between diagnostics"),
-    "snapshot_every": (float, "time between vorticity snapshots; 0 for none"),
-    "epsilon": (float, "mean energy injection rate per unit area"),
-    "k_f": (float, "forcing wavenumber"),
-    "k_f_width": (float, "half width of the forcing ring"),
-    "hypofriction": (float, "coefficient A of the large-scale friction A psi"),
-    "drag": (float, "linear drag coefficient"),
-    "viscosity": (float, "viscosity"),
-    "hyperviscosity": (float, "hyperviscosity"),
-    "hyperviscosity_power": (int, "power p of the hyperviscosity, k^(2p)"),
-    "beta": (float, "gradient of the Coriolis parameter"),
-    "start_energy": (float, "initial mean energy per unit area"),
-    "seed": (int, "random seed of the forcing, particles and initial field"),
-}
+# Known here so that --help need not import the simulator; a test compares them.
+_CONFIG = """
+--grid GRID<int>  grid points per side
+--dt DT<float>  time step
+--spin-up SPIN_UP<float>  time before the particles are released
+--duration DURATION<float>  time for which particles are tracked
+--particles PARTICLES<int>  number of particles
+--record-every RECORD_EVERY<float>  time between recorded positions
+--diagnose-every DIAGNOSE_EVERY<float>  time between diagnostics
+--snapshot-every SNAPSHOT_EVERY<float>  time between vorticity snapshots; 0 for none
+--epsilon EPSILON<float>  mean energy injection rate per unit area
+--k-f K_F<float>  forcing wavenumber
+--k-f-width K_F_WIDTH<float>  half width of the forcing ring
+--hypofriction HYPOFRICTION<float>  coefficient A of the large-scale friction A psi
+--drag DRAG<float>  linear drag coefficient
+--viscosity VISCOSITY<float>  viscosity
+--hyperviscosity HYPERVISCOSITY<float>  hyperviscosity
+--hyperviscosity-power HYPERVISCOSITY_POWER<int>  power p of the hyperviscosity, k^(2p)
+--beta BETA<float>  gradient of the Coriolis parameter
+--start-energy START_ENERGY<float>  initial mean energy per unit area
+--seed SEED<int>  random seed of the forcing, particles and initial field
+--precision {double,single}  floating-point precision of the flow
+--interpolation {bilinear,cubic,quintic}  interpolation of velocities to the particles
+--filter {per-step,rate,none}  filter of the smallest scales
+--start {paper,random,rest}  initial field
+--forcing-shape {paper,equal-energy,equal-enstrophy}  spectrum of the forcing
+"""
+_OTHERS = """
+--truncate  truncate wavenumbers |kx|, |ky| >= n/3
+--positions CSV<path>  initial positions of the particles: a table with columns x, y (default:
+    uniform)
+--start-from DIR<path>  initial field from the last state of another run on the same grid; time
+    starts at 0
+"""
+_CHECKPOINT = "--checkpoint-every SECONDS<float=60>  wall-clock time between checkpoints"
+# Names of the options that belong to a configuration.
+_GIVEN = tuple(re.findall(r"^--([\w-]+)", _CONFIG, re.M))
 
 
-EXAMPLES = (
-    "driftbayes turbulence run --preset tiny -o flow",
-    "driftbayes turbulence resume flow",
-    "driftbayes turbulence movie flow -o flow.gif",
-)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+def _add_arguments(parser: Parser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     _add_run(actions)
     again = actions.add_parser("resume", help="resume a run")
-    continued = _outputs.Output("continued")
-    text = "directory of the run"
-    _outputs.add_output(again, "directory", output=continued, overwrite=False, help=text)
-    _add_checkpoint(again)
+    again.add_output(
+        "directory", output=Output("continued"), overwrite=False, help="directory of the run"
+    )
+    again.add_options(_CHECKPOINT)
     again.set_defaults(run=_resume)
     film = actions.add_parser("movie", help="render a movie of vorticity and particles")
-    film.add_argument("directory", type=Path, help=text)
-    kind = "a movie is an MP4 or GIF file"
-    movie = _outputs.Output(suffixes=(".mp4", ".gif"), what=kind, default=_movie_path)
-    text = "output file, .mp4 or .gif (default: movie.mp4 or movie.gif in the directory)"
-    _outputs.add_output(film, "-o", "--output", output=movie, metavar="FILE", help=text)
-    film.add_argument(
-        "--particles", type=int, default=200, help="number of particles (default: 200)"
+    film.add_argument("directory", type=Path, help="directory of the run")
+    film.add_output(
+        "-o",
+        "--output",
+        output=Output(
+            suffixes=(".mp4", ".gif"), what="a movie is an MP4 or GIF file", default=_movie_path
+        ),
+        metavar="FILE",
+        help="output file, .mp4 or .gif (default: movie.mp4 or movie.gif in the directory)",
     )
-    film.add_argument("--fps", type=float, default=12.0, help="frames per second (default: 12)")
+    film.add_options("""
+--particles PARTICLES<int=200>  number of particles
+--fps FPS<float=12>  frames per second
+""")
     film.set_defaults(run=_movie, reads=_movie_reads)
 
 
-def _add_run(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_run(actions: "argparse._SubParsersAction[Parser]") -> None:
     parser = actions.add_parser("run", help="start a new run")
-    parser.add_argument(
-        "--preset",
-        choices=PRESETS,
-        default="tiny",
-        help="default values of the options below (default: tiny, a minute on two cores)",
+    parser.add_options(
+        "--preset {tiny,laptop,paper}<=tiny>  default values of the options below; tiny takes a "
+        "minute on two cores"
     )
-    _outputs.add_output(
-        parser,
+    parser.add_output(
         "-o",
         "--output",
-        output=_outputs.Output("folder"),
+        output=Output("folder"),
         overwrite=False,
         required=True,
         metavar="DIR",
         help="new directory; an existing run is never replaced",
     )
-    for name, (kind, help_text) in _NUMBERS.items():
-        parser.add_argument(_flag(name), type=kind, help=help_text)
-    for name, choices in _CHOICES.items():
-        parser.add_argument(_flag(name), choices=choices)
-    parser.add_argument(
-        "--truncate", action="store_true", help="truncate wavenumbers |kx|, |ky| >= n/3"
-    )
-    parser.add_argument(
-        "--positions",
-        type=Path,
-        metavar="CSV",
-        help="initial positions of the particles: a table with columns x, y (default: uniform)",
-    )
-    parser.add_argument(
-        "--start-from",
-        type=Path,
-        metavar="DIR",
-        help="initial field from the last state of another run on the same grid; time starts at 0",
-    )
-    _add_checkpoint(parser)
+    parser.add_options(_CONFIG + _OTHERS.lstrip() + _CHECKPOINT)
     parser.set_defaults(run=_run)
-
-
-def _add_checkpoint(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--checkpoint-every",
-        type=float,
-        default=60.0,
-        metavar="SECONDS",
-        help="wall-clock time between checkpoints (default: 60)",
-    )
-
-
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -134,8 +103,8 @@ def _run(args: argparse.Namespace) -> int:
     from driftbayes.turbulence.config import GIVEN, RunConfig
     from driftbayes.turbulence.run import run
 
-    values = {name: getattr(args, name) for name in (*_NUMBERS, *_CHOICES)}
-    given: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
+    chosen = {name: getattr(args, name) for name in (n.replace("-", "_") for n in _GIVEN)}
+    given = {name: value for name, value in chosen.items() if value is not None}
     if args.truncate:
         given["truncate"] = True
     positions = None
@@ -226,31 +195,10 @@ def _read_positions(path: Path) -> Any:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[int, int, Mapping[str, float]], None] | None]:
+def _progress() -> Iterator[Callable[[int, int, Mapping[str, float]], None]]:
     """Show a progress bar with time, energy, enstrophy and CFL number."""
-    if not _console.shows_progress():
-        with _console.progress_bar() as lines:
-            yield (lambda done, total, row: lines(_state(row), done, total))
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(file=sys.stderr)) as bar:
-        task = bar.add_task("compiling", total=None, rate="")
-
-        def show(done: int, total: int, row: Mapping[str, float]) -> None:
-            speed = bar.tasks[0].speed
-            rate = f"{speed:,.0f} steps/s" if speed else ""
-            bar.update(task, description=_state(row), completed=done, total=total, rate=rate)
-
-        yield show
+    with _console.progress_bar() as bar:
+        yield lambda done, total, row: bar("steps", done, total, _state(row))
 
 
 def _state(row: Mapping[str, float]) -> str:
@@ -280,3 +228,15 @@ def _report(directory: Path) -> None:
     )
     if (directory / TRAJECTORIES).exists():
         _console.note(f"next: driftbayes scan {directory} --taus ...")
+
+
+COMMANDS = {
+    "turbulence": Command(
+        _add_arguments,
+        examples=(
+            "driftbayes turbulence run --preset tiny -o flow",
+            "driftbayes turbulence resume flow",
+            "driftbayes turbulence movie flow -o flow.gif",
+        ),
+    )
+}

@@ -13,8 +13,8 @@ from driftbayes.comparison.bootstrap import Bootstrap, bootstrap, thinned_log_ba
 from driftbayes.comparison.consistency import ConsistentRange, consistent_range
 from driftbayes.comparison.dependence import Dependence, dependence
 from driftbayes.comparison.hypotheses import HypothesisSet, make_hypotheses
-from driftbayes.comparison.prior_sensitivity import PriorSensitivity, prior_sensitivity
 from driftbayes.comparison.scan import Scan, scan_displacements, scan_hypotheses
+from driftbayes.comparison.sensitivity import PriorSensitivity, prior_sensitivity
 
 __all__ = [
     "Bootstrap",

@@ -18,17 +18,16 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from driftbayes.comparison.hypotheses import check_names, check_prior_probabilities
+from driftbayes.comparison.sensitivity import (
+    FACTORS,
+    ScaledEvidence,
+    parameter_groups,
+    scaled_evidence,
+)
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
-from driftbayes.inference import (
-    Batch,
-    Evidence,
-    Hypothesis,
-    LogEvidence,
-    Method,
-    evidence_with_variants,
-)
-from driftbayes.inference.methods import Coords
+from driftbayes.inference import Batch, Evidence, Hypothesis, Method, as_method
 from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.precision import in_double_precision
 from driftbayes.representation import Described, to_dataframe, to_dataset, to_datatree
@@ -135,6 +134,12 @@ class Comparison(Described):
         return next(iter(self.evidences.values())).data_fingerprint
 
     @property
+    def facts(self) -> dict[str, Any]:
+        """Sampling time, numbers of data, units and fingerprint."""
+        names = ("tau", "n_particles", "n_steps", "n_dim", "n_displacements", "length_unit")
+        return {name: getattr(self, name) for name in (*names, "time_unit", "data_fingerprint")}
+
+    @property
     def method(self) -> str:
         """Method of the evidences."""
         first = next(iter(self.evidences.values()))
@@ -207,14 +212,7 @@ class Comparison(Described):
             for name, e in self.evidences.items()
         }
         result: dict[str, Any] = {
-            "tau": self.tau,
-            "n_particles": self.n_particles,
-            "n_steps": self.n_steps,
-            "n_dim": self.n_dim,
-            "n_displacements": self.n_displacements,
-            "length_unit": self.length_unit,
-            "time_unit": self.time_unit,
-            "data_fingerprint": self.data_fingerprint,
+            **self.facts,
             "method": self.method,
             "models": models,
             "log_bayes_factors": _finite_values(self.log_bayes_factors),
@@ -251,54 +249,52 @@ def compare_hypotheses(
     data: Displacements | ReducedDisplacements | SummedDisplacements,
     *,
     method: Method | str = "auto",
-    coords: Coords = "natural",
+    seed: int = 0,
     prior_probabilities: Sequence[float] | None = None,
     sensitivity: bool = False,
-    seed: int = 0,
+    **options: Any,
 ) -> Comparison:
     """Compare hypotheses on the same displacements.
 
     Args:
         hypotheses: Model families with their priors, of different names.
         data: Displacements at one tau.
-        method: "auto" integrates exactly where it can; "laplace" is the paper's approximation;
-            others as for `evidence`.
-        coords: Coordinates of Laplace's method.
+        method: Method of the evidence; "auto" integrates exactly where it can, "laplace" is the
+            paper's approximation; others as for `evidence`.
+        seed: Random seed for sampling methods.
         prior_probabilities: Probabilities of the models before the data, by default equal.
         sensitivity: Whether to repeat the comparison with prior scales divided and multiplied by 4.
-        seed: Of a method that samples.
+        **options: Options of a method given by name.
     """
-    from driftbayes.comparison.sensitivity import sensitivity_rows, variants
-
     check_names(hypotheses)
     check_prior_probabilities(prior_probabilities, len(hypotheses))
     # Each before the work: a model that cannot take these data says so at once.
     batches = {h.name: Batch.of(data, model=h.model) for h in hypotheses}
-    cases = variants(hypotheses) if sensitivity else []
+    groups = parameter_groups(hypotheses) if sensitivity else []
+    how: dict[str, Any] = {"method": as_method(method, **options), "seed": seed}
 
-    def judge(hypothesis: Hypothesis) -> tuple[Evidence, list[LogEvidence]]:
+    def judge(hypothesis: Hypothesis) -> ScaledEvidence:
         # A thread does not see double precision that was switched on by a `with` block.
         with jax.enable_x64(True):  # noqa: FBT003
-            others = [hypothesis.rescaled(case.factors_for(hypothesis)) for case in cases]
-            return evidence_with_variants(
-                hypothesis,
-                others,
-                batches[hypothesis.name],
-                method=method,
-                coords=coords,
-                seed=seed,
-            )
+            return scaled_evidence(hypothesis, batches[hypothesis.name], groups, FACTORS, **how)
 
     # As many at a time as there are processors: each holds the nodes of a posterior.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         results = list(pool.map(judge, hypotheses))
-    logs = {h.name: found for h, (_, found) in zip(hypotheses, results, strict=True)}
-    return comparison_of(
-        [record for record, _ in results],
-        data,
-        prior_probabilities,
-        sensitivity=sensitivity_rows(cases, logs),
+    rows = tuple(
+        {
+            "scaled": list(group),
+            "factor": factor,
+            "log_bayes_factors": {
+                f"{b.name}:{a.name}": float(b.logs[i, j] - a.logs[i, j])
+                for a, b in combinations(results, 2)
+            },
+        }
+        for i, group in enumerate(groups)
+        for j, factor in enumerate(FACTORS)
     )
+    records = [found.evidence for found in results]
+    return comparison_of(records, data, prior_probabilities, sensitivity=rows)
 
 
 def comparison_of(
@@ -321,27 +317,6 @@ def comparison_of(
         length_unit=data.length_unit,
         sensitivity=sensitivity,
     )
-
-
-def check_names(hypotheses: Sequence[Hypothesis]) -> None:
-    """Refuse an empty list, and two hypotheses that results could not tell apart."""
-    names = [hypothesis.name for hypothesis in hypotheses]
-    if not names or len(set(names)) != len(names):
-        msg = f"expected one or more hypotheses of different models, got {names}; name each once"
-        raise DriftbayesError(msg)
-
-
-def check_prior_probabilities(prior_probabilities: Sequence[float] | None, n_models: int) -> None:
-    """Refuse, before the work is done, probabilities that do not fit the models."""
-    if prior_probabilities is None:
-        return
-    prior = np.asarray(prior_probabilities, dtype=float)
-    if prior.shape != (n_models,) or not (np.isfinite(prior).all() and (prior > 0).all()):
-        msg = (
-            f"prior_probabilities must be {n_models} positive numbers, one per model, "
-            f"got {list(prior_probabilities)}"
-        )
-        raise DriftbayesError(msg)
 
 
 def _check_same_data(evidences: Sequence[Evidence]) -> None:

@@ -18,8 +18,9 @@ from typing import Any, Literal, get_args
 import equinox as eqx
 import numpy as np
 
-from driftbayes.comparison.bayes import Comparison, check_names
+from driftbayes.comparison.bayes import Comparison
 from driftbayes.comparison.dependence import Dependence, dependence
+from driftbayes.comparison.hypotheses import check_names
 from driftbayes.data.sampling import Displacements, displacements
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
@@ -192,14 +193,7 @@ def bootstrap(
 
 
 def unit_moments(data: Displacements, labels: IntArray, memory: int) -> SecondMoments:
-    """Second moments of each unit, with a leading axis; they add up to those of all.
-
-    Args:
-        data: Regular displacements.
-        labels: Unit of each step, 0, 1, ...; the first steps of a run, as many as are predicted
-            together, go with its first.
-        memory: Longest window of steps.
-    """
+    """Second moments of each unit, with a leading axis; they add up to those of all."""
     whole = second_moments(data, memory)
     keys = list(zip(whole.orders.tolist(), whole.paired.tolist(), strict=True))
     n_units, size = int(labels.max()) + 1, whole.forms.shape[-1]

@@ -36,7 +36,7 @@ if these are no more than tau apart (twice tau if times are irregular). A mean d
 to all particles and times is a steady flow, not dependence, and is taken out.
 """
 
-__all__ = ["Aligned", "Dependence", "aligned", "dependence", "glance"]
+__all__ = ["Aligned", "Dependence", "aligned", "dependence", "quick_dependence"]
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -155,11 +155,7 @@ class Dependence:
 
 
 def dependence(
-    trajectories: Trajectories,
-    tau: float,
-    *,
-    max_particles: int = 2000,
-    max_steps: int = 20000,
+    trajectories: Trajectories, tau: float, *, max_particles: int = 2000, max_steps: int = 20000
 ) -> Dependence:
     """How much particles move together, from their simultaneous displacements.
 
@@ -211,7 +207,7 @@ def dependence(
     )
 
 
-def glance(trajectories: Trajectories, tau: float) -> Dependence:
+def quick_dependence(trajectories: Trajectories, tau: float) -> Dependence:
     """A quick `dependence`, some tens of milliseconds however many particles there are."""
     n = min(trajectories.n_trajectories, _QUICK_PARTICLES)
     return dependence(trajectories, tau, max_particles=n, max_steps=_QUICK_FIXES // n)

@@ -20,8 +20,8 @@ import numpy as np
 
 from driftbayes.comparison.bayes import Comparison
 from driftbayes.comparison.dataset import with_details
-from driftbayes.comparison.prior_sensitivity import PriorSensitivity
 from driftbayes.comparison.scan import Scan, is_consistent
+from driftbayes.comparison.sensitivity import PriorSensitivity
 from driftbayes.data.units import readable_time
 from driftbayes.inference.describe import model_table, parameter_table
 from driftbayes.inference.evidence import QUANTILES, Evidence

@@ -1,9 +1,11 @@
 """Hypotheses for named models, with priors from the user, from scales, or from the data."""
 
-__all__ = ["HypothesisSet", "make_hypotheses"]
+__all__ = ["HypothesisSet", "check_names", "check_prior_probabilities", "make_hypotheses"]
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.diagnostics.scales import data_scales
@@ -112,3 +114,24 @@ def make_hypotheses(
 
 def _meaning(models: Sequence[AbstractModel], name: str) -> str:
     return next(model.parameters[name].meaning for model in models if name in model.parameters)
+
+
+def check_names(hypotheses: Sequence[Hypothesis]) -> None:
+    """Refuse an empty list, and two hypotheses that results could not tell apart."""
+    names = [hypothesis.name for hypothesis in hypotheses]
+    if not names or len(set(names)) != len(names):
+        msg = f"expected one or more hypotheses of different models, got {names}; name each once"
+        raise DriftbayesError(msg)
+
+
+def check_prior_probabilities(prior_probabilities: Sequence[float] | None, n_models: int) -> None:
+    """Refuse, before the work is done, probabilities that do not fit the models."""
+    if prior_probabilities is None:
+        return
+    prior = np.asarray(prior_probabilities, dtype=float)
+    if prior.shape != (n_models,) or not (np.isfinite(prior).all() and (prior > 0).all()):
+        msg = (
+            f"prior_probabilities must be {n_models} positive numbers, one per model, "
+            f"got {list(prior_probabilities)}"
+        )
+        raise DriftbayesError(msg)

@@ -16,7 +16,8 @@ from driftbayes.comparison.scan import scan_displacements
 from driftbayes.data.sampling import Displacements, displacements, snap_taus
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, Status
-from driftbayes.inference import Hypothesis, Method
+from driftbayes.inference import Hypothesis, as_method
+from driftbayes.inference.methods import method_text
 from driftbayes.models import MODELS, model_named
 from driftbayes.precision import in_double_precision
 from driftbayes.typing import FloatArray, IntArray
@@ -27,7 +28,7 @@ Progress = Callable[[str, int, int], None]
 SEASONS = ("DJF", "MAM", "JJA", "SON")
 _SEASON_OF_MONTH = np.array([0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 0])
 # More cells than this are a slip of the unit.
-_MOST_CELLS = 200_000
+_MAX_CELLS = 200_000
 
 
 @in_double_precision
@@ -40,9 +41,8 @@ def map_regions(
     n_tau: int = 10,
     seasons: bool = False,
     min_windows: int = 20,
-    method: Method | str = "auto",
-    seed: int = 0,
     progress: Progress | None = None,
+    **how: Any,
 ) -> xr.Dataset:
     """Compare hypotheses in every cell of a grid.
 
@@ -58,9 +58,8 @@ def map_regions(
         n_tau: Steps of a window.
         seasons: Whether to keep the four seasons apart; times must have a known origin.
         min_windows: Cells with fewer windows are left empty.
-        method: Of the evidence.
-        seed: Of a method that samples.
         progress: Called with a stage, how many are done, and of how many.
+        **how: `method` of the evidence and its `seed`.
     """
     if not (np.isfinite(cell) and cell > 0):
         msg = f"the side of a cell must be positive, got {cell}"
@@ -90,9 +89,7 @@ def map_regions(
             counts[(1, i, *key)] = part.n_particles
         kept = [n for n, part in enumerate(parts) if len(part.row_sizes) >= min_windows]
         if kept:
-            result = scan_displacements(
-                [parts[n] for n in kept], hypotheses, method=method, seed=seed
-            )
+            result = scan_displacements([parts[n] for n in kept], hypotheses, **how)
             for n, comparison in zip(kept, result.comparisons, strict=True):
                 found[(i, *keys[n])] = comparison
         if progress is not None:
@@ -109,12 +106,13 @@ def map_regions(
         season=("season", labels, {"long_name": "season in which a window starts"}),
         **_axes(edges, trajectories, is_lonlat=is_lonlat),
     )
-    options = {"cell": cell, "n_tau": n_tau, "min_windows": min_windows, "seed": seed}
+    options = {"cell": cell, "n_tau": n_tau, "min_windows": min_windows}
+    options["seed"] = how.get("seed", 0)
     return dataset.assign_attrs(
         Conventions="CF-1.11",
         driftbayes_version=__version__,
         convention="Var(dx_i) = 2 kappa tau per axis; ln is natural",
-        method=method,
+        method=method_text(as_method(how.get("method", "auto"))),
         length_unit=trajectories.length_unit,
         time_unit=trajectories.time_unit,
         data_fingerprint=trajectories.fingerprint,
@@ -132,9 +130,9 @@ def _edges(place: FloatArray, cell: float, *, is_lonlat: bool) -> tuple[FloatArr
         low[0], high[0] = -180.0, 180.0 - 1e-9 * cell
     first = np.floor(low / cell)
     number = (np.floor(high / cell) - first + 1).astype(np.int64)
-    if number.prod() > _MOST_CELLS:
+    if number.prod() > _MAX_CELLS:
         msg = (
-            f"cells of side {cell:g} would be {number.prod():,}, more than {_MOST_CELLS:,}; "
+            f"cells of side {cell:g} would be {number.prod():,}, more than {_MAX_CELLS:,}; "
             "use larger ones, and check their unit"
         )
         raise DriftbayesError(msg)
@@ -218,38 +216,36 @@ def _dataset(
         "n_particles": (dims, counts[1].astype(np.int32), {"long_name": "particles among them"}),
     }
 
-    def grid(value: Callable[[Comparison], float]) -> FloatArray:
+    def add(name: str, long_name: str, unit: str | None, value: Callable[..., float]) -> None:
         out = np.full(shape, np.nan)
         for place, comparison in found.items():
             out[place] = value(comparison)
-        return out
+        text = {"long_name": long_name} if unit is None else {"long_name": long_name, "units": unit}
+        variables[name] = dims, out, text
 
     for hypothesis in hypotheses:
         model = hypothesis.name
         about = model_named(model, MODELS, trajectories.n_dim).parameters
-        plain = model.replace("+", "_").replace("*", "_")
+        plain = _plain(model)
         for name in hypothesis.names:
             unit = about[name].unit(trajectories.length_unit, trajectories.time_unit)
-            for what, long_name in (("mean", "posterior mean"), ("sd", "posterior sd")):
-                values = grid(
-                    lambda c, m=model, n=name, w=what: getattr(  # type: ignore[misc]
-                        c.evidences[m], f"posterior_{w}"
-                    )[n]
-                )
-                suffix = "" if what == "mean" else "_sd"
-                text = {"long_name": f"{long_name} of {name}, {model}", "units": unit}
-                variables[f"{plain}_{name}{suffix}"] = dims, values, text
-        ok = grid(lambda c, m=model: float(c.evidences[m].status is Status.OK))  # type: ignore[misc]
-        variables[f"{plain}_ok"] = dims, ok, {"long_name": f"evidence of {model} converged"}
-        chance = grid(lambda c, m=model: c.probabilities[m])  # type: ignore[misc]
-        text = {"long_name": f"probability of {model}", "units": "1"}
-        variables[f"{plain}_probability"] = dims, chance, text
+            for what, suffix in (("posterior_mean", ""), ("posterior_sd", "_sd")):
+                long_name = f"{what.replace('_', ' ')} of {name}, {model}"
+                value = lambda c: getattr(c.evidences[model], what)[name]  # noqa: B023, E731
+                add(f"{plain}_{name}{suffix}", long_name, unit, value)
+        ok = lambda c: float(c.evidences[model].status is Status.OK)  # noqa: B023, E731
+        add(f"{plain}_ok", f"evidence of {model} converged", None, ok)
+        chance = lambda c: c.probabilities[model]  # noqa: B023, E731
+        add(f"{plain}_probability", f"probability of {model}", "1", chance)
     for pair in next(iter(found.values())).log_bayes_factors:
-        plain = pair.replace(":", "_over_").replace("+", "_").replace("*", "_")
-        values = grid(lambda c, p=pair: c.log_bayes_factors[p])  # type: ignore[misc]
-        text = {"long_name": f"ln K, {pair.replace(':', ' over ')}", "units": "1"}
-        variables[f"log_k_{plain}"] = dims, values, text
+        plain = _plain(pair.replace(":", "_over_"))
+        log_k = lambda c: c.log_bayes_factors[pair]  # noqa: B023, E731
+        add(f"log_k_{plain}", f"ln K, {pair.replace(':', ' over ')}", "1", log_k)
     return xr.Dataset(variables)
+
+
+def _plain(name: str) -> str:
+    return name.replace("+", "_").replace("*", "_")
 
 
 def _axes(

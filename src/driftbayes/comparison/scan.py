@@ -1,6 +1,6 @@
 """Scan: the comparison as a function of the sampling time tau."""
 
-__all__ = ["Scan", "is_consistent", "scan_displacements", "scan_hypotheses", "what_repeats_it"]
+__all__ = ["Scan", "is_consistent", "provenance_attrs", "scan_displacements", "scan_hypotheses"]
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from driftbayes.aliases import public
-from driftbayes.comparison.bayes import (
-    Comparison,
-    check_names,
-    check_prior_probabilities,
-    comparison_of,
-)
+from driftbayes.comparison.bayes import Comparison, comparison_of
 from driftbayes.comparison.consistency import (
     TOLERANCE,
     ConsistentRange,
@@ -24,7 +19,8 @@ from driftbayes.comparison.consistency import (
     describe_consistency,
 )
 from driftbayes.comparison.dataset import scan_from_dataset
-from driftbayes.data.sampling import Displacements, Gaps, Windows, displacements, snap_taus
+from driftbayes.comparison.hypotheses import check_names, check_prior_probabilities
+from driftbayes.data.sampling import WHOLE, Cut, Displacements, snap_taus
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import (
@@ -32,14 +28,11 @@ from driftbayes.inference import (
     Evidence,
     Hypothesis,
     Method,
+    as_method,
     evidence,
     evidence_batch,
 )
-from driftbayes.inference.methods import Coords
-from driftbayes.likelihood import (
-    ReducedDisplacements,
-    SummedDisplacements,
-)
+from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.likelihood.engines import MomentsEngine
 from driftbayes.precision import in_double_precision
 from driftbayes.representation import Described, to_dataframe, to_dataset
@@ -175,14 +168,12 @@ def scan_hypotheses(
     hypotheses: Sequence[Hypothesis],
     taus: Iterable[float],
     *,
-    n_tau: int | None = None,
-    windows: Windows = "first",
-    gaps: Gaps = "split",
+    cut: Cut = WHOLE,
     method: Method | str = "auto",
-    coords: Coords = "natural",
-    prior_probabilities: Sequence[float] | None = None,
     seed: int = 0,
+    prior_probabilities: Sequence[float] | None = None,
     progress: Progress | None = None,
+    **options: Any,
 ) -> Scan:
     """Compare hypotheses at many sampling times of the same trajectories.
 
@@ -190,23 +181,21 @@ def scan_hypotheses(
         trajectories: Where the particles were.
         hypotheses: Model families with their priors, the same at every tau.
         taus: Requested sampling times; the nearest multiples of the recording interval are used.
-        n_tau: Steps per run, or None to use trajectories whole; see `displacements`.
-        windows: Which windows of `n_tau` steps to use; see `displacements`.
-        gaps: What a missing fix does; see `displacements`.
-        method: "auto" integrates exactly where it can; "laplace" is the paper's approximation;
-            others as for `evidence`.
-        coords: Coordinates of Laplace's method.
+        cut: How trajectories are cut into runs.
+        method: Method of the evidence, as for `evidence`.
+        seed: Random seed for sampling methods.
         prior_probabilities: Probabilities of the models before the data.
-        seed: Of a method that samples.
         progress: Called with a stage, how many are done, and of how many.
+        **options: Options of a method given by name.
     """
     check_names(hypotheses)
     check_prior_probabilities(prior_probabilities, len(hypotheses))
+    chosen = as_method(method, **options)
     many, skipped = [], {}
     actual = snap_taus(trajectories, taus)
     for i, tau in enumerate(actual):
         try:
-            many.append(displacements(trajectories, tau, n_tau=n_tau, windows=windows, gaps=gaps))
+            many.append(cut(trajectories, float(tau)))
         except DriftbayesError as error:
             # One tau that the trajectories are too short for must not cost the others.
             skipped[float(tau)] = str(error)
@@ -217,40 +206,30 @@ def scan_hypotheses(
     result = scan_displacements(
         many,
         hypotheses,
-        method=method,
-        coords=coords,
-        prior_probabilities=prior_probabilities,
+        method=chosen,
         seed=seed,
+        prior_probabilities=prior_probabilities,
         progress=progress,
     )
-    attributes = what_repeats_it(
+    attributes = provenance_attrs(
         trajectories.fingerprint,
         trajectories.provenance,
-        n_tau=n_tau,
-        seed=seed,
-        windows=windows,
-        gaps=gaps,
-        coords=coords,
         prior_probabilities=prior_probabilities,
+        **asdict(cut),
+        seed=seed,
+        coords=getattr(chosen, "coords", "natural"),
     )
     return Scan(result.comparisons, skipped, attributes)
 
 
-def what_repeats_it(
+def provenance_attrs(
     fingerprint: str,
     provenance: Mapping[str, Any],
     *,
     prior_probabilities: Sequence[float] | None,
     **options: Any,
 ) -> dict[str, str]:
-    """Attributes of a scan from which it can be repeated.
-
-    Args:
-        fingerprint: Of the data.
-        provenance: Where they come from.
-        prior_probabilities: Of the models.
-        **options: How the data were cut, and the seed.
-    """
+    """Attributes of a scan from which it can be repeated."""
     prior = None if prior_probabilities is None else [float(p) for p in prior_probabilities]
     return {
         "data_fingerprint": fingerprint,
@@ -265,30 +244,35 @@ def scan_displacements(
     hypotheses: Sequence[Hypothesis],
     *,
     method: Method | str = "auto",
-    coords: Coords = "natural",
-    prior_probabilities: Sequence[float] | None = None,
     seed: int = 0,
+    prior_probabilities: Sequence[float] | None = None,
     progress: Progress | None = None,
+    **options: Any,
 ) -> Scan:
     """Compare hypotheses on several sets of displacements, one per tau, in one computation.
 
     Args:
         many: Displacements, whole or reduced to their second moments.
         hypotheses: Model families with their priors, the same at every tau.
-        method: "auto" integrates exactly where it can; "laplace" is the paper's approximation;
-            others as for `evidence`.
-        coords: Coordinates of Laplace's method.
+        method: Method of the evidence, as for `evidence`.
+        seed: Random seed for sampling methods.
         prior_probabilities: Probabilities of the models before the data.
-        seed: Of a method that samples.
         progress: Called with a stage, how many are done, and of how many.
+        **options: Options of a method given by name.
     """
     check_names(hypotheses)
     check_prior_probabilities(prior_probabilities, len(hypotheses))
+    how: dict[str, Any] = {"method": as_method(method, **options), "seed": seed}
     if not many:
         msg = "expected one or more sets of displacements, got none"
         raise DriftbayesError(msg)
     table: list[list[Evidence]] = [[] for _ in many]
-    done, total = 0, len(hypotheses) * len(many)
+    done = 0
+
+    def report(n: int) -> None:
+        if progress is not None:
+            progress("evidence", n, len(hypotheses) * len(many))
+
     for hypothesis in hypotheses:
         batches = [Batch.of(data, model=hypothesis.model) for data in many]
         # Data sets of which second moments are kept are solved side by side.
@@ -301,16 +285,12 @@ def scan_displacements(
         found: dict[int, Evidence] = {}
         if regular:
             stacked = Batch.stack([batches[i] for i in regular])
-            records = evidence_batch([hypothesis], stacked, method=method, coords=coords, seed=seed)
-            found = dict(zip(regular, records, strict=True))
-            done += len(regular)
-            if progress is not None:
-                progress("evidence", done, total)
+            found = dict(zip(regular, evidence_batch([hypothesis], stacked, **how), strict=True))
+            report(done + len(found))
         for i in others:
-            found[i] = evidence(hypothesis, batches[i], method=method, coords=coords, seed=seed)
-            done += 1
-            if progress is not None:
-                progress("evidence", done, total)
+            found[i] = evidence(hypothesis, batches[i], **how)
+            report(done + len(found))
+        done += len(many)
         for i, record in found.items():
             table[i].append(record)
     comparisons = [

@@ -4,6 +4,7 @@ __all__ = ["describe_displacements", "describe_trajectories"]
 
 import numpy as np
 
+from driftbayes.aliases import public
 from driftbayes.data import schema
 from driftbayes.data.sampling import Displacements
 from driftbayes.data.trajectories import AXES, Trajectories
@@ -24,6 +25,12 @@ def _(trajectories: Trajectories) -> str:
 
 
 @describe.register
+def _(trajectories: Trajectories) -> Card:
+    # With suggested sampling times and warnings, which a room above finds.
+    card: Card = public("trajectories_card")(trajectories)
+    return card
+
+
 def describe_trajectories(trajectories: Trajectories) -> Card:
     """Describe sizes, times, ranges and source."""
     n, missing = len(trajectories.times), int(np.count_nonzero(~trajectories.observed))

@@ -1,10 +1,10 @@
 """Displacements at one sampling time tau: the data that a model is judged by."""
 
-__all__ = ["Displacements", "displacements", "snap_taus"]
+__all__ = ["WHOLE", "Cut", "Displacements", "displacements", "snap_taus"]
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -23,6 +23,28 @@ Gaps = Literal["split", "keep"]
 Windows = Literal["first", "all"]
 # Recording intervals in a sampling time; a whole number of 64 bits has to hold them.
 _MAX_STRIDE = 2**53
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How trajectories are cut into runs of displacements.
+
+    Args:
+        n_tau: Steps per run; None uses trajectories whole.
+        windows: With `n_tau`, the "first" window of each trajectory or "all".
+        gaps: A missing fix may "split" a trajectory or be kept as one longer step ("keep").
+    """
+
+    n_tau: int | None = None
+    windows: Windows = "first"
+    gaps: Gaps = "split"
+
+    def __call__(self, trajectories: Trajectories, tau: float | None) -> "Displacements":
+        """Displacements at one sampling time; see `displacements`."""
+        return displacements(trajectories, tau, **asdict(self))
+
+
+WHOLE = Cut()
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -210,6 +210,34 @@ class Trajectories(Described):
         """Compare models at many sampling times; see `driftbayes.scan`."""
         return public("scan")(self, taus, **options)
 
+    def check(self, tau: float | str, **options: Any) -> Any:
+        """Test the goodness of fit of models; see `driftbayes.check`."""
+        return public("check")(self, tau, **options)
+
+    def sensitivity(self, tau: float | str, **options: Any) -> Any:
+        """Compute the sensitivity of the verdict to the priors; see `driftbayes.sensitivity`."""
+        return public("sensitivity")(self, tau, **options)
+
+    def score(self, tau: float | str, **options: Any) -> Any:
+        """Score predictions of held-out trajectories; see `driftbayes.score`."""
+        return public("score")(self, tau, **options)
+
+    def predict(self, tau: float | str, horizons: ArrayLike, **options: Any) -> Any:
+        """Predict the dispersion of particles; see `driftbayes.predict`."""
+        return public("predict")(self, tau, horizons, **options)
+
+    def map(self, cell: float | str, taus: Iterable[float], **options: Any) -> Any:
+        """Compare models in every cell of a grid; see `driftbayes.map`."""
+        return public("map")(self, cell, taus, **options)
+
+    def info(self) -> Any:
+        """Describe the sampling and suggest sampling times; see `driftbayes.info`."""
+        return public("info")(self)
+
+    def dependence(self, tau: float, **options: Any) -> Any:
+        """Estimate the effective number of independent particles; see `driftbayes.dependence`."""
+        return public("dependence")(self, tau, **options)
+
     @property
     def n_trajectories(self) -> int:
         """Number of trajectories."""

@@ -1,158 +1,17 @@
-"""The observatory: what the data say before any model.
+"""Diagnostics of trajectories without a model.
 
 `diagnose` returns everything as one labelled data set; `data_scales` the two numbers that default
 priors are made of.
 """
 
-__all__ = ["Scales", "data_scales", "diagnose"]
-
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from driftbayes._version import __version__
-from driftbayes.data.trajectories import Trajectories
-from driftbayes.diagnostics._grid import lag_steps
-from driftbayes.diagnostics.bootstrap import bootstrap_sd, describe_error_bars
-from driftbayes.diagnostics.diffusivity import (
-    absolute_diffusivity,
-    displacement_sums,
-    taylor_integral,
-    taylor_shares,
-)
-from driftbayes.diagnostics.gaussianity import kurtosis
-from driftbayes.diagnostics.lvaf import velocity_sums
-from driftbayes.diagnostics.scales import Scales, data_scales
-from driftbayes.errors import DriftbayesError
-from driftbayes.typing import FloatArray
+from driftbayes.aliases import lazy
 
 if TYPE_CHECKING:
-    import xarray as xr
+    from driftbayes.diagnostics.against_lag import diagnose
+    from driftbayes.diagnostics.scales import Scales, data_scales
 
-# Variable: name in words, powers of length and of time in its unit.
-_VARIABLES = {
-    "lvaf": ("Lagrangian velocity autocovariance, per axis", 2, -2),
-    "msd": ("mean square displacement, per axis", 2, 0),
-    "absolute_diffusivity": ("absolute diffusivity, msd / (2 lag) per axis", 2, -1),
-    "taylor_diffusivity": ("Taylor diffusivity, integral of lvaf up to the lag", 2, -1),
-    "kurtosis": ("kurtosis of displacements, 3 for a Gaussian", 0, 0),
-}
+__all__ = ["Scales", "data_scales", "diagnose"]
 
-
-def diagnose(
-    trajectories: Trajectories,
-    *,
-    n_lags: int = 60,
-    max_lag: float | None = None,
-    seed: int = 0,
-    n_resamples: int = 200,
-) -> "xr.Dataset":
-    """Velocity memory, spreading and Gaussianity of the data against lag, with error bars.
-
-    All averages are over times, particles and axes, in the convention Var(dX_i) = 2 kappa tau per
-    axis. Variables named `..._sd` hold one standard deviation from resampling particles.
-
-    Args:
-        trajectories: Where the particles were, at regular times; gaps are left out, not filled.
-        n_lags: The most positive lags, on a logarithmic scale of whole recording intervals.
-        max_lag: Largest lag; by default a quarter of the longest trajectory.
-        seed: Key of the resampling, stored with the result.
-        n_resamples: Number of resamples, stored with the result.
-
-    Returns:
-        A data set along `lag`: lvaf, msd, absolute_diffusivity, taylor_diffusivity, kurtosis, their
-        `_sd`, and n_pairs. What is not defined at lag 0, or has no pair at a lag, is NaN.
-    """
-    import xarray as xr
-
-    scales = data_scales(trajectories)
-    dt = trajectories.recording_interval
-    if dt is None:
-        raise DriftbayesError(trajectories.irregular_message())
-    steps = lag_steps(trajectories, n_lags, max_lag)
-    lag = steps * dt
-    columns = _columns(trajectories, steps, dt, seed=seed, n_resamples=n_resamples)
-    variables = {
-        name: ("lag", values, _describe(name, trajectories)) for name, values in columns.items()
-    }
-    time = {"units": _unit(trajectories, 0, 1), "long_name": "lag"}
-    return xr.Dataset(
-        variables,
-        coords={"lag": ("lag", lag, time)},
-        attrs={
-            "title": "Lagrangian diagnostics, in the convention Var(dX_i) = 2 kappa tau per axis",
-            "n_trajectories": trajectories.n_trajectories,
-            "n_dim": trajectories.n_dim,
-            "length_unit": trajectories.length_unit,
-            "time_unit": trajectories.time_unit,
-            "recording_interval": dt,
-            "u_rms": scales.u_rms,
-            "timescale": scales.timescale,
-            "error_bars": describe_error_bars(trajectories.n_trajectories, int(n_resamples)),
-            "seed": int(seed),
-            "n_resamples": int(n_resamples),
-            "data_fingerprint": trajectories.fingerprint,
-            "driftbayes_version": __version__,
-        },
-    )
-
-
-def _columns(
-    trajectories: Trajectories, steps: np.ndarray, dt: float, *, seed: int, n_resamples: int
-) -> dict[str, FloatArray]:
-    """The variables of the data set, as plain arrays along the lag."""
-    lag = steps * dt
-    velocity = velocity_sums(trajectories, steps)
-    taylor = taylor_integral(velocity.lvaf, dt)[steps]
-    options = {"seed": seed, "n_resamples": n_resamples}
-    lvaf_sd = bootstrap_sd(lambda s, n: s / n, velocity.totals, counts=velocity.counts, **options)
-    shares = np.zeros_like(velocity.totals)
-    if trajectories.n_trajectories > 1:
-        shares = taylor_shares(trajectories, steps, velocity, dt)
-    taylor_sd = bootstrap_sd(lambda a, _: a, shares, counts=velocity.counts, **options)
-
-    moved = displacement_sums(trajectories, steps)
-    # At lag 0 every displacement is zero: a fact about the definition, not about the data.
-    undefined = np.where(steps > 0, 0.0, np.nan)
-    msd = moved.mean_square + undefined
-    msd_sd = undefined + bootstrap_sd(
-        lambda s, n: s / n, moved.second, counts=moved.counts, **options
-    )
-    kurtosis_sd = bootstrap_sd(kurtosis, moved.second, moved.fourth, counts=moved.counts, **options)
-    return {
-        "lvaf": velocity.lvaf[steps],
-        "lvaf_sd": lvaf_sd,
-        "msd": msd,
-        "msd_sd": msd_sd,
-        "absolute_diffusivity": absolute_diffusivity(msd, lag),
-        "absolute_diffusivity_sd": absolute_diffusivity(msd_sd, lag),
-        "taylor_diffusivity": taylor,
-        "taylor_diffusivity_sd": np.where(np.isnan(taylor), np.nan, taylor_sd),
-        "kurtosis": kurtosis(*(s.sum(axis=0) for s in (moved.second, moved.fourth, moved.counts))),
-        "kurtosis_sd": kurtosis_sd,
-        "n_pairs": moved.counts.sum(axis=0).astype(np.int64),
-    }
-
-
-def _describe(name: str, trajectories: Trajectories) -> dict[str, str]:
-    """Attributes of one variable: its name in words and its unit."""
-    if name == "n_pairs":
-        words = "pairs of fixes a lag apart, over all trajectories and start times"
-        return {"long_name": words, "units": "1"}
-    words, length, time = _VARIABLES[name.removesuffix("_sd")]
-    prefix = "standard deviation of " if name.endswith("_sd") else ""
-    return {"long_name": prefix + words, "units": _unit(trajectories, length, time)}
-
-
-def _unit(trajectories: Trajectories, length: int, time: int) -> str:
-    """A unit such as "m2 s-1"; empty if a unit it needs is not known."""
-    if length == time == 0:
-        return "1"
-    parts = []
-    for name, power in ((trajectories.length_unit, length), (trajectories.time_unit, time)):
-        if power and not name:
-            return ""
-        if power:
-            base = name if name.isalpha() else f"({name})"
-            parts.append(base if power == 1 else f"{base}{power}")
-    return " ".join(parts)
+__getattr__ = lazy(__name__, {"against_lag": "diagnose", "scales": "Scales data_scales"})

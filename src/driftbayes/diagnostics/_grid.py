@@ -1,14 +1,16 @@
-"""The common time grid: which lags lie on it, and ragged data laid out on it, batch by batch."""
+"""The common time grid: lags on it, ragged data laid out on it in batches, autocorrelation."""
 
-__all__ = ["Batch", "gridded", "lag_steps"]
+__all__ = ["Batch", "autocorrelate", "gridded", "lag_steps"]
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.fft import next_fast_len
 
 from driftbayes.data.trajectories import GRID_TOLERANCE, Trajectories
 from driftbayes.errors import DriftbayesError
+from driftbayes.magnitudes import whole
 from driftbayes.typing import FloatArray, IntArray
 
 # Grid points per batch: small enough to stay in cache, large enough that Python's loop is free.
@@ -33,20 +35,11 @@ class Batch:
 
 
 def lag_steps(trajectories: Trajectories, n_lags: int, max_lag: float | None) -> IntArray:
-    """Lags in recording intervals: zero, and up to `n_lags` distinct ones on a logarithmic scale.
-
-    Args:
-        trajectories: Where the particles were, at regular times.
-        n_lags: The most positive lags wanted; rounding to whole intervals may leave fewer.
-        max_lag: Largest lag. By default a quarter of the longest trajectory, counted in positions
-            so that a long silence does not stretch it.
-    """
+    """Lags in recording intervals: zero, and up to `n_lags` evenly spaced in logarithm."""
     dt = trajectories.recording_interval
     if dt is None:
         raise DriftbayesError(trajectories.irregular_message())
-    if n_lags != int(n_lags) or n_lags < 1:
-        msg = f"n_lags must be a whole number, 1 or more, got {n_lags}"
-        raise DriftbayesError(msg)
+    n_lags = whole(n_lags, "n_lags", 1)
     if max_lag is None:
         fixes = np.bincount(trajectories.trajectory_index, weights=trajectories.observed)
         longest = max(int(fixes.max()) - 1, 1)
@@ -62,23 +55,14 @@ def lag_steps(trajectories: Trajectories, n_lags: int, max_lag: float | None) ->
             )
             raise DriftbayesError(msg)
     # So many in the logarithm reach every step; more would be the same ones again.
-    steps = np.unique(np.rint(np.geomspace(1, last, int(min(n_lags, 64 * last)))).astype(np.int64))
+    steps = np.unique(np.rint(np.geomspace(1, last, min(n_lags, 64 * last))).astype(np.int64))
     return np.concatenate([[0], steps])
 
 
 def gridded(
     values: FloatArray, weights: FloatArray, particle: IntArray, index: IntArray, *, reach: int
 ) -> Iterator[Batch]:
-    """Lay ragged data out on the grid, shortest particles first, in batches of similar length.
-
-    Args:
-        values: One row of channels per datum.
-        weights: Weight of each datum; 1 for plain averages.
-        particle: Number of the particle of each datum, ascending.
-        index: Place on the grid of each datum, ascending within a particle.
-        reach: Largest lag that will be asked for, in steps. A longer silence is shortened to
-            just beyond it: no pair spans it, so nothing changes but the memory it takes.
-    """
+    """Lay ragged data out on the grid, shortest particles first, in batches of similar length."""
     if len(particle) == 0:
         return
     firsts = np.flatnonzero(np.diff(particle, prepend=particle[0] - 1))
@@ -123,3 +107,21 @@ def _assign(lengths: IntArray) -> tuple[IntArray, IntArray]:
         batch[i], slot[i] = number, used
         used += 1
     return batch, slot
+
+
+def autocorrelate(
+    values: FloatArray, weights: FloatArray, n_lags: int
+) -> tuple[FloatArray, FloatArray]:
+    r"""Sums of products a lag apart, and sums of their weights, by fast Fourier transform.
+
+    $$s(\mathrm{lag}) = \sum_t \sum_c v_c(t + \mathrm{lag})\,v_c(t), \qquad
+      n(\mathrm{lag}) = \sum_t w(t + \mathrm{lag})\,w(t)$$
+    """
+    n_times = weights.shape[1]
+    n_lags = min(n_lags, n_times)
+    # Padded by the largest lag, so that the end of a series never meets its own beginning.
+    n = next_fast_len(n_times + n_lags - 1, real=True)
+    power = (np.abs(np.fft.rfft(values, n, axis=-1)) ** 2).sum(axis=1)
+    weight_power = np.abs(np.fft.rfft(weights, n, axis=-1)) ** 2
+    products = np.fft.irfft(power, n, axis=-1)[:, :n_lags]
+    return products, np.fft.irfft(weight_power, n, axis=-1)[:, :n_lags]

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from driftbayes.data.trajectories import Trajectories
-from driftbayes.diagnostics._grid import gridded
-from driftbayes.diagnostics.lvaf import autocorrelate
+from driftbayes.diagnostics._grid import autocorrelate, gridded
 from driftbayes.errors import DriftbayesError
 from driftbayes.typing import FloatArray, IntArray
 

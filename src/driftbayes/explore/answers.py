@@ -12,7 +12,7 @@ import numpy as np
 
 from driftbayes import quality
 from driftbayes.comparison import Comparison, HypothesisSet, make_hypotheses
-from driftbayes.comparison.dependence import glance
+from driftbayes.comparison.dependence import quick_dependence
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.data.units import readable_time
 from driftbayes.diagnostics import data_scales
@@ -163,7 +163,7 @@ def _commands(data: DataSet, request: CompareRequest, tau: float) -> list[str]:
 def _dependence(data: DataSet, tau: float) -> list[str]:
     """A warning if dependence between particles overstates the evidence."""
     try:
-        found = glance(data.trajectories, tau)
+        found = quick_dependence(data.trajectories, tau)
     except DriftbayesError:
         # One particle, or no two at the same time.
         return []

@@ -9,7 +9,7 @@ from typing import Any
 
 from driftbayes.comparison import Comparison, Scan
 from driftbayes.comparison.describe import scan_command, scan_panels, scan_verdict
-from driftbayes.comparison.scan import what_repeats_it
+from driftbayes.comparison.scan import provenance_attrs
 from driftbayes.data.units import readable_time
 from driftbayes.errors import DriftbayesError
 from driftbayes.explore import compute
@@ -62,7 +62,7 @@ class ScanJob:
             reasons = list(self._skipped.values())
             raise DriftbayesError(reasons[0] if reasons else "no sampling time is done yet; wait")
         trajectories = self.data.trajectories
-        attributes = what_repeats_it(
+        attributes = provenance_attrs(
             trajectories.fingerprint,
             trajectories.provenance,
             n_tau=None,

@@ -1,12 +1,20 @@
 """Predictions from posteriors, and their scores."""
 
-from driftbayes.prediction.forecast import ParticleForecast, ensemble, predict_particles
+from driftbayes.prediction.forecast import Forecast, ParticleForecast, ensemble, predict_particles
 from driftbayes.prediction.predict import Prediction, predict
-from driftbayes.prediction.scores import TrajectoryScores, held_out, leave_one_out, prequential
+from driftbayes.prediction.scores import (
+    Scores,
+    TrajectoryScores,
+    held_out,
+    leave_one_out,
+    prequential,
+)
 
 __all__ = [
+    "Forecast",
     "ParticleForecast",
     "Prediction",
+    "Scores",
     "TrajectoryScores",
     "ensemble",
     "held_out",

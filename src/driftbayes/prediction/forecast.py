@@ -1,6 +1,6 @@
 """Possible futures of the particles that were observed, from where they were last seen."""
 
-__all__ = ["ParticleForecast", "ensemble", "predict_particles"]
+__all__ = ["Forecast", "ParticleForecast", "ensemble", "predict_particles"]
 
 import warnings
 from collections.abc import Sequence
@@ -15,18 +15,19 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
-from driftbayes.data.sampling import displacements
+from driftbayes.data.sampling import Displacements, displacements
 from driftbayes.data.sphere import on_plane
 from driftbayes.data.tangent import LastFixes, last_fixes
 from driftbayes.data.trajectories import Trajectories
-from driftbayes.errors import DriftbayesError, DriftbayesWarning
+from driftbayes.errors import DriftbayesWarning
 from driftbayes.inference import PosteriorDraws
 from driftbayes.inference.hypothesis import check_plain, check_plain_models
 from driftbayes.inference.symmetric import eigh
 from driftbayes.likelihood import PaddedSteps
+from driftbayes.magnitudes import whole
 from driftbayes.models import AbstractModel
 from driftbayes.precision import in_double_precision
-from driftbayes.prediction.predict import average_weights, checked_horizons
+from driftbayes.prediction.predict import Prediction, average_weights, checked_horizons
 from driftbayes.typing import FloatArray, IntArray, StrArray
 
 # Key of the generator that chooses members; no member has so high a number.
@@ -93,6 +94,64 @@ class ParticleForecast:
         return laid.in_units(length=(ground.per_metre, self.length_unit))
 
 
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """Predicted dispersion of fresh particles, and of those that were observed.
+
+    Args:
+        prediction: Spread of a fresh particle under each model and their average.
+        draws: Posterior draws of each model.
+        data: Displacements of the fit.
+        tracks: The trajectories.
+        tau: Sampling time of the fit; None for every fix.
+        seed: Of the draws.
+        priors_from_data: Whether scales of the priors were estimated from the same data.
+    """
+
+    prediction: Prediction
+    draws: tuple[PosteriorDraws, ...]
+    data: Displacements
+    tracks: Trajectories
+    tau: float | None
+    seed: int
+    priors_from_data: bool | None = None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader should know of the fits."""
+        return tuple(f"{d.evidence.name}: {t}" for d in self.draws for t in d.evidence.warnings)
+
+    def particles(self, n_members: int = 100) -> "ParticleForecast":
+        """Ensemble of futures of the observed particles.
+
+        Args:
+            n_members: Members per particle.
+        """
+        return predict_particles(
+            self.draws,
+            self.tracks,
+            self.prediction.horizons,
+            tau=self.tau,
+            n_members=n_members,
+            probabilities=list(self.prediction.probabilities.values()),
+            seed=self.seed,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The prediction as plain numbers and text."""
+        return {
+            "tau": self.data.tau,
+            "length_unit": self.data.length_unit,
+            "time_unit": self.data.time_unit,
+            "data_fingerprint": self.data.fingerprint,
+            "priors_from_data": self.priors_from_data,
+            "n_draws": len(self.draws[0]),
+            "seed": self.seed,
+            "warnings": list(self.warnings),
+            **self.prediction.to_json(),
+        }
+
+
 @in_double_precision
 def predict_particles(
     draws_by_model: Sequence[PosteriorDraws],
@@ -120,13 +179,11 @@ def predict_particles(
         seed: Key of the random numbers. More members leave the first ones as they were.
     """
     times = checked_horizons(horizons)
-    if n_members != int(n_members) or n_members < 1:
-        msg = f"n_members must be a whole number, 1 or more, got {n_members}"
-        raise DriftbayesError(msg)
+    n_members = whole(n_members, "n_members", 1)
     hypotheses = [draws.hypothesis for draws in draws_by_model]
     check_plain(hypotheses, _PURPOSE, state_space=True)
     weights = average_weights(draws_by_model, probabilities)
-    chance = np.random.Generator(_philox(seed, _CHOICE)).random((int(n_members), 2))
+    chance = np.random.Generator(_philox(seed, _CHOICE)).random((n_members, 2))
     # The last is left out: rounding may leave the sum below one.
     choice = np.searchsorted(np.cumsum(weights)[:-1], chance[:, 0], side="right")
     with jax.enable_x64(True):  # noqa: FBT003
@@ -136,10 +193,10 @@ def predict_particles(
             )
             for m, u in zip(choice, chance[:, 1], strict=True)
         ]
-    whole = times if times[0] == 0 else np.concatenate([[0.0], times])
+    since = times if times[0] == 0 else np.concatenate([[0.0], times])
     return ParticleForecast(
-        positions=ensemble(members, trajectories, whole, tau=tau, seed=seed),
-        horizons=whole,
+        positions=ensemble(members, trajectories, since, tau=tau, seed=seed),
+        horizons=since,
         last_times=trajectories.times[_last_rows(trajectories)],
         ids=trajectories.ids,
         models=tuple(member.name for member in members),
@@ -311,7 +368,4 @@ def _last_rows(trajectories: Trajectories) -> IntArray:
 
 def _philox(seed: int, member: int) -> np.random.Philox:
     """Random numbers that depend on the seed and the member, and on nothing else."""
-    if seed != int(seed) or not 0 <= seed < 2**64:
-        msg = f"seed must be a whole number, 0 or more, got {seed}"
-        raise DriftbayesError(msg)
-    return np.random.Philox(key=np.array([seed, member], dtype=np.uint64))
+    return np.random.Philox(key=np.array([whole(seed, "seed"), member], dtype=np.uint64))

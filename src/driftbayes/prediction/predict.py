@@ -23,7 +23,8 @@ from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 from scipy.special import gammainc, gammaincinv, ndtr
 
-from driftbayes.comparison.bayes import check_names, model_probabilities
+from driftbayes.comparison.bayes import model_probabilities
+from driftbayes.comparison.hypotheses import check_names
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import QUANTILES, PosteriorDraws
 from driftbayes.inference.hypothesis import check_plain
@@ -239,14 +240,6 @@ def predictive_mixtures(
     the model has blur, and with the errors of both fixes,
 
     $$v_i = \langle \Delta x^2 \rangle(T; \theta_i) + 2 (\sigma_i^2 + e^2).$$
-
-    Args:
-        draws_by_model: Posterior draws of each model.
-        times: T, positive.
-        weights: Weights of the models in the average, which sum to one.
-        n_dim: Number of axes.
-        observed: Whether to predict observed displacements.
-        error_variance: $e^2$, variance of the error of a fix that the file gives.
     """
     check_plain([draws.hypothesis for draws in draws_by_model], "prediction")
     mixtures: dict[str, list[ScaleMixture]] = {}

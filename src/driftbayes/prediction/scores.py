@@ -1,11 +1,6 @@
 """How well each model predicts trajectories that it has not seen; not how probable it is."""
 
-__all__ = [
-    "TrajectoryScores",
-    "held_out",
-    "leave_one_out",
-    "prequential",
-]
+__all__ = ["Scores", "TrajectoryScores", "held_out", "leave_one_out", "prequential"]
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,13 +11,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from driftbayes.comparison.bayes import check_names, model_probabilities
-from driftbayes.data.sampling import Displacements, Gaps, Windows, displacements
+from driftbayes.comparison.bayes import model_probabilities
+from driftbayes.comparison.hypotheses import check_names
+from driftbayes.data.sampling import WHOLE, Cut, Displacements, displacements
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, Status
-from driftbayes.inference import Batch, Hypothesis, LogEvidences, Method, log_evidences
+from driftbayes.inference import Batch, Hypothesis, LogEvidences, log_evidences
 from driftbayes.inference.hypothesis import check_plain
-from driftbayes.inference.methods import Coords
 from driftbayes.models import Preparation, preparation
 from driftbayes.precision import in_double_precision
 from driftbayes.prediction.predict import (
@@ -115,15 +110,56 @@ class TrajectoryScores:
         }
 
 
-@in_double_precision
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Scores of all kinds at one sampling time.
+
+    Args:
+        prequential: Log density of each trajectory given those before it.
+        leave_one_out: Log density of each trajectory given all others.
+        held_out: Scores of single displacements, by time and rule.
+        tau: Sampling time of the fits.
+        length_unit: Name of the unit of length.
+        time_unit: Name of the unit of time.
+        data_fingerprint: Hash of the data.
+        priors_from_data: Whether scales of the priors were estimated from the same data.
+    """
+
+    prequential: TrajectoryScores
+    leave_one_out: TrajectoryScores
+    held_out: Sequence[TrajectoryScores]
+    tau: float
+    length_unit: str
+    time_unit: str
+    data_fingerprint: str
+    priors_from_data: bool
+
+    remark = "Scores measure the prediction of held-out trajectories; they are not probabilities."
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader should know, in words."""
+        every = (self.prequential, self.leave_one_out, *self.held_out)
+        return tuple(dict.fromkeys(text for scores in every for text in scores.warnings))
+
+    def to_json(self) -> dict[str, Any]:
+        """The scores as plain numbers and text."""
+        names = ("tau", "length_unit", "time_unit", "data_fingerprint", "priors_from_data")
+        return {
+            **{name: getattr(self, name) for name in names},
+            "remark": self.remark,
+            "prequential": self.prequential.to_json(),
+            "leave_one_out": self.leave_one_out.to_json(),
+            "held_out": [scores.to_json() for scores in self.held_out],
+        }
+
+
 def prequential(
     hypotheses: Sequence[Hypothesis],
     data: Displacements,
     *,
-    method: Method | str = "auto",
-    coords: Coords = "natural",
-    seed: int = 0,
     progress: Progress | None = None,
+    **how: Any,
 ) -> TrajectoryScores:
     r"""Log density of each trajectory given those before it, in the order of the data.
 
@@ -135,37 +171,23 @@ def prequential(
     Args:
         hypotheses: Model families with their priors.
         data: Displacements at one tau.
-        method: Of the evidences, exact unless the model has too many parameters.
-        coords: Coordinates of Laplace's method.
-        seed: Of a method that samples.
         progress: Called with a stage, how many are done, and of how many.
+        **how: `method` of the evidence and its `seed`.
     """
     numbers = np.unique(data.trajectory)
-    sets = partial(growing, data, numbers)
-    options = {"method": method, "coords": coords, "seed": seed}
     logs, warnings = _log_evidences(
-        hypotheses, data, sets, len(numbers), "prequential", options, progress
+        hypotheses, data, partial(growing, data, numbers), "prequential", progress, **how
     )
-    return TrajectoryScores(
-        rule="prequential log density",
-        tau=data.tau,
-        values={name: np.diff(found, prepend=0.0) for name, found in logs.items()},
-        counts=np.ones(len(numbers)),
-        trajectory=numbers,
-        larger_is_better=True,
-        warnings=warnings,
-    )
+    values = {name: np.diff(found, prepend=0.0) for name, found in logs.items()}
+    return _whole("prequential log density", data, values, warnings)
 
 
-@in_double_precision
 def leave_one_out(
     hypotheses: Sequence[Hypothesis],
     data: Displacements,
     *,
-    method: Method | str = "auto",
-    coords: Coords = "natural",
-    seed: int = 0,
     progress: Progress | None = None,
+    **how: Any,
 ) -> TrajectoryScores:
     r"""Log density of each trajectory given all others, whole and without approximation.
 
@@ -177,15 +199,22 @@ def leave_one_out(
     if len(numbers) < 2:
         msg = "leaving one trajectory out needs two or more, got 1"
         raise DriftbayesError(msg)
-    sets = partial(without_each, data, numbers)
-    options = {"method": method, "coords": coords, "seed": seed}
     logs, warnings = _log_evidences(
-        hypotheses, data, sets, len(numbers) + 1, "leave one out", options, progress
+        hypotheses, data, partial(without_each, data, numbers), "leave one out", progress, **how
     )
+    values = {name: found[0] - found[1:] for name, found in logs.items()}
+    return _whole("leave-one-out log density", data, values, warnings)
+
+
+def _whole(
+    rule: str, data: Displacements, values: Mapping[str, FloatArray], warnings: tuple[str, ...]
+) -> TrajectoryScores:
+    """Scores of whole trajectories."""
+    numbers = np.unique(data.trajectory)
     return TrajectoryScores(
-        rule="leave-one-out log density",
+        rule=rule,
         tau=data.tau,
-        values={name: found[0] - found[1:] for name, found in logs.items()},
+        values=values,
         counts=np.ones(len(numbers)),
         trajectory=numbers,
         larger_is_better=True,
@@ -201,15 +230,10 @@ def held_out(
     held_out_taus: Iterable[float],
     *,
     n_folds: int = 5,
-    n_draws: int = 500,
-    seed: int = 0,
-    n_tau: int | None = None,
-    windows: Windows = "first",
-    gaps: Gaps = "split",
-    method: Method | str = "auto",
-    coords: Coords = "natural",
+    cut: Cut = WHOLE,
     prior_probabilities: Sequence[float] | None = None,
     progress: Progress | None = None,
+    **how: Any,
 ) -> list[TrajectoryScores]:
     """Scores of single displacements over other times, of trajectories not used in the fit.
 
@@ -227,21 +251,16 @@ def held_out(
         held_out_taus: Times over which displacements are predicted, multiples of the recording
             interval.
         n_folds: Into how many parts the trajectories are divided, 2 or more.
-        n_draws: Posterior draws of each fit.
-        seed: Of the draws.
-        n_tau: Steps per run of the fits; see `displacements`.
-        windows: Which windows of `n_tau` steps the fits use; see `displacements`.
-        gaps: What a missing fix does; see `displacements`.
-        method: Of the evidences and draws.
-        coords: Coordinates of Laplace's method.
+        cut: How trajectories are cut for the fits.
         prior_probabilities: Probabilities of the models before the data.
         progress: Called with a stage, how many are done, and of how many.
+        **how: `n_draws` (500) of each fit, `method` and `seed`, as for `posterior_draws`.
     """
     from driftbayes.inference import posterior_draws
 
     check_names(hypotheses)
     _check_scorable(hypotheses)
-    data = displacements(trajectories, tau, n_tau=n_tau, windows=windows, gaps=gaps)
+    data = cut(trajectories, tau)
     targets = [displacements(trajectories, time) for time in held_out_taus]
     n_fitted = len(np.unique(data.trajectory % n_folds)) if n_folds == int(n_folds) >= 2 else 0
     if n_fitted < 2:
@@ -253,16 +272,14 @@ def held_out(
     noise = _noise_variance(trajectories)
     names = [*(hypothesis.name for hypothesis in hypotheses), AVERAGE]
     numbers = [np.unique(target.trajectory) for target in targets]
+    counts = [np.bincount(t.trajectory, weights=t.row_sizes).astype(np.float64) for t in targets]
     sums = np.zeros((len(_RULES), len(names), len(targets), trajectories.n_trajectories))
     warnings: list[str] = []
     for fold in range(n_folds):
         inside = [target.trajectory % n_folds == fold for target in targets]
         if any(runs.any() for runs in inside):
             rest = subset(data, data.trajectory % n_folds != fold)
-            draws = [
-                posterior_draws(h, rest, n_draws=n_draws, seed=seed, method=method, coords=coords)
-                for h in hypotheses
-            ]
+            draws = [posterior_draws(h, rest, **{"n_draws": 500, **how}) for h in hypotheses]
             for e in (d.evidence for d in draws):
                 if e.status is not Status.OK:
                     warnings.append(f"{e.name}, without fold {fold}: {e.status.advice}")
@@ -289,7 +306,7 @@ def held_out(
             rule=rule,
             tau=target.tau,
             values={name: sums[k, i, j, numbers[j]] for i, name in enumerate(names)},
-            counts=_counts(target)[numbers[j]] * (target.n_dim if rule == "CRPS" else 1.0),
+            counts=counts[j][numbers[j]] * (target.n_dim if rule == "CRPS" else 1.0),
             trajectory=numbers[j],
             larger_is_better=rule == "log density",
             warnings=tuple(warnings),
@@ -305,11 +322,6 @@ _RULES: dict[str, Callable[[ScaleMixture, FloatArray], FloatArray]] = {
     "CRPS": lambda mixture, dx: crps(mixture, dx).sum(axis=1),
     "energy score": lambda mixture, dx: energy_score(mixture, np.linalg.norm(dx, axis=1)),
 }
-
-
-def _counts(data: Displacements) -> FloatArray:
-    """Steps of each trajectory, by its number."""
-    return np.bincount(data.trajectory, weights=data.row_sizes).astype(np.float64)
 
 
 def _noise_variance(trajectories: Trajectories) -> float:
@@ -338,16 +350,17 @@ def _check_scorable(hypotheses: Sequence[Hypothesis]) -> None:
             raise DriftbayesError(msg)
 
 
+@in_double_precision
 def _log_evidences(
     hypotheses: Sequence[Hypothesis],
     data: Displacements,
     sets: Callable[[Preparation], Iterator[Part]],
-    n_sets: int,
     stage: str,
-    options: Mapping[str, Any],
     progress: Progress | None,
+    **how: Any,
 ) -> tuple[dict[str, FloatArray], tuple[str, ...]]:
     """Ln Z of every model for every data set, and what went wrong."""
+    n_sets = len(np.unique(data.trajectory)) + (stage == "leave one out")
     check_names(hypotheses)
     _check_scorable(hypotheses)
     Batch.of(data)  # Refuses single precision before the work is done.
@@ -363,7 +376,7 @@ def _log_evidences(
             batch = _batch(part, members[0], data)
             for hypothesis in members:
                 batch = batch if batch.is_stacked else _batch(part, hypothesis, data)
-                found[hypothesis.name].append(log_evidences(hypothesis, batch, **options))
+                found[hypothesis.name].append(log_evidences(hypothesis, batch, **how))
             done += len(part)
             if progress is not None:
                 progress(stage, done, n_sets * len(ways))

@@ -1,11 +1,17 @@
-"""The gate: what looks wrong in trajectories, reported, and mended only if asked to."""
+"""Quality control of trajectories: findings are reported, and repaired only on request."""
 
-from driftbayes.quality.drogue import Drogue
-from driftbayes.quality.finding import AbstractCheck, Finding
-from driftbayes.quality.gaps import Gaps
-from driftbayes.quality.repeats import Repeats
-from driftbayes.quality.report import (
+from driftbayes.quality.checks import (
     CHECKS,
+    AbstractCheck,
+    Drogue,
+    Finding,
+    Gaps,
+    Repeats,
+    Short,
+    Spikes,
+    Stuck,
+)
+from driftbayes.quality.report import (
     DEFAULT,
     QualityReport,
     applied,
@@ -15,9 +21,6 @@ from driftbayes.quality.report import (
     merged,
     parse_checks,
 )
-from driftbayes.quality.short import Short
-from driftbayes.quality.spikes import Spikes
-from driftbayes.quality.stuck import Stuck
 
 __all__ = [
     "CHECKS",

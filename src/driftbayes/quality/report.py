@@ -1,7 +1,6 @@
-"""Looking at trajectories, and mending them if asked to."""
+"""Inspect trajectories with all checks, and repair them if asked to."""
 
 __all__ = [
-    "CHECKS",
     "DEFAULT",
     "QualityReport",
     "applied",
@@ -20,19 +19,17 @@ import numpy as np
 
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, NothingLeftError
-from driftbayes.quality.amounts import parse_amount
-from driftbayes.quality.drogue import Drogue
-from driftbayes.quality.finding import AbstractCheck, Finding
-from driftbayes.quality.gaps import Gaps
-from driftbayes.quality.repeats import Repeats
-from driftbayes.quality.short import Short
-from driftbayes.quality.spikes import Spikes
-from driftbayes.quality.stuck import Stuck
-from driftbayes.suggest import did_you_mean
+from driftbayes.quality.checks import (
+    CHECKS,
+    AbstractCheck,
+    Drogue,
+    Finding,
+    Short,
+    Spikes,
+    Stuck,
+    parse_check,
+)
 
-# In the order in which they are applied: what is cut off need not be mended, an instrument that
-# sent one wrong position for hours is stuck and then a spike, and pieces are counted last.
-CHECKS: tuple[type[AbstractCheck], ...] = (Drogue, Stuck, Spikes, Repeats, Gaps, Short)
 # What `--qc default` applies: neither repeated positions, which may be slow steps in few digits,
 # nor gaps, which harm nobody.
 DEFAULT: tuple[AbstractCheck, ...] = (Drogue(if_known=True), Stuck(), Spikes(), Short())
@@ -83,18 +80,13 @@ class QualityReport:
     def notes(self) -> list[str]:
         """A line for each finding that a person should be told, with what to do."""
         return [
-            f"{f.sentence}; inspect with `driftbayes qc`, or repair with --qc {_advice(f)}"
+            f"{f.sentence}; inspect with `driftbayes qc`, or repair with --qc {f.name}"
             for f in self.findings
             if f.is_notable
         ]
 
     def apply(self, trajectories: Trajectories, checks: _Checks = DEFAULT) -> Trajectories:
-        """The trajectories mended by some checks, with what was done in the provenance.
-
-        Args:
-            trajectories: Where the particles were; the checks look at them anew.
-            checks: Which, as in `--qc`, or as objects.
-        """
+        """Repair trajectories; see `apply`."""
         return apply(trajectories, checks)
 
     def to_json(self) -> dict[str, Any]:
@@ -119,14 +111,19 @@ def inspect(trajectories: Trajectories, checks: _Checks = ()) -> QualityReport:
         checks: Limits of some checks, as in `--qc`; the others have theirs by default.
     """
     own = {check.name: check for check in parse_checks(checks)}
-    findings = [own.get(kind.name, kind()).find(trajectories) for kind in CHECKS]
+    findings = [own.get(name, kind()).find(trajectories) for name, kind in CHECKS.items()]
     return QualityReport(
         tuple(findings), int(trajectories.observed.sum()), trajectories.n_trajectories
     )
 
 
 def apply(trajectories: Trajectories, checks: _Checks = DEFAULT) -> Trajectories:
-    """The trajectories mended by some checks; see `QualityReport.apply`."""
+    """Repair trajectories, with what was done in the provenance.
+
+    Args:
+        trajectories: Where the particles were.
+        checks: Which, as in `--qc`, or as objects.
+    """
     chosen = parse_checks(checks)
     for check in chosen:
         if isinstance(check, Drogue):
@@ -134,6 +131,18 @@ def apply(trajectories: Trajectories, checks: _Checks = DEFAULT) -> Trajectories
     totals = {check.name: 0 for check in chosen}
     touched: dict[str, set[str]] = {check.name: set() for check in chosen}
     limits: dict[str, dict[str, Any]] = {}
+
+    def done() -> list[dict[str, Any]]:
+        return [
+            {
+                "check": name,
+                "n_observations": n,
+                "n_trajectories": len(touched[name]),
+                **limits.get(name, {}),
+            }
+            for name, n in totals.items()
+        ]
+
     result = trajectories
     for _ in range(_ROUNDS):
         changed = False
@@ -148,16 +157,15 @@ def apply(trajectories: Trajectories, checks: _Checks = DEFAULT) -> Trajectories
                 try:
                     result = check.mend(result, finding)
                 except NothingLeftError as error:
-                    error.quality = _records(totals, touched, limits)
+                    error.quality = done()
                     raise
         if not changed:
             break
-    done = _records(totals, touched, limits)
     provenance = {k: v for k, v in result.provenance.items() if k != "dropped_short"}
     if "dropped_short" in trajectories.provenance:
         provenance["dropped_short"] = trajectories.provenance["dropped_short"]
     before = list(trajectories.provenance.get("quality", []))
-    return replace(result, provenance={**provenance, "quality": before + done})
+    return replace(result, provenance={**provenance, "quality": before + done()})
 
 
 def fixed_by(trajectories: Trajectories, checks: _Checks) -> tuple[AbstractCheck, ...]:
@@ -188,22 +196,6 @@ def merged(
         counts = {name: a[name] + b[name] for name in ("n_observations", "n_trajectories")}
         both.append({**record, **counts})
     return both
-
-
-def _records(
-    totals: Mapping[str, int],
-    touched: Mapping[str, set[str]],
-    limits: Mapping[str, Mapping[str, Any]],
-) -> list[dict[str, Any]]:
-    return [
-        {
-            "check": name,
-            "n_observations": n,
-            "n_trajectories": len(touched[name]),
-            **limits.get(name, {}),
-        }
-        for name, n in totals.items()
-    ]
 
 
 def applied(trajectories: Trajectories | Mapping[str, Any]) -> list[str]:
@@ -240,42 +232,6 @@ def parse_checks(checks: _Checks) -> tuple[AbstractCheck, ...]:
         if name == "default" and not value:
             found = {**{check.name: check for check in DEFAULT}, **found}
         elif name:
-            found[name] = _check(name, value)
-    order = [kind.name for kind in CHECKS]
+            found[name] = parse_check(name, value)
+    order = list(CHECKS)
     return tuple(sorted(found.values(), key=lambda check: order.index(check.name)))
-
-
-def _check(name: str, value: str) -> AbstractCheck:
-    if name == "spikes":
-        if value.endswith("x"):
-            return Spikes(multiple=parse_amount(value[:-1], "spikes")[0])
-        return Spikes(speed=parse_amount(value, "spikes") if value else None)
-    if name == "stuck":
-        time, _, radius = value.partition(":")
-        return Stuck(
-            parse_amount(time, "stuck") if time else None,
-            parse_amount(radius, "stuck") if radius else None,
-        )
-    if name == "gaps":
-        return Gaps(parse_amount(value, "gaps") if value else None)
-    if name == "min-points":
-        number = parse_amount(value or "2", "min-points")
-        if number[1] or number[0] != int(number[0]):
-            msg = f"min-points must be a whole number, got {value!r}"
-            raise DriftbayesError(msg)
-        return Short(int(number[0]))
-    plain: dict[str, type[AbstractCheck]] = {"drogued": Drogue, "repeated": Repeats}
-    if name not in plain:
-        known = ["default", *(kind.name for kind in CHECKS)]
-        near = did_you_mean(name, known)
-        msg = f"unknown check {name!r}; known are {', '.join(known)}{near}"
-        raise DriftbayesError(msg)
-    if value:
-        msg = f"{name} takes no value, got {value!r}; omit it"
-        raise DriftbayesError(msg)
-    return plain[name]()
-
-
-def _advice(finding: Finding) -> str:
-    limit = finding.limits.get("min_points")
-    return finding.name if limit is None else f"{finding.name}={limit}"

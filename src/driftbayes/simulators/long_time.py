@@ -1,6 +1,6 @@
 """Long-time diffusivity of a model with its options: what a random walk needs to spread alike."""
 
-__all__ = ["DIFFUSIVITY", "Dispersion", "dispersion", "observation_notes", "parts_of"]
+__all__ = ["DIFFUSIVITY", "Dispersion", "Estimate", "dispersion", "observation_notes", "parts_of"]
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,6 @@ import numpy as np
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.models import MODELS, model_named
-from driftbayes.simulators.estimate import Estimate
 from driftbayes.typing import FloatArray
 
 # The parameter that is the long-time diffusivity, for the models that have one.
@@ -23,6 +22,25 @@ DIFFUSIVITY = {
 _SIGMAS = 3.0
 # Off-diagonal elements below this, relative to the others, are not worth a note.
 _SMALL = 0.01
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One parameter.
+
+    Args:
+        value: Posterior mean.
+        sd: Posterior standard deviation.
+        low: Smallest posterior mean over the times at which the model holds.
+        high: Largest of them.
+        unit: Its unit.
+    """
+
+    value: float
+    sd: float
+    low: float
+    high: float
+    unit: str
 
 
 class Parts(NamedTuple):

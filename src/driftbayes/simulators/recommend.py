@@ -12,8 +12,13 @@ from driftbayes.data.units import length_factor, time_factor
 from driftbayes.errors import DriftbayesError
 from driftbayes.models import MODELS, Parameter, model_named
 from driftbayes.priors import Fixed, parse_prior
-from driftbayes.simulators.estimate import Estimate
-from driftbayes.simulators.long_time import Dispersion, dispersion, observation_notes, parts_of
+from driftbayes.simulators.long_time import (
+    Dispersion,
+    Estimate,
+    dispersion,
+    observation_notes,
+    parts_of,
+)
 from driftbayes.suggest import did_you_mean
 
 if TYPE_CHECKING:
@@ -91,7 +96,10 @@ def recommend(
         raise DriftbayesError(msg)
     candidates = names if model is None else [model]
     taus = np.asarray(scan["tau"].values, dtype=np.float64)
-    ranges = {name: _common(scan, name) for name in candidates}
+    ranges = {
+        name: np.asarray(_of_model(scan, "consistent", name).astype(bool).all(axis=0))
+        for name in candidates
+    }
     if tau is not None:
         if not (np.isfinite(tau) and tau > 0):
             msg = f"tau must be a positive number, got {tau}"
@@ -226,12 +234,6 @@ def _source(scan: "xr.Dataset") -> str:
         return str(json.loads(scan.attrs.get("provenance", "{}")).get("source", ""))
     except (ValueError, AttributeError):
         return ""
-
-
-def _common(scan: "xr.Dataset", model: str) -> np.ndarray:
-    """Sampling times at which all parameters of a model are in their consistent ranges."""
-    inside = _of_model(scan, "consistent", model).astype(bool)
-    return np.asarray(inside.all(axis=0))
 
 
 def _best_known(scan: "xr.Dataset", model: str, inside: np.ndarray) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 
 from driftbayes import quality
 from driftbayes.comparison import Scan, scan_displacements
-from driftbayes.comparison.scan import what_repeats_it
+from driftbayes.comparison.scan import provenance_attrs
 from driftbayes.data.sampling import Gaps, Windows, check_cutting, snap_taus, stride_of
 from driftbayes.data.tangent import ground_of
 from driftbayes.data.trajectories import Trajectories
@@ -197,7 +197,7 @@ def scan_tally(
         seed=seed,
         progress=progress,
     )
-    attributes = what_repeats_it(
+    attributes = provenance_attrs(
         tally.fingerprint,
         provenance or {},
         n_tau=tally.spec.n_tau,

@@ -1,8 +1,51 @@
-"""What a user does with trajectories: one function for each command."""
+"""Do what a user does with trajectories: one function for each command."""
 
-from driftbayes.workflow.analyses import compare, scan, suggested_taus
-from driftbayes.workflow.reading import read
-from driftbayes.workflow.scans import open_scan
-from driftbayes.workflow.setup import Cut, Scales
+from typing import TYPE_CHECKING
 
-__all__ = ["Cut", "Scales", "compare", "open_scan", "read", "scan", "suggested_taus"]
+from driftbayes.aliases import lazy
+
+if TYPE_CHECKING:
+    from driftbayes.data.sampling import Cut
+    from driftbayes.workflow.analyses import Scales, compare, scan, suggested_taus
+    from driftbayes.workflow.fits import (
+        bootstrap,
+        check,
+        map,
+        predict,
+        score,
+        sensitivity,
+        simulate,
+    )
+    from driftbayes.workflow.overview import Overview, info
+    from driftbayes.workflow.reading import Blocks, FileInBlocks, open_scan, read
+
+__all__ = [
+    "Blocks",
+    "Cut",
+    "FileInBlocks",
+    "Overview",
+    "Scales",
+    "bootstrap",
+    "check",
+    "compare",
+    "info",
+    "map",
+    "open_scan",
+    "predict",
+    "read",
+    "scan",
+    "score",
+    "sensitivity",
+    "simulate",
+    "suggested_taus",
+]
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "analyses": "Cut Scales compare scan suggested_taus",
+        "fits": "bootstrap check map predict score sensitivity simulate",
+        "overview": "Overview info trajectories_card",
+        "reading": "Blocks FileInBlocks open_scan read",
+    },
+)

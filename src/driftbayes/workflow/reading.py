@@ -1,24 +1,61 @@
 """Read trajectories from a file, a table, an array or a dataset, ready for analysis."""
 
-__all__ = ["check_quality", "load", "prepare_tracks", "read", "with_reading"]
+__all__ = [
+    "Blocks",
+    "FileInBlocks",
+    "check_quality",
+    "load",
+    "open_scan",
+    "prepare_tracks",
+    "read",
+    "with_reading",
+]
 
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from driftbayes.data.sampling import Cut
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.data.units import length_factor, parse_quantity, time_factor
 from driftbayes.errors import DataWarning, DriftbayesError
 from driftbayes.io import read_trajectories
 from driftbayes.magnitudes import checked
+from driftbayes.storage import PathLike
+
+if TYPE_CHECKING:
+    from driftbayes.comparison import Scan
+    from driftbayes.io.reading import ReadOptions
+    from driftbayes.models import AbstractModel
+    from driftbayes.streaming import Tally
 
 _PREPARING = ("units", "noise", "period", "drop_short")
 # What a unit that is no unit of length or time asks for.
 _ADVICE = {"px": "pixel_size (--pixel-size)", "frame": "frame_interval (--frame-interval)"}
+# Positions in the sample of a check.
+_CHECKED_POINTS = 100_000
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """How a file that does not fit in memory is read.
+
+    Args:
+        workers: Number of worker processes; by default threads of this process.
+        cluster: Address of the scheduler of a Dask cluster.
+        points: Positions per block and worker; by default a million.
+        scratch: Directory for temporary files of unsorted tables.
+    """
+
+    workers: int | None = None
+    cluster: str | None = None
+    points: int | None = None
+    scratch: PathLike | None = None
 
 
 def read(
@@ -29,8 +66,9 @@ def read(
     period: float | str | Sequence[float | None] | None = None,
     drop_short: bool = False,
     qc: str | None = None,
+    blocks: Blocks | None = None,
     **options: Any,
-) -> Trajectories:
+) -> "Trajectories | FileInBlocks":
     """Read trajectories.
 
     Args:
@@ -43,6 +81,7 @@ def read(
             not periodic.
         drop_short: Whether to leave out trajectories of fewer than two positions.
         qc: Quality checks whose findings to repair, as in "spikes=3m/s,stuck=6h" or "default".
+        blocks: Leave a file on disk; `compare`, `scan` and `check` read it in such blocks.
         **options: Further options of `read_trajectories` for files, `columns`, `length_unit` and
             `time_unit` for tables, and those of `Trajectories.from_arrays` for arrays (`dt`).
 
@@ -57,8 +96,10 @@ def read(
         >>> tracks.n_trajectories
         5
     """
-    tracks = load(source, units=units, noise=noise, period=period, drop_short=drop_short, **options)
-    return check_quality(tracks, qc)
+    options |= {"units": units, "noise": noise, "period": period, "drop_short": drop_short}
+    if blocks is not None:
+        return FileInBlocks(source, blocks, qc, options)
+    return check_quality(load(source, **options), qc)
 
 
 def load(source: Any, **options: Any) -> Trajectories:
@@ -69,12 +110,7 @@ def load(source: Any, **options: Any) -> Trajectories:
 
 
 def check_quality(tracks: Trajectories, qc: str | None) -> Trajectories:
-    """Repair what quality checks find, or warn of it.
-
-    Args:
-        tracks: Any trajectories.
-        qc: The checks whose findings to repair; None repairs nothing.
-    """
+    """Repair what quality checks find, or warn of it."""
     from driftbayes import quality
 
     if qc is not None:
@@ -92,15 +128,7 @@ def prepare_tracks(
     period: float | str | Sequence[float | None] | None = None,
     drop_short: bool = False,
 ) -> Trajectories:
-    """Convert units, drop short trajectories, unwrap a periodic domain, add a measurement error.
-
-    Args:
-        tracks: As they were read, whole or in part.
-        units: As for `read`.
-        noise: As for `read`.
-        period: As for `read`.
-        drop_short: As for `read`.
-    """
+    """Convert units, drop short trajectories, unwrap a periodic domain, add a measurement error."""
     if units is not None:
         tracks = _converted(tracks, units)
     if drop_short:
@@ -150,13 +178,18 @@ def with_reading(tracks: Trajectories, options: Mapping[str, Any]) -> Trajectori
     """Trajectories that remember with which options they were read."""
     # A file that was converted may remember how its own source was read.
     others = {name: value for name, value in tracks.provenance.items() if name != "reading"}
+    texts = _texts(options)
+    return replace(tracks, provenance={**others, "reading": texts} if texts else others)
+
+
+def _texts(options: Mapping[str, Any]) -> dict[str, str]:
+    """Options that differ from the usual ones, as they are written on the command line."""
     usual = {"frame": "auto", "drop_short": False}
-    texts = {
+    return {
         name: _as_text(value)
         for name, value in options.items()
         if value is not None and value != usual.get(name)
     }
-    return replace(tracks, provenance={**others, "reading": texts} if texts else others)
 
 
 def _as_text(value: Any) -> str:
@@ -219,3 +252,114 @@ def _converted(tracks: Trajectories, units: str) -> Trajectories:
     converted = tracks.in_units(length=factors.get("length"), time=factors.get("time"))
     changes = {what: [old[what], name] for what, (_, name) in factors.items()}
     return replace(converted, provenance={**tracks.provenance, "units": changes})
+
+
+class FileInBlocks:
+    """Trajectories in a file that is read in blocks, whose sums are kept.
+
+    Args:
+        path: The file.
+        blocks: How it is read.
+        qc: Quality checks whose findings to repair.
+        options: Other arguments of `read`.
+        recorded: The same as text, for the provenance; by default made from them.
+    """
+
+    def __init__(
+        self,
+        path: PathLike,
+        blocks: Blocks,
+        qc: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        recorded: Mapping[str, str] | None = None,
+    ) -> None:
+        self.path, self.blocks, self._qc = Path(path), blocks, qc
+        self._options = dict(options or {})
+        self._recorded = _texts(self._options) if recorded is None else dict(recorded)
+        self.progress: Callable[[str, int, int], None] | None = None
+        # Known once the file has been read.
+        self.provenance: dict[str, Any] = {}
+        self.recording_interval: float | None = None
+
+    def __repr__(self) -> str:
+        """The file."""
+        return f"<FileInBlocks: {self.path}>"
+
+    def tally(
+        self,
+        models: "Callable[[int], Iterable[AbstractModel]]",
+        taus: Iterable[float],
+        cut: Cut,
+        *,
+        snap: bool,
+    ) -> "Tally":
+        """Sums that models need, over all trajectories."""
+        from driftbayes.streaming import tally_file
+
+        options, how = self._how()
+        made, told = tally_file(
+            self.path,
+            models,
+            taus,
+            options,
+            n_tau=cut.n_tau,
+            windows=cut.windows,
+            gaps=cut.gaps,
+            snap=snap,
+            **how,
+        )
+        self._remember(told)
+        self.recording_interval = made.recording_interval
+        return made
+
+    def sample(self) -> Trajectories:
+        """Some of the trajectories, chosen by a hash, for methods that need displacements."""
+        from driftbayes.streaming import sample_file
+
+        options, how = self._how()
+        made, told = sample_file(self.path, options, sample_points=_CHECKED_POINTS, **how)
+        self._remember(told)
+        found = made.sample()
+        text = (
+            f"using {found.n_trajectories:,} of {made.n_trajectories:,} trajectories "
+            f"({len(found.times):,} of {made.n_points:,} positions), chosen by a hash"
+        )
+        warnings.warn(text, DataWarning, stacklevel=4)
+        return replace(found, provenance=self.provenance)
+
+    def _how(self) -> "tuple[ReadOptions, dict[str, Any]]":
+        from driftbayes.io.blocks import BLOCK_POINTS
+        from driftbayes.io.reading import ReadOptions
+        from driftbayes.streaming import Workers
+
+        reading = _for_files(self._options)
+        own = {name: reading.pop(name) for name in _PREPARING if name in reading}
+        how = {
+            "prepare": partial(prepare_tracks, **own),
+            "checks": self._qc,
+            "block_points": BLOCK_POINTS if self.blocks.points is None else self.blocks.points,
+            "workers": Workers(processes=self.blocks.workers, cluster=self.blocks.cluster),
+            "scratch": self.blocks.scratch,
+            "progress": self.progress,
+        }
+        return ReadOptions(**reading), how
+
+    def _remember(self, provenance: Mapping[str, Any]) -> None:
+        """Keep where the data come from, with the options that read them."""
+        others = {name: value for name, value in provenance.items() if name != "reading"}
+        self.provenance = {**others, "reading": self._recorded} if self._recorded else others
+
+
+def open_scan(path: PathLike) -> "Scan":
+    """Read a scan over tau, with its hypotheses, evidences and estimates.
+
+    Args:
+        path: A file that `Scan.save` or `driftbayes scan -o` wrote.
+
+    Raises:
+        DriftbayesError: The file is no scan, is damaged, or was written by version 0.1.
+    """
+    from driftbayes.comparison import Scan
+    from driftbayes.io import read_scan
+
+    return Scan.from_dataset(read_scan(path))

@@ -1,25 +1,114 @@
-"""Mean square displacement, absolute diffusivity and Taylor's integral.
+"""Averages against lag: velocity autocovariance, mean square displacement, kurtosis.
 
 One convention throughout: per axis, Var(dX_i) = 2 kappa tau.
 """
 
 __all__ = [
     "DisplacementSums",
+    "VelocitySums",
     "absolute_diffusivity",
     "displacement_sums",
+    "kurtosis",
     "taylor_integral",
     "taylor_shares",
+    "velocity_sums",
 ]
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from driftbayes.data.trajectories import Trajectories
-from driftbayes.diagnostics._grid import gridded
-from driftbayes.diagnostics.lvaf import VelocitySums, autocovariance_batches
+from driftbayes.diagnostics._grid import autocorrelate, gridded
 from driftbayes.errors import DriftbayesError
 from driftbayes.typing import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class VelocitySums:
+    r"""Sums of $U(t + \mathrm{lag})\,U(t)$, averaged over axes, from which every average is made.
+
+    Args:
+        totals: Sum over the pairs of each particle at the chosen lags, (particle, lag).
+        counts: Number of pairs of each particle at the chosen lags, (particle, lag).
+        pooled_totals: Sum over all particles at every lag from 0 to the largest.
+        pooled_counts: Number of pairs of all particles at every lag from 0 to the largest.
+    """
+
+    totals: FloatArray
+    counts: FloatArray
+    pooled_totals: FloatArray
+    pooled_counts: FloatArray
+
+    @property
+    def lvaf(self) -> FloatArray:
+        """r(lag) at every lag from 0 to the largest; NaN where there is no pair."""
+        with np.errstate(invalid="ignore"):
+            return self.pooled_totals / self.pooled_counts
+
+
+def velocity_sums(trajectories: Trajectories, steps: IntArray) -> VelocitySums:
+    r"""Lagrangian velocity autocovariance as sums that can be resampled by particle.
+
+    $$r(\mathrm{lag}) = \langle U_i(t + \mathrm{lag})\,U_i(t) \rangle$$
+
+    Paper: [eq:lvaf].
+
+    Averaged over time, particles and axes, so that $r(0)$ is the variance along *one* axis. No
+    mean flow is subtracted. U is a finite difference over one recording interval dt, so it is the
+    velocity *averaged* over dt: for a Langevin particle $r(0) = 2k(1 - \varphi(\gamma\,dt))/dt$
+    rather than $\gamma k$, and for a Brownian particle $r(0) = 2\kappa/dt$ with nothing beyond.
+
+    Args:
+        trajectories: Where the particles were, at regular times. A velocity needs two fixes one
+            interval apart; pairs that lack one are left out, and nothing is bridged.
+        steps: Lags at which to keep the sums of each particle, in recording intervals.
+    """
+    n_lags = int(steps.max()) + 1
+    shape = (trajectories.n_trajectories, len(steps))
+    totals, counts = np.zeros(shape), np.zeros(shape)
+    pooled_totals, pooled_counts = np.zeros(n_lags), np.zeros(n_lags)
+    for particles, products, pairs in autocovariance_batches(trajectories, n_lags):
+        n = products.shape[1]
+        pooled_totals[:n] += products.sum(axis=0)
+        pooled_counts[:n] += pairs.sum(axis=0)
+        within = steps < n
+        totals[np.ix_(particles, within)] = products[:, steps[within]]
+        counts[np.ix_(particles, within)] = pairs[:, steps[within]]
+    return VelocitySums(totals, counts, pooled_totals, pooled_counts)
+
+
+def autocovariance_batches(
+    trajectories: Trajectories, n_lags: int
+) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
+    """Particles, sums of velocity products and numbers of pairs at all lags, batch by batch.
+
+    Made anew on each call: holding every lag of every particle would take as much memory as
+    the data, and the transforms are cheap.
+    """
+    velocity, particle, index = finite_difference_velocities(trajectories)
+    ones = np.ones(len(velocity))
+    for batch in gridded(velocity, ones, particle, index, reach=n_lags - 1):
+        products, pairs = autocorrelate(batch.values, batch.weights, n_lags)
+        pairs = np.rint(pairs)
+        # Where no pair exists the transform leaves rounding noise, which must not be averaged.
+        yield batch.particles, np.where(pairs > 0, products, 0.0) / trajectories.n_dim, pairs
+
+
+def finite_difference_velocities(
+    trajectories: Trajectories,
+) -> tuple[FloatArray, IntArray, IntArray]:
+    """Velocities over one recording interval, with the particle and grid index of each."""
+    dt = trajectories.recording_interval
+    if dt is None:
+        raise DriftbayesError(trajectories.irregular_message())
+    rows = np.flatnonzero(trajectories.observed)
+    particle, index = trajectories.trajectory_index[rows], trajectories.grid_index[rows]
+    adjacent = np.flatnonzero((np.diff(particle) == 0) & (np.diff(index) == 1))
+    x = trajectories.positions
+    velocity = (x[rows[adjacent + 1]] - x[rows[adjacent]]) / dt
+    return velocity, particle[adjacent], index[adjacent]
 
 
 @dataclass(frozen=True)
@@ -144,3 +233,22 @@ def taylor_shares(
         cumulative = np.cumsum(integrand, axis=1)[:, last]
         shares[particles] = cumulative - 0.5 * integrand[:, :1] - 0.5 * integrand[:, last]
     return dt * shares
+
+
+def kurtosis(second: FloatArray, fourth: FloatArray, counts: FloatArray) -> FloatArray:
+    r"""Kurtosis of displacements, 3 for a Gaussian, pooled over axes, times and particles.
+
+    $$\mathrm{kurtosis}(\mathrm{lag}) =
+      \frac{\langle \Delta X_i^4 \rangle}{\langle \Delta X_i^2 \rangle^2}$$
+
+    Pooling mixes axes and particles, so unequal diffusivities raise it above 3 even if each
+    displacement is Gaussian. No mean is subtracted. NaN where there is no pair or no motion.
+
+    Args:
+        second: Sum of dX².
+        fourth: Sum of dX⁴.
+        counts: Number of displacements that were summed.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # Divided in turn: the square of a sum over millions of pairs could overflow.
+        return (fourth / second) * (counts / second)

@@ -1,0 +1,227 @@
+"""Commands that inspect and convert data: info, qc, diagnose, dependence, convert."""
+
+__all__ = ["COMMANDS"]
+
+import argparse
+from dataclasses import replace
+from typing import Any
+
+from driftbayes.cli import _console, _jax, _options
+from driftbayes.cli._parser import Command, Output, Parser, netcdf
+from driftbayes.errors import DriftbayesError
+
+
+def _add_reading(parser: Parser) -> None:
+    _options.add_reading(parser)
+    _options.add_json(parser)
+
+
+def _info(args: argparse.Namespace) -> int:
+    from driftbayes.workflow.overview import describe_format, info
+
+    tracks = _options.read(args)
+    found = info(tracks, args.file)
+    about = describe_format(args.file, args.format)
+    if args.json:
+        _console.print_json({"file": args.file.name, **about, **found.to_json()})
+        return 0
+    rows = [
+        ["format", f"{about['format']} ({about['format_summary']})"],
+        ["detected by", about["recognised_by"]],
+        *found.rows(),
+    ]
+    _console.print_table(f"{args.file.name}", ["", ""], rows, left=2)
+    if tracks.recording_interval is None and len(tracks.intervals):
+        _console.say(tracks.irregular_message())
+    return 0
+
+
+def _qc(args: argparse.Namespace) -> int:
+    """Read, inspect and print; here --qc only sets limits."""
+    from driftbayes import quality
+
+    report = quality.inspect(_options.read_unchecked(args), args.qc or ())
+    if args.json:
+        _console.print_json({"file": args.file.name, **report.to_json()})
+        return 0
+    rows = [
+        [f.name, f.sentence, str(f.n_observations), str(f.n_trajectories)] for f in report.findings
+    ]
+    title = (
+        f"{args.file.name}: {report.n_observations} positions in "
+        f"{report.n_trajectories} trajectories"
+    )
+    _console.print_table(title, ["check", "finding", "positions", "trajectories"], rows, left=2)
+    if not report.is_clean:
+        _console.say(
+            "Nothing was changed. Pass --qc default or --qc NAME,... to any command to repair data."
+        )
+    return 0
+
+
+def _add_diagnose(parser: Parser) -> None:
+    _options.add_reading(parser)
+    parser.add_options("""
+--lags LAGS<int=60>  number of lags
+--max-lag MAX_LAG<float>  maximum lag (default: a quarter of the record)
+--seed SEED<int=0>  random seed for the bootstrap
+""")
+    parser.add_output(
+        "-o", "--output", output=netcdf, metavar="FILE.nc", help="write the result as NetCDF"
+    )
+    _options.add_json(parser)
+
+
+def _diagnose(args: argparse.Namespace) -> int:
+    import numpy as np
+
+    from driftbayes.diagnostics import diagnose
+    from driftbayes.io import write_dataset
+
+    tracks = _options.read(args)
+    tracks.check_usable()
+    result = diagnose(tracks, n_lags=args.lags, max_lag=args.max_lag, seed=args.seed)
+    if args.output is not None:
+        write_dataset(result, args.output, kind="diagnostics")
+        _console.note(f"wrote {args.output}")
+    if args.json:
+        values = {
+            str(name): [None if not np.isfinite(v) else float(v) for v in result[name].values]
+            for name in ("lag", *result.data_vars)
+        }
+        _console.print_json({"attributes": dict(result.attrs), **values})
+        return 0
+    names = ("lvaf", "absolute_diffusivity", "taylor_diffusivity", "msd", "kurtosis")
+    rows = []
+    for i in range(0, result.sizes["lag"], max(1, result.sizes["lag"] // 20)):
+        at = result.isel(lag=i)
+        pairs = [(float(at[name]), float(at[f"{name}_sd"])) for name in names]
+        cells = [f"{v:.4g} ± {sd:.1g}" if np.isfinite(v) else "-" for v, sd in pairs]
+        rows.append([f"{float(at['lag']):.4g}", *cells])
+    heads = ["lag", "LVAF r", "κ_abs", "∫r (Taylor)", "MSD per axis", "kurtosis"]
+    title = f"u_rms = {result.attrs['u_rms']:.4g}, T = {result.attrs['timescale']:.4g}"
+    _console.print_table(f"{title}; Var(Δx_i) = 2κτ per axis", heads, rows, left=0)
+    return 0
+
+
+def _add_dependence(parser: Parser) -> None:
+    _options.add_reading(parser)
+    parser.add_options("""
+--tau TAU<float!>  sampling time
+--bootstrap N<int>  also bootstrap ln K with N replicates
+--draw {auto,particles,clusters,time}<=auto>  resample particles, clusters of particles or blocks
+    of time
+""")
+    _options.add_inference(parser)
+    _options.add_json(parser)
+
+
+def _dependence(args: argparse.Namespace) -> int:
+    _options.check_seed(args.seed)
+    names = _options.model_names(args)
+    if args.bootstrap is not None and len(names) != 2:
+        msg = f"--bootstrap needs two models, got {', '.join(names)}; pass --models A,B"
+        raise DriftbayesError(msg)
+    tracks = _options.read(args)
+    _jax.prepare_jax()
+    from driftbayes import workflow
+    from driftbayes.comparison import dependence
+
+    replicates = None
+    if args.bootstrap is None:
+        found = dependence(tracks, args.tau)
+    else:
+        how: dict[str, Any] = {"n_replicates": args.bootstrap, "units": args.draw}
+        given = _options.analysis(args)
+        how |= {n: given[n] for n in ("models", "priors", "scales", "method", "seed")}
+        replicates = workflow.bootstrap(tracks, args.tau, **how)
+        found = replicates.dependence
+    if args.json:
+        drawn = {} if replicates is None else {"bootstrap": replicates.to_json()}
+        _console.print_json({**found.to_json(), **drawn})
+        return 0
+    unit = f" {found.time_unit}" if found.time_unit else ""
+    few = f" ({found.n_sampled} sampled)" if found.n_sampled < found.n_particles else ""
+    inflation = f"{found.inflation:.4g} ± {found.inflation_err:.1g}"
+    rows = [
+        ["mean correlation of simultaneous displacements", f"{found.mean_correlation:.4f}"],
+        ["mean squared correlation, bias-corrected", f"{found.mean_square:.4f}"],
+        ["bias of the squared correlation", f"{found.noise:.2g}"],
+        ["variance inflation, second moments", inflation],
+        ["effective number of particles, second moments", f"{found.n_effective:.3g}"],
+        ["effective number of particles, mean flow", f"{found.n_effective_mean:.3g}"],
+        ["clusters of particles", str(found.n_clusters)],
+    ]
+    title = f"tau = {found.tau:g}{unit}: {found.n_particles} particles{few}, {found.n_steps} steps"
+    _console.print_table(title, ["", ""], rows)
+    _console.say(found.sentence)
+    if replicates is not None:
+        _console.say(replicates.sentence)
+    return 0
+
+
+def _add_convert(parser: Parser) -> None:
+    _options.add_reading(parser)
+    parser.add_output(
+        "output",
+        output=Output("trajectories"),
+        metavar="OUT",
+        help="output file: .csv, .csv.gz, .parquet, .nc or .zarr",
+    )
+
+
+def _convert(args: argparse.Namespace) -> int:
+    from driftbayes.io import write_trajectories
+
+    tracks = _options.read(args)
+    # The options that read the source do not apply to the new file.
+    known = dict(tracks.provenance)
+    if "reading" in known:
+        known["converted_with"] = known.pop("reading")
+        tracks = replace(tracks, provenance=known)
+    write_trajectories(tracks, args.output)
+    for note in tracks.provenance.get("notes", []):
+        _console.note(note)
+    length, time = tracks.length_unit, tracks.time_unit
+    units = f"length unit {length or 'unknown'}, time unit {time or 'unknown'}"
+    _console.say(f"wrote {args.output}: {tracks!r}, {units}")
+    if args.output.name.lower().endswith((".csv", ".csv.gz")) and (length or time):
+        options = [f"--length-unit {length}"] * bool(length) + [f"--time-unit {time}"] * bool(time)
+        _console.note(
+            f"CSV does not store units; read it with {' '.join(options)}, or write Parquet"
+        )
+    return 0
+
+
+COMMANDS = {
+    "info": Command(
+        _add_reading,
+        _info,
+        (
+            "driftbayes info tracks.csv",
+            "driftbayes info tracks.csv --columns id=particle,time=t --length-unit km",
+            "driftbayes info spots.csv --format trackpy --pixel-size 0.16um --frame-interval 50ms",
+        ),
+    ),
+    "qc": Command(
+        _add_reading,
+        _qc,
+        ("driftbayes qc drifters.nc", "driftbayes qc drifters.nc --qc spikes=3m/s,stuck=6h"),
+    ),
+    "diagnose": Command(
+        _add_diagnose, _diagnose, ("driftbayes diagnose tracks.csv --max-lag 20 -o diagnostics.nc",)
+    ),
+    "dependence": Command(
+        _add_dependence,
+        _dependence,
+        ("driftbayes dependence tracks.csv --tau 0.5 --bootstrap 200",),
+    ),
+    "convert": Command(
+        _add_convert,
+        _convert,
+        (
+            "driftbayes convert tracks.xml tracks.parquet",
+            "driftbayes convert drifters.nc clean.csv --qc default --units km,d",
+        ),
+    ),
+}

@@ -1,0 +1,296 @@
+"""Check, score and use fitted models; simulate models; bootstrap ln K."""
+
+__all__ = ["bootstrap", "check", "map", "predict", "score", "sensitivity", "simulate"]
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from math import inf, isfinite
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from driftbayes.data.sampling import WHOLE, Cut, Displacements
+from driftbayes.data.trajectories import Trajectories
+from driftbayes.data.units import length_factor, parse_quantity
+from driftbayes.errors import DriftbayesError
+from driftbayes.inference import Method
+from driftbayes.models import MODELS, AbstractModel, model_named
+from driftbayes.precision import in_double_precision
+from driftbayes.workflow.analyses import Models, Priors, Scales, displacements_at, hypotheses_for
+from driftbayes.workflow.reading import FileInBlocks
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from driftbayes.checks import FitCheck
+    from driftbayes.comparison import Bootstrap, HypothesisSet, PriorSensitivity
+    from driftbayes.prediction import Forecast, Scores
+
+_DEGREES = ("degrees", "degree", "deg", "°")
+
+
+@in_double_precision
+def check(
+    tracks: Trajectories | FileInBlocks,
+    tau: float | str,
+    *,
+    models: Models = "brownian, langevin",
+    priors: Priors | None = None,
+    scales: Scales | None = None,
+    method: Method | str = "auto",
+    cut: Cut = WHOLE,
+    **options: Any,
+) -> "FitCheck":
+    """Test the goodness of fit of each model with simulated replicas.
+
+    Of a file in blocks, a sample is used. `tau`: sampling time, or "all". `models`, `priors`,
+    `scales`, `method`, `cut` are as for `compare`. Further options: `n_replicas`, `seed`,
+    `prior_probabilities` and `progress`, as for `check_fit`.
+    """
+    from driftbayes.checks import check_fit
+
+    if isinstance(tracks, FileInBlocks):
+        tracks = tracks.sample()
+    data, setup = _prepared(tracks, tau, cut, models, priors, scales)
+    starts = None if data.start_row is None else tracks.times[data.start_row]
+    result = check_fit(setup.hypotheses, data, start_times=starts, method=method, **options)
+    told = replace(result.comparison, priors_from_data=setup.from_data)
+    return replace(result, comparison=told)
+
+
+@in_double_precision
+def sensitivity(
+    tracks: Trajectories,
+    tau: float | str,
+    *,
+    models: Models = "brownian, langevin",
+    priors: Priors | None = None,
+    scales: Scales | None = None,
+    method: Method | str = "auto",
+    cut: Cut = WHOLE,
+    **options: Any,
+) -> "PriorSensitivity":
+    """Compute ln K as a function of the scales of the priors.
+
+    `tau`: sampling time, or "all". `models`, `priors`, `scales`, `method`, `cut` are as for
+    `compare`. Further options: `factors` of the scales and `seed`, as for `prior_sensitivity`.
+    """
+    from driftbayes.comparison import prior_sensitivity
+
+    data, setup = _prepared(tracks, tau, cut, models, priors, scales)
+    return prior_sensitivity(setup.hypotheses, data, method=method, **options)
+
+
+@in_double_precision
+def score(
+    tracks: Trajectories,
+    tau: float | str,
+    *,
+    times: Iterable[float] = (),
+    models: Models = "brownian, langevin",
+    priors: Priors | None = None,
+    scales: Scales | None = None,
+    cut: Cut = WHOLE,
+    **options: Any,
+) -> "Scores":
+    """Score predictions of each model for trajectories that it has not seen.
+
+    `tau`: sampling time, or "all". `times`: times over which single displacements of held-out
+    trajectories are scored too. `models`, `priors`, `scales`, `cut` are as for `compare`.
+    Further options: `method`, `seed` and `progress`; `n_folds` and `prior_probabilities` for
+    `times`, as for `held_out`.
+    """
+    from driftbayes.prediction.scores import Scores, held_out, leave_one_out, prequential
+
+    data, setup = _prepared(tracks, tau, cut, models, priors, scales)
+    own = ("n_folds", "prior_probabilities")
+    folds = {name: options.pop(name) for name in own if name in options}
+    chosen = None if tau == "all" else float(tau)
+    singles = list(times)
+    return Scores(
+        prequential=prequential(setup.hypotheses, data, **options),
+        leave_one_out=leave_one_out(setup.hypotheses, data, **options),
+        held_out=held_out(tracks, setup.hypotheses, chosen, singles, cut=cut, **folds, **options)
+        if singles
+        else (),
+        tau=data.tau,
+        length_unit=data.length_unit,
+        time_unit=data.time_unit,
+        data_fingerprint=data.fingerprint,
+        priors_from_data=setup.from_data,
+    )
+
+
+@in_double_precision
+def predict(
+    tracks: Trajectories,
+    tau: float | str,
+    horizons: ArrayLike,
+    *,
+    models: Models = "brownian, langevin",
+    priors: Priors | None = None,
+    scales: Scales | None = None,
+    cut: Cut = WHOLE,
+    **options: Any,
+) -> "Forecast":
+    """Predict the dispersion of particles under each model and their average.
+
+    `tau`: sampling time of the fit, or "all". `horizons`: times ahead, positive and increasing.
+    `models`, `priors`, `scales`, `cut` are as for `compare`. Further options: `n_draws` (1000)
+    from the posterior, `method` and `seed`, as for `posterior_draws`; `prior_probabilities` of
+    the models.
+    """
+    from driftbayes.comparison.bayes import model_probabilities
+    from driftbayes.inference import posterior_draws
+    from driftbayes.prediction.forecast import Forecast
+    from driftbayes.prediction.predict import predict as predict_spread
+
+    data, setup = _prepared(tracks, tau, cut, models, priors, scales)
+    prior = options.pop("prior_probabilities", None)
+    options = {"n_draws": 1000, "seed": 0, **options}
+    draws = tuple(posterior_draws(h, data, **options) for h in setup.hypotheses)
+    weights = model_probabilities([d.evidence for d in draws], prior).tolist()
+    return Forecast(
+        prediction=predict_spread(draws, horizons, probabilities=weights, n_dim=data.n_dim),
+        draws=draws,
+        data=data,
+        tracks=tracks,
+        tau=None if tau == "all" else float(tau),
+        seed=options["seed"],
+        priors_from_data=setup.from_data,
+    )
+
+
+@in_double_precision
+def map(
+    tracks: Trajectories,
+    cell: float | str,
+    taus: Iterable[float],
+    *,
+    models: Models = "brownian+mean, langevin+mean",
+    priors: Priors | None = None,
+    scales: Scales | None = None,
+    **options: Any,
+) -> "xr.Dataset":
+    """Compare models in every cell of a grid.
+
+    `cell`: side of a cell: "5deg" for longitude and latitude, "50km" or a number for a plane.
+    `taus`: sampling times. `models`, `priors`, `scales` are as for `compare`. Further options:
+    `n_tau`, `seasons`, `min_windows`, `method`, `seed` and `progress`, as for `map_regions`.
+    """
+    from driftbayes.comparison.regions import map_regions
+
+    side = _side(cell, tracks) if isinstance(cell, str) else cell
+    setup = hypotheses_for(models, tracks, priors=priors, scales=scales)
+    return map_regions(tracks, setup.hypotheses, cell=side, taus=taus, **options)
+
+
+@in_double_precision
+def bootstrap(
+    tracks: Trajectories,
+    tau: float,
+    *,
+    models: Models = "brownian, langevin",
+    priors: Priors | None = None,
+    scales: Scales | None = None,
+    **options: Any,
+) -> "Bootstrap":
+    """Resample ln K of two models over independent units.
+
+    `tau`: sampling time. `models`: two models. `priors`, `scales` are as for `compare`. Further
+    options: `n_replicates`, `units`, `method` and `seed`, as for
+    `driftbayes.comparison.bootstrap`.
+    """
+    from driftbayes.comparison.bootstrap import bootstrap as resample
+
+    setup = hypotheses_for(models, tracks, priors=priors, scales=scales)
+    return resample(tracks, setup.hypotheses, tau, **options)
+
+
+@in_double_precision
+def simulate(
+    model: str,
+    parameters: Mapping[str, float],
+    *,
+    tau: float,
+    n_particles: int,
+    n_steps: int,
+    n_dim: int = 2,
+    seed: int = 0,
+) -> Trajectories:
+    """Simulate trajectories of a model exactly, from a stationary start at the origin.
+
+    Args:
+        model: Name of the model, with options.
+        parameters: Value of each of its parameters.
+        tau: Sampling time.
+        n_particles: Number of particles.
+        n_steps: Number of steps per particle.
+        n_dim: Number of dimensions, 1 to 3.
+        seed: Random seed.
+
+    Raises:
+        DriftbayesError: The model is unknown, or a parameter is missing or outside its bounds.
+    """
+    import jax
+
+    family = model_named(model, MODELS, n_dim)
+    _check_values(family, parameters)
+    x = family(**parameters).simulate(
+        jax.random.key(seed), n_particles=n_particles, n_steps=n_steps, n_dim=n_dim, tau=tau
+    )
+    numbers = {"tau": tau, "particles": n_particles, "steps": n_steps, "dim": n_dim, "seed": seed}
+    provenance = {"simulated": model, **parameters, **numbers}
+    return Trajectories.from_arrays(np.asarray(x), dt=tau, provenance=provenance)
+
+
+def _check_values(model: AbstractModel, theta: Mapping[str, float]) -> None:
+    """Raise an error for parameters that are missing, unknown or outside their bounds."""
+    known = model.parameters
+    missing = [name for name in known if name not in theta]
+    extra = [name for name in theta if name not in known]
+    if missing or extra:
+        wrong = f"missing {', '.join(missing)}" if missing else f"unknown {', '.join(extra)}"
+        msg = f"{model.name} has parameters {', '.join(known)}; {wrong}; pass --set PARAMETER=VALUE"
+        raise DriftbayesError(msg)
+    for name, value in theta.items():
+        # Components of a tensor may be negative; other parameters are positive.
+        low = -inf if name[:1] == "h" and name[1:].isdigit() else 0.0
+        if not (low < value < known[name].upper and isfinite(value)):
+            bound = f" below {known[name].upper:g}" if isfinite(known[name].upper) else ""
+            kind = "a finite" if low < 0 else "a positive, finite"
+            msg = f"{name} must be {kind} number{bound}, got {value}"
+            raise DriftbayesError(msg)
+
+
+def _prepared(
+    tracks: Trajectories,
+    tau: float | str,
+    cut: Cut,
+    models: Models,
+    priors: Priors | None,
+    scales: Scales | None,
+) -> "tuple[Displacements, HypothesisSet]":
+    data = displacements_at(tracks, tau, cut)
+    return data, hypotheses_for(models, tracks, priors=priors, scales=scales)
+
+
+def _side(text: str, tracks: Trajectories) -> float:
+    """Side of a cell in degrees, or in the unit of positions."""
+    number = text.strip()
+    if number.endswith(_DEGREES):
+        if tracks.lonlat is None:
+            msg = f"--cell {text!r} is an angle, but positions are on a plane; give a length"
+            raise DriftbayesError(msg)
+        return parse_quantity(number, "--cell")[0]
+    try:
+        return float(number)
+    except ValueError:
+        size, own = parse_quantity(number, "--cell")
+    if tracks.lonlat is not None:
+        msg = (
+            f"--cell {text!r} is a length, but positions are in degrees; give an angle such as 5deg"
+        )
+        raise DriftbayesError(msg) from None
+    return size * length_factor(own, tracks.length_unit or own)[0]

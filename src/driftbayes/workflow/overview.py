@@ -1,0 +1,329 @@
+"""Describe trajectories: how they are sampled, what to beware of, and which tau suit them."""
+
+__all__ = ["Overview", "describe_format", "info", "trajectories_card"]
+
+import shlex
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from driftbayes.data.describe import describe_trajectories
+from driftbayes.data.trajectories import Trajectories
+from driftbayes.diagnostics.survey import Survey, survey
+from driftbayes.representation import Card
+from driftbayes.storage import PathLike
+
+# Rounding errors, relative to a typical step: below the first they are not reported; above the
+# second they change the inference at the shortest sampling times.
+_FINE, _COARSE = 1e-3, 0.05
+# Of more positions a card shows only what is found at once.
+_LARGE = 1_000_000
+
+
+def info(tracks: Trajectories, file: PathLike | None = None) -> "Overview":
+    """Describe trajectories and suggest sampling times.
+
+    Args:
+        tracks: Any trajectories.
+        file: The file that they were read from, for the suggested command.
+    """
+    return Overview(tracks, survey(tracks), None if file is None else str(file))
+
+
+def trajectories_card(tracks: Trajectories) -> Card:
+    """Card of trajectories: sizes and ranges, suggested sampling times, warnings."""
+    card = describe_trajectories(tracks)
+    if len(tracks.times) > _LARGE:
+        return card
+    found = info(tracks)
+    more = [("gaps", found.gaps), ("rounding", found.rounding)]
+    if found.suggested_taus is not None:
+        more.append(("suggested", f"tau = {found.suggested_taus}{found.time}"))
+    shown = tuple((name, text) for name, text in more if text not in ("-", "none", "negligible"))
+    return replace(card, facts=(*card.facts, *shown), warnings=(*card.warnings, *found.warnings))
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What `info` finds.
+
+    Args:
+        tracks: The trajectories.
+        survey: How they are sampled.
+        file: The file that they were read from, if known.
+    """
+
+    tracks: Trajectories
+    survey: Survey
+    file: str | None = None
+
+    @property
+    def length(self) -> str:
+        """The unit of length after a space; empty if unknown."""
+        return f" {self.tracks.length_unit}" if self.tracks.length_unit else ""
+
+    @property
+    def time(self) -> str:
+        """The unit of time after a space; empty if unknown."""
+        return f" {self.tracks.time_unit}" if self.tracks.time_unit else ""
+
+    @property
+    def suggested_taus(self) -> str | None:
+        """Sampling times in the form of --taus; None if fixes are better used all (tau = all)."""
+        found = self.survey
+        if found.tau_low is None or found.tau_high is None:
+            return None
+        if found.n_taus < 4:
+            return ",".join(f"{found.tau_low * (i + 1):.6g}" for i in range(found.n_taus))
+        return f"{found.tau_low:.6g}:{found.tau_high:.4g}:{found.n_taus}log"
+
+    @property
+    def suggested_command(self) -> str | None:
+        """The command to go on with."""
+        if self.survey.interval is None or self.file is None:
+            return None
+        taus = self.suggested_taus
+        words = ["driftbayes", "compare" if taus is None else "scan", self.file]
+        given = dict(self.tracks.provenance.get("reading", {}))
+        if self._has_short:
+            given["drop_short"] = ""
+        for name, value in given.items():
+            words += [f"--{name.replace('_', '-')}", *([value] if value else [])]
+        if self.tracks.position_sd is None and self._is_coarse:
+            words += ["--noise", f"{self.survey.noise:.3g}"]
+        return shlex.join([*words, *(("--tau", "all") if taus is None else ("--taus", taus))])
+
+    @cached_property
+    def _counts(self) -> np.ndarray:
+        return np.add.reduceat(self.tracks.observed, self.tracks.starts[:-1])
+
+    @property
+    def _has_short(self) -> bool:
+        return bool((self._counts < 2).any())
+
+    @property
+    def _is_coarse(self) -> bool:
+        rms = self.survey.step_rms
+        return rms is not None and self.survey.noise > _COARSE * rms
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What to beware of."""
+        tracks, found = self.tracks, self.survey
+        warnings = []
+        if any("smoothed" in str(note).lower() for note in tracks.provenance.get("notes", [])):
+            warnings.append(
+                "the positions are smoothed, which favours smooth models at short sampling times; "
+                "use sampling times longer than the smoothing time"
+            )
+        if self._is_coarse and found.step_rms:
+            remedy = (
+                f"pass --noise {found.noise:.3g}, or use longer sampling times"
+                if tracks.position_sd is None
+                else "use longer sampling times unless the measurement errors include it"
+            )
+            warnings.append(
+                f"positions are rounded: the rounding error of {found.noise:.3g}{self.length} is "
+                f"{found.noise / found.step_rms:.0%} of a typical displacement; {remedy}"
+            )
+        for axis, n_jumps in found.jumps.items():
+            steps = "1 step is" if n_jumps == 1 else f"{n_jumps:,} steps are"
+            warnings.append(
+                f"{steps} longer than half the range of {axis}; pass --period if the domain is "
+                "periodic, otherwise check the positions"
+            )
+        if self._has_short:
+            warnings.append("some trajectories have fewer than two positions; pass --drop-short")
+        return tuple(warnings)
+
+    def to_json(self) -> dict[str, Any]:
+        """The description as plain numbers and text."""
+        tracks, found = self.tracks, self.survey
+        seen = tracks.positions[tracks.observed]
+        lonlat = None if tracks.lonlat is None else tracks.lonlat[tracks.observed]
+        dt, intervals, sd = tracks.recording_interval, tracks.intervals, tracks.position_sd
+        errors = None if sd is None else sd[tracks.observed]
+        return {
+            "n_trajectories": tracks.n_trajectories,
+            "n_points": len(seen),
+            "n_missing": int((~tracks.observed).sum()),
+            "n_gaps_in_time": None if dt is None else int(np.sum(intervals > 1.5 * dt)),
+            "n_dim": tracks.n_dim,
+            "shortest": int(self._counts.min()),
+            "median_length": float(np.median(self._counts)),
+            "longest": int(self._counts.max()),
+            "recording_interval": dt,
+            "interval_min": float(intervals.min()) if len(intervals) else None,
+            "interval_max": float(intervals.max()) if len(intervals) else None,
+            "time_min": float(tracks.times.min()),
+            "time_max": float(tracks.times.max()),
+            "position_min": _ends(seen, np.min),
+            "position_max": _ends(seen, np.max),
+            "length_unit": tracks.length_unit or None,
+            "time_unit": tracks.time_unit or None,
+            "has_measurement_error": sd is not None,
+            "measurement_error_median": None
+            if errors is None or not len(errors)
+            else float(np.median(errors)),
+            "data_fingerprint": tracks.fingerprint,
+            "provenance": dict(tracks.provenance),
+            "date_min": None if found.dates is None else found.dates[0],
+            "date_max": None if found.dates is None else found.dates[1],
+            "interval_typical": found.interval,
+            "interval_typical_share": found.share,
+            "n_gaps": found.n_gaps,
+            "longest_gap": found.longest_gap,
+            "step_rms": found.step_rms,
+            "coordinates": "plane" if lonlat is None else "degrees",
+            "frame": self._frame,
+            "lonlat_min": _ends(lonlat, np.min),
+            "lonlat_max": _ends(lonlat, np.max),
+            "jumps": found.jumps,
+            "quantisation": [vars(axis) for axis in found.quantisation],
+            "needs_tau_all": found.interval is not None and found.tau_low is None,
+            "suggested_taus": self.suggested_taus,
+            "notes": list(tracks.provenance.get("notes", [])),
+            "warnings": list(self.warnings),
+            "suggested_command": self.suggested_command,
+        }
+
+    def rows(self) -> list[list[str]]:
+        """Names and values, for a table."""
+        facts, time = self.to_json(), self.time
+        units = f"length {facts['length_unit'] or '-'}, time {facts['time_unit'] or '-'}"
+        error = facts["measurement_error_median"]
+        errors = "none given"
+        if error is not None:
+            errors = f"given per position, median {error:.4g}{self.length}"
+        rows = [
+            ["trajectories", f"{facts['n_trajectories']:,}"],
+            ["positions", _points(facts)],
+            ["time range", self._span],
+            ["recording interval", self._interval],
+            ["gaps", self.gaps],
+            ["coordinates", self._coordinates(facts)],
+            ["units", units],
+            ["measurement errors", errors],
+            ["rounding", self.rounding],
+        ]
+        rows += [["note", note] for note in facts["notes"]]
+        rows += [["warning", warning] for warning in self.warnings]
+        hidden = ("notes", "plane", "time_origin")
+        others = {k: v for k, v in facts["provenance"].items() if k not in hidden}
+        rows.append(["provenance", ", ".join(f"{key}: {value}" for key, value in others.items())])
+        rows.append(["fingerprint", facts["data_fingerprint"]])
+        if facts["suggested_command"] is not None:
+            what = f"{self.suggested_taus}{time}"
+            if facts["needs_tau_all"]:
+                what = "all, since times are irregular"
+            rows += [["sampling times", what], ["next command", facts["suggested_command"]]]
+        return rows
+
+    @property
+    def _span(self) -> str:
+        if self.survey.dates is not None:
+            return f"{self.survey.dates[0]} to {self.survey.dates[1]} UTC"
+        times = self.tracks.times
+        return f"{times.min():.10g} to {times.max():.10g}{self.time}"
+
+    @property
+    def _interval(self) -> str:
+        found, time = self.survey, self.time
+        if found.interval is None or found.share is None:
+            return "-"
+        low, high = self.tracks.intervals.min(), self.tracks.intervals.max()
+        text = f"{found.interval:.10g}{time}"
+        # Rounding does not count as irregular.
+        if high - low > 1e-6 * found.interval:
+            text += f" in {found.share:.1%} of intervals; range {low:.6g} to {high:.6g}{time}"
+        dt = self.tracks.recording_interval
+        if dt is None:
+            return f"{text}; irregular"
+        regular = "regular" if dt == found.interval else f"multiples of {dt:.10g}{time}"
+        return f"{text}; {regular}"
+
+    @property
+    def gaps(self) -> str:
+        """Intervals longer than the usual one."""
+        n_gaps = self.survey.n_gaps
+        if not n_gaps:
+            return "-" if n_gaps is None else "none"
+        intervals = "interval" if n_gaps == 1 else "intervals"
+        return (
+            f"{n_gaps:,} {intervals} longer than 1.5 times the recording interval, up to "
+            f"{self.survey.longest_gap:.6g}{self.time}"
+        )
+
+    @property
+    def _frame(self) -> str | None:
+        """Axes of the projection, from the provenance or from the positions."""
+        plane = self.tracks.provenance.get("plane")
+        if isinstance(plane, dict):
+            return plane.get("frame")
+        from driftbayes.data.tangent import ground_of
+
+        found = ground_of(self.tracks)
+        return None if found is None else found[0].frame
+
+    def _coordinates(self, facts: dict[str, Any]) -> str:
+        if facts["lonlat_min"] is not None:
+            (west, south), (east, north) = facts["lonlat_min"], facts["lonlat_max"]
+            frames = {"local": "east and north", "transported": "parallel-transported axes"}
+            ranges = f"longitude {west:.6g} to {east:.6g}, latitude {south:.6g} to {north:.6g}"
+            frame = facts["frame"]
+            if frame is None:
+                return f"plane, and {ranges}"
+            return f"{ranges}; projected to {frames.get(frame, frame)} (--frame {frame})"
+        if facts["position_min"] is None:
+            return f"plane, {facts['n_dim']}D"
+        ends = zip("xyz", facts["position_min"], facts["position_max"], strict=False)
+        ranges = ", ".join(f"{axis} {low:.6g} to {high:.6g}" for axis, low, high in ends)
+        return f"plane, {facts['n_dim']}D: {ranges}{self.length}"
+
+    @property
+    def rounding(self) -> str:
+        """Steps in which coordinates are written."""
+        rms = self.survey.step_rms or 0.0
+        shown = [axis for axis in self.survey.quantisation if axis.noise > _FINE * rms]
+        return (
+            "; ".join(
+                f"{axis.axis} in steps of {axis.step:.4g} {axis.unit}".rstrip()
+                + (" (single precision)" if axis.single else "")
+                + f", error {axis.noise:.3g}{self.length}"
+                + (f" ({axis.noise / rms:.1%} of a typical displacement)" if rms else "")
+                for axis in shown
+            )
+            or "negligible"
+        )
+
+
+def _ends(values: np.ndarray | None, end: Any) -> list[float] | None:
+    return None if values is None or not len(values) else end(values, axis=0).tolist()
+
+
+def _points(facts: dict[str, Any]) -> str:
+    missing = f" and {facts['n_missing']:,} missing" if facts["n_missing"] else ""
+    shortest, longest = facts["shortest"], facts["longest"]
+    if shortest == longest:
+        return f"{facts['n_points']:,}{missing}; {longest:,} positions per trajectory"
+    return (
+        f"{facts['n_points']:,}{missing}; {shortest:,} to {longest:,} positions per trajectory, "
+        f"median {facts['median_length']:,.0f}"
+    )
+
+
+def describe_format(file: Path, name: str | None = None) -> dict[str, str]:
+    """Format of a file, and how it was recognised."""
+    from driftbayes.io.formats import choose, contents_of
+
+    contents = contents_of(file)
+    chosen = choose(contents, name)
+    how = "--format"
+    if name is None:
+        shown = ", ".join(name[:40] for name in contents.names[:8])
+        more = ", ..." if len(contents.names) > 8 else ""
+        how = f"content ({contents.container}: {shown}{more})" if shown else "content"
+    return {"format": chosen.name, "format_summary": chosen.summary, "recognised_by": how}
