@@ -12,7 +12,7 @@ from driftbayes.comparison import (
     dependence,
     thinned_log_bayes_factor,
 )
-from driftbayes.comparison.bootstrap import thinned_by_rule, unit_moments
+from driftbayes.comparison._bootstrap import thinned_by_rule, unit_moments
 from driftbayes.data.sampling import displacements
 from driftbayes.data.sphere import on_plane
 from driftbayes.data.trajectories import Trajectories

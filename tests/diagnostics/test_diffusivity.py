@@ -20,7 +20,7 @@ from observatory import (
 )
 
 from driftbayes.data.trajectories import Trajectories
-from driftbayes.diagnostics import _grid
+from driftbayes.diagnostics import scales
 from driftbayes.diagnostics.against_lag import _weights
 from driftbayes.diagnostics.averages import (
     absolute_diffusivity,
@@ -38,7 +38,7 @@ STEPS = np.array([1, 2, 3, 5, 8, 13, 20, 40])
 @settings(max_examples=60, deadline=None)
 def test_fast_sums_agree_with_double_loops(trajectories, max_step):
     steps = np.arange(max_step + 1)
-    with mock.patch.object(_grid, "BATCH_SIZE", 16):
+    with mock.patch.object(scales, "BATCH_SIZE", 16):
         fast = displacement_sums(trajectories, steps)
     for p, track in enumerate(positions_on_grid(trajectories)):
         for step in steps:
@@ -146,7 +146,7 @@ def test_shares_are_the_derivative_of_the_integral_by_the_weight_of_a_particle()
     nudge = 1e-5 * np.eye(6)
     high, low = (_resampled_taylor(trajectories, 1 + d, steps, DT) for d in (nudge, -nudge))
     # Batches of one particle each: most of them end before the last lag.
-    with mock.patch.object(_grid, "BATCH_SIZE", 1):
+    with mock.patch.object(scales, "BATCH_SIZE", 1):
         shares = taylor_shares(trajectories, steps, sums, DT)
     assert_allclose(shares, (high - low) / 2e-5, rtol=1e-6, atol=1e-9)
 

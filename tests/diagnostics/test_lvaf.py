@@ -20,9 +20,9 @@ from observatory import (
 )
 
 from driftbayes.data.trajectories import Trajectories
-from driftbayes.diagnostics import _grid
-from driftbayes.diagnostics._grid import autocorrelate
+from driftbayes.diagnostics import scales
 from driftbayes.diagnostics.averages import velocity_sums
+from driftbayes.diagnostics.scales import autocorrelate
 from driftbayes.errors import DriftbayesError
 
 
@@ -31,7 +31,7 @@ from driftbayes.errors import DriftbayesError
 def test_fast_sums_agree_with_double_loops(trajectories, max_step):
     steps = np.arange(max_step + 1)
     # Tiny batches, so that particles of different lengths meet in one and fall into several.
-    with mock.patch.object(_grid, "BATCH_SIZE", 16):
+    with mock.patch.object(scales, "BATCH_SIZE", 16):
         fast = velocity_sums(trajectories, steps)
     slow = np.zeros((2, trajectories.n_trajectories, len(steps)))
     for p, track in enumerate(positions_on_grid(trajectories)):

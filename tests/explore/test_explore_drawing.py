@@ -9,7 +9,7 @@ from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import Status
 from driftbayes.explore.answers import model_spread
 from driftbayes.inference import Evidence
-from driftbayes.inference.estimates import make_estimates
+from driftbayes.inference.evidence import make_estimates
 from driftbayes.models import MODELS, model_named
 from driftbayes.priors import Exponential, Fixed, Uniform
 

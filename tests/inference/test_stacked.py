@@ -31,7 +31,7 @@ from driftbayes.inference.stacked import solve_stack
 from driftbayes.inference.stacked_density import stacked_density
 from driftbayes.inference.stacked_lattice import integrate_lines
 from driftbayes.inference.stacked_search import find_stacked_modes
-from driftbayes.likelihood.stack import MomentStack
+from driftbayes.likelihood.moments import MomentStack
 from driftbayes.models import Langevin
 from driftbayes.priors import Exponential, Gamma, LogNormal, Uniform
 

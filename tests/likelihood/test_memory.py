@@ -92,7 +92,7 @@ def test_command_line_says_in_words_that_memory_ran_out(monkeypatch, capsys):
 
 
 def test_error_of_windows_is_that_of_the_whole_prediction():
-    from driftbayes.inference.truncation import truncation_error
+    from driftbayes.inference.evidences import truncation_error
 
     # Of fractional noise the variance given n steps falls as 1 + d²/n, d = H - 1/2.
     hurst, window, n_later = 0.8, 256, 10_000.0

@@ -34,7 +34,7 @@ from driftbayes.likelihood.engines import Engine, FilterEngine, ToeplitzEngine
 from driftbayes.likelihood.runs import make_runs
 from driftbayes.likelihood.sums import Formulas
 from driftbayes.models import AbstractModel, Mixture
-from driftbayes.models._engine import make_engine
+from driftbayes.models._prepare import make_engine
 from driftbayes.typing import FloatArray, IntArray
 
 # Distance of the points of the differences in unconstrained parameters, mostly logarithms. Their

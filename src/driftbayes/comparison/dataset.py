@@ -11,7 +11,7 @@ from driftbayes.comparison.bayes import Comparison
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Evidence, Hypothesis
 from driftbayes.inference.describe import PARAMETER_FIELDS
-from driftbayes.inference.estimates import make_estimates
+from driftbayes.inference.evidence import make_estimates
 from driftbayes.models import MODELS, model_named
 from driftbayes.priors import parse_prior
 

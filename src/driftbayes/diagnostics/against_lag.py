@@ -9,7 +9,6 @@ import numpy as np
 
 from driftbayes._version import __version__
 from driftbayes.data.trajectories import Trajectories
-from driftbayes.diagnostics._grid import lag_steps
 from driftbayes.diagnostics.averages import (
     absolute_diffusivity,
     displacement_sums,
@@ -18,7 +17,7 @@ from driftbayes.diagnostics.averages import (
     taylor_shares,
     velocity_sums,
 )
-from driftbayes.diagnostics.scales import data_scales
+from driftbayes.diagnostics.scales import data_scales, lag_steps
 from driftbayes.errors import DriftbayesError
 from driftbayes.magnitudes import whole
 from driftbayes.typing import FloatArray

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from driftbayes.data.trajectories import Trajectories
-from driftbayes.diagnostics._grid import autocorrelate, gridded
+from driftbayes.diagnostics.scales import autocorrelate, gridded
 from driftbayes.errors import DriftbayesError
 from driftbayes.typing import FloatArray, IntArray
 

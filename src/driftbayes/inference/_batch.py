@@ -30,8 +30,7 @@ from driftbayes.models import (
     preparation,
     prepare,
 )
-from driftbayes.models._engine import engine_from, make_engine
-from driftbayes.models._prepare import Engine as EngineName
+from driftbayes.models._prepare import EngineName, engine_from, make_engine
 
 AnyDisplacements: TypeAlias = Displacements | ReducedDisplacements | SummedDisplacements
 

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch
 from driftbayes.inference.density import Density, derived_at
-from driftbayes.inference.estimates import make_estimates
-from driftbayes.inference.evidence import QUANTILES, Evidence, unidentified
+from driftbayes.inference.evidence import QUANTILES, Evidence, make_estimates, unidentified
 from driftbayes.inference.formulas import points_at, prior_facts
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.newton import Maximum, maximise

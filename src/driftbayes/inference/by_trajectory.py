@@ -7,8 +7,8 @@ import numpy as np
 from driftbayes.data.sampling import Displacements
 from driftbayes.inference.formulas import Rows
 from driftbayes.inference.hypothesis import Hypothesis, check_plain
-from driftbayes.likelihood.terms import gaussian_log_density
-from driftbayes.models._engine import make_engine
+from driftbayes.likelihood.kalman import gaussian_log_density
+from driftbayes.models._prepare import make_engine
 from driftbayes.typing import FloatArray
 
 # Sums of parameter values that are held at a time, in bytes.

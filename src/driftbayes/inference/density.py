@@ -16,9 +16,9 @@ import numpy as np
 from driftbayes.inference import formulas
 from driftbayes.inference._batch import Batch
 from driftbayes.inference.hypothesis import Hypothesis
-from driftbayes.kernels.threads import run_in_threads
+from driftbayes.kernels.compiled import run_in_threads
 from driftbayes.likelihood.engines import Engine, FilterEngine
-from driftbayes.likelihood.terms import gaussian_log_density
+from driftbayes.likelihood.kalman import gaussian_log_density
 from driftbayes.models import AbstractModel
 from driftbayes.typing import FloatArray
 

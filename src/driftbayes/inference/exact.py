@@ -21,8 +21,7 @@ from scipy.special import logsumexp
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch
 from driftbayes.inference.density import Density, derived_at
-from driftbayes.inference.estimates import make_estimates
-from driftbayes.inference.evidence import QUANTILES, Evidence, unidentified
+from driftbayes.inference.evidence import QUANTILES, Evidence, make_estimates, unidentified
 from driftbayes.inference.formulas import points_at, prior_facts
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.posterior import summarise
@@ -38,7 +37,7 @@ from driftbayes.inference.quantiles import marginal_quantiles
 from driftbayes.inference.scale import closed_modes, draw_scales
 from driftbayes.inference.search import Modes, find_modes
 from driftbayes.inference.stacked import solve_stack, stack_records
-from driftbayes.likelihood.terms import LOG_2PI
+from driftbayes.likelihood.kalman import LOG_2PI
 from driftbayes.precision import in_double_precision
 from driftbayes.typing import FloatArray
 

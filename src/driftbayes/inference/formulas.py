@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftbayes.inference.hypothesis import Hypothesis
-from driftbayes.kernels.threads import run_in_threads
+from driftbayes.kernels.compiled import run_in_threads
 from driftbayes.likelihood.channels import ChannelTerms, Collected
 from driftbayes.likelihood.engines import Engine
 from driftbayes.likelihood.runs import Context

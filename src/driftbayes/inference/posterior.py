@@ -12,7 +12,7 @@ from driftbayes.inference.evidence import QUANTILES
 from driftbayes.inference.quadrature import Nodes
 from driftbayes.inference.quantiles import tabulated_quantiles
 from driftbayes.inference.scale import GammaForm, scale_posterior
-from driftbayes.likelihood.terms import LOG_2PI
+from driftbayes.likelihood.kalman import LOG_2PI
 from driftbayes.typing import FloatArray
 
 # Probability beyond exp(-DEPTH) of the peak is left out of quantiles, and nodes of moments.

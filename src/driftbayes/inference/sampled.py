@@ -16,8 +16,7 @@ from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch
 from driftbayes.inference.density import Density, derived_at
-from driftbayes.inference.estimates import make_estimates
-from driftbayes.inference.evidence import QUANTILES, Evidence, unidentified
+from driftbayes.inference.evidence import QUANTILES, Evidence, make_estimates, unidentified
 from driftbayes.inference.exact import LogEvidence
 from driftbayes.inference.formulas import points_at, prior_facts, prior_quantiles
 from driftbayes.inference.hypothesis import Hypothesis
@@ -37,7 +36,6 @@ from driftbayes.inference.ridges import find_ridges
 from driftbayes.inference.samples import Estimate, resample
 from driftbayes.inference.search import Modes, find_modes
 from driftbayes.inference.target import Guide, PosteriorTarget, components_of, guide_of
-from driftbayes.inference.truncation import with_truncation_error
 from driftbayes.jax_typing import Key
 from driftbayes.typing import FloatArray
 
@@ -162,7 +160,7 @@ def auto_variants(
                 (again,) = sampled_batch([other], batch, Bridge(), seed)
                 if again.status is Status.OK:
                     found[i] = LogEvidence(again.log_evidence, again.log_evidence_err)
-    return with_truncation_error(record, hypothesis, batch), found
+    return record, found
 
 
 def _bridged(record: Evidence, hypothesis: Hypothesis, batch: Batch, seed: int) -> Evidence:

@@ -20,7 +20,7 @@ from driftbayes.inference.density import Density
 from driftbayes.inference.formulas import points_at, unconstrained
 from driftbayes.inference.newton import Maximum
 from driftbayes.inference.search import Modes
-from driftbayes.likelihood.terms import LOG_2PI, gaussian_log_density
+from driftbayes.likelihood.kalman import LOG_2PI, gaussian_log_density
 from driftbayes.priors import AbstractPrior, Exponential, Gamma
 from driftbayes.typing import FloatArray
 

@@ -16,8 +16,7 @@ import numpy as np
 from driftbayes.errors import Status
 from driftbayes.inference._batch import Batch
 from driftbayes.inference.density import derived_at
-from driftbayes.inference.estimates import ParameterEstimate
-from driftbayes.inference.evidence import QUANTILES, Evidence, unidentified
+from driftbayes.inference.evidence import QUANTILES, Evidence, ParameterEstimate, unidentified
 from driftbayes.inference.formulas import points_at, prior_facts
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.posterior import DEPTH, N_DENSITY, NEGLIGIBLE, described
@@ -27,7 +26,7 @@ from driftbayes.inference.scale import scale_posterior
 from driftbayes.inference.stacked_density import StackedDensity, StackedPoints, stacked_density
 from driftbayes.inference.stacked_lattice import Lines, integrate_lines
 from driftbayes.inference.stacked_search import find_stacked_modes
-from driftbayes.likelihood.terms import LOG_2PI, gaussian_log_density
+from driftbayes.likelihood.kalman import LOG_2PI, gaussian_log_density
 from driftbayes.typing import FloatArray, IntArray
 
 

@@ -14,8 +14,8 @@ from driftbayes.inference._batch import Batch
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.scale import GammaForm, gamma_form, log_scale_evidence, most_likely_scale
 from driftbayes.likelihood import SecondMoments
-from driftbayes.likelihood.stack import MomentStack
-from driftbayes.likelihood.terms import LOG_2PI
+from driftbayes.likelihood.kalman import LOG_2PI
+from driftbayes.likelihood.moments import MomentStack
 from driftbayes.typing import FloatArray, IntArray
 
 

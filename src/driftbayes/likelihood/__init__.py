@@ -11,10 +11,12 @@ from driftbayes.likelihood.channels import (
     channel_steps,
     channel_steps_terms,
 )
-from driftbayes.likelihood.dense import dense_innovations, dense_terms
 from driftbayes.likelihood.engines import Engine
 from driftbayes.likelihood.kalman import (
+    GaussianTerms,
     PaddedSteps,
+    dense_innovations,
+    dense_terms,
     innovation_terms,
     kalman_innovations,
     kalman_terms,
@@ -34,7 +36,6 @@ from driftbayes.likelihood.per_trajectory import (
 from driftbayes.likelihood.reduced import ReducedDisplacements, SummedDisplacements
 from driftbayes.likelihood.runs import Context
 from driftbayes.likelihood.sums import Formulas, Sums
-from driftbayes.likelihood.terms import GaussianTerms
 from driftbayes.likelihood.toeplitz import durbin_levinson, toeplitz_displacements
 
 __all__ = [

@@ -21,12 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from driftbayes.kernels.threads import count_threads, run_in_threads
+from driftbayes.kernels.compiled import count_threads, run_in_threads
 from driftbayes.likelihood.channels import ChannelMoments
 from driftbayes.likelihood.moments import SecondMoments
+from driftbayes.likelihood.per_trajectory import Tracks, tracks_of
 from driftbayes.likelihood.runs import Context, Runs
 from driftbayes.likelihood.sums import Formulas, SlotForms, Sums, triangle
-from driftbayes.likelihood.tracks import Tracks, tracks_of
 from driftbayes.typing import FloatArray
 
 # Matrices of all intervals that are held at a time, in bytes.

@@ -24,8 +24,7 @@ from jaxtyping import Array, Complex, Float
 
 from driftbayes.jax_typing import Scalar, ScalarLike
 from driftbayes.likelihood.channels import ChannelMoments, ChannelSteps, ChannelTerms
-from driftbayes.likelihood.kalman import PaddedSteps
-from driftbayes.likelihood.terms import GaussianTerms
+from driftbayes.likelihood.kalman import GaussianTerms, PaddedSteps
 
 ComplexTransition = Callable[[Array], tuple[Array, Array]]
 

@@ -39,7 +39,7 @@ from driftbayes.likelihood import (
 from driftbayes.likelihood.kalman import Transition
 from driftbayes.likelihood.moments import MEMORY
 from driftbayes.likelihood.sums import SlotForms
-from driftbayes.models._prepare import Data, Engine, Kind, Needs, check_double, prepare
+from driftbayes.models._prepare import Data, EngineName, Kind, Needs, check_double, prepare
 from driftbayes.precision import in_double_precision
 from driftbayes.typing import FloatArray
 
@@ -310,7 +310,7 @@ class AbstractModel(eqx.Module):
 
     @in_double_precision
     def log_likelihood(
-        self, data: Data, *, engine: Engine = "auto", noise_sd: ScalarLike | None = None
+        self, data: Data, *, engine: EngineName = "auto", noise_sd: ScalarLike | None = None
     ) -> Scalar:
         r"""$\ln p(\Delta\mathcal{X}_\tau \mid \theta)$ with its full constant.
 

@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from driftbayes.comparison.bayes import Comparison, compare_hypotheses
-from driftbayes.comparison.bootstrap import thinned_log_bayes_factor
 from driftbayes.comparison.dependence import quick_dependence
 from driftbayes.comparison.hypotheses import HypothesisSet, make_hypotheses
 from driftbayes.comparison.scan import Scan, scan_hypotheses
@@ -184,6 +183,8 @@ def warn_if_dependent(
             worst = found, comparison, data
     if worst is None:
         return None
+    from driftbayes.comparison import thinned_log_bayes_factor
+
     found, comparison, data = worst
     factor = found.n_particles / found.n_effective
     scaled = thinned_log_bayes_factor(comparison, hypotheses, data, factor)

@@ -200,9 +200,9 @@ def bootstrap(
 
     `tau`: sampling time. `models`: two models. `priors`, `scales` are as for `compare`. Further
     options: `n_replicates`, `units`, `method` and `seed`, as for
-    `driftbayes.comparison.bootstrap`.
+    `driftbayes.comparison._bootstrap`.
     """
-    from driftbayes.comparison.bootstrap import bootstrap as resample
+    from driftbayes.comparison._bootstrap import bootstrap as resample
 
     setup = hypotheses_for(models, tracks, priors=priors, scales=scales)
     return resample(tracks, setup.hypotheses, tau, **options)

@@ -19,8 +19,8 @@ from jaxtyping import Array, Float
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Leaf, Scalar, ScalarLike
 from driftbayes.likelihood import Collected, GaussianTerms
+from driftbayes.likelihood.kalman import LOG_2PI
 from driftbayes.likelihood.sums import SlotForms
-from driftbayes.likelihood.terms import LOG_2PI
 from driftbayes.models._base import AbstractModel, Parameter, fact
 from driftbayes.models._gamma_ratio import log_gamma_ratio
 from driftbayes.models._prepare import Data, Kind
