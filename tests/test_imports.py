@@ -1,8 +1,12 @@
 """The package is a house of floors: nothing imports from a floor above its own."""
 
 import ast
+import subprocess
+import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import driftbayes
@@ -78,3 +82,54 @@ def test_no_file_imports_from_a_floor_above(path):
 def test_every_room_has_a_floor():
     rooms = {path.relative_to(ROOT).parts[0].removesuffix(".py") for path in FILES}
     assert rooms - SIDE_ROOMS - DOORS - {"testing"} <= FLOOR.keys()
+
+
+def module_of(path):
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(path): path for path in FILES}
+
+
+def modules_imported(path):
+    """Modules of the package that a file imports: in functions and for types too."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("driftbayes"):
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield whole if whole in MODULES else node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in MODULES)
+
+
+def test_no_module_imports_itself_through_others():
+    graph = {name: set(modules_imported(path)) - {name} for name, path in MODULES.items()}
+    # The front door names all.
+    graph.pop("driftbayes")
+    tuple(TopologicalSorter(graph).static_order())
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_function_has_more_than_eight_parameters(path):
+    if path.relative_to(ROOT).parts[0] == "cli":
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef):
+            names = [arg.arg for arg in (*node.args.args, *node.args.kwonlyargs)]
+            assert len([name for name in names if name not in ("self", "cls")]) <= 8, node.name
+
+
+def test_a_comparison_loads_fewer_than_a_hundred_modules(tmp_path):
+    x = np.random.default_rng(0).normal(size=(5, 20, 2)).cumsum(axis=1)
+    rows = [f"{i},{j},{u},{v}" for i, one in enumerate(x) for j, (u, v) in enumerate(one)]
+    file = tmp_path / "tracks.csv"
+    file.write_text("\n".join(["id,time,x,y", *rows]))
+    code = (
+        "import sys; from driftbayes.cli.main import main; "
+        f"main(['compare', {str(file)!r}, '--tau', '1', '--u-rms', '1', '--timescale', '1']); "
+        "print(*(name for name in sys.modules if name.split('.')[0] == 'driftbayes'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = done.stdout.splitlines()[-1].split()
+    assert len(loaded) < 100, loaded
