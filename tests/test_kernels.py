@@ -15,7 +15,7 @@ def test_without_a_place_for_a_cache_a_kernel_is_compiled_all_the_same(monkeypat
             raise RuntimeError("cannot cache function 'f': no locator available")
         return function
 
-    monkeypatch.setattr(module, "njit", njit)
+    monkeypatch.setattr("numba.njit", njit)
     double = module.compiled()(lambda x: 2 * x)
     assert double(3) == 6
     assert asked == [True, False]

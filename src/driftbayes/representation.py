@@ -314,7 +314,9 @@ def repeat_command(
 def card_text(card: Card, width: int = _COLUMNS) -> str:
     """Format a card for a terminal of the given width."""
     title = f"{card.kind}: {_plain(card.headline, _MAX_SENTENCE)}"
-    lines = wrap(title, width, subsequent_indent="  ")
+    # Sentences are read more easily in lines of 80 characters than in those of a wide terminal.
+    sentence = min(width, _COLUMNS)
+    lines = wrap(title, sentence, subsequent_indent="  ")
     facts = [(_plain(name), _plain(value)) for name, value in card.facts]
     indent = max((_width(name) for name, _ in facts), default=0)
     for name, value in facts:
@@ -326,7 +328,7 @@ def card_text(card: Card, width: int = _COLUMNS) -> str:
     for texts in (card.sentences, [f"warning: {text}" for text in card.warnings]):
         lines += [""] if texts else []
         for text in texts:
-            folded = wrap(_plain(text, _MAX_SENTENCE), width - 2, subsequent_indent="  ")
+            folded = wrap(_plain(text, _MAX_SENTENCE), sentence - 2, subsequent_indent="  ")
             lines += [f"  {line}" for line in folded]
     return "\n".join(line.rstrip() for line in lines)
 

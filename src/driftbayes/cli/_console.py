@@ -82,9 +82,9 @@ def say(text: str) -> None:
 
 
 def fold(text: str) -> str:
-    """Fold text at 80 columns between words, except a command to copy."""
+    """Fold text at 80 columns between words, except a command or a path to copy."""
     lines = text.split("\n")
-    return "\n".join(x if x.startswith("next: ") else _FOLDED.fill(x) for x in lines)
+    return "\n".join(x if x.startswith(("next: ", "wrote ")) else _FOLDED.fill(x) for x in lines)
 
 
 def save_figure(figure: "Figure", path: Path, **options: Any) -> None:

@@ -87,7 +87,8 @@ _INFERENCE = f"""
 --timescale T<float>  velocity time scale, sets prior scales
 --model-prior P,...  prior probabilities of the models (default: equal)
 --method {{{",".join(METHODS)}}}<=auto>  method for the evidence; auto integrates exactly where
-    possible, else samples; laplace is the paper's approximation
+    possible, else samples; laplace is the paper's approximation; options after a colon, as in
+    bridge:draws=2000
 --seed SEED<int=0>  random seed for sampling methods
 --coords {{natural,log}}<=natural>  parameter coordinates of Laplace's method; natural as in the
     paper
@@ -129,9 +130,19 @@ def add_data(parser: Parser) -> None:
     parser.add_options(_DATA, "displacements")
 
 
+class _Methods(tuple[str, ...]):
+    """Names of methods, each of which options may follow."""
+
+    __slots__ = ()
+
+    def __contains__(self, text: object) -> bool:
+        return super().__contains__(str(text).partition(":")[0])
+
+
 def add_inference(parser: Parser) -> None:
     """Add models, priors and the method."""
     parser.add_options(_INFERENCE, "models and priors")
+    parser._option_string_actions["--method"].choices = _Methods(METHODS)
 
 
 def add_json(parser: Parser) -> None:

@@ -200,7 +200,7 @@ def bootstrap(
 
     `tau`: sampling time. `models`: two models. `priors`, `scales` are as for `compare`. Further
     options: `n_replicates`, `units`, `method` and `seed`, as for
-    `driftbayes.comparison._bootstrap`.
+    `driftbayes.comparison.bootstrap`.
     """
     from driftbayes.comparison._bootstrap import bootstrap as resample
 
