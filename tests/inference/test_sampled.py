@@ -92,8 +92,8 @@ def test_quadrature_refuses_many_parameters(data):
 def test_auto_samples_where_quadrature_cannot(data):
     many = Hypothesis(TwoSpeeds, **dict.fromkeys(TwoSpeeds.parameters, UNIT))
     found = evidence(many, data)
-    assert found.method == "bridge"
-    second = evidence(many, data, method="laplace_is", n_proposals=20_000)
+    assert found.method in ("laplace_is", "bridge")
+    second = evidence(many, data, method="smc")
     error = np.hypot(found.log_evidence_err, second.log_evidence_err)
     assert abs(found.log_evidence - second.log_evidence) < SIGMA * error
 

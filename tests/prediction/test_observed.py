@@ -202,7 +202,7 @@ def test_a_forecast_is_the_conditional_gaussian_given_the_track(name):
     horizons = np.array([0.0, 0.3, 2.0])
     members = [family(**theta_of(name))]
     if not family.has_state_space or "blur" in name:
-        reason = "means over an exposure" if "blur" in name else "no state-space form"
+        reason = "means over an exposure" if family.has_state_space else "no state-space form"
         with pytest.raises(DriftbayesError, match=rf"forecast of particles cannot take.*{reason}"):
             forecast.ensemble(members, tracks("regular")[0], horizons, tau=DT)
         return

@@ -50,6 +50,7 @@ class _Models(MutableMapping[str, Any]):
         return f"models: {', '.join(self)}"
 
 
+# Every model by its name, from simple to complex.
 MODELS = _Models(
     {
         "brownian": "brownian.Brownian",

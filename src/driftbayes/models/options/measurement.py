@@ -140,7 +140,7 @@ class Blur(AbstractOption):
 
     def check_step(self, shortest: float) -> None:
         exposure = self.exposure
-        if isinstance(exposure, jax.core.Tracer) or self._fits(exposure, shortest):
+        if isinstance(exposure, jax.core.Tracer) or self._fits(float(exposure), shortest):
             return
         msg = (
             f"the exposure, {float(exposure):g}, is longer than the shortest step, "
