@@ -33,7 +33,7 @@ from driftbayes.inference import (
     exact,
     exact_batch,
 )
-from driftbayes.models import MODELS, Brownian, Langevin
+from driftbayes.models import MODELS, Brownian, Langevin, Noise
 from driftbayes.priors import Exponential, Gamma, LogNormal, Uniform
 from driftbayes.testing import reference
 from driftbayes.testing.targets import TwoSpeeds
@@ -392,6 +392,19 @@ def test_rate_that_the_data_cannot_tell_is_called_not_identifiable(tau):
     # The posterior has become the prior, of mean and standard deviation 1.
     assert abs(found.posterior_mean["gamma"] - 1) < 0.3
     assert abs(found.posterior_sd["gamma"] - 1) < 0.3
+
+
+def test_a_parameter_that_is_consistent_with_zero_has_an_upper_limit():
+    """Positions without errors: sigma lies far below its prior, which its logarithm cannot tell."""
+    dx = np.random.default_rng(0).normal(0.0, np.sqrt(2.0), size=(50, 20, 2))
+    mine = Hypothesis(Noise(Brownian(kappa=Exponential(mean=1.0)), sigma=Exponential(mean=100.0)))
+    found = evidence(mine, Displacements.from_array(dx, 1.0))
+    sigma = found.parameters["sigma"]
+    assert sigma.contraction < 0.5
+    assert sigma.interval[1] < 0.5
+    assert found.warnings == (
+        f"sigma is consistent with zero at tau = 1; 97.5 % limit {sigma.interval[1]:.2g} length",
+    )
 
 
 def test_well_sampled_data_identify_both_parameters():

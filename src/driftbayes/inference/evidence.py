@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from driftbayes.errors import Status
 from driftbayes.inference.hypothesis import Hypothesis
+from driftbayes.priors import parse_prior
 from driftbayes.representation import Described, to_dataframe, to_dataset, to_datatree
 from driftbayes.typing import FloatArray
 
@@ -265,13 +267,29 @@ IDENTIFIABLE = 0.5
 
 
 def unidentified(estimates: Mapping[str, ParameterEstimate], tau: float) -> tuple[str, ...]:
-    """A warning for each parameter of which the data say next to nothing."""
-    return tuple(
-        f"the posterior of {name} is hardly narrower than its prior: {name} is not identifiable "
-        f"at tau = {tau:g}"
-        for name, one in estimates.items()
-        if not one.contraction >= IDENTIFIABLE
-    )
+    """A warning for each parameter of which the data tell no size: nothing, or an upper limit."""
+    found = []
+    for name, one in estimates.items():
+        if one.contraction >= IDENTIFIABLE:
+            continue
+        upper = f"{one.interval[1]:.2g} {one.unit}".rstrip()
+        if _is_limited(one):
+            found.append(f"{name} is consistent with zero at tau = {tau:g}; 97.5 % limit {upper}")
+        else:
+            found.append(
+                f"the posterior of {name} is hardly narrower than its prior: {name} is not "
+                f"identifiable at tau = {tau:g}"
+            )
+    return tuple(found)
+
+
+def _is_limited(one: ParameterEstimate) -> bool:
+    """Whether the data exclude all values above the median of a prior of positive numbers.
+
+    The width of ln θ does not tell it: below the limit all magnitudes remain possible.
+    """
+    prior = parse_prior(one.prior)
+    return not prior.is_signed and bool(one.interval[1] < prior.quantile(jnp.asarray(0.5)))
 
 
 def _finite(value: float) -> float | None:
