@@ -407,6 +407,23 @@ def test_a_parameter_that_is_consistent_with_zero_has_an_upper_limit():
     )
 
 
+@pytest.mark.parametrize("prior", [Exponential(mean=0.02), LogNormal(median=300.0, sigma=0.5)])
+def test_a_prior_that_the_data_contradict_is_named(prior):
+    dx = np.random.default_rng(0).normal(0.0, np.sqrt(2.0), size=(50, 20, 2))
+    data = Displacements.from_array(dx, 1.0)
+    found = evidence(Hypothesis(Brownian, kappa=prior), data)
+    (warning,) = found.warnings
+    value = found.parameters["kappa"].median
+    assert warning.startswith(
+        f"prior and data are in conflict: kappa = {value:.3g} length²/time has a prior probability"
+    )
+    assert prior.describe(6) in warning
+    # A prior within a few orders of magnitude is not.
+    for mean in (0.2, 100.0):
+        fair = evidence(Hypothesis(Brownian, kappa=Exponential(mean=mean)), data)
+        assert fair.warnings == ()
+
+
 def test_well_sampled_data_identify_both_parameters():
     found = evidence(LANGEVIN, langevin_data(1.0, (100, 5, 1)))
     assert found.unidentified_parameters == ()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch
 from driftbayes.inference.density import Density, derived_at
-from driftbayes.inference.evidence import QUANTILES, Evidence, make_estimates, unidentified
+from driftbayes.inference.evidence import QUANTILES, Evidence, make_estimates, parameter_warnings
 from driftbayes.inference.formulas import points_at, prior_facts
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.newton import Maximum, maximise
@@ -217,7 +217,7 @@ def _record(
         # A Gaussian posterior in p dimensions lies p/2 below its peak on average.
         expected_log_likelihood=log_likelihood - 0.5 * len(names),
         status=status,
-        warnings=(*warnings, *unidentified(estimates, data.tau(index))),
+        warnings=(*warnings, *parameter_warnings(estimates, data.tau(index))),
         tau=data.tau(index),
         data_fingerprint=data.fingerprint(index),
         derived=derived_at(hypothesis, data, index, theta),

@@ -5,14 +5,16 @@ __all__ = [
     "Evidence",
     "ParameterEstimate",
     "make_estimates",
-    "unidentified",
+    "parameter_warnings",
 ]
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, lru_cache
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -64,6 +66,11 @@ class ParameterEstimate:
     def interval(self) -> tuple[float, float]:
         """Central 95 % credible interval."""
         return float(self.quantiles[0]), float(self.quantiles[-1])
+
+    @property
+    def prior_text(self) -> str:
+        """The prior with six digits."""
+        return parse_prior(self.prior).describe(6)
 
     def __repr__(self) -> str:
         """Mean, standard deviation and unit."""
@@ -266,30 +273,57 @@ class Evidence(Described):
 IDENTIFIABLE = 0.5
 
 
-def unidentified(estimates: Mapping[str, ParameterEstimate], tau: float) -> tuple[str, ...]:
-    """A warning for each parameter of which the data tell no size: nothing, or an upper limit."""
+def parameter_warnings(estimates: Mapping[str, ParameterEstimate], tau: float) -> tuple[str, ...]:
+    """Warn of parameters whose size the data do not tell, and of priors that they contradict."""
     found = []
     for name, one in estimates.items():
-        if one.contraction >= IDENTIFIABLE:
-            continue
-        upper = f"{one.interval[1]:.2g} {one.unit}".rstrip()
-        if _is_limited(one):
-            found.append(f"{name} is consistent with zero at tau = {tau:g}; 97.5 % limit {upper}")
-        else:
+        low, high = one.interval
+        prior = _prior_range(one.prior)
+        if not one.contraction >= IDENTIFIABLE:
+            # Below a limit all magnitudes remain possible, which the width of ln θ does not tell.
+            if high < prior.median and not prior.is_signed:
+                limit = f"{high:.2g} {one.unit}".rstrip()
+                found.append(
+                    f"{name} is consistent with zero at tau = {tau:g}; 97.5 % limit {limit}"
+                )
+            else:
+                found.append(
+                    f"the posterior of {name} is hardly narrower than its prior: {name} is not "
+                    f"identifiable at tau = {tau:g}"
+                )
+        elif high < prior.low or low > prior.high:
+            given = f"{one.median:.3g} {one.unit}".rstrip()
             found.append(
-                f"the posterior of {name} is hardly narrower than its prior: {name} is not "
-                f"identifiable at tau = {tau:g}"
+                f"prior and data are in conflict: {name} = {given} has a prior probability below "
+                f"{_CONFLICT:g} ({one.prior_text}); set its prior or its scales"
             )
     return tuple(found)
 
 
-def _is_limited(one: ParameterEstimate) -> bool:
-    """Whether the data exclude all values above the median of a prior of positive numbers.
+# Probability of the tail of a prior in which a parameter is not expected.
+_CONFLICT = 1e-3
 
-    The width of ln θ does not tell it: below the limit all magnitudes remain possible.
+
+class _PriorRange(NamedTuple):
+    is_signed: bool
+    median: float
+    low: float
+    high: float
+
+
+@lru_cache(maxsize=1024)
+def _prior_range(text: str) -> _PriorRange:
+    """Median of a prior, and the range that it expects.
+
+    Small values are unexpected only if the density falls towards zero, as of a lognormal prior.
     """
-    prior = parse_prior(one.prior)
-    return not prior.is_signed and bool(one.interval[1] < prior.quantile(jnp.asarray(0.5)))
+    prior = parse_prior(text)
+    with jax.enable_x64(True):  # noqa: FBT003
+        low, median, high = (
+            jnp.asarray(prior.quantile(jnp.asarray(p))) for p in (_CONFLICT, 0.5, 1 - _CONFLICT)
+        )
+        falls = bool(prior.log_density(low) < prior.log_density(median))
+    return _PriorRange(prior.is_signed, float(median), float(low) if falls else -inf, float(high))
 
 
 def _finite(value: float) -> float | None:

@@ -21,7 +21,7 @@ from scipy.special import logsumexp
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch
 from driftbayes.inference.density import Density, derived_at
-from driftbayes.inference.evidence import QUANTILES, Evidence, make_estimates, unidentified
+from driftbayes.inference.evidence import QUANTILES, Evidence, make_estimates, parameter_warnings
 from driftbayes.inference.formulas import points_at, prior_facts
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.posterior import summarise
@@ -287,7 +287,7 @@ def _record(data: Batch, index: int, modes: Modes, found: Quadrature, tolerance:
         posterior_cov=posterior.cov,
         expected_log_likelihood=posterior.expected_log_likelihood,
         status=status,
-        warnings=(*warnings, *unidentified(estimates, data.tau(index))),
+        warnings=(*warnings, *parameter_warnings(estimates, data.tau(index))),
         tau=data.tau(index),
         data_fingerprint=data.fingerprint(index),
         n_evaluations=found.n_evaluations,

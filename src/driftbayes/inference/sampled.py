@@ -16,7 +16,7 @@ from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch
 from driftbayes.inference.density import Density, derived_at
-from driftbayes.inference.evidence import QUANTILES, Evidence, make_estimates, unidentified
+from driftbayes.inference.evidence import QUANTILES, Evidence, make_estimates, parameter_warnings
 from driftbayes.inference.exact import LogEvidence
 from driftbayes.inference.formulas import points_at, prior_facts, prior_quantiles
 from driftbayes.inference.hypothesis import Hypothesis
@@ -385,7 +385,7 @@ def _record(
         posterior_cov=cov,
         expected_log_likelihood=float(weights @ fits),
         status=status,
-        warnings=(*warnings, *unidentified(estimates, data.tau(index))),
+        warnings=(*warnings, *parameter_warnings(estimates, data.tau(index))),
         tau=data.tau(index),
         data_fingerprint=data.fingerprint(index),
         derived=derived_at(hypothesis, data, index, start.theta_map),

@@ -16,7 +16,7 @@ import numpy as np
 from driftbayes.errors import Status
 from driftbayes.inference._batch import Batch
 from driftbayes.inference.density import derived_at
-from driftbayes.inference.evidence import QUANTILES, Evidence, ParameterEstimate, unidentified
+from driftbayes.inference.evidence import QUANTILES, Evidence, ParameterEstimate, parameter_warnings
 from driftbayes.inference.formulas import points_at, prior_facts
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.posterior import DEPTH, N_DENSITY, NEGLIGIBLE, described
@@ -89,7 +89,7 @@ def stack_records(
                 posterior_cov=summary.cov[row],
                 expected_log_likelihood=expected,
                 status=Status.OK,
-                warnings=unidentified(estimates, tau),
+                warnings=parameter_warnings(estimates, tau),
                 tau=tau,
                 data_fingerprint=data.fingerprint(i),
                 n_evaluations=n,
