@@ -316,7 +316,7 @@ def card_text(card: Card, width: int = _COLUMNS) -> str:
     title = f"{card.kind}: {_plain(card.headline, _MAX_SENTENCE)}"
     # Sentences are read more easily in lines of 80 characters than in those of a wide terminal.
     sentence = min(width, _COLUMNS)
-    lines = wrap(title, sentence, subsequent_indent="  ")
+    lines = wrap(title, sentence, subsequent_indent="    ")
     facts = [(_plain(name), _plain(value)) for name, value in card.facts]
     indent = max((_width(name) for name, _ in facts), default=0)
     for name, value in facts:

@@ -68,8 +68,8 @@ def pictures_made(page, folder):
 
 
 def printed_lines(text):
-    """Without the empty lines around tables, and the space that they are indented by."""
-    return [line.rstrip().removeprefix(" ") for line in text.splitlines() if line.strip()]
+    """Without the empty lines around tables."""
+    return [line.rstrip() for line in text.splitlines() if line.strip()]
 
 
 def write_page(page, printed, folder):
