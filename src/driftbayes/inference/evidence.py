@@ -10,7 +10,7 @@ __all__ = [
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from driftbayes.errors import Status
 from driftbayes.inference.hypothesis import Hypothesis
-from driftbayes.priors import parse_prior
+from driftbayes.priors import AbstractPrior
 from driftbayes.representation import Described, to_dataframe, to_dataset, to_datatree
 from driftbayes.typing import FloatArray
 
@@ -66,11 +66,6 @@ class ParameterEstimate:
     def interval(self) -> tuple[float, float]:
         """Central 95 % credible interval."""
         return float(self.quantiles[0]), float(self.quantiles[-1])
-
-    @property
-    def prior_text(self) -> str:
-        """The prior with six digits."""
-        return parse_prior(self.prior).describe(6)
 
     def __repr__(self) -> str:
         """Mean, standard deviation and unit."""
@@ -273,12 +268,14 @@ class Evidence(Described):
 IDENTIFIABLE = 0.5
 
 
-def parameter_warnings(estimates: Mapping[str, ParameterEstimate], tau: float) -> tuple[str, ...]:
+def parameter_warnings(
+    hypothesis: Hypothesis, estimates: Mapping[str, ParameterEstimate], tau: float
+) -> tuple[str, ...]:
     """Warn of parameters whose size the data do not tell, and of priors that they contradict."""
     found = []
     for name, one in estimates.items():
         low, high = one.interval
-        prior = _prior_range(one.prior)
+        prior = _prior_range(hypothesis.priors[name])
         if not one.contraction >= IDENTIFIABLE:
             # Below a limit all magnitudes remain possible, which the width of ln θ does not tell.
             if high < prior.median and not prior.is_signed:
@@ -293,15 +290,18 @@ def parameter_warnings(estimates: Mapping[str, ParameterEstimate], tau: float) -
                 )
         elif high < prior.low or low > prior.high:
             given = f"{one.median:.3g} {one.unit}".rstrip()
+            text = hypothesis.priors[name].describe(6)
             found.append(
                 f"prior and data are in conflict: {name} = {given} has a prior probability below "
-                f"{_CONFLICT:g} ({one.prior_text}); set its prior or its scales"
+                f"{_CONFLICT:g} ({text}); set its prior or its scales"
             )
     return tuple(found)
 
 
 # Probability of the tail of a prior in which a parameter is not expected.
 _CONFLICT = 1e-3
+# Priors whose ranges are remembered.
+_MAX_RANGES = 1024
 
 
 class _PriorRange(NamedTuple):
@@ -311,19 +311,26 @@ class _PriorRange(NamedTuple):
     high: float
 
 
-@lru_cache(maxsize=1024)
-def _prior_range(text: str) -> _PriorRange:
+_RANGES: dict[str, _PriorRange] = {}
+
+
+def _prior_range(prior: AbstractPrior) -> _PriorRange:
     """Median of a prior, and the range that it expects.
 
     Small values are unexpected only if the density falls towards zero, as of a lognormal prior.
     """
-    prior = parse_prior(text)
-    with jax.enable_x64(True):  # noqa: FBT003
-        low, median, high = (
-            jnp.asarray(prior.quantile(jnp.asarray(p))) for p in (_CONFLICT, 0.5, 1 - _CONFLICT)
-        )
-        falls = bool(prior.log_density(low) < prior.log_density(median))
-    return _PriorRange(prior.is_signed, float(median), float(low) if falls else -inf, float(high))
+    key = f"{type(prior).__qualname__} {prior.describe()}"
+    if key not in _RANGES:
+        if len(_RANGES) >= _MAX_RANGES:
+            _RANGES.clear()
+        with jax.enable_x64(True):  # noqa: FBT003
+            low, median, high = (
+                jnp.asarray(prior.quantile(jnp.asarray(p))) for p in (_CONFLICT, 0.5, 1 - _CONFLICT)
+            )
+            falls = bool(prior.log_density(low) < prior.log_density(median))
+        least = float(low) if falls else -inf
+        _RANGES[key] = _PriorRange(prior.is_signed, float(median), least, float(high))
+    return _RANGES[key]
 
 
 def _finite(value: float) -> float | None:

@@ -287,7 +287,7 @@ def _record(data: Batch, index: int, modes: Modes, found: Quadrature, tolerance:
         posterior_cov=posterior.cov,
         expected_log_likelihood=posterior.expected_log_likelihood,
         status=status,
-        warnings=(*warnings, *parameter_warnings(estimates, data.tau(index))),
+        warnings=(*warnings, *parameter_warnings(hypothesis, estimates, data.tau(index))),
         tau=data.tau(index),
         data_fingerprint=data.fingerprint(index),
         n_evaluations=found.n_evaluations,

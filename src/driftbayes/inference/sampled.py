@@ -385,7 +385,7 @@ def _record(
         posterior_cov=cov,
         expected_log_likelihood=float(weights @ fits),
         status=status,
-        warnings=(*warnings, *parameter_warnings(estimates, data.tau(index))),
+        warnings=(*warnings, *parameter_warnings(hypothesis, estimates, data.tau(index))),
         tau=data.tau(index),
         data_fingerprint=data.fingerprint(index),
         derived=derived_at(hypothesis, data, index, start.theta_map),

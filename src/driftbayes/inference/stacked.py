@@ -89,7 +89,7 @@ def stack_records(
                 posterior_cov=summary.cov[row],
                 expected_log_likelihood=expected,
                 status=Status.OK,
-                warnings=parameter_warnings(estimates, tau),
+                warnings=parameter_warnings(hypothesis, estimates, tau),
                 tau=tau,
                 data_fingerprint=data.fingerprint(i),
                 n_evaluations=n,
