@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from driftbayes.errors import Status
+from driftbayes.inference.formulas import prior_facts
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.priors import AbstractPrior
 from driftbayes.representation import Described, to_dataframe, to_dataset, to_datatree
@@ -272,34 +273,40 @@ def parameter_warnings(
     hypothesis: Hypothesis, estimates: Mapping[str, ParameterEstimate], tau: float
 ) -> tuple[str, ...]:
     """Warn of parameters whose size the data do not tell, and of priors that they contradict."""
-    found = []
-    for name, one in estimates.items():
+    facts, found = prior_facts(hypothesis), []
+    for i, (name, one) in enumerate(estimates.items()):
+        prior = hypothesis.priors[name]
         low, high = one.interval
-        prior = _prior_range(hypothesis.priors[name])
-        if not one.contraction >= IDENTIFIABLE:
+        is_known = one.contraction >= IDENTIFIABLE
+        mean = facts.mean[i] if prior.is_signed else np.log(facts.mean[i])
+        # Most are near enough to the middle of their prior.
+        if is_known and abs(one.log_mean - mean) < _NEAR * facts.log_sd[i]:
+            continue
+        expected = _prior_range(prior)
+        if not is_known:
             # Below a limit all magnitudes remain possible, which the width of ln θ does not tell.
-            if high < prior.median and not prior.is_signed:
+            if high < expected.median and not prior.is_signed:
                 limit = f"{high:.2g} {one.unit}".rstrip()
-                found.append(
-                    f"{name} is consistent with zero at tau = {tau:g}; 97.5 % limit {limit}"
-                )
+                text = f"{name} is consistent with zero at tau = {tau:g}; 97.5 % limit {limit}"
+                found.append(text)
             else:
                 found.append(
                     f"the posterior of {name} is hardly narrower than its prior: {name} is not "
                     f"identifiable at tau = {tau:g}"
                 )
-        elif high < prior.low or low > prior.high:
+        elif high < expected.low or low > expected.high:
             given = f"{one.median:.3g} {one.unit}".rstrip()
-            text = hypothesis.priors[name].describe(6)
             found.append(
                 f"prior and data are in conflict: {name} = {given} has a prior probability below "
-                f"{_CONFLICT:g} ({text}); set its prior or its scales"
+                f"{_CONFLICT:g} ({prior.describe(6)}); set its prior or its scales"
             )
     return tuple(found)
 
 
 # Probability of the tail of a prior in which a parameter is not expected.
 _CONFLICT = 1e-3
+# Standard deviations from the mean of a prior within which no tail begins.
+_NEAR = 1.4
 # Priors whose ranges are remembered.
 _MAX_RANGES = 1024
 
