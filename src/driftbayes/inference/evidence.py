@@ -11,17 +11,13 @@ __all__ = [
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from driftbayes.errors import Status
-from driftbayes.inference.formulas import prior_facts
+from driftbayes.inference.formulas import UNEXPECTED, prior_facts
 from driftbayes.inference.hypothesis import Hypothesis
-from driftbayes.priors import AbstractPrior
 from driftbayes.representation import Described, to_dataframe, to_dataset, to_datatree
 from driftbayes.typing import FloatArray
 
@@ -277,15 +273,10 @@ def parameter_warnings(
     for i, (name, one) in enumerate(estimates.items()):
         prior = hypothesis.priors[name]
         low, high = one.interval
-        is_known = one.contraction >= IDENTIFIABLE
-        mean = facts.mean[i] if prior.is_signed else np.log(facts.mean[i])
-        # Most are near enough to the middle of their prior.
-        if is_known and abs(one.log_mean - mean) < _NEAR * facts.log_sd[i]:
-            continue
-        expected = _prior_range(prior)
-        if not is_known:
+        least, median, largest = facts.expected[i]
+        if not one.contraction >= IDENTIFIABLE:
             # Below a limit all magnitudes remain possible, which the width of ln θ does not tell.
-            if high < expected.median and not prior.is_signed:
+            if high < median and not prior.is_signed:
                 limit = f"{high:.2g} {one.unit}".rstrip()
                 text = f"{name} is consistent with zero at tau = {tau:g}; 97.5 % limit {limit}"
                 found.append(text)
@@ -294,50 +285,13 @@ def parameter_warnings(
                     f"the posterior of {name} is hardly narrower than its prior: {name} is not "
                     f"identifiable at tau = {tau:g}"
                 )
-        elif high < expected.low or low > expected.high:
+        elif high < least or low > largest:
             given = f"{one.median:.3g} {one.unit}".rstrip()
             found.append(
                 f"prior and data are in conflict: {name} = {given} has a prior probability below "
-                f"{_CONFLICT:g} ({prior.describe(6)}); set its prior or its scales"
+                f"{UNEXPECTED:g} ({prior.describe(6)}); set its prior or its scales"
             )
     return tuple(found)
-
-
-# Probability of the tail of a prior in which a parameter is not expected.
-_CONFLICT = 1e-3
-# Standard deviations from the mean of a prior within which no tail begins.
-_NEAR = 1.4
-# Priors whose ranges are remembered.
-_MAX_RANGES = 1024
-
-
-class _PriorRange(NamedTuple):
-    is_signed: bool
-    median: float
-    low: float
-    high: float
-
-
-_RANGES: dict[str, _PriorRange] = {}
-
-
-def _prior_range(prior: AbstractPrior) -> _PriorRange:
-    """Median of a prior, and the range that it expects.
-
-    Small values are unexpected only if the density falls towards zero, as of a lognormal prior.
-    """
-    key = f"{type(prior).__qualname__} {prior.describe()}"
-    if key not in _RANGES:
-        if len(_RANGES) >= _MAX_RANGES:
-            _RANGES.clear()
-        with jax.enable_x64(True):  # noqa: FBT003
-            low, median, high = (
-                jnp.asarray(prior.quantile(jnp.asarray(p))) for p in (_CONFLICT, 0.5, 1 - _CONFLICT)
-            )
-            falls = bool(prior.log_density(low) < prior.log_density(median))
-        least = float(low) if falls else -inf
-        _RANGES[key] = _PriorRange(prior.is_signed, float(median), least, float(high))
-    return _RANGES[key]
 
 
 def _finite(value: float) -> float | None:

@@ -35,7 +35,7 @@ from driftbayes.likelihood.engines import Engine
 from driftbayes.likelihood.runs import Context
 from driftbayes.likelihood.sums import Sums
 from driftbayes.models import AbstractModel
-from driftbayes.priors import AbstractPrior, Uniform
+from driftbayes.priors import AbstractPrior, Gamma, Uniform
 from driftbayes.typing import FloatArray, IntArray
 
 # Parameter values, pairs of a parameter value and an interval, and trajectories in one call: the
@@ -222,13 +222,20 @@ class PriorFacts:
         mean: Means.
         log_sd: Standard deviations of ln θ; of θ itself where it is signed.
         quantiles: (parameter, probability), at `PROBABILITIES`; NaN unless a prior is uniform.
+        expected: (parameter, 3), the least and the largest value that a prior expects, but for a
+            probability of `UNEXPECTED` each, and its median between them. Small values are
+            unexpected only if the density falls towards zero, as of a lognormal prior.
     """
 
     mean: FloatArray
     log_sd: FloatArray
     quantiles: FloatArray
+    expected: FloatArray
 
 
+UNEXPECTED = 1e-3
+# The same in standard deviations of a normal law.
+_TAIL = 3.0902
 PROBABILITIES = np.linspace(0.0, 1.0, 66)[1:-1]
 
 
@@ -253,9 +260,24 @@ def _prior_program(tree: Any) -> Callable[..., Any]:
             jnp.stack([prior.mean() for prior in priors]),
             jnp.stack([prior.log_sd() for prior in priors]),
             jnp.stack([_quantiles(prior) for prior in priors]),
+            jnp.stack([_expected(prior) for prior in priors]),
         )
 
     return jax.jit(run)
+
+
+def _expected(prior: AbstractPrior) -> Any:
+    if isinstance(prior, Gamma):
+        # Wilson and Hilferty's approximation: the quantile itself is no formula of JAX.
+        middle, spread = 1 - 1 / (9 * prior.shape), 1 / (3 * jnp.sqrt(prior.shape))
+        cubes = (jnp.maximum(middle + z * spread, 1e-2) for z in (-_TAIL, 0.0, _TAIL))
+        low, median, high = (prior.mean() * cube**3 for cube in cubes)
+    else:
+        low, median, high = (
+            prior.quantile(jnp.asarray(p)) for p in (UNEXPECTED, 0.5, 1 - UNEXPECTED)
+        )
+    falls = prior.log_density(low) < prior.log_density(median)
+    return jnp.stack([jnp.where(falls, low, -jnp.inf), median, high])
 
 
 def _quantiles(prior: AbstractPrior) -> Any:
