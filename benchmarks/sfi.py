@@ -53,7 +53,7 @@ def ours(x: np.ndarray, tau: float) -> dict[str, list[float]]:
     """Evidences of Brownian and Langevin motion, without and with noise of unknown size."""
     from driftbayes.comparison import make_hypotheses
     from driftbayes.data.sampling import Displacements
-    from driftbayes.inference import Batch, Method, evidence_batch
+    from driftbayes.inference import Auto, Batch, Laplace, Method, evidence_batch
 
     names = ("brownian", "langevin", "brownian+noise", "langevin+noise")
     hypotheses = make_hypotheses(names, u_rms=1.0, timescale=1.0).hypotheses
@@ -65,7 +65,7 @@ def ours(x: np.ndarray, tau: float) -> dict[str, list[float]]:
         batch = Batch.stack([Batch.of(one, model=hypothesis.model) for one in data])
         # With noise by Laplace's method, for speed: where sigma may vanish it errs by a nat or so.
         noisy = hypothesis.name.endswith("noise")
-        method: Method = "laplace" if noisy else "auto"
+        method: Method = Laplace() if noisy else Auto()
         records = evidence_batch([hypothesis], batch, method=method, coords="log")
         found[hypothesis.name] = [record.log_evidence for record in records]
     return found

@@ -143,13 +143,13 @@ def peak_noted(trajectories: Any, *, folder: Path) -> Any:
 
 
 def summed(path: Path, kind: str, count: int, folder: Path) -> tuple[int, float]:
-    from driftbayes.models import Brownian, Langevin
+    from driftbayes.models import MODELS
     from driftbayes.streaming import Workers, tally_file
 
     workers = Workers(processes=count) if kind == "processes" else Workers(threads=count)
     tally, _ = tally_file(
         path,
-        lambda _: [Brownian, Langevin],
+        lambda _: [MODELS["brownian"], MODELS["langevin"]],
         TAUS,
         workers=workers,
         sample_points=0,

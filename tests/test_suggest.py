@@ -2,7 +2,7 @@
 
 import pytest
 
-from driftbayes.suggest import did_you_mean, nearest
+from driftbayes.errors import did_you_mean, nearest
 
 MODELS = ("brownian", "langevin", "confined_brownian", "matern")
 

@@ -24,11 +24,10 @@ import jax.scipy.special as jsp
 import numpy as np
 from jaxtyping import Array, Float
 
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.jax_typing import Key, Number, Scalar, ScalarLike
 from driftbayes.magnitudes import checked
 from driftbayes.precision import as_number
-from driftbayes.suggest import did_you_mean
 
 
 def _require(name: str, value: Any, *, condition: bool, expected: str) -> None:

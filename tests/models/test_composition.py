@@ -27,6 +27,9 @@ CHAINS = {
 }
 
 
+TURNING = db.OscillatingLangevin(gamma=1.0, omega=1.0, k=1.0)
+
+
 class Values:
     def __init__(self, names):
         for i, name in enumerate(names):
@@ -86,10 +89,23 @@ def test_compare_takes_a_model_of_priors():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda m: db.Noise(db.MeanFlow(m, flow=1.0), sigma=1.0), "apply it before the options"),
+        (lambda m: db.Noise(db.MeanFlow(m, flow=1.0), sigma=1.0), "before the option 'mean'"),
+        (lambda m: db.Anisotropic(db.Noise(m, 0.1), (0.0, 0.0)), "alike on all axes"),
+        (lambda m: db.Scatter(db.Noise(m, 0.1), 0.1), "'scatter' scales all of the covariance"),
+        (lambda m: db.Student(db.Blur(m, 0.1), 0.1), "'student' needs a model with a state-space"),
+        (lambda m: db.Student(db.FractionalBrownian(0.3, 1.0, 1.0), 0.1), "'student' needs"),
+        (lambda m: db.Rotating(m), "'rotating' is for the model 'oscillating'"),
+        (lambda m: db.Rotating(db.Blur(TURNING, 0.1)), "'rotating' is for"),
+        (lambda m: db.Rotating(db.Rotating(TURNING)), "option 'rotating' stands twice"),
+        (lambda m: db.Rotating(db.Anisotropic(TURNING, (0.0, 0.0))), "cannot be combined"),
+        (lambda m: db.Rotating(db.LinearFlow(TURNING, 0.1, 0.1)), "cannot be combined"),
+        (lambda m: db.MeanFlow(db.Rotating(TURNING), 0.1), "before the option 'rotating'"),
+        (lambda m: db.LinearFlow(db.Rotating(TURNING), 0.1, 0.1), "cannot be combined"),
+        (lambda m: db.Noise(db.Mixture(m, ((),), (0.5,), (0.5,)), 0.1), "wrap the model of its"),
+        (lambda m: db.Mixture(db.MeanFlow(m, 0.1), ((),), (0.5,), (0.5,)), "noise or blur at most"),
         (lambda m: db.Noise("brownian", sigma=1.0), "Noise wraps a model, got 'brownian'"),
         (lambda m: db.Noise(db.Noise(m, sigma=1.0), sigma=2.0), "already has a parameter 'sigma'"),
-        (lambda m: db.Blur(db.Noise(m, sigma=1.0), exposure=1.0), "must be the first option"),
+        (lambda m: db.Blur(db.Noise(m, sigma=1.0), exposure=1.0), "before the option 'noise'"),
         (lambda m: db.Anisotropic(m, (1.0, 2.0, 3.0)), "2 components in two dimensions"),
         (lambda m: db.Hypothesis(db.Noise, sigma=db.Fixed(1.0)), "Noise wraps a model; give"),
         (lambda m: db.Hypothesis(m), "all parameters of brownian are fixed"),

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from driftbayes.checks.check import FitCheck, ModelCheck
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.representation import Card, Curve, Panel, Table, amount, describe
-from driftbayes.suggest import did_you_mean
 from driftbayes.typing import FloatArray
 
 # Quantity: title, label of the vertical axis.

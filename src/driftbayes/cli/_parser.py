@@ -10,8 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from driftbayes.errors import DriftbayesError
-from driftbayes.suggest import did_you_mean, nearest
+from driftbayes.errors import DriftbayesError, did_you_mean, nearest
 
 if TYPE_CHECKING:
     from driftbayes.storage import Outputs

@@ -26,12 +26,11 @@ from driftbayes.comparison.sensitivity import (
     scaled_evidence,
 )
 from driftbayes.data.sampling import Displacements
-from driftbayes.errors import DriftbayesError, Status
+from driftbayes.errors import DriftbayesError, Status, did_you_mean
 from driftbayes.inference import Batch, Evidence, Hypothesis, Method, as_method
 from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.precision import in_double_precision
 from driftbayes.representation import Described, to_dataframe, to_dataset, to_datatree
-from driftbayes.suggest import did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd

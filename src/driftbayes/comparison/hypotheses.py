@@ -9,12 +9,11 @@ import numpy as np
 
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.diagnostics.scales import data_scales
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.inference import Hypothesis
 from driftbayes.models import MODELS, AbstractModel, model_named
 from driftbayes.precision import in_double_precision
 from driftbayes.priors import AbstractPrior, scaling_priors
-from driftbayes.suggest import did_you_mean
 
 
 @dataclass(frozen=True)

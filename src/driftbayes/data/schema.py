@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from driftbayes.errors import DriftbayesError
-from driftbayes.suggest import did_you_mean, nearest
+from driftbayes.errors import DriftbayesError, did_you_mean, nearest
 from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ __all__ = [
 
 import re
 
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.magnitudes import checked
-from driftbayes.suggest import did_you_mean
 
 # Each with the spellings that files and people use; the first is the one that is printed.
 _LENGTHS = {

@@ -15,12 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.jax_typing import Scalar
 from driftbayes.models import AbstractModel, Data, as_template
 from driftbayes.priors import AbstractPrior, Fixed, Uniform
 from driftbayes.representation import Described
-from driftbayes.suggest import did_you_mean
 
 
 class Hypothesis(Described, eqx.Module):

@@ -16,8 +16,7 @@ __all__ = [
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from driftbayes.errors import DriftbayesError
-from driftbayes.suggest import did_you_mean
+from driftbayes.errors import DriftbayesError, did_you_mean
 
 Coords = Literal["natural", "log"]
 

@@ -24,12 +24,11 @@ import numpy as np
 
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.data.units import time_factor
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.io import cells
 from driftbayes.io.layouts import Layout, from_grid, from_ragged
 from driftbayes.io.limits import Budget
 from driftbayes.io.reading import Contents, describe_dataset
-from driftbayes.suggest import did_you_mean
 from driftbayes.typing import FloatArray, IntArray, StrArray
 
 if TYPE_CHECKING:

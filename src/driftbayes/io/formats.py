@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from driftbayes.data import schema
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.io.reading import Contents, ReadOptions, existing_file
 from driftbayes.storage.outputs import PathLike
-from driftbayes.suggest import did_you_mean
 
 if TYPE_CHECKING:
     import xarray as xr

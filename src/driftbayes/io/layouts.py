@@ -14,11 +14,10 @@ from typing import Any, Literal
 import numpy as np
 
 from driftbayes.data.trajectories import Trajectories
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.io import cells
 from driftbayes.io.limits import check_memory
 from driftbayes.io.reading import Contents, ReadOptions, begin_with_name
-from driftbayes.suggest import did_you_mean
 from driftbayes.typing import FloatArray, IntArray, StrArray
 
 Kind = Literal["contiguous", "indexed", "long", "grid", "single"]

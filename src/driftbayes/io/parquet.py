@@ -10,11 +10,10 @@ import numpy as np
 
 from driftbayes.data.schema import TIME_ORIGIN
 from driftbayes.data.trajectories import Trajectories
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.io import cells, limits
 from driftbayes.io.layouts import from_ragged
 from driftbayes.io.reading import Contents, ReadOptions, begin_with_name, reading_as, require
-from driftbayes.suggest import did_you_mean
 from driftbayes.typing import FloatArray, IntArray
 
 _TEXT_TYPES = ("string", "large_string")

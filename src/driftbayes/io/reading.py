@@ -30,9 +30,8 @@ import numpy as np
 
 from driftbayes.data import schema
 from driftbayes.data.units import length_factor, time_factor
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DriftbayesError, nearest
 from driftbayes.storage.outputs import PathLike
-from driftbayes.suggest import nearest
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from driftbayes.aliases import lazy
 from driftbayes.models._base import AbstractModel, Parameter, as_template
-from driftbayes.models._named import MODELS, OPTIONS, model_named
+from driftbayes.models._named import MODELS, model_named
 from driftbayes.models._prepare import (
     Data,
     Needs,
@@ -13,6 +13,7 @@ from driftbayes.models._prepare import (
     preparation,
     prepare,
 )
+from driftbayes.models._rules import OPTIONS
 
 if TYPE_CHECKING:
     from driftbayes.models.brownian import Brownian

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from importlib import import_module
 from typing import Any
 
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.models._base import AbstractModel, as_template
-from driftbayes.suggest import did_you_mean
+from driftbayes.models._rules import OPTIONS, check_options
 
 Family = type[AbstractModel] | AbstractModel
 
@@ -66,20 +66,6 @@ MODELS = _Models(
 )
 
 
-# In the order in which they are applied, whatever the order in which they are written.
-OPTIONS: dict[str, str] = {
-    "blur": "every fix is the mean over a known exposure",
-    "noise": "every fix has an independent error",
-    "anisotropic": "a diffusivity tensor, in two or three dimensions",
-    "mean": "a mean flow shared by all particles, integrated out",
-    "linear": "a mean flow linear in space, shared by all particles, integrated out",
-    "rotating": "of oscillating velocities in a plane, one sense of rotation for all particles",
-    "scatter": "every trajectory has its own diffusivity (superstatistics)",
-    "student": "innovations with heavy tails",
-}
-# Those that change what is summed, of which a model can have but one, save for some pairs.
-_DATA_OPTIONS = ("anisotropic", "mean", "linear", "rotating", "scatter", "student")
-_PAIRS = ({"anisotropic", "mean"}, {"anisotropic", "linear"}, {"mean", "rotating"})
 # Module and class of each option, and the names of its parameters.
 _WRAP = {
     "blur": ("measurement.Blur", "exposure"),
@@ -137,7 +123,7 @@ def model_named(
         raise DriftbayesError(msg)
     plain = tuple(as_template(models[base]) for base in bases)
     model = plain[0] if len(plain) == 1 else _sum_of(plain)
-    _check(text, model, options)
+    check_options(text, model, options)
     for option in OPTIONS:
         if option in options:
             model = _wrapped(model, option, n_dim)
@@ -159,35 +145,3 @@ def _sum_of(models: tuple[AbstractModel, ...]) -> AbstractModel:
     from driftbayes.models.sums import sum_of
 
     return sum_of(models)
-
-
-def _check(text: str, base: AbstractModel, options: list[str]) -> None:
-    repeated = [option for option in options if options.count(option) > 1]
-    if repeated:
-        msg = f"option {repeated[0]!r} stands twice in {text!r}; write it once"
-        raise DriftbayesError(msg)
-    chosen = [option for option in _DATA_OPTIONS if option in options]
-    if len(chosen) > 1 and set(chosen) not in _PAIRS:
-        msg = f"{chosen[0]!r} and {chosen[1]!r} cannot be combined in {text!r}; choose one"
-        raise DriftbayesError(msg)
-    if "anisotropic" in options and "noise" in options:
-        msg = (
-            f"noise that is alike on all axes cannot be combined with a tensor in {text!r}; "
-            "leave one out"
-        )
-        raise DriftbayesError(msg)
-    if "student" in options and ("blur" in options or not base.has_state_space):
-        msg = (
-            f"'student' needs a model with a state-space form, which {text!r} has not; leave it out"
-        )
-        raise DriftbayesError(msg)
-    turns = "oscillating" in base.name.split("&") and base.has_state_space
-    if "rotating" in options and ("blur" in options or not turns):
-        msg = (
-            "'rotating' is for the model 'oscillating' and its sums with models that have a "
-            f"state-space form, with noise and a mean flow at most, not for {text!r}; leave it out"
-        )
-        raise DriftbayesError(msg)
-    if "scatter" in options and "noise" in options:
-        msg = f"'scatter' scales all of the covariance, noise included, in {text!r}; choose one"
-        raise DriftbayesError(msg)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from driftbayes.data.units import readable_time
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.plots.style import journal_axes
-from driftbayes.suggest import did_you_mean
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -30,8 +30,7 @@ import numpy as np
 
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.data.units import length_factor, parse_quantity, time_factor
-from driftbayes.errors import DriftbayesError, NothingLeftError
-from driftbayes.suggest import did_you_mean
+from driftbayes.errors import DriftbayesError, NothingLeftError, did_you_mean
 from driftbayes.typing import FloatArray, IntArray
 
 # A number with its unit, which may be empty.

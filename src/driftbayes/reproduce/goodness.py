@@ -18,12 +18,11 @@ from driftbayes.checks.check import LEVEL
 from driftbayes.comparison import make_hypotheses
 from driftbayes.data.sampling import Displacements, displacements
 from driftbayes.data.trajectories import Trajectories
-from driftbayes.errors import DriftbayesError, Status
+from driftbayes.errors import DriftbayesError, Status, did_you_mean
 from driftbayes.inference import Hypothesis
 from driftbayes.models import MODELS, model_named
 from driftbayes.plots.style import COLOURS, GUIDE, INK, journal_figure
 from driftbayes.reproduce.study import DEFAULT_RUNNER, Job, Runner, StudyResult
-from driftbayes.suggest import did_you_mean
 from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:

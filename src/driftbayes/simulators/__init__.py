@@ -4,10 +4,9 @@ __all__ = ["SIMULATORS", "Recommendation", "export", "recommend"]
 
 from collections.abc import Callable
 
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.simulators.recommend import Recommendation, recommend
 from driftbayes.simulators.texts import json_text, opendrift_text, parcels3_text, parcels_text
-from driftbayes.suggest import did_you_mean
 
 SIMULATORS: dict[str, Callable[[Recommendation], str]] = {
     "parcels": parcels_text,

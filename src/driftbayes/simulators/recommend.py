@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from driftbayes.data.units import length_factor, time_factor
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.models import MODELS, Parameter, model_named
 from driftbayes.priors import Fixed, parse_prior
 from driftbayes.simulators.long_time import (
@@ -19,7 +19,6 @@ from driftbayes.simulators.long_time import (
     observation_notes,
     parts_of,
 )
-from driftbayes.suggest import did_you_mean
 
 if TYPE_CHECKING:
     import xarray as xr

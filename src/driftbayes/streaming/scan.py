@@ -66,7 +66,7 @@ def check_streamable(
     """Return the moments that models need; refuse what needs more than moments.
 
     Args:
-        models: Classes of models.
+        models: The models.
         gaps: What a missing fix does; see `displacements`.
     """
     if gaps != "split":

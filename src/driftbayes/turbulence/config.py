@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, get_args
 
-from driftbayes.errors import DriftbayesError
-from driftbayes.suggest import did_you_mean
+from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.turbulence.flow import Dissipation, Filter, Flow, Precision, check_choice
 from driftbayes.turbulence.forcing import Forcing
 from driftbayes.turbulence.grid import Grid

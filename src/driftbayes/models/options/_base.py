@@ -13,6 +13,7 @@ from driftbayes.jax_typing import Key, Scalar, ScalarLike
 from driftbayes.likelihood.kalman import Transition
 from driftbayes.models._base import AbstractModel, Parameter, fact
 from driftbayes.models._prepare import Data, Kind
+from driftbayes.models._rules import OPTIONS, check_options
 
 # Checked when an option is made, with a message.
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ class AbstractOption(AbstractModel):
 
     base: Model
 
-    # The parameters that the option adds, each a field.
+    # Its name in the names of models, and the parameters that it adds, each a field.
+    option: ClassVar[str]
     own: ClassVar[dict[str, Parameter]]
     parameters: ClassVar[dict[str, Parameter]] = fact(
         lambda self: {**self.base.parameters, **self.own}
@@ -115,16 +117,31 @@ class AbstractOption(AbstractModel):
         return positions
 
 
-def check_base(option: AbstractOption, kinds: tuple[str, ...] = ("summed",)) -> None:
-    """Refuse a model with an option that this one would undo, or with a parameter of its name."""
-    base, name = option.base, type(option).__name__
+def check_base(option: AbstractOption) -> None:
+    """Refuse to wrap what the option cannot wrap: the rules of names hold for compositions too."""
+    base, kind = option.base, type(option).__name__
     if not isinstance(base, AbstractModel):
-        msg = f"{name} wraps a model, got {base!r}; write for example {name}(Langevin(...), ...)"
+        msg = f"{kind} wraps a model, got {base!r}; write for example {kind}(Langevin(...), ...)"
         raise DriftbayesError(msg)
-    if base.kind not in kinds:
-        msg = f"{name} cannot wrap {base.name}: apply it before the options of that model"
+    core, inner = base, []
+    while isinstance(core, AbstractOption):
+        inner.append(core.option)
+        core = core.base
+    if "*N" in inner:
+        msg = f"{kind} cannot wrap the mixture {base.name}; wrap the model of its classes"
         raise DriftbayesError(msg)
     twice = [own for own in option.own if own in base.parameters]
     if twice:
-        msg = f"{base.name} already has a parameter {twice[0]!r}; {name} needs a model without it"
+        msg = f"{base.name} already has a parameter {twice[0]!r}; {kind} needs a model without it"
+        raise DriftbayesError(msg)
+    if option.option == "*N":
+        if base.kind != "summed":
+            msg = f"a mixture is of a model with noise or blur at most, not of {base.name}"
+            raise DriftbayesError(msg)
+        return
+    check_options(option.name, core, [*inner, option.option])
+    order = list(OPTIONS)
+    later = [name for name in inner if order.index(name) > order.index(option.option)]
+    if later:
+        msg = f"{kind} cannot wrap {base.name}: apply it before the option {later[0]!r}"
         raise DriftbayesError(msg)

@@ -62,6 +62,7 @@ class Anisotropic(AbstractOption):
 
     h: tuple[Leaf, ...] = eqx.field(converter=_as_leaves)
 
+    option: ClassVar[str] = "anisotropic"
     name: ClassVar[str] = fact(lambda self: f"{self.base.name}+anisotropic")
     summary: ClassVar[str] = fact(lambda self: f"{self.base.summary}, with a diffusivity tensor")
     own: ClassVar[dict[str, Parameter]] = fact(

@@ -91,6 +91,7 @@ class MeanFlow(AbstractOption):
 
     flow: Leaf = eqx.field(converter=as_leaf)
 
+    option: ClassVar[str] = "mean"
     name: ClassVar[str] = fact(lambda self: f"{self.base.name}+mean")
     summary: ClassVar[str] = fact(lambda self: f"{self.base.summary}, carried by a mean flow")
     own: ClassVar[dict[str, Parameter]] = {"flow": FLOW}
@@ -99,7 +100,7 @@ class MeanFlow(AbstractOption):
     has_derived: ClassVar[bool] = True
 
     def __check_init__(self) -> None:
-        check_base(self, ("summed", "channels"))
+        check_base(self)
 
     def terms(self, data: Data, noise_variance: ScalarLike = 0.0) -> GaussianTerms:
         if not isinstance(data, Channels):
@@ -167,6 +168,7 @@ class LinearFlow(AbstractOption):
     flow: Leaf = eqx.field(converter=as_leaf)
     gradient: Leaf = eqx.field(converter=as_leaf)
 
+    option: ClassVar[str] = "linear"
     name: ClassVar[str] = fact(lambda self: f"{self.base.name}+linear")
     summary: ClassVar[str] = fact(
         lambda self: f"{self.base.summary}, carried by a flow linear in space"
@@ -186,7 +188,7 @@ class LinearFlow(AbstractOption):
     needs_positions: ClassVar[bool] = True
 
     def __check_init__(self) -> None:
-        check_base(self, ("summed", "channels"))
+        check_base(self)
 
     def terms(self, data: Data, noise_variance: ScalarLike = 0.0) -> GaussianTerms:
         if not isinstance(data, Channels):

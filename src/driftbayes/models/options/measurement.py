@@ -40,6 +40,7 @@ class Noise(AbstractOption):
 
     sigma: Leaf = eqx.field(converter=as_leaf)
 
+    option: ClassVar[str] = "noise"
     name: ClassVar[str] = fact(lambda self: f"{self.base.name}+noise")
     summary: ClassVar[str] = fact(
         lambda self: f"{self.base.summary}, positions with independent errors"
@@ -119,6 +120,7 @@ class Blur(AbstractOption):
 
     exposure: Leaf = eqx.field(converter=as_leaf)
 
+    option: ClassVar[str] = "blur"
     name: ClassVar[str] = fact(lambda self: f"{self.base.name}+blur")
     summary: ClassVar[str] = fact(
         lambda self: f"{self.base.summary}, fixes averaged over the exposure"
@@ -134,9 +136,6 @@ class Blur(AbstractOption):
 
     def __check_init__(self) -> None:
         check_base(self)
-        if isinstance(self.base, AbstractOption):
-            msg = f"Blur must be the first option, and cannot wrap {self.base.name}"
-            raise DriftbayesError(msg)
 
     def check_step(self, shortest: float) -> None:
         exposure = self.exposure

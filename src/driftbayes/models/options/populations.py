@@ -53,6 +53,7 @@ class Scatter(AbstractOption):
 
     scatter: Leaf = eqx.field(converter=as_leaf)
 
+    option: ClassVar[str] = "scatter"
     name: ClassVar[str] = fact(lambda self: f"{self.base.name}+scatter")
     summary: ClassVar[str] = fact(
         lambda self: f"{self.base.summary}, each trajectory with its own diffusivity"
@@ -124,6 +125,7 @@ class Mixture(AbstractOption):
     ratio: tuple[Leaf, ...]
     share: tuple[Leaf, ...]
 
+    option: ClassVar[str] = "*N"
     name: ClassVar[str] = fact(lambda self: f"{self.base.name}*{len(self.share) + 1}")
     summary: ClassVar[str] = fact(
         lambda self: f"{len(self.share) + 1} classes of particles, each {self.base.name}"

@@ -45,6 +45,7 @@ class Rotating(AbstractOption):
         base: The other model.
     """
 
+    option: ClassVar[str] = "rotating"
     own: ClassVar[dict[str, Parameter]] = {}
     name: ClassVar[str] = fact(lambda self: f"{self.base.name}+rotating")
     summary: ClassVar[str] = fact(
@@ -61,7 +62,7 @@ class Rotating(AbstractOption):
     shares_axes: ClassVar[bool] = fact(lambda self: "flow" in self.base.parameters)
 
     def __check_init__(self) -> None:
-        check_base(self, ("summed", "channels"))
+        check_base(self)
 
     def log_density(self, data: Data) -> Scalar:
         both = jnp.stack([one.log_likelihood() for one in self.terms_by_sense(data)])

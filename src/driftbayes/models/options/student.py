@@ -43,6 +43,7 @@ class Student(AbstractOption):
 
     tail: Leaf = eqx.field(converter=as_leaf)
 
+    option: ClassVar[str] = "student"
     name: ClassVar[str] = fact(lambda self: f"{self.base.name}+student")
     summary: ClassVar[str] = fact(lambda self: f"{self.base.summary}, innovations with heavy tails")
     own: ClassVar[dict[str, Parameter]] = {

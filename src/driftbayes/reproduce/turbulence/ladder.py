@@ -10,7 +10,7 @@ import numpy as np
 
 from driftbayes._version import __version__
 from driftbayes.comparison import scan_displacements
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.inference import Evidence, Hypothesis
 from driftbayes.models import MODELS
 from driftbayes.plots.style import GUIDE, journal_figure
@@ -19,7 +19,6 @@ from driftbayes.reproduce.study import DEFAULT_RUNNER, Runner, StudyResult, plai
 from driftbayes.reproduce.turbulence.analysis import data_sets
 from driftbayes.reproduce.turbulence.experiment import PUBLISHED
 from driftbayes.reproduce.turbulence.results import Results, load_results
-from driftbayes.suggest import did_you_mean
 from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:

@@ -1,0 +1,62 @@
+"""Options of models: their names, their order, and which can be combined."""
+
+__all__ = ["OPTIONS", "check_options"]
+
+from collections.abc import Sequence
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.models._base import AbstractModel
+
+# In the order in which they are applied, whatever the order in which they are written.
+OPTIONS: dict[str, str] = {
+    "blur": "every fix is the mean over a known exposure",
+    "noise": "every fix has an independent error",
+    "anisotropic": "a diffusivity tensor, in two or three dimensions",
+    "mean": "a mean flow shared by all particles, integrated out",
+    "linear": "a mean flow linear in space, shared by all particles, integrated out",
+    "rotating": "of oscillating velocities in a plane, one sense of rotation for all particles",
+    "scatter": "every trajectory has its own diffusivity (superstatistics)",
+    "student": "innovations with heavy tails",
+}
+# Those that change what is summed, of which a model can have but one, save for some pairs.
+_DATA_OPTIONS = ("anisotropic", "mean", "linear", "rotating", "scatter", "student")
+_PAIRS = ({"anisotropic", "mean"}, {"anisotropic", "linear"}, {"mean", "rotating"})
+
+
+def check_options(text: str, base: AbstractModel, options: Sequence[str]) -> None:
+    """Refuse options that cannot be combined, or that a model cannot have.
+
+    Args:
+        text: Name of the whole, for messages.
+        base: The model without options.
+        options: Names of the options.
+    """
+    repeated = [option for option in options if options.count(option) > 1]
+    if repeated:
+        msg = f"option {repeated[0]!r} stands twice in {text!r}; write it once"
+        raise DriftbayesError(msg)
+    chosen = [option for option in _DATA_OPTIONS if option in options]
+    if len(chosen) > 1 and set(chosen) not in _PAIRS:
+        msg = f"{chosen[0]!r} and {chosen[1]!r} cannot be combined in {text!r}; choose one"
+        raise DriftbayesError(msg)
+    if "anisotropic" in options and "noise" in options:
+        msg = (
+            f"noise that is alike on all axes cannot be combined with a tensor in {text!r}; "
+            "leave one out"
+        )
+        raise DriftbayesError(msg)
+    if "student" in options and ("blur" in options or not base.has_state_space):
+        msg = (
+            f"'student' needs a model with a state-space form, which {text!r} has not; leave it out"
+        )
+        raise DriftbayesError(msg)
+    turns = "oscillating" in base.name.split("&") and base.has_state_space
+    if "rotating" in options and ("blur" in options or not turns):
+        msg = (
+            "'rotating' is for the model 'oscillating' and its sums with models that have a "
+            f"state-space form, with noise and a mean flow at most, not for {text!r}; leave it out"
+        )
+        raise DriftbayesError(msg)
+    if "scatter" in options and "noise" in options:
+        msg = f"'scatter' scales all of the covariance, noise included, in {text!r}; choose one"
+        raise DriftbayesError(msg)
