@@ -4,6 +4,7 @@ import gc
 import json
 import os
 import shutil
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -14,6 +15,11 @@ from jaxtyping import install_import_hook
 
 # Tables are as wide as without a terminal, whatever runs the tests.
 os.environ.pop("COLUMNS", None)
+
+# Bytecode is kept even where the environment says otherwise: dozens of tests start a process that
+# imports the package, and every run imports the tests.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -52,6 +58,14 @@ def pytest_configure(config):
         if version("jaxlib").startswith(("0.9.", "0.10.")):
             os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_FAST_TO_COMPILE}"
         os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
+
+
+def pytest_collection_finish():
+    """Exempt what is loaded now from garbage collection: it stays, and is a million objects."""
+    gc.collect()
+    gc.freeze()
+    # JAX makes many objects that live on: fewer looks through all of them.
+    gc.set_threshold(20_000, 20, 20)
 
 
 # In slow tests, flows run for thousands of steps; of other programs most run once.

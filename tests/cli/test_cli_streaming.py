@@ -88,9 +88,9 @@ def test_blocks_have_no_common_axes_near_a_pole(ask, tmp_path):
     assert "langevin+mean needs axes that all trajectories share" in answer.err
 
 
-def test_workers_do_not_change_a_digit(process, tracks_csv):
+def test_workers_do_not_change_a_digit(ask, process, tracks_csv):
     options = ("--taus", TAUS, *PRIORS, "--json", "--block-points", "100")
-    threads = process("scan", tracks_csv, *options)
+    threads = ask("scan", tracks_csv, *options)
     assert threads.code == 0
     # Sums by other numbers of workers are compared in tests/streaming/test_workers.py.
     workers = process("scan", tracks_csv, *options, "--workers", "2")

@@ -5,6 +5,7 @@ import importlib
 import re
 import subprocess
 import sys
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -66,6 +67,11 @@ class Links(HTMLParser):
             self.links.append(tuple(self.open.pop()))
 
 
+@cache
+def links(path):
+    return Links(path)
+
+
 def pages():
     """The pages of docs/; the README of a folder is none, and a signpost says that it is one."""
     for path in sorted(DOCS.rglob("*.md")):
@@ -74,16 +80,16 @@ def pages():
 
 
 def test_every_page_is_in_the_contents(site):
-    linked = {href for href, _ in Links(site / "index.html").links}
+    linked = {href for href, _ in links(site / "index.html").links}
     assert set(pages()) - linked - {"index.html"} == set()
 
 
 def test_every_name_of_the_package_leads_to_its_description(site):
-    index = Links(site / "api" / "index.html")
+    index = links(site / "api" / "index.html")
     targets = {text: href for href, text in index.links}
     for name in driftbayes.__all__:
         file, anchor = targets[f"driftbayes.{name}"].split("#")
-        target = index if not file else Links(site / "api" / file)
+        target = index if not file else links(site / "api" / file)
         assert anchor in target.anchors, name
 
 
@@ -104,7 +110,7 @@ def test_every_room_is_public_but_those_that_are_run_by_a_command():
 
 
 def test_every_equation_leads_to_its_code_and_is_led_to_from_there(site):
-    page = Links(site / "equations.html")
+    page = links(site / "equations.html")
     text = (DOCS / "equations.md").read_text()
     ids = {f"eq-{name}" for name in re.findall(r"^\| `\[eq:([\w-]+)\]` \|", text, re.MULTILINE)}
     assert len(ids) >= 20
@@ -114,7 +120,7 @@ def test_every_equation_leads_to_its_code_and_is_led_to_from_there(site):
     cited = {
         href.partition("#")[2]
         for path in (site / "api").glob("*.html")
-        for href, _ in Links(path).links
+        for href, _ in links(path).links
         if href.startswith("../equations.html#")
     }
     assert cited == ids
@@ -122,7 +128,7 @@ def test_every_equation_leads_to_its_code_and_is_led_to_from_there(site):
 
 def test_every_command_and_every_option_is_in_the_reference(site):
     page = (site / "command-line.html").read_text()
-    anchors = Links(site / "command-line.html").anchors
+    anchors = links(site / "command-line.html").anchors
 
     def check(parser):
         assert parser.prog == "driftbayes" or parser.prog.replace(" ", "-") in anchors
@@ -181,9 +187,9 @@ def test_pages_fit_three_widths_in_a_browser_that_fetches_nothing(site, browser)
         page.on("request", lambda request: seen.append(request.url))
         backgrounds = set()
         for name in ("index", "equations", "api/models", "command-line"):
+            page.goto((site / f"{name}.html").as_uri())
             for width in (390, 800, 1280):
                 page.set_viewport_size({"width": width, "height": 900})
-                page.goto((site / f"{name}.html").as_uri())
                 wide = "document.documentElement.scrollWidth"
                 assert page.evaluate(wide) <= width, (name, width)
                 colour = "getComputedStyle(document.body).backgroundColor"

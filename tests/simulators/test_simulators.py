@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import types
+from functools import cache
 
 import jax.numpy as jnp
 import numpy as np
@@ -246,22 +247,32 @@ def diffusivities(name):
     return np.array([k, k])
 
 
-def random_walk(text, dt, n=40_000):
+def random_walk(text, dt):
     """Displacements (particle, axis) of plain NumPy particles that do what the text says."""
-    rng = np.random.default_rng(7)
     found = dict(re.findall(r'add_constant_field\("(Kh_\w+)", ([^,)]+)', text))
     if found:
         sizes = [float(found[name]) for name in ("Kh_zonal", "Kh_meridional")]
-        return rng.normal(size=(n, 2)) * np.sqrt(2 * np.array(sizes) * dt)
+        return diffusion() * np.sqrt(2 * np.array(sizes) * dt)
     k_x, k_y = map(float, re.search(r"K_ZONAL, K_MERIDIONAL = (\S+), (\S+)  #", text).groups())
     gamma = float(re.search(r"GAMMA = (\S+)", text)[1])
-    # Velocities by Euler's scheme, in steps of a fiftieth of their time.
-    sizes = np.sqrt(gamma * np.array([k_x, k_y]))
-    velocity, x = rng.normal(size=(n, 2)) * sizes, np.zeros((n, 2))
+    return random_flight(gamma, dt) * np.sqrt(gamma * np.array([k_x, k_y]))
+
+
+@cache
+def diffusion(n=40_000):
+    return np.random.default_rng(7).normal(size=(n, 2))
+
+
+@cache
+def random_flight(gamma, dt, n=40_000):
+    """Displacements of particles with velocities of variance one."""
+    rng = np.random.default_rng(7)
+    # By Euler's scheme, in steps of a fiftieth of the time scale of velocities.
+    velocity, x = rng.normal(size=(n, 2)), np.zeros((n, 2))
     step = 0.02 / gamma
     for _ in range(round(dt / step)):
         new = velocity * np.exp(-gamma * step)
-        new += sizes * np.sqrt(-np.expm1(-2 * gamma * step)) * rng.normal(size=(n, 2))
+        new += np.sqrt(-np.expm1(-2 * gamma * step)) * rng.normal(size=(n, 2))
         x += 0.5 * (velocity + new) * step
         velocity = new
     return x
