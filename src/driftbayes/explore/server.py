@@ -134,6 +134,8 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
     block_on_close = False
+    # Beyond the five of the standard library, a client would wait seconds before it tries again.
+    request_queue_size = MAX_CONNECTIONS
 
     def __init__(self, explorer: Explorer, host: str = "127.0.0.1", port: int = 0) -> None:
         self.explorer = explorer
