@@ -122,6 +122,8 @@ class StudyResult(ABC):
                 written.append(directory / f"{name}{suffix}")
                 with atomic_path(written[-1]) as temporary:
                     figure.savefig(temporary)
+                # The layout takes half of the time, and is the same for both.
+                figure.set_layout_engine("none")
         return written
 
 
