@@ -66,7 +66,7 @@ def integral(log_f, widths, *, with_ridges, seed):
     return found, peak.count
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_curved_ridge_has_its_integral_with_fewer_evaluations(seed):
     widths = [LONG, THICK, THICK, THICK]
     found, count = integral(curved, widths, with_ridges=True, seed=seed)
