@@ -91,12 +91,12 @@ def main(arguments: list[str] | None = None) -> int:
 def build(source: Path, folder: Path, scratch: Path) -> None:
     """Build into a folder that is not there yet; an error if there is any fault in the site."""
     if sphinx("html", source, folder, scratch):
-        msg = "the site was not written: mend what Sphinx warned of above"
+        msg = "the site was not written: correct what Sphinx warned of above"
         raise DriftbayesError(msg)
     faults = [f"{line}: fetched from the network" for line in loaded_from_elsewhere(folder)]
     faults += broken_links(folder, source.parent)
     if faults:
-        msg = "the site was not written: mend " + "; ".join(faults)
+        msg = "the site was not written: correct " + "; ".join(faults)
         raise DriftbayesError(msg)
 
 

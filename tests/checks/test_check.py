@@ -6,10 +6,7 @@ from dataclasses import replace
 import jax
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
-from scipy import stats
-from scipy.linalg import toeplitz
-from touchstone import (
+from cases import (
     BROWNIAN,
     LANGEVIN,
     SHAPE,
@@ -19,6 +16,9 @@ from touchstone import (
     gappy_data,
     langevin_data,
 )
+from numpy.testing import assert_allclose
+from scipy import stats
+from scipy.linalg import toeplitz
 
 from driftbayes.checks import check_fit
 from driftbayes.checks.calibrate import (

@@ -5,9 +5,9 @@ from dataclasses import replace
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import LANGEVIN, gappy_data, langevin_data
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import toeplitz
-from touchstone import LANGEVIN, gappy_data, langevin_data
 
 from driftbayes.checks.innovations import (
     Layout,

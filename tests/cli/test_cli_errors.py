@@ -71,13 +71,13 @@ FILES = {
         GOOD + "flat,0,1,\nflat,0.5,2,\n",
         (),
         "'tracks.csv': trajectory 'flat' at time 0 has x but no y: all observations need the same "
-        "2 coordinates; fill or remove the column, or blank the whole row for a missing fix",
+        "2 coordinates; fill or remove the column, or blank the whole row for a missing position",
     ),
     "infinite coordinate": (
         HEAD + "a,0,1,1\na,0.5,inf,2\n",
         (),
         "'tracks.csv': trajectory 'a' at time 0.5 has an infinite coordinate; "
-        "write NaN for a missing fix",
+        "write NaN for a missing position",
     ),
     "zero displacements": (
         HEAD + "a,0,1,1\na,0.5,1,1\na,1,1,1\n",

@@ -1,4 +1,4 @@
-"""`driftbayes qc`, and --qc: found, told, and mended only if asked to."""
+"""`driftbayes qc`, and --qc: found, told, and repaired only if asked to."""
 
 import json
 
@@ -44,7 +44,7 @@ def test_findings_are_told_and_the_data_left_alone(ask, spiky_csv):
     assert answer.json["n_missing"] == 0
 
 
-def test_what_was_mended_is_told_and_stored_with_the_result(ask, spiky_csv, tmp_path):
+def test_what_was_repaired_is_told_and_stored_with_the_result(ask, spiky_csv, tmp_path):
     path = tmp_path / "scan.nc"
     answer = ask("scan", spiky_csv, "--taus", TAUS, *PRIORS, "--qc", "spikes", "-o", path)
     assert answer.code == 0
@@ -55,15 +55,15 @@ def test_what_was_mended_is_told_and_stored_with_the_result(ask, spiky_csv, tmp_
     ]
 
 
-def test_mended_data_give_nearly_the_answer_of_good_ones(ask, spiky_csv, tracks_csv):
+def test_repaired_data_give_nearly_the_answer_of_good_ones(ask, spiky_csv, tracks_csv):
     arguments = ("--tau", "0.1", *PRIORS, "--json")
     good = ask("compare", tracks_csv, *arguments).json
-    mended = ask("compare", spiky_csv, *arguments, "--qc", "default").json
+    repaired = ask("compare", spiky_csv, *arguments, "--qc", "default").json
     spoilt = ask("compare", spiky_csv, *arguments).json
     key = "langevin:brownian"
-    assert abs(mended["log_bayes_factors"][key] - good["log_bayes_factors"][key]) < 20
+    assert abs(repaired["log_bayes_factors"][key] - good["log_bayes_factors"][key]) < 20
     assert abs(spoilt["log_bayes_factors"][key] - good["log_bayes_factors"][key]) > 100
-    counts = {done["check"]: done["n_observations"] for done in mended["quality"]}
+    counts = {done["check"]: done["n_observations"] for done in repaired["quality"]}
     assert counts == {"drogued": 0, "stuck": 0, "spikes": 1, "min-points": 0}
     assert "quality" not in good
 

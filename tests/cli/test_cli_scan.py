@@ -119,7 +119,7 @@ def test_irregular_times_are_sent_to_compare(ask, tmp_path):
     assert answer.code == 2
     assert answer.err == (
         "driftbayes: a scan over tau needs regular times, these have intervals from 0.3 to 1.7; "
-        "compare with tau='all' (--tau all) to use every fix at its own interval\n"
+        "compare with tau='all' (--tau all) to use every position at its own interval\n"
     )
 
 

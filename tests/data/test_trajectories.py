@@ -123,7 +123,7 @@ SLIPS = {
     "trajectory '0' at time 1 has x but no y: all observations need the same 2 coordinates": (
         lambda: Trajectories.from_arrays(np.array([[[0.0, 0.0], [1.0, NAN]]]), dt=1.0)
     ),
-    "trajectory '0' at time 1 has an infinite coordinate; write NaN for a missing fix": (
+    "trajectory '0' at time 1 has an infinite coordinate; write NaN for a missing position": (
         lambda: line(0, np.inf)
     ),
     r"trajectory '0' at time nan has a time that is not a number \(row 1\)": lambda: at([0.0, NAN]),

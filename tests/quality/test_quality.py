@@ -49,7 +49,7 @@ def test_clean_data_give_less_than_one_alarm_in_a_million_fixes(n_dim, gamma_tau
 
 
 @given(seed=st.integers(0, 2**32), n_dim=st.integers(1, 3), n=st.sampled_from([2, 3, 11, 60]))
-def test_clean_data_have_nothing_to_mend(seed, n_dim, n):
+def test_clean_data_have_nothing_to_repair(seed, n_dim, n):
     tracks = clean(5, n, n_dim, seed=seed)
     report = quality.inspect(tracks)
     assert report.is_clean
@@ -84,11 +84,11 @@ def test_planted_spikes_are_found_exactly(seed, places, size):
         finding = quality.inspect(bad, checks)["spikes"]
         assert_array_equal(finding.rows, mask(tracks, rows))
         assert (finding.n_observations, finding.n_trajectories) == (len(rows), 1)
-    mended = quality.apply(bad, "spikes")
-    assert_array_equal(mended.times, tracks.times)
+    repaired = quality.apply(bad, "spikes")
+    assert_array_equal(repaired.times, tracks.times)
     expected = tracks.positions.copy()
     expected[rows] = np.nan
-    assert_array_equal(mended.positions, expected)
+    assert_array_equal(repaired.positions, expected)
 
 
 def test_a_few_fast_particles_among_slow_ones_are_no_spikes():
@@ -113,14 +113,14 @@ def test_fast_motion_that_goes_on_is_no_spike():
     assert quality.inspect(replace(tracks, positions=positions))["spikes"].n_observations == 0
 
 
-def test_an_instrument_that_sends_one_wrong_position_for_long_is_mended_whole():
+def test_an_instrument_that_sends_one_wrong_position_for_long_is_repaired_whole():
     tracks = clean()
     positions = tracks.positions.copy()
     positions[60:80] = [1e5, 1e5]
     bad = replace(tracks, positions=positions)
-    mended = quality.apply(bad, "spikes,stuck")
-    assert_array_equal(np.isnan(mended.positions[:, 0]), mask(tracks, np.arange(60, 80)))
-    counts = {d["check"]: d["n_observations"] for d in mended.provenance["quality"]}
+    repaired = quality.apply(bad, "spikes,stuck")
+    assert_array_equal(np.isnan(repaired.positions[:, 0]), mask(tracks, np.arange(60, 80)))
+    counts = {d["check"]: d["n_observations"] for d in repaired.provenance["quality"]}
     assert counts == {"stuck": 19, "spikes": 1}
 
 
@@ -190,9 +190,9 @@ def test_trajectories_end_where_the_drogue_is_lost():
     tracks = replace(tracks, flags={"drogued": flag.ravel()})
     report = quality.inspect(tracks)
     assert (report["drogued"].n_observations, report["drogued"].n_trajectories) == (28, 2)
-    mended = report.apply(tracks, ["drogued"])
-    assert_array_equal(mended.row_sizes, [20, 12, 20])
-    assert_array_equal(mended.ids, [0, 1, 2])
+    repaired = report.apply(tracks, ["drogued"])
+    assert_array_equal(repaired.row_sizes, [20, 12, 20])
+    assert_array_equal(repaired.ids, [0, 1, 2])
 
 
 def test_a_flag_that_is_not_there_cannot_be_asked_for():
@@ -210,9 +210,9 @@ def test_short_trajectories_and_long_gaps():
     report = quality.inspect(tracks, "min-points=20")
     assert_array_equal(report["gaps"].rows, mask(tracks, [30]))
     assert report["min-points"].n_trajectories == 1
-    mended = report.apply(tracks, "gaps=2d,min-points=20")
-    assert (list(mended.ids), list(mended.row_sizes)) == (["a", "a/2"], [30, 70])
-    assert_array_equal(mended.positions, x)
+    repaired = report.apply(tracks, "gaps=2d,min-points=20")
+    assert (list(repaired.ids), list(repaired.row_sizes)) == (["a", "a/2"], [30, 70])
+    assert_array_equal(repaired.positions, x)
     # A gap of 71 hours is not longer than 71 hours.
     assert quality.inspect(tracks, "gaps=71h")["gaps"].n_observations == 0
 
@@ -235,7 +235,7 @@ EVERYTHING = "spikes,stuck,drogued,repeated,gaps,min-points=15"
 
 
 @given(seed=st.integers(0, 2**32))
-def test_mending_twice_is_mending_once(seed):
+def test_repairing_twice_is_repairing_once(seed):
     once = quality.apply(faulty(seed), EVERYTHING)
     twice = quality.apply(once, EVERYTHING)
     assert twice.fingerprint == once.fingerprint
@@ -278,8 +278,8 @@ def test_the_order_of_trajectories_changes_nothing(order):
 
 def test_what_was_done_is_in_the_provenance():
     tracks = replace(faulty(), provenance={"source": "a.csv"})
-    mended = quality.apply(tracks, "spikes=30km/h,min-points=3")
-    assert mended.provenance == {
+    repaired = quality.apply(tracks, "spikes=30km/h,min-points=3")
+    assert repaired.provenance == {
         "source": "a.csv",
         "quality": [
             {
@@ -289,7 +289,7 @@ def test_what_was_done_is_in_the_provenance():
             {"check": "min-points", "n_observations": 0, "n_trajectories": 0, "min_points": 3},
         ],
     }
-    assert quality.applied(mended)[0] == "spikes: 1 position in 1 trajectory set to missing"
+    assert quality.applied(repaired)[0] == "spikes: 1 position in 1 trajectory set to missing"
 
 
 @pytest.mark.parametrize(

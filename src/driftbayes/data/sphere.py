@@ -39,7 +39,7 @@ _GRAIN = 2.0**-20
 _TURN_GRAIN = 2.0**-40
 # A longer step, in metres, is no longer local.
 _LONG_STEP = 5e5
-# Largest error of a step that is taken back from the plane, in metres, and how often it is mended.
+# Largest error of a step that is taken back from the plane, in metres; number of corrections.
 _CLOSE, _MAX_PASSES = 1e-6, 60
 
 
@@ -87,8 +87,8 @@ def on_plane(
     longest = float(np.hypot(*steps.T).max(initial=0.0))
     if longest > _LONG_STEP:
         warnings.warn(
-            f"a step of {longest / 1000:.0f} km between two fixes: it is no longer local, and its "
-            "direction is that at its middle; look for a wrong fix, or for a long gap",
+            f"a step of {longest / 1000:.0f} km between two positions: it is no longer local, and "
+            "its direction is that at its middle; look for a wrong position, or for a long gap",
             DriftbayesWarning,
             stacklevel=2,
         )

@@ -517,12 +517,12 @@ class Trajectories(Described):
                 lambda row: (
                     f"has {', '.join(axes[~missing[row]])} but no {', '.join(axes[missing[row]])}: "
                     f"all observations need the same {self.n_dim} coordinates; fill or remove the "
-                    "column, or blank the whole row for a missing fix"
+                    "column, or blank the whole row for a missing position"
                 ),
             )
             self._refuse(
                 np.isinf(self.positions).any(axis=1),
-                lambda _: "has an infinite coordinate; write NaN for a missing fix",
+                lambda _: "has an infinite coordinate; write NaN for a missing position",
             )
         self._refuse(
             ~np.isfinite(self.times),

@@ -135,7 +135,7 @@ def _columns(
 def _describe(name: str, trajectories: Trajectories) -> dict[str, str]:
     """Attributes of one variable: its name in words and its unit."""
     if name == "n_pairs":
-        words = "pairs of fixes a lag apart, over all trajectories and start times"
+        words = "pairs of positions a lag apart, over all trajectories and start times"
         return {"long_name": words, "units": "1"}
     words, length, time = _VARIABLES[name.removesuffix("_sd")]
     prefix = "standard deviation of " if name.endswith("_sd") else ""

@@ -62,8 +62,8 @@ def data_card(number_of_data: str, data: DataSet) -> dict[str, Any]:
     unit = trajectories.time_unit
     facts = [("format", data.reading.format)] if data.reading.format else []
     why = (
-        "the times are irregular: every fix is used at its own interval, as with --tau all, and "
-        "sampling times cannot be scanned"
+        "the times are irregular: every position is used at its own interval, as with --tau all, "
+        "and sampling times cannot be scanned"
     )
     if found.interval is None:
         why = "no trajectory has two positions, so nothing can be inferred"

@@ -243,7 +243,7 @@ def check_plain_models(
         elif state_space and not model.has_state_space:
             reason = "it has no state-space form"
         elif state_space and not model.observes_position:
-            reason = "its fixes are means over an exposure, not positions"
+            reason = "its positions are means over an exposure, not instantaneous"
         if reason:
             msg = f"{purpose} cannot take {model.name}: {reason}; leave it out"
             raise DriftbayesError(msg)

@@ -275,7 +275,7 @@ def _of_gdp(seen: Observed, x: FloatArray, y: FloatArray) -> _Extras:
         flags["drogued"] = np.where((status == 0) | (status == 1), status, np.nan)
     if names.has("gap"):
         flags["gap"] = _clean(seen.values("gap"))
-        notes.append("the flag gap is the time in seconds between the fixes before and after")
+        notes.append("the flag gap is the time in seconds between the positions before and after")
     return _Extras(notes, sd, flags, np.isnan(_clean(x)) | np.isnan(_clean(y)))
 
 

@@ -9,8 +9,8 @@ from driftbayes.models._base import AbstractModel
 
 # In the order in which they are applied, whatever the order in which they are written.
 OPTIONS: dict[str, str] = {
-    "blur": "every fix is the mean over a known exposure",
-    "noise": "every fix has an independent error",
+    "blur": "every position is the mean over a known exposure",
+    "noise": "every position has an independent error",
     "anisotropic": "a diffusivity tensor, in two or three dimensions",
     "mean": "a mean flow shared by all particles, integrated out",
     "linear": "a mean flow linear in space, shared by all particles, integrated out",

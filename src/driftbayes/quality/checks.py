@@ -101,7 +101,7 @@ class AbstractCheck(ABC):
     def find(self, trajectories: Trajectories) -> Finding:
         """The observations that look wrong; nothing is changed."""
 
-    def mend(self, trajectories: Trajectories, finding: Finding) -> Trajectories:
+    def repair(self, trajectories: Trajectories, finding: Finding) -> Trajectories:
         """The trajectories without what was found in them: here, with missing fixes."""
         return trajectories.blanked(finding.rows)
 
@@ -121,9 +121,9 @@ class AbstractCheck(ABC):
         """A record of these rows; `{who}` and `{tracks}` in the sentence become the counts."""
         n = int(rows.sum())
         m = len(np.unique(trajectories.trajectory_index[rows]))
-        fixes = "1 position" if n == 1 else f"{n} positions"
+        positions = "1 position" if n == 1 else f"{n} positions"
         tracks = "1 trajectory" if m == 1 else f"{m} trajectories"
-        who = f"{fixes} in {tracks}" if n else "none"
+        who = f"{positions} in {tracks}" if n else "none"
         text = sentence.format(who=who, tracks=tracks if n else "none")
         notable = n > 0 if is_notable is None else is_notable
         return Finding(self.name, n, m, rows, text, limits, notable)
@@ -158,7 +158,7 @@ class Drogue(AbstractCheck):
             sentence = "unknown: the data have no flag 'drogued'"
         return self._found(trajectories, lost, sentence, has_flag=flag is not None)
 
-    def mend(self, trajectories: Trajectories, finding: Finding) -> Trajectories:
+    def repair(self, trajectories: Trajectories, finding: Finding) -> Trajectories:
         """Trajectories end where the drogue is lost."""
         if finding.rows.all():
             msg = "no position has a drogue, so nothing would remain; omit 'drogued'"
@@ -298,7 +298,7 @@ class Spikes(AbstractCheck):
         sentence = f"{{who}}: spikes (jumps out and back at more than {how})"
         return self._found(trajectories, chosen, sentence, **limits)
 
-    def mend(self, trajectories: Trajectories, finding: Finding) -> Trajectories:
+    def repair(self, trajectories: Trajectories, finding: Finding) -> Trajectories:
         """Spikes become missing fixes."""
         return _without_detours(trajectories.blanked(finding.rows))
 
@@ -425,7 +425,7 @@ class Gaps(AbstractCheck):
         sentence = f"{{who}}: after a gap longer than {after}"
         return self._found(trajectories, chosen, sentence, is_notable=False, time=_finite(longest))
 
-    def mend(self, trajectories: Trajectories, finding: Finding) -> Trajectories:
+    def repair(self, trajectories: Trajectories, finding: Finding) -> Trajectories:
         """Trajectories are split in two: what comes after a gap has the name NAME/2, NAME/3, ..."""
         starts = finding.rows.copy()
         starts[trajectories.starts[:-1]] = True
@@ -467,7 +467,7 @@ class Short(AbstractCheck):
         n = self.min_points
         return self._found(trajectories, short, sentence, is_notable=False, min_points=n)
 
-    def mend(self, trajectories: Trajectories, finding: Finding) -> Trajectories:
+    def repair(self, trajectories: Trajectories, finding: Finding) -> Trajectories:
         """Short trajectories are left out."""
         if not finding.n_trajectories:
             return trajectories

@@ -36,14 +36,14 @@ DEFAULT: tuple[AbstractCheck, ...] = (Drogue(if_known=True), Stuck(), Spikes(), 
 # Mending one thing may lay open another: again until nothing is found.
 _ROUNDS = 50
 
-_BLANKED = "{fixes} in {tracks} set to missing"
+_BLANKED = "{positions} in {tracks} set to missing"
 _DONE = {
-    "drogued": "{fixes} in {tracks} removed",
+    "drogued": "{positions} in {tracks} removed",
     "stuck": _BLANKED,
     "spikes": _BLANKED,
     "repeated": _BLANKED,
-    "gaps": "{tracks} split before {fixes}",
-    "min-points": "{tracks} with {fixes} removed",
+    "gaps": "{tracks} split before {positions}",
+    "min-points": "{tracks} with {positions} removed",
 }
 
 _Checks = str | Iterable[str | AbstractCheck]
@@ -155,7 +155,7 @@ def apply(trajectories: Trajectories, checks: _Checks = DEFAULT) -> Trajectories
                 owners = np.unique(result.trajectory_index[finding.rows])
                 touched[check.name] |= set(result.ids[owners].astype(str).tolist())
                 try:
-                    result = check.mend(result, finding)
+                    result = check.repair(result, finding)
                 except NothingLeftError as error:
                     error.quality = done()
                     raise
@@ -208,9 +208,9 @@ def applied(trajectories: Trajectories | Mapping[str, Any]) -> list[str]:
     known = trajectories.provenance if isinstance(trajectories, Trajectories) else trajectories
     for done in known.get("quality", []):
         n, m, name = done["n_observations"], done["n_trajectories"], done["check"]
-        fixes = "1 position" if n == 1 else f"{n} positions"
+        positions = "1 position" if n == 1 else f"{n} positions"
         tracks = "1 trajectory" if m == 1 else f"{m} trajectories"
-        lines.append(f"{name}: {_DONE[name].format(fixes=fixes, tracks=tracks)}")
+        lines.append(f"{name}: {_DONE[name].format(positions=positions, tracks=tracks)}")
     return lines
 
 

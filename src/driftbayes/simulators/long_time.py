@@ -158,8 +158,8 @@ def observation_notes(model: str) -> tuple[str, ...]:
     """What of a model's options a simulator does not get, in words."""
     _, options, is_mixture = parts_of(model)
     notes = {
-        "noise": "the error of the fixes is not part of the motion, and not exported",
-        "blur": "the blur of the fixes is not part of the motion, and not exported",
+        "noise": "the error of the positions is not part of the motion, and not exported",
+        "blur": "the blur of the positions is not part of the motion, and not exported",
         "mean": "the mean flow is not exported: the simulator's currents carry the particles",
         "linear": "the mean flow is not exported: the simulator's currents carry the particles",
         "rotating": "the sense of rotation is not exported",

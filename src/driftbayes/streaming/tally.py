@@ -327,8 +327,8 @@ def read_prepared(block: Block, prepare: Prepare | None) -> Trajectories:
         and plane.get("frame") == "transported"
     ):
         raise DriftbayesError(
-            "some fixes lie beyond 80 degrees of latitude, and a file that is read in blocks needs "
-            "one frame for all: pass --frame transported, or --frame local"
+            "some positions lie beyond 80 degrees of latitude, and a file that is read in blocks "
+            "needs one frame for all: pass --frame transported, or --frame local"
         )
     return found if prepare is None else prepare(found)
 

@@ -227,7 +227,7 @@ def check_regular(tracks: Trajectories) -> None:
         msg = (
             "a scan over tau needs regular times, these have intervals from "
             f"{intervals.min():g} to {intervals.max():g}; compare with tau='all' (--tau all) to "
-            "use every fix at its own interval"
+            "use every position at its own interval"
         )
         raise DriftbayesError(msg)
 

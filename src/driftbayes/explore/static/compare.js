@@ -66,7 +66,7 @@ export function beginComparison({ models, onChange, onTau }) {
   });
 
   function showTau() {
-    const text = card.taus.length ? card.tau_texts[Number(tau.value)] : "all fixes";
+    const text = card.taus.length ? card.tau_texts[Number(tau.value)] : "all positions";
     byId("tau-text").textContent = text;
     tau.setAttribute("aria-valuetext", text);
     if (card.taus.length) { onTau(card.taus[Number(tau.value)]); }

@@ -123,11 +123,11 @@ class Blur(AbstractOption):
     option: ClassVar[str] = "blur"
     name: ClassVar[str] = fact(lambda self: f"{self.base.name}+blur")
     summary: ClassVar[str] = fact(
-        lambda self: f"{self.base.summary}, fixes averaged over the exposure"
+        lambda self: f"{self.base.summary}, positions averaged over the exposure"
     )
     own: ClassVar[dict[str, Parameter]] = {
         "exposure": Parameter(
-            "E", "time over which each fix is averaged, known", 0, 1, within_step=True
+            "E", "time over which each position is averaged, known", 0, 1, within_step=True
         )
     }
     limit: ClassVar[str] = fact(lambda self: f"{self.base.name}, as exposure → 0")
