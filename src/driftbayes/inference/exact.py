@@ -50,7 +50,8 @@ _MOST = 3
 _OTHER_PRIORS = 0.01
 # An integral with a larger error is none.
 _MAX_ERROR = 0.5
-# With more nodes than this a cloud of weighted points is good enough for quantiles.
+# If the largest mode has more nodes than this, a cloud of weighted points is good enough for
+# quantiles; many nodes of a small mode say nothing about those that carry the mass.
 _DENSE = 20_000
 # Rounds of candidates for draws; the first is enough but for thin ridges.
 _MAX_ROUNDS = 10
@@ -301,7 +302,7 @@ def _with_marginals(hypothesis: Hypothesis, found: Quadrature, quantiles: FloatA
     if not np.isfinite(found.log_evidence):
         return quantiles
     z = np.zeros((len(QUANTILES), len(hypothesis.names)))
-    if len(found.nodes.log_weights) > _DENSE:
+    if len(found.lattices[int(np.argmax(logs))].log_values) > _DENSE:
         z[:, found.left] = _of_cloud(found)
     else:
         z[:, found.left] = marginal_quantiles(found.lattices, logs, np.array(QUANTILES)).T
