@@ -3,7 +3,7 @@
 __all__ = ["bootstrap_sd", "describe_error_bars", "diagnose"]
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -59,7 +59,9 @@ def diagnose(
 
     Returns:
         A data set along `lag`: lvaf, msd, absolute_diffusivity, taylor_diffusivity, kurtosis, their
-        `_sd`, and n_pairs. What is not defined at lag 0, or has no pair at a lag, is NaN.
+        `_sd`, and n_pairs. What is not defined at lag 0, or has no pair at a lag, is NaN. Its
+        attributes tell correlations of successive steps, and the period in frames with which the
+        variance of steps repeats (`modulation`).
     """
     import xarray as xr
 
@@ -91,8 +93,28 @@ def diagnose(
             "n_resamples": int(n_resamples),
             "data_fingerprint": trajectories.fingerprint,
             "driftbayes_version": __version__,
+            **_clock(trajectories, seed),
         },
     )
+
+
+def _clock(trajectories: Trajectories, seed: int) -> dict[str, Any]:
+    """Correlations of successive steps, and whether their variance repeats with a period."""
+    from driftbayes.diagnostics.modulation import modulation, step_correlations
+
+    correlations, errors = step_correlations(trajectories)
+    found = {"step_correlations": correlations, "step_correlation_errors": errors}
+    repeats = modulation(trajectories, seed)
+    if repeats is None:
+        return found
+    return {
+        **found,
+        "modulation": repeats.sentence,
+        "modulation_period": repeats.period,
+        "modulation_p_value": repeats.p_value,
+        "modulation_profile": repeats.profile,
+        "modulation_profile_errors": repeats.errors,
+    }
 
 
 def _columns(

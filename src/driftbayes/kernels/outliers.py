@@ -132,9 +132,7 @@ def outlier_kernel(n: int, n_columns: int) -> Callable[..., None]:
                     # Of the two means, averaged over the axes: no axis is distinguished.
                     apart = weight * rest * gap * gap * square / n_columns
                     left = (
-                        weight * fix * one_over
-                        + rest * (fix + law[1, lane]) * less
-                        + apart * prior
+                        weight * fix * one_over + rest * (fix + law[1, lane]) * less + apart * prior
                     )
                     shrink = gain - apart
                     for i in range(1, n):
@@ -154,17 +152,14 @@ def outlier_kernel(n: int, n_columns: int) -> Callable[..., None]:
                     for c in range(n_columns):
                         innovation = rows[(found + c) * LANES + lane]
                         for i in range(n):
-                            total = (
-                                rows[(mean + c * n) * LANES + lane] if i == 0 else 0.0
-                            )
+                            total = rows[(mean + c * n) * LANES + lane] if i == 0 else 0.0
                             for m in range(1, n):
                                 total += (
                                     matrix[(i * n + m) * LANES + lane]
                                     * rows[(mean + c * n + m) * LANES + lane]
                                 )
                             rows[(moved + i) * LANES + lane] = (
-                                total
-                                + gain * rows[(first_column + i) * LANES + lane] * innovation
+                                total + gain * rows[(first_column + i) * LANES + lane] * innovation
                             )
                         # Positions are counted from the latest fix: no digits are lost.
                         rows[moved * LANES + lane] -= dx[s, c]

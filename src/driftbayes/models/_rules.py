@@ -20,9 +20,7 @@ OPTIONS: dict[str, str] = {
     "student": "innovations with heavy tails",
 }
 # Those that change what is summed, of which a model can have but one, save for some pairs.
-_DATA_OPTIONS = (
-    *("outliers", "anisotropic", "mean", "linear", "rotating", "scatter", "student"),
-)
+_DATA_OPTIONS = (*("outliers", "anisotropic", "mean", "linear", "rotating", "scatter", "student"),)
 _PAIRS = ({"anisotropic", "mean"}, {"anisotropic", "linear"}, {"mean", "rotating"})
 
 
