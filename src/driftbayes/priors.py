@@ -429,8 +429,8 @@ def scaling_priors(u_rms: float, timescale: float) -> dict[str, AbstractPrior]:
 
     Those are the paper's. Other rates have the same prior as γ, but for that of acceleration, which
     is thought to be ten times faster; a measurement error is thought to be a tenth of
-    $u_\mathrm{rms} T$, that of outliers $u_\mathrm{rms} T$; numbers between 0 and 1 are uniform, and
-    so is the fraction of outliers below 1/2. The time over which a camera blurs has no prior here:
+    $u_\mathrm{rms} T$, that of outliers $u_\mathrm{rms} T$; numbers between 0 and 1 are uniform,
+    and so is a fraction of outliers below 1/2. The time over which a camera blurs has no prior:
     it must be given.
 
     Args:
