@@ -53,6 +53,9 @@ def outlier_kernel(n: int, n_columns: int) -> Callable[..., None]:
         log_det, products, excess = sums
         rows = np.zeros(n_rows * LANES)
         volume, variances = np.ones(LANES), np.ones(LANES)
+        squares, gaps, nears = np.empty(LANES), np.empty(LANES), np.empty(LANES)
+        densities, goods = np.empty(LANES), np.empty(LANES)
+        gains, shrink, left = np.empty(LANES), np.empty(LANES), np.empty(LANES)
         for r in range(offsets.shape[0] - 1):
             first, last, out = offsets[r], offsets[r + 1], slot[r]
             rows[:] = 0.0
@@ -100,56 +103,57 @@ def outlier_kernel(n: int, n_columns: int) -> Callable[..., None]:
                         innovation = dx[s, c] - total
                         rows[(found + c) * LANES + lane] = innovation
                         square += innovation * innovation
+                    good = rows[first_column * LANES + lane] + own + extra[lane]
+                    squares[lane] = square
+                    gaps[lane] = law[1, lane] / (good * (good + law[1, lane]))
+                # By itself: it is the only part that does not run side by side.
+                for lane in range(LANES):
+                    nears[lane] = np.exp(-0.5 * squares[lane] * gaps[lane])
+                for lane in range(LANES):
                     prior = rows[first_column * LANES + lane]
-                    fix = own + extra[lane]
+                    fix, square, gap = own + extra[lane], squares[lane], gaps[lane]
                     good = prior + fix
                     bad = good + law[1, lane]
                     one_over, less = 1.0 / good, 1.0 / bad
-                    gap = law[1, lane] * one_over * less
-                    odds = law[0, lane] / (1.0 - law[0, lane])
-                    power = 1.0
-                    root = np.sqrt(good * less)
+                    odds, power = law[0, lane] / (1.0 - law[0, lane]), 1.0
                     for _ in range(half):
                         odds *= good * less
                         power *= one_over
                     if is_odd:
-                        odds *= root
+                        odds *= np.sqrt(good * less)
                         power *= np.sqrt(one_over)
-                    near = np.exp(-0.5 * square * gap)
-                    weight = near / (near + odds)
-                    rest = odds / (near + odds)
-                    density = (1.0 - law[0, lane]) * power * (near + odds)
-                    excess[out, lane] -= 0.5 * square * less
-                    if _SMALL < density < _LARGE:
-                        volume[lane] *= density
-                    else:
-                        excess[out, lane] += np.log(density)
-                    if _SMALL < good < _LARGE:
-                        variances[lane] *= good
-                    else:
-                        log_det[out, lane] += np.log(good)
+                    both = nears[lane] + odds
+                    weight, rest = nears[lane] / both, odds / both
+                    densities[lane] = (1.0 - law[0, lane]) * power * both
+                    goods[lane] = good
+                    squares[lane] = 0.5 * square * less
                     gain = weight * one_over + rest * less
                     # Of the two means, averaged over the axes: no axis is distinguished.
                     apart = weight * rest * gap * gap * square / n_columns
-                    left = (
-                        weight * fix * one_over + rest * (fix + law[1, lane]) * less + apart * prior
+                    gains[lane] = gain
+                    shrink[lane] = gain - apart
+                    left[lane] = (
+                        weight * fix * one_over
+                        + rest * (fix + law[1, lane]) * less
+                        + apart * prior
                     )
-                    shrink = gain - apart
+                for lane in range(LANES):
                     for i in range(1, n):
                         for j in range(1, i + 1):
                             total = (
                                 rows[(i * n + j) * LANES + lane]
-                                - shrink
+                                - shrink[lane]
                                 * rows[(first_column + i) * LANES + lane]
                                 * rows[(first_column + j) * LANES + lane]
                             )
                             rows[(i * n + j) * LANES + lane] = total
                             rows[(j * n + i) * LANES + lane] = total
                     for i in range(n):
-                        total = rows[(first_column + i) * LANES + lane] * left
+                        total = rows[(first_column + i) * LANES + lane] * left[lane]
                         rows[i * n * LANES + lane] = total
                         rows[i * LANES + lane] = total
-                    for c in range(n_columns):
+                for c in range(n_columns):
+                    for lane in range(LANES):
                         innovation = rows[(found + c) * LANES + lane]
                         for i in range(n):
                             total = rows[(mean + c * n) * LANES + lane] if i == 0 else 0.0
@@ -159,7 +163,10 @@ def outlier_kernel(n: int, n_columns: int) -> Callable[..., None]:
                                     * rows[(mean + c * n + m) * LANES + lane]
                                 )
                             rows[(moved + i) * LANES + lane] = (
-                                total + gain * rows[(first_column + i) * LANES + lane] * innovation
+                                total
+                                + gains[lane]
+                                * rows[(first_column + i) * LANES + lane]
+                                * innovation
                             )
                         # Positions are counted from the latest fix: no digits are lost.
                         rows[moved * LANES + lane] -= dx[s, c]
@@ -167,7 +174,19 @@ def outlier_kernel(n: int, n_columns: int) -> Callable[..., None]:
                             rows[(mean + c * n + i) * LANES + lane] = rows[
                                 (moved + i) * LANES + lane
                             ]
-                        products[out, c * (c + 3) // 2, lane] += gain * innovation * innovation
+                        products[out, c * (c + 3) // 2, lane] += (
+                            gains[lane] * innovation * innovation
+                        )
+                for lane in range(LANES):
+                    excess[out, lane] -= squares[lane]
+                    if _SMALL < densities[lane] < _LARGE:
+                        volume[lane] *= densities[lane]
+                    else:
+                        excess[out, lane] += np.log(densities[lane])
+                    if _SMALL < goods[lane] < _LARGE:
+                        variances[lane] *= goods[lane]
+                    else:
+                        log_det[out, lane] += np.log(goods[lane])
                 waiting += 1
                 if waiting == _TOGETHER or s == last - 1:
                     waiting = 0
