@@ -3,6 +3,7 @@
 __all__ = ["COMMANDS"]
 
 import argparse
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -85,7 +86,7 @@ def _diagnose(args: argparse.Namespace) -> int:
         write_dataset(result, args.output, kind="diagnostics")
         _console.note(f"wrote {args.output}")
     about = {
-        name: value.tolist() if isinstance(value, np.ndarray) else value
+        name: json.loads(value) if str(value).startswith("[") else value
         for name, value in result.attrs.items()
     }
     if args.json:
@@ -106,8 +107,11 @@ def _diagnose(args: argparse.Namespace) -> int:
     title = f"u_rms = {result.attrs['u_rms']:.4g}, T = {result.attrs['timescale']:.4g}"
     _console.print_table(f"{title}; Var(Δx_i) = 2κτ per axis", heads, rows, left=0)
     pairs = zip(about["step_correlations"], about["step_correlation_errors"], strict=True)
-    texts = ", ".join(f"{value:.3f} ± {error:.1g}" for value, error in pairs)
-    _console.say(f"Correlation of displacements 1, 2, ... intervals apart: {texts}")
+    texts = [
+        f"{value:.3f}" + (f" ± {error:.1g}" if error else "") for value, error in pairs if value
+    ]
+    if texts:
+        _console.say(f"Correlation of displacements 1, 2, ... intervals apart: {', '.join(texts)}")
     if "modulation" in about:
         sentence = about["modulation"]
         _console.say(f"{sentence[0].upper()}{sentence[1:]}")

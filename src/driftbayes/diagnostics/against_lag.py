@@ -2,6 +2,7 @@
 
 __all__ = ["bootstrap_sd", "describe_error_bars", "diagnose"]
 
+import json
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +62,7 @@ def diagnose(
         A data set along `lag`: lvaf, msd, absolute_diffusivity, taylor_diffusivity, kurtosis, their
         `_sd`, and n_pairs. What is not defined at lag 0, or has no pair at a lag, is NaN. Its
         attributes tell correlations of successive steps, and the period in frames with which the
-        variance of steps repeats (`modulation`).
+        variance of steps repeats (`modulation`); lists of numbers are JSON.
     """
     import xarray as xr
 
@@ -103,7 +104,7 @@ def _clock(trajectories: Trajectories, seed: int) -> dict[str, Any]:
     from driftbayes.diagnostics.modulation import modulation, step_correlations
 
     correlations, errors = step_correlations(trajectories)
-    found = {"step_correlations": correlations, "step_correlation_errors": errors}
+    found = {"step_correlations": _text(correlations), "step_correlation_errors": _text(errors)}
     repeats = modulation(trajectories, seed)
     if repeats is None:
         return found
@@ -112,9 +113,14 @@ def _clock(trajectories: Trajectories, seed: int) -> dict[str, Any]:
         "modulation": repeats.sentence,
         "modulation_period": repeats.period,
         "modulation_p_value": repeats.p_value,
-        "modulation_profile": repeats.profile,
-        "modulation_profile_errors": repeats.errors,
+        "modulation_profile": _text(repeats.profile),
+        "modulation_profile_errors": _text(repeats.errors),
     }
+
+
+def _text(values: FloatArray) -> str:
+    """Numbers as JSON, which attributes of a file can hold; null for what is not known."""
+    return json.dumps([float(value) if np.isfinite(value) else None for value in values])
 
 
 def _columns(

@@ -133,9 +133,7 @@ def outlier_kernel(n: int, n_columns: int) -> Callable[..., None]:
                     gains[lane] = gain
                     shrink[lane] = gain - apart
                     left[lane] = (
-                        weight * fix * one_over
-                        + rest * (fix + law[1, lane]) * less
-                        + apart * prior
+                        weight * fix * one_over + rest * (fix + law[1, lane]) * less + apart * prior
                     )
                 for lane in range(LANES):
                     for i in range(1, n):
@@ -164,9 +162,7 @@ def outlier_kernel(n: int, n_columns: int) -> Callable[..., None]:
                                 )
                             rows[(moved + i) * LANES + lane] = (
                                 total
-                                + gains[lane]
-                                * rows[(first_column + i) * LANES + lane]
-                                * innovation
+                                + gains[lane] * rows[(first_column + i) * LANES + lane] * innovation
                             )
                         # Positions are counted from the latest fix: no digits are lost.
                         rows[moved * LANES + lane] -= dx[s, c]

@@ -32,7 +32,7 @@ class Outliers(AbstractOption):
     the part of the covariance that comes from their distance averaged over the axes. The product
     of these densities is normalised: it defines the model. That of errors that are independent, a
     sum over $2^n$ cases, is near it where outliers are few, and farther where they are many: by
-    less than 0.05 nats for each track of eight fixes with p = 0.02, and by 0.5 with p = 0.2.
+    0.1 nats for a typical track of eight fixes with p = 0.02, and by 0.3 with p = 0.2.
 
     Args:
         base: The other model, with measurement error.
