@@ -93,9 +93,8 @@ class Replicator:
                 mean, root = (part[number] for part in self._flows)
                 dx[i] = carried(layout, dx[i], mean + root @ rng.standard_normal(len(mean)))
             dx *= layout.valid[..., None]
-        fractions = _values(hypothesis, theta, "fraction")
-        if fractions is not None:
-            spreads = _values(hypothesis, theta, "spread")
+        fractions, spreads = (_values(hypothesis, theta, name) for name in ("fraction", "spread"))
+        if fractions is not None and spreads is not None:
             for one, rng, fraction, spread in zip(dx, rngs, fractions, spreads, strict=True):
                 fixes = (layout.n_runs, layout.n_steps + 1)
                 error = spread * rng.standard_normal((*fixes, layout.n_dim))

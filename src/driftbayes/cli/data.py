@@ -106,9 +106,9 @@ def _diagnose(args: argparse.Namespace) -> int:
     heads = ["lag", "LVAF r", "κ_abs", "∫r (Taylor)", "MSD per axis", "kurtosis"]
     title = f"u_rms = {result.attrs['u_rms']:.4g}, T = {result.attrs['timescale']:.4g}"
     _console.print_table(f"{title}; Var(Δx_i) = 2κτ per axis", heads, rows, left=0)
-    pairs = zip(about["step_correlations"], about["step_correlation_errors"], strict=True)
+    found = zip(about["step_correlations"], about["step_correlation_errors"], strict=True)
     texts = [
-        f"{value:.3f}" + (f" ± {error:.1g}" if error else "") for value, error in pairs if value
+        f"{value:.3f}" + (f" ± {error:.1g}" if error else "") for value, error in found if value
     ]
     if texts:
         _console.say(f"Correlation of displacements 1, 2, ... intervals apart: {', '.join(texts)}")

@@ -127,7 +127,8 @@ def modulation(trajectories: Trajectories, seed: int = 0) -> Modulation | None:
     scores = np.empty((len(periods), _N_PERMUTATIONS + 1))
     for i, period in enumerate(periods):
         cells = place * period + frame[usable] % period
-        total = np.bincount(cells, sizes - sizes.mean(), n * period).reshape(n, period)
+        sums = np.bincount(cells, sizes - sizes.mean(), n * period)
+        total: FloatArray = np.asarray(sums, dtype=np.float64).reshape(n, period)
         moved = np.floor(shifts * period).astype(np.int64)
         scores[i] = _contrast(total, np.concatenate([np.zeros((1, n), dtype=np.int64), moved]))
     # Each period on its own scale, so that none counts for more.

@@ -32,6 +32,7 @@ _SIGMAS = 5.0
 _NOISY, _DOMINATED = -0.03, -0.35
 _BLURRED = (0.1, 0.27)
 _DRIFTING = 0.005
+_LARGEST_STEP = 4.0
 _MIN_PAIRS, _MIN_TRAJECTORIES = 50, 5
 
 
@@ -276,6 +277,13 @@ def lag_one_doubt(
     flow = dx.sum(axis=0) / interval.sum()
     # Steps of uneven durations, each on the scale of a step of the typical one.
     white = (dx - flow * interval) * np.sqrt(np.median(interval) / interval)
+    # No single step decides: lengths end at a multiple of the median of their trajectory.
+    length = np.linalg.norm(white, axis=1)
+    order = np.lexsort((length, owner))
+    counts = np.bincount(owner, minlength=n)
+    median = length[order][np.cumsum(counts) - counts + counts // 2]
+    limit = _LARGEST_STEP * median[owner]
+    white = white * np.where(length > limit, limit / np.maximum(length, 1e-300), 1.0)[:, None]
     square = np.bincount(owner, np.sum(white**2, axis=1), n) / len(dx)
     if not square.sum() > 0:
         return None
