@@ -340,7 +340,10 @@ def _correlation(
     products = np.sum(steps[lag:] * steps[:-lag], axis=1)[pair]
     own = np.bincount(owner[lag:][pair], products, n) / n_pairs
     found = float(own.sum() / square.sum())
-    error = 1 / np.sqrt(n_pairs * steps.shape[1])
+    # Of the sizes as they are: one restless trajectory counts for itself, not for all.
+    sizes = np.sum(steps**2, axis=1)
+    spread = np.sum((sizes[lag:] * sizes[:-lag])[pair]) / steps.shape[1]
+    error = float(np.sqrt(spread) / n_pairs / square.sum())
     if n >= _MIN_TRAJECTORIES:
         rest = own - found * square
         error = max(error, float(np.sqrt(np.sum(rest**2) * n / (n - 1)) / square.sum()))
