@@ -46,6 +46,7 @@ CHAINS = (
     "+blur+scatter",
     "+student",
     "+noise+student",
+    "+noise+outliers",
     "*2",
     "+noise*2",
     "+rotating",

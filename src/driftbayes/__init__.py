@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         Mixture,
         Noise,
         OscillatingLangevin,
+        Outliers,
         Rotating,
         Scatter,
         SecondOrderLangevin,
@@ -105,7 +106,7 @@ __getattr__ = lazy(
         "models": (
             "MODELS Anisotropic Blur Brownian ConfinedBrownian ConfinedLangevin "
             "FractionalBrownian Langevin LinearFlow MaternVelocity MeanFlow Mixture Noise "
-            "OscillatingLangevin Rotating Scatter SecondOrderLangevin Student Sum "
+            "OscillatingLangevin Outliers Rotating Scatter SecondOrderLangevin Student Sum "
             "TwoScaleLangevin"
         ),
         "plots.scan": "plot_scan",
@@ -156,6 +157,7 @@ __all__ = [
     "Noise",
     "Normal",
     "OscillatingLangevin",
+    "Outliers",
     "PriorWarning",
     "Rotating",
     "Scales",

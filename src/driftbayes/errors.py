@@ -83,6 +83,7 @@ class Status(Enum):
     QUADRATURE_NOT_CONVERGED = "quadrature_not_converged"
     SAMPLER_NOT_CONVERGED = "sampler_not_converged"
     NOT_FINITE = "not_finite"
+    UNBOUNDED_DENSITY = "unbounded_density"
     NOT_CHECKED = "not_checked"
 
     @property
@@ -120,6 +121,10 @@ _ADVICE = {
     Status.NOT_FINITE: (
         "the log-likelihood is not finite near the prior; "
         "check the units of the data and the scale of the prior"
+    ),
+    Status.UNBOUNDED_DENSITY: (
+        "positions that repeat exactly make the density grow without bound, so the evidence is "
+        "infinite; leave out repeated positions (--qc repeated or stuck), or the model"
     ),
     Status.NOT_CHECKED: (
         "no replicas could be drawn from the fitted model, so its goodness of fit is unknown; "

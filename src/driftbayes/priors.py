@@ -429,8 +429,9 @@ def scaling_priors(u_rms: float, timescale: float) -> dict[str, AbstractPrior]:
 
     Those are the paper's. Other rates have the same prior as γ, but for that of acceleration, which
     is thought to be ten times faster; a measurement error is thought to be a tenth of
-    $u_\mathrm{rms} T$; numbers between 0 and 1 are uniform. The time over which a camera blurs has
-    no prior here: it must be given.
+    $u_\mathrm{rms} T$, that of outliers $u_\mathrm{rms} T$; numbers between 0 and 1 are uniform,
+    and so is a fraction of outliers below 1/2. The time over which a camera blurs has no prior:
+    it must be given.
 
     Args:
         u_rms: Root mean square speed, $\sqrt{2E}$ with E the mean energy per unit mass.
@@ -460,6 +461,8 @@ def scaling_priors(u_rms: float, timescale: float) -> dict[str, AbstractPrior]:
         "gradient": Fixed(1 / timescale),
         "scatter": Exponential(mean=0.5),
         "tail": Uniform(low=0.0, high=0.5),
+        "fraction": Uniform(low=0.0, high=0.5),
+        "spread": Exponential(mean=u_rms * timescale),
         **{f"h{i}": Normal(mean=0.0, sd=1.0) for i in range(1, 6)},
     }
 

@@ -353,8 +353,8 @@ class _Remembered:
         return np.asarray(self._once(key, lambda: self._formulas.lanes(intervals)))
 
     def starts(self) -> tuple[NDArray[Any], FloatArray, FloatArray]:
-        start, extra, weight = self._once("starts", self._formulas.starts)
-        return start, extra, weight
+        start, extra, tails = self._once("starts", self._formulas.starts)
+        return start, extra, tails
 
     def autocovariances(self, tau: float, n_lags: int) -> NDArray[Any]:
         key = ("autocovariances", tau, n_lags)

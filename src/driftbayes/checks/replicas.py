@@ -28,7 +28,7 @@ from driftbayes.typing import FloatArray, IntArray
 _KNOWN = {
     "channels": ("flow", "h"),
     "trajectories": ("others", "scatter"),
-    "steps": ("tail",),
+    "steps": ("tail", "fraction"),
     "summed": ("parameters",),
 }
 
@@ -92,6 +92,14 @@ class Replicator:
             for i, (number, rng) in enumerate(zip(numbers, rngs, strict=True)):
                 mean, root = (part[number] for part in self._flows)
                 dx[i] = carried(layout, dx[i], mean + root @ rng.standard_normal(len(mean)))
+            dx *= layout.valid[..., None]
+        fractions, spreads = (_values(hypothesis, theta, name) for name in ("fraction", "spread"))
+        if fractions is not None and spreads is not None:
+            for one, rng, fraction, spread in zip(dx, rngs, fractions, spreads, strict=True):
+                fixes = (layout.n_runs, layout.n_steps + 1)
+                error = spread * rng.standard_normal((*fixes, layout.n_dim))
+                error *= rng.random((*fixes, 1)) < fraction
+                one += np.diff(error, axis=1)
             dx *= layout.valid[..., None]
         return dx
 

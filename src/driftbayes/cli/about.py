@@ -86,7 +86,10 @@ def _cite(args: argparse.Namespace) -> int:
 SHELLS = ("bash", "zsh", "fish")
 # Known here so that a script need not wait for the models and formats; a test compares them.
 MODELS = tuple(PARAMETERS)
-OPTIONS = ("blur", "noise", "anisotropic", "mean", "linear", "rotating", "scatter", "student")
+OPTIONS = (
+    *("blur", "noise", "outliers", "anisotropic", "mean", "linear", "rotating"),
+    *("scatter", "student"),
+)
 FORMATS = (
     *("run", "zarr", "parcels-zarr", "parcels-parquet", "opendrift", "netcdf", "gdp", "glad"),
     *("clouddrift", "clouddrift-parquet", "cf", "trackpy", "saspt", "andi", "sfi", "evalspt"),

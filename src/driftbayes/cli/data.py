@@ -3,6 +3,7 @@
 __all__ = ["COMMANDS"]
 
 import argparse
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -84,12 +85,16 @@ def _diagnose(args: argparse.Namespace) -> int:
     if args.output is not None:
         write_dataset(result, args.output, kind="diagnostics")
         _console.note(f"wrote {args.output}")
+    about = {
+        name: json.loads(value) if str(value).startswith("[") else value
+        for name, value in result.attrs.items()
+    }
     if args.json:
         values = {
             str(name): [None if not np.isfinite(v) else float(v) for v in result[name].values]
             for name in ("lag", *result.data_vars)
         }
-        _console.print_json({"attributes": dict(result.attrs), **values})
+        _console.print_json({"attributes": about, **values})
         return 0
     names = ("lvaf", "absolute_diffusivity", "taylor_diffusivity", "msd", "kurtosis")
     rows = []
@@ -101,6 +106,15 @@ def _diagnose(args: argparse.Namespace) -> int:
     heads = ["lag", "LVAF r", "κ_abs", "∫r (Taylor)", "MSD per axis", "kurtosis"]
     title = f"u_rms = {result.attrs['u_rms']:.4g}, T = {result.attrs['timescale']:.4g}"
     _console.print_table(f"{title}; Var(Δx_i) = 2κτ per axis", heads, rows, left=0)
+    found = zip(about["step_correlations"], about["step_correlation_errors"], strict=True)
+    texts = [
+        f"{value:.3f}" + (f" ± {error:.1g}" if error else "") for value, error in found if value
+    ]
+    if texts:
+        _console.say(f"Correlation of displacements 1, 2, ... intervals apart: {', '.join(texts)}")
+    if "modulation" in about:
+        sentence = about["modulation"]
+        _console.say(f"{sentence[0].upper()}{sentence[1:]}")
     return 0
 
 

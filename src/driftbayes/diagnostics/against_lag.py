@@ -2,8 +2,9 @@
 
 __all__ = ["bootstrap_sd", "describe_error_bars", "diagnose"]
 
+import json
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -59,7 +60,9 @@ def diagnose(
 
     Returns:
         A data set along `lag`: lvaf, msd, absolute_diffusivity, taylor_diffusivity, kurtosis, their
-        `_sd`, and n_pairs. What is not defined at lag 0, or has no pair at a lag, is NaN.
+        `_sd`, and n_pairs. What is not defined at lag 0, or has no pair at a lag, is NaN. Its
+        attributes tell correlations of successive steps, and the period in frames with which the
+        variance of steps repeats (`modulation`); lists of numbers are JSON.
     """
     import xarray as xr
 
@@ -91,8 +94,33 @@ def diagnose(
             "n_resamples": int(n_resamples),
             "data_fingerprint": trajectories.fingerprint,
             "driftbayes_version": __version__,
+            **_clock(trajectories, seed),
         },
     )
+
+
+def _clock(trajectories: Trajectories, seed: int) -> dict[str, Any]:
+    """Correlations of successive steps, and whether their variance repeats with a period."""
+    from driftbayes.diagnostics.modulation import modulation, step_correlations
+
+    correlations, errors = step_correlations(trajectories)
+    found = {"step_correlations": _text(correlations), "step_correlation_errors": _text(errors)}
+    repeats = modulation(trajectories, seed)
+    if repeats is None:
+        return found
+    return {
+        **found,
+        "modulation": repeats.sentence,
+        "modulation_period": repeats.period,
+        "modulation_p_value": repeats.p_value,
+        "modulation_profile": _text(repeats.profile),
+        "modulation_profile_errors": _text(repeats.errors),
+    }
+
+
+def _text(values: FloatArray) -> str:
+    """Numbers as JSON, which attributes of a file can hold; null for what is not known."""
+    return json.dumps([float(value) if np.isfinite(value) else None for value in values])
 
 
 def _columns(

@@ -1,4 +1,4 @@
-"""Scales of the motion from the data, and the regular grid that they are counted on."""
+"""Scales of the motion from the data, the grid that they are counted on, doubts at lag one."""
 
 __all__ = [
     "Batch",
@@ -6,15 +6,17 @@ __all__ = [
     "autocorrelate",
     "data_scales",
     "gridded",
+    "lag_one_doubt",
     "lag_steps",
 ]
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.fft import next_fast_len
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.data.trajectories import GRID_TOLERANCE, Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.magnitudes import whole
@@ -24,6 +26,14 @@ from driftbayes.typing import FloatArray, IntArray
 BATCH_SIZE = 2**18
 # Below this filling, most of the memory would hold gaps: the times are irregular in all but name.
 MIN_FILLING = 0.01
+# Doubts at lag one: so many standard errors; correlations from which noise is likely and from which
+# it dominates, and those of an exposure of half a step to a whole one; a share of the mean square.
+_SIGMAS = 5.0
+_NOISY, _DOMINATED = -0.03, -0.35
+_BLURRED = (0.1, 0.27)
+_DRIFTING = 0.005
+_LARGEST_STEP = 4.0
+_MIN_PAIRS, _MIN_TRAJECTORIES = 50, 5
 
 
 @dataclass(frozen=True)
@@ -243,3 +253,98 @@ def _integral_scale(
         return 0.5
     lvaf = totals[:end] / weights[:end]
     return 0.5 + float(np.sum(lvaf[1:])) / float(lvaf[0])
+
+
+def lag_one_doubt(
+    data: Displacements, options: Collection[str] = (), *, is_every_fix: bool = True
+) -> str | None:
+    """Say what noise, blur or drift the steps show that no model takes into account.
+
+    Measurement errors make successive steps correlate negatively, down to -1/2 where there is
+    nothing else; an exposure of a whole step makes them correlate by 1/4, and no others.
+
+    Args:
+        data: Displacements at one tau.
+        options: Options that some model has ("noise", "blur", "mean", ...).
+        is_every_fix: Whether tau is the recording interval, where blur matters.
+
+    Returns:
+        One or more sentences; None if there is nothing to say.
+    """
+    dx, interval = data.dx, data.interval[:, None]
+    owner = np.repeat(np.unique(data.trajectory, return_inverse=True)[1], data.row_sizes)
+    n = int(owner.max(initial=-1)) + 1
+    flow = dx.sum(axis=0) / interval.sum()
+    # Steps of uneven durations, each on the scale of a step of the typical one.
+    white = (dx - flow * interval) * np.sqrt(np.median(interval) / interval)
+    # No single step decides: lengths end at a multiple of the median of their trajectory.
+    length = np.linalg.norm(white, axis=1)
+    order = np.lexsort((length, owner))
+    counts = np.bincount(owner, minlength=n)
+    median = length[order][np.cumsum(counts) - counts + counts // 2]
+    limit = _LARGEST_STEP * median[owner]
+    white = white * np.where(length > limit, limit / np.maximum(length, 1e-300), 1.0)[:, None]
+    square = np.bincount(owner, np.sum(white**2, axis=1), n) / len(dx)
+    if not square.sum() > 0:
+        return None
+    run = np.repeat(np.arange(len(data.row_sizes)), data.row_sizes)
+    one, two = (_correlation(white, run, owner, square, lag) for lag in (1, 2))
+    found = []
+    text = f"successive displacements correlate at {one[0]:.2f} ± {one[1]:.1g}"
+    is_clear = abs(one[0]) > _SIGMAS * one[1]
+    if is_clear and one[0] < _NOISY and "noise" not in options and data.position_sd is None:
+        if one[0] < _DOMINATED:
+            found.append(
+                f"measurement noise dominates: {text}, and -0.5 is noise alone, so a diffusivity "
+                "without it is about σ²/τ; add +noise to the models, or use a longer sampling time"
+            )
+        else:
+            found.append(
+                f"{text}, as measurement noise or confinement makes them; add +noise to the models"
+            )
+    is_short = abs(two[0]) < max(_SIGMAS * two[1], 0.02)
+    blurs = is_every_fix and data.ground is None and "blur" not in options
+    if is_clear and blurs and _BLURRED[0] < one[0] < _BLURRED[1] and is_short:
+        exposure = min(6 * one[0] / (1 + 2 * one[0]), 1.0)
+        found.append(
+            f"{text} and those farther apart do not, as an exposure of {exposure:.0%} of the frame "
+            "interval or a velocity that is forgotten within it makes them; add +blur with the "
+            "exposure of the camera, or use a longer sampling time"
+        )
+    if not {"mean", "linear"} & set(options) and n >= _MIN_TRAJECTORIES:
+        rest = np.stack([np.bincount(owner, column, n) for column in (dx - flow * interval).T])
+        error = np.sqrt(np.sum(rest**2, axis=1) * n / (n - 1)) / interval.sum()
+        share = np.sum((flow * np.median(interval)) ** 2) / (square.sum() + 1e-300)
+        if np.sum((flow / error) ** 2) > _SIGMAS**2 * data.n_dim and share > _DRIFTING:
+            numbers = ", ".join(f"{value:.3g}" for value in flow)
+            length, time = data.length_unit, data.time_unit
+            unit = f" {length}/{time}" if length and time else ""
+            found.append(
+                f"particles drift together, on the average at ({numbers}){unit}; add +mean to the "
+                "models"
+            )
+    return "; ".join(found) or None
+
+
+def _correlation(
+    steps: FloatArray, run: IntArray, owner: IntArray, square: FloatArray, lag: int
+) -> tuple[float, float]:
+    """Correlation of steps of a run so many apart, and its standard error.
+
+    From the differences between trajectories, but no less than that of independent steps.
+    """
+    pair = run[lag:] == run[:-lag]
+    n_pairs, n = int(pair.sum()), len(square)
+    if n_pairs < _MIN_PAIRS:
+        return 0.0, np.inf
+    products = np.sum(steps[lag:] * steps[:-lag], axis=1)[pair]
+    own = np.bincount(owner[lag:][pair], products, n) / n_pairs
+    found = float(own.sum() / square.sum())
+    # Of the sizes as they are: one restless trajectory counts for itself, not for all.
+    sizes = np.sum(steps**2, axis=1)
+    spread = np.sum((sizes[lag:] * sizes[:-lag])[pair]) / steps.shape[1]
+    error = float(np.sqrt(spread) / n_pairs / square.sum())
+    if n >= _MIN_TRAJECTORIES:
+        rest = own - found * square
+        error = max(error, float(np.sqrt(np.sum(rest**2) * n / (n - 1)) / square.sum()))
+    return found, float(error)

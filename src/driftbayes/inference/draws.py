@@ -21,7 +21,7 @@ from driftbayes.inference._batch import Batch
 from driftbayes.inference.by_trajectory import log_likelihood_per_trajectory
 from driftbayes.inference.density import Density
 from driftbayes.inference.evidence import Evidence
-from driftbayes.inference.evidences import evidence
+from driftbayes.inference.evidences import evidence, infinite_reason
 from driftbayes.inference.exact import exact_draws, is_integrable
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.methods import Auto, Exact, Laplace, Method, as_method
@@ -111,6 +111,9 @@ def posterior_draws(
     batch = data if isinstance(data, Batch) else Batch.of(data, model=hypothesis.model)
     rng = np.random.default_rng([seed, zlib.crc32(hypothesis.name.encode()), 1])
     chosen = as_method(method, **options)
+    if (reason := infinite_reason(hypothesis.model, batch)) is not None:
+        msg = f"{hypothesis.name}: {reason}"
+        raise DriftbayesError(msg)
     if isinstance(chosen, Exact) or (isinstance(chosen, Auto) and is_integrable(hypothesis, batch)):
         record, theta, fits = exact_draws(hypothesis, batch, int(n_draws), rng)
         return PosteriorDraws(hypothesis, theta, fits, record, seed)

@@ -4,6 +4,7 @@ __all__ = [
     "evidence",
     "evidence_batch",
     "evidence_with_variants",
+    "infinite_reason",
     "log_evidences",
     "truncation_error",
     "with_truncation_error",
@@ -18,9 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from driftbayes.data.sampling import Displacements
-from driftbayes.errors import OUT_OF_MEMORY, DriftbayesError, is_out_of_memory
+from driftbayes.errors import OUT_OF_MEMORY, DriftbayesError, Status, is_out_of_memory
 from driftbayes.inference._batch import Batch
-from driftbayes.inference.evidence import Evidence
+from driftbayes.inference.evidence import QUANTILES, Evidence, make_estimates
 from driftbayes.inference.exact import (
     LogEvidence,
     LogEvidences,
@@ -203,6 +204,8 @@ def evidence_batch(
     batch = data if isinstance(data, Batch) else Batch.of(data, model=hypotheses[0].model)
     chosen = as_method(method, **options)
     _check(hypotheses, batch, chosen)
+    if (reason := infinite_reason(hypotheses[0].model, batch)) is not None:
+        return [_without_evidence(one, batch, chosen, reason) for one in hypotheses]
     # Priors that are the same have the same evidence.
     texts = [str(hypothesis.describe()) for hypothesis in hypotheses]
     distinct = [hypotheses[texts.index(text)] for text in dict.fromkeys(texts)]
@@ -279,6 +282,9 @@ def evidence_with_variants(
     every = [hypothesis, *others]
     chosen = as_method(method, **options)
     _check(every, batch, chosen)
+    if (reason := infinite_reason(hypothesis.model, batch)) is not None:
+        record = _without_evidence(hypothesis, batch, chosen, reason)
+        return record, [LogEvidence(np.nan, np.nan) for _ in others]
     if _is_exact(chosen, hypothesis, batch):
         record, found = _in_memory(lambda: exact_variants(hypothesis, others, batch))
         return with_truncation_error(record, hypothesis, batch), found
@@ -306,6 +312,43 @@ def _check(hypotheses: Sequence[Hypothesis], batch: Batch, method: Method) -> No
 
         dense = not model.has_state_space
         check_memory(model.name, batch.data, len(hypotheses[0].names), dense=dense)
+
+
+def infinite_reason(model: AbstractModel, batch: Batch) -> str | None:
+    """Why the evidence of a model is infinite for these data, if it is."""
+    data = None if batch.source is None else batch.source[0]
+    if model.kind not in ("steps", "trajectories") or not isinstance(data, Displacements):
+        return None
+    from driftbayes.inference.unbounded import unbounded_reason
+
+    return unbounded_reason(model, data)
+
+
+def _without_evidence(
+    hypothesis: Hypothesis, batch: Batch, method: Method, reason: str
+) -> Evidence:
+    """The record of a hypothesis that has no finite evidence."""
+    nothing = np.full(len(hypothesis.names), np.nan)
+    columns = ("mode", "mean", "sd", "log_mean", "log_sd", "contraction")
+    return Evidence(
+        hypothesis=hypothesis,
+        method=method.name,
+        log_evidence=np.nan,
+        log_evidence_err=np.nan,
+        log_likelihood_at_map=np.nan,
+        parameters=make_estimates(
+            hypothesis,
+            batch.units(0),
+            np.full((len(nothing), len(QUANTILES)), np.nan),
+            **dict.fromkeys(columns, nothing),
+        ),
+        posterior_cov=np.full((len(nothing), len(nothing)), np.nan),
+        expected_log_likelihood=np.nan,
+        status=Status.UNBOUNDED_DENSITY,
+        tau=batch.tau(0),
+        data_fingerprint=batch.fingerprint(0),
+        warnings=(reason,),
+    )
 
 
 def _in_memory(compute: Callable[[], T]) -> T:

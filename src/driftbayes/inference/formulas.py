@@ -94,8 +94,8 @@ class Rows:
         return self.theta[first : last + 1], point - first, component
 
     def starts(self) -> tuple[NDArray[Any], FloatArray, FloatArray]:
-        start, extra, weight = self._own(self._state_spaces[:3])
-        return start, extra, weight
+        start, extra, tails = self._own(self._state_spaces[:3])
+        return start, extra, tails
 
     def _own(self, found: tuple[NDArray[Any], ...]) -> tuple[NDArray[Any], ...]:
         """What was found of every point and component, for these rows."""
@@ -496,14 +496,15 @@ def _coordinate_program(hypothesis: Hypothesis, theta: Any) -> Any:
 
 @_program
 def _state_space_program(hypothesis: Hypothesis, theta: Any) -> Any:
-    """Initial covariance, error variance, tail weight; F and D of a model that moves by them."""
+    """Initial covariance, error variance, tails; F and D of a model that moves by them."""
 
     def of(model: Any) -> Any:
         start = model.engine_start() if model.has_state_space else jnp.zeros((1, 1))
+        tails = (model.tail_weight(), *model.outlier_law())
         known = (
             start,
             jnp.asarray(model.fix_variance(), dtype=jnp.float64),
-            jnp.asarray(model.tail_weight(), dtype=jnp.float64),
+            jnp.stack([jnp.asarray(x, dtype=jnp.float64) for x in tails]),
         )
         moves = model.has_state_space and model.moves_by_generator
         return (*known, *model.generator()) if moves else known

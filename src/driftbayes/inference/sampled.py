@@ -174,11 +174,13 @@ def _bridged(record: Evidence, hypothesis: Hypothesis, batch: Batch, seed: int) 
 def _needs_bridge(status: Status, error: float, batch: Batch) -> bool:
     """Whether an evidence is to be computed by the bridge.
 
-    Of many trajectories, each judged by itself, its gradients take minutes: an error of importance
-    sampling that is above the tolerance but small is then stated instead.
+    Of many trajectories or steps, each judged by itself, its gradients take minutes: an error of
+    importance sampling that is above the tolerance but small is then stated instead.
     """
-    data = None if batch.source is None else batch.source[0]
-    is_large = isinstance(data, Displacements) and data.n_particles > _MANY
+    is_large = False
+    if batch.source is not None and isinstance(data := batch.source[0], Displacements):
+        n_judged = len(data.dx) if batch.source[1].kind == "steps" else data.n_particles
+        is_large = n_judged > _MANY
     return status is Status.SAMPLER_NOT_CONVERGED and not (is_large and error <= _USABLE)
 
 

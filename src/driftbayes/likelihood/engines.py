@@ -177,17 +177,14 @@ class FilterEngine:
         from driftbayes.kernels.filter import LANES
 
         runs, n_rows = self.runs, formulas.n_rows
-        start, extra, weight = formulas.starts()
+        start, extra, tails = formulas.starts()
         n_blocks = -(-n_rows // LANES)
         matrices = formulas.lanes(runs.intervals)
         first = _lanes_last(start, n_blocks).reshape(n_blocks, -1)
-        extra, weight = (
-            np.resize(np.pad(part, (0, n_blocks * LANES - n_rows), mode="edge"), (n_blocks, LANES))
-            for part in (extra, weight)
-        )
+        extra, tails = (_lanes_last(part, n_blocks) for part in (extra, tails))
         matrices = matrices.reshape(n_blocks, len(runs.intervals), -1)
         tasks = [
-            (part, matrices[b], first[b], extra[b], weight[b], start.shape[1])
+            (part, matrices[b], first[b], extra[b], tails[b], start.shape[1])
             for b in range(n_blocks)
             for part in self._parts
         ]
@@ -276,7 +273,7 @@ def _filter(
     matrices: NDArray[Any],
     start: NDArray[Any],
     extra: FloatArray,
-    weight: FloatArray,
+    tails: FloatArray,
     n_state: int,
 ) -> tuple[NDArray[Any], ...]:
     from driftbayes.kernels.filter import LANES, filter_kernel
@@ -285,7 +282,13 @@ def _filter(
     columns = runs.columns.astype(matrices.dtype, copy=False)
     log_det, excess = np.zeros((n_slots, LANES)), np.zeros((n_slots, LANES))
     products = np.zeros((n_slots, n_columns * (n_columns + 1) // 2, LANES), dtype=matrices.dtype)
-    kernel = filter_kernel(n_state, n_columns, heavy=bool(np.any(weight > 0)))
+    weight, law = tails[0], tails[1:]
+    if np.any(law[0] > 0):
+        from driftbayes.kernels.outliers import outlier_kernel
+
+        kernel, weight = outlier_kernel(n_state, n_columns), law
+    else:
+        kernel = filter_kernel(n_state, n_columns, heavy=bool(np.any(weight > 0)))
     kernel(
         (columns, runs.which, runs.offsets, runs.slot, runs.error),
         (matrices, start, extra, weight),
@@ -455,7 +458,7 @@ class ToeplitzEngine(FilterEngine):
         tolerance = _TOLERANCE / len(runs.columns)
 
         def whiten(some: Formulas) -> tuple[FloatArray, ...]:
-            _, _, weight = some.starts()
+            weight = some.starts()[2][:, 0]
             covariance = self.covariances(some)
             n = some.n_rows
             out = np.zeros((n_slots, n)), np.zeros((n_slots, n_pairs, n)), np.zeros((n_slots, n))
@@ -512,7 +515,7 @@ class DenseEngine(FilterEngine):
 
     def sums(self, formulas: Formulas) -> Sums:
         runs, n_rows = self.runs, formulas.n_rows
-        _, extra, weight = formulas.starts()
+        _, extra, tails = formulas.starts()
         n_columns = runs.columns.shape[1]
         log_det, excess = np.zeros((n_rows, runs.n_slots)), np.zeros((n_rows, runs.n_slots))
         products = np.zeros((n_rows, runs.n_slots, n_columns, n_columns))
@@ -535,5 +538,5 @@ class DenseEngine(FilterEngine):
                 white = solve_triangular(factor, runs.columns[low:high], lower=True)
                 log_det[b, out] += 2 * np.sum(np.log(np.diag(factor)))
                 products[b, out] += white.T @ white
-                excess[b, out] += np.sum(np.log1p(weight[b] * np.sum(white**2, axis=1)))
+                excess[b, out] += np.sum(np.log1p(tails[b, 0] * np.sum(white**2, axis=1)))
         return Sums(runs.n, log_det, products, excess)

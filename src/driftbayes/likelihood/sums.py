@@ -19,7 +19,8 @@ class Sums:
         n: Number of steps, (slot,).
         log_det: $\ln\det S$ of one axis, (row, slot); a row is one model at one parameter value.
         products: Whitened products $Y^\dagger S^{-1} Y$, (row, slot, column, column).
-        excess: Sum of $\ln(1 + w |e|^2/v)$ over steps, (row, slot); zero unless asked for.
+        excess: Sum of $\ln(1 + w |e|^2/v)$ over steps, or of log-densities where some fixes are
+            outliers, (row, slot); zero unless asked for.
     """
 
     n: FloatArray
@@ -83,7 +84,10 @@ class Formulas(Protocol):
         ...
 
     def starts(self) -> tuple[NDArray[Any], FloatArray, FloatArray]:
-        """Initial covariance, variance of every fix, and weight of the tail, of each row."""
+        """Initial covariance, variance of every fix, and tails of each row.
+
+        Tails, (row, 3): the weight of heavy tails; fraction and additional variance of outliers.
+        """
         ...
 
     def autocovariances(self, tau: float, n_lags: int) -> NDArray[Any]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from driftbayes.models.options.anisotropy import Anisotropic
     from driftbayes.models.options.flows import LinearFlow, MeanFlow
     from driftbayes.models.options.measurement import Blur, Noise
+    from driftbayes.models.options.outliers import Outliers
     from driftbayes.models.options.populations import Mixture, Scatter
     from driftbayes.models.options.rotating import Rotating
     from driftbayes.models.options.student import Student
@@ -44,6 +45,7 @@ __getattr__ = lazy(
         "options.anisotropy": "Anisotropic",
         "options.flows": "LinearFlow MeanFlow",
         "options.measurement": "Blur Noise",
+        "options.outliers": "Outliers",
         "options.populations": "Mixture Scatter",
         "options.rotating": "Rotating",
         "options.student": "Student",
@@ -74,6 +76,7 @@ __all__ = [
     "Needs",
     "Noise",
     "OscillatingLangevin",
+    "Outliers",
     "Parameter",
     "Preparation",
     "Rotating",

@@ -232,6 +232,10 @@ class AbstractModel(eqx.Module):
         r"""W of the sum of $\ln(1 + w |e|^2/v)$ over innovations e that heavy tails ask for."""
         return 0.0
 
+    def outlier_law(self) -> tuple[ScalarLike, ScalarLike]:
+        """Probability that a fix is an outlier, and the variance of its additional error."""
+        return 0.0, 0.0
+
     def fix_variance(self) -> ScalarLike:
         """Variance of the error of every position, as far as the model knows of it."""
         return 0.0

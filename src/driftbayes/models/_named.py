@@ -70,6 +70,7 @@ MODELS = _Models(
 _WRAP = {
     "blur": ("measurement.Blur", "exposure"),
     "noise": ("measurement.Noise", "sigma"),
+    "outliers": ("outliers.Outliers", "fraction", "spread"),
     "mean": ("flows.MeanFlow", "flow"),
     "linear": ("flows.LinearFlow", "flow", "gradient"),
     "rotating": ("rotating.Rotating",),

@@ -11,6 +11,7 @@ from driftbayes.models._base import AbstractModel
 OPTIONS: dict[str, str] = {
     "blur": "every position is the mean over a known exposure",
     "noise": "every position has an independent error",
+    "outliers": "some positions have far larger errors; with noise",
     "anisotropic": "a diffusivity tensor, in two or three dimensions",
     "mean": "a mean flow shared by all particles, integrated out",
     "linear": "a mean flow linear in space, shared by all particles, integrated out",
@@ -19,7 +20,7 @@ OPTIONS: dict[str, str] = {
     "student": "innovations with heavy tails",
 }
 # Those that change what is summed, of which a model can have but one, save for some pairs.
-_DATA_OPTIONS = ("anisotropic", "mean", "linear", "rotating", "scatter", "student")
+_DATA_OPTIONS = (*("outliers", "anisotropic", "mean", "linear", "rotating", "scatter", "student"),)
 _PAIRS = ({"anisotropic", "mean"}, {"anisotropic", "linear"}, {"mean", "rotating"})
 
 
@@ -48,6 +49,18 @@ def check_options(text: str, base: AbstractModel, options: Sequence[str]) -> Non
     if "student" in options and ("blur" in options or not base.has_state_space):
         msg = (
             f"'student' needs a model with a state-space form, which {text!r} has not; leave it out"
+        )
+        raise DriftbayesError(msg)
+    if "outliers" in options and not base.has_state_space:
+        msg = (
+            f"'outliers' needs a model with a state-space form, which {text!r} has not; leave it "
+            "out"
+        )
+        raise DriftbayesError(msg)
+    if "outliers" in options and "noise" not in options:
+        msg = (
+            f"'outliers' are errors beside those of the other fixes, and {text!r} has none; add "
+            "'+noise'"
         )
         raise DriftbayesError(msg)
     turns = "oscillating" in base.name.split("&") and base.has_state_space

@@ -6,6 +6,12 @@ other than either is to it, $|a + b| < \min(|a|, |b|)$. A fast stretch that goes
 none. Without a limit of speed, too fast is eight times the median of the trajectory and of the
 file, whichever is more, both per time and per root of time, so that neither straight motion nor
 diffusion at uneven intervals looks fast where fixes are close in time.
+
+An outlier is a fix far from the line between its neighbours, while these fit to the fixes around
+them without it. Far is six standard deviations of such residuals, by their median in the trajectory
+and among the fixes around, whichever is more, each as a length, per root of time and per square of
+time. Of a turn or a fast stretch the neighbours do not fit; of a restless stretch others are as far
+off.
 """
 
 __all__ = [
@@ -14,6 +20,7 @@ __all__ = [
     "Drogue",
     "Finding",
     "Gaps",
+    "Outliers",
     "Repeats",
     "Short",
     "Spikes",
@@ -48,6 +55,12 @@ _MIN_STUCK = 3
 MULTIPLE = 8.0
 # Fixes on each side whose median tells which of several neighbouring candidates is the wrong one.
 _AROUND = 3
+# Of an outlier: standard deviations of residuals beyond which it lies, residuals on each side that
+# tell how large they are there, the largest residual of its neighbours without it, relative to its
+# own, and the median length of a Gaussian vector of unit variance per axis.
+_DEVIATIONS, _NEARBY, _FIT = 6.0, 8, 1 / 3
+_RAYLEIGH = (0.6745, 1.1774, 1.5382)
+_MIN_FIXES = 12
 _EXAMPLES = {"length": "50m", "time": "6h", "speed": "3m/s"}
 
 
@@ -376,6 +389,102 @@ def _worst(
 
 
 @dataclass(frozen=True)
+class Outliers(AbstractCheck):
+    """Fixes far off the line between their neighbours, which fit without them.
+
+    Args:
+        deviations: How many standard deviations of the residuals are far.
+    """
+
+    name: ClassVar[str] = "outliers"
+    deviations: float = _DEVIATIONS
+
+    @classmethod
+    def parse(cls, value: str) -> "Outliers":
+        number, unit = _parse_amount(value, "outliers") or (_DEVIATIONS, "")
+        if unit:
+            msg = f"outliers takes a number of standard deviations, got {value!r}"
+            raise DriftbayesError(msg)
+        return cls(number)
+
+    def find(self, trajectories: Trajectories) -> Finding:
+        chosen = np.zeros(len(trajectories.times), dtype=bool)
+        rows, _ = _successive(trajectories)
+        owner = trajectories.trajectory_index[rows]
+        sizes = np.bincount(owner, minlength=trajectories.n_trajectories)
+        rows = rows[sizes[owner] >= _MIN_FIXES]
+        while len(rows) >= _MIN_FIXES:
+            found = _off_line(trajectories, rows, self.deviations)
+            if not found.any():
+                break
+            chosen[rows[found]] = True
+            # Only trajectories in which something was found can have more.
+            again = np.isin(
+                trajectories.trajectory_index[rows], trajectories.trajectory_index[rows[found]]
+            )
+            rows = rows[again & ~found]
+        share = float(chosen.sum() / max(len(chosen), 1))
+        sentence = (
+            f"{{who}}: outliers (more than {self.deviations:g} standard deviations off the line "
+            "between their neighbours, which fit without them); +noise+outliers models them"
+        )
+        return self._found(
+            trajectories,
+            chosen,
+            sentence,
+            is_notable=share >= _NOTABLE,
+            deviations=self.deviations,
+        )
+
+    def mend(self, trajectories: Trajectories, finding: Finding) -> Trajectories:
+        """Outliers become missing fixes."""
+        return _without_detours(trajectories.blanked(finding.rows))
+
+
+def _residuals(
+    x: FloatArray, t: FloatArray, owner: IntArray, before: IntArray, after: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Distance of fixes from the line between others, and the harmonic time to these; else NaN."""
+    n = len(x)
+    inside = (before >= 0) & (after < n)
+    low, high = np.where(inside, before, 0), np.where(inside, after, 0)
+    middle = np.arange(n)
+    inside &= (owner[low] == owner) & (owner[high] == owner)
+    first, last = t - t[low], t[high] - t
+    span = np.where(inside, first + last, 1.0)
+    line = x[low] + (x[high] - x[low]) * (first / span)[:, None]
+    far = np.linalg.norm(x[middle] - line, axis=1)
+    return np.where(inside, far, np.nan), np.where(inside, first * last / span, np.nan)
+
+
+def _off_line(trajectories: Trajectories, rows: IntArray, deviations: float) -> np.ndarray:
+    """Which of these rows are outliers; of neighbours only the one farthest off."""
+    x, t = trajectories.positions[rows], trajectories.times[rows]
+    owner, n = trajectories.trajectory_index[rows], len(rows)
+    here = np.arange(n)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        far, wait = _residuals(x, t, owner, here - 1, here + 1)
+        candidates = np.isfinite(far) & (far > 0)
+        unit = deviations / _RAYLEIGH[min(x.shape[1], 3) - 1]
+        starts = np.flatnonzero(np.append(True, np.diff(owner) != 0))
+        for measure in (far, far / np.sqrt(wait), far / wait**2):
+            usual = [np.nanmedian(part) for part in np.split(measure, starts[1:])]
+            candidates &= measure > unit * np.repeat(usual, np.diff(np.append(starts, n)))
+        # Without the fix: how well those before and after it fit.
+        left, _ = _residuals(x, t, owner, here - 1, here + 2)
+        right, _ = _residuals(x, t, owner, here - 2, here + 1)
+        rest = np.fmax(np.append(np.nan, left[:-1]), np.append(right[1:], np.nan))
+        candidates &= rest < _FIT * far
+    for i in np.flatnonzero(candidates).tolist():
+        near = np.arange(max(i - _NEARBY, 0), min(i + _NEARBY + 1, n))
+        near = near[(owner[near] == owner[i]) & (np.abs(near - i) > 1)]
+        candidates[i] = far[i] > unit * np.nanmedian(far[near])
+    size = np.where(candidates, far, 0.0)
+    is_largest = (size >= np.append(0.0, size[:-1])) & (size > np.append(size[1:], 0.0))
+    return np.asarray(candidates & is_largest)
+
+
+@dataclass(frozen=True)
 class Repeats(AbstractCheck):
     """Fixes exactly equal to the one before: few digits, or an instrument that repeats itself."""
 
@@ -477,7 +586,7 @@ class Short(AbstractCheck):
 # In the order in which they are applied: what is cut off need not be repaired, an instrument that
 # sent one wrong position for hours is stuck and then a spike, and pieces are counted last.
 CHECKS: dict[str, type[AbstractCheck]] = {
-    kind.name: kind for kind in (Drogue, Stuck, Spikes, Repeats, Gaps, Short)
+    kind.name: kind for kind in (Drogue, Stuck, Spikes, Outliers, Repeats, Gaps, Short)
 }
 
 

@@ -159,6 +159,7 @@ def observation_notes(model: str) -> tuple[str, ...]:
     _, options, is_mixture = parts_of(model)
     notes = {
         "noise": "the error of the positions is not part of the motion, and not exported",
+        "outliers": "the error of the positions is not part of the motion, and not exported",
         "blur": "the blur of the positions is not part of the motion, and not exported",
         "mean": "the mean flow is not exported: the simulator's currents carry the particles",
         "linear": "the mean flow is not exported: the simulator's currents carry the particles",

@@ -27,6 +27,7 @@ from driftbayes.comparison.hypotheses import HypothesisSet, make_hypotheses
 from driftbayes.comparison.scan import Scan, scan_hypotheses
 from driftbayes.data.sampling import WHOLE, Cut, Displacements
 from driftbayes.data.trajectories import Trajectories
+from driftbayes.diagnostics.scales import lag_one_doubt
 from driftbayes.errors import DataWarning, DependenceWarning, DriftbayesError, PriorWarning
 from driftbayes.inference import Hypothesis, Method
 from driftbayes.likelihood import SummedDisplacements
@@ -112,6 +113,7 @@ def compare(
     result = replace(result, priors_from_data=setup.from_data)
     if not isinstance(data, Displacements):
         return result
+    warn_of_lag_one(tracks, data, setup.hypotheses)
     return replace(result, dependence=warn_if_dependent(tracks, [(result, data)], setup.hypotheses))
 
 
@@ -150,6 +152,7 @@ def scan(
     wanted = suggested_taus(tracks) if taus is None else list(taus)
     setup = hypotheses_for(models, tracks, priors=priors, scales=scales)
     result = scan_hypotheses(tracks, setup.hypotheses, wanted, cut=cut, **options)
+    warn_of_lag_one(tracks, cut(tracks, result.comparisons[0].tau), setup.hypotheses)
     # At the shortest, a middle and the longest sampling time.
     places = {0, len(result.comparisons) // 2, len(result.comparisons) - 1}
     chosen = [result.comparisons[i] for i in sorted(places)]
@@ -164,6 +167,19 @@ def displacements_at(tracks: Trajectories, tau: float | str, cut: Cut) -> Displa
         what = "1 trajectory is" if data.n_unused == 1 else f"{data.n_unused} trajectories are"
         warnings.warn(f"{what} too short for this tau and not used", DataWarning, stacklevel=4)
     return data
+
+
+def warn_of_lag_one(
+    tracks: Trajectories, data: Displacements, hypotheses: Sequence[Hypothesis]
+) -> None:
+    """Warn of noise, blur or drift that the steps show and no model has."""
+    names = [part for one in hypotheses for part in one.name.partition("*")[0].split("+")[1:]]
+    dt = tracks.recording_interval
+    is_every_fix = dt is not None and data.tau < 1.5 * dt
+    doubt = lag_one_doubt(data, names, is_every_fix=is_every_fix)
+    if doubt is not None:
+        at = f"at tau = {data.tau:g} {data.time_unit}".rstrip()
+        warnings.warn(f"{at} {doubt}", DataWarning, stacklevel=4)
 
 
 def warn_if_dependent(

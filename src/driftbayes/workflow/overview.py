@@ -11,8 +11,11 @@ from typing import Any
 import numpy as np
 
 from driftbayes.data.describe import describe_trajectories
+from driftbayes.data.sampling import displacements
 from driftbayes.data.trajectories import Trajectories
+from driftbayes.diagnostics.scales import lag_one_doubt
 from driftbayes.diagnostics.survey import Survey, survey
+from driftbayes.errors import DriftbayesError
 from driftbayes.representation import Card
 from driftbayes.storage import PathLike
 
@@ -135,9 +138,23 @@ class Overview:
                 f"{steps} longer than half the range of {axis}; pass --period if the domain is "
                 "periodic, otherwise check the positions"
             )
+        if (doubt := self._lag_one) is not None:
+            warnings.append(doubt)
         if self._has_short:
             warnings.append("some trajectories have fewer than two positions; pass --drop-short")
         return tuple(warnings)
+
+    @property
+    def _lag_one(self) -> str | None:
+        """What steps over one recording interval show of noise, blur and drift."""
+        tracks = self.tracks
+        if tracks.recording_interval is None or len(tracks.times) > _LARGE:
+            return None
+        try:
+            data = displacements(tracks, tracks.recording_interval)
+        except DriftbayesError:
+            return None
+        return lag_one_doubt(data)
 
     def to_json(self) -> dict[str, Any]:
         """The description as plain numbers and text."""
