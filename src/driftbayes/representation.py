@@ -46,6 +46,8 @@ Scale = Literal["linear", "log", "symlog"]
 # Longest name in a table, and longest sentence.
 _MAX_NAME, _MAX_SENTENCE = 160, 1000
 _COLUMNS = 80
+# Smaller numbers have lost digits: they are zero to the precision of a double.
+_TINY = 1e-300
 
 # From the palette of Okabe and Ito, distinct with every common kind of colour blindness.
 # A model has its colour in every figure; "data" stands for what is observed.
@@ -236,8 +238,10 @@ def number(value: float, digits: int = 4) -> str:
         >>> number(123456.0), number(1.9599999999999997), number(1.5e-9)
         ('123500', '1.96', '1.5e-9')
     """
-    if not math.isfinite(value) or value == 0:
+    if not math.isfinite(value):
         return f"{value:g}"
+    if abs(value) < _TINY:
+        return "0"
     rounded = float(f"{value:.{digits - 1}e}")
     if 1e-4 <= abs(rounded) < 1e7:
         return f"{rounded:.15g}"

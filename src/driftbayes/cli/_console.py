@@ -145,7 +145,8 @@ def print_table(
 
     sides = ("l" * left).ljust(len(columns), "r")
     table = Table((*columns,), tuple(tuple(row) for row in rows), sides, keys=keys)
-    print(fold(title), *(f" {line}" for line in table_text(table, _width() - 1)), "", sep="\n")
+    head = [fold(title)] if title else []
+    print(*head, *(f" {line}" for line in table_text(table, _width() - 1)), "", sep="\n")
 
 
 def _width() -> int:

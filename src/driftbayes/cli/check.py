@@ -3,14 +3,10 @@
 __all__ = ["COMMANDS"]
 
 import argparse
-from typing import TYPE_CHECKING
 
 from driftbayes.cli import _console, _jax, _options
 from driftbayes.cli._parser import Command, Parser, figure
 from driftbayes.errors import DriftbayesError
-
-if TYPE_CHECKING:
-    pass
 
 
 def _add_check(parser: Parser) -> None:
@@ -60,7 +56,7 @@ def _check(args: argparse.Namespace) -> int:
 def _add_sensitivity(parser: Parser) -> None:
     _options.add_reading(parser)
     _options.add_data(parser)
-    parser.add_options("--tau TAU<float!>  sampling time")
+    _options.add_tau(parser)
     _options.add_inference(parser)
     parser.add_options(
         "--factors LOW:HIGH:N<=1/16:16:17>  factors of the prior scales, logarithmically spaced"
@@ -72,6 +68,7 @@ def _add_sensitivity(parser: Parser) -> None:
 
 
 def _sensitivity(args: argparse.Namespace) -> int:
+    tau = _options.parse_tau(args.tau)
     factors = _parse_factors(args.factors)
     tracks = _options.read(args)
     _jax.prepare_jax()
@@ -79,7 +76,7 @@ def _sensitivity(args: argparse.Namespace) -> int:
 
     given = _options.analysis(args)
     del given["prior_probabilities"]
-    result = sensitivity(tracks, args.tau, factors=factors, **given)
+    result = sensitivity(tracks, tau, factors=factors, **given)
     if args.output is not None:
         from matplotlib.figure import Figure
 
@@ -93,13 +90,17 @@ def _sensitivity(args: argparse.Namespace) -> int:
     if args.json:
         _console.print_json(result.to_json())
         return 0
+    from driftbayes.data.units import readable
+    from driftbayes.representation import number
+
     pairs = list(result.log_bayes_factors)
     for i, group in enumerate(result.groups):
         rows = [
-            [f"{factor:.4g}", *(f"{result.log_bayes_factors[pair][i, j]:.4f}" for pair in pairs)]
+            [number(factor), *(f"{result.log_bayes_factors[pair][i, j]:.4f}" for pair in pairs)]
             for j, factor in enumerate(result.factors)
         ]
-        title = f"Sensitivity to the prior scales of {', '.join(group)}, tau = {result.tau:g}"
+        at = readable(result.tau, tracks.time_unit)
+        title = f"Sensitivity to the prior scales of {', '.join(group)}, tau = {at}"
         _console.print_table(title, ["factor", *(f"ln K({pair})" for pair in pairs)], rows)
     for sentence in result.sentences:
         _console.say(sentence)

@@ -26,11 +26,12 @@ from driftbayes.comparison.sensitivity import (
     scaled_evidence,
 )
 from driftbayes.data.sampling import Displacements
+from driftbayes.data.units import readable
 from driftbayes.errors import DriftbayesError, Status, did_you_mean
 from driftbayes.inference import Batch, Evidence, Hypothesis, Method, as_method
 from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.precision import in_double_precision
-from driftbayes.representation import Described, to_dataframe, to_dataset, to_datatree
+from driftbayes.representation import Described, number, to_dataframe, to_dataset, to_datatree
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -168,7 +169,7 @@ class Comparison(Described):
     @property
     def verdict(self) -> str:
         """One sentence on the scale of Kass and Raftery."""
-        at = f"at tau = {self.tau:g} {self.time_unit}".rstrip()
+        at = f"at tau = {readable(self.tau, self.time_unit)}"
         failed = [n for n, e in self.evidences.items() if not np.isfinite(e.log_evidence)]
         if failed:
             return f"no verdict {at}: the evidence of {', '.join(failed)} could not be computed"
@@ -190,7 +191,7 @@ class Comparison(Described):
             else:
                 sentence = (
                     f"{best.name} is {word} favoured over {ranked[1].name} {at} "
-                    f"(ln K = {log_k:.4g})"
+                    f"(ln K = {number(log_k)})"
                 )
         unknown = [
             f"{name} of {e.name}"
@@ -324,7 +325,10 @@ def _check_same_data(evidences: Sequence[Evidence]) -> None:
         raise DriftbayesError(msg)
     fingerprints = {e.data_fingerprint for e in evidences}
     if len(fingerprints) != 1:
-        parts = ", ".join(f"{e.name}: {e.data_fingerprint} (tau = {e.tau:g})" for e in evidences)
+        parts = ", ".join(
+            f"{e.name}: {e.data_fingerprint} (tau = {readable(e.tau, e.time_unit)})"
+            for e in evidences
+        )
         msg = (
             f"evidences compare only for the same data, tau and units, got {parts}; "
             "compute them again from one set of displacements"

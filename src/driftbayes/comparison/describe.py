@@ -22,7 +22,7 @@ from driftbayes.comparison.bayes import Comparison
 from driftbayes.comparison.dataset import with_details
 from driftbayes.comparison.scan import Scan, is_consistent
 from driftbayes.comparison.sensitivity import PriorSensitivity
-from driftbayes.data.units import readable_time
+from driftbayes.data.units import readable, readable_time, readable_unit
 from driftbayes.inference.describe import model_table, parameter_table
 from driftbayes.inference.evidence import QUANTILES, Evidence
 from driftbayes.representation import (
@@ -30,7 +30,6 @@ from driftbayes.representation import (
     Curve,
     Panel,
     Table,
-    amount,
     describe,
     number,
     repeat_command,
@@ -66,7 +65,7 @@ def describe_comparison(comparison: Comparison) -> Card:
     factors, errors = comparison.log_bayes_factors, comparison.log_bayes_factor_errs
     evidences = list(comparison.evidences.values())
     facts = [
-        ("tau", amount(comparison.tau, comparison.time_unit, 6)),
+        ("tau", readable(comparison.tau, comparison.time_unit)),
         ("data", data),
         ("method", comparison.method),
         ("fingerprint", comparison.data_fingerprint),
@@ -101,7 +100,8 @@ def describe_comparison(comparison: Comparison) -> Card:
 def _(scan: Scan) -> str:
     if not scan.comparisons:
         return "no sampling times"
-    low, high = number(scan.taus[0], 6), number(scan.taus[-1], 6)
+    unit = scan.comparisons[0].time_unit
+    low, high = readable(scan.taus[0], unit), readable(scan.taus[-1], unit)
     return f"{len(scan.taus)} values of tau from {low} to {high}, {', '.join(scan.models)}"
 
 
@@ -135,6 +135,7 @@ def _scan_table(scan: Scan, places: Iterable[int]) -> Table:
     pairs = pairs if few else [f"{model}:{reference}" for model in scan.models[1:]]
     inside = {(m, p): is_consistent(scan, m, p) for m, p in names}
     rows, shares = [], []
+    factor, unit = readable_unit(scan.taus, scan.comparisons[0].time_unit)
     for i in places:
         comparison = scan.comparisons[i]
         cells = {
@@ -146,7 +147,7 @@ def _scan_table(scan: Scan, places: Iterable[int]) -> Table:
         of_best = ", ".join(f"{p} = {cell}" for (m, p), cell in cells.items() if m == best)
         rows.append(
             (
-                number(comparison.tau),
+                number(comparison.tau * factor, 5),
                 f"{comparison.n_displacements:,}",
                 *((cells[name] for name in names) if few else ()),
                 *(f"{comparison.log_bayes_factors[pair]:.2f}" for pair in pairs),
@@ -157,7 +158,7 @@ def _scan_table(scan: Scan, places: Iterable[int]) -> Table:
         )
         shares.append(comparison.probabilities[best])
     columns = [
-        with_unit("tau", scan.comparisons[0].time_unit),
+        with_unit("tau", unit),
         "data",
         *(f"{m}.{p}" for m, p in names if few),
         *(f"ln K({pair})" for pair in pairs),

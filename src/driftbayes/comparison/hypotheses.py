@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from driftbayes.data.trajectories import Trajectories
+from driftbayes.data.units import readable
 from driftbayes.diagnostics.scales import data_scales
 from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.inference import Hypothesis
 from driftbayes.models import MODELS, AbstractModel, model_named
 from driftbayes.precision import in_double_precision
 from driftbayes.priors import AbstractPrior, scaling_priors
+from driftbayes.representation import amount
 
 
 @dataclass(frozen=True)
@@ -84,9 +86,12 @@ def make_hypotheses(
                 raise DriftbayesError(msg)
             scales = data_scales(trajectories)
             u_rms, timescale = scales.u_rms, scales.timescale
-            source = f"set from the data (u_rms = {u_rms:.4g}, T = {timescale:.4g})"
+            source = "set from the data"
         else:
-            source = f"from the given scales (u_rms = {u_rms:.4g}, T = {timescale:.4g})"
+            source = "from the given scales"
+        length, time = ("", "") if trajectories is None else trajectories.units
+        speed = f"{length}/{time}" if length and time else ""
+        source += f" (u_rms = {amount(u_rms, speed, 4)}, T = {readable(timescale, time, 4)})"
         if given:
             source = f"for {', '.join(given)} as given, for {', '.join(missing)} {source}"
         table = scaling_priors(u_rms, timescale)

@@ -35,6 +35,7 @@ from driftbayes.inference import (
 from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.precision import in_double_precision
 from driftbayes.priors import Fixed, Uniform
+from driftbayes.representation import number
 from driftbayes.typing import FloatArray
 
 # Of a comparison, and of a table of the sensitivity.
@@ -190,7 +191,8 @@ class PriorSensitivity:
         for pair, values in self.log_bayes_factors.items():
             sign = "changes" if self.verdict_changes(pair) else "does not change"
             low, high = values.min(), values.max()
-            found.append(f"ln K({pair}) ranges from {low:.4g} to {high:.4g}; its sign {sign}.")
+            ends = f"{number(low)} to {number(high)}"
+            found.append(f"ln K({pair}) ranges from {ends}; its sign {sign}.")
         return tuple(found)
 
     def verdict_changes(self, pair: str) -> bool:

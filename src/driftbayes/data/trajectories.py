@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from driftbayes._version import __version__
 from driftbayes.aliases import public
 from driftbayes.data import schema
+from driftbayes.data.units import TIME, in_units, readable
 from driftbayes.errors import DriftbayesError, DriftbayesWarning, NothingLeftError
 from driftbayes.representation import Described
 from driftbayes.typing import FloatArray, IntArray, StrArray
@@ -79,7 +80,7 @@ class Trajectories(Described):
         cls,
         x: ArrayLike | Sequence[ArrayLike],
         *,
-        dt: float | None = None,
+        dt: float | str | None = None,
         times: ArrayLike | Sequence[ArrayLike] | None = None,
         ids: Sequence[Any] | None = None,
         **attributes: Any,
@@ -88,7 +89,7 @@ class Trajectories(Described):
 
         Args:
             x: Positions; NaN marks a missing fix.
-            dt: Recording interval; or give `times`.
+            dt: Recording interval, in `time_unit` or with its own unit; or give `times`.
             times: One array of times shared by all particles, or one per particle.
             ids: Names of the particles, by default 0, 1, 2, ...
             **attributes: `position_sd` (shaped like `x` without its last axis), `length_unit`,
@@ -100,9 +101,10 @@ class Trajectories(Described):
             msg = "give either dt (the recording interval) or times, not both and not neither"
             raise DriftbayesError(msg)
         if dt is not None:
-            if not (np.isfinite(dt) and dt > 0):
+            step = in_units(dt, TIME, ("", attributes.get("time_unit", "")), "dt")
+            if not (np.isfinite(step) and step > 0):
                 raise DriftbayesError(f"dt must be a positive number, got {dt}")
-            stamps = [np.arange(n) * float(dt) for n in row_sizes]
+            stamps = [np.arange(n) * step for n in row_sizes]
         else:
             stamps = _as_stamps(times, row_sizes)
         noise = attributes.pop("position_sd", None)
@@ -237,6 +239,11 @@ class Trajectories(Described):
     def dependence(self, tau: float, **options: Any) -> Any:
         """Estimate the effective number of independent particles; see `driftbayes.dependence`."""
         return public("dependence")(self, tau, **options)
+
+    @property
+    def units(self) -> tuple[str, str]:
+        """Units of length and time; empty where unknown."""
+        return self.length_unit, self.time_unit
 
     @property
     def n_trajectories(self) -> int:
@@ -442,11 +449,10 @@ class Trajectories(Described):
         elapsed = self.elapsed
         off = np.abs(elapsed - np.round(elapsed / dt) * dt).max()
         if off > GRID_TOLERANCE * dt + 4 * np.spacing(np.abs(self.times).max()):
-            unit = f" {self.time_unit}" if self.time_unit else ""
             raise DriftbayesError(
-                f"times are irregular: one is {off:g}{unit} away from all multiples of the "
-                f"recording interval {dt:g}{unit} that the first trajectories have; resample them, "
-                "or use a part of the data"
+                f"times are irregular: one is {readable(off, self.time_unit)} away from all "
+                f"multiples of the recording interval {readable(dt, self.time_unit)} that the "
+                "first trajectories have; resample them, or use a part of the data"
             )
         # A copy, whose values need not be checked again.
         same = copy(self)
@@ -470,11 +476,10 @@ class Trajectories(Described):
         """Explain why no sampling time can be applied to these times."""
         if len(self.intervals) == 0:
             return "every trajectory has only one position; a sampling time needs at least two"
-        low, high = self.intervals.min(), self.intervals.max()
-        unit = f" {self.time_unit}" if self.time_unit else ""
+        low, high = (readable(f(self.intervals), self.time_unit) for f in (np.min, np.max))
         return (
-            f"times are irregular (intervals from {low:g} to {high:g}{unit}); pass --tau all "
-            "(in Python: tau=None) to use every position at its own interval"
+            f"times are irregular (intervals from {low} to {high}); pass --tau all "
+            "(in Python: tau='all') to use every position at its own interval"
         )
 
     def _check_shapes(self) -> None:

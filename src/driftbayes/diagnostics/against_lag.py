@@ -41,7 +41,7 @@ def diagnose(
     trajectories: Trajectories,
     *,
     n_lags: int = 60,
-    max_lag: float | None = None,
+    max_lag: float | str | None = None,
     seed: int = 0,
     n_resamples: int = 200,
 ) -> "xr.Dataset":

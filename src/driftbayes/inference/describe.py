@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from driftbayes._version import __version__
+from driftbayes.data.units import readable
 from driftbayes.errors import Status
 from driftbayes.inference.evidence import QUANTILES, Evidence
 from driftbayes.inference.hypothesis import Hypothesis
@@ -94,9 +95,7 @@ def parameter_table(evidences: Sequence[Evidence], title: str = "") -> Table:
 
 @summarise.register
 def _(record: Evidence) -> str:
-    parameters = ", ".join(
-        f"{name} = {with_error(found.mean, found.sd)}" for name, found in record.parameters.items()
-    )
+    parameters = ", ".join(map(repr, record.parameters.values()))
     log_evidence = with_error(record.log_evidence, record.log_evidence_err, 4)
     status = record.status.value
     return f"{record.name} ({record.method}), ln Z = {log_evidence}, {parameters}, {status}"
@@ -118,7 +117,7 @@ def describe_evidence(record: Evidence) -> Card:
         *([] if record.seed is None else [("seed", str(record.seed))]),
         ("data", record.data_fingerprint),
     ]
-    headline = f"{record.name} at tau = {number(record.tau, 6)} ({record.method})"
+    headline = f"{record.name} at tau = {readable(record.tau, record.time_unit)} ({record.method})"
     table = parameter_table([record])
     return Card("Evidence", headline, (*facts,), tables=(table,), warnings=record.warnings)
 
@@ -281,6 +280,7 @@ def _attributes(record: Evidence) -> dict[Hashable, Any]:
         "status": record.status.value,
         "warnings": "; ".join(record.warnings),
         "tau": record.tau,
+        "time_unit": record.time_unit,
         "data_fingerprint": record.data_fingerprint,
         "driftbayes_version": __version__,
         # Where ArviZ looks for the same.

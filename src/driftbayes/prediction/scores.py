@@ -28,6 +28,7 @@ from driftbayes.prediction.predict import (
 )
 from driftbayes.prediction.rules import crps, energy_score, log_score
 from driftbayes.prediction.subsets import Part, growing, subset, without_each
+from driftbayes.representation import number
 from driftbayes.typing import FloatArray, IntArray
 
 Progress = Callable[[str, int, int], None]
@@ -331,7 +332,7 @@ def _noise_variance(trajectories: Trajectories) -> float:
     if len(errors) > 1:
         msg = (
             f"held-out displacements are scored with one measurement error for all positions, got "
-            f"{errors[0]:g} to {errors[-1]:g}; leave out --held-out-taus"
+            f"{number(errors[0], 6)} to {number(errors[-1], 6)}; leave out --held-out-taus"
         )
         raise DriftbayesError(msg)
     return float(errors[0] ** 2)
@@ -393,7 +394,7 @@ def _log_evidences(
         if worst > _WORTH_SAYING:
             warnings.append(
                 f"{name}: each log density is the difference of two evidences known to "
-                f"± {worst:.1g} nats"
+                f"± {number(worst, 1)} nats"
             )
     return logs, tuple(warnings)
 

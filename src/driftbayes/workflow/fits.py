@@ -12,12 +12,19 @@ from numpy.typing import ArrayLike
 
 from driftbayes.data.sampling import WHOLE, Cut, Displacements
 from driftbayes.data.trajectories import Trajectories
-from driftbayes.data.units import length_factor, parse_quantity
+from driftbayes.data.units import LENGTH, in_units, parse_quantity, times_in
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Method
 from driftbayes.models import MODELS, AbstractModel, model_named
 from driftbayes.precision import in_double_precision
-from driftbayes.workflow.analyses import Models, Priors, Scales, displacements_at, hypotheses_for
+from driftbayes.workflow.analyses import (
+    Models,
+    Priors,
+    Scales,
+    as_tau,
+    displacements_at,
+    hypotheses_for,
+)
 from driftbayes.workflow.reading import FileInBlocks
 
 if TYPE_CHECKING:
@@ -87,7 +94,7 @@ def score(
     tracks: Trajectories,
     tau: float | str,
     *,
-    times: Iterable[float] = (),
+    times: Iterable[float | str] | str = (),
     models: Models = "brownian, langevin",
     priors: Priors | None = None,
     scales: Scales | None = None,
@@ -106,8 +113,8 @@ def score(
     data, setup = _prepared(tracks, tau, cut, models, priors, scales)
     own = ("n_folds", "prior_probabilities")
     folds = {name: options.pop(name) for name in own if name in options}
-    chosen = None if tau == "all" else float(tau)
-    singles = list(times)
+    chosen = as_tau(tau, tracks)
+    singles = times_in(times, tracks.units, "times")
     return Scores(
         prequential=prequential(setup.hypotheses, data, **options),
         leave_one_out=leave_one_out(setup.hypotheses, data, **options),
@@ -126,7 +133,7 @@ def score(
 def predict(
     tracks: Trajectories,
     tau: float | str,
-    horizons: ArrayLike,
+    horizons: ArrayLike | str,
     *,
     models: Models = "brownian, langevin",
     priors: Priors | None = None,
@@ -136,7 +143,8 @@ def predict(
 ) -> "Forecast":
     """Predict the dispersion of particles under each model and their average.
 
-    `tau`: sampling time of the fit, or "all". `horizons`: times ahead, positive and increasing.
+    `tau`: sampling time of the fit, or "all". `horizons`: times ahead, positive and increasing,
+    also as text ("1d,10d").
     `models`, `priors`, `scales`, `cut` are as for `compare`. Further options: `n_draws` (1000)
     from the posterior, `method` and `seed`, as for `posterior_draws`; `prior_probabilities` of
     the models.
@@ -146,6 +154,7 @@ def predict(
     from driftbayes.prediction.forecast import Forecast
     from driftbayes.prediction.predict import predict as predict_spread
 
+    horizons = times_in(horizons, tracks.units, "horizons")
     data, setup = _prepared(tracks, tau, cut, models, priors, scales)
     prior = options.pop("prior_probabilities", None)
     options = {"n_draws": 1000, "seed": 0, **options}
@@ -156,7 +165,7 @@ def predict(
         draws=draws,
         data=data,
         tracks=tracks,
-        tau=None if tau == "all" else float(tau),
+        tau=as_tau(tau, tracks),
         seed=options["seed"],
         priors_from_data=setup.from_data,
     )
@@ -166,7 +175,7 @@ def predict(
 def map(
     tracks: Trajectories,
     cell: float | str,
-    taus: Iterable[float],
+    taus: Iterable[float | str] | str,
     *,
     models: Models = "brownian+mean, langevin+mean",
     priors: Priors | None = None,
@@ -181,7 +190,7 @@ def map(
     """
     from driftbayes.comparison.regions import map_regions
 
-    side = _side(cell, tracks) if isinstance(cell, str) else cell
+    side = _side(cell, tracks)
     setup = hypotheses_for(models, tracks, priors=priors, scales=scales)
     return map_regions(tracks, setup.hypotheses, cell=side, taus=taus, **options)
 
@@ -189,7 +198,7 @@ def map(
 @in_double_precision
 def bootstrap(
     tracks: Trajectories,
-    tau: float,
+    tau: float | str,
     *,
     models: Models = "brownian, langevin",
     priors: Priors | None = None,
@@ -276,21 +285,18 @@ def _prepared(
     return data, hypotheses_for(models, tracks, priors=priors, scales=scales)
 
 
-def _side(text: str, tracks: Trajectories) -> float:
+def _side(cell: Any, tracks: Trajectories) -> float:
     """Side of a cell in degrees, or in the unit of positions."""
-    number = text.strip()
-    if number.endswith(_DEGREES):
+    if isinstance(cell, str) and cell.strip().endswith(_DEGREES):
         if tracks.lonlat is None:
-            msg = f"--cell {text!r} is an angle, but positions are on a plane; give a length"
+            msg = f"cell = {cell!r} is an angle, but positions are on a plane; give a length"
             raise DriftbayesError(msg)
-        return parse_quantity(number, "--cell")[0]
-    try:
-        return float(number)
-    except ValueError:
-        size, own = parse_quantity(number, "--cell")
-    if tracks.lonlat is not None:
+        return parse_quantity(cell, "cell")[0]
+    side = in_units(cell, LENGTH, tracks.units, "cell")
+    if tracks.lonlat is not None and isinstance(cell, str) and cell.strip()[-1:].isalpha():
         msg = (
-            f"--cell {text!r} is a length, but positions are in degrees; give an angle such as 5deg"
+            f"cell = {cell!r} is a length, but positions are in degrees; give an angle, for "
+            "example 5deg"
         )
-        raise DriftbayesError(msg) from None
-    return size * length_factor(own, tracks.length_unit or own)[0]
+        raise DriftbayesError(msg)
+    return side

@@ -22,7 +22,7 @@ import numpy as np
 
 from driftbayes.data.sampling import Cut
 from driftbayes.data.trajectories import Trajectories
-from driftbayes.data.units import length_factor, parse_quantity, time_factor
+from driftbayes.data.units import LENGTH, in_units, length_factor, parse_quantity, time_factor
 from driftbayes.errors import DataWarning, DriftbayesError
 from driftbayes.io import read_trajectories
 from driftbayes.magnitudes import checked
@@ -62,7 +62,7 @@ def read(
     source: Any,
     *,
     units: str | None = None,
-    noise: float | None = None,
+    noise: float | str | None = None,
     period: float | str | Sequence[float | None] | None = None,
     drop_short: bool = False,
     qc: str | None = None,
@@ -76,9 +76,10 @@ def read(
             xarray Dataset, or an array (particle, time, dim) or list of arrays (time, dim).
         units: Units of length and time to convert to, as in "km,d"; an empty one stays as it is.
             Data that name none are taken to be in these, with a warning.
-        noise: Standard deviation of the measurement error of every position.
-        period: Length of a periodic domain, one for all axes or one each; None for an axis that is
-            not periodic.
+        noise: Standard deviation of the measurement error of every position, in the unit of the
+            data or with its own ("10m").
+        period: Length of a periodic domain, likewise, one for all axes or one each; None for an
+            axis that is not periodic.
         drop_short: Whether to leave out trajectories of fewer than two positions.
         qc: Quality checks whose findings to repair, as in "spikes=3m/s,stuck=6h" or "default".
         blocks: Leave a file on disk; `compare`, `scan` and `check` read it in such blocks.
@@ -124,7 +125,7 @@ def prepare_tracks(
     tracks: Trajectories,
     *,
     units: str | None = None,
-    noise: float | None = None,
+    noise: float | str | None = None,
     period: float | str | Sequence[float | None] | None = None,
     drop_short: bool = False,
 ) -> Trajectories:
@@ -134,16 +135,17 @@ def prepare_tracks(
     if drop_short:
         tracks = tracks.drop_short()
     if period is not None:
-        tracks = tracks.unwrap(_periods(period, tracks.n_dim))
+        tracks = tracks.unwrap(_periods(period, tracks))
     if noise is None:
         return tracks
-    if not (np.isfinite(noise) and noise > 0):
+    sd = in_units(noise, LENGTH, tracks.units, "noise")
+    if not (np.isfinite(sd) and sd > 0):
         msg = f"noise must be a positive number, got {noise}"
         raise DriftbayesError(msg)
     return replace(
         tracks,
-        position_sd=np.full(len(tracks.times), float(noise)),
-        provenance={**tracks.provenance, "noise": noise},
+        position_sd=np.full(len(tracks.times), sd),
+        provenance={**tracks.provenance, "noise": sd},
     )
 
 
@@ -205,22 +207,22 @@ def _as_text(value: Any) -> str:
     return str(value)
 
 
-def _periods(period: float | str | Sequence[float | None], n_dim: int) -> list[float | None]:
+def _periods(
+    period: float | str | Sequence[float | None], tracks: Trajectories
+) -> list[float | None]:
     parts: list[Any]
     if isinstance(period, str):
         parts = period.split(",")
     else:
         parts = list(period) if isinstance(period, Sequence) else [period]
     if len(parts) == 1:
-        parts = parts * n_dim
-    found: list[float | None] = []
-    for part in parts:
-        try:
-            found.append(None if part in (None, "-") else checked(float(part), "period"))
-        except ValueError:
-            msg = f"period must be numbers separated by commas, or '-', got {period!r}"
-            raise DriftbayesError(msg) from None
-    return found
+        parts = parts * tracks.n_dim
+    return [
+        None
+        if part in (None, "-")
+        else checked(in_units(part, LENGTH, tracks.units, "period"), "period")
+        for part in parts
+    ]
 
 
 def _converted(tracks: Trajectories, units: str) -> Trajectories:
@@ -288,7 +290,7 @@ class FileInBlocks:
     def tally(
         self,
         models: "Callable[[int], Iterable[AbstractModel]]",
-        taus: Iterable[float],
+        taus: Iterable[float | str] | str,
         cut: Cut,
         *,
         snap: bool,
