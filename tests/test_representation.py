@@ -74,7 +74,7 @@ def test_trajectories_in_a_terminal():
         "  x            -1 to 3 km",
         "  y            0 to 5 km",
         "  source       tracks.csv",
-        "  suggested    tau = 0.5 d",
+        "  suggested    tau = 0.5d",
     ]
 
 
@@ -98,7 +98,7 @@ def test_a_hypothesis_in_a_terminal():
 def test_an_evidence_in_a_terminal():
     text = str(gallery.evidence(warnings=("the chain is short",), status=Status.NOT_FINITE))
     assert text.splitlines()[:2] == [
-        "Evidence: langevin at tau = 0.5 (exact)",
+        "Evidence: langevin at tau = 0.5 d (exact)",
         "  ln Z              -10.0000",
     ]
     assert "  status            not_finite: the log-likelihood is not finite" in text

@@ -214,7 +214,7 @@ SLIPS = {
     ).as_array(),
     "sampling times must be positive numbers, got \\[\\]": lambda: snap_taus(line(0, 1), []),
     "sampling times must be positive numbers, got \\[-1.0\\]": lambda: snap_taus(line(0, 1), [-1]),
-    r"times are irregular .* tau=None": lambda: snap_taus(at([0.0, 1.0, 2.5]), [1.0]),
+    r"times are irregular .* tau='all'": lambda: snap_taus(at([0.0, 1.0, 2.5]), [1.0]),
 }
 
 

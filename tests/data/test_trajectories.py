@@ -148,7 +148,7 @@ SLIPS = {
     r"trajectory '0' and 1 others has no position at all \(all NaN\)": (
         lambda: Trajectories.from_arrays(np.full((2, 2, 1), NAN), dt=1.0).check_usable()
     ),
-    r"times are irregular \(intervals from 1 to 1\.5 s\); .* \(in Python: tau=None\)": (
+    r"times are irregular \(intervals from 1 s to 1\.5 s\); .* \(in Python: tau='all'\)": (
         lambda: at([0.0, 1.0, 2.5, 3.6], time_unit="s").grid_index
     ),
     "every trajectory has only one position; a sampling time needs at least two": (

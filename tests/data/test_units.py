@@ -43,8 +43,12 @@ def test_quantities_are_a_number_and_a_unit():
 
 
 def test_times_are_said_in_the_unit_that_fits():
-    assert readable_time(1800, "s") == "1800 s"
+    assert readable_time(1800, "s") == "30 min"
     assert readable_time(7200, "s") == "2 h"
+    assert readable_time(86400, "s") == "1 d"
+    assert readable_time(224000, "s") == "2.593 d"
+    assert readable_time(0.00748, "s") == "7.48 ms"
+    assert readable_time(1e8, "s") == "1157 d"
     assert readable_time(864000, "s") == "10 d"
     assert readable_time(3.0, "frame") == "3 frame"
     assert readable_time(3.0, "") == "3"

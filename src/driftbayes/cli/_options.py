@@ -161,17 +161,26 @@ def read(args: argparse.Namespace) -> "Trajectories":
     """Read the trajectories; repair them if --qc is given."""
     from driftbayes.workflow.reading import check_quality
 
-    tracks = check_quality(read_unchecked(args), args.qc)
+    tracks = read_unchecked(args)
+    with _console.stage("quality checks"):
+        tracks = check_quality(tracks, args.qc)
     _note_repairs(args, tracks)
     return tracks
 
 
 def read_unchecked(args: argparse.Namespace) -> "Trajectories":
     """Read the trajectories without quality checks."""
+    from driftbayes.io.limits import watched
     from driftbayes.workflow.reading import load, with_reading
 
     _check_quantities(args)
-    with _console.timed(f"reading {args.file}"):
+    what = f"reading {args.file.name}"
+    with (
+        _console.stage(what),
+        _console.progress_bar() as progress,
+        watched(lambda done, total: progress(what, round(100 * done / total), 100)),
+        _console.timed(f"reading {args.file}"),
+    ):
         found = load(args.file, **_reading(args))
     _console.detail(f"{found!r}, reader: {found.provenance.get('reader', 'none')}")
     return with_reading(found, given_reading(args))

@@ -14,12 +14,12 @@ def _add_check(parser: Parser) -> None:
     _options.add_tau(parser)
     parser.add_options("--replicas N<int=500>  number of replicas of each model")
     parser.add_output(
-        "-o",
-        "--output",
+        "--figure",
         output=figure,
-        metavar="FIGURE",
+        metavar="FILE.png",
         help="write a figure of data and replicas: PNG, PDF or SVG",
     )
+    parser.add_old_names("--figure", "-o", "--output")
     _options.add_data(parser)
     _options.add_inference(parser)
     _options.add_json(parser)
@@ -37,13 +37,13 @@ def _check(args: argparse.Namespace) -> int:
         given = _options.analysis(args)
         result = check(tracks, tau, n_replicas=args.replicas, progress=progress, **given)
     _options.note_blocks(args, tracks)
-    if args.output is not None:
+    if args.figure is not None:
         import matplotlib as mpl
 
         mpl.use("agg")
         from driftbayes.plots.checks import plot_check
 
-        _console.save_figure(plot_check(result), args.output, dpi=200)
+        _console.save_figure(plot_check(result), args.figure, dpi=200)
     if args.json:
         _console.print_json(result.to_json())
     else:
@@ -62,8 +62,9 @@ def _add_sensitivity(parser: Parser) -> None:
         "--factors LOW:HIGH:N<=1/16:16:17>  factors of the prior scales, logarithmically spaced"
     )
     parser.add_output(
-        "-o", "--output", output=figure, metavar="FIGURE", help="write a figure: PNG, PDF or SVG"
+        "--figure", output=figure, metavar="FILE.png", help="write a figure: PNG, PDF or SVG"
     )
+    parser.add_old_names("--figure", "-o", "--output")
     _options.add_json(parser)
 
 
@@ -76,8 +77,9 @@ def _sensitivity(args: argparse.Namespace) -> int:
 
     given = _options.analysis(args)
     del given["prior_probabilities"]
-    result = sensitivity(tracks, tau, factors=factors, **given)
-    if args.output is not None:
+    with _console.progress_bar() as progress:
+        result = sensitivity(tracks, tau, factors=factors, progress=progress, **given)
+    if args.figure is not None:
         from matplotlib.figure import Figure
 
         from driftbayes.plots.scan import plot_prior_sensitivity
@@ -86,7 +88,7 @@ def _sensitivity(args: argparse.Namespace) -> int:
         with journal_style():
             drawing = Figure(figsize=COLUMN, layout="constrained")
             plot_prior_sensitivity(result, ax=drawing.subplots())
-            _console.save_figure(drawing, args.output)
+            _console.save_figure(drawing, args.figure)
     if args.json:
         _console.print_json(result.to_json())
         return 0
@@ -137,12 +139,12 @@ COMMANDS = {
         _check,
         (
             "driftbayes check tracks.csv --tau 0.5",
-            "driftbayes check tracks.csv --tau 0.5 --models langevin --replicas 2000 -o check.pdf",
+            "driftbayes check tracks.csv --tau 0.5 --replicas 2000 --figure check.pdf",
         ),
     ),
     "sensitivity": Command(
         _add_sensitivity,
         _sensitivity,
-        ("driftbayes sensitivity tracks.csv --tau 0.5 -o sensitivity.png",),
+        ("driftbayes sensitivity tracks.csv --tau 0.5 --figure sensitivity.png",),
     ),
 }

@@ -84,7 +84,8 @@ def _diagnose(args: argparse.Namespace) -> int:
 
     tracks = _options.read(args)
     tracks.check_usable()
-    result = diagnose(tracks, n_lags=args.lags, max_lag=args.max_lag, seed=args.seed)
+    with _console.stage("bootstrap"):
+        result = diagnose(tracks, n_lags=args.lags, max_lag=args.max_lag, seed=args.seed)
     if args.output is not None:
         write_dataset(result, args.output, kind="diagnostics")
         _console.note(f"wrote {args.output}")
@@ -108,10 +109,10 @@ def _print_diagnostics(result: "xr.Dataset", length: str, time: str) -> None:
     per_length, side = readable_unit([float(result["msd"].max()) ** 0.5], length)
     has_units = bool(length and time)
     columns = {
-        "lvaf": ("LVAF r", f"{length}²/{time}²" if has_units else "", 1.0),
+        "lvaf": ("r", f"{length}²/{time}²" if has_units else "", 1.0),
         "absolute_diffusivity": ("κ_abs", f"{length}²/{time}" if has_units else "", 1.0),
         "taylor_diffusivity": ("∫r", f"{length}²/{time}" if has_units else "", 1.0),
-        "msd": ("MSD per axis", f"{side}²" if side else "", per_length**2),
+        "msd": ("MSD", f"{side}²" if side else "", per_length**2),
         "kurtosis": ("kurtosis", "", 1.0),
     }
     rows = []
@@ -130,7 +131,8 @@ def _print_diagnostics(result: "xr.Dataset", length: str, time: str) -> None:
     ]
     speed = amount(result.attrs["u_rms"], f"{length}/{time}" if has_units else "", 4)
     title = f"u_rms = {speed}, T = {readable(result.attrs['timescale'], time, 4)}"
-    _console.print_table(f"{title}; Var(Δx_i) = 2κτ per axis", heads, rows, left=0)
+    meaning = "r: velocity autocovariance; per axis, Var(Δx_i) = 2κτ"
+    _console.print_table(f"{title}; {meaning}", heads, rows, left=0)
 
 
 def _add_dependence(parser: Parser) -> None:
@@ -164,7 +166,8 @@ def _dependence(args: argparse.Namespace) -> int:
         how: dict[str, Any] = {"n_replicates": args.bootstrap, "units": args.draw}
         given = _options.analysis(args)
         how |= {n: given[n] for n in ("models", "priors", "scales", "method", "seed")}
-        replicates = workflow.bootstrap(tracks, tau, **how)
+        with _console.stage("bootstrap"):
+            replicates = workflow.bootstrap(tracks, tau, **how)
         found = replicates.dependence
     if args.json:
         drawn = {} if replicates is None else {"bootstrap": replicates.to_json()}
@@ -212,7 +215,8 @@ def _convert(args: argparse.Namespace) -> int:
     if "reading" in known:
         known["converted_with"] = known.pop("reading")
         tracks = replace(tracks, provenance=known)
-    write_trajectories(tracks, args.output)
+    with _console.stage("writing"):
+        write_trajectories(tracks, args.output)
     for note in tracks.provenance.get("notes", []):
         _console.note(note)
     length, time = tracks.length_unit, tracks.time_unit

@@ -48,7 +48,9 @@ def _predict(args: argparse.Namespace) -> int:
     from driftbayes.io import write_trajectories
     from driftbayes.workflow import predict
 
-    result = predict(tracks, tau, horizons, n_draws=args.draws, **_options.analysis(args))
+    with _console.progress_bar() as progress:
+        given = {**_options.analysis(args), "n_draws": args.draws, "progress": progress}
+        result = predict(tracks, tau, horizons, **given)
     if args.output is not None:
         ensemble = result.particles(args.members)
         written = ensemble.trajectories(
@@ -217,13 +219,14 @@ def _add_map(parser: Parser) -> None:
     _options.add_reading(parser)
     parser.add_options("""
 --cell SIDE<!>  cell size: 5deg for longitude and latitude, 50km or a number for a plane
---tau T[,T...]<!>  sampling times, for example 6h,1d
+--taus T[,T...]<!>  sampling times, for example 6h,1d
 --n-tau N<int=10>  steps per window
 --seasons  map DJF, MAM, JJA and SON separately
 --min-windows N<int=20>  minimum number of windows in a cell
 """)
     _options.add_inference(parser)
     parser.set_defaults(models="brownian+mean,langevin+mean")
+    parser.add_old_names("--taus", "--tau")
     parser.add_output(
         "-o",
         "--output",
@@ -243,7 +246,7 @@ def _add_map(parser: Parser) -> None:
 def _map(args: argparse.Namespace) -> int:
     import numpy as np
 
-    taus = _options.parse_times("--tau", args.tau)
+    taus = _options.parse_times("--taus", args.taus)
     tracks = _options.read(args)
     _jax.prepare_jax()
     from driftbayes import workflow
@@ -310,8 +313,8 @@ COMMANDS = {
         _add_map,
         _map,
         (
-            "driftbayes map drifters.nc --cell 5deg --tau 86400 -o map.nc --figure map.png",
-            "driftbayes map tracks.csv --cell 50 --tau 1,2 --min-windows 50 -o map.nc",
+            "driftbayes map drifters.nc --cell 5deg --taus 1d -o map.nc --figure map.png",
+            "driftbayes map tracks.csv --cell 50km --taus 6h,1d --min-windows 50 -o map.nc",
         ),
     ),
 }

@@ -9,7 +9,7 @@ __all__ = [
 ]
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -252,6 +252,7 @@ def compare_hypotheses(
     seed: int = 0,
     prior_probabilities: Sequence[float] | None = None,
     sensitivity: bool = False,
+    progress: Callable[[str, int, int], None] | None = None,
     **options: Any,
 ) -> Comparison:
     """Compare hypotheses on the same displacements.
@@ -264,6 +265,7 @@ def compare_hypotheses(
         seed: Random seed for sampling methods.
         prior_probabilities: Probabilities of the models before the data, by default equal.
         sensitivity: Whether to repeat the comparison with prior scales divided and multiplied by 4.
+        progress: Called with a stage, how many are done, and of how many.
         **options: Options of a method given by name.
     """
     check_names(hypotheses)
@@ -273,10 +275,17 @@ def compare_hypotheses(
     groups = parameter_groups(hypotheses) if sensitivity else []
     how: dict[str, Any] = {"method": as_method(method, **options), "seed": seed}
 
+    tell = progress or (lambda *_: None)
+    done: list[str] = []
+    tell("models", 0, len(hypotheses))
+
     def judge(hypothesis: Hypothesis) -> ScaledEvidence:
         # A thread does not see double precision that was switched on by a `with` block.
         with jax.enable_x64(True):  # noqa: FBT003
-            return scaled_evidence(hypothesis, batches[hypothesis.name], groups, FACTORS, **how)
+            found = scaled_evidence(hypothesis, batches[hypothesis.name], groups, FACTORS, **how)
+        done.append(hypothesis.name)
+        tell("models", len(done), len(hypotheses))
+        return found
 
     # As many at a time as there are processors: each holds the nodes of a posterior.
     with ThreadPoolExecutor(os.cpu_count()) as pool:

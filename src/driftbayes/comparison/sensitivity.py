@@ -12,7 +12,7 @@ __all__ = [
 ]
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import isfinite
@@ -209,6 +209,7 @@ def prior_sensitivity(
     factors: Sequence[float] | FloatArray = _MANY_FACTORS,
     method: Method | str = "auto",
     seed: int = 0,
+    progress: Callable[[str, int, int], None] | None = None,
     **options: Any,
 ) -> PriorSensitivity:
     r"""Ln K as a function of the scales of the priors.
@@ -224,6 +225,7 @@ def prior_sensitivity(
         factors: By what to multiply the scales.
         method: Method of the evidence, as for `evidence`.
         seed: Random seed for sampling methods.
+        progress: Called with a stage, how many are done, and of how many.
         **options: Options of a method given by name.
     """
     check_names(hypotheses)
@@ -240,10 +242,12 @@ def prior_sensitivity(
         msg = f"no prior of {names} has a scale to be multiplied; give one that is not uniform"
         raise DriftbayesError(msg)
     how: dict[str, Any] = {"method": as_method(method, **options), "seed": seed}
-    found = [
-        scaled_evidence(h, Batch.of(data, model=h.model), groups, scale.tolist(), **how)
-        for h in hypotheses
-    ]
+    found = []
+    for h in hypotheses:
+        if progress is not None:
+            progress("models", len(found), len(hypotheses))
+        batch = Batch.of(data, model=h.model)
+        found.append(scaled_evidence(h, batch, groups, scale.tolist(), **how))
     pairs = {f"{b.name}:{a.name}": (a, b) for a, b in combinations(found, 2)}
     return PriorSensitivity(
         factors=scale,

@@ -263,7 +263,8 @@ def displacements(
     Args:
         trajectories: Where the particles were.
         tau: Sampling time, a whole multiple of the recording interval, in the unit of the data or
-            with its own ("6h"); None takes every fix at its own interval, for irregular times.
+            with its own ("6h"); None or "all" takes every fix at its own interval, for irregular
+            times.
         n_tau: Steps per run. None uses each stretch of a trajectory whole. A number gives runs
             of that length and leaves out what does not fill one.
         windows: With `n_tau`, take the first window of each trajectory (a fixed volume of data, as
@@ -405,7 +406,7 @@ def _sampled_rows(
 ) -> tuple[IntArray, IntArray | None, float | None]:
     """Rows that fall on multiples of tau, their number on that grid, and the actual tau."""
     observed = trajectories.observed
-    if tau is None:
+    if tau is None or tau == "all":
         return np.flatnonzero(observed), None, None
     stride, actual = stride_of(trajectories, tau)
     if trajectories.whole.all():

@@ -89,7 +89,7 @@ class Dimension(NamedTuple):
 
 LENGTH = Dimension("length", 1, 0, "50km")
 TIME = Dimension("time", 0, 1, "6h")
-SPEED = Dimension("speed", 1, -1, "0.2m/s")
+SPEED = Dimension("speed", 1, -1, "3m/s")
 
 
 def in_units(value: Any, what: Dimension, units: Units | None, name: str) -> float:
@@ -230,7 +230,7 @@ def readable(value: float, unit: str, digits: int = 5) -> str:
 
     Example:
         >>> readable(86400.0, "s"), readable(5400.0, "s"), readable(40.0, "s"), readable(2e4, "m")
-        ('1 d', '90 min', '40 s', '20 km')
+        ('1 d', '1.5 h', '40 s', '20 km')
     """
     factor, name = readable_unit([value], unit, digits)
     return f"{number(value * factor, digits)} {name}".rstrip()
@@ -247,7 +247,7 @@ def readable_unit(
     """Return the factor to, and the name of, the unit in which times or lengths are short to read.
 
     That of the data where all numbers lie between 0.1 and 1000; else the one in which they take
-    the fewest characters, and none is below 1.
+    the fewest digits, and none is below 1.
 
     Args:
         values: In the unit of the data.
@@ -274,7 +274,7 @@ def readable_unit(
 
 def _length(text: str) -> int:
     # Powers of ten are short, and not easily read.
-    return 20 if "e" in text else len(text)
+    return 20 if "e" in text else len(text.replace(".", ""))
 
 
 def _split(text: str) -> tuple[float | None, str]:

@@ -81,8 +81,8 @@ def compare(
         cut: How trajectories are cut into displacements.
         sensitivity: Whether to repeat the comparison with other prior scales; by default where the
             priors come from the data.
-        **options: `seed` of a method that samples and `prior_probabilities` of the models, as for
-            `compare_hypotheses`.
+        **options: `seed` of a method that samples, `prior_probabilities` of the models and
+            `progress`, as for `compare_hypotheses`.
 
     Returns:
         The comparison.

@@ -81,7 +81,8 @@ def sensitivity(
     """Compute ln K as a function of the scales of the priors.
 
     `tau`: sampling time, or "all". `models`, `priors`, `scales`, `method`, `cut` are as for
-    `compare`. Further options: `factors` of the scales and `seed`, as for `prior_sensitivity`.
+    `compare`. Further options: `factors` of the scales, `seed` and `progress`, as for
+    `prior_sensitivity`.
     """
     from driftbayes.comparison import prior_sensitivity
 
@@ -147,7 +148,7 @@ def predict(
     also as text ("1d,10d").
     `models`, `priors`, `scales`, `cut` are as for `compare`. Further options: `n_draws` (1000)
     from the posterior, `method` and `seed`, as for `posterior_draws`; `prior_probabilities` of
-    the models.
+    the models; `progress`.
     """
     from driftbayes.comparison.bayes import model_probabilities
     from driftbayes.inference import posterior_draws
@@ -157,12 +158,16 @@ def predict(
     horizons = times_in(horizons, tracks.units, "horizons")
     data, setup = _prepared(tracks, tau, cut, models, priors, scales)
     prior = options.pop("prior_probabilities", None)
+    progress = options.pop("progress", None) or (lambda *_: None)
     options = {"n_draws": 1000, "seed": 0, **options}
-    draws = tuple(posterior_draws(h, data, **options) for h in setup.hypotheses)
+    draws = []
+    for hypothesis in setup.hypotheses:
+        progress("models", len(draws), len(setup.hypotheses))
+        draws.append(posterior_draws(hypothesis, data, **options))
     weights = model_probabilities([d.evidence for d in draws], prior).tolist()
     return Forecast(
         prediction=predict_spread(draws, horizons, probabilities=weights, n_dim=data.n_dim),
-        draws=draws,
+        draws=tuple(draws),
         data=data,
         tracks=tracks,
         tau=as_tau(tau, tracks),
