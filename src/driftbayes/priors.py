@@ -48,6 +48,17 @@ class AbstractPrior(eqx.Module):
     # Whether θ may be negative: then posteriors are described in θ itself and not in ln θ.
     is_signed: ClassVar[bool] = False
 
+    def __repr__(self) -> str:
+        """As it is written in Python."""
+        try:
+            family, *values = self.describe(6).split(":")
+        except Exception:
+            # Inside a compiled function the numbers are not known.
+            return str(eqx.Module.__repr__(self))
+        fields = _FAMILIES[family][1]
+        numbers = ", ".join(f"{name}={value}" for name, value in zip(fields, values, strict=True))
+        return f"{type(self).__name__}({numbers})"
+
     @abstractmethod
     def log_density(self, theta: Float[Array, "..."]) -> Float[Array, "..."]:
         """Ln p(θ), normalised; minus infinity outside the support."""

@@ -73,6 +73,10 @@ class ModelCheck:
     status: Status = Status.OK
     reason: str = ""
 
+    def __repr__(self) -> str:
+        """The verdict."""
+        return f"<ModelCheck: {self.model}: {self.verdict}>"
+
     @property
     def p_value(self) -> float:
         """P-value of all quantities together, the smallest adjusted one; NaN if not checked.
@@ -300,7 +304,7 @@ def check_fit(
             "pass those"
         )
         raise DriftbayesError(msg)
-    if n_replicas != int(n_replicas) or n_replicas < _MIN_REPLICAS:
+    if whole(n_replicas, "n_replicas") < _MIN_REPLICAS:
         msg = (
             f"n_replicas must be a whole number, {_MIN_REPLICAS} or more, for a p-value below "
             f"{number(LEVEL, 6)}; got {n_replicas}"

@@ -65,6 +65,10 @@ class Bootstrap:
     dependence: Dependence
     seed: int
 
+    def __repr__(self) -> str:
+        """Ln K and its interval."""
+        return f"<Bootstrap: {self.sentence}>"
+
     @property
     def interval(self) -> tuple[float, float]:
         """The central 95 % of the replicates."""

@@ -43,7 +43,7 @@ from typing import Any
 
 import numpy as np
 
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data.trajectories import Trajectories, check_tracks
 from driftbayes.data.units import TIME, in_units, readable
 from driftbayes.errors import DriftbayesError
 from driftbayes.representation import number
@@ -113,6 +113,11 @@ class Dependence:
     time_unit: str = ""
     clusters: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     particles: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def __repr__(self) -> str:
+        """How many particles they are worth."""
+        tau = readable(self.tau, self.time_unit)
+        return f"<Dependence: at tau = {tau} {self.sentence}>"
 
     @property
     def n_effective(self) -> float:
@@ -226,6 +231,7 @@ def aligned(
     max_steps: int = 20000,
 ) -> Aligned:
     """Displacements over tau on common time stamps; the arguments are those of `dependence`."""
+    check_tracks(trajectories)
     tau = in_units(tau, TIME, trajectories.units, "tau")
     if not (np.isfinite(tau) and tau > 0):
         msg = f"tau must be a positive number, got {tau}"

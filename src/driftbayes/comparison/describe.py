@@ -23,6 +23,7 @@ from driftbayes.comparison.dataset import with_details
 from driftbayes.comparison.scan import Scan, is_consistent
 from driftbayes.comparison.sensitivity import PriorSensitivity
 from driftbayes.data.units import readable, readable_time, readable_unit
+from driftbayes.errors import expect
 from driftbayes.inference.describe import model_table, parameter_table
 from driftbayes.inference.evidence import QUANTILES, Evidence
 from driftbayes.representation import (
@@ -52,6 +53,8 @@ _DIFFUSIVITIES = ("kappa", "k")
 
 def as_scan(scan: "Scan | xr.Dataset") -> Scan:
     """Return the scan that a dataset holds; a scan as it is."""
+    if not isinstance(scan, Scan) and not hasattr(scan, "data_vars"):
+        expect(scan, Scan, "scan", "a Scan, as tracks.scan() or driftbayes.open_scan returns it")
     return scan if isinstance(scan, Scan) else Scan.from_dataset(with_details(scan))
 
 
@@ -134,6 +137,9 @@ def _scan_table(scan: Scan, places: Iterable[int]) -> Table:
     pairs = list(scan.comparisons[0].log_bayes_factors)
     pairs = pairs if few else [f"{model}:{reference}" for model in scan.models[1:]]
     inside = {(m, p): is_consistent(scan, m, p) for m, p in names}
+    first = scan.comparisons[0]
+    has_units = bool(first.length_unit and first.time_unit)
+    units = {(m, p): first.evidences[m].parameters[p].unit if has_units else "" for m, p in names}
     rows, shares = [], []
     factor, unit = readable_unit(scan.taus, scan.comparisons[0].time_unit)
     for i in places:
@@ -144,7 +150,9 @@ def _scan_table(scan: Scan, places: Iterable[int]) -> Table:
             for p, found in e.parameters.items()
         }
         best = comparison.best
-        of_best = ", ".join(f"{p} = {cell}" for (m, p), cell in cells.items() if m == best)
+        of_best = ", ".join(
+            f"{p} = {cell} {units[m, p]}".rstrip() for (m, p), cell in cells.items() if m == best
+        )
         rows.append(
             (
                 number(comparison.tau * factor, 5),
@@ -160,7 +168,7 @@ def _scan_table(scan: Scan, places: Iterable[int]) -> Table:
     columns = [
         with_unit("tau", unit),
         "data",
-        *(f"{m}.{p}" for m, p in names if few),
+        *(with_unit(f"{m}.{p}", units[m, p]) for m, p in names if few),
         *(f"ln K({pair})" for pair in pairs),
         *(() if few else ("parameters of the most probable",)),
         "most probable",

@@ -10,7 +10,7 @@ import numpy as np
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.data.units import readable
 from driftbayes.diagnostics.scales import data_scales
-from driftbayes.errors import DriftbayesError, did_you_mean
+from driftbayes.errors import DriftbayesError, did_you_mean, expect, shown
 from driftbayes.inference import Hypothesis
 from driftbayes.models import MODELS, AbstractModel, model_named
 from driftbayes.precision import in_double_precision
@@ -122,6 +122,9 @@ def _meaning(models: Sequence[AbstractModel], name: str) -> str:
 
 def check_names(hypotheses: Sequence[Hypothesis]) -> None:
     """Refuse an empty list, and two hypotheses that results could not tell apart."""
+    expect(hypotheses, Sequence, "hypotheses", "a list of hypotheses")
+    for hypothesis in hypotheses:
+        expect(hypothesis, Hypothesis, "hypotheses", "a list of hypotheses")
     names = [hypothesis.name for hypothesis in hypotheses]
     if not names or len(set(names)) != len(names):
         msg = f"expected one or more hypotheses of different models, got {names}; name each once"
@@ -132,10 +135,13 @@ def check_prior_probabilities(prior_probabilities: Sequence[float] | None, n_mod
     """Refuse, before the work is done, probabilities that do not fit the models."""
     if prior_probabilities is None:
         return
-    prior = np.asarray(prior_probabilities, dtype=float)
+    try:
+        prior = np.asarray(prior_probabilities, dtype=float)
+    except (TypeError, ValueError):
+        prior = np.zeros(0)
     if prior.shape != (n_models,) or not (np.isfinite(prior).all() and (prior > 0).all()):
         msg = (
             f"prior_probabilities must be {n_models} positive numbers, one per model, "
-            f"got {list(prior_probabilities)}"
+            f"got {shown(prior_probabilities)}"
         )
         raise DriftbayesError(msg)

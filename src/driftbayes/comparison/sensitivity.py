@@ -159,6 +159,10 @@ class PriorSensitivity:
     method: str
     unmoved: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        """How ln K changes."""
+        return f"<PriorSensitivity: {' '.join(self.sentences)}>"
+
     def to_json(self) -> dict[str, Any]:
         """Plain numbers and text, one row per group and factor."""
         tables = ("log_bayes_factors", "log_bayes_factor_errs")

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from driftbayes.data.trajectories import GRID_TOLERANCE, Trajectories
+from driftbayes.data.trajectories import GRID_TOLERANCE, Trajectories, check_tracks
 from driftbayes.data.units import TIME, in_units, readable, times_in
 from driftbayes.errors import DriftbayesError
+from driftbayes.magnitudes import whole
 from driftbayes.representation import Described
 from driftbayes.typing import FloatArray, IntArray
 
@@ -347,6 +348,7 @@ def sampled_runs(
     gaps: Gaps = "split",
 ) -> Runs:
     """Find the runs at a sampling time; arguments as for `displacements`."""
+    check_tracks(trajectories)
     trajectories.check_usable()
     check_cutting(n_tau, windows, gaps)
     rows, index, actual_tau = _sampled_rows(trajectories, tau)
@@ -363,8 +365,8 @@ def sampled_runs(
 
 def check_cutting(n_tau: int | None, windows: Windows, gaps: Gaps) -> None:
     """Refuse options of `displacements` that it does not know."""
-    if n_tau is not None and (n_tau != int(n_tau) or n_tau < 1):
-        raise DriftbayesError(f"n_tau must be a whole number of steps, 1 or more, got {n_tau}")
+    if n_tau is not None:
+        whole(n_tau, "n_tau", 1)
     for name, value, known in (("windows", windows, Windows), ("gaps", gaps, Gaps)):
         if value not in get_args(known):
             msg = f"{name} must be {' or '.join(map(repr, get_args(known)))}, got {value!r}"

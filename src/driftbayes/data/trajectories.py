@@ -1,10 +1,10 @@
 """Trajectories: where the particles were, and when."""
 
-__all__ = ["Trajectories"]
+__all__ = ["Trajectories", "check_tracks"]
 
 import hashlib
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,7 +17,14 @@ from driftbayes._version import __version__
 from driftbayes.aliases import public
 from driftbayes.data import schema
 from driftbayes.data.units import TIME, in_units, readable
-from driftbayes.errors import DriftbayesError, DriftbayesWarning, NothingLeftError
+from driftbayes.errors import (
+    DriftbayesError,
+    DriftbayesWarning,
+    NothingLeftError,
+    did_you_mean,
+    expect,
+    shown,
+)
 from driftbayes.representation import Described
 from driftbayes.typing import FloatArray, IntArray, StrArray
 
@@ -240,6 +247,59 @@ class Trajectories(Described):
         """Estimate the effective number of independent particles; see `driftbayes.dependence`."""
         return public("dependence")(self, tau, **options)
 
+    def __len__(self) -> int:
+        """Number of trajectories."""
+        return self.n_trajectories
+
+    def __iter__(self) -> Iterator["Trajectories"]:
+        """Each trajectory by itself."""
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, which: Any) -> "Trajectories":
+        """One trajectory by its number or id, or several by a slice, numbers, ids or a mask.
+
+        Example:
+            >>> import numpy as np
+            >>> import driftbayes as db
+            >>> tracks = db.read(np.zeros((3, 4, 2)), dt=1.0, ids=["a", "b", "c"])
+            >>> len(tracks), str(tracks["b"].ids[0]), tracks[-2:].n_trajectories
+            (3, 'b', 2)
+        """
+        chosen = self._numbers(which)
+        rows = np.concatenate([np.arange(*self.starts[i : i + 2]) for i in chosen])
+        return replace(
+            self,
+            **self._of_rows(rows),
+            row_sizes=self.row_sizes[chosen],
+            ids=self.ids[chosen],
+            provenance={**self.provenance, "selected": f"{len(chosen)} of {len(self)}"},
+        )
+
+    def _numbers(self, which: Any) -> IntArray:
+        """Numbers of the chosen trajectories."""
+        every = np.arange(len(self))
+        if isinstance(which, slice):
+            found = every[which]
+        elif isinstance(which, str):
+            names = [str(name) for name in self.ids]
+            if which not in names:
+                msg = f"there is no trajectory {which!r}{did_you_mean(which, names)}"
+                raise DriftbayesError(msg)
+            found = every[[names.index(which)]]
+        elif isinstance(which, list) and which and all(isinstance(one, str) for one in which):
+            found = np.concatenate([self._numbers(one) for one in which])
+        else:
+            numbers = np.asarray(which)
+            if numbers.dtype.kind not in "biu" or numbers.ndim > 1:
+                wanted = "a number, an id, a slice, or a list of numbers or ids"
+                expect(which, (), "an index of trajectories", wanted)
+            # Refuses numbers that are too large, and masks of another length.
+            found = np.atleast_1d(every[numbers])
+        if not len(found):
+            msg = f"no trajectory is chosen by {shown(which)}; there are {len(self)}"
+            raise DriftbayesError(msg)
+        return found
+
     @property
     def units(self) -> tuple[str, str]:
         """Units of length and time; empty where unknown."""
@@ -397,14 +457,17 @@ class Trajectories(Described):
             raise NothingLeftError("no observation is left; keep at least one")
         return replace(
             self,
-            positions=self.positions[rows],
-            times=self.times[rows],
+            **self._of_rows(rows),
             row_sizes=counts[counts > 0],
             ids=self.ids[counts > 0],
-            position_sd=None if self.position_sd is None else self.position_sd[rows],
-            lonlat=None if self.lonlat is None else self.lonlat[rows],
-            flags={name: values[rows] for name, values in self.flags.items()},
         )
+
+    def _of_rows(self, rows: np.ndarray) -> dict[str, Any]:
+        """What belongs to single observations, of some of them."""
+        names = ("positions", "times", "position_sd", "lonlat")
+        found = {name: getattr(self, name) for name in names}
+        some = {name: None if values is None else values[rows] for name, values in found.items()}
+        return {**some, "flags": {name: values[rows] for name, values in self.flags.items()}}
 
     def blanked(self, rows: np.ndarray) -> "Trajectories":
         """Make some observations missing fixes: their times stay, their positions become NaN.
@@ -566,6 +629,11 @@ class Trajectories(Described):
     def _time(self, row: int) -> str:
         """A time with as many digits as it takes to tell it from its neighbours."""
         return f"{self.times[row]:.15g}"
+
+
+def check_tracks(tracks: Any) -> None:
+    """Refuse anything but trajectories."""
+    expect(tracks, Trajectories, "tracks", "trajectories, as driftbayes.read(...) returns them")
 
 
 def _read_only(array: ArrayLike, dtype: type) -> NDArray[Any]:

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from driftbayes.errors import DriftbayesError, did_you_mean
+from driftbayes.errors import DriftbayesError, did_you_mean, shown
 from driftbayes.magnitudes import checked
 from driftbayes.representation import number
 from driftbayes.typing import FloatArray
@@ -118,7 +118,7 @@ def in_units(value: Any, what: Dimension, units: Units | None, name: str) -> flo
     if isinstance(value, np.generic | np.ndarray) and value.size == 1:
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise DriftbayesError(f"{wanted}, got {_shown(value)}")
+        raise DriftbayesError(f"{wanted}, got {shown(value)}")
     return float(value)
 
 
@@ -314,14 +314,6 @@ def _known(unit: str, kind: str, name: str) -> tuple[str, ...]:
         )
         raise DriftbayesError(msg)
     return _find(unit, _LENGTHS if kind == "length" else _TIMES, kind)
-
-
-def _shown(value: Any) -> str:
-    """What was given, short enough for a message."""
-    text = repr(value)
-    if isinstance(value, list | tuple | dict | set | np.ndarray) or len(text) > 40:
-        text = f"{type(value).__name__} {text}"
-    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def _factor(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from driftbayes._version import __version__
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data.trajectories import Trajectories, check_tracks
 from driftbayes.diagnostics.averages import (
     absolute_diffusivity,
     displacement_sums,
@@ -63,6 +63,7 @@ def diagnose(
     """
     import xarray as xr
 
+    check_tracks(trajectories)
     scales = data_scales(trajectories)
     dt = trajectories.recording_interval
     if dt is None:

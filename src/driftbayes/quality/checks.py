@@ -67,7 +67,7 @@ class Finding:
     name: str
     n_observations: int
     n_trajectories: int
-    rows: np.ndarray
+    rows: np.ndarray = field(repr=False)
     sentence: str
     limits: dict[str, Any] = field(default_factory=dict)
     is_notable: bool = False

@@ -27,9 +27,15 @@ from driftbayes.comparison.dependence import quick_dependence
 from driftbayes.comparison.hypotheses import HypothesisSet, make_hypotheses
 from driftbayes.comparison.scan import Scan, scan_hypotheses
 from driftbayes.data.sampling import WHOLE, Cut, Displacements
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data.trajectories import Trajectories, check_tracks
 from driftbayes.data.units import SPEED, TIME, Dimension, in_units, readable, times_in
-from driftbayes.errors import DataWarning, DependenceWarning, DriftbayesError, PriorWarning
+from driftbayes.errors import (
+    DataWarning,
+    DependenceWarning,
+    DriftbayesError,
+    PriorWarning,
+    expect,
+)
 from driftbayes.inference import Hypothesis, Method
 from driftbayes.likelihood import SummedDisplacements
 from driftbayes.models import MODELS, AbstractModel, model_named
@@ -162,6 +168,7 @@ def scan(
 
 def displacements_at(tracks: Trajectories, tau: float | str, cut: Cut) -> Displacements:
     """Displacements at one sampling time, or between all fixes; warns of unused trajectories."""
+    expect(cut, Cut, "cut", "a Cut, for example Cut(n_tau=10)")
     data = cut(tracks, as_tau(tau, tracks))
     if data.n_unused:
         what = "1 trajectory is" if data.n_unused == 1 else f"{data.n_unused} trajectories are"
@@ -171,6 +178,7 @@ def displacements_at(tracks: Trajectories, tau: float | str, cut: Cut) -> Displa
 
 def as_tau(tau: Any, tracks: Trajectories) -> float | None:
     """Sampling time in the unit of the trajectories; None for "all"."""
+    check_tracks(tracks)
     if isinstance(tau, str) and tau == "all":
         return None
     if isinstance(tau, list | tuple | np.ndarray) and np.size(tau) != 1:
@@ -238,6 +246,7 @@ def suggested_taus(tracks: Trajectories) -> list[float]:
 
 def check_regular(tracks: Trajectories) -> None:
     """Refuse trajectories at irregular times, of which no scan can be made."""
+    check_tracks(tracks)
     intervals = tracks.intervals
     if tracks.recording_interval is None and len(intervals):
         msg = (
@@ -271,6 +280,7 @@ def hypotheses_for(
     if isinstance(models, HypothesisSet):
         return models
     wanted = _listed(models)
+    check_tracks(tracks)
     ready = [one for one in wanted if isinstance(one, Hypothesis)]
     names = [one for one in wanted if not isinstance(one, Hypothesis)]
     if ready and (priors or scales) and not names:
@@ -281,6 +291,7 @@ def hypotheses_for(
     given = _given_priors(priors or {}, names, tracks)
     u_rms, time = None, None
     if scales is not None:
+        expect(scales, Scales, "scales", "Scales, for example Scales(u_rms='0.2m/s', time='2d')")
         u_rms = in_units(scales.u_rms, SPEED, tracks.units, "u_rms")
         time = in_units(scales.time, TIME, tracks.units, "timescale")
     made = make_hypotheses(names, tracks, priors=given, u_rms=u_rms, timescale=time)
@@ -295,6 +306,10 @@ def _given_priors(
     priors: Priors, models: Sequence[str], tracks: Trajectories
 ) -> dict[str, AbstractPrior]:
     """Priors of given parameters, their numbers in the units of the trajectories."""
+    expect(priors, Mapping, "priors", "priors by parameter, for example {'k': 'exponential:1'}")
+    for name, prior in priors.items():
+        wanted = "a prior, for example Exponential(mean=1.0) or 'exponential:1'"
+        expect(prior, str | AbstractPrior, f"the prior of {name}", wanted)
     texts = {name: prior for name, prior in priors.items() if isinstance(prior, str)}
     known = {
         name: about
@@ -324,6 +339,10 @@ def named_models(models: Models, n_dim: int) -> list[AbstractModel]:
 def _listed(models: One | Sequence[One]) -> list[str | Hypothesis]:
     if isinstance(models, Hypothesis | AbstractModel):
         models = [models]
+    wanted = "names such as 'brownian, langevin', a list of them, or hypotheses"
+    expect(models, str | Sequence, "models", wanted)
+    for one in models:
+        expect(one, str | Hypothesis | AbstractModel, "models", wanted)
     if not isinstance(models, str):
         return [Hypothesis(one) if isinstance(one, AbstractModel) else one for one in models]
     names = [name.strip() for name in models.split(",") if name.strip()]

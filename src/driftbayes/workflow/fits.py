@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from driftbayes.data.sampling import WHOLE, Cut, Displacements
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data.trajectories import Trajectories, check_tracks
 from driftbayes.data.units import LENGTH, in_units, parse_quantity, times_in
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DriftbayesError, expect, shown
 from driftbayes.inference import Method
+from driftbayes.magnitudes import whole
 from driftbayes.models import MODELS, AbstractModel, model_named
 from driftbayes.precision import in_double_precision
 from driftbayes.workflow.analyses import (
@@ -155,6 +156,7 @@ def predict(
     from driftbayes.prediction.forecast import Forecast
     from driftbayes.prediction.predict import predict as predict_spread
 
+    check_tracks(tracks)
     horizons = times_in(horizons, tracks.units, "horizons")
     data, setup = _prepared(tracks, tau, cut, models, priors, scales)
     prior = options.pop("prior_probabilities", None)
@@ -195,6 +197,7 @@ def map(
     """
     from driftbayes.comparison.regions import map_regions
 
+    check_tracks(tracks)
     side = _side(cell, tracks)
     setup = hypotheses_for(models, tracks, priors=priors, scales=scales)
     return map_regions(tracks, setup.hypotheses, cell=side, taus=taus, **options)
@@ -249,6 +252,10 @@ def simulate(
     """
     import jax
 
+    expect(model, str, "model", "the name of a model, for example 'langevin'")
+    expect(parameters, Mapping, "parameters", "values by name, for example {'kappa': 1.0}")
+    expect(tau, int | float, "tau", "a number: simulated data have no units")
+    n_particles, n_steps = whole(n_particles, "n_particles", 1), whole(n_steps, "n_steps", 1)
     family = model_named(model, MODELS, n_dim)
     _check_values(family, parameters)
     x = family(**parameters).simulate(
@@ -271,10 +278,11 @@ def _check_values(model: AbstractModel, theta: Mapping[str, float]) -> None:
     for name, value in theta.items():
         # Components of a tensor may be negative; other parameters are positive.
         low = -inf if name[:1] == "h" and name[1:].isdigit() else 0.0
-        if not (low < value < known[name].upper and isfinite(value)):
+        is_number = isinstance(value, int | float)
+        if not (is_number and low < value < known[name].upper and isfinite(value)):
             bound = f" below {known[name].upper:g}" if isfinite(known[name].upper) else ""
             kind = "a finite" if low < 0 else "a positive, finite"
-            msg = f"{name} must be {kind} number{bound}, got {value}"
+            msg = f"{name} must be {kind} number{bound}, got {shown(value)}"
             raise DriftbayesError(msg)
 
 

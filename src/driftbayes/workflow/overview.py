@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from driftbayes.data.describe import describe_trajectories
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data.trajectories import Trajectories, check_tracks
 from driftbayes.data.units import readable, readable_unit
 from driftbayes.diagnostics.survey import Survey, survey
 from driftbayes.representation import Card, number
@@ -31,6 +31,7 @@ def info(tracks: Trajectories, file: PathLike | None = None) -> "Overview":
         tracks: Any trajectories.
         file: The file that they were read from, for the suggested command.
     """
+    check_tracks(tracks)
     return Overview(tracks, survey(tracks), None if file is None else str(file))
 
 
@@ -60,6 +61,10 @@ class Overview:
     tracks: Trajectories
     survey: Survey
     file: str | None = None
+
+    def __repr__(self) -> str:
+        """The trajectories and suggested sampling times."""
+        return f"<Overview: {self.tracks!r}, suggested tau = {self.suggested_taus or 'all'}>"
 
     @property
     def suggested_taus(self) -> str | None:

@@ -13,17 +13,17 @@ __all__ = [
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from driftbayes.data.sampling import Cut
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.data.units import LENGTH, in_units, length_factor, parse_quantity, time_factor
-from driftbayes.errors import DataWarning, DriftbayesError
+from driftbayes.errors import DataWarning, DriftbayesError, did_you_mean, expect
 from driftbayes.io import read_trajectories
 from driftbayes.magnitudes import checked
 from driftbayes.storage import PathLike
@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 _PREPARING = ("units", "noise", "period", "drop_short")
 # What a unit that is no unit of length or time asks for.
 _ADVICE = {"px": "pixel_size (--pixel-size)", "frame": "frame_interval (--frame-interval)"}
+_ARRAY_OPTIONS = (
+    *("dt", "times", "ids", "position_sd", "length_unit", "time_unit", "provenance"),
+    *("lonlat", "flags"),
+)
 # Positions in the sample of a check.
 _CHECKED_POINTS = 100_000
 
@@ -97,6 +101,9 @@ def read(
         >>> tracks.n_trajectories
         5
     """
+    expect(units, str | None, "units", "text, for example 'km,d'")
+    expect(qc, str | None, "qc", "text, for example 'default' or 'spikes=3m/s'")
+    expect(blocks, Blocks | None, "blocks", "Blocks, for example Blocks(workers=4)")
     options |= {"units": units, "noise": noise, "period": period, "drop_short": drop_short}
     if blocks is not None:
         return FileInBlocks(source, blocks, qc, options)
@@ -164,16 +171,40 @@ def _from_source(source: Any, options: Mapping[str, Any]) -> Trajectories:
         return Trajectories.from_dataframe(source, **options)
     if name == "xarray.Dataset":
         return read_trajectories(source, **_for_files(options))
+    wanted = (
+        "a file name, a pandas DataFrame, an xarray Dataset, an array (particle, time, dim) or a "
+        "list of arrays (time, dim)"
+    )
+    expect(source, Sequence | np.ndarray | _ArrayLike, "source", wanted)
+    _check_options(options, _ARRAY_OPTIONS)
     return Trajectories.from_arrays(source, **options)
 
 
 def _for_files(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of reading a file, quantities such as "0.16um" taken apart."""
+    from driftbayes.io.reading import ReadOptions
+
     found = dict(options)
+    _check_options(found, [field.name for field in fields(ReadOptions)])
+    expect(found.get("format"), str | None, "format", "the name of a format, for example 'gdp'")
+    expect(
+        found.get("columns"),
+        Mapping | None,
+        "columns",
+        "names by role, for example {'id': 'track'}",
+    )
     for name in ("pixel_size", "frame_interval"):
         if isinstance(found.get(name), str):
             found[name] = parse_quantity(found[name], name)
     return found
+
+
+def _check_options(options: Iterable[str], known: Iterable[str]) -> None:
+    every = [*known, *_PREPARING, "qc", "blocks"]
+    for name in options:
+        if name not in every:
+            msg = f"read has no option {name!r} for this source{did_you_mean(name, every)}"
+            raise DriftbayesError(msg)
 
 
 def with_reading(tracks: Trajectories, options: Mapping[str, Any]) -> Trajectories:
@@ -254,6 +285,14 @@ def _converted(tracks: Trajectories, units: str) -> Trajectories:
     converted = tracks.in_units(length=factors.get("length"), time=factors.get("time"))
     changes = {what: [old[what], name] for what, (_, name) in factors.items()}
     return replace(converted, provenance={**tracks.provenance, "units": changes})
+
+
+@runtime_checkable
+class _ArrayLike(Protocol):
+    """An array of any package, such as JAX."""
+
+    def __array__(self) -> np.ndarray:
+        """Return it as an array of NumPy."""
 
 
 class FileInBlocks:
@@ -364,4 +403,5 @@ def open_scan(path: PathLike) -> "Scan":
     from driftbayes.comparison import Scan
     from driftbayes.io import read_scan
 
+    expect(path, str | Path, "path", "the name of a file that `Scan.save` wrote")
     return Scan.from_dataset(read_scan(path))
