@@ -7,7 +7,7 @@ import pytest
 from desk import PRIORS, TAUS, check_comparison, langevin_tracks
 from numpy.testing import assert_allclose
 
-from driftbayes.cli._options import parse_taus
+from driftbayes.data.units import times_in
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import read_scan, write_trajectories
 
@@ -137,13 +137,13 @@ def test_irregular_times_are_sent_to_compare(ask, tmp_path):
     ],
 )
 def test_taus_are_listed_or_spaced(text, expected):
-    assert_allclose(parse_taus(text), expected)
+    assert_allclose(times_in(text, None, "--taus"), expected)
 
 
 @pytest.mark.parametrize("text", ["1:2", "1:2:3:4", "a:2:3", "1:2:x", "1:2:2.5", "1:2:3lag"])
 def test_badly_written_taus_are_shown_how(text):
     with pytest.raises(DriftbayesError) as error:
-        parse_taus(text)
+        times_in(text, None, "--taus")
     assert str(error.value) == (
         f"--taus must be a,b,c or low:high:count or low:high:countlog, got {text!r}"
     )
@@ -152,13 +152,15 @@ def test_badly_written_taus_are_shown_how(text):
 @pytest.mark.parametrize("text", ["0:1:3log", "-1:1:3", "2:1:3", "1:inf:3", "nan:1:3", "1:2:0"])
 def test_ranges_without_a_tau_are_refused(text):
     with pytest.raises(DriftbayesError, match="needs 0 < low <= high and a count from 1 to 10,000"):
-        parse_taus(text)
+        times_in(text, None, "--taus")
 
 
 @pytest.mark.parametrize("text", ["", "a", "1,,2", "1;2"])
 def test_taus_that_are_no_numbers_are_refused(text):
-    with pytest.raises(DriftbayesError, match="must be numbers separated by commas, got"):
-        parse_taus(text)
+    with pytest.raises(
+        DriftbayesError, match="must be a number or a time with its unit, for example 6h, got"
+    ):
+        times_in(text, None, "--taus")
 
 
 def test_sampling_times_that_suit_the_data_are_chosen_where_none_are_given(ask, tracks_csv):

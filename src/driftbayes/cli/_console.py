@@ -86,7 +86,8 @@ def say(text: str) -> None:
 
 
 def fold(text: str) -> str:
-    """Fold text at 80 columns between words, except a command or a path to copy."""
+    """Fold text at 80 columns or less between words, except a command or a path to copy."""
+    _FOLDED.width = min(80, _width())
     lines = text.split("\n")
     return "\n".join(x if x.startswith(("next: ", "wrote ")) else _FOLDED.fill(x) for x in lines)
 

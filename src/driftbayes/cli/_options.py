@@ -190,11 +190,11 @@ def read_large(
     args: argparse.Namespace, progress: "Callable[[str, int, int], None]", *, sums: bool = True
 ) -> "Trajectories | FileInBlocks":
     """Read the trajectories, or leave a large file on disk to be read in blocks."""
+    _check_quantities(args)
     if not _is_streamed(args, sums=sums):
         return read(args)
     from driftbayes.workflow import Blocks, FileInBlocks
 
-    _check_quantities(args)
     blocks = Blocks(args.workers, args.cluster, args.block_points, args.scratch)
     file = FileInBlocks(args.file, blocks, args.qc, _reading(args), given_reading(args))
     file.progress = progress

@@ -24,7 +24,7 @@ from driftbayes.comparison.scan import Scan, is_consistent
 from driftbayes.comparison.sensitivity import PriorSensitivity
 from driftbayes.data.units import readable, readable_time, readable_unit
 from driftbayes.errors import expect
-from driftbayes.inference.describe import model_table, parameter_table
+from driftbayes.inference.describe import derived_facts, model_table, parameter_table
 from driftbayes.inference.evidence import QUANTILES, Evidence
 from driftbayes.representation import (
     Card,
@@ -67,33 +67,36 @@ def describe_comparison(comparison: Comparison) -> Card:
     )
     factors, errors = comparison.log_bayes_factors, comparison.log_bayes_factor_errs
     evidences = list(comparison.evidences.values())
+    # Of many models, only pairs with the best.
+    pairs = [
+        pair
+        for pair in factors
+        if len(evidences) <= _MAX_MODELS or comparison.best in pair.split(":")
+    ]
     facts = [
         ("tau", readable(comparison.tau, comparison.time_unit)),
         ("data", data),
         ("method", comparison.method),
         ("fingerprint", comparison.data_fingerprint),
-        *(
-            (f"ln K({pair})", with_error(log_k, errors[pair], 4))
-            for pair, log_k in factors.items()
-            if len(evidences) <= _MAX_MODELS or comparison.best in pair.split(":")
-        ),
+        *((f"ln K({pair})", with_error(factors[pair], errors[pair], 4)) for pair in pairs),
     ]
     for e in evidences:
         if e.derived:
-            values = ", ".join(f"{name} = {number(v, 5)}" for name, v in e.derived.items())
+            units = comparison.length_unit, comparison.time_unit
+            values = ", ".join(f"{name} = {text}" for name, text in derived_facts(e, units))
             facts.append((f"{e.name} at the MAP", values))
     posterior = parameter_table(evidences, "Posterior; Var(Δx_i) = 2κτ per axis")
     tables = [model_table(evidences, comparison.probabilities), posterior]
-    if comparison.sensitivity and factors:
+    if comparison.sensitivity and pairs:
         rows = tuple(
             (
                 f"{', '.join(row['scaled'])} × {row['factor']:g}",
-                *(f"{row['log_bayes_factors'][pair]:.3f}" for pair in factors),
+                *(f"{row['log_bayes_factors'][pair]:.3f}" for pair in pairs),
             )
             for row in comparison.sensitivity
         )
-        columns = ("prior scale", *(f"ln K({pair})" for pair in factors))
-        sides = "l" + "r" * len(factors)
+        columns = ("prior scale", *(f"ln K({pair})" for pair in pairs))
+        sides = "l" + "r" * len(pairs)
         tables.append(Table(columns, rows, sides, title="Sensitivity to the priors"))
     warnings = tuple(f"{e.name}: {text}" for e in evidences for text in e.warnings)
     return Card("Comparison", comparison.verdict, (*facts,), (), (*tables,), warnings)

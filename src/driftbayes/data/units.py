@@ -14,6 +14,7 @@ __all__ = [
     "in_units",
     "is_degrees",
     "is_length",
+    "is_time",
     "length_factor",
     "parse_quantity",
     "readable",
@@ -25,6 +26,7 @@ __all__ = [
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from math import isfinite
 from typing import Any, NamedTuple, TypeAlias
 
@@ -57,7 +59,7 @@ _TIMES = {
 _DEGREES = re.compile(
     r"(deg|degs|degree|degrees|°)[ _]?(e|east|n|north|true)?(,[ +]*[a-z]+)?", re.I
 )
-_QUANTITY = re.compile(r"\s*([-+0-9.eE]+)\s*(1?\s*/.*?|[^\s\d.+-].*?)\s*")
+_QUANTITY = re.compile(r"\s*([-+0-9.eE]+)\s*(1?\s*/.*?|[^\W\d].*?|°)\s*")
 # One factor of a compound unit: "m", "m2", "m^2", "m²".
 _FACTOR = re.compile(r"([^\W\d²³^]+)\s*(?:\^|\*\*)?\s*([1-9²³]?)")
 _POWERS = {"": 1, "²": 2, "³": 3}
@@ -133,10 +135,10 @@ def converted(value: float, unit: str, what: Dimension, units: Units | None, nam
         if kind is None:
             wanted = [kind for kind in tables if getattr(what, kind)]
             every = {names: size for kind in wanted for names, size in tables[kind].items()}
-            _find(text, every, " or ".join(wanted))
-        else:
-            powers[kind] += power
-            factor *= tables[kind][_find(text, tables[kind], kind)] ** power
+            msg = f"{name}: {_unknown(text, every, ' or '.join(wanted))}"
+            raise DriftbayesError(msg)
+        powers[kind] += power
+        factor *= tables[kind][_find(text, tables[kind], kind)] ** power
     if powers != {"length": what.length, "time": what.time}:
         msg = f"{name} must be a {what.name}, for example {what.example}, got the unit {unit!r}"
         raise DriftbayesError(msg)
@@ -173,7 +175,7 @@ def _times_between(text: str, units: Units | None, name: str) -> list[float]:
     ends, shape = text.split(":"), "a,b,c or low:high:count or low:high:countlog"
     is_log = ends[-1].endswith("log")
     count = ends[-1].removesuffix("log")
-    if len(ends) != 3 or not count.isdecimal():
+    if len(ends) != 3 or not count.isdecimal() or None in {_split(end)[0] for end in ends[:2]}:
         raise DriftbayesError(f"{name} must be {shape}, got {text[:80]!r}")
     low, high = (in_units(end, TIME, units, name) for end in ends[:2])
     # A number and a time with a unit cannot be compared before the unit of the data is known.
@@ -207,6 +209,11 @@ def is_degrees(unit: str) -> bool:
 def is_length(unit: str) -> bool:
     """Return whether a unit is a known unit of length."""
     return _names(unit, _LENGTHS) is not None
+
+
+def is_time(unit: str) -> bool:
+    """Return whether a unit is a known unit of time."""
+    return _names(unit, _TIMES) is not None
 
 
 def parse_quantity(text: str, option: str) -> tuple[float, str]:
@@ -282,10 +289,10 @@ def _split(text: str) -> tuple[float | None, str]:
     # Longer ones would only keep the pattern busy.
     text = text[:200]
     match = _QUANTITY.fullmatch(text)
-    try:
-        return (float(match[1]), match[2]) if match else (float(text), "")
-    except ValueError:
-        return None, ""
+    for size, unit in ((text, ""), *([match.groups()] if match else [])):
+        with suppress(ValueError):
+            return float(size), unit
+    return None, ""
 
 
 def _factors(unit: str, name: str) -> Iterable[tuple[str, int]]:
@@ -332,8 +339,12 @@ def _names(unit: str, table: dict[tuple[str, ...], float]) -> tuple[str, ...] | 
 
 def _find(unit: str, table: dict[tuple[str, ...], float], what: str) -> tuple[str, ...]:
     names = _names(unit, table)
-    if names is not None:
-        return names
+    if names is None:
+        raise DriftbayesError(_unknown(unit, table, what))
+    return names
+
+
+def _unknown(unit: str, table: dict[tuple[str, ...], float], what: str) -> str:
     known = ", ".join(names[0] for names in table)
     near = did_you_mean(unit, (name for names in table for name in names))
-    raise DriftbayesError(f"{unit!r} is not a known unit of {what}; use one of {known}{near}")
+    return f"{unit!r} is not a known unit of {what}; use one of {known}{near}"

@@ -177,6 +177,7 @@ def _gaussian_draws(
 _SAMPLE = ("chain", "draw")
 
 
+@in_double_precision
 def to_datatree(
     draws: PosteriorDraws,
     data: Displacements | None = None,

@@ -12,7 +12,7 @@ import numpy as np
 
 from driftbayes.data.describe import describe_trajectories
 from driftbayes.data.trajectories import Trajectories, check_tracks
-from driftbayes.data.units import readable, readable_unit
+from driftbayes.data.units import is_length, is_time, readable, readable_unit
 from driftbayes.diagnostics.survey import Survey, survey
 from driftbayes.representation import Card, number
 from driftbayes.storage import PathLike
@@ -306,7 +306,9 @@ class Overview:
 
 
 def _typed(value: float, unit: str, digits: int = 6) -> str:
-    """A quantity as it is written on the command line: without a space."""
+    """A quantity as it is written on the command line: without a space, its unit if it is known."""
+    if not (is_length(unit) or is_time(unit)):
+        return number(value, digits)
     return readable(value, unit, digits).replace(" ", "")
 
 
