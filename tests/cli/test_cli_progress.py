@@ -9,7 +9,9 @@ WORK = ("--tau", "0.1", "--models", "brownian", *PRIORS[:2])
 
 
 @pytest.fixture
-def terminal(monkeypatch):
+def terminal(monkeypatch, capsys):
+    # After `capsys`, which replaces the stream.
+    assert capsys is not None
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     monkeypatch.setenv("TERM", "xterm")
 

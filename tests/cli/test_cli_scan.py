@@ -42,7 +42,7 @@ def test_each_entry_is_the_comparison_at_that_tau(answer, ask, tracks_csv):
 def test_people_get_a_table_and_one_sentence_per_model(ask, tracks_csv):
     answer = ask("scan", tracks_csv, "--taus", TAUS, *PRIORS, "--time-unit", "h")
     lines = answer.out.rstrip().splitlines()
-    assert lines[0] == "Scan: 5 values of tau from 0.1 to 0.5, brownian, langevin"
+    assert lines[0] == "Scan: 5 values of tau from 0.1 h to 0.5 h, brownian, langevin"
     title = lines.index("  Posterior mean ± sd (· in the consistent range)")
     for column in ("tau (h)", "brownian.kappa", "langevin.gamma", "ln K(langevin:brownian)"):
         assert column in lines[title + 1]
@@ -50,7 +50,7 @@ def test_people_get_a_table_and_one_sentence_per_model(ask, tracks_csv):
     assert rows == ["0.1", "0.2", "0.3", "0.4", "0.5"]
     text = " ".join(answer.out.split())
     assert "brownian is not sampling-time consistent in the scanned range" in text
-    assert "langevin is sampling-time consistent for tau from 0.1 to 0.5 h (" in text
+    assert "langevin is sampling-time consistent for tau from 0.1 h to 0.5 h (" in text
     assert "·" in answer.out
 
 

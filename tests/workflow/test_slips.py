@@ -9,6 +9,7 @@ import pytest
 import driftbayes as db
 from driftbayes.errors import DriftbayesError
 
+GIVEN = {"models": "brownian", "priors": {"kappa": "exponential:1"}}
 X = np.random.default_rng(0).normal(size=(4, 12, 2)).cumsum(axis=1)
 
 
@@ -53,14 +54,14 @@ SLIPS = {
     "scales": (lambda t: t.compare(0.5, scales=(1, 2)), "scales must be Scales, for example"),
     "cut": (lambda t: t.compare(0.5, cut=5), "cut must be a Cut, for example Cut(n_tau=10), got 5"),
     "n_tau": (lambda t: t.compare(0.5, cut=db.Cut(n_tau="a")), "n_tau must be a whole number"),
-    "method": (lambda t: t.compare(0.5, method=5), "method must be a name or a method"),
+    "method": (lambda t: t.compare(0.5, **GIVEN, method=5), "method must be a name or a method"),
     "probabilities": (
-        lambda t: t.compare(0.5, models="brownian", prior_probabilities="a"),
+        lambda t: t.compare(0.5, **GIVEN, prior_probabilities="a"),
         "prior_probabilities must be 1 positive numbers, one per model, got 'a'",
     ),
     "taus": (lambda t: t.scan([[1, 2]]), "taus must be a number or a time with its unit"),
     "replicas": (
-        lambda t: t.check(0.5, n_replicas="many"),
+        lambda t: t.check(0.5, **GIVEN, n_replicas="many"),
         "n_replicas must be a whole number, 0 or more, got 'many'",
     ),
     "horizons": (lambda t: t.predict(0.5, "soon"), "horizons must be a number or a time"),

@@ -131,7 +131,7 @@ def _print_diagnostics(result: "xr.Dataset", length: str, time: str) -> None:
     ]
     speed = amount(result.attrs["u_rms"], f"{length}/{time}" if has_units else "", 4)
     title = f"u_rms = {speed}, T = {readable(result.attrs['timescale'], time, 4)}"
-    meaning = "r: velocity autocovariance; per axis, Var(Δx_i) = 2κτ"
+    meaning = "r: velocity autocovariance; Var(Δx_i) = 2κτ per axis"
     _console.print_table(f"{title}; {meaning}", heads, rows, left=0)
 
 

@@ -116,7 +116,7 @@ def score(
     own = ("n_folds", "prior_probabilities")
     folds = {name: options.pop(name) for name in own if name in options}
     chosen = as_tau(tau, tracks)
-    singles = times_in(times, tracks.units, "times")
+    singles = sorted(set(times_in(times, tracks.units, "times")))
     return Scores(
         prequential=prequential(setup.hypotheses, data, **options),
         leave_one_out=leave_one_out(setup.hypotheses, data, **options),
@@ -157,7 +157,7 @@ def predict(
     from driftbayes.prediction.predict import predict as predict_spread
 
     check_tracks(tracks)
-    horizons = times_in(horizons, tracks.units, "horizons")
+    horizons = sorted(set(times_in(horizons, tracks.units, "horizons")))
     data, setup = _prepared(tracks, tau, cut, models, priors, scales)
     prior = options.pop("prior_probabilities", None)
     progress = options.pop("progress", None) or (lambda *_: None)
