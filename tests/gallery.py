@@ -98,13 +98,14 @@ LINES = {
     "Hypothesis": (hypothesis, "<Hypothesis: langevin, gamma ~ exponential:2, k ~ gamma:2:5>"),
     "Evidence": (
         evidence,
-        "<Evidence: langevin (exact), ln Z = -10.0000, gamma = 1.00 ± 0.10, k = 1.00 ± 0.10, ok>",
+        "<Evidence: langevin (exact), ln Z = -10.0000, gamma = 1.00 ± 0.10 1/d, "
+        "k = 1.00 ± 0.10 km²/d, ok>",
     ),
     "Comparison": (
         comparison,
         "<Comparison: langevin is strongly favoured over brownian at tau = 0.5 d (ln K = 4)>",
     ),
-    "Scan": (scan, "<Scan: 3 values of tau from 0.5 to 1.5, brownian, langevin>"),
+    "Scan": (scan, "<Scan: 3 values of tau from 0.5 d to 1.5 d, brownian, langevin>"),
     "FitCheck": (
         fit_check,
         "<FitCheck: langevin is the best of the set, and nothing checked contradicts it "

@@ -72,6 +72,7 @@ def made_evidence(
         "expected_log_likelihood": log_evidence + 2.0,
         "status": Status.OK,
         "tau": 0.5,
+        "time_unit": units[1],
         "data_fingerprint": "0123456789abcdef",
     }
     return Evidence(**{**record, **changes})

@@ -22,6 +22,7 @@ from driftbayes.representation import (
     card_html,
     card_text,
     describe,
+    matched,
     number,
     repeat_command,
     table_text,
@@ -74,7 +75,7 @@ def test_trajectories_in_a_terminal():
         "  x            -1 to 3 km",
         "  y            0 to 5 km",
         "  source       tracks.csv",
-        "  suggested    tau = 0.5 d",
+        "  suggested    tau = 0.5d",
     ]
 
 
@@ -98,7 +99,7 @@ def test_a_hypothesis_in_a_terminal():
 def test_an_evidence_in_a_terminal():
     text = str(gallery.evidence(warnings=("the chain is short",), status=Status.NOT_FINITE))
     assert text.splitlines()[:2] == [
-        "Evidence: langevin at tau = 0.5 (exact)",
+        "Evidence: langevin at tau = 0.5 d (exact)",
         "  ln Z              -10.0000",
     ]
     assert "  status            not_finite: the log-likelihood is not finite" in text
@@ -118,10 +119,11 @@ def test_a_scan_in_a_terminal():
     text = str(gallery.scan())
     assert "  skipped      1 value of tau\n" in text
     assert "  fingerprint  fedcba9876543210\n" in text
-    # Wider than 80 columns, the table is split, and tau repeated.
+    # Wider than 80 columns, headings are folded, the table is split, and tau repeated.
+    assert max(map(len, text.splitlines())) <= 80
     first, second = (line for line in text.splitlines() if line.split()[:1] == ["1"])
-    assert first.split() == ["1", "8", *(3 * ["1.00", "±", "0.10", "·"])]
-    assert second.split() == ["1", "4.00", "0.982", "langevin"]
+    assert first.split() == ["1", "8", *(3 * ["1.00", "±", "0.10", "·"]), "4.00"]
+    assert second.split() == ["1", "0.982", "langevin"]
     assert "  langevin is sampling-time consistent" in text
 
 
@@ -157,9 +159,10 @@ def test_a_notebook_gets_the_same_words_without_scripts_colours_or_links(kind):
     thing = KINDS[kind][0]()
     page = thing._repr_html_()
     read = Reader(page)
-    # Sets of words: where lines break is the only other difference.
+    # Sets of words: where lines break, also within a heading, is the only other difference.
+    said = card_text(describe(thing), 200).replace("warning:", "").replace("─", "")
     words = set(read.words.replace("⚠", "").replace(f"{kind}\n:", f"{kind}:").split())
-    assert words == set(str(thing).replace("warning:", "").replace("─", "").split())
+    assert words == set(said.split())
     assert read.tags <= {
         *("div", "strong", "table", "thead", "tbody", "tr", "th", "td", "p", "span"),
     }
@@ -354,15 +357,14 @@ def test_a_wide_table_is_folded_and_split_but_no_number_is_cut():
         "llrr",
     )
     assert table_text(table, 30) == [
-        "name  words              first",
+        "name  words",
         "──────────────────────────────",
-        "a     some words     1.2345678",
-        "      that can be",
+        "a     some words that can be",
         "      folded",
         "",
-        "name     second",
-        "───────────────",
-        "a     2.3456789",
+        "name      first     second",
+        "──────────────────────────",
+        "a     1.2345678  2.3456789",
     ]
     wide = table_text(table, 80)
     assert len(wide) == 3
@@ -438,3 +440,37 @@ def test_a_command_is_quoted_and_leaves_out_what_is_not_given():
         "scan", "my file.csv", {"n_tau": 3, "gaps": None, "drop_short": "", "prior": ["a=1", "b=2"]}
     )
     assert command == "driftbayes scan 'my file.csv' --n-tau 3 --drop-short --prior a=1 --prior b=2"
+
+
+# Many models with long names, in terminals of all widths
+
+
+LONG = (
+    "brownian",
+    "confined_brownian+noise+mean",
+    "langevin+noise+anisotropic+mean",
+    "matern+noise",
+)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_long_names_fit_the_terminal(width):
+    pairs = [f"ln K({a}:{b})" for a in LONG for b in LONG if a != b]
+    rows = tuple((name, *(f"{-1234.5:.3f}" for _ in pairs), name) for name in LONG)
+    table = Table(("model", *pairs, "warnings"), rows, "l" + "r" * len(pairs) + "l")
+    lines = table_text(table, width)
+    assert max(map(len, lines)) <= width
+    # No number is cut.
+    assert sum(line.count("-1234.500") for line in lines) == len(LONG) * len(pairs)
+
+
+def test_a_number_without_meaning_is_zero():
+    assert number(7.986e-317) == "0"
+    assert matched(9.2562e-12, 0.0023) == "0"
+    assert matched(1506.5831, 50.0) == "1506.6"
+    assert matched(5.5689e-6, 3.4e-7) == "5.569e-6"
+
+
+def test_priors_and_models_are_written_as_in_python():
+    assert repr(Exponential(mean=0.5)) == "Exponential(mean=0.5)"
+    assert repr(Langevin(gamma=1.0, k=2.0)) == "Langevin(gamma=1, k=2)"

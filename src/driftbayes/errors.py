@@ -10,8 +10,10 @@ __all__ = [
     "PriorWarning",
     "Status",
     "did_you_mean",
+    "expect",
     "is_out_of_memory",
     "nearest",
+    "shown",
 ]
 
 from collections.abc import Iterable
@@ -131,6 +133,33 @@ _ADVICE = {
         "read the reason beside it, or leave the model out"
     ),
 }
+
+
+def shown(value: object) -> str:
+    """What was given, short enough for a message."""
+    if hasattr(value, "shape"):
+        return f"{type(value).__name__} of shape {value.shape}"
+    text = " ".join(repr(value).split())
+    if not isinstance(value, str | int | float | None):
+        text = f"{type(value).__name__} {text}"
+    return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+def expect(value: object, kinds: Any, name: str, wanted: str) -> None:
+    """Refuse an argument of a wrong type.
+
+    Args:
+        value: What was given.
+        kinds: Types that are allowed.
+        name: Name of the argument.
+        wanted: What to pass, in words.
+
+    Raises:
+        DriftbayesError: The value is of another type.
+    """
+    if not isinstance(value, kinds):
+        msg = f"{name} must be {wanted}, got {shown(value)}"
+        raise DriftbayesError(msg)
 
 
 # Of equal letters. At difflib's own 0.6 a `sigma` would be taken for a mistyped `gamma`.

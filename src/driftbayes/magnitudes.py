@@ -3,8 +3,9 @@
 __all__ = ["LARGEST", "MAX_COUNT", "checked", "checked_count", "whole"]
 
 import math
+from typing import Any
 
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DriftbayesError, shown
 
 # A diffusivity is the square of a speed times a time: three such numbers still have a product.
 LARGEST = 1e100
@@ -56,7 +57,7 @@ def checked_count(value: int, name: str) -> int:
     return value
 
 
-def whole(value: float, name: str, least: int = 0) -> int:
+def whole(value: Any, name: str, least: int = 0) -> int:
     """The value as an int, refused if it is no whole number, too small, or of more than 64 bits.
 
     Args:
@@ -68,7 +69,8 @@ def whole(value: float, name: str, least: int = 0) -> int:
         >>> whole(3.0, "n_folds", 2)
         3
     """
-    if value != int(value) or not least <= value < 2**64:
-        msg = f"{name} must be a whole number, {least} or more, got {value}"
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or value % 1 or not least <= value < 2**64:
+        msg = f"{name} must be a whole number, {least} or more, got {shown(value)}"
         raise DriftbayesError(msg)
     return int(value)

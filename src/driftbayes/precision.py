@@ -9,6 +9,8 @@ from typing import Any, ParamSpec, TypeVar
 import jax
 import numpy as np
 
+from driftbayes.errors import expect
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -26,7 +28,10 @@ def in_double_precision(function: Callable[P, R]) -> Callable[P, R]:
 
 def as_number(value: Any) -> Any:
     """A number that keeps all its digits until it is computed with; JAX arrays as they are."""
-    return value if isinstance(value, jax.Array) else np.asarray(value, dtype=np.float64)
+    if isinstance(value, jax.Array):
+        return value
+    expect(value, int | float | np.generic | np.ndarray, "a number of a prior or model", "a number")
+    return np.asarray(value, dtype=np.float64)
 
 
 def as_leaf(value: Any) -> Any:

@@ -14,7 +14,7 @@ __all__ = [
 ]
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -28,6 +28,7 @@ from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.jax_typing import Key, Number, Scalar, ScalarLike
 from driftbayes.magnitudes import checked
 from driftbayes.precision import as_number
+from driftbayes.representation import number
 
 
 def _require(name: str, value: Any, *, condition: bool, expected: str) -> None:
@@ -46,6 +47,17 @@ class AbstractPrior(eqx.Module):
     name: ClassVar[str]
     # Whether θ may be negative: then posteriors are described in θ itself and not in ln θ.
     is_signed: ClassVar[bool] = False
+
+    def __repr__(self) -> str:
+        """As it is written in Python."""
+        try:
+            family, *values = self.describe(6).split(":")
+        except Exception:
+            # Inside a compiled function the numbers are not known.
+            return str(eqx.Module.__repr__(self))
+        fields = _FAMILIES[family][1]
+        numbers = ", ".join(f"{name}={value}" for name, value in zip(fields, values, strict=True))
+        return f"{type(self).__name__}({numbers})"
 
     @abstractmethod
     def log_density(self, theta: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -395,8 +407,17 @@ _FAMILIES: dict[str, tuple[type[AbstractPrior], tuple[str, ...]]] = {
 }
 
 
-def parse_prior(text: str) -> AbstractPrior:
-    """A prior from text such as `exponential:0.5`, `lognormal:1:2`, `gamma:2:5`, `uniform:0:3`."""
+# Numbers that have no unit, whatever that of the parameter.
+_PURE = ("shape", "sigma")
+
+
+def parse_prior(text: str, convert: Callable[[str], float] = float) -> AbstractPrior:
+    """A prior from text such as `exponential:0.5`, `lognormal:1:2`, `gamma:2:5`, `uniform:0:3`.
+
+    Args:
+        text: Family and numbers.
+        convert: Turns a number with a unit, such as "10ms", into one in the parameter's unit.
+    """
     family, *numbers = text.split(":")
     known = "; ".join(
         ":".join((name, *(f.upper() for f in fields))) for name, (_, fields) in _FAMILIES.items()
@@ -406,8 +427,8 @@ def parse_prior(text: str) -> AbstractPrior:
         msg = f"unknown prior {family!r} in {text!r}; known are {known}{near}"
         raise DriftbayesError(msg)
     make, fields = _FAMILIES[family]
-    values = _as_numbers(numbers)
-    if values is None or len(values) != len(fields):
+    values = _as_numbers(dict(zip(fields, numbers, strict=False)), convert)
+    if values is None or len(numbers) != len(fields):
         msg = f"prior {text!r} must be written {':'.join((family, *(f.upper() for f in fields)))}"
         raise DriftbayesError(msg)
     for value in values:
@@ -468,17 +489,22 @@ def scaling_priors(u_rms: float, timescale: float) -> dict[str, AbstractPrior]:
 
 
 def _text(value: ScalarLike | np.float64, digits: int | None) -> str:
-    number = float(value)
-    short = f"{number:.{digits or 6}g}"
+    exact = float(value)
+    short = number(exact, digits or 6)
     # A file that stores a prior must give it back to the last bit.
-    return short if digits is not None or float(short) == number else repr(number)
+    return short if digits is not None or float(short) == exact else repr(exact)
 
 
-def _as_numbers(texts: Sequence[str]) -> list[float] | None:
-    try:
-        return [float(text) for text in texts]
-    except ValueError:
-        return None
+def _as_numbers(texts: Mapping[str, str], convert: Callable[[str], float]) -> list[float] | None:
+    found = []
+    for field, text in texts.items():
+        try:
+            found.append(float(text))
+        except ValueError:
+            if field in _PURE or not text.strip(" +-.")[:1].isdigit() or convert is float:
+                return None
+            found.append(convert(text))
+    return found
 
 
 def _check_positive(name: str, value: ScalarLike) -> None:

@@ -16,6 +16,7 @@ __all__ = [
     "card_text",
     "colours_of",
     "describe",
+    "matched",
     "number",
     "render",
     "repeat_command",
@@ -29,6 +30,7 @@ __all__ = [
 ]
 
 import math
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -46,6 +48,10 @@ Scale = Literal["linear", "log", "symlog"]
 # Longest name in a table, and longest sentence.
 _MAX_NAME, _MAX_SENTENCE = 160, 1000
 _COLUMNS = 80
+# A column of text is not narrower than this, if a table can be split instead.
+_MIN_TEXT = 24
+# Smaller numbers have lost digits: they are zero to the precision of a double.
+_TINY = 1e-300
 
 # From the palette of Okabe and Ito, distinct with every common kind of colour blindness.
 # A model has its colour in every figure; "data" stands for what is observed.
@@ -236,8 +242,10 @@ def number(value: float, digits: int = 4) -> str:
         >>> number(123456.0), number(1.9599999999999997), number(1.5e-9)
         ('123500', '1.96', '1.5e-9')
     """
-    if not math.isfinite(value) or value == 0:
+    if not math.isfinite(value):
         return f"{value:g}"
+    if abs(value) < _TINY:
+        return "0"
     rounded = float(f"{value:.{digits - 1}e}")
     if 1e-4 <= abs(rounded) < 1e7:
         return f"{rounded:.15g}"
@@ -277,6 +285,19 @@ def with_error(value: float, error: float, max_places: int | None = None) -> str
     places = places if max_places is None else min(places, max_places)
     shown = max(places, 0)
     return f"{round(value, places):.{shown}f} ± {round(error, places):.{shown}f}"
+
+
+def matched(value: float, error: float) -> str:
+    """Format a number to the digits that its standard error leaves: a hundredth of the error.
+
+    Example:
+        >>> matched(9.2e-12, 0.0023), matched(1506.5831, 50.0)
+        ('0', '1506.6')
+    """
+    if not (math.isfinite(value) and math.isfinite(error) and error > 0):
+        return number(value, 5)
+    places = 2 - math.floor(math.log10(error))
+    return number(round(value, places), 5)
 
 
 def with_unit(words: str, unit: str) -> str:
@@ -340,25 +361,37 @@ def table_text(table: Table, width: int) -> list[str]:
         table: The table.
         width: Characters in a line.
     """
-    rows = [[_plain(cell) for cell in row] for row in (table.columns, *table.rows)]
+    last = len(table.columns) - 1
+    # A text in the last column may be a sentence.
+    longest = [
+        _MAX_SENTENCE if i == last and s == "l" else _MAX_NAME for i, s in enumerate(table.sides)
+    ]
+    rows = [
+        [_plain(*cell) for cell in zip(row, longest, strict=True)]
+        for row in (table.columns, *table.rows)
+    ]
     columns = list(zip(*rows, strict=True))
     whole = [max(map(_width, column)) for column in columns]
+    # What a column cannot be narrower than: its numbers, and the longest word of a text.
     words = [
-        max(max(map(_width, cell.split()), default=0) for cell in column) for column in columns
+        max(max(map(_width, cell.split()), default=0) for cell in column)
+        if side == "l"
+        else max(max(map(_width, column[1:]), default=0), *map(_width, _pieces(column[0])), 0)
+        for column, side in zip(columns, table.sides, strict=True)
     ]
-    lines = [table.title] if table.title else []
+    lines = _cut_lines([table.title], width) if table.title else []
     for n_group, chosen in enumerate(_column_groups(table, whole, words, width)):
         lines += [""] if n_group else []
         sides = [table.sides[i] for i in chosen]
-        # Text gives way, each column down to its longest word.
-        widths = {i: whole[i] for i in chosen}
-        for i in sorted(chosen, key=lambda i: words[i] - whole[i]):
-            excess = sum(widths.values()) + 2 * (len(chosen) - 1) - width
-            if excess > 0 and table.sides[i] == "l":
-                widths[i] = max(words[i], widths[i] - excess)
+        # The widest columns give way together, none below its longest word.
+        space, cap = width - 2 * (len(chosen) - 1), max(whole)
+        while cap and sum(max(words[i], min(whole[i], cap)) for i in chosen) > space:
+            cap -= 1
+        widths = {i: max(words[i], min(whole[i], cap)) for i in chosen}
         for n, row in enumerate(rows):
             if n or any(table.columns):
-                lines += _folded([row[i] for i in chosen], list(widths.values()), sides)
+                cells = [row[i] for i in chosen]
+                lines += _folded(cells, list(widths.values()), sides, is_head=n == 0)
             if n == 0 and any(table.columns):
                 lines.append("─" * (sum(widths.values()) + 2 * (len(chosen) - 1)))
     return lines
@@ -368,7 +401,10 @@ def _column_groups(
     table: Table, whole: Sequence[int], words: Sequence[int], width: int
 ) -> list[list[int]]:
     """Split columns into tables that fit the width; each begins with the key columns."""
-    least = [words[i] if side == "l" else whole[i] for i, side in enumerate(table.sides)]
+    least = [
+        max(words[i], min(whole[i], _MIN_TEXT)) if side == "l" else words[i]
+        for i, side in enumerate(table.sides)
+    ]
     keys = list(range(table.keys))
     groups = [keys]
     for i in range(table.keys, len(least)):
@@ -380,14 +416,19 @@ def _column_groups(
     return groups
 
 
-def _folded(cells: Sequence[str], widths: Sequence[int], sides: Sequence[str]) -> list[str]:
-    """One row as lines, the cells of text folded between words."""
-    parts = [
-        wrap(cell, max(width, 1), break_long_words=False, break_on_hyphens=False) or [""]
-        if side == "l" and _width(cell) > width
-        else [cell]
-        for cell, width, side in zip(cells, widths, sides, strict=True)
-    ]
+def _folded(
+    cells: Sequence[str], widths: Sequence[int], sides: Sequence[str], *, is_head: bool = False
+) -> list[str]:
+    """One row as lines: text is folded between words, and a heading also within a long name."""
+    parts = []
+    for cell, width, side in zip(cells, widths, sides, strict=True):
+        if _width(cell) <= width or (side == "r" and not is_head):
+            parts.append([cell])
+        elif is_head and side == "r":
+            parts.append(_joined(_pieces(cell), width))
+        else:
+            text = wrap(cell, max(width, 1), break_long_words=False, break_on_hyphens=False)
+            parts.append(text or [""])
     return [
         "  ".join(
             _padded(part[i] if i < len(part) else "", width, side)
@@ -395,6 +436,25 @@ def _folded(cells: Sequence[str], widths: Sequence[int], sides: Sequence[str]) -
         ).rstrip()
         for i in range(max(map(len, parts)))
     ]
+
+
+def _pieces(heading: str) -> list[str]:
+    """Parts of a heading between which it may be folded, such as "langevin+" and "noise"."""
+    return [piece for piece in re.split(r"(?<=[ :+])|(?<=K\()", heading) if piece]
+
+
+def _joined(pieces: Sequence[str], width: int) -> list[str]:
+    """As many pieces in a line as fit."""
+    lines = [""]
+    for piece in pieces:
+        if lines[-1] and _width(f"{lines[-1]}{piece}".rstrip()) > width:
+            lines.append("")
+        lines[-1] += piece
+    return [line.strip() for line in lines]
+
+
+def _cut_lines(texts: Sequence[str], width: int) -> list[str]:
+    return [line for text in texts for line in wrap(text, width, break_on_hyphens=False)]
 
 
 def _plain(text: object, longest: int = _MAX_NAME) -> str:

@@ -57,7 +57,7 @@ FIGURE = (
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("--tau", "x"), "--tau must be a number or 'all', got 'x'"),
+        (("--tau", "x"), "--tau must be a number or a time with its unit, for example 6h, got 'x'"),
         (("-o", "a.nc"), FIGURE),
         (("--seed", "-1"), "--seed must be a whole number from 0 to 2^63 - 1, got -1"),
     ],

@@ -103,7 +103,11 @@ FILES = {
         "the nearest are 0.5 s and 1 s",
     ),
     "negative tau": (GOOD, ("--tau", "-1"), "tau must be a positive number, got -1.0"),
-    "tau that is no number": (GOOD, ("--tau", "x"), "--tau must be a number or 'all', got 'x'"),
+    "tau that is no number": (
+        GOOD,
+        ("--tau", "x"),
+        "--tau must be a number or a time with its unit, for example 6h, got 'x'",
+    ),
     "tau too long": (
         GOOD,
         ("--tau", "5"),
@@ -118,7 +122,7 @@ FILES = {
     "n-tau zero": (
         GOOD,
         ("--n-tau", "0"),
-        "n_tau must be a whole number of steps, 1 or more, got 0",
+        "n_tau must be a whole number, 1 or more, got 0",
     ),
     "negative prior mean": (
         GOOD,
@@ -199,11 +203,11 @@ FILES = {
         ("--model-prior", "half,half"),
         "--model-prior must be numbers separated by commas, got 'half,half'",
     ),
-    "noise of zero": (GOOD, ("--noise", "0"), "noise must be a positive number, got 0.0"),
+    "noise of zero": (GOOD, ("--noise", "0"), "noise must be a positive number, got 0"),
     "period in words": (
         GOOD,
         ("--period", "2pi"),
-        "period must be numbers separated by commas, or '-', got '2pi'",
+        "period: 'pi' is not a known unit of length; use one of nm, µm, mm, cm, m, km",
     ),
     "period of the wrong length": (
         GOOD,
@@ -286,9 +290,12 @@ def test_scan_says_the_same(case, ask, tmp_path):
     ("options", "message"),
     [
         (("--taus", "1:2"), "--taus must be a,b,c or low:high:count or low:high:countlog"),
-        (("--taus", "1;2"), "--taus must be numbers separated by commas, got '1;2'"),
+        (
+            ("--taus", "1;2"),
+            "--taus must be a number or a time with its unit, for example 6h, got '1;2'",
+        ),
         (("--taus", "2:1:5log"), "--taus needs 0 < low <= high and a count from 1 to 10,000"),
-        (("--taus", "0.5,-1"), "sampling times must be positive numbers, got [0.5, -1.0]"),
+        (("--taus", "0.5,-1"), "--taus must be positive times separated by commas, got '0.5,-1'"),
         (("--taus", "0.5", "--n-tau", "9"), "no trajectory has 9 successive steps at tau = 0.5"),
         (("--taus", "50"), "no trajectory has two positions that are 50 apart"),
         (("--taus", "0.5", "-o", "scan.csv"), "results are NetCDF files: expected a name ending"),

@@ -49,9 +49,9 @@ def test_a_map_is_written_drawn_and_told(ask, drifters_csv, tmp_path):
 @pytest.mark.parametrize(
     ("cell", "message"),
     [
-        ("50km", "give an angle such as 5deg"),
-        ("five", "--cell must be a positive number and its unit"),
-        ("-5deg", "--cell must be a positive number and its unit"),
+        ("50km", "give an angle, for example 5deg"),
+        ("five", "cell must be a number or a length with its unit"),
+        ("-5deg", "cell must be a positive number and its unit"),
     ],
 )
 def test_a_cell_of_the_wrong_unit_is_refused(ask, drifters_csv, tmp_path, cell, message):

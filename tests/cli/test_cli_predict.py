@@ -43,7 +43,7 @@ def test_people_get_a_table_with_units(ask, question):
     answer = ask(*question, "--length-unit", "km", "--time-unit", "h")
     title, *rest = answer.out.splitlines()
     assert title == (
-        "Predicted displacement after time T (2D, km), fit at tau = 0.1 h; Var(Δx_i) = 2κT per axis"
+        "Predicted displacement in 2D after time T, fit at tau = 0.1 h; Var(Δx_i) = 2κT per axis"
     )
     text = "\n".join(rest)
     for word in ("T (h)", "sd per axis", "median |ΔX|", "Var/2T", "average", "probability"):
@@ -104,9 +104,15 @@ def test_laplace_draws_serve_too(ask, tracks_csv):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("--horizon", "soon"), "--horizon must be positive times separated by commas, got 'soon'"),
+        (
+            ("--horizon", "soon"),
+            "--horizon must be a number or a time with its unit, for example 6h, got 'soon'",
+        ),
         (("--horizon", "1,-2"), "--horizon must be positive times separated by commas, got '1,-2'"),
-        (("--tau", "often"), "--tau must be a number or 'all', got 'often'"),
+        (
+            ("--tau", "often"),
+            "--tau must be a number or a time with its unit, for example 6h, got 'often'",
+        ),
         (("--members", "0"), "--members must be 1 or more, got 0"),
         (("--draws", "0"), "--draws must be 1 or more, got 0"),
         (("--seed", "-1"), "--seed must be a whole number from 0 to 2^63 - 1, got -1"),

@@ -7,7 +7,7 @@ import pytest
 from desk import PRIORS, TAUS, check_comparison, langevin_tracks
 from numpy.testing import assert_allclose
 
-from driftbayes.cli._options import parse_taus
+from driftbayes.data.units import times_in
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import read_scan, write_trajectories
 
@@ -42,7 +42,7 @@ def test_each_entry_is_the_comparison_at_that_tau(answer, ask, tracks_csv):
 def test_people_get_a_table_and_one_sentence_per_model(ask, tracks_csv):
     answer = ask("scan", tracks_csv, "--taus", TAUS, *PRIORS, "--time-unit", "h")
     lines = answer.out.rstrip().splitlines()
-    assert lines[0] == "Scan: 5 values of tau from 0.1 to 0.5, brownian, langevin"
+    assert lines[0] == "Scan: 5 values of tau from 0.1 h to 0.5 h, brownian, langevin"
     title = lines.index("  Posterior mean ± sd (· in the consistent range)")
     for column in ("tau (h)", "brownian.kappa", "langevin.gamma", "ln K(langevin:brownian)"):
         assert column in lines[title + 1]
@@ -50,7 +50,7 @@ def test_people_get_a_table_and_one_sentence_per_model(ask, tracks_csv):
     assert rows == ["0.1", "0.2", "0.3", "0.4", "0.5"]
     text = " ".join(answer.out.split())
     assert "brownian is not sampling-time consistent in the scanned range" in text
-    assert "langevin is sampling-time consistent for tau from 0.1 to 0.5 h (" in text
+    assert "langevin is sampling-time consistent for tau from 0.1 h to 0.5 h (" in text
     assert "·" in answer.out
 
 
@@ -137,13 +137,13 @@ def test_irregular_times_are_sent_to_compare(ask, tmp_path):
     ],
 )
 def test_taus_are_listed_or_spaced(text, expected):
-    assert_allclose(parse_taus(text), expected)
+    assert_allclose(times_in(text, None, "--taus"), expected)
 
 
 @pytest.mark.parametrize("text", ["1:2", "1:2:3:4", "a:2:3", "1:2:x", "1:2:2.5", "1:2:3lag"])
 def test_badly_written_taus_are_shown_how(text):
     with pytest.raises(DriftbayesError) as error:
-        parse_taus(text)
+        times_in(text, None, "--taus")
     assert str(error.value) == (
         f"--taus must be a,b,c or low:high:count or low:high:countlog, got {text!r}"
     )
@@ -152,13 +152,15 @@ def test_badly_written_taus_are_shown_how(text):
 @pytest.mark.parametrize("text", ["0:1:3log", "-1:1:3", "2:1:3", "1:inf:3", "nan:1:3", "1:2:0"])
 def test_ranges_without_a_tau_are_refused(text):
     with pytest.raises(DriftbayesError, match="needs 0 < low <= high and a count from 1 to 10,000"):
-        parse_taus(text)
+        times_in(text, None, "--taus")
 
 
 @pytest.mark.parametrize("text", ["", "a", "1,,2", "1;2"])
 def test_taus_that_are_no_numbers_are_refused(text):
-    with pytest.raises(DriftbayesError, match="must be numbers separated by commas, got"):
-        parse_taus(text)
+    with pytest.raises(
+        DriftbayesError, match="must be a number or a time with its unit, for example 6h, got"
+    ):
+        times_in(text, None, "--taus")
 
 
 def test_sampling_times_that_suit_the_data_are_chosen_where_none_are_given(ask, tracks_csv):

@@ -85,7 +85,7 @@ def test_noisy_tracks_are_scored_too(ask, few_csv):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("--tau", "x"), "--tau must be a number or 'all', got 'x'"),
+        (("--tau", "x"), "--tau must be a number or a time with its unit, for example 6h, got 'x'"),
         (
             ("--held-out-taus", "0"),
             "--held-out-taus must be positive times separated by commas, got '0'",

@@ -303,8 +303,8 @@ def interval(low, high, value=1.0):
 def test_a_consistent_model_is_described_with_its_values():
     ranges = {"gamma": interval(0.1, 10.0, 0.97), "k": interval(0.5, 20.0, 1.0849)}
     assert describe_consistency("langevin", ranges, "s") == (
-        "langevin is sampling-time consistent for tau from 0.5 to 10 s (gamma = 0.97, k = 1.085): "
-        "the parameters do not depend on the sampling time in this range"
+        "langevin is sampling-time consistent for tau from 0.5 s to 10 s (gamma = 0.97, "
+        "k = 1.085): the parameters do not depend on the sampling time in this range"
     )
 
 
@@ -314,7 +314,7 @@ def test_a_model_consistent_in_part_is_described_in_parts():
     )
     apart = {"gamma": interval(0.1, 1.0), "k": interval(2.0, 9.0)}
     assert describe_consistency("langevin", apart, "h") == (
-        "langevin is partly sampling-time consistent: gamma from 0.1 to 1 h, k from 2 to 9 h"
+        "langevin is partly sampling-time consistent: gamma from 0.1 h to 1 h, k from 2 h to 9 h"
     )
 
 

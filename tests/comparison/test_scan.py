@@ -102,7 +102,7 @@ def test_langevin_data_are_consistent_under_langevin_and_not_under_brownian(resu
         assert abs(found.value - 1) < 0.2
     assert result.consistency["brownian"] == {"kappa": None}
     assert result.sentences["brownian"].startswith("brownian is not sampling-time consistent")
-    assert "consistent for tau from 0.1 to 0.5 h" in result.sentences["langevin"]
+    assert "consistent for tau from 0.1 h to 0.5 h" in result.sentences["langevin"]
 
 
 # Which sampling times
@@ -120,13 +120,13 @@ def test_a_tau_that_the_trajectories_are_too_short_for_is_skipped_with_its_reaso
     assert_allclose(result.taus, TAUS)
     assert_allclose(list(result.skipped), [0.6, 5.0])
     assert next(iter(result.skipped.values())) == (
-        "no trajectory has 10 successive steps at tau = 0.6, the longest has 8; "
+        "no trajectory has 10 successive steps at tau = 0.6 h, the longest has 8; "
         "use a smaller tau or n_tau"
     )
 
 
 def test_if_nothing_is_left_the_first_reason_is_the_error(tracks):
-    with pytest.raises(DriftbayesError, match=r"at tau = 1, the longest has 5; use a smaller"):
+    with pytest.raises(DriftbayesError, match=r"at tau = 1 h, the longest has 5; use a smaller"):
         scan_hypotheses(tracks, unit_hypotheses(), [1.0, 2.0], cut=Cut(N_STEPS))
 
 
@@ -342,7 +342,7 @@ def test_a_file_gives_back_the_dataset(method, request, tmp_path):
 
 
 def test_a_scan_names_itself(result):
-    assert repr(result) == "<Scan: 5 values of tau from 0.1 to 0.5, brownian, langevin>"
+    assert repr(result) == "<Scan: 5 values of tau from 0.1 h to 0.5 h, brownian, langevin>"
 
 
 def test_two_taus_say_nothing_of_consistency(result):

@@ -177,10 +177,10 @@ SLIPS = {
     r"times are irregular \(intervals from 1 to 1\.5\)": lambda: displacements(
         at([0.0, 1.0, 2.5, 3.6]), tau=1.0
     ),
-    "n_tau must be a whole number of steps, 1 or more, got 0": lambda: displacements(
+    "n_tau must be a whole number, 1 or more, got 0": lambda: displacements(
         line(0, 1), 1.0, n_tau=0
     ),
-    "n_tau must be a whole number of steps, 1 or more, got 1.5": lambda: displacements(
+    "n_tau must be a whole number, 1 or more, got 1.5": lambda: displacements(
         line(0, 1), 1.0, n_tau=1.5
     ),
     "windows must be 'first' or 'all', got 'last'": lambda: displacements(
@@ -214,7 +214,7 @@ SLIPS = {
     ).as_array(),
     "sampling times must be positive numbers, got \\[\\]": lambda: snap_taus(line(0, 1), []),
     "sampling times must be positive numbers, got \\[-1.0\\]": lambda: snap_taus(line(0, 1), [-1]),
-    r"times are irregular .* tau=None": lambda: snap_taus(at([0.0, 1.0, 2.5]), [1.0]),
+    r"times are irregular .* tau='all'": lambda: snap_taus(at([0.0, 1.0, 2.5]), [1.0]),
 }
 
 

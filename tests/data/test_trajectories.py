@@ -148,7 +148,7 @@ SLIPS = {
     r"trajectory '0' and 1 others has no position at all \(all NaN\)": (
         lambda: Trajectories.from_arrays(np.full((2, 2, 1), NAN), dt=1.0).check_usable()
     ),
-    r"times are irregular \(intervals from 1 to 1\.5 s\); .* \(in Python: tau=None\)": (
+    r"times are irregular \(intervals from 1 s to 1\.5 s\); .* \(in Python: tau='all'\)": (
         lambda: at([0.0, 1.0, 2.5, 3.6], time_unit="s").grid_index
     ),
     "every trajectory has only one position; a sampling time needs at least two": (
@@ -280,3 +280,29 @@ def test_drop_short_keeps_ids_errors_and_says_how_many_went():
     assert_array_equal(made.position_sd, [1, 1, 1, 3, 3, 3])
     assert made.provenance["dropped_short"] == 1
     made.check_usable()
+
+
+# --- One trajectory, or some ------------------------------------------------------------------
+
+
+def test_trajectories_have_a_length_and_are_found_by_number_id_slice_and_mask():
+    x = np.arange(24.0).reshape(3, 4, 2)
+    tracks = Trajectories.from_arrays(x, dt=1.0, ids=["a", "b", "c"], position_sd=x[..., 0])
+    assert len(tracks) == 3
+    assert_array_equal(tracks[1].positions, x[1])
+    assert_array_equal(tracks[-1].positions, x[2])
+    assert_array_equal(tracks["b"].position_sd, x[1, :, 0])
+    assert tracks[1:].ids.tolist() == ["b", "c"]
+    assert tracks[[2, 0]].ids.tolist() == ["c", "a"]
+    assert tracks[["c", "a"]].ids.tolist() == ["c", "a"]
+    assert tracks[np.array([True, False, True])].ids.tolist() == ["a", "c"]
+    assert [one.ids[0] for one in tracks] == ["a", "b", "c"]
+    assert tracks[:2].provenance["selected"] == "2 of 3"
+    with pytest.raises(DriftbayesError, match="there is no trajectory 'd'"):
+        tracks["d"]
+    with pytest.raises(DriftbayesError, match="no trajectory is chosen by"):
+        tracks[5:]
+    with pytest.raises(IndexError):
+        tracks[3]
+    with pytest.raises(DriftbayesError, match="an index of trajectories must be a number, an id"):
+        tracks[1.5]

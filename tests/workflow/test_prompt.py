@@ -105,7 +105,7 @@ def test_a_description_at_the_prompt_is_that_of_the_command(file, told):
     assert found == {name: said[name] for name in found}
     assert set(said) - set(found) == {"file", "format", "format_summary", "recognised_by"}
     assert found["suggested_command"].startswith("driftbayes scan")
-    assert f"suggested    tau = {found['suggested_taus']} d" in str(tracks)
+    assert f"suggested    tau = {found['suggested_taus']}" in str(tracks)
     assert repr(tracks).count("\n") == 0
 
 

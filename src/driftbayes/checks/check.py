@@ -27,7 +27,7 @@ from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Evidence, Hypothesis, Method, as_method, evidence, posterior_draws
 from driftbayes.magnitudes import whole
 from driftbayes.precision import in_double_precision
-from driftbayes.representation import Described
+from driftbayes.representation import Described, number
 from driftbayes.typing import FloatArray
 
 Progress = Callable[[str, int, int], None]
@@ -73,6 +73,10 @@ class ModelCheck:
     status: Status = Status.OK
     reason: str = ""
 
+    def __repr__(self) -> str:
+        """The verdict."""
+        return f"<ModelCheck: {self.model}: {self.verdict}>"
+
     @property
     def p_value(self) -> float:
         """P-value of all quantities together, the smallest adjusted one; NaN if not checked.
@@ -100,7 +104,7 @@ class ModelCheck:
             return f"it could not be checked: {self.reason or self.status.advice}"
         failed = self.unexplained
         if not failed:
-            return f"nothing checked contradicts it (p = {self.p_value:.2g})"
+            return f"nothing checked contradicts it (p = {number(self.p_value, 2)})"
         others = [quantity for quantity in failed if quantity.name != "fit"]
         parts = [self._failure(quantity) for quantity in others[:_MAX_NAMED]]
         n_more = len(others) - len(parts)
@@ -117,7 +121,7 @@ class ModelCheck:
         z = self.deviations["fit"].z
         worst = int(np.abs(z).argmax())
         name = quantity.places[worst]
-        value = f"{name} = {self.mode[name]:.3g}" if name in self.mode else name
+        value = f"{name} = {number(self.mode[name], 3)}" if name in self.mode else name
         way = "up" if z[worst] > 0 else "down"
         return (
             f"its prior holds {value}, and the data pull it {way} by {abs(z[worst]):.1f} standard "
@@ -132,8 +136,8 @@ class ModelCheck:
         low, _, high = found.fitted_band[:, worst]
         place = f"{quantity.places[worst]}: " if quantity.places else ""
         return (
-            f"{quantity.words} ({place}{found.observed[worst]:.3g}, expected {low:.3g} to "
-            f"{high:.3g}, z = {found.z[worst]:.1f}, {text})"
+            f"{quantity.words} ({place}{number(found.observed[worst], 3)}, expected "
+            f"{number(low, 3)} to {number(high, 3)}, z = {found.z[worst]:.1f}, {text})"
         )
 
     def p_text(self, name: str) -> str:
@@ -142,7 +146,7 @@ class ModelCheck:
             return "not checked"
         p, least = self.p_values[name], 1 / (self.n_replicas + 1)
         # The least that so many replicas can tell.
-        return f"p < {_rounded_up(least)}" if p <= least * 1.0001 else f"p = {p:.2g}"
+        return f"p < {_rounded_up(least)}" if p <= least * 1.0001 else f"p = {number(p, 2)}"
 
     def p_cell(self, name: str) -> str:
         """The same for a cell of a table."""
@@ -151,7 +155,7 @@ class ModelCheck:
     @property
     def overall_cell(self) -> str:
         """The p-value of all quantities together, for a cell of a table."""
-        return "not checked" if np.isnan(self.p_value) else f"{self.p_value:.2g}"
+        return "not checked" if np.isnan(self.p_value) else number(self.p_value, 2)
 
     def to_json(self) -> dict[str, Any]:
         """The check as plain numbers and text."""
@@ -300,10 +304,10 @@ def check_fit(
             "pass those"
         )
         raise DriftbayesError(msg)
-    if n_replicas != int(n_replicas) or n_replicas < _MIN_REPLICAS:
+    if whole(n_replicas, "n_replicas") < _MIN_REPLICAS:
         msg = (
             f"n_replicas must be a whole number, {_MIN_REPLICAS} or more, for a p-value below "
-            f"{LEVEL:g}; got {n_replicas}"
+            f"{number(LEVEL, 6)}; got {n_replicas}"
         )
         raise DriftbayesError(msg)
     seed = whole(seed, "seed")
@@ -444,7 +448,7 @@ def _listed(parts: Sequence[str]) -> str:
 def _rounded_up(value: float) -> str:
     """A bound in one digit, not below the value: 1/501 is 0.002."""
     power = 10.0 ** np.floor(np.log10(value))
-    return f"{np.ceil(value / power * (1 - 1e-9)) * power:.1g}"
+    return number(np.ceil(value / power * (1 - 1e-9)) * power, 1)
 
 
 def _plain(values: FloatArray) -> list[float | None]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from driftbayes.checks.check import FitCheck, ModelCheck
+from driftbayes.data.units import readable
 from driftbayes.errors import DriftbayesError, did_you_mean
-from driftbayes.representation import Card, Curve, Panel, Table, amount, describe
+from driftbayes.representation import Card, Curve, Panel, Table, describe
 from driftbayes.typing import FloatArray
 
 # Quantity: title, label of the vertical axis.
@@ -51,7 +52,7 @@ def describe_check(check: FitCheck) -> Card:
     """Describe the verdict, and a p-value for each quantity and model."""
     about = check.comparison
     facts = (
-        ("tau", amount(about.tau, about.time_unit, 6)),
+        ("tau", readable(about.tau, about.time_unit)),
         ("data", f"{about.n_particles:,} particles, {about.n_displacements:,} displacements"),
         ("fingerprint", about.data_fingerprint),
     )

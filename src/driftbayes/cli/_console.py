@@ -14,6 +14,7 @@ __all__ = [
     "say",
     "set_verbosity",
     "shows_progress",
+    "stage",
     "timed",
 ]
 
@@ -48,11 +49,14 @@ class _Verbosity:
 
     level = 0
     since = 0.0
+    # Whether progress may be shown, and the function that shows it while a bar is drawn.
+    bars = True
+    bar: Callable[..., None] | None = None
 
 
-def set_verbosity(level: int) -> None:
-    """Set the verbosity of the process: -1 quiet, 0, 1 verbose."""
-    _Verbosity.level, _Verbosity.since = level, time.perf_counter()
+def set_verbosity(level: int, *, bars: bool = True) -> None:
+    """Set the verbosity of the process: -1 quiet, 0, 1 verbose; and whether to show progress."""
+    _Verbosity.level, _Verbosity.since, _Verbosity.bars = level, time.perf_counter(), bars
 
 
 def is_verbose() -> bool:
@@ -61,8 +65,8 @@ def is_verbose() -> bool:
 
 
 def shows_progress() -> bool:
-    """Return whether to draw progress bars: on a terminal, unless --quiet or --verbose."""
-    return _Verbosity.level == 0 and sys.stderr.isatty()
+    """Return whether to draw progress bars: on a terminal, unless --quiet, --verbose or --json."""
+    return _Verbosity.level == 0 and _Verbosity.bars and sys.stderr.isatty()
 
 
 def note(text: str) -> None:
@@ -82,7 +86,8 @@ def say(text: str) -> None:
 
 
 def fold(text: str) -> str:
-    """Fold text at 80 columns between words, except a command or a path to copy."""
+    """Fold text at 80 columns or less between words, except a command or a path to copy."""
+    _FOLDED.width = min(80, _width())
     lines = text.split("\n")
     return "\n".join(x if x.startswith(("next: ", "wrote ")) else _FOLDED.fill(x) for x in lines)
 
@@ -145,7 +150,8 @@ def print_table(
 
     sides = ("l" * left).ljust(len(columns), "r")
     table = Table((*columns,), tuple(tuple(row) for row in rows), sides, keys=keys)
-    print(fold(title), *(f" {line}" for line in table_text(table, _width() - 1)), "", sep="\n")
+    head = [fold(title)] if title else []
+    print(*head, *(f" {line}" for line in table_text(table, _width() - 1)), "", sep="\n")
 
 
 def _width() -> int:
@@ -159,9 +165,13 @@ def _width() -> int:
 def progress_bar() -> Iterator[Callable[..., None]]:
     """Show a progress bar on stderr if it is a terminal; lines if --verbose.
 
-    The function that it yields takes a stage, how many are done and of how many, and optionally a
-    text to show in place of the stage.
+    The function that it yields takes a stage, how many are done and of how many (None if that is
+    not known), and optionally a text to show in place of the stage. Inside another bar it is that
+    one's.
     """
+    if _Verbosity.bar is not None:
+        yield _Verbosity.bar
+        return
     if not shows_progress():
         yield _lines() if is_verbose() else lambda *_: None
         return
@@ -175,21 +185,36 @@ def progress_bar() -> Iterator[Callable[..., None]]:
     with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         tasks: dict[str, Any] = {}
 
-        def update(stage: str, done: int, total: int, text: str = "") -> None:
+        def update(stage: str, done: int, total: int | None, text: str = "") -> None:
             if stage not in tasks:
                 tasks[stage] = bar.add_task(stage, total=total)
-            bar.update(tasks[stage], completed=done, description=text or stage)
+            bar.update(tasks[stage], completed=done, total=total, description=text or stage)
 
-        yield update
+        _Verbosity.bar = update
+        try:
+            yield update
+        finally:
+            _Verbosity.bar = None
+
+
+@contextmanager
+def stage(what: str) -> Iterator[None]:
+    """Show on a terminal that a stage of unknown length goes on, and for how long."""
+    with progress_bar() as progress:
+        progress(what, 0, None)
+        yield
+        progress(what, 1, 1)
 
 
 def _lines() -> Callable[..., None]:
     """Print a line whenever a stage ends, and at most twice a second before."""
     last = time.perf_counter()
 
-    def update(stage: str, done: int, total: int, text: str = "") -> None:
+    def update(stage: str, done: int, total: int | None, text: str = "") -> None:
         nonlocal last
         now = time.perf_counter()
+        if total is None:
+            return
         if done >= total or now - last > _BETWEEN_LINES:
             last = now
             detail(f"{text or stage}: {done} of {total}")

@@ -16,7 +16,6 @@ __all__ = [
     "note_blocks",
     "numbers",
     "parse_tau",
-    "parse_taus",
     "parse_times",
     "read",
     "read_large",
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from driftbayes.data.trajectories import Trajectories
     from driftbayes.workflow import FileInBlocks
 
-_MAX_TAUS = 10_000
 # A file with fewer positions is read at once, which takes some 200 bytes for each.
 _LARGE = 20_000_000
 # Known here so that --help need not import the methods; a test compares them.
@@ -65,11 +63,12 @@ _READING = """
 --frame-interval TIME  frame interval, for example 7.48ms
 --length-unit LENGTH_UNIT  unit of positions, printed with results
 --time-unit TIME_UNIT  unit of times, printed with results
---units LENGTH,TIME  convert positions and times to these units, for example km,d; --period,
-    --noise and --tau are in the new units; an empty unit is not converted
---period L[,L...]  period of the domain, one for all axes or one per axis ('-': not periodic)
+--units LENGTH,TIME  convert positions and times to these units, for example km,d; numbers without
+    a unit are in the new units; an empty unit is not converted
+--period L[,L...]  period of the domain, for example 100km, one for all axes or one per axis ('-':
+    not periodic)
 --drop-short  omit trajectories with fewer than two positions
---noise SD<float>  standard deviation of the measurement error of positions
+--noise SD  standard deviation of the measurement error of positions, for example 10m
 --qc CHECK[=LIMIT],...  repair the data: default, or for example
     spikes=3m/s,stuck=6h,drogued,min-points=20; without it findings are reported, not changed,
     see `driftbayes qc`
@@ -83,8 +82,8 @@ _INFERENCE = f"""
 --models NAME,...<=brownian,langevin>  models to compare, see `driftbayes models`; or all
 --prior PARAM=FAMILY:NUMBERS<list>  prior of a parameter, for example gamma=exponential:2,
     k=lognormal:1:2, kappa=gamma:2:1, k=uniform:0:5; may be repeated
---u-rms U<float>  root-mean-square velocity, sets prior scales
---timescale T<float>  velocity time scale, sets prior scales
+--u-rms U  root-mean-square velocity, for example 0.2m/s, sets prior scales
+--timescale T  velocity time scale, for example 2d, sets prior scales
 --model-prior P,...  prior probabilities of the models (default: equal)
 --method {{{",".join(METHODS)}}}<=auto>  method for the evidence; auto integrates exactly where
     possible, else samples; laplace is the paper's approximation; options after a colon, as in
@@ -121,7 +120,10 @@ def add_reading(parser: Parser, *, needs_file: bool = True) -> None:
 
 def add_tau(parser: Parser) -> None:
     """Add the sampling time."""
-    text = "sampling time, a multiple of the recording interval; 'all' for irregular times"
+    text = (
+        "sampling time, for example 6h or a number in the unit of the data, a multiple of the "
+        "recording interval; 'all' for irregular times"
+    )
     parser.add_options(f"--tau TAU<!>  {text}")
 
 
@@ -159,16 +161,26 @@ def read(args: argparse.Namespace) -> "Trajectories":
     """Read the trajectories; repair them if --qc is given."""
     from driftbayes.workflow.reading import check_quality
 
-    tracks = check_quality(read_unchecked(args), args.qc)
+    tracks = read_unchecked(args)
+    with _console.stage("quality checks"):
+        tracks = check_quality(tracks, args.qc)
     _note_repairs(args, tracks)
     return tracks
 
 
 def read_unchecked(args: argparse.Namespace) -> "Trajectories":
     """Read the trajectories without quality checks."""
+    from driftbayes.io.limits import watched
     from driftbayes.workflow.reading import load, with_reading
 
-    with _console.timed(f"reading {args.file}"):
+    _check_quantities(args)
+    what = f"reading {args.file.name}"
+    with (
+        _console.stage(what),
+        _console.progress_bar() as progress,
+        watched(lambda done, total: progress(what, round(100 * done / total), 100)),
+        _console.timed(f"reading {args.file}"),
+    ):
         found = load(args.file, **_reading(args))
     _console.detail(f"{found!r}, reader: {found.provenance.get('reader', 'none')}")
     return with_reading(found, given_reading(args))
@@ -178,6 +190,7 @@ def read_large(
     args: argparse.Namespace, progress: "Callable[[str, int, int], None]", *, sums: bool = True
 ) -> "Trajectories | FileInBlocks":
     """Read the trajectories, or leave a large file on disk to be read in blocks."""
+    _check_quantities(args)
     if not _is_streamed(args, sums=sums):
         return read(args)
     from driftbayes.workflow import Blocks, FileInBlocks
@@ -248,6 +261,17 @@ def _reading(args: argparse.Namespace) -> dict[str, Any]:
         "pixel_size": _quantity(args.pixel_size, "--pixel-size"),
         "frame_interval": _quantity(args.frame_interval, "--frame-interval"),
     }
+
+
+def _check_quantities(args: argparse.Namespace) -> None:
+    """Raise an error for text that is no quantity, before a file is read."""
+    from driftbayes.data.units import LENGTH, SPEED, TIME, in_units
+
+    known = {"noise": LENGTH, "u_rms": SPEED, "timescale": TIME, "max_lag": TIME}
+    for name, what in known.items():
+        value = getattr(args, name, None)
+        if value is not None:
+            in_units(value, what, None, f"--{name.replace('_', '-')}")
 
 
 def _quantity(text: str | None, option: str) -> tuple[float, str] | None:
@@ -339,50 +363,23 @@ def check_seed(seed: int) -> None:
         raise DriftbayesError(msg)
 
 
-def parse_tau(text: str) -> float | str:
-    """Parse a sampling time, or 'all'."""
-    if text == "all":
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        msg = f"--tau must be a number or 'all', got {text!r}"
-        raise DriftbayesError(msg) from None
+def parse_tau(text: str) -> str:
+    """Check a sampling time, or 'all'."""
+    from driftbayes.data.units import TIME, in_units
+
+    if text != "all":
+        in_units(text, TIME, None, "--tau")
+    return text
 
 
-def parse_taus(text: str) -> list[float]:
-    """Parse `a,b,c`, `low:high:count` (linear) or `low:high:countlog` (logarithmic)."""
-    import numpy as np
+def parse_times(option: str, text: str) -> str:
+    """Check positive times: `1h,6h,1d`, `low:high:count` or `low:high:countlog`."""
+    from driftbayes.data.units import times_in
 
-    if ":" not in text:
-        return numbers("--taus", text.split(","))
-    parts = text.split(":")
-    is_log = parts[-1].endswith("log")
-    wanted = f"--taus must be a,b,c or low:high:count or low:high:countlog, got {text!r}"
-    if len(parts) != 3:
-        raise DriftbayesError(wanted)
-    try:
-        low, high, count = float(parts[0]), float(parts[1]), int(parts[2].removesuffix("log"))
-    except ValueError:
-        raise DriftbayesError(wanted) from None
-    if not (0 < low <= high < float("inf")) or not 1 <= count <= _MAX_TAUS:
-        msg = f"--taus needs 0 < low <= high and a count from 1 to {_MAX_TAUS:,}, got {text[:80]!r}"
-        raise DriftbayesError(msg)
-    low, high = checked(low, "--taus"), checked(high, "--taus")
-    space = np.geomspace if is_log else np.linspace
-    return [float(tau) for tau in space(low, high, count)]
-
-
-def parse_times(option: str, text: str) -> list[float]:
-    """Parse positive times, separated by commas; return them sorted."""
-    try:
-        times = sorted({float(part) for part in text.split(",")})
-    except ValueError:
-        times = []
-    if not times or not all(0 < time < float("inf") for time in times):
+    if not all(0 < time < float("inf") for time in times_in(text, None, option)):
         msg = f"{option} must be positive times separated by commas, got {text!r}"
         raise DriftbayesError(msg)
-    return times
+    return text
 
 
 def numbers(option: str, texts: list[str], *, any_size: bool = False) -> list[float]:

@@ -137,6 +137,10 @@ class Parser(argparse.ArgumentParser):
             text = "replace existing output files (never an input file)"
             self.add_argument("--overwrite", action="store_true", help=text)
 
+    def add_old_names(self, name: str, *old: str) -> None:
+        """Accept earlier names of an option, which the help does not show."""
+        self._option_string_actions |= dict.fromkeys(old, self._option_string_actions[name])
+
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:

@@ -3,14 +3,10 @@
 __all__ = ["COMMANDS"]
 
 import argparse
-from typing import TYPE_CHECKING
 
 from driftbayes.cli import _console, _jax, _options
 from driftbayes.cli._parser import Command, Parser, figure
 from driftbayes.errors import DriftbayesError
-
-if TYPE_CHECKING:
-    pass
 
 
 def _add_check(parser: Parser) -> None:
@@ -18,12 +14,12 @@ def _add_check(parser: Parser) -> None:
     _options.add_tau(parser)
     parser.add_options("--replicas N<int=500>  number of replicas of each model")
     parser.add_output(
-        "-o",
-        "--output",
+        "--figure",
         output=figure,
-        metavar="FIGURE",
+        metavar="FILE.png",
         help="write a figure of data and replicas: PNG, PDF or SVG",
     )
+    parser.add_old_names("--figure", "-o", "--output")
     _options.add_data(parser)
     _options.add_inference(parser)
     _options.add_json(parser)
@@ -41,13 +37,13 @@ def _check(args: argparse.Namespace) -> int:
         given = _options.analysis(args)
         result = check(tracks, tau, n_replicas=args.replicas, progress=progress, **given)
     _options.note_blocks(args, tracks)
-    if args.output is not None:
+    if args.figure is not None:
         import matplotlib as mpl
 
         mpl.use("agg")
         from driftbayes.plots.checks import plot_check
 
-        _console.save_figure(plot_check(result), args.output, dpi=200)
+        _console.save_figure(plot_check(result), args.figure, dpi=200)
     if args.json:
         _console.print_json(result.to_json())
     else:
@@ -60,18 +56,20 @@ def _check(args: argparse.Namespace) -> int:
 def _add_sensitivity(parser: Parser) -> None:
     _options.add_reading(parser)
     _options.add_data(parser)
-    parser.add_options("--tau TAU<float!>  sampling time")
+    _options.add_tau(parser)
     _options.add_inference(parser)
     parser.add_options(
         "--factors LOW:HIGH:N<=1/16:16:17>  factors of the prior scales, logarithmically spaced"
     )
     parser.add_output(
-        "-o", "--output", output=figure, metavar="FIGURE", help="write a figure: PNG, PDF or SVG"
+        "--figure", output=figure, metavar="FILE.png", help="write a figure: PNG, PDF or SVG"
     )
+    parser.add_old_names("--figure", "-o", "--output")
     _options.add_json(parser)
 
 
 def _sensitivity(args: argparse.Namespace) -> int:
+    tau = _options.parse_tau(args.tau)
     factors = _parse_factors(args.factors)
     tracks = _options.read(args)
     _jax.prepare_jax()
@@ -79,8 +77,9 @@ def _sensitivity(args: argparse.Namespace) -> int:
 
     given = _options.analysis(args)
     del given["prior_probabilities"]
-    result = sensitivity(tracks, args.tau, factors=factors, **given)
-    if args.output is not None:
+    with _console.progress_bar() as progress:
+        result = sensitivity(tracks, tau, factors=factors, progress=progress, **given)
+    if args.figure is not None:
         from matplotlib.figure import Figure
 
         from driftbayes.plots.scan import plot_prior_sensitivity
@@ -89,17 +88,21 @@ def _sensitivity(args: argparse.Namespace) -> int:
         with journal_style():
             drawing = Figure(figsize=COLUMN, layout="constrained")
             plot_prior_sensitivity(result, ax=drawing.subplots())
-            _console.save_figure(drawing, args.output)
+            _console.save_figure(drawing, args.figure)
     if args.json:
         _console.print_json(result.to_json())
         return 0
+    from driftbayes.data.units import readable
+    from driftbayes.representation import number
+
     pairs = list(result.log_bayes_factors)
     for i, group in enumerate(result.groups):
         rows = [
-            [f"{factor:.4g}", *(f"{result.log_bayes_factors[pair][i, j]:.4f}" for pair in pairs)]
+            [number(factor), *(f"{result.log_bayes_factors[pair][i, j]:.4f}" for pair in pairs)]
             for j, factor in enumerate(result.factors)
         ]
-        title = f"Sensitivity to the prior scales of {', '.join(group)}, tau = {result.tau:g}"
+        at = readable(result.tau, tracks.time_unit)
+        title = f"Sensitivity to the prior scales of {', '.join(group)}, tau = {at}"
         _console.print_table(title, ["factor", *(f"ln K({pair})" for pair in pairs)], rows)
     for sentence in result.sentences:
         _console.say(sentence)
@@ -136,12 +139,12 @@ COMMANDS = {
         _check,
         (
             "driftbayes check tracks.csv --tau 0.5",
-            "driftbayes check tracks.csv --tau 0.5 --models langevin --replicas 2000 -o check.pdf",
+            "driftbayes check tracks.csv --tau 0.5 --replicas 2000 --figure check.pdf",
         ),
     ),
     "sensitivity": Command(
         _add_sensitivity,
         _sensitivity,
-        ("driftbayes sensitivity tracks.csv --tau 0.5 -o sensitivity.png",),
+        ("driftbayes sensitivity tracks.csv --tau 0.5 --figure sensitivity.png",),
     ),
 }

@@ -27,9 +27,8 @@ def _run(args: argparse.Namespace) -> int:
         from driftbayes.workflow import compare
 
         with _console.timed(f"evidence of {args.models}"):
-            result = compare(
-                tracks, tau, sensitivity=args.sensitivity or None, **_options.analysis(args)
-            )
+            wanted = {"sensitivity": args.sensitivity or None, "progress": progress}
+            result = compare(tracks, tau, **wanted, **_options.analysis(args))
     _options.note_blocks(args, tracks)
     if args.json:
         quality = {k: v for k, v in tracks.provenance.items() if k == "quality"}

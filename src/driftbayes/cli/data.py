@@ -4,12 +4,16 @@ __all__ = ["COMMANDS"]
 
 import argparse
 import json
+import math
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from driftbayes.cli import _console, _jax, _options
 from driftbayes.cli._parser import Command, Output, Parser, netcdf
 from driftbayes.errors import DriftbayesError
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 def _add_reading(parser: Parser) -> None:
@@ -32,6 +36,8 @@ def _info(args: argparse.Namespace) -> int:
         *found.rows(),
     ]
     _console.print_table(f"{args.file.name}", ["", ""], rows, left=2)
+    if found.suggested_command is not None:
+        _console.say(f"next: {found.suggested_command}")
     if tracks.recording_interval is None and len(tracks.intervals):
         _console.say(tracks.irregular_message())
     return 0
@@ -64,7 +70,7 @@ def _add_diagnose(parser: Parser) -> None:
     _options.add_reading(parser)
     parser.add_options("""
 --lags LAGS<int=60>  number of lags
---max-lag MAX_LAG<float>  maximum lag (default: a quarter of the record)
+--max-lag TIME  maximum lag, for example 10d (default: a quarter of the record)
 --seed SEED<int=0>  random seed for the bootstrap
 """)
     parser.add_output(
@@ -74,14 +80,13 @@ def _add_diagnose(parser: Parser) -> None:
 
 
 def _diagnose(args: argparse.Namespace) -> int:
-    import numpy as np
-
     from driftbayes.diagnostics import diagnose
     from driftbayes.io import write_dataset
 
     tracks = _options.read(args)
     tracks.check_usable()
-    result = diagnose(tracks, n_lags=args.lags, max_lag=args.max_lag, seed=args.seed)
+    with _console.stage("bootstrap"):
+        result = diagnose(tracks, n_lags=args.lags, max_lag=args.max_lag, seed=args.seed)
     if args.output is not None:
         write_dataset(result, args.output, kind="diagnostics")
         _console.note(f"wrote {args.output}")
@@ -91,21 +96,12 @@ def _diagnose(args: argparse.Namespace) -> int:
     }
     if args.json:
         values = {
-            str(name): [None if not np.isfinite(v) else float(v) for v in result[name].values]
+            str(name): [None if not math.isfinite(v) else float(v) for v in result[name].values]
             for name in ("lag", *result.data_vars)
         }
         _console.print_json({"attributes": about, **values})
         return 0
-    names = ("lvaf", "absolute_diffusivity", "taylor_diffusivity", "msd", "kurtosis")
-    rows = []
-    for i in range(0, result.sizes["lag"], max(1, result.sizes["lag"] // 20)):
-        at = result.isel(lag=i)
-        pairs = [(float(at[name]), float(at[f"{name}_sd"])) for name in names]
-        cells = [f"{v:.4g} ± {sd:.1g}" if np.isfinite(v) else "-" for v, sd in pairs]
-        rows.append([f"{float(at['lag']):.4g}", *cells])
-    heads = ["lag", "LVAF r", "κ_abs", "∫r (Taylor)", "MSD per axis", "kurtosis"]
-    title = f"u_rms = {result.attrs['u_rms']:.4g}, T = {result.attrs['timescale']:.4g}"
-    _console.print_table(f"{title}; Var(Δx_i) = 2κτ per axis", heads, rows, left=0)
+    _print_diagnostics(result, *tracks.units)
     found = zip(about["step_correlations"], about["step_correlation_errors"], strict=True)
     texts = [
         f"{value:.3f}" + (f" ± {error:.1g}" if error else "") for value, error in found if value
@@ -118,10 +114,45 @@ def _diagnose(args: argparse.Namespace) -> int:
     return 0
 
 
+def _print_diagnostics(result: "xr.Dataset", length: str, time: str) -> None:
+    """Print the curves as a table, lags and displacements in units that suit their size."""
+    from driftbayes.data.units import readable, readable_unit
+    from driftbayes.representation import amount, number, with_error, with_unit
+
+    per_lag, lag_unit = readable_unit(result["lag"].values, time)
+    per_length, side = readable_unit([float(result["msd"].max()) ** 0.5], length)
+    has_units = bool(length and time)
+    columns = {
+        "lvaf": ("r", f"{length}²/{time}²" if has_units else "", 1.0),
+        "absolute_diffusivity": ("κ_abs", f"{length}²/{time}" if has_units else "", 1.0),
+        "taylor_diffusivity": ("∫r", f"{length}²/{time}" if has_units else "", 1.0),
+        "msd": ("MSD", f"{side}²" if side else "", per_length**2),
+        "kurtosis": ("kurtosis", "", 1.0),
+    }
+    rows = []
+    for i in range(0, result.sizes["lag"], max(1, result.sizes["lag"] // 20)):
+        at = result.isel(lag=i)
+        cells = [
+            with_error(float(at[name]) * factor, float(at[f"{name}_sd"]) * factor)
+            if math.isfinite(at[name])
+            else "-"
+            for name, (_, _, factor) in columns.items()
+        ]
+        rows.append([number(float(at["lag"]) * per_lag), *cells])
+    heads = [
+        with_unit("lag", lag_unit),
+        *(with_unit(words, unit) for words, unit, _ in columns.values()),
+    ]
+    speed = amount(result.attrs["u_rms"], f"{length}/{time}" if has_units else "", 4)
+    title = f"u_rms = {speed}, T = {readable(result.attrs['timescale'], time, 4)}"
+    meaning = "r: velocity autocovariance; Var(Δx_i) = 2κτ per axis"
+    _console.print_table(f"{title}; {meaning}", heads, rows, left=0)
+
+
 def _add_dependence(parser: Parser) -> None:
     _options.add_reading(parser)
     parser.add_options("""
---tau TAU<float!>  sampling time
+--tau TAU<!>  sampling time, for example 6h
 --bootstrap N<int>  also bootstrap ln K with N replicates
 --draw {auto,particles,clusters,time}<=auto>  resample particles, clusters of particles or blocks
     of time
@@ -131,6 +162,7 @@ def _add_dependence(parser: Parser) -> None:
 
 
 def _dependence(args: argparse.Namespace) -> int:
+    tau = _options.parse_tau(args.tau)
     _options.check_seed(args.seed)
     names = _options.model_names(args)
     if args.bootstrap is not None and len(names) != 2:
@@ -143,30 +175,34 @@ def _dependence(args: argparse.Namespace) -> int:
 
     replicates = None
     if args.bootstrap is None:
-        found = dependence(tracks, args.tau)
+        found = dependence(tracks, tau)
     else:
         how: dict[str, Any] = {"n_replicates": args.bootstrap, "units": args.draw}
         given = _options.analysis(args)
         how |= {n: given[n] for n in ("models", "priors", "scales", "method", "seed")}
-        replicates = workflow.bootstrap(tracks, args.tau, **how)
+        with _console.stage("bootstrap"):
+            replicates = workflow.bootstrap(tracks, tau, **how)
         found = replicates.dependence
     if args.json:
         drawn = {} if replicates is None else {"bootstrap": replicates.to_json()}
         _console.print_json({**found.to_json(), **drawn})
         return 0
-    unit = f" {found.time_unit}" if found.time_unit else ""
+    from driftbayes.data.units import readable
+    from driftbayes.representation import number, with_error
+
     few = f" ({found.n_sampled} sampled)" if found.n_sampled < found.n_particles else ""
-    inflation = f"{found.inflation:.4g} ± {found.inflation_err:.1g}"
+    inflation = with_error(found.inflation, found.inflation_err)
     rows = [
         ["mean correlation of simultaneous displacements", f"{found.mean_correlation:.4f}"],
         ["mean squared correlation, bias-corrected", f"{found.mean_square:.4f}"],
-        ["bias of the squared correlation", f"{found.noise:.2g}"],
+        ["bias of the squared correlation", number(found.noise, 2)],
         ["variance inflation, second moments", inflation],
-        ["effective number of particles, second moments", f"{found.n_effective:.3g}"],
-        ["effective number of particles, mean flow", f"{found.n_effective_mean:.3g}"],
+        ["effective number of particles, second moments", number(found.n_effective, 3)],
+        ["effective number of particles, mean flow", number(found.n_effective_mean, 3)],
         ["clusters of particles", str(found.n_clusters)],
     ]
-    title = f"tau = {found.tau:g}{unit}: {found.n_particles} particles{few}, {found.n_steps} steps"
+    tau = readable(found.tau, found.time_unit)
+    title = f"tau = {tau}: {found.n_particles} particles{few}, {found.n_steps} steps"
     _console.print_table(title, ["", ""], rows)
     _console.say(found.sentence)
     if replicates is not None:
@@ -193,7 +229,8 @@ def _convert(args: argparse.Namespace) -> int:
     if "reading" in known:
         known["converted_with"] = known.pop("reading")
         tracks = replace(tracks, provenance=known)
-    write_trajectories(tracks, args.output)
+    with _console.stage("writing"):
+        write_trajectories(tracks, args.output)
     for note in tracks.provenance.get("notes", []):
         _console.note(note)
     length, time = tracks.length_unit, tracks.time_unit

@@ -133,7 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args, unknown = parser.parse_known_args(given)
     if unknown:
         args.parser.error_unknown(unknown)
-    _console.set_verbosity(args.verbosity)
+    _console.set_verbosity(args.verbosity, bars=not getattr(args, "json", False))
     if _console.is_verbose():
         _console.detail(_versions())
     try:

@@ -3,7 +3,6 @@
 __all__ = ["COMMANDS"]
 
 import argparse
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ def _add_predict(parser: Parser) -> None:
     _options.add_reading(parser)
     _options.add_tau(parser)
     parser.add_options("""
---horizon T[,T...]<!>  forecast times, in the time unit of the file
+--horizon T[,T...]<!>  forecast times, for example 1d,10d
 --members N<int=100>  ensemble members per particle, for -o
 --draws N<int=1000>  number of posterior draws
 """)
@@ -49,7 +48,9 @@ def _predict(args: argparse.Namespace) -> int:
     from driftbayes.io import write_trajectories
     from driftbayes.workflow import predict
 
-    result = predict(tracks, tau, horizons, n_draws=args.draws, **_options.analysis(args))
+    with _console.progress_bar() as progress:
+        given = {**_options.analysis(args), "n_draws": args.draws, "progress": progress}
+        result = predict(tracks, tau, horizons, **given)
     if args.output is not None:
         ensemble = result.particles(args.members)
         written = ensemble.trajectories(
@@ -72,33 +73,43 @@ def _predict(args: argparse.Namespace) -> int:
 
 def _print_prediction(made: "Forecast") -> None:
     """Print the predicted dispersion as a table."""
+    from driftbayes.data.units import readable, readable_unit
+    from driftbayes.representation import number, with_unit
+
     result, tau = made.prediction, made.data.tau
     length, time = made.data.length_unit, made.data.time_unit
+    per_time, time_shown = readable_unit(result.horizons, time)
+    sizes = [size for spread in result.spreads.values() for size in spread.sd]
+    per_length, length_shown = readable_unit(sizes, length)
     rows = []
     for i, horizon in enumerate(result.horizons):
         for name, spread in result.spreads.items():
             sd, k = spread.sd_quantiles[i], spread.diffusivity_quantiles[i]
+            lengths = [spread.sd[i], *spread.distance_quantiles[i][[2, -1]]]
+            own, median, largest = (number(size * per_length) for size in lengths)
             rows.append(
                 [
-                    f"{horizon:g}",
+                    number(horizon * per_time, 5),
                     name,
-                    f"{result.probabilities[name]:.4g}" if name in result.probabilities else "",
-                    f"{spread.sd[i]:.4g}",
-                    f"{sd[0]:.4g} … {sd[-1]:.4g}",
-                    f"{spread.distance_quantiles[i][2]:.4g}",
-                    f"{spread.distance_quantiles[i][-1]:.4g}",
-                    f"{spread.diffusivity[i]:.4g}",
-                    f"{k[0]:.4g} … {k[-1]:.4g}",
+                    number(result.probabilities[name]) if name in result.probabilities else "",
+                    own,
+                    " … ".join(number(edge * per_length) for edge in sd[[0, -1]]),
+                    median,
+                    largest,
+                    number(spread.diffusivity[i]),
+                    " … ".join(number(edge) for edge in k[[0, -1]]),
                 ]
             )
-    at, unit = f"{tau:g} {time}".rstrip(), f", {length}" if length else ""
     title = (
-        f"Predicted displacement after time T ({result.n_dim}D{unit}), fit at tau = {at}; "
-        "Var(Δx_i) = 2κT per axis"
+        f"Predicted displacement in {result.n_dim}D after time T, fit at tau = "
+        f"{readable(tau, time)}; Var(Δx_i) = 2κT per axis"
     )
+    diffusivity = f"{length}²/{time}" if length and time else ""
     columns = [
-        *(f"T ({time})" if time else "T", "model", "probability", "sd per axis", "95 % interval"),
-        *("median |ΔX|", "97.5 % |ΔX|", "κ = Var/2T", "95 % interval"),
+        *(with_unit("T", time_shown), "model", "probability"),
+        *(with_unit("sd", length_shown), "95 % interval"),
+        *(with_unit(name, length_shown) for name in ("median |ΔX|", "97.5 % |ΔX|")),
+        *(with_unit("κ = Var/2T", diffusivity), "95 % interval"),
     ]
     _console.print_table(title, columns, rows, left=2, keys=2)
 
@@ -119,7 +130,7 @@ def _add_score(parser: Parser) -> None:
 def _score(args: argparse.Namespace) -> int:
     tau = _options.parse_tau(args.tau)
     wanted = args.held_out_taus
-    times = [] if wanted is None else _options.parse_times("--held-out-taus", wanted)
+    times = () if wanted is None else _options.parse_times("--held-out-taus", wanted)
     if args.folds < 2:
         msg = f"--folds must be 2 or more, got {args.folds}"
         raise DriftbayesError(msg)
@@ -145,19 +156,31 @@ def _score(args: argparse.Namespace) -> int:
 
 def _print_whole(step: "TrajectoryScores", left: "TrajectoryScores", time_unit: str) -> None:
     """Print log densities of whole trajectories, and differences between models."""
+    from driftbayes.data.units import readable
+    from driftbayes.representation import with_error
+
     n = len(left.counts)
     rows = []
     for name in left.values:
         mean, error = left.mean(name)
-        rows.append([name, f"{step.total(name):.4f}", _pm(n * mean, n * error), _pm(mean, error)])
+        rows.append(
+            [
+                name,
+                f"{step.total(name):.4f}",
+                with_error(n * mean, n * error),
+                with_error(mean, error),
+            ]
+        )
     models = list(left.values)
     for i, first in enumerate(models):
         for second in models[i + 1 :]:
             mean, error = left.difference(second, first)
             gap = step.total(second) - step.total(first)
             pair = f"{second} − {first}"
-            rows.append([pair, f"{gap:.4f}", _pm(n * mean, n * error), _pm(mean, error)])
-    at = f"{left.tau:g} {time_unit}".rstrip()
+            rows.append(
+                [pair, f"{gap:.4f}", with_error(n * mean, n * error), with_error(mean, error)]
+            )
+    at = readable(left.tau, time_unit)
     title = f"Log density of {n} trajectories at tau = {at}, in nats; larger is better"
     columns = ["model", "sequential (ln Z)", "leave-one-out ± se", "per trajectory"]
     _console.print_table(title, columns, rows)
@@ -165,6 +188,10 @@ def _print_whole(step: "TrajectoryScores", left: "TrajectoryScores", time_unit: 
 
 def _print_singles(many: "Sequence[TrajectoryScores]", time_unit: str) -> None:
     """Print scores of displacements, each with its difference from the model average."""
+    from driftbayes.data.units import readable_unit
+    from driftbayes.representation import number, with_error, with_unit
+
+    per_time, unit = readable_unit([scores.tau for scores in many], time_unit)
     rows = []
     for scores in many:
         last = list(scores.values)[-1]
@@ -172,34 +199,34 @@ def _print_singles(many: "Sequence[TrajectoryScores]", time_unit: str) -> None:
             mean, (gap, error) = scores.mean(name)[0], scores.difference(name, last)
             # A model of probability one differs from the average by rounding alone.
             alike = abs(gap) <= 1e-12 * abs(mean)
-            versus = "" if name == last else _pm(0.0 if alike else gap, 0.0 if alike else error)
+            versus = "0" if alike else with_error(gap, error)
             best = "larger" if scores.larger_is_better else "smaller"
             rows.append(
-                [f"{scores.tau:g}", scores.rule, name, _pm(*scores.mean(name)), versus, best]
+                [
+                    *(number(scores.tau * per_time, 5), scores.rule, name),
+                    *(with_error(*scores.mean(name)), "" if name == last else versus, best),
+                ]
             )
     columns = [
-        *(f"time ({time_unit})" if time_unit else "time", "score", "model", "mean ± se"),
+        *(with_unit("time", unit), "score", "model", "mean ± se"),
         *("minus average ± se", "better"),
     ]
     title = f"Displacements of {len(many[0].counts)} held-out trajectories"
     _console.print_table(title, columns, rows, left=3)
 
 
-def _pm(value: float, error: float) -> str:
-    return f"{value:.5g}" if math.isnan(error) or error == 0 else f"{value:.5g} ± {error:.2g}"
-
-
 def _add_map(parser: Parser) -> None:
     _options.add_reading(parser)
     parser.add_options("""
 --cell SIDE<!>  cell size: 5deg for longitude and latitude, 50km or a number for a plane
---tau T[,T...]<!>  sampling times
+--taus T[,T...]<!>  sampling times, for example 6h,1d
 --n-tau N<int=10>  steps per window
 --seasons  map DJF, MAM, JJA and SON separately
 --min-windows N<int=20>  minimum number of windows in a cell
 """)
     _options.add_inference(parser)
     parser.set_defaults(models="brownian+mean,langevin+mean")
+    parser.add_old_names("--taus", "--tau")
     parser.add_output(
         "-o",
         "--output",
@@ -219,7 +246,7 @@ def _add_map(parser: Parser) -> None:
 def _map(args: argparse.Namespace) -> int:
     import numpy as np
 
-    taus = _options.parse_taus(args.tau)
+    taus = _options.parse_times("--taus", args.taus)
     tracks = _options.read(args)
     _jax.prepare_jax()
     from driftbayes import workflow
@@ -251,15 +278,17 @@ def _map(args: argparse.Namespace) -> int:
     _console.say(
         f"{n_cells} of {result['n_windows'].size} cells have {args.min_windows} or more windows"
     )
+    from driftbayes.representation import number
+
+    rows = []
     for name in names:
         values = result[name].values
         finite = values[values == values]
         unit = result[name].attrs.get("units", "")
-        if name.startswith("n_") or not len(finite):
-            continue
-        low, middle, high = np.quantile(finite, [0.0, 0.5, 1.0])
-        ends = "" if unit in ("", "1") else f" {unit}"
-        print(f"{name:36s} median {middle:.4g}, from {low:.4g} to {high:.4g}{ends}")
+        if not name.startswith("n_") and not name.endswith("_ok") and len(finite):
+            low, middle, high = (number(q) for q in np.quantile(finite, [0.0, 0.5, 1.0]))
+            rows.append([name, "" if unit == "1" else unit, middle, low, high])
+    _console.print_table("", ["quantity", "unit", "median", "lowest", "highest"], rows, left=2)
     return 0
 
 
@@ -284,8 +313,8 @@ COMMANDS = {
         _add_map,
         _map,
         (
-            "driftbayes map drifters.nc --cell 5deg --tau 86400 -o map.nc --figure map.png",
-            "driftbayes map tracks.csv --cell 50 --tau 1,2 --min-windows 50 -o map.nc",
+            "driftbayes map drifters.nc --cell 5deg --taus 1d -o map.nc --figure map.png",
+            "driftbayes map tracks.csv --cell 50km --taus 6h,1d --min-windows 50 -o map.nc",
         ),
     ),
 }

@@ -97,7 +97,7 @@ def _scanned(args: argparse.Namespace) -> "tuple[Scan, Trajectories | None]":
     if args.data is not None:
         msg = f"--data needs a scan, got trajectories in {args.file.name!r}; omit --data"
         raise DriftbayesError(msg)
-    taus = None if args.taus is None else _options.parse_taus(args.taus)
+    taus = None if args.taus is None else _options.parse_times("--taus", args.taus)
     tracks = _options.read(args)
     _jax.prepare_jax()
     from driftbayes import workflow
@@ -115,8 +115,7 @@ def _again(args: argparse.Namespace, scan: "Scan") -> "Trajectories":
     again.file = args.data
     if not _options.given_reading(args):
         for name, text in stored(scan, "provenance").get("reading", {}).items():
-            value = {"drop_short": True}.get(name, str(text))
-            setattr(again, name, float(value) if name == "noise" else value)
+            setattr(again, name, {"drop_short": True}.get(name, str(text)))
     return _options.read(again)
 
 
@@ -131,7 +130,7 @@ def _add_export(parser: Parser) -> None:
     )
     parser.add_options("""
 --model MODEL  model to export (default: the most probable consistent model)
---tau TAU<float>  time scale of the simulation, in the unit of the scan
+--tau TAU  time scale of the simulation, for example 1h or a number in the unit of the scan
 --length-unit LENGTH_UNIT  length unit of the scan, if the file has none
 --time-unit TIME_UNIT  time unit of the scan, if the file has none
 """)

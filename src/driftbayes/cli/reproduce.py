@@ -160,7 +160,7 @@ def run(args: argparse.Namespace) -> int:
         columns = [f"claim of section {result.section}", "paper", "result", "agrees"]
         _console.print_table(result.title, columns, rows, left=4)
     for sentence in result.sentences():
-        print(sentence)
+        _console.say(sentence)
     return 0
 
 

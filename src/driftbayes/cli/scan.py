@@ -11,8 +11,9 @@ from driftbayes.cli._parser import Command, Parser, figure, netcdf
 def _add_arguments(parser: Parser) -> None:
     _options.add_reading(parser)
     parser.add_options("""
---taus LOW:HIGH:COUNT[log]  sampling times, for example 0.01:100:100log or 1,2,5, rounded to
-    multiples of the recording interval (default: twelve over the range of the data)
+--taus LOW:HIGH:COUNT[log]  sampling times, for example 0.01:100:100log, 1h:10d:12log or
+    1h,6h,1d, rounded to multiples of the recording interval (default: twelve over the range of the
+    data)
 """)
     _options.add_data(parser)
     _options.add_inference(parser)
@@ -27,9 +28,10 @@ def _add_arguments(parser: Parser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from driftbayes.data.units import readable, times_in
     from driftbayes.io import write_scan
 
-    taus = None if args.taus is None else _options.parse_taus(args.taus)
+    taus = None if args.taus is None else _options.parse_times("--taus", args.taus)
     with _console.progress_bar() as progress:
         tracks = _options.read_large(args, progress)
         _jax.prepare_jax()
@@ -39,10 +41,11 @@ def _run(args: argparse.Namespace) -> int:
             result = scan(tracks, taus, progress=progress, **_options.analysis(args))
     _options.note_blocks(args, tracks)
     n_found = len(result.comparisons) + len(result.skipped)
-    if taus is not None and n_found < len(taus):
+    n_wanted = 0 if taus is None else len(times_in(taus, None, "--taus"))
+    if n_found < n_wanted:
         _console.note(
-            f"{len(taus)} sampling times rounded to {n_found} multiples of the recording interval "
-            f"{tracks.recording_interval:g}"
+            f"{n_wanted} sampling times rounded to {n_found} multiples of the recording interval "
+            f"{readable(tracks.recording_interval or 0.0, result.comparisons[0].time_unit)}"
         )
     if result.skipped:
         last = list(result.skipped.items())[-1]

@@ -87,7 +87,8 @@ def _run(args: argparse.Namespace) -> int:
     from driftbayes.workflow import simulate
 
     counts = {"n_particles": args.particles, "n_steps": args.steps, "n_dim": args.dim}
-    tracks = simulate(name, theta, tau=args.tau, seed=args.seed, **counts)
+    with _console.stage("simulation"):
+        tracks = simulate(name, theta, tau=args.tau, seed=args.seed, **counts)
     write_trajectories(tracks, args.output)
     _console.note(f"wrote {args.output}: {tracks!r}")
     return 0

@@ -47,7 +47,7 @@ _OTHERS = """
 --start-from DIR<path>  initial field from the last state of another run on the same grid; time
     starts at 0
 """
-_CHECKPOINT = "--checkpoint-every SECONDS<float=60>  wall-clock time between checkpoints"
+_CHECKPOINT = "--checkpoint-every TIME<=60s>  wall-clock time between checkpoints, for example 5min"
 # Names of the options that belong to a configuration.
 _GIVEN = tuple(re.findall(r"^--([\w-]+)", _CONFIG, re.M))
 
@@ -176,9 +176,12 @@ def _movie(args: argparse.Namespace) -> int:
 
 
 def _prepare(args: argparse.Namespace) -> None:
-    seconds = args.checkpoint_every
-    if not seconds > 0:
-        msg = f"--checkpoint-every must be a positive number of seconds, got {seconds}"
+    from driftbayes.data.units import TIME, in_units
+
+    text = args.checkpoint_every
+    args.checkpoint_every = in_units(text, TIME, ("", "s"), "--checkpoint-every")
+    if not args.checkpoint_every > 0:
+        msg = f"--checkpoint-every must be a positive number of seconds, got {text}"
         raise DriftbayesError(msg)
     _jax.prepare_jax()
 

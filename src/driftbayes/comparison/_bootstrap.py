@@ -28,6 +28,7 @@ from driftbayes.inference import Batch, Evidence, Hypothesis, Method, log_eviden
 from driftbayes.likelihood import SecondMoments, second_moments
 from driftbayes.likelihood.moments import sliding_moment
 from driftbayes.precision import in_double_precision
+from driftbayes.representation import number
 from driftbayes.sums import diagonal_sums
 from driftbayes.typing import FloatArray, IntArray
 
@@ -64,6 +65,10 @@ class Bootstrap:
     dependence: Dependence
     seed: int
 
+    def __repr__(self) -> str:
+        """Ln K and its interval."""
+        return f"<Bootstrap: {self.sentence}>"
+
     @property
     def interval(self) -> tuple[float, float]:
         """The central 95 % of the replicates."""
@@ -83,9 +88,10 @@ class Bootstrap:
         if self.units == "time":
             what = f"{self.n_units} blocks of {self.block_steps} steps"
         return (
-            f"ln K({self.pair}) = {self.log_bayes_factor:.4g}, 95 % bootstrap interval {low:.4g} … "
-            f"{high:.4g} ({len(self.replicates)} replicates of {what}, {self.same_sign:.1%} with "
-            f"the same sign); corrected for the effective number of particles: {self.scaled:.4g}"
+            f"ln K({self.pair}) = {number(self.log_bayes_factor)}, 95 % bootstrap interval "
+            f"{number(low)} … {number(high)} ({len(self.replicates)} replicates of {what}, "
+            f"{self.same_sign:.1%} with the same sign); corrected for the effective number of "
+            f"particles: {number(self.scaled)}"
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -110,7 +116,7 @@ class Bootstrap:
 def bootstrap(
     trajectories: Trajectories,
     hypotheses: Sequence[Hypothesis],
-    tau: float,
+    tau: float | str,
     *,
     n_replicates: int = 200,
     units: Units = "auto",

@@ -9,7 +9,7 @@ __all__ = [
 ]
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -26,11 +26,12 @@ from driftbayes.comparison.sensitivity import (
     scaled_evidence,
 )
 from driftbayes.data.sampling import Displacements
+from driftbayes.data.units import readable
 from driftbayes.errors import DriftbayesError, Status, did_you_mean
 from driftbayes.inference import Batch, Evidence, Hypothesis, Method, as_method
 from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.precision import in_double_precision
-from driftbayes.representation import Described, to_dataframe, to_dataset, to_datatree
+from driftbayes.representation import Described, number, to_dataframe, to_dataset, to_datatree
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -168,7 +169,7 @@ class Comparison(Described):
     @property
     def verdict(self) -> str:
         """One sentence on the scale of Kass and Raftery."""
-        at = f"at tau = {self.tau:g} {self.time_unit}".rstrip()
+        at = f"at tau = {readable(self.tau, self.time_unit)}"
         failed = [n for n, e in self.evidences.items() if not np.isfinite(e.log_evidence)]
         if failed:
             return f"no verdict {at}: the evidence of {', '.join(failed)} could not be computed"
@@ -190,7 +191,7 @@ class Comparison(Described):
             else:
                 sentence = (
                     f"{best.name} is {word} favoured over {ranked[1].name} {at} "
-                    f"(ln K = {log_k:.4g})"
+                    f"(ln K = {number(log_k)})"
                 )
         unknown = [
             f"{name} of {e.name}"
@@ -251,6 +252,7 @@ def compare_hypotheses(
     seed: int = 0,
     prior_probabilities: Sequence[float] | None = None,
     sensitivity: bool = False,
+    progress: Callable[[str, int, int], None] | None = None,
     **options: Any,
 ) -> Comparison:
     """Compare hypotheses on the same displacements.
@@ -263,6 +265,7 @@ def compare_hypotheses(
         seed: Random seed for sampling methods.
         prior_probabilities: Probabilities of the models before the data, by default equal.
         sensitivity: Whether to repeat the comparison with prior scales divided and multiplied by 4.
+        progress: Called with a stage, how many are done, and of how many.
         **options: Options of a method given by name.
     """
     check_names(hypotheses)
@@ -272,10 +275,17 @@ def compare_hypotheses(
     groups = parameter_groups(hypotheses) if sensitivity else []
     how: dict[str, Any] = {"method": as_method(method, **options), "seed": seed}
 
+    tell = progress or (lambda *_: None)
+    done: list[str] = []
+    tell("models", 0, len(hypotheses))
+
     def judge(hypothesis: Hypothesis) -> ScaledEvidence:
         # A thread does not see double precision that was switched on by a `with` block.
         with jax.enable_x64(True):  # noqa: FBT003
-            return scaled_evidence(hypothesis, batches[hypothesis.name], groups, FACTORS, **how)
+            found = scaled_evidence(hypothesis, batches[hypothesis.name], groups, FACTORS, **how)
+        done.append(hypothesis.name)
+        tell("models", len(done), len(hypotheses))
+        return found
 
     # As many at a time as there are processors: each holds the nodes of a posterior.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -324,7 +334,10 @@ def _check_same_data(evidences: Sequence[Evidence]) -> None:
         raise DriftbayesError(msg)
     fingerprints = {e.data_fingerprint for e in evidences}
     if len(fingerprints) != 1:
-        parts = ", ".join(f"{e.name}: {e.data_fingerprint} (tau = {e.tau:g})" for e in evidences)
+        parts = ", ".join(
+            f"{e.name}: {e.data_fingerprint} (tau = {readable(e.tau, e.time_unit)})"
+            for e in evidences
+        )
         msg = (
             f"evidences compare only for the same data, tau and units, got {parts}; "
             "compute them again from one set of displacements"

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from driftbayes.data.units import readable
+from driftbayes.representation import amount
 from driftbayes.typing import FloatArray
 
 TOLERANCE = 0.05
@@ -128,6 +130,7 @@ def describe_consistency(
     ranges: Mapping[str, ConsistentRange | None],
     time_unit: str = "",
     n_taus: int = MIN_TAUS,
+    units: Mapping[str, str] | None = None,
 ) -> str:
     """One sentence: where a model may be used beyond the tau it was fitted at, and with what."""
     if n_taus < MIN_TAUS:
@@ -135,7 +138,6 @@ def describe_consistency(
             f"sampling-time consistency of {model} cannot be assessed: the scan has {n_taus} "
             f"sampling times, at least {MIN_TAUS} are needed"
         )
-    unit = f" {time_unit}" if time_unit else ""
     lost = [name for name, found in ranges.items() if found is None]
     kept = {name: found for name, found in ranges.items() if found is not None}
     if not kept:
@@ -145,15 +147,20 @@ def describe_consistency(
         )
     low = max(found.tau_min for found in kept.values())
     high = min(found.tau_max for found in kept.values())
-    values = ", ".join(f"{name} = {found.value:.4g}" for name, found in kept.items())
+    known = units or {}
+    values = ", ".join(
+        f"{name} = {amount(found.value, known.get(name, ''), 4)}" for name, found in kept.items()
+    )
     if lost or low > high:
         parts = ", ".join(
-            f"{name} from {found.tau_min:g} to {found.tau_max:g}{unit}"
+            f"{name} from {readable(found.tau_min, time_unit)} to "
+            f"{readable(found.tau_max, time_unit)}"
             for name, found in kept.items()
         )
         rest = f"; not {', '.join(lost)}" if lost else ""
         return f"{model} is partly sampling-time consistent: {parts}{rest}"
     return (
-        f"{model} is sampling-time consistent for tau from {low:g} to {high:g}{unit} ({values}): "
-        "the parameters do not depend on the sampling time in this range"
+        f"{model} is sampling-time consistent for tau from {readable(low, time_unit)} to "
+        f"{readable(high, time_unit)} ({values}): the parameters do not depend on the sampling "
+        "time in this range"
     )

@@ -120,6 +120,7 @@ def _comparisons(dataset: "xr.Dataset") -> tuple[Comparison, ...]:
                 expected_log_likelihood=log_evidence + float(one["information_gain"]),
                 status=Status(str(one["status"].values)),
                 tau=tau,
+                time_unit=units[1],
                 data_fingerprint=str(of_tau["data_fingerprint"][t]),
                 warnings=tuple(more["warnings"]),
                 derived=more["derived"],

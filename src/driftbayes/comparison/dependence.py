@@ -43,8 +43,10 @@ from typing import Any
 
 import numpy as np
 
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data.trajectories import Trajectories, check_tracks
+from driftbayes.data.units import TIME, in_units, readable
 from driftbayes.errors import DriftbayesError
+from driftbayes.representation import number
 from driftbayes.typing import FloatArray, IntArray
 
 # Particles and fixes that a quick look is made of; its cost does not grow beyond them.
@@ -112,6 +114,11 @@ class Dependence:
     clusters: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     particles: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
+    def __repr__(self) -> str:
+        """How many particles they are worth."""
+        tau = readable(self.tau, self.time_unit)
+        return f"<Dependence: at tau = {tau} {self.sentence}>"
+
     @property
     def n_effective(self) -> float:
         """Independent particles with the same information on second moments, 1 to N."""
@@ -138,10 +145,9 @@ class Dependence:
         """How many they are worth."""
         n, few = self.n_particles, self.n_effective
         if self.inflation - 1 > _SIGMAS * self.inflation_err:
-            who, number = (
-                ("particles", f"{few:.2g}") if self.is_serious else ("some particles", f"{few:.3g}")
-            )
-            return f"{who} move together: effective number of independent particles {number} of {n}"
+            who, digits = ("particles", 2) if self.is_serious else ("some particles", 3)
+            worth = f"effective number of independent particles {number(few, digits)} of {n}"
+            return f"{who} move together: {worth}"
         return f"no dependence between the {n} particles was detected"
 
     def to_json(self) -> dict[str, Any]:
@@ -155,7 +161,11 @@ class Dependence:
 
 
 def dependence(
-    trajectories: Trajectories, tau: float, *, max_particles: int = 2000, max_steps: int = 20000
+    trajectories: Trajectories,
+    tau: float | str,
+    *,
+    max_particles: int = 2000,
+    max_steps: int = 20000,
 ) -> Dependence:
     """How much particles move together, from their simultaneous displacements.
 
@@ -214,9 +224,15 @@ def quick_dependence(trajectories: Trajectories, tau: float) -> Dependence:
 
 
 def aligned(
-    trajectories: Trajectories, tau: float, *, max_particles: int = 2000, max_steps: int = 20000
+    trajectories: Trajectories,
+    tau: float | str,
+    *,
+    max_particles: int = 2000,
+    max_steps: int = 20000,
 ) -> Aligned:
     """Displacements over tau on common time stamps; the arguments are those of `dependence`."""
+    check_tracks(trajectories)
+    tau = in_units(tau, TIME, trajectories.units, "tau")
     if not (np.isfinite(tau) and tau > 0):
         msg = f"tau must be a positive number, got {tau}"
         raise DriftbayesError(msg)
@@ -226,7 +242,8 @@ def aligned(
     start, end = trajectories.times.min(), trajectories.times.max()
     n_steps = int((end - start) / tau * (1 + 1e-9) + 1e-6)
     if n_steps < 1:
-        msg = f"tau = {tau:g} is longer than the record of {end - start:g}; use a smaller tau"
+        given, record = (readable(t, trajectories.time_unit) for t in (tau, end - start))
+        msg = f"tau = {given} is longer than the record of {record}; use a smaller tau"
         raise DriftbayesError(msg)
     max_steps = min(max_steps, max(_MOST_FIXES // len(chosen), 1))
     if n_steps > max_steps:
@@ -237,8 +254,8 @@ def aligned(
     # Uneven intervals of about tau are no gaps, or half of the steps would seem to be missing.
     longest = tau if trajectories.recording_interval is not None else 2 * tau
     positions = np.full((len(chosen), n_steps + 1, trajectories.n_dim), np.nan)
-    for i, number in enumerate(chosen):
-        rows = slice(trajectories.starts[number], trajectories.starts[number + 1])
+    for i, particle in enumerate(chosen):
+        rows = slice(trajectories.starts[particle], trajectories.starts[particle + 1])
         seen = trajectories.observed[rows]
         times, x = trajectories.times[rows][seen], trajectories.positions[rows][seen]
         if len(times) > 1:

@@ -22,15 +22,15 @@ from driftbayes.comparison.bayes import Comparison
 from driftbayes.comparison.dataset import with_details
 from driftbayes.comparison.scan import Scan, is_consistent
 from driftbayes.comparison.sensitivity import PriorSensitivity
-from driftbayes.data.units import readable_time
-from driftbayes.inference.describe import model_table, parameter_table
+from driftbayes.data.units import readable, readable_time, readable_unit
+from driftbayes.errors import expect
+from driftbayes.inference.describe import derived_facts, model_table, parameter_table
 from driftbayes.inference.evidence import QUANTILES, Evidence
 from driftbayes.representation import (
     Card,
     Curve,
     Panel,
     Table,
-    amount,
     describe,
     number,
     repeat_command,
@@ -53,6 +53,8 @@ _DIFFUSIVITIES = ("kappa", "k")
 
 def as_scan(scan: "Scan | xr.Dataset") -> Scan:
     """Return the scan that a dataset holds; a scan as it is."""
+    if not isinstance(scan, Scan) and not hasattr(scan, "data_vars"):
+        expect(scan, Scan, "scan", "a Scan, as tracks.scan() or driftbayes.open_scan returns it")
     return scan if isinstance(scan, Scan) else Scan.from_dataset(with_details(scan))
 
 
@@ -65,33 +67,36 @@ def describe_comparison(comparison: Comparison) -> Card:
     )
     factors, errors = comparison.log_bayes_factors, comparison.log_bayes_factor_errs
     evidences = list(comparison.evidences.values())
+    # Of many models, only pairs with the best.
+    pairs = [
+        pair
+        for pair in factors
+        if len(evidences) <= _MAX_MODELS or comparison.best in pair.split(":")
+    ]
     facts = [
-        ("tau", amount(comparison.tau, comparison.time_unit, 6)),
+        ("tau", readable(comparison.tau, comparison.time_unit)),
         ("data", data),
         ("method", comparison.method),
         ("fingerprint", comparison.data_fingerprint),
-        *(
-            (f"ln K({pair})", with_error(log_k, errors[pair], 4))
-            for pair, log_k in factors.items()
-            if len(evidences) <= _MAX_MODELS or comparison.best in pair.split(":")
-        ),
+        *((f"ln K({pair})", with_error(factors[pair], errors[pair], 4)) for pair in pairs),
     ]
     for e in evidences:
         if e.derived:
-            values = ", ".join(f"{name} = {number(v, 5)}" for name, v in e.derived.items())
+            units = comparison.length_unit, comparison.time_unit
+            values = ", ".join(f"{name} = {text}" for name, text in derived_facts(e, units))
             facts.append((f"{e.name} at the MAP", values))
     posterior = parameter_table(evidences, "Posterior; Var(Δx_i) = 2κτ per axis")
     tables = [model_table(evidences, comparison.probabilities), posterior]
-    if comparison.sensitivity and factors:
+    if comparison.sensitivity and pairs:
         rows = tuple(
             (
                 f"{', '.join(row['scaled'])} × {row['factor']:g}",
-                *(f"{row['log_bayes_factors'][pair]:.3f}" for pair in factors),
+                *(f"{row['log_bayes_factors'][pair]:.3f}" for pair in pairs),
             )
             for row in comparison.sensitivity
         )
-        columns = ("prior scale", *(f"ln K({pair})" for pair in factors))
-        sides = "l" + "r" * len(factors)
+        columns = ("prior scale", *(f"ln K({pair})" for pair in pairs))
+        sides = "l" + "r" * len(pairs)
         tables.append(Table(columns, rows, sides, title="Sensitivity to the priors"))
     warnings = tuple(f"{e.name}: {text}" for e in evidences for text in e.warnings)
     return Card("Comparison", comparison.verdict, (*facts,), (), (*tables,), warnings)
@@ -101,7 +106,8 @@ def describe_comparison(comparison: Comparison) -> Card:
 def _(scan: Scan) -> str:
     if not scan.comparisons:
         return "no sampling times"
-    low, high = number(scan.taus[0], 6), number(scan.taus[-1], 6)
+    unit = scan.comparisons[0].time_unit
+    low, high = readable(scan.taus[0], unit), readable(scan.taus[-1], unit)
     return f"{len(scan.taus)} values of tau from {low} to {high}, {', '.join(scan.models)}"
 
 
@@ -134,7 +140,11 @@ def _scan_table(scan: Scan, places: Iterable[int]) -> Table:
     pairs = list(scan.comparisons[0].log_bayes_factors)
     pairs = pairs if few else [f"{model}:{reference}" for model in scan.models[1:]]
     inside = {(m, p): is_consistent(scan, m, p) for m, p in names}
+    first = scan.comparisons[0]
+    has_units = bool(first.length_unit and first.time_unit)
+    units = {(m, p): first.evidences[m].parameters[p].unit if has_units else "" for m, p in names}
     rows, shares = [], []
+    factor, unit = readable_unit(scan.taus, scan.comparisons[0].time_unit)
     for i in places:
         comparison = scan.comparisons[i]
         cells = {
@@ -143,10 +153,12 @@ def _scan_table(scan: Scan, places: Iterable[int]) -> Table:
             for p, found in e.parameters.items()
         }
         best = comparison.best
-        of_best = ", ".join(f"{p} = {cell}" for (m, p), cell in cells.items() if m == best)
+        of_best = ", ".join(
+            f"{p} = {cell} {units[m, p]}".rstrip() for (m, p), cell in cells.items() if m == best
+        )
         rows.append(
             (
-                number(comparison.tau),
+                number(comparison.tau * factor, 5),
                 f"{comparison.n_displacements:,}",
                 *((cells[name] for name in names) if few else ()),
                 *(f"{comparison.log_bayes_factors[pair]:.2f}" for pair in pairs),
@@ -157,9 +169,9 @@ def _scan_table(scan: Scan, places: Iterable[int]) -> Table:
         )
         shares.append(comparison.probabilities[best])
     columns = [
-        with_unit("tau", scan.comparisons[0].time_unit),
+        with_unit("tau", unit),
         "data",
-        *(f"{m}.{p}" for m, p in names if few),
+        *(with_unit(f"{m}.{p}", units[m, p]) for m, p in names if few),
         *(f"ln K({pair})" for pair in pairs),
         *(() if few else ("parameters of the most probable",)),
         "most probable",

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from driftbayes.data.trajectories import Trajectories
+from driftbayes.data.units import readable
 from driftbayes.diagnostics.scales import data_scales
-from driftbayes.errors import DriftbayesError, did_you_mean
+from driftbayes.errors import DriftbayesError, did_you_mean, expect, shown
 from driftbayes.inference import Hypothesis
 from driftbayes.models import MODELS, AbstractModel, model_named
 from driftbayes.precision import in_double_precision
 from driftbayes.priors import AbstractPrior, scaling_priors
+from driftbayes.representation import amount
 
 
 @dataclass(frozen=True)
@@ -84,9 +86,12 @@ def make_hypotheses(
                 raise DriftbayesError(msg)
             scales = data_scales(trajectories)
             u_rms, timescale = scales.u_rms, scales.timescale
-            source = f"set from the data (u_rms = {u_rms:.4g}, T = {timescale:.4g})"
+            source = "set from the data"
         else:
-            source = f"from the given scales (u_rms = {u_rms:.4g}, T = {timescale:.4g})"
+            source = "from the given scales"
+        length, time = ("", "") if trajectories is None else trajectories.units
+        speed = f"{length}/{time}" if length and time else ""
+        source += f" (u_rms = {amount(u_rms, speed, 4)}, T = {readable(timescale, time, 4)})"
         if given:
             source = f"for {', '.join(given)} as given, for {', '.join(missing)} {source}"
         table = scaling_priors(u_rms, timescale)
@@ -117,6 +122,9 @@ def _meaning(models: Sequence[AbstractModel], name: str) -> str:
 
 def check_names(hypotheses: Sequence[Hypothesis]) -> None:
     """Refuse an empty list, and two hypotheses that results could not tell apart."""
+    expect(hypotheses, Sequence, "hypotheses", "a list of hypotheses")
+    for hypothesis in hypotheses:
+        expect(hypothesis, Hypothesis, "hypotheses", "a list of hypotheses")
     names = [hypothesis.name for hypothesis in hypotheses]
     if not names or len(set(names)) != len(names):
         msg = f"expected one or more hypotheses of different models, got {names}; name each once"
@@ -127,10 +135,13 @@ def check_prior_probabilities(prior_probabilities: Sequence[float] | None, n_mod
     """Refuse, before the work is done, probabilities that do not fit the models."""
     if prior_probabilities is None:
         return
-    prior = np.asarray(prior_probabilities, dtype=float)
+    try:
+        prior = np.asarray(prior_probabilities, dtype=float)
+    except (TypeError, ValueError):
+        prior = np.zeros(0)
     if prior.shape != (n_models,) or not (np.isfinite(prior).all() and (prior > 0).all()):
         msg = (
             f"prior_probabilities must be {n_models} positive numbers, one per model, "
-            f"got {list(prior_probabilities)}"
+            f"got {shown(prior_probabilities)}"
         )
         raise DriftbayesError(msg)

@@ -105,9 +105,17 @@ class Scan(Described):
         """For each model one sentence on its consistency."""
         unit = self.comparisons[0].time_unit
         return {
-            model: describe_consistency(model, ranges, unit, n_taus=len(self.comparisons))
+            model: describe_consistency(
+                model, ranges, unit, len(self.comparisons), self._units_of(model)
+            )
             for model, ranges in self.consistency.items()
         }
+
+    def _units_of(self, model: str) -> dict[str, str]:
+        """Units of the parameters of a model, where the data name units."""
+        if not all((self.comparisons[0].length_unit, self.comparisons[0].time_unit)):
+            return {}
+        return {name: one.unit for name, one in self.evidences(model)[0].parameters.items()}
 
     def consistency_json(self) -> dict[str, Any]:
         """Consistency as plain numbers and text."""

@@ -12,7 +12,7 @@ __all__ = [
 ]
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import isfinite
@@ -35,6 +35,7 @@ from driftbayes.inference import (
 from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.precision import in_double_precision
 from driftbayes.priors import Fixed, Uniform
+from driftbayes.representation import number
 from driftbayes.typing import FloatArray
 
 # Of a comparison, and of a table of the sensitivity.
@@ -158,6 +159,10 @@ class PriorSensitivity:
     method: str
     unmoved: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        """How ln K changes."""
+        return f"<PriorSensitivity: {' '.join(self.sentences)}>"
+
     def to_json(self) -> dict[str, Any]:
         """Plain numbers and text, one row per group and factor."""
         tables = ("log_bayes_factors", "log_bayes_factor_errs")
@@ -190,7 +195,8 @@ class PriorSensitivity:
         for pair, values in self.log_bayes_factors.items():
             sign = "changes" if self.verdict_changes(pair) else "does not change"
             low, high = values.min(), values.max()
-            found.append(f"ln K({pair}) ranges from {low:.4g} to {high:.4g}; its sign {sign}.")
+            ends = f"{number(low)} to {number(high)}"
+            found.append(f"ln K({pair}) ranges from {ends}; its sign {sign}.")
         return tuple(found)
 
     def verdict_changes(self, pair: str) -> bool:
@@ -207,6 +213,7 @@ def prior_sensitivity(
     factors: Sequence[float] | FloatArray = _MANY_FACTORS,
     method: Method | str = "auto",
     seed: int = 0,
+    progress: Callable[[str, int, int], None] | None = None,
     **options: Any,
 ) -> PriorSensitivity:
     r"""Ln K as a function of the scales of the priors.
@@ -222,6 +229,7 @@ def prior_sensitivity(
         factors: By what to multiply the scales.
         method: Method of the evidence, as for `evidence`.
         seed: Random seed for sampling methods.
+        progress: Called with a stage, how many are done, and of how many.
         **options: Options of a method given by name.
     """
     check_names(hypotheses)
@@ -238,10 +246,12 @@ def prior_sensitivity(
         msg = f"no prior of {names} has a scale to be multiplied; give one that is not uniform"
         raise DriftbayesError(msg)
     how: dict[str, Any] = {"method": as_method(method, **options), "seed": seed}
-    found = [
-        scaled_evidence(h, Batch.of(data, model=h.model), groups, scale.tolist(), **how)
-        for h in hypotheses
-    ]
+    found = []
+    for h in hypotheses:
+        if progress is not None:
+            progress("models", len(found), len(hypotheses))
+        batch = Batch.of(data, model=h.model)
+        found.append(scaled_evidence(h, batch, groups, scale.tolist(), **how))
     pairs = {f"{b.name}:{a.name}": (a, b) for a, b in combinations(found, 2)}
     return PriorSensitivity(
         factors=scale,

@@ -8,7 +8,8 @@ from driftbayes.aliases import public
 from driftbayes.data import schema
 from driftbayes.data.sampling import Displacements
 from driftbayes.data.trajectories import AXES, Trajectories
-from driftbayes.representation import Card, amount, describe, number, summarise
+from driftbayes.data.units import readable, readable_unit
+from driftbayes.representation import Card, describe, number, summarise
 from driftbayes.typing import FloatArray, IntArray
 
 # The recording interval of more points than `_LARGE` is that of the first ones: to look at all
@@ -61,7 +62,7 @@ def describe_trajectories(trajectories: Trajectories) -> Card:
 
 @summarise.register
 def _(steps: Displacements) -> str:
-    tau = amount(steps.tau, steps.time_unit, 6)
+    tau = readable(steps.tau, steps.time_unit)
     size = f"{steps.n_particles} particles, up to {steps.n_steps} steps, {steps.n_dim}D"
     return f"tau = {tau}, {size}"
 
@@ -85,7 +86,7 @@ def describe_displacements(steps: Displacements) -> Card:
         facts.append(("position error", _range(steps.position_sd, steps.length_unit)))
     if "fingerprint" in steps.__dict__:
         facts.append(("fingerprint", steps.fingerprint))
-    return Card("Displacements", f"tau = {amount(steps.tau, steps.time_unit, 6)}", (*facts,))
+    return Card("Displacements", f"tau = {readable(steps.tau, steps.time_unit)}", (*facts,))
 
 
 def _recorded(trajectories: Trajectories) -> str:
@@ -93,7 +94,7 @@ def _recorded(trajectories: Trajectories) -> str:
     if len(trajectories.times) > _LARGE and "recording_interval" not in trajectories.__dict__:
         part, note = _beginning(trajectories), f" (the first {_FIRST:,} points)"
     dt = part.recording_interval
-    every = "irregular times" if dt is None else f"every {amount(dt, trajectories.time_unit, 6)}"
+    every = "irregular times" if dt is None else f"every {readable(dt, trajectories.time_unit)}"
     return f"{every}{note}"
 
 
@@ -112,8 +113,7 @@ def _times(trajectories: Trajectories) -> str:
     if trajectories.provenance.get("time_origin") == schema.TIME_ORIGIN and unit == "s":
         dates = (np.datetime64(round(value), "s").item().isoformat() for value in (low, high))
         return " to ".join(dates)
-    last = amount(high, unit, 6)
-    return last if low == high else f"{number(low, 6)} to {last}"
+    return _between(low, high, unit)
 
 
 def _counts(sizes: IntArray) -> str:
@@ -126,4 +126,11 @@ def _range(values: FloatArray, unit: str) -> str:
     low, high = float(np.fmin.reduce(values)), float(np.fmax.reduce(values))
     if np.isnan(low):
         return "all missing"
-    return amount(low, unit) if low == high else f"{number(low, 5)} to {amount(high, unit)}"
+    return _between(low, high, unit)
+
+
+def _between(low: float, high: float, unit: str) -> str:
+    """Two numbers in the same unit, which suits their size."""
+    factor, name = readable_unit([max(abs(low), abs(high))], unit)
+    ends = dict.fromkeys(number(value * factor, 5) for value in (low, high))
+    return f"{' to '.join(ends)} {name}".rstrip()

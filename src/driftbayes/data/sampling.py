@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from driftbayes.data.trajectories import GRID_TOLERANCE, Trajectories
+from driftbayes.data.trajectories import GRID_TOLERANCE, Trajectories, check_tracks
+from driftbayes.data.units import TIME, in_units, readable, times_in
 from driftbayes.errors import DriftbayesError
+from driftbayes.magnitudes import whole
 from driftbayes.representation import Described
 from driftbayes.typing import FloatArray, IntArray
 
@@ -39,7 +41,7 @@ class Cut:
     windows: Windows = "first"
     gaps: Gaps = "split"
 
-    def __call__(self, trajectories: Trajectories, tau: float | None) -> "Displacements":
+    def __call__(self, trajectories: Trajectories, tau: float | str | None) -> "Displacements":
         """Displacements at one sampling time; see `displacements`."""
         return displacements(trajectories, tau, **asdict(self))
 
@@ -251,7 +253,7 @@ class Displacements(Described):
 
 def displacements(
     trajectories: Trajectories,
-    tau: float | None = None,
+    tau: float | str | None = None,
     *,
     n_tau: int | None = None,
     windows: Windows = "first",
@@ -261,8 +263,9 @@ def displacements(
 
     Args:
         trajectories: Where the particles were.
-        tau: Sampling time, a whole multiple of the recording interval; None takes every fix at
-            its own interval, for irregular times.
+        tau: Sampling time, a whole multiple of the recording interval, in the unit of the data or
+            with its own ("6h"); None or "all" takes every fix at its own interval, for irregular
+            times.
         n_tau: Steps per run. None uses each stretch of a trajectory whole. A number gives runs
             of that length and leaves out what does not fill one.
         windows: With `n_tau`, take the first window of each trajectory (a fixed volume of data, as
@@ -275,7 +278,7 @@ def displacements(
     runs = sampled_runs(trajectories, tau, n_tau=n_tau, windows=windows, gaps=gaps)
     rows, index, firsts, n_steps = runs.rows, runs.index, runs.firsts, runs.n_steps
     if len(firsts) == 0:
-        raise DriftbayesError(too_short(runs.longest, n_tau, runs.tau))
+        raise DriftbayesError(too_short(runs.longest, n_tau, runs.tau, trajectories.time_unit))
     step_rows = np.repeat(firsts, n_steps) + _ragged_arange(n_steps)
     # Between all rows first, of which those between runs are left out.
     dx = np.diff(trajectories.positions.take(rows, axis=0), axis=0).take(step_rows, axis=0)
@@ -338,13 +341,14 @@ class Runs:
 
 def sampled_runs(
     trajectories: Trajectories,
-    tau: float | None,
+    tau: float | str | None,
     *,
     n_tau: int | None = None,
     windows: Windows = "first",
     gaps: Gaps = "split",
 ) -> Runs:
     """Find the runs at a sampling time; arguments as for `displacements`."""
+    check_tracks(trajectories)
     trajectories.check_usable()
     check_cutting(n_tau, windows, gaps)
     rows, index, actual_tau = _sampled_rows(trajectories, tau)
@@ -361,35 +365,35 @@ def sampled_runs(
 
 def check_cutting(n_tau: int | None, windows: Windows, gaps: Gaps) -> None:
     """Refuse options of `displacements` that it does not know."""
-    if n_tau is not None and (n_tau != int(n_tau) or n_tau < 1):
-        raise DriftbayesError(f"n_tau must be a whole number of steps, 1 or more, got {n_tau}")
+    if n_tau is not None:
+        whole(n_tau, "n_tau", 1)
     for name, value, known in (("windows", windows, Windows), ("gaps", gaps, Gaps)):
         if value not in get_args(known):
             msg = f"{name} must be {' or '.join(map(repr, get_args(known)))}, got {value!r}"
             raise DriftbayesError(msg)
 
 
-def too_short(longest: int, n_tau: int | None, tau: float | None) -> str:
+def too_short(longest: int, n_tau: int | None, tau: float | None, time_unit: str) -> str:
     """Explain why there is no run."""
     if n_tau is None or longest == 0:
-        apart = "" if tau is None else f" that are {tau:g} apart"
+        apart = "" if tau is None else f" that are {readable(tau, time_unit)} apart"
         return f"no trajectory has two positions{apart}; use a smaller tau"
-    at = "" if tau is None else f" at tau = {tau:g}"
+    at = "" if tau is None else f" at tau = {readable(tau, time_unit)}"
     return (
         f"no trajectory has {n_tau} successive steps{at}, the longest has {longest}; "
         "use a smaller tau or n_tau"
     )
 
 
-def snap_taus(trajectories: Trajectories, taus: Iterable[float]) -> FloatArray:
-    """Round sampling times to distinct multiples of the recording interval.
+def snap_taus(trajectories: Trajectories, taus: Iterable[float | str] | str) -> FloatArray:
+    """Round sampling times, given as for `times_in`, to distinct multiples of the interval.
 
     Nearest on a logarithmic scale, at least one interval; the result is sorted.
     """
     dt = trajectories.recording_interval
     if dt is None:
         raise DriftbayesError(trajectories.irregular_message())
-    requested = np.asarray(list(taus), dtype=np.float64)
+    requested = np.asarray(times_in(taus, trajectories.units, "taus"), dtype=np.float64)
     if requested.size == 0 or not (np.isfinite(requested).all() and (requested > 0).all()):
         raise DriftbayesError(f"sampling times must be positive numbers, got {requested.tolist()}")
     ratio = np.maximum(requested / dt, 1.0)
@@ -400,11 +404,11 @@ def snap_taus(trajectories: Trajectories, taus: Iterable[float]) -> FloatArray:
 
 
 def _sampled_rows(
-    trajectories: Trajectories, tau: float | None
+    trajectories: Trajectories, tau: float | str | None
 ) -> tuple[IntArray, IntArray | None, float | None]:
     """Rows that fall on multiples of tau, their number on that grid, and the actual tau."""
     observed = trajectories.observed
-    if tau is None:
+    if tau is None or tau == "all":
         return np.flatnonzero(observed), None, None
     stride, actual = stride_of(trajectories, tau)
     if trajectories.whole.all():
@@ -420,32 +424,34 @@ def _sampled_rows(
     return rows, since_first[rows] // stride, actual
 
 
-def stride_of(trajectories: Trajectories, tau: float) -> tuple[int, float]:
+def stride_of(trajectories: Trajectories, tau: float | str) -> tuple[int, float]:
     """Return a sampling time in recording intervals, and the exact multiple.
 
     Args:
         trajectories: Where the particles were.
         tau: Sampling time, a whole multiple of the recording interval but for rounding.
     """
+    unit = trajectories.time_unit
+    tau = in_units(tau, TIME, trajectories.units, "tau")
     if not (np.isfinite(tau) and tau > 0):
         raise DriftbayesError(f"tau must be a positive number, got {tau}")
     dt = trajectories.recording_interval
     if dt is None:
         raise DriftbayesError(trajectories.irregular_message())
     if tau / dt > _MAX_STRIDE:
-        unit = f" {trajectories.time_unit}" if trajectories.time_unit else ""
-        msg = f"tau = {tau:g}{unit} is longer than any trajectory; the data are {dt:g}{unit} apart"
+        interval = readable(dt, unit)
+        msg = (
+            f"tau = {readable(tau, unit)} is longer than any trajectory, recorded every {interval}"
+        )
         raise DriftbayesError(msg)
     stride = round(tau / dt)
     if stride < 1 or abs(tau - stride * dt) > GRID_TOLERANCE * dt:
-        unit = f" {trajectories.time_unit}" if trajectories.time_unit else ""
         low = int(tau / dt)
-        nearest = f"the nearest are {low * dt:g}{unit} and {(low + 1) * dt:g}{unit}"
-        if low < 1:
-            nearest = f"the smallest is {dt:g}{unit}"
+        nearest = f"{readable(low * dt, unit)} and {readable((low + 1) * dt, unit)}"
         raise DriftbayesError(
-            f"tau must be a whole multiple of the recording interval {dt:g}{unit}, "
-            f"got {tau:g}{unit}; {nearest}"
+            f"tau must be a whole multiple of the recording interval {readable(dt, unit)}, "
+            f"got {readable(tau, unit)}; "
+            + (f"the nearest are {nearest}" if low else f"the smallest is {readable(dt, unit)}")
         )
     return stride, stride * dt
 

@@ -1,10 +1,10 @@
 """Trajectories: where the particles were, and when."""
 
-__all__ = ["Trajectories"]
+__all__ = ["Trajectories", "check_tracks"]
 
 import hashlib
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,7 +16,15 @@ from numpy.typing import ArrayLike, NDArray
 from driftbayes._version import __version__
 from driftbayes.aliases import public
 from driftbayes.data import schema
-from driftbayes.errors import DriftbayesError, DriftbayesWarning, NothingLeftError
+from driftbayes.data.units import TIME, in_units, readable
+from driftbayes.errors import (
+    DriftbayesError,
+    DriftbayesWarning,
+    NothingLeftError,
+    did_you_mean,
+    expect,
+    shown,
+)
 from driftbayes.representation import Described
 from driftbayes.typing import FloatArray, IntArray, StrArray
 
@@ -79,7 +87,7 @@ class Trajectories(Described):
         cls,
         x: ArrayLike | Sequence[ArrayLike],
         *,
-        dt: float | None = None,
+        dt: float | str | None = None,
         times: ArrayLike | Sequence[ArrayLike] | None = None,
         ids: Sequence[Any] | None = None,
         **attributes: Any,
@@ -88,7 +96,7 @@ class Trajectories(Described):
 
         Args:
             x: Positions; NaN marks a missing fix.
-            dt: Recording interval; or give `times`.
+            dt: Recording interval, in `time_unit` or with its own unit; or give `times`.
             times: One array of times shared by all particles, or one per particle.
             ids: Names of the particles, by default 0, 1, 2, ...
             **attributes: `position_sd` (shaped like `x` without its last axis), `length_unit`,
@@ -100,9 +108,10 @@ class Trajectories(Described):
             msg = "give either dt (the recording interval) or times, not both and not neither"
             raise DriftbayesError(msg)
         if dt is not None:
-            if not (np.isfinite(dt) and dt > 0):
+            step = in_units(dt, TIME, ("", attributes.get("time_unit", "")), "dt")
+            if not (np.isfinite(step) and step > 0):
                 raise DriftbayesError(f"dt must be a positive number, got {dt}")
-            stamps = [np.arange(n) * float(dt) for n in row_sizes]
+            stamps = [np.arange(n) * step for n in row_sizes]
         else:
             stamps = _as_stamps(times, row_sizes)
         noise = attributes.pop("position_sd", None)
@@ -237,6 +246,64 @@ class Trajectories(Described):
     def dependence(self, tau: float, **options: Any) -> Any:
         """Estimate the effective number of independent particles; see `driftbayes.dependence`."""
         return public("dependence")(self, tau, **options)
+
+    def __len__(self) -> int:
+        """Number of trajectories."""
+        return self.n_trajectories
+
+    def __iter__(self) -> Iterator["Trajectories"]:
+        """Each trajectory by itself."""
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, which: Any) -> "Trajectories":
+        """One trajectory by its number or id, or several by a slice, numbers, ids or a mask.
+
+        Example:
+            >>> import numpy as np
+            >>> import driftbayes as db
+            >>> tracks = db.read(np.zeros((3, 4, 2)), dt=1.0, ids=["a", "b", "c"])
+            >>> len(tracks), str(tracks["b"].ids[0]), tracks[-2:].n_trajectories
+            (3, 'b', 2)
+        """
+        chosen = self._numbers(which)
+        rows = np.concatenate([np.arange(*self.starts[i : i + 2]) for i in chosen])
+        return replace(
+            self,
+            **self._of_rows(rows),
+            row_sizes=self.row_sizes[chosen],
+            ids=self.ids[chosen],
+            provenance={**self.provenance, "selected": f"{len(chosen)} of {len(self)}"},
+        )
+
+    def _numbers(self, which: Any) -> IntArray:
+        """Numbers of the chosen trajectories."""
+        every = np.arange(len(self))
+        if isinstance(which, slice):
+            found = every[which]
+        elif isinstance(which, str):
+            names = [str(name) for name in self.ids]
+            if which not in names:
+                msg = f"there is no trajectory {which!r}{did_you_mean(which, names)}"
+                raise DriftbayesError(msg)
+            found = every[[names.index(which)]]
+        elif isinstance(which, list) and which and all(isinstance(one, str) for one in which):
+            found = np.concatenate([self._numbers(one) for one in which])
+        else:
+            numbers = np.asarray(which)
+            if numbers.dtype.kind not in "biu" or numbers.ndim > 1:
+                wanted = "a number, an id, a slice, or a list of numbers or ids"
+                expect(which, (), "an index of trajectories", wanted)
+            # Refuses numbers that are too large, and masks of another length.
+            found = np.atleast_1d(every[numbers])
+        if not len(found):
+            msg = f"no trajectory is chosen by {shown(which)}; there are {len(self)}"
+            raise DriftbayesError(msg)
+        return found
+
+    @property
+    def units(self) -> tuple[str, str]:
+        """Units of length and time; empty where unknown."""
+        return self.length_unit, self.time_unit
 
     @property
     def n_trajectories(self) -> int:
@@ -390,14 +457,17 @@ class Trajectories(Described):
             raise NothingLeftError("no observation is left; keep at least one")
         return replace(
             self,
-            positions=self.positions[rows],
-            times=self.times[rows],
+            **self._of_rows(rows),
             row_sizes=counts[counts > 0],
             ids=self.ids[counts > 0],
-            position_sd=None if self.position_sd is None else self.position_sd[rows],
-            lonlat=None if self.lonlat is None else self.lonlat[rows],
-            flags={name: values[rows] for name, values in self.flags.items()},
         )
+
+    def _of_rows(self, rows: np.ndarray) -> dict[str, Any]:
+        """What belongs to single observations, of some of them."""
+        names = ("positions", "times", "position_sd", "lonlat")
+        found = {name: getattr(self, name) for name in names}
+        some = {name: None if values is None else values[rows] for name, values in found.items()}
+        return {**some, "flags": {name: values[rows] for name, values in self.flags.items()}}
 
     def blanked(self, rows: np.ndarray) -> "Trajectories":
         """Make some observations missing fixes: their times stay, their positions become NaN.
@@ -442,11 +512,10 @@ class Trajectories(Described):
         elapsed = self.elapsed
         off = np.abs(elapsed - np.round(elapsed / dt) * dt).max()
         if off > GRID_TOLERANCE * dt + 4 * np.spacing(np.abs(self.times).max()):
-            unit = f" {self.time_unit}" if self.time_unit else ""
             raise DriftbayesError(
-                f"times are irregular: one is {off:g}{unit} away from all multiples of the "
-                f"recording interval {dt:g}{unit} that the first trajectories have; resample them, "
-                "or use a part of the data"
+                f"times are irregular: one is {readable(off, self.time_unit)} away from all "
+                f"multiples of the recording interval {readable(dt, self.time_unit)} that the "
+                "first trajectories have; resample them, or use a part of the data"
             )
         # A copy, whose values need not be checked again.
         same = copy(self)
@@ -470,11 +539,10 @@ class Trajectories(Described):
         """Explain why no sampling time can be applied to these times."""
         if len(self.intervals) == 0:
             return "every trajectory has only one position; a sampling time needs at least two"
-        low, high = self.intervals.min(), self.intervals.max()
-        unit = f" {self.time_unit}" if self.time_unit else ""
+        low, high = (readable(f(self.intervals), self.time_unit) for f in (np.min, np.max))
         return (
-            f"times are irregular (intervals from {low:g} to {high:g}{unit}); pass --tau all "
-            "(in Python: tau=None) to use every position at its own interval"
+            f"times are irregular (intervals from {low} to {high}); pass --tau all "
+            "(in Python: tau='all') to use every position at its own interval"
         )
 
     def _check_shapes(self) -> None:
@@ -561,6 +629,11 @@ class Trajectories(Described):
     def _time(self, row: int) -> str:
         """A time with as many digits as it takes to tell it from its neighbours."""
         return f"{self.times[row]:.15g}"
+
+
+def check_tracks(tracks: Any) -> None:
+    """Refuse anything but trajectories."""
+    expect(tracks, Trajectories, "tracks", "trajectories, as driftbayes.read(...) returns them")
 
 
 def _read_only(array: ArrayLike, dtype: type) -> NDArray[Any]:

@@ -1,18 +1,41 @@
-"""Units of length and time: their names in files, and what they are in metres and seconds."""
+"""Units of length and time: quantities that users type, and numbers in units that people read.
+
+One rule holds wherever a length, a time, a speed or a parameter is given: a number is in the units
+of the data, and text may name its own unit ("6h", "50 km", "0.2m/s"), which is converted to them.
+"""
 
 __all__ = [
+    "LENGTH",
+    "SPEED",
+    "TIME",
+    "Dimension",
+    "Units",
+    "converted",
+    "in_units",
     "is_degrees",
     "is_length",
+    "is_time",
     "length_factor",
     "parse_quantity",
+    "readable",
     "readable_time",
+    "readable_unit",
     "time_factor",
+    "times_in",
 ]
 
 import re
+from collections.abc import Iterable
+from contextlib import suppress
+from math import isfinite
+from typing import Any, NamedTuple, TypeAlias
 
-from driftbayes.errors import DriftbayesError, did_you_mean
+import numpy as np
+
+from driftbayes.errors import DriftbayesError, did_you_mean, shown
 from driftbayes.magnitudes import checked
+from driftbayes.representation import number
+from driftbayes.typing import FloatArray
 
 # Each with the spellings that files and people use; the first is the one that is printed.
 _LENGTHS = {
@@ -36,7 +59,136 @@ _TIMES = {
 _DEGREES = re.compile(
     r"(deg|degs|degree|degrees|°)[ _]?(e|east|n|north|true)?(,[ +]*[a-z]+)?", re.I
 )
-_QUANTITY = re.compile(r"\s*([-+0-9.eE]+)\s*([^\s\d.+-].*?)\s*")
+_QUANTITY = re.compile(r"\s*([-+0-9.eE]+)\s*(1?\s*/.*?|[^\W\d].*?|°)\s*")
+# One factor of a compound unit: "m", "m2", "m^2", "m²".
+_FACTOR = re.compile(r"([^\W\d²³^]+)\s*(?:\^|\*\*)?\s*([1-9²³]?)")
+_POWERS = {"": 1, "²": 2, "³": 3}
+# What a unit that is no unit of length or time asks for.
+_ADVICE = {"px": "pixel_size (--pixel-size)", "frame": "frame_interval (--frame-interval)"}
+# Of sampling times in a list.
+_MAX_TIMES = 10_000
+# Numbers between these are easily read in the unit of the data; others may get another unit.
+_EASY = (0.1, 1000.0)
+
+Units: TypeAlias = tuple[str, str]
+
+
+class Dimension(NamedTuple):
+    """What a quantity is.
+
+    Args:
+        name: In words, for messages.
+        length: Power of length.
+        time: Power of time.
+        example: For messages.
+    """
+
+    name: str
+    length: int
+    time: int
+    example: str
+
+
+LENGTH = Dimension("length", 1, 0, "50km")
+TIME = Dimension("time", 0, 1, "6h")
+SPEED = Dimension("speed", 1, -1, "3m/s")
+
+
+def in_units(value: Any, what: Dimension, units: Units | None, name: str) -> float:
+    """Return a quantity in the units of the data.
+
+    Args:
+        value: Number in the units of the data, or text: a number with or without a unit.
+        what: Length, time, speed or another dimension.
+        units: Units of length and time of the data, empty if unknown; None only checks the text.
+        name: Name of the option or parameter, for messages.
+
+    Raises:
+        DriftbayesError: The value is no such quantity, or its unit cannot be converted.
+
+    Example:
+        >>> in_units("6h", TIME, ("m", "s"), "tau"), in_units(6, TIME, ("m", "s"), "tau")
+        (21600.0, 6.0)
+    """
+    wanted = f"{name} must be a number or a {what.name} with its unit, for example {what.example}"
+    if isinstance(value, str):
+        size, unit = _split(value)
+        if size is None:
+            raise DriftbayesError(f"{wanted}, got {value[:80]!r}")
+        size = checked(size, name) if isfinite(size) else size
+        return converted(size, unit, what, units, name)
+    if isinstance(value, np.generic | np.ndarray) and value.size == 1:
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise DriftbayesError(f"{wanted}, got {shown(value)}")
+    return float(value)
+
+
+def converted(value: float, unit: str, what: Dimension, units: Units | None, name: str) -> float:
+    """Return a number with a unit in the units of the data; see `in_units`."""
+    if not unit:
+        return value
+    tables = {"length": _LENGTHS, "time": _TIMES}
+    powers, factor = dict.fromkeys(tables, 0), 1.0
+    for text, power in _factors(unit, name):
+        kind = next((kind for kind, table in tables.items() if _names(text, table)), None)
+        if kind is None:
+            wanted = [kind for kind in tables if getattr(what, kind)]
+            every = {names: size for kind in wanted for names, size in tables[kind].items()}
+            msg = f"{name}: {_unknown(text, every, ' or '.join(wanted))}"
+            raise DriftbayesError(msg)
+        powers[kind] += power
+        factor *= tables[kind][_find(text, tables[kind], kind)] ** power
+    if powers != {"length": what.length, "time": what.time}:
+        msg = f"{name} must be a {what.name}, for example {what.example}, got the unit {unit!r}"
+        raise DriftbayesError(msg)
+    for (kind, power), own in zip(powers.items(), units or ("m", "s"), strict=True):
+        if power:
+            factor /= tables[kind][_known(own, kind, name)] ** power
+    value *= factor
+    return checked(value, name)
+
+
+def times_in(values: Any, units: Units | None, name: str) -> list[float]:
+    """Return times in the unit of the data.
+
+    Args:
+        values: A time, several, or text: `1h,6h,1d`, `low:high:count` (evenly spaced) or
+            `low:high:countlog` (in their logarithm).
+        units: Units of length and time of the data; None only checks the text.
+        name: Name of the option or parameter, for messages.
+
+    Example:
+        >>> times_in("1h,1d", ("m", "s"), "taus"), times_in("1:100:3log", ("", ""), "taus")
+        ([3600.0, 86400.0], [1.0, 10.0, 100.0])
+    """
+    if isinstance(values, str):
+        if ":" in values:
+            return _times_between(values, units, name)
+        values = values.split(",")
+    elif isinstance(values, int | float) or not isinstance(values, Iterable):
+        values = [values]
+    return [in_units(value, TIME, units, name) for value in values]
+
+
+def _times_between(text: str, units: Units | None, name: str) -> list[float]:
+    ends, shape = text.split(":"), "a,b,c or low:high:count or low:high:countlog"
+    is_log = ends[-1].endswith("log")
+    count = ends[-1].removesuffix("log")
+    if len(ends) != 3 or not count.isdecimal() or None in {_split(end)[0] for end in ends[:2]}:
+        raise DriftbayesError(f"{name} must be {shape}, got {text[:80]!r}")
+    low, high = (in_units(end, TIME, units, name) for end in ends[:2])
+    # A number and a time with a unit cannot be compared before the unit of the data is known.
+    is_mixed = units is None and bool(_split(ends[0])[1]) != bool(_split(ends[1])[1])
+    is_ordered = low <= high or is_mixed
+    if not (low > 0 and is_ordered and isfinite(high)) or not 1 <= int(count) <= _MAX_TIMES:
+        msg = (
+            f"{name} needs 0 < low <= high and a count from 1 to {_MAX_TIMES:,}, got {text[:80]!r}"
+        )
+        raise DriftbayesError(msg)
+    low, high = checked(low, name), checked(high, name)
+    space = np.geomspace if is_log else np.linspace
+    return [float(time) for time in space(low, high, int(count))]
 
 
 def length_factor(unit: str, to: str = "m") -> tuple[float, str]:
@@ -56,32 +208,119 @@ def is_degrees(unit: str) -> bool:
 
 def is_length(unit: str) -> bool:
     """Return whether a unit is a known unit of length."""
-    return any(unit in names or unit.lower() in names[1:] for names in _LENGTHS)
+    return _names(unit, _LENGTHS) is not None
+
+
+def is_time(unit: str) -> bool:
+    """Return whether a unit is a known unit of time."""
+    return _names(unit, _TIMES) is not None
 
 
 def parse_quantity(text: str, option: str) -> tuple[float, str]:
     """Parse a positive number and its unit, as in `0.16um`."""
-    # Longer ones would only keep the pattern busy.
-    match = _QUANTITY.fullmatch(text[:200])
-    try:
-        value = float(match[1]) if match else 0.0
-    except ValueError:
-        value = 0.0
-    if match is None or not 0 < value < float("inf"):
+    value, unit = _split(text)
+    if value is None or not unit or not 0 < value < float("inf"):
         raise DriftbayesError(
             f"{option} must be a positive number and its unit, for example 0.16um, "
             f"got {text[:80]!r}"
         )
-    return checked(value, option), match[2]
+    return checked(value, option), unit
+
+
+def readable(value: float, unit: str, digits: int = 5) -> str:
+    """Format a time or length in the unit that suits its size.
+
+    Args:
+        value: In the unit of the data.
+        unit: That unit; empty if unknown.
+        digits: Significant digits.
+
+    Example:
+        >>> readable(86400.0, "s"), readable(5400.0, "s"), readable(40.0, "s"), readable(2e4, "m")
+        ('1 d', '1.5 h', '40 s', '20 km')
+    """
+    factor, name = readable_unit([value], unit, digits)
+    return f"{number(value * factor, digits)} {name}".rstrip()
 
 
 def readable_time(value: float, unit: str) -> str:
-    """Format a time, in hours or days if it has many seconds."""
-    if unit == "s":
-        for size, name in ((86400.0, "d"), (3600.0, "h")):
-            if value >= 2 * size:
-                return f"{value / size:.4g} {name}"
-    return f"{value:.4g} {unit}".rstrip()
+    """Format a time to four digits in the unit that suits its size."""
+    return readable(value, unit, 4)
+
+
+def readable_unit(
+    values: Iterable[float] | FloatArray, unit: str, digits: int = 5
+) -> tuple[float, str]:
+    """Return the factor to, and the name of, the unit in which times or lengths are short to read.
+
+    That of the data where all numbers lie between 0.1 and 1000; else the one in which they take
+    the fewest digits, and none is below 1.
+
+    Args:
+        values: In the unit of the data.
+        unit: That unit; empty if unknown.
+        digits: Significant digits that are shown.
+    """
+    sizes = [abs(float(value)) for value in values]
+    sizes = [size for size in sizes if size > 0 and isfinite(size)]
+    table = _LENGTHS if is_length(unit) else _TIMES
+    known = _names(unit, table)
+    if not known or not sizes or (_EASY[0] <= min(sizes) and max(sizes) < _EASY[1]):
+        return 1.0, unit
+    own = table[known]
+    choices = [(1.0, unit)]
+    for names, size in table.items():
+        if names[0] not in ("cm", unit) and min(sizes) * own / size >= 1:
+            choices.append((own / size, names[0]))
+    # Of equally short ones the largest, which comes last.
+    return min(
+        reversed(choices),
+        key=lambda choice: sum(_length(number(size * choice[0], digits)) for size in sizes),
+    )
+
+
+def _length(text: str) -> int:
+    # Powers of ten are short, and not easily read.
+    return 20 if "e" in text else len(text.replace(".", ""))
+
+
+def _split(text: str) -> tuple[float | None, str]:
+    """Return number and unit of a text; None if it begins with no number."""
+    # Longer ones would only keep the pattern busy.
+    text = text[:200]
+    match = _QUANTITY.fullmatch(text)
+    for size, unit in ((text, ""), *([match.groups()] if match else [])):
+        with suppress(ValueError):
+            return float(size), unit
+    return None, ""
+
+
+def _factors(unit: str, name: str) -> Iterable[tuple[str, int]]:
+    """Units and powers that a compound unit consists of."""
+    above, *below = (part.strip() for part in unit.split("/"))
+    signed = [(text, 1) for text in [above] if text not in ("", "1")]
+    for text, sign in [*signed, *((text, -1) for text in below)]:
+        match = _FACTOR.fullmatch(text)
+        if match is None:
+            raise DriftbayesError(f"{name}: {unit!r} is not a known unit; write it as in m2/s")
+        yield match[1], sign * (_POWERS.get(match[2]) or int(match[2]))
+
+
+def _known(unit: str, kind: str, name: str) -> tuple[str, ...]:
+    """Return the unit of the data, which a quantity is converted to."""
+    if not unit:
+        msg = (
+            f"{name} has a unit, but the data have no unit of {kind}: pass --{kind}-unit "
+            f"({kind}_unit=), or give {name} as a plain number in the units of the data"
+        )
+        raise DriftbayesError(msg)
+    if unit in _ADVICE:
+        msg = (
+            f"{name} has a unit, but the data are in {unit!r}: pass {_ADVICE[unit]}, or give "
+            f"{name} as a plain number in this unit"
+        )
+        raise DriftbayesError(msg)
+    return _find(unit, _LENGTHS if kind == "length" else _TIMES, kind)
 
 
 def _factor(
@@ -91,11 +330,21 @@ def _factor(
     return table[old] / table[new], new[0]
 
 
+def _names(unit: str, table: dict[tuple[str, ...], float]) -> tuple[str, ...] | None:
+    """Return all spellings of a unit; None if it is not in the table."""
+    # Case is kept for the short ones: Mm is not mm.
+    found = (names for names in table if unit in names or unit.lower() in names[1:])
+    return next(found, None)
+
+
 def _find(unit: str, table: dict[tuple[str, ...], float], what: str) -> tuple[str, ...]:
-    for names in table:
-        # Case is kept for the short ones: Mm is not mm.
-        if unit in names or unit.lower() in names[1:]:
-            return names
+    names = _names(unit, table)
+    if names is None:
+        raise DriftbayesError(_unknown(unit, table, what))
+    return names
+
+
+def _unknown(unit: str, table: dict[tuple[str, ...], float], what: str) -> str:
     known = ", ".join(names[0] for names in table)
     near = did_you_mean(unit, (name for names in table for name in names))
-    raise DriftbayesError(f"{unit!r} is not a known unit of {what}; use one of {known}{near}")
+    return f"{unit!r} is not a known unit of {what}; use one of {known}{near}"

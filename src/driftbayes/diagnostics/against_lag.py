@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from driftbayes._version import __version__
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data.trajectories import Trajectories, check_tracks
 from driftbayes.diagnostics.averages import (
     absolute_diffusivity,
     displacement_sums,
@@ -42,7 +42,7 @@ def diagnose(
     trajectories: Trajectories,
     *,
     n_lags: int = 60,
-    max_lag: float | None = None,
+    max_lag: float | str | None = None,
     seed: int = 0,
     n_resamples: int = 200,
 ) -> "xr.Dataset":
@@ -66,6 +66,7 @@ def diagnose(
     """
     import xarray as xr
 
+    check_tracks(trajectories)
     scales = data_scales(trajectories)
     dt = trajectories.recording_interval
     if dt is None:

@@ -18,6 +18,7 @@ from scipy.fft import next_fast_len
 
 from driftbayes.data.sampling import Displacements
 from driftbayes.data.trajectories import GRID_TOLERANCE, Trajectories
+from driftbayes.data.units import TIME, in_units, readable
 from driftbayes.errors import DriftbayesError
 from driftbayes.magnitudes import whole
 from driftbayes.typing import FloatArray, IntArray
@@ -51,7 +52,7 @@ class Batch:
     weights: FloatArray
 
 
-def lag_steps(trajectories: Trajectories, n_lags: int, max_lag: float | None) -> IntArray:
+def lag_steps(trajectories: Trajectories, n_lags: int, max_lag: float | str | None) -> IntArray:
     """Lags in recording intervals: zero, and up to `n_lags` evenly spaced in logarithm."""
     dt = trajectories.recording_interval
     if dt is None:
@@ -63,12 +64,15 @@ def lag_steps(trajectories: Trajectories, n_lags: int, max_lag: float | None) ->
         last = max(longest // 4, min(longest, 4))
     else:
         span = int(trajectories.grid_index.max())
-        last = int(max_lag / dt + GRID_TOLERANCE) if np.isfinite(max_lag) else -1
+        lag = in_units(max_lag, TIME, trajectories.units, "max_lag")
+        last = int(lag / dt + GRID_TOLERANCE) if np.isfinite(lag) else -1
         if not 1 <= last <= span:
-            unit = f" {trajectories.time_unit}" if trajectories.time_unit else ""
+            least, most, given = (
+                readable(time, trajectories.time_unit) for time in (dt, span * dt, lag)
+            )
             msg = (
-                f"max_lag must lie between the recording interval {dt:g}{unit} and the length of "
-                f"the longest trajectory {span * dt:g}{unit}, got {max_lag:g}{unit}"
+                f"max_lag must lie between the recording interval {least} and the length of the "
+                f"longest trajectory {most}, got {given}"
             )
             raise DriftbayesError(msg)
     # So many in the logarithm reach every step; more would be the same ones again.

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from driftbayes.data.sampling import Displacements
+from driftbayes.data.units import readable
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood import (
     ChannelMoments,
@@ -149,6 +150,10 @@ class Batch:
     def tau(self, index: int) -> float:
         """Sampling time of a data set."""
         return self.taus[index if self.is_stacked else 0]
+
+    def tau_text(self, index: int) -> str:
+        """Sampling time of a data set with its unit."""
+        return readable(self.tau(index), self.units(index)[1])
 
     def units(self, index: int) -> tuple[str, str]:
         """Names of the units of length and time of a data set."""

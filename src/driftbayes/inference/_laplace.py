@@ -217,8 +217,9 @@ def _record(
         # A Gaussian posterior in p dimensions lies p/2 below its peak on average.
         expected_log_likelihood=log_likelihood - 0.5 * len(names),
         status=status,
-        warnings=(*warnings, *parameter_warnings(hypothesis, estimates, data.tau(index))),
+        warnings=(*warnings, *parameter_warnings(hypothesis, estimates, data.tau_text(index))),
         tau=data.tau(index),
+        time_unit=data.units(index)[1],
         data_fingerprint=data.fingerprint(index),
         derived=derived_at(hypothesis, data, index, theta),
     )

@@ -4,6 +4,7 @@ __all__ = [
     "MODEL_FIELDS",
     "PARAMETER_FIELDS",
     "UNITS",
+    "derived_facts",
     "describe_evidence",
     "describe_hypothesis",
     "evidence_dataset",
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from driftbayes._version import __version__
+from driftbayes.data.units import readable
 from driftbayes.errors import Status
 from driftbayes.inference.evidence import QUANTILES, Evidence
 from driftbayes.inference.hypothesis import Hypothesis
@@ -29,6 +31,7 @@ from driftbayes.representation import (
     Panel,
     Table,
     describe,
+    matched,
     number,
     summarise,
     to_dataframe,
@@ -80,9 +83,9 @@ def parameter_table(evidences: Sequence[Evidence], title: str = "") -> Table:
         (
             f"{e.name}.{name}" if len(evidences) > 1 else name,
             found.unit,
-            number(found.mode, 5),
+            matched(found.mode, found.sd),
             with_error(found.mean, found.sd),
-            " … ".join(number(edge) for edge in found.interval),
+            " … ".join(matched(edge, found.sd) for edge in found.interval),
             e.hypothesis.priors[name].describe(6),
         )
         for e in evidences
@@ -94,9 +97,7 @@ def parameter_table(evidences: Sequence[Evidence], title: str = "") -> Table:
 
 @summarise.register
 def _(record: Evidence) -> str:
-    parameters = ", ".join(
-        f"{name} = {with_error(found.mean, found.sd)}" for name, found in record.parameters.items()
-    )
+    parameters = ", ".join(map(repr, record.parameters.values()))
     log_evidence = with_error(record.log_evidence, record.log_evidence_err, 4)
     status = record.status.value
     return f"{record.name} ({record.method}), ln Z = {log_evidence}, {parameters}, {status}"
@@ -114,13 +115,26 @@ def describe_evidence(record: Evidence) -> Card:
         ("ln Occam factor", f"{record.log_occam_factor:.3f}"),
         ("information gain", f"{record.information_gain:.3f} nats"),
         ("status", status),
-        *((name, number(value, 5)) for name, value in record.derived.items()),
+        *derived_facts(record),
         *([] if record.seed is None else [("seed", str(record.seed))]),
         ("data", record.data_fingerprint),
     ]
-    headline = f"{record.name} at tau = {number(record.tau, 6)} ({record.method})"
+    headline = f"{record.name} at tau = {readable(record.tau, record.time_unit)} ({record.method})"
     table = parameter_table([record])
     return Card("Evidence", headline, (*facts,), tables=(table,), warnings=record.warnings)
+
+
+def derived_facts(record: Evidence, units: tuple[str, str] = ("", "")) -> list[tuple[str, str]]:
+    """What follows from θ*, each with its standard deviation and unit if they are known."""
+    derived, about = record.derived, record.hypothesis.model.parameters
+    found = []
+    for name, value in derived.items():
+        if name.endswith("_sd") and name.removesuffix("_sd") in derived:
+            continue
+        text, of = with_error(value, derived.get(f"{name}_sd", 0.0)), name.partition("_")[0]
+        unit = about[of].unit(*units) if of in about and all(units) else ""
+        found.append((name, f"{text} {unit}".rstrip()))
+    return found
 
 
 @summarise.register
@@ -281,6 +295,7 @@ def _attributes(record: Evidence) -> dict[Hashable, Any]:
         "status": record.status.value,
         "warnings": "; ".join(record.warnings),
         "tau": record.tau,
+        "time_unit": record.time_unit,
         "data_fingerprint": record.data_fingerprint,
         "driftbayes_version": __version__,
         # Where ArviZ looks for the same.

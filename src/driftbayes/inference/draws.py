@@ -52,6 +52,11 @@ class PosteriorDraws:
     evidence: Evidence
     seed: int
 
+    def __repr__(self) -> str:
+        """Number of draws, model and posterior."""
+        values = ", ".join(map(repr, self.evidence.parameters.values()))
+        return f"<PosteriorDraws: {len(self):,} of {self.hypothesis.name}, {values}>"
+
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the parameters."""
@@ -175,6 +180,7 @@ def _gaussian_draws(
 _SAMPLE = ("chain", "draw")
 
 
+@in_double_precision
 def to_datatree(
     draws: PosteriorDraws,
     data: Displacements | None = None,

@@ -18,7 +18,14 @@ import numpy as np
 from driftbayes.errors import Status
 from driftbayes.inference.formulas import UNEXPECTED, prior_facts
 from driftbayes.inference.hypothesis import Hypothesis
-from driftbayes.representation import Described, to_dataframe, to_dataset, to_datatree
+from driftbayes.representation import (
+    Described,
+    amount,
+    to_dataframe,
+    to_dataset,
+    to_datatree,
+    with_error,
+)
 from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -66,8 +73,7 @@ class ParameterEstimate:
 
     def __repr__(self) -> str:
         """Mean, standard deviation and unit."""
-        text = f"{self.name} = {self.mean:.5g} ± {self.sd:.2g}"
-        return f"{text} {self.unit}".rstrip()
+        return f"{self.name} = {with_error(self.mean, self.sd)} {self.unit}".rstrip()
 
 
 def make_estimates(
@@ -130,6 +136,7 @@ class Evidence(Described):
         status: How the computation ended.
         warnings: What a reader should know, in words.
         tau: Sampling time of the data.
+        time_unit: Its unit, empty if unknown.
         data_fingerprint: Hash of the data, tau and units; evidences compare only if it agrees.
         coords: Coordinates of Laplace's method, "natural" or "log"; empty for other methods.
         seed: Of a method that draws random numbers; None for others.
@@ -157,6 +164,7 @@ class Evidence(Described):
     diagnostics: Mapping[str, float] = field(default_factory=dict)
     derived: Mapping[str, float] = field(default_factory=dict)
     draws: FloatArray | None = None
+    time_unit: str = ""
 
     @property
     def name(self) -> str:
@@ -266,7 +274,7 @@ IDENTIFIABLE = 0.5
 
 
 def parameter_warnings(
-    hypothesis: Hypothesis, estimates: Mapping[str, ParameterEstimate], tau: float
+    hypothesis: Hypothesis, estimates: Mapping[str, ParameterEstimate], tau: str
 ) -> tuple[str, ...]:
     """Warn of parameters whose size the data do not tell, and of priors that they contradict."""
     facts, found = prior_facts(hypothesis), []
@@ -277,16 +285,16 @@ def parameter_warnings(
         if not one.contraction >= IDENTIFIABLE:
             # Below a limit all magnitudes remain possible, which the width of ln θ does not tell.
             if high < median and not prior.is_signed:
-                limit = f"{high:.2g} {one.unit}".rstrip()
-                text = f"{name} is consistent with zero at tau = {tau:g}; 97.5 % limit {limit}"
+                limit = amount(high, one.unit, 2)
+                text = f"{name} is consistent with zero at tau = {tau}; 97.5 % limit {limit}"
                 found.append(text)
             else:
                 found.append(
                     f"the posterior of {name} is hardly narrower than its prior: {name} is not "
-                    f"identifiable at tau = {tau:g}"
+                    f"identifiable at tau = {tau}"
                 )
         elif high < least or low > largest:
-            given = f"{one.median:.3g} {one.unit}".rstrip()
+            given = amount(one.median, one.unit, 3)
             found.append(
                 f"prior and data are in conflict: {name} = {given} has a prior probability below "
                 f"{UNEXPECTED:g} ({prior.describe(6)}); set its prior or its scales"

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from driftbayes.data.sampling import Displacements
-from driftbayes.errors import OUT_OF_MEMORY, DriftbayesError, Status, is_out_of_memory
+from driftbayes.errors import OUT_OF_MEMORY, DriftbayesError, Status, expect, is_out_of_memory
 from driftbayes.inference._batch import Batch
 from driftbayes.inference.evidence import QUANTILES, Evidence, make_estimates
 from driftbayes.inference.exact import (
@@ -188,6 +188,8 @@ def evidence(
         **options: Options of a method given by name.
     """
     hypothesis = hypothesis if isinstance(hypothesis, Hypothesis) else Hypothesis(hypothesis)
+    if not hasattr(data, "tau"):
+        expect(data, Batch, "data", "displacements, for example displacements(tracks, tau='6h')")
     return evidence_batch([hypothesis], data, method=method, seed=seed, **options)[0]
 
 

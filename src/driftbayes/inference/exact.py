@@ -39,6 +39,7 @@ from driftbayes.inference.search import Modes, find_modes
 from driftbayes.inference.stacked import solve_stack, stack_records
 from driftbayes.likelihood.kalman import LOG_2PI
 from driftbayes.precision import in_double_precision
+from driftbayes.representation import with_error
 from driftbayes.typing import FloatArray
 
 # Nodes are added until the evidence is this certain, in nats: by the number of parameters that are
@@ -288,8 +289,9 @@ def _record(data: Batch, index: int, modes: Modes, found: Quadrature, tolerance:
         posterior_cov=posterior.cov,
         expected_log_likelihood=posterior.expected_log_likelihood,
         status=status,
-        warnings=(*warnings, *parameter_warnings(hypothesis, estimates, data.tau(index))),
+        warnings=(*warnings, *parameter_warnings(hypothesis, estimates, data.tau_text(index))),
         tau=data.tau(index),
+        time_unit=data.units(index)[1],
         data_fingerprint=data.fingerprint(index),
         n_evaluations=found.n_evaluations,
         derived=derived_at(hypothesis, data, index, theta_map),
@@ -400,7 +402,7 @@ def _draw_nodes(found: Quadrature, n: int, rng: np.random.Generator) -> tuple[No
     if not abs(relative.mean() - 1) <= _AGREEMENT * error + _MAX_OFF:
         doubt = (
             f"points between the nodes of the quadrature give ln Z higher by "
-            f"{float(logsumexp(ratios) - np.log(len(ratios))):.2g} ± {error:.1g}; use "
+            f"{with_error(float(logsumexp(ratios) - np.log(len(ratios))), error)}; use "
             "method='smc', or a narrower prior"
         )
     kept = kept[:n]

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from driftbayes.errors import DriftbayesError, did_you_mean
+from driftbayes.errors import DriftbayesError, did_you_mean, expect
 from driftbayes.jax_typing import Scalar
 from driftbayes.models import AbstractModel, Data, as_template
 from driftbayes.priors import AbstractPrior, Fixed, Uniform
@@ -47,6 +47,12 @@ class Hypothesis(Described, eqx.Module):
     priors: dict[str, AbstractPrior]
 
     def __init__(self, model: AbstractModel | type[AbstractModel], **priors: AbstractPrior) -> None:
+        if not (isinstance(model, type) and issubclass(model, AbstractModel)):
+            wanted = "a model, for example Langevin or Noise(Langevin(...), sigma=...)"
+            expect(model, AbstractModel, "model", wanted)
+        for name, prior in priors.items():
+            wanted = "a prior, for example Exponential(mean=1.0)"
+            expect(prior, AbstractPrior, f"the prior of {name}", wanted)
         if isinstance(model, AbstractModel):
             priors = {**_priors_of(model), **priors}
         model = as_template(model)

@@ -28,6 +28,7 @@ from driftbayes.inference.quasi_stages import (
     Target,
 )
 from driftbayes.inference.samples import WORST_SHAPE, Estimate, pareto_shape, resample
+from driftbayes.representation import with_error
 from driftbayes.typing import FloatArray
 
 # Points of the Student laws in the first stage, per randomisation.
@@ -257,8 +258,9 @@ def _summarise(
             allowed = _MAX_DEVIATION * np.hypot(last_error, before.log_evidence_err)
             if not abs(last - before.log_evidence) <= allowed:
                 warnings += (
-                    f"successive stages disagree: ln Z = {before.log_evidence:.4g} ± "
-                    f"{before.log_evidence_err:.2g}, then {last:.4g} ± {last_error:.2g}; "
+                    "successive stages disagree: ln Z = "
+                    f"{with_error(before.log_evidence, before.log_evidence_err)}, then "
+                    f"{with_error(last, last_error)}; "
                     "raise max_evaluations or use method='smc'",
                 )
         status = Status.SAMPLER_NOT_CONVERGED if warnings else Status.OK

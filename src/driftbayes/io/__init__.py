@@ -16,8 +16,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from driftbayes.data.trajectories import Trajectories
-from driftbayes.errors import DriftbayesError
+from driftbayes.data.trajectories import Trajectories, check_tracks
+from driftbayes.errors import DriftbayesError, expect
 from driftbayes.io.formats import FORMATS, choose, contents_of, read_as
 from driftbayes.io.reading import ReadOptions
 from driftbayes.storage.atomic import PathLike, atomic_path
@@ -58,6 +58,8 @@ def read_trajectories(path: "PathLike | xr.Dataset", **options: Any) -> Trajecto
             `missing`.
     """
     told = ReadOptions(**options)
+    if not hasattr(path, "data_vars"):
+        expect(path, str | Path, "path", "a file name or an xarray Dataset")
     contents = contents_of(path)
     return read_as(choose(contents, told.format), contents, told)
 
@@ -71,6 +73,7 @@ def write_trajectories(trajectories: Trajectories, path: PathLike) -> None:
     """
     from driftbayes.io import writing
 
+    check_tracks(trajectories)
     getattr(writing, _WRITERS[written_suffix(path)])(trajectories, path)
 
 

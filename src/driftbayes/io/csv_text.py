@@ -204,7 +204,7 @@ def open_stream(path: Path, *, squeezed: bool = False) -> Any:
     if squeezed:
         with _raw(path) as raw:
             return pa.BufferReader(b"\n".join(b" ".join(line.split()) for line in raw))
-    return pa.input_stream(str(path), compression="gzip" if _is_gzip(path) else None)
+    return pa.input_stream(limits.WatchedFile(path), compression="gzip" if _is_gzip(path) else None)
 
 
 def _is_gzip(path: Path) -> bool:

@@ -12,6 +12,7 @@ to matter.
 __all__ = [
     "Budget",
     "Clock",
+    "WatchedFile",
     "check_memory",
     "check_names",
     "check_stored",
@@ -22,16 +23,19 @@ __all__ = [
     "readable_size",
     "shard_parts",
     "stored_size",
+    "watched",
 ]
 
 import bz2
+import io
 import lzma
 import os
 import re
 import time
 import zlib
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -163,6 +167,35 @@ class Clock:
                 f"its size needs; it may be damaged: check it, or set {TIME_VARIABLE} to more "
                 "seconds"
             )
+
+
+# Told how many bytes of a file have been read, and of how many.
+_watcher: ContextVar[Callable[[int, int], None] | None] = ContextVar("watcher", default=None)
+
+
+@contextmanager
+def watched(progress: Callable[[int, int], None]) -> Iterator[None]:
+    """Tell a function how far tables of text are read in the block: bytes read, and size."""
+    token = _watcher.set(progress)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
+
+
+class WatchedFile(io.FileIO):
+    """A file that tells how far it is read."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._size, self._watcher = max(path.stat().st_size, 1), _watcher.get()
+
+    def read(self, size: int | None = -1, /) -> bytes | None:
+        """Read some bytes."""
+        found = super().read(-1 if size is None else size)
+        if self._watcher is not None:
+            self._watcher(self.tell(), self._size)
+        return found
 
 
 def readable_size(n_bytes: float) -> str:

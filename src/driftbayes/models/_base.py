@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from driftbayes.data.sampling import Displacements
@@ -41,6 +42,7 @@ from driftbayes.likelihood.moments import MEMORY
 from driftbayes.likelihood.sums import SlotForms
 from driftbayes.models._prepare import Data, EngineName, Kind, Needs, check_double, prepare
 from driftbayes.precision import in_double_precision
+from driftbayes.representation import number
 from driftbayes.typing import FloatArray
 
 # Data of which the axes are kept apart.
@@ -140,6 +142,19 @@ class AbstractModel(eqx.Module):
     def template(self) -> "AbstractModel":
         """The same model with the name of each parameter in place of its value."""
         return as_template(type(self))
+
+    def __repr__(self) -> str:
+        """As it is written in Python."""
+        values = {field.name: getattr(self, field.name, None) for field in fields(self)}
+        texts = (
+            f"{name}={number(float(value), 6) if isinstance(value, np.ndarray) else repr(value)}"
+            for name, value in values.items()
+        )
+        try:
+            return f"{type(self).__name__}({', '.join(texts)})"
+        except TypeError:
+            # Many models side by side.
+            return str(eqx.Module.__repr__(self))
 
     def __call__(self, **values: Any) -> "AbstractModel":
         """The same model with these values of its parameters."""

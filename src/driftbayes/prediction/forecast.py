@@ -19,6 +19,7 @@ from driftbayes.data.sampling import Displacements, displacements
 from driftbayes.data.sphere import on_plane
 from driftbayes.data.tangent import LastFixes, last_fixes
 from driftbayes.data.trajectories import Trajectories
+from driftbayes.data.units import readable
 from driftbayes.errors import DriftbayesWarning
 from driftbayes.inference import PosteriorDraws
 from driftbayes.inference.hypothesis import check_plain, check_plain_models
@@ -60,6 +61,11 @@ class ParticleForecast:
     length_unit: str = ""
     time_unit: str = ""
     fixes: LastFixes | None = None
+
+    def __repr__(self) -> str:
+        """Sizes of the ensemble."""
+        n_members, n_particles = self.positions.shape[:2]
+        return f"<ParticleForecast: {n_members} futures each of {n_particles} particles>"
 
     @cached_property
     def lonlat(self) -> FloatArray | None:
@@ -115,6 +121,14 @@ class Forecast:
     tau: float | None
     seed: int
     priors_from_data: bool | None = None
+
+    def __repr__(self) -> str:
+        """Models, horizons and sampling time."""
+        unit = self.data.time_unit
+        times = ", ".join(readable(time, unit) for time in self.prediction.horizons)
+        models = ", ".join(self.prediction.probabilities)
+        tau = readable(self.data.tau, unit)
+        return f"<Forecast: {models} after {times}, fit at tau = {tau}>"
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ from driftbayes.inference import QUANTILES, PosteriorDraws
 from driftbayes.inference.hypothesis import check_plain
 from driftbayes.models import AbstractModel
 from driftbayes.precision import in_double_precision
+from driftbayes.representation import number
 from driftbayes.typing import FloatArray
 
 # The name under which the average of all models stands beside them.
@@ -52,6 +53,11 @@ class ScaleMixture:
     variances: FloatArray
     weights: FloatArray
     n_dim: int
+
+    def __repr__(self) -> str:
+        """Number of components and standard deviation."""
+        size = number(self.variance**0.5)
+        return f"<ScaleMixture: {len(self.weights):,} Gaussians, sd {size} per axis>"
 
     @property
     def variance(self) -> float:
@@ -117,6 +123,12 @@ class Spread:
     component_quantiles: FloatArray
     distance_quantiles: FloatArray
 
+    def __repr__(self) -> str:
+        """Standard deviations and horizons."""
+        pairs = zip(self.horizons, self.sd, strict=True)
+        sizes = ", ".join(f"{number(sd)} after {number(time)}" for time, sd in pairs)
+        return f"<Spread: sd per axis {sizes}>"
+
     @classmethod
     def of(cls, horizons: FloatArray, mixtures: Sequence[ScaleMixture]) -> "Spread":
         """The numbers of one mixture per horizon."""
@@ -172,6 +184,12 @@ class Prediction:
     probabilities: Mapping[str, float]
     spreads: Mapping[str, Spread]
     n_dim: int
+
+    def __repr__(self) -> str:
+        """Models and horizons."""
+        times = ", ".join(number(time) for time in self.horizons)
+        models = ", ".join(f"{name} ({number(p)})" for name, p in self.probabilities.items())
+        return f"<Prediction: {models} after {times}>"
 
     def to_json(self) -> dict[str, Any]:
         """The prediction as plain numbers and text."""

@@ -15,6 +15,7 @@ from driftbayes.comparison.bayes import model_probabilities
 from driftbayes.comparison.hypotheses import check_names
 from driftbayes.data.sampling import WHOLE, Cut, Displacements, displacements
 from driftbayes.data.trajectories import Trajectories
+from driftbayes.data.units import readable
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Batch, Hypothesis, LogEvidences, log_evidences
 from driftbayes.inference.hypothesis import check_plain
@@ -28,6 +29,7 @@ from driftbayes.prediction.predict import (
 )
 from driftbayes.prediction.rules import crps, energy_score, log_score
 from driftbayes.prediction.subsets import Part, growing, subset, without_each
+from driftbayes.representation import number, with_error
 from driftbayes.typing import FloatArray, IntArray
 
 Progress = Callable[[str, int, int], None]
@@ -68,6 +70,11 @@ class TrajectoryScores:
     trajectory: IntArray
     larger_is_better: bool
     warnings: tuple[str, ...] = field(default=())
+
+    def __repr__(self) -> str:
+        """Mean over trajectories of each model."""
+        means = ", ".join(f"{name} {with_error(*self.mean(name))}" for name in self.values)
+        return f"<TrajectoryScores: {self.rule} of {len(self.counts)} trajectories: {means}>"
 
     def total(self, model: str) -> float:
         """Sum over all trajectories."""
@@ -133,6 +140,10 @@ class Scores:
     time_unit: str
     data_fingerprint: str
     priors_from_data: bool
+
+    def __repr__(self) -> str:
+        """Leave-one-out log density of each model."""
+        return f"<Scores: at tau = {readable(self.tau, self.time_unit)}, {self.leave_one_out!r}>"
 
     remark = "Scores measure the prediction of held-out trajectories; they are not probabilities."
 
@@ -331,7 +342,7 @@ def _noise_variance(trajectories: Trajectories) -> float:
     if len(errors) > 1:
         msg = (
             f"held-out displacements are scored with one measurement error for all positions, got "
-            f"{errors[0]:g} to {errors[-1]:g}; leave out --held-out-taus"
+            f"{number(errors[0], 6)} to {number(errors[-1], 6)}; leave out --held-out-taus"
         )
         raise DriftbayesError(msg)
     return float(errors[0] ** 2)
@@ -393,7 +404,7 @@ def _log_evidences(
         if worst > _WORTH_SAYING:
             warnings.append(
                 f"{name}: each log density is the difference of two evidences known to "
-                f"± {worst:.1g} nats"
+                f"± {number(worst, 1)} nats"
             )
     return logs, tuple(warnings)
 

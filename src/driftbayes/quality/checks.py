@@ -36,7 +36,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from driftbayes.data.trajectories import Trajectories
-from driftbayes.data.units import length_factor, parse_quantity, time_factor
+from driftbayes.data.units import LENGTH, SPEED, TIME, converted, parse_quantity, readable
 from driftbayes.errors import DriftbayesError, NothingLeftError, did_you_mean
 from driftbayes.typing import FloatArray, IntArray
 
@@ -61,7 +61,6 @@ _AROUND = 3
 _DEVIATIONS, _NEARBY, _FIT = 6.0, 8, 1 / 3
 _RAYLEIGH = (0.6745, 1.1774, 1.5382)
 _MIN_FIXES = 12
-_EXAMPLES = {"length": "50m", "time": "6h", "speed": "3m/s"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +80,7 @@ class Finding:
     name: str
     n_observations: int
     n_trajectories: int
-    rows: np.ndarray
+    rows: np.ndarray = field(repr=False)
     sentence: str
     limits: dict[str, Any] = field(default_factory=dict)
     is_notable: bool = False
@@ -226,9 +225,9 @@ class Stuck(AbstractCheck):
             if done - i >= _MIN_STUCK and times[done - 1] - times[i] >= least * (1 - 1e-9):
                 chosen[rows[i + 1 : done]] = True
         largest = float(radius.max(initial=0.0))
-        within = "" if largest == 0 else f" beyond {_with_unit(largest, trajectories.length_unit)}"
+        within = "" if largest == 0 else f" beyond {readable(largest, trajectories.length_unit, 3)}"
         sentence = (
-            f"{{who}}: no motion{within} for {_with_unit(least, trajectories.time_unit)} or longer"
+            f"{{who}}: no motion{within} for {readable(least, trajectories.time_unit, 3)} or longer"
         )
         return self._found(trajectories, chosen, sentence, time=_finite(least), radius=largest)
 
@@ -307,7 +306,7 @@ class Spikes(AbstractCheck):
             how = f"{self.multiple:g} times the median speed"
             limits = {"multiple_of_median": self.multiple}
         else:
-            how, limits = _with_unit(limit, per), {"speed": limit, "unit": per}
+            how, limits = readable(limit, per, 3), {"speed": limit, "unit": per}
         sentence = f"{{who}}: spikes (jumps out and back at more than {how})"
         return self._found(trajectories, chosen, sentence, **limits)
 
@@ -530,7 +529,7 @@ class Gaps(AbstractCheck):
         wide = same & (np.diff(trajectories.times[rows]) > longest * (1 + 1e-9))
         chosen = np.zeros(len(trajectories.times), dtype=bool)
         chosen[rows[1:][wide]] = True
-        after = _with_unit(longest, trajectories.time_unit)
+        after = readable(longest, trajectories.time_unit, 3)
         sentence = f"{{who}}: after a gap longer than {after}"
         return self._found(trajectories, chosen, sentence, is_notable=False, time=_finite(longest))
 
@@ -616,30 +615,8 @@ def _parse_amount(text: str, option: str) -> Amount | None:
 
 def _in_units_of(trajectories: Trajectories, amount: Amount, kind: str, option: str) -> float:
     """A "length", "time" or "speed" in the units of the data, in which it is without a unit."""
-    value, unit = amount
-    if not unit:
-        return value
-    over = unit.split("/")
-    if len(over) != (2 if kind == "speed" else 1):
-        msg = f"{option} must be a {kind}, for example {_EXAMPLES[kind]}, got the unit {unit!r}"
-        raise DriftbayesError(msg)
-    if kind != "time":
-        known = _known(trajectories.length_unit, "length", option)
-        value *= length_factor(over[0].strip(), known)[0]
-    if kind != "length":
-        factor = time_factor(over[-1].strip(), _known(trajectories.time_unit, "time", option))[0]
-        value = value / factor if kind == "speed" else value * factor
-    return value
-
-
-def _known(unit: str, what: str, option: str) -> str:
-    if not unit:
-        msg = (
-            f"{option} has a unit, but the data have no unit of {what}: pass --{what}-unit, or "
-            f"give {option} as a plain number in the units of the file"
-        )
-        raise DriftbayesError(msg)
-    return unit
+    what = {"length": LENGTH, "time": TIME, "speed": SPEED}[kind]
+    return converted(*amount, what, trajectories.units, option)
 
 
 def _duration(trajectories: Trajectories, time: Amount | None, n: int, option: str) -> float:
@@ -654,7 +631,3 @@ def _successive(trajectories: Trajectories) -> tuple[IntArray, np.ndarray]:
     """Rows that hold a position, and whether each but the last and its next share a trajectory."""
     rows = np.flatnonzero(trajectories.observed)
     return rows, np.diff(trajectories.trajectory_index[rows]) == 0
-
-
-def _with_unit(value: float, unit: str) -> str:
-    return f"{value:.3g} {unit}".rstrip()

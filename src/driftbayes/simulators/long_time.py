@@ -11,6 +11,7 @@ import numpy as np
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.models import MODELS, model_named
+from driftbayes.representation import number, with_error
 from driftbayes.typing import FloatArray
 
 # The parameter that is the long-time diffusivity, for the models that have one.
@@ -90,11 +91,12 @@ class Dispersion:
         notes = []
         if abs(self.cross) > _SMALL * np.sqrt(self.zonal.value * self.meridional.value):
             notes.append(
-                f"the tensor is tilted, K_12 = {self.cross:.4g} m²/s: each axis spreads as found, "
+                f"the tensor is tilted, K_12 = {number(self.cross)} m²/s: each axis spreads as "
+                "found, "
                 "their correlation is not exported"
             )
         if len(self.axes) > 2:
-            notes.append(f"K_33 = {self.axes[2].value:.6g} m²/s is not exported")
+            notes.append(f"K_33 = {number(self.axes[2].value, 6)} m²/s is not exported")
         return tuple(notes)
 
 
@@ -136,7 +138,7 @@ def dispersion(model: str, parameters: Mapping[str, Estimate]) -> Dispersion:
         if s.value + _SIGMAS * s.sd >= 1:
             msg = (
                 f"the mean diffusivity of {model} is not known: particles differ by "
-                f"s = {s.value:.3g} ± {s.sd:.2g}, and for s of 1 or more it is infinite; use a "
+                f"s = {with_error(s.value, s.sd)}, and for s of 1 or more it is infinite; use a "
                 "model without +scatter, or --for json"
             )
             raise DriftbayesError(msg)

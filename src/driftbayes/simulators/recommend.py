@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from driftbayes.data.units import length_factor, time_factor
+from driftbayes.data.units import TIME, in_units, length_factor, readable, time_factor
 from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.models import MODELS, Parameter, model_named
 from driftbayes.priors import Fixed, parse_prior
+from driftbayes.representation import number
 from driftbayes.simulators.long_time import (
     Dispersion,
     Estimate,
@@ -71,7 +72,7 @@ def recommend(
     scan: "xr.Dataset",
     *,
     model: str | None = None,
-    tau: float | None = None,
+    tau: float | str | None = None,
     length_unit: str | None = None,
     time_unit: str | None = None,
 ) -> Recommendation:
@@ -84,7 +85,7 @@ def recommend(
     Args:
         scan: Dataset of a scan.
         model: Name of the model, to use no other.
-        tau: Sampling time, in the unit of the scan.
+        tau: Sampling time, in the unit of the scan or with its own ("6h").
         length_unit: Unit of length, if the scan has none; refused if it contradicts the scan's.
         time_unit: Unit of time, likewise.
     """
@@ -100,6 +101,8 @@ def recommend(
         for name in candidates
     }
     if tau is not None:
+        unit = str(scan.attrs.get("time_unit", "")) or time_unit or ""
+        tau = in_units(tau, TIME, ("", unit), "tau")
         if not (np.isfinite(tau) and tau > 0):
             msg = f"tau must be a positive number, got {tau}"
             raise DriftbayesError(msg)
@@ -142,7 +145,7 @@ def _made(
             continue
         if not np.isfinite([means[place], sd[place], _probability(scan, model, place)]).all():
             msg = (
-                f"{name} of {model} has no finite estimate at tau = {taus[place] / seconds:g}: "
+                f"{name} of {model} has no finite estimate at tau = {readable(taus[place], 's')}: "
                 "nothing can be exported; choose another --tau or --model"
             )
             raise DriftbayesError(msg)
@@ -220,7 +223,8 @@ def _notes(scan: "xr.Dataset", model: str, place: int, *, holds: bool) -> tuple[
         others = scan["probability"].isel(tau=place)
         best = str(scan["model"].values[int(np.argmax(others.values))])
         notes.append(
-            f"the model has a probability of only {probability:.2g} here, where {best} is the best"
+            f"the model has a probability of only {number(probability, 2)} here, where {best} is "
+            "the best"
         )
     status = str(scan["status"].sel(model=model).isel(tau=place).values)
     if status != "ok":

@@ -80,6 +80,7 @@ class Outputs:
     ) -> None:
         """Announce a directory in which the command writes files as it goes on."""
         target = _resolved(path)
+        _check_folder_target(target, os.fspath(path))
         if not continues:
             self._check_reads(target, os.fspath(path))
             _check_store(target, os.fspath(path))
@@ -166,6 +167,19 @@ def check_store_target(target: Path, name: str, is_ours: Callable[[Path], bool])
         msg = f"{name!r} is a file, expected a new name for a directory; choose another"
         raise DriftbayesError(msg)
     check_target(target, name, is_store=True)
+
+
+def _check_folder_target(target: Path, name: str) -> None:
+    """Refuse a directory that cannot be made or filled."""
+    there = next(folder for folder in (target, *target.parents) if os.path.lexists(folder))
+    if not there.is_dir():
+        what = "is a file" if there == target else f"is below the file {there.name!r}"
+        msg = f"{name!r} {what}, expected a directory; choose another name"
+    elif not os.access(there, os.W_OK | os.X_OK):
+        msg = f"cannot write {name!r}: its directory is not writable; choose another place"
+    else:
+        return
+    raise DriftbayesError(msg)
 
 
 def _check_store(target: Path, name: str) -> None:

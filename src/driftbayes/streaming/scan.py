@@ -85,7 +85,7 @@ def check_streamable(
 def tally_file(
     path: PathLike,
     models: Callable[[int], Iterable[AbstractModel]],
-    taus: Iterable[float],
+    taus: Iterable[float | str] | str,
     options: ReadOptions | None = None,
     *,
     n_tau: int | None = None,

@@ -198,7 +198,7 @@ class Tally:
         for stride, at in zip(spec.strides, self.at, strict=True):
             tau, first = stride * dt, at.moments[0]
             if first.n_steps == 0:
-                skipped[tau] = too_short(at.longest, spec.n_tau, tau)
+                skipped[tau] = too_short(at.longest, spec.n_tau, tau, self.time_unit)
                 continue
             if not first.moves:
                 skipped[tau] = (

@@ -5,6 +5,7 @@ __all__ = [
     "Models",
     "Priors",
     "Scales",
+    "as_tau",
     "compare",
     "displacements_at",
     "hypotheses_for",
@@ -14,7 +15,7 @@ __all__ = [
 ]
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -26,9 +27,16 @@ from driftbayes.comparison.dependence import quick_dependence
 from driftbayes.comparison.hypotheses import HypothesisSet, make_hypotheses
 from driftbayes.comparison.scan import Scan, scan_hypotheses
 from driftbayes.data.sampling import WHOLE, Cut, Displacements
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data.trajectories import Trajectories, check_tracks
+from driftbayes.data.units import SPEED, TIME, Dimension, in_units, readable, times_in
 from driftbayes.diagnostics.scales import lag_one_doubt
-from driftbayes.errors import DataWarning, DependenceWarning, DriftbayesError, PriorWarning
+from driftbayes.errors import (
+    DataWarning,
+    DependenceWarning,
+    DriftbayesError,
+    PriorWarning,
+    expect,
+)
 from driftbayes.inference import Hypothesis, Method
 from driftbayes.likelihood import SummedDisplacements
 from driftbayes.models import MODELS, AbstractModel, model_named
@@ -46,12 +54,12 @@ class Scales:
     """Scales of the motion, from which default priors are made.
 
     Args:
-        u_rms: Root mean square speed, in the units of the trajectories.
-        time: Time scale of the velocity, for example the eddy turnover time.
+        u_rms: Root mean square speed, in the units of the trajectories or with its own ("0.2m/s").
+        time: Time scale of the velocity, for example the eddy turnover time, likewise ("2d").
     """
 
-    u_rms: float
-    time: float
+    u_rms: float | str
+    time: float | str
 
 
 @in_double_precision
@@ -71,17 +79,17 @@ def compare(
 
     Args:
         tracks: Trajectories, as `read` gives them.
-        tau: Sampling time, a multiple of the recording interval; "all" uses every fix at its own
-            interval.
+        tau: Sampling time, a multiple of the recording interval, in the unit of the data or with
+            its own ("6h"); "all" uses every fix at its own interval.
         models: Names, separated by commas or in a list, "all", or hypotheses.
-        priors: Priors by parameter name.
+        priors: Priors by parameter name, as text with units if wanted ("exponential:0.5/d").
         scales: Scales of the motion, for priors that are not given; by default those of the data.
         method: Method of the evidence; "auto" integrates exactly where it can.
         cut: How trajectories are cut into displacements.
         sensitivity: Whether to repeat the comparison with other prior scales; by default where the
             priors come from the data.
-        **options: `seed` of a method that samples and `prior_probabilities` of the models, as for
-            `compare_hypotheses`.
+        **options: `seed` of a method that samples, `prior_probabilities` of the models and
+            `progress`, as for `compare_hypotheses`.
 
     Returns:
         The comparison.
@@ -97,7 +105,7 @@ def compare(
                 "sampling time, or a file that fits in memory"
             )
             raise DriftbayesError(msg)
-        tally = tracks.tally(partial(named_models, models), [float(tau)], cut, snap=False)
+        tally = tracks.tally(partial(named_models, models), [tau], cut, snap=False)
         found, skipped = tally.displacements()
         if not found:
             raise DriftbayesError(next(iter(skipped.values())))
@@ -120,7 +128,7 @@ def compare(
 @in_double_precision
 def scan(
     tracks: Trajectories | FileInBlocks,
-    taus: Iterable[float] | None = None,
+    taus: Iterable[float | str] | str | None = None,
     *,
     models: Models = "brownian, langevin",
     priors: Priors | None = None,
@@ -131,7 +139,8 @@ def scan(
 ) -> Scan:
     """Compare models at many sampling times.
 
-    `taus`: sampling times; by default a dozen that suit the trajectories. `models`, `priors`,
+    `taus`: sampling times, also as text ("1h,6h,1d", "1h:10d:12log"); by default a dozen that
+    suit the trajectories. `models`, `priors`,
     `scales`, `method`, `cut` are as for `compare`. Further options: `seed`,
     `prior_probabilities` and `progress`, as for `scan_hypotheses`.
 
@@ -149,7 +158,7 @@ def scan(
         setup = hypotheses_for(models, tally.sample(), priors=priors, scales=scales)
         return scan_tally(tally, setup.hypotheses, provenance=tracks.provenance, **options)
     check_regular(tracks)
-    wanted = suggested_taus(tracks) if taus is None else list(taus)
+    wanted = suggested_taus(tracks) if taus is None else times_in(taus, tracks.units, "taus")
     setup = hypotheses_for(models, tracks, priors=priors, scales=scales)
     result = scan_hypotheses(tracks, setup.hypotheses, wanted, cut=cut, **options)
     warn_of_lag_one(tracks, cut(tracks, result.comparisons[0].tau), setup.hypotheses)
@@ -162,7 +171,8 @@ def scan(
 
 def displacements_at(tracks: Trajectories, tau: float | str, cut: Cut) -> Displacements:
     """Displacements at one sampling time, or between all fixes; warns of unused trajectories."""
-    data = cut(tracks, None if tau == "all" else float(tau))
+    expect(cut, Cut, "cut", "a Cut, for example Cut(n_tau=10)")
+    data = cut(tracks, as_tau(tau, tracks))
     if data.n_unused:
         what = "1 trajectory is" if data.n_unused == 1 else f"{data.n_unused} trajectories are"
         warnings.warn(f"{what} too short for this tau and not used", DataWarning, stacklevel=4)
@@ -180,6 +190,20 @@ def warn_of_lag_one(
     if doubt is not None:
         at = f"at tau = {data.tau:g} {data.time_unit}".rstrip()
         warnings.warn(f"{at} {doubt}", DataWarning, stacklevel=4)
+
+
+def as_tau(tau: Any, tracks: Trajectories) -> float | None:
+    """Sampling time in the unit of the trajectories; None for "all"."""
+    check_tracks(tracks)
+    if isinstance(tau, str) and tau == "all":
+        return None
+    if isinstance(tau, list | tuple | np.ndarray) and np.size(tau) != 1:
+        msg = (
+            f"tau must be one sampling time, for example 0.5 or '6h', or 'all', got {len(tau)}; "
+            "use scan to compare models at several"
+        )
+        raise DriftbayesError(msg)
+    return in_units(tau, TIME, tracks.units, "tau")
 
 
 def warn_if_dependent(
@@ -211,7 +235,7 @@ def warn_if_dependent(
             f"; corrected ln K({pair}) about {scaled[pair]:.3g}, not "
             f"{comparison.log_bayes_factors[pair]:.4g}"
         )
-    at = f"at tau = {found.tau:g} {found.time_unit}".rstrip()
+    at = f"at tau = {readable(found.tau, found.time_unit)}"
     warnings.warn(
         f"{at} {found.sentence}{text} (see `driftbayes dependence`)",
         DependenceWarning,
@@ -238,11 +262,13 @@ def suggested_taus(tracks: Trajectories) -> list[float]:
 
 def check_regular(tracks: Trajectories) -> None:
     """Refuse trajectories at irregular times, of which no scan can be made."""
+    check_tracks(tracks)
     intervals = tracks.intervals
     if tracks.recording_interval is None and len(intervals):
         msg = (
             "a scan over tau needs regular times, these have intervals from "
-            f"{intervals.min():g} to {intervals.max():g}; compare with tau='all' (--tau all) to "
+            f"{readable(intervals.min(), tracks.time_unit)} to "
+            f"{readable(intervals.max(), tracks.time_unit)}; compare with tau='all' (--tau all) to "
             "use every position at its own interval"
         )
         raise DriftbayesError(msg)
@@ -270,6 +296,7 @@ def hypotheses_for(
     if isinstance(models, HypothesisSet):
         return models
     wanted = _listed(models)
+    check_tracks(tracks)
     ready = [one for one in wanted if isinstance(one, Hypothesis)]
     names = [one for one in wanted if not isinstance(one, Hypothesis)]
     if ready and (priors or scales) and not names:
@@ -277,17 +304,43 @@ def hypotheses_for(
         raise DriftbayesError(msg)
     if not names and ready:
         return HypothesisSet(tuple(ready), from_data=False, note="priors as given")
-    given = {
-        name: parse_prior(prior) if isinstance(prior, str) else prior
-        for name, prior in (priors or {}).items()
-    }
-    u_rms, time = (None, None) if scales is None else (scales.u_rms, scales.time)
+    given = _given_priors(priors or {}, names, tracks)
+    u_rms, time = None, None
+    if scales is not None:
+        expect(scales, Scales, "scales", "Scales, for example Scales(u_rms='0.2m/s', time='2d')")
+        u_rms = in_units(scales.u_rms, SPEED, tracks.units, "u_rms")
+        time = in_units(scales.time, TIME, tracks.units, "timescale")
     made = make_hypotheses(names, tracks, priors=given, u_rms=u_rms, timescale=time)
     if made.from_data:
         warnings.warn(made.note, PriorWarning, stacklevel=4)
     by_name = dict(zip(names, made.hypotheses, strict=True))
     every = [one if isinstance(one, Hypothesis) else by_name[one] for one in wanted]
     return HypothesisSet(tuple(every), made.from_data, made.note)
+
+
+def _given_priors(
+    priors: Priors, models: Sequence[str], tracks: Trajectories
+) -> dict[str, AbstractPrior]:
+    """Priors of given parameters, their numbers in the units of the trajectories."""
+    expect(priors, Mapping, "priors", "priors by parameter, for example {'k': 'exponential:1'}")
+    for name, prior in priors.items():
+        wanted = "a prior, for example Exponential(mean=1.0) or 'exponential:1'"
+        expect(prior, str | AbstractPrior, f"the prior of {name}", wanted)
+    texts = {name: prior for name, prior in priors.items() if isinstance(prior, str)}
+    known = {
+        name: about
+        for model in (named_models(models, tracks.n_dim) if texts else ())
+        for name, about in model.parameters.items()
+    }
+    found = {name: prior for name, prior in priors.items() if not isinstance(prior, str)}
+    for name, text in texts.items():
+        convert: Callable[[str], float] = float
+        if name in known:
+            powers = known[name].length_power, known[name].time_power
+            what = Dimension(known[name].unit(), *powers, f"1 {known[name].unit('m', 's')}")
+            convert = partial(in_units, what=what, units=tracks.units, name=f"the prior of {name}")
+        found[name] = parse_prior(text, convert)
+    return {name: found[name] for name in priors}
 
 
 def named_models(models: Models, n_dim: int) -> list[AbstractModel]:
@@ -302,6 +355,10 @@ def named_models(models: Models, n_dim: int) -> list[AbstractModel]:
 def _listed(models: One | Sequence[One]) -> list[str | Hypothesis]:
     if isinstance(models, Hypothesis | AbstractModel):
         models = [models]
+    wanted = "names such as 'brownian, langevin', a list of them, or hypotheses"
+    expect(models, str | Sequence, "models", wanted)
+    for one in models:
+        expect(one, str | Hypothesis | AbstractModel, "models", wanted)
     if not isinstance(models, str):
         return [Hypothesis(one) if isinstance(one, AbstractModel) else one for one in models]
     names = [name.strip() for name in models.split(",") if name.strip()]

@@ -11,13 +11,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from driftbayes.data.sampling import WHOLE, Cut, Displacements
-from driftbayes.data.trajectories import Trajectories
-from driftbayes.data.units import length_factor, parse_quantity
-from driftbayes.errors import DriftbayesError
+from driftbayes.data.trajectories import Trajectories, check_tracks
+from driftbayes.data.units import LENGTH, in_units, parse_quantity, times_in
+from driftbayes.errors import DriftbayesError, expect, shown
 from driftbayes.inference import Method
+from driftbayes.magnitudes import whole
 from driftbayes.models import MODELS, AbstractModel, model_named
 from driftbayes.precision import in_double_precision
-from driftbayes.workflow.analyses import Models, Priors, Scales, displacements_at, hypotheses_for
+from driftbayes.workflow.analyses import (
+    Models,
+    Priors,
+    Scales,
+    as_tau,
+    displacements_at,
+    hypotheses_for,
+)
 from driftbayes.workflow.reading import FileInBlocks
 
 if TYPE_CHECKING:
@@ -74,7 +82,8 @@ def sensitivity(
     """Compute ln K as a function of the scales of the priors.
 
     `tau`: sampling time, or "all". `models`, `priors`, `scales`, `method`, `cut` are as for
-    `compare`. Further options: `factors` of the scales and `seed`, as for `prior_sensitivity`.
+    `compare`. Further options: `factors` of the scales, `seed` and `progress`, as for
+    `prior_sensitivity`.
     """
     from driftbayes.comparison import prior_sensitivity
 
@@ -87,7 +96,7 @@ def score(
     tracks: Trajectories,
     tau: float | str,
     *,
-    times: Iterable[float] = (),
+    times: Iterable[float | str] | str = (),
     models: Models = "brownian, langevin",
     priors: Priors | None = None,
     scales: Scales | None = None,
@@ -106,8 +115,8 @@ def score(
     data, setup = _prepared(tracks, tau, cut, models, priors, scales)
     own = ("n_folds", "prior_probabilities")
     folds = {name: options.pop(name) for name in own if name in options}
-    chosen = None if tau == "all" else float(tau)
-    singles = list(times)
+    chosen = as_tau(tau, tracks)
+    singles = sorted(set(times_in(times, tracks.units, "times")))
     return Scores(
         prequential=prequential(setup.hypotheses, data, **options),
         leave_one_out=leave_one_out(setup.hypotheses, data, **options),
@@ -126,7 +135,7 @@ def score(
 def predict(
     tracks: Trajectories,
     tau: float | str,
-    horizons: ArrayLike,
+    horizons: ArrayLike | str,
     *,
     models: Models = "brownian, langevin",
     priors: Priors | None = None,
@@ -136,27 +145,34 @@ def predict(
 ) -> "Forecast":
     """Predict the dispersion of particles under each model and their average.
 
-    `tau`: sampling time of the fit, or "all". `horizons`: times ahead, positive and increasing.
+    `tau`: sampling time of the fit, or "all". `horizons`: times ahead, positive and increasing,
+    also as text ("1d,10d").
     `models`, `priors`, `scales`, `cut` are as for `compare`. Further options: `n_draws` (1000)
     from the posterior, `method` and `seed`, as for `posterior_draws`; `prior_probabilities` of
-    the models.
+    the models; `progress`.
     """
     from driftbayes.comparison.bayes import model_probabilities
     from driftbayes.inference import posterior_draws
     from driftbayes.prediction.forecast import Forecast
     from driftbayes.prediction.predict import predict as predict_spread
 
+    check_tracks(tracks)
+    horizons = sorted(set(times_in(horizons, tracks.units, "horizons")))
     data, setup = _prepared(tracks, tau, cut, models, priors, scales)
     prior = options.pop("prior_probabilities", None)
+    progress = options.pop("progress", None) or (lambda *_: None)
     options = {"n_draws": 1000, "seed": 0, **options}
-    draws = tuple(posterior_draws(h, data, **options) for h in setup.hypotheses)
+    draws = []
+    for hypothesis in setup.hypotheses:
+        progress("models", len(draws), len(setup.hypotheses))
+        draws.append(posterior_draws(hypothesis, data, **options))
     weights = model_probabilities([d.evidence for d in draws], prior).tolist()
     return Forecast(
         prediction=predict_spread(draws, horizons, probabilities=weights, n_dim=data.n_dim),
-        draws=draws,
+        draws=tuple(draws),
         data=data,
         tracks=tracks,
-        tau=None if tau == "all" else float(tau),
+        tau=as_tau(tau, tracks),
         seed=options["seed"],
         priors_from_data=setup.from_data,
     )
@@ -166,7 +182,7 @@ def predict(
 def map(
     tracks: Trajectories,
     cell: float | str,
-    taus: Iterable[float],
+    taus: Iterable[float | str] | str,
     *,
     models: Models = "brownian+mean, langevin+mean",
     priors: Priors | None = None,
@@ -181,7 +197,8 @@ def map(
     """
     from driftbayes.comparison.regions import map_regions
 
-    side = _side(cell, tracks) if isinstance(cell, str) else cell
+    check_tracks(tracks)
+    side = _side(cell, tracks)
     setup = hypotheses_for(models, tracks, priors=priors, scales=scales)
     return map_regions(tracks, setup.hypotheses, cell=side, taus=taus, **options)
 
@@ -189,7 +206,7 @@ def map(
 @in_double_precision
 def bootstrap(
     tracks: Trajectories,
-    tau: float,
+    tau: float | str,
     *,
     models: Models = "brownian, langevin",
     priors: Priors | None = None,
@@ -235,6 +252,10 @@ def simulate(
     """
     import jax
 
+    expect(model, str, "model", "the name of a model, for example 'langevin'")
+    expect(parameters, Mapping, "parameters", "values by name, for example {'kappa': 1.0}")
+    expect(tau, int | float, "tau", "a number: simulated data have no units")
+    n_particles, n_steps = whole(n_particles, "n_particles", 1), whole(n_steps, "n_steps", 1)
     family = model_named(model, MODELS, n_dim)
     _check_values(family, parameters)
     x = family(**parameters).simulate(
@@ -257,10 +278,11 @@ def _check_values(model: AbstractModel, theta: Mapping[str, float]) -> None:
     for name, value in theta.items():
         # Components of a tensor may be negative; other parameters are positive.
         low = -inf if name[:1] == "h" and name[1:].isdigit() else 0.0
-        if not (low < value < known[name].upper and isfinite(value)):
+        is_number = isinstance(value, int | float)
+        if not (is_number and low < value < known[name].upper and isfinite(value)):
             bound = f" below {known[name].upper:g}" if isfinite(known[name].upper) else ""
             kind = "a finite" if low < 0 else "a positive, finite"
-            msg = f"{name} must be {kind} number{bound}, got {value}"
+            msg = f"{name} must be {kind} number{bound}, got {shown(value)}"
             raise DriftbayesError(msg)
 
 
@@ -276,21 +298,18 @@ def _prepared(
     return data, hypotheses_for(models, tracks, priors=priors, scales=scales)
 
 
-def _side(text: str, tracks: Trajectories) -> float:
+def _side(cell: Any, tracks: Trajectories) -> float:
     """Side of a cell in degrees, or in the unit of positions."""
-    number = text.strip()
-    if number.endswith(_DEGREES):
+    if isinstance(cell, str) and cell.strip().endswith(_DEGREES):
         if tracks.lonlat is None:
-            msg = f"--cell {text!r} is an angle, but positions are on a plane; give a length"
+            msg = f"cell = {cell!r} is an angle, but positions are on a plane; give a length"
             raise DriftbayesError(msg)
-        return parse_quantity(number, "--cell")[0]
-    try:
-        return float(number)
-    except ValueError:
-        size, own = parse_quantity(number, "--cell")
-    if tracks.lonlat is not None:
+        return parse_quantity(cell, "cell")[0]
+    side = in_units(cell, LENGTH, tracks.units, "cell")
+    if tracks.lonlat is not None and isinstance(cell, str) and cell.strip()[-1:].isalpha():
         msg = (
-            f"--cell {text!r} is a length, but positions are in degrees; give an angle such as 5deg"
+            f"cell = {cell!r} is a length, but positions are in degrees; give an angle, for "
+            "example 5deg"
         )
-        raise DriftbayesError(msg) from None
-    return size * length_factor(own, tracks.length_unit or own)[0]
+        raise DriftbayesError(msg)
+    return side

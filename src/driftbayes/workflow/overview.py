@@ -12,11 +12,12 @@ import numpy as np
 
 from driftbayes.data.describe import describe_trajectories
 from driftbayes.data.sampling import displacements
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data.trajectories import Trajectories, check_tracks
+from driftbayes.data.units import is_length, is_time, readable, readable_unit
 from driftbayes.diagnostics.scales import lag_one_doubt
 from driftbayes.diagnostics.survey import Survey, survey
 from driftbayes.errors import DriftbayesError
-from driftbayes.representation import Card
+from driftbayes.representation import Card, number
 from driftbayes.storage import PathLike
 
 # Rounding errors, relative to a typical step: below the first they are not reported; above the
@@ -33,6 +34,7 @@ def info(tracks: Trajectories, file: PathLike | None = None) -> "Overview":
         tracks: Any trajectories.
         file: The file that they were read from, for the suggested command.
     """
+    check_tracks(tracks)
     return Overview(tracks, survey(tracks), None if file is None else str(file))
 
 
@@ -44,7 +46,7 @@ def trajectories_card(tracks: Trajectories) -> Card:
     found = info(tracks)
     more = [("gaps", found.gaps), ("rounding", found.rounding)]
     if found.suggested_taus is not None:
-        more.append(("suggested", f"tau = {found.suggested_taus}{found.time}"))
+        more.append(("suggested", f"tau = {found.suggested_taus}"))
     shown = tuple((name, text) for name, text in more if text not in ("-", "none", "negligible"))
     return replace(card, facts=(*card.facts, *shown), warnings=(*card.warnings, *found.warnings))
 
@@ -63,15 +65,9 @@ class Overview:
     survey: Survey
     file: str | None = None
 
-    @property
-    def length(self) -> str:
-        """The unit of length after a space; empty if unknown."""
-        return f" {self.tracks.length_unit}" if self.tracks.length_unit else ""
-
-    @property
-    def time(self) -> str:
-        """The unit of time after a space; empty if unknown."""
-        return f" {self.tracks.time_unit}" if self.tracks.time_unit else ""
+    def __repr__(self) -> str:
+        """The trajectories and suggested sampling times."""
+        return f"<Overview: {self.tracks!r}, suggested tau = {self.suggested_taus or 'all'}>"
 
     @property
     def suggested_taus(self) -> str | None:
@@ -79,9 +75,11 @@ class Overview:
         found = self.survey
         if found.tau_low is None or found.tau_high is None:
             return None
+        unit = self.tracks.time_unit
         if found.n_taus < 4:
-            return ",".join(f"{found.tau_low * (i + 1):.6g}" for i in range(found.n_taus))
-        return f"{found.tau_low:.6g}:{found.tau_high:.4g}:{found.n_taus}log"
+            taus = [found.tau_low * (i + 1) for i in range(found.n_taus)]
+            return ",".join(_typed(tau, unit) for tau in taus)
+        return f"{_typed(found.tau_low, unit)}:{_typed(found.tau_high, unit)}:{found.n_taus}log"
 
     @property
     def suggested_command(self) -> str | None:
@@ -96,7 +94,7 @@ class Overview:
         for name, value in given.items():
             words += [f"--{name.replace('_', '-')}", *([value] if value else [])]
         if self.tracks.position_sd is None and self._is_coarse:
-            words += ["--noise", f"{self.survey.noise:.3g}"]
+            words += ["--noise", _typed(self.survey.noise, self.tracks.length_unit, 3)]
         return shlex.join([*words, *(("--tau", "all") if taus is None else ("--taus", taus))])
 
     @cached_property
@@ -124,12 +122,14 @@ class Overview:
             )
         if self._is_coarse and found.step_rms:
             remedy = (
-                f"pass --noise {found.noise:.3g}, or use longer sampling times"
+                f"pass --noise {_typed(found.noise, tracks.length_unit, 3)}, or use longer "
+                "sampling times"
                 if tracks.position_sd is None
                 else "use longer sampling times unless the measurement errors include it"
             )
             warnings.append(
-                f"positions are rounded: the rounding error of {found.noise:.3g}{self.length} is "
+                "positions are rounded: the rounding error of "
+                f"{readable(found.noise, tracks.length_unit, 3)} is "
                 f"{found.noise / found.step_rms:.0%} of a typical displacement; {remedy}"
             )
         for axis, n_jumps in found.jumps.items():
@@ -209,12 +209,12 @@ class Overview:
 
     def rows(self) -> list[list[str]]:
         """Names and values, for a table."""
-        facts, time = self.to_json(), self.time
+        facts = self.to_json()
         units = f"length {facts['length_unit'] or '-'}, time {facts['time_unit'] or '-'}"
         error = facts["measurement_error_median"]
         errors = "none given"
         if error is not None:
-            errors = f"given per position, median {error:.4g}{self.length}"
+            errors = f"given per position, median {readable(error, self.tracks.length_unit, 4)}"
         rows = [
             ["trajectories", f"{facts['n_trajectories']:,}"],
             ["positions", _points(facts)],
@@ -233,10 +233,10 @@ class Overview:
         rows.append(["provenance", ", ".join(f"{key}: {value}" for key, value in others.items())])
         rows.append(["fingerprint", facts["data_fingerprint"]])
         if facts["suggested_command"] is not None:
-            what = f"{self.suggested_taus}{time}"
+            what = str(self.suggested_taus)
             if facts["needs_tau_all"]:
                 what = "all, since times are irregular"
-            rows += [["sampling times", what], ["next command", facts["suggested_command"]]]
+            rows.append(["sampling times", what])
         return rows
 
     @property
@@ -244,22 +244,25 @@ class Overview:
         if self.survey.dates is not None:
             return f"{self.survey.dates[0]} to {self.survey.dates[1]} UTC"
         times = self.tracks.times
-        return f"{times.min():.10g} to {times.max():.10g}{self.time}"
+        factor, unit = readable_unit([np.abs(times).max()], self.tracks.time_unit)
+        ends = (number(float(end) * factor, 8) for end in (times.min(), times.max()))
+        return f"{' to '.join(ends)} {unit}".rstrip()
 
     @property
     def _interval(self) -> str:
-        found, time = self.survey, self.time
+        found, unit = self.survey, self.tracks.time_unit
         if found.interval is None or found.share is None:
             return "-"
         low, high = self.tracks.intervals.min(), self.tracks.intervals.max()
-        text = f"{found.interval:.10g}{time}"
+        text = readable(found.interval, unit, 8)
         # Rounding does not count as irregular.
         if high - low > 1e-6 * found.interval:
-            text += f" in {found.share:.1%} of intervals; range {low:.6g} to {high:.6g}{time}"
+            ends = f"{readable(low, unit)} to {readable(high, unit)}"
+            text += f" in {found.share:.1%} of intervals; range {ends}"
         dt = self.tracks.recording_interval
         if dt is None:
             return f"{text}; irregular"
-        regular = "regular" if dt == found.interval else f"multiples of {dt:.10g}{time}"
+        regular = "regular" if dt == found.interval else f"multiples of {readable(dt, unit, 8)}"
         return f"{text}; {regular}"
 
     @property
@@ -271,7 +274,7 @@ class Overview:
         intervals = "interval" if n_gaps == 1 else "intervals"
         return (
             f"{n_gaps:,} {intervals} longer than 1.5 times the recording interval, up to "
-            f"{self.survey.longest_gap:.6g}{self.time}"
+            f"{readable(self.survey.longest_gap or 0.0, self.tracks.time_unit)}"
         )
 
     @property
@@ -296,9 +299,11 @@ class Overview:
             return f"{ranges}; projected to {frames.get(frame, frame)} (--frame {frame})"
         if facts["position_min"] is None:
             return f"plane, {facts['n_dim']}D"
-        ends = zip("xyz", facts["position_min"], facts["position_max"], strict=False)
-        ranges = ", ".join(f"{axis} {low:.6g} to {high:.6g}" for axis, low, high in ends)
-        return f"plane, {facts['n_dim']}D: {ranges}{self.length}"
+        low, high = np.array(facts["position_min"]), np.array(facts["position_max"])
+        factor, unit = readable_unit([np.abs([low, high]).max()], self.tracks.length_unit)
+        ends = zip("xyz", low * factor, high * factor, strict=False)
+        ranges = ", ".join(f"{axis} {number(a, 5)} to {number(b, 5)}" for axis, a, b in ends)
+        return f"plane, {facts['n_dim']}D: {ranges} {unit}".rstrip()
 
     @property
     def rounding(self) -> str:
@@ -307,14 +312,21 @@ class Overview:
         shown = [axis for axis in self.survey.quantisation if axis.noise > _FINE * rms]
         return (
             "; ".join(
-                f"{axis.axis} in steps of {axis.step:.4g} {axis.unit}".rstrip()
+                f"{axis.axis} in steps of {readable(axis.step, axis.unit, 4)}"
                 + (" (single precision)" if axis.single else "")
-                + f", error {axis.noise:.3g}{self.length}"
+                + f", error {readable(axis.noise, self.tracks.length_unit, 3)}"
                 + (f" ({axis.noise / rms:.1%} of a typical displacement)" if rms else "")
                 for axis in shown
             )
             or "negligible"
         )
+
+
+def _typed(value: float, unit: str, digits: int = 6) -> str:
+    """A quantity as it is written on the command line: without a space, its unit if it is known."""
+    if not (is_length(unit) or is_time(unit)):
+        return number(value, digits)
+    return readable(value, unit, digits).replace(" ", "")
 
 
 def _ends(values: np.ndarray | None, end: Any) -> list[float] | None:

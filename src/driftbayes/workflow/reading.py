@@ -13,17 +13,17 @@ __all__ = [
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from driftbayes.data.sampling import Cut
 from driftbayes.data.trajectories import Trajectories
-from driftbayes.data.units import length_factor, parse_quantity, time_factor
-from driftbayes.errors import DataWarning, DriftbayesError
+from driftbayes.data.units import LENGTH, in_units, length_factor, parse_quantity, time_factor
+from driftbayes.errors import DataWarning, DriftbayesError, did_you_mean, expect
 from driftbayes.io import read_trajectories
 from driftbayes.magnitudes import checked
 from driftbayes.storage import PathLike
@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 _PREPARING = ("units", "noise", "period", "drop_short")
 # What a unit that is no unit of length or time asks for.
 _ADVICE = {"px": "pixel_size (--pixel-size)", "frame": "frame_interval (--frame-interval)"}
+_ARRAY_OPTIONS = (
+    *("dt", "times", "ids", "position_sd", "length_unit", "time_unit", "provenance"),
+    *("lonlat", "flags"),
+)
 # Positions in the sample of a check.
 _CHECKED_POINTS = 100_000
 
@@ -62,7 +66,7 @@ def read(
     source: Any,
     *,
     units: str | None = None,
-    noise: float | None = None,
+    noise: float | str | None = None,
     period: float | str | Sequence[float | None] | None = None,
     drop_short: bool = False,
     qc: str | None = None,
@@ -76,9 +80,10 @@ def read(
             xarray Dataset, or an array (particle, time, dim) or list of arrays (time, dim).
         units: Units of length and time to convert to, as in "km,d"; an empty one stays as it is.
             Data that name none are taken to be in these, with a warning.
-        noise: Standard deviation of the measurement error of every position.
-        period: Length of a periodic domain, one for all axes or one each; None for an axis that is
-            not periodic.
+        noise: Standard deviation of the measurement error of every position, in the unit of the
+            data or with its own ("10m").
+        period: Length of a periodic domain, likewise, one for all axes or one each; None for an
+            axis that is not periodic.
         drop_short: Whether to leave out trajectories of fewer than two positions.
         qc: Quality checks whose findings to repair, as in "spikes=3m/s,stuck=6h" or "default".
         blocks: Leave a file on disk; `compare`, `scan` and `check` read it in such blocks.
@@ -96,6 +101,9 @@ def read(
         >>> tracks.n_trajectories
         5
     """
+    expect(units, str | None, "units", "text, for example 'km,d'")
+    expect(qc, str | None, "qc", "text, for example 'default' or 'spikes=3m/s'")
+    expect(blocks, Blocks | None, "blocks", "Blocks, for example Blocks(workers=4)")
     options |= {"units": units, "noise": noise, "period": period, "drop_short": drop_short}
     if blocks is not None:
         return FileInBlocks(source, blocks, qc, options)
@@ -124,7 +132,7 @@ def prepare_tracks(
     tracks: Trajectories,
     *,
     units: str | None = None,
-    noise: float | None = None,
+    noise: float | str | None = None,
     period: float | str | Sequence[float | None] | None = None,
     drop_short: bool = False,
 ) -> Trajectories:
@@ -134,16 +142,17 @@ def prepare_tracks(
     if drop_short:
         tracks = tracks.drop_short()
     if period is not None:
-        tracks = tracks.unwrap(_periods(period, tracks.n_dim))
+        tracks = tracks.unwrap(_periods(period, tracks))
     if noise is None:
         return tracks
-    if not (np.isfinite(noise) and noise > 0):
+    sd = in_units(noise, LENGTH, tracks.units, "noise")
+    if not (np.isfinite(sd) and sd > 0):
         msg = f"noise must be a positive number, got {noise}"
         raise DriftbayesError(msg)
     return replace(
         tracks,
-        position_sd=np.full(len(tracks.times), float(noise)),
-        provenance={**tracks.provenance, "noise": noise},
+        position_sd=np.full(len(tracks.times), sd),
+        provenance={**tracks.provenance, "noise": sd},
     )
 
 
@@ -162,16 +171,40 @@ def _from_source(source: Any, options: Mapping[str, Any]) -> Trajectories:
         return Trajectories.from_dataframe(source, **options)
     if name == "xarray.Dataset":
         return read_trajectories(source, **_for_files(options))
+    wanted = (
+        "a file name, a pandas DataFrame, an xarray Dataset, an array (particle, time, dim) or a "
+        "list of arrays (time, dim)"
+    )
+    expect(source, Sequence | np.ndarray | _ArrayLike, "source", wanted)
+    _check_options(options, _ARRAY_OPTIONS)
     return Trajectories.from_arrays(source, **options)
 
 
 def _for_files(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of reading a file, quantities such as "0.16um" taken apart."""
+    from driftbayes.io.reading import ReadOptions
+
     found = dict(options)
+    _check_options(found, [field.name for field in fields(ReadOptions)])
+    expect(found.get("format"), str | None, "format", "the name of a format, for example 'gdp'")
+    expect(
+        found.get("columns"),
+        Mapping | None,
+        "columns",
+        "names by role, for example {'id': 'track'}",
+    )
     for name in ("pixel_size", "frame_interval"):
         if isinstance(found.get(name), str):
             found[name] = parse_quantity(found[name], name)
     return found
+
+
+def _check_options(options: Iterable[str], known: Iterable[str]) -> None:
+    every = [*known, *_PREPARING, "qc", "blocks"]
+    for name in options:
+        if name not in every:
+            msg = f"read has no option {name!r} for this source{did_you_mean(name, every)}"
+            raise DriftbayesError(msg)
 
 
 def with_reading(tracks: Trajectories, options: Mapping[str, Any]) -> Trajectories:
@@ -205,22 +238,22 @@ def _as_text(value: Any) -> str:
     return str(value)
 
 
-def _periods(period: float | str | Sequence[float | None], n_dim: int) -> list[float | None]:
+def _periods(
+    period: float | str | Sequence[float | None], tracks: Trajectories
+) -> list[float | None]:
     parts: list[Any]
     if isinstance(period, str):
         parts = period.split(",")
     else:
         parts = list(period) if isinstance(period, Sequence) else [period]
     if len(parts) == 1:
-        parts = parts * n_dim
-    found: list[float | None] = []
-    for part in parts:
-        try:
-            found.append(None if part in (None, "-") else checked(float(part), "period"))
-        except ValueError:
-            msg = f"period must be numbers separated by commas, or '-', got {period!r}"
-            raise DriftbayesError(msg) from None
-    return found
+        parts = parts * tracks.n_dim
+    return [
+        None
+        if part in (None, "-")
+        else checked(in_units(part, LENGTH, tracks.units, "period"), "period")
+        for part in parts
+    ]
 
 
 def _converted(tracks: Trajectories, units: str) -> Trajectories:
@@ -252,6 +285,14 @@ def _converted(tracks: Trajectories, units: str) -> Trajectories:
     converted = tracks.in_units(length=factors.get("length"), time=factors.get("time"))
     changes = {what: [old[what], name] for what, (_, name) in factors.items()}
     return replace(converted, provenance={**tracks.provenance, "units": changes})
+
+
+@runtime_checkable
+class _ArrayLike(Protocol):
+    """An array of any package, such as JAX."""
+
+    def __array__(self) -> np.ndarray:
+        """Return it as an array of NumPy."""
 
 
 class FileInBlocks:
@@ -288,7 +329,7 @@ class FileInBlocks:
     def tally(
         self,
         models: "Callable[[int], Iterable[AbstractModel]]",
-        taus: Iterable[float],
+        taus: Iterable[float | str] | str,
         cut: Cut,
         *,
         snap: bool,
@@ -362,4 +403,5 @@ def open_scan(path: PathLike) -> "Scan":
     from driftbayes.comparison import Scan
     from driftbayes.io import read_scan
 
+    expect(path, str | Path, "path", "the name of a file that `Scan.save` wrote")
     return Scan.from_dataset(read_scan(path))
