@@ -44,9 +44,6 @@ def _run(args: argparse.Namespace) -> int:
             f"{len(taus)} sampling times rounded to {n_found} multiples of the recording interval "
             f"{tracks.recording_interval:g}"
         )
-    if result.skipped:
-        last = list(result.skipped.items())[-1]
-        _console.note(f"skipped {len(result.skipped)} sampling times: {last[1]}")
     if args.output is not None:
         write_scan(result.to_dataset(), args.output)
         _console.note(f"wrote {args.output}")

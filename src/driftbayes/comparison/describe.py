@@ -4,6 +4,7 @@ __all__ = [
     "as_scan",
     "describe_comparison",
     "describe_scan",
+    "left_out",
     "scan_command",
     "scan_panels",
     "scan_tables",
@@ -124,7 +125,8 @@ def describe_scan(scan: Scan, max_taus: int | None = _MAX_TAUS) -> Card:
     n = len(scan.comparisons)
     chosen = np.linspace(0, n - 1, min(n, max_taus or n)).round().astype(int)
     table = _scan_table(scan, np.unique(chosen).tolist())
-    return Card("Scan", summarise(scan), (*facts,), tuple(scan.sentences.values()), (table,))
+    notes, warnings = tuple(scan.sentences.values()), tuple(left_out(scan))
+    return Card("Scan", summarise(scan), (*facts,), notes, (table,), warnings)
 
 
 def _scan_table(scan: Scan, places: Iterable[int]) -> Table:
@@ -190,6 +192,16 @@ def scan_tables(scan: Scan, place: int) -> tuple[Table, Table]:
 # Sentences
 
 
+def left_out(scan: Scan) -> list[str]:
+    """Return the sampling times that a scan leaves out, one sentence for each reason."""
+    reasons: dict[str, list[str]] = {}
+    for tau, text in scan.skipped.items():
+        reason = text.replace(f"tau = {tau:g}", "tau").replace(f" {tau:g} ", " tau ")
+        reasons.setdefault(reason, []).append(number(tau, 6))
+    unit = f" {scan.comparisons[0].time_unit}".rstrip()
+    return [f"left out tau = {', '.join(taus)}{unit}: {why}" for why, taus in reasons.items()]
+
+
 def scan_verdict(scan: Scan) -> list[str]:
     """Return the result in words: which model, at which sampling times, how certain."""
     taus, unit = scan.taus, scan.comparisons[0].time_unit
@@ -215,6 +227,7 @@ def scan_verdict(scan: Scan) -> list[str]:
     parts = [f"{name} at {n} of {len(taus)} sampling times" for name, n in doubtful.items() if n]
     if parts:
         sentences.append(f"The evidence is uncertain for {', '.join(parts)}: see the tables.")
+    sentences += [f"{text[0].upper()}{text[1:]}." for text in left_out(scan)]
     return sentences
 
 

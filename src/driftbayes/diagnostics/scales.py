@@ -52,7 +52,7 @@ def lag_steps(trajectories: Trajectories, n_lags: int, max_lag: float | None) ->
         longest = max(int(fixes.max()) - 1, 1)
         last = max(longest // 4, min(longest, 4))
     else:
-        span = int(trajectories.grid_index.max())
+        span = int(trajectories.grid_steps.max())
         last = int(max_lag / dt + GRID_TOLERANCE) if np.isfinite(max_lag) else -1
         if not 1 <= last <= span:
             unit = f" {trajectories.time_unit}" if trajectories.time_unit else ""
@@ -196,7 +196,8 @@ def data_scales(trajectories: Trajectories) -> Scales:
 
 def _steps(trajectories: Trajectories) -> tuple[FloatArray, FloatArray, IntArray, IntArray, float]:
     """Steps, their durations, the run and the place in it of each, and the time step of a lag."""
-    rows = np.flatnonzero(trajectories.observed)
+    dt = trajectories.recording_interval
+    rows = np.flatnonzero(trajectories.observed if dt is None else trajectories.on_grid)
     every = -(-len(rows) // MAX_POSITIONS)
     number = np.arange(len(rows))
     if every > 1:
@@ -208,8 +209,9 @@ def _steps(trajectories: Trajectories) -> tuple[FloatArray, FloatArray, IntArray
     duration = times[first + 1] - times[first]
     if len(dx) == 0:
         return dx, duration, first, first, 0.0
-    dt = trajectories.recording_interval
-    single = np.zeros(len(dx), bool) if dt is None else np.rint(duration / dt) == 1
+    single = np.zeros(len(dx), bool)
+    if dt is not None:
+        single = np.diff(trajectories.grid_index[rows])[first] == 1
     if dt is None or single.mean() < 0.5:
         dt = float(np.median(duration))
         keep, index, used = duration <= SILENCE * dt, first, duration

@@ -228,8 +228,10 @@ def _recommended(scan: Scan) -> dict[str, Any]:
 
 
 def _scan_records(scan: Scan) -> list[dict[str, Any]]:
-    """One record for each sampling time and tabulated or plotted quantity."""
-    records = []
+    """One record for each sampling time and tabulated or plotted quantity, or left out."""
+    records = [
+        _record(tau, "", "", f"left out: {why}", math.nan) for tau, why in scan.skipped.items()
+    ]
     for i, comparison in enumerate(scan.comparisons):
         for model, e in comparison.evidences.items():
             values = {field: getattr(e, field) for field in MODEL_FIELDS}

@@ -147,6 +147,7 @@ def scan(
         setup = hypotheses_for(models, tally.sample(), priors=priors, scales=scales)
         return scan_tally(tally, setup.hypotheses, provenance=tracks.provenance, **options)
     check_regular(tracks)
+    _warn_of_strays(tracks)
     wanted = suggested_taus(tracks) if taus is None else list(taus)
     setup = hypotheses_for(models, tracks, priors=priors, scales=scales)
     result = scan_hypotheses(tracks, setup.hypotheses, wanted, cut=cut, **options)
@@ -160,10 +161,18 @@ def scan(
 def displacements_at(tracks: Trajectories, tau: float | str, cut: Cut) -> Displacements:
     """Displacements at one sampling time, or between all fixes; warns of unused trajectories."""
     data = cut(tracks, None if tau == "all" else float(tau))
+    if tau != "all":
+        _warn_of_strays(tracks)
     if data.n_unused:
         what = "1 trajectory is" if data.n_unused == 1 else f"{data.n_unused} trajectories are"
         warnings.warn(f"{what} too short for this tau and not used", DataWarning, stacklevel=4)
     return data
+
+
+def _warn_of_strays(tracks: Trajectories) -> None:
+    """Warn of intervals that are no multiple of the recording interval."""
+    if tracks.stray_note:
+        warnings.warn(tracks.stray_note, DataWarning, stacklevel=5)
 
 
 def warn_if_dependent(

@@ -175,6 +175,7 @@ class Overview:
             "interval_typical": found.interval,
             "interval_typical_share": found.share,
             "n_gaps": found.n_gaps,
+            "n_odd_intervals": tracks.n_strays,
             "longest_gap": found.longest_gap,
             "step_rms": found.step_rms,
             "coordinates": "plane" if lonlat is None else "degrees",
@@ -238,7 +239,7 @@ class Overview:
         text = f"{found.interval:.10g}{time}"
         # Rounding does not count as irregular.
         if high - low > 1e-6 * found.interval:
-            text += f" in {found.share:.1%} of intervals; range {low:.6g} to {high:.6g}{time}"
+            text += f" in {_share(found.share)} of intervals; range {low:.6g} to {high:.6g}{time}"
         dt = self.tracks.recording_interval
         if dt is None:
             return f"{text}; irregular"
@@ -247,14 +248,14 @@ class Overview:
 
     @property
     def gaps(self) -> str:
-        """Intervals longer than the usual one."""
-        n_gaps = self.survey.n_gaps
+        """Intervals longer than the usual one, and odd ones that count as gaps."""
+        n_gaps, odd = self.survey.n_gaps, self.tracks.stray_note
         if not n_gaps:
-            return "-" if n_gaps is None else "none"
+            return odd or ("-" if n_gaps is None else "none")
         intervals = "interval" if n_gaps == 1 else "intervals"
         return (
             f"{n_gaps:,} {intervals} longer than 1.5 times the recording interval, up to "
-            f"{self.survey.longest_gap:.6g}{self.time}"
+            f"{self.survey.longest_gap:.6g}{self.time}" + (f"; {odd}" if odd else "")
         )
 
     @property
@@ -298,6 +299,11 @@ class Overview:
             )
             or "negligible"
         )
+
+
+def _share(share: float) -> str:
+    """A share in percent; 100 % only if it is all."""
+    return "more than 99.9%" if 0.9995 <= share < 1 else f"{share:.1%}"
 
 
 def _ends(values: np.ndarray | None, end: Any) -> list[float] | None:
