@@ -3,12 +3,12 @@
 __all__ = ["HypothesisSet", "check_names", "check_prior_probabilities", "make_hypotheses"]
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from driftbayes.data.trajectories import Trajectories
-from driftbayes.diagnostics.scales import data_scales
+from driftbayes.diagnostics.scales import Scales, data_scales
 from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.inference import Hypothesis
 from driftbayes.models import MODELS, AbstractModel, model_named
@@ -39,11 +39,12 @@ def make_hypotheses(
     priors: Mapping[str, AbstractPrior] | None = None,
     u_rms: float | None = None,
     timescale: float | None = None,
+    tau: float | None = None,
 ) -> HypothesisSet:
     """Hypotheses for models by name.
 
     Priors come from the first of: `priors`, the scaling rule with `u_rms` and `timescale`, the same
-    rule with scales estimated from the trajectories. The last uses the data twice; it is
+    rule with scales estimated from the trajectories at tau. The last uses the data twice; it is
     meant for a first look, and the note says so.
 
     Args:
@@ -52,6 +53,8 @@ def make_hypotheses(
         priors: Priors by parameter name.
         u_rms: Root mean square speed.
         timescale: Time scale of the velocity, for example the eddy turnover time.
+        tau: Sampling time at which scales are estimated, the shortest of a scan; by default the
+            recording interval.
     """
     if not names:
         msg = f"expected at least one model; known are {', '.join(MODELS)}"
@@ -82,14 +85,14 @@ def make_hypotheses(
             if trajectories is None:
                 msg = f"no prior for {', '.join(missing)}: give priors, or u_rms and timescale"
                 raise DriftbayesError(msg)
-            scales = data_scales(trajectories)
-            u_rms, timescale = scales.u_rms, scales.timescale
-            source = f"set from the data (u_rms = {u_rms:.4g}, T = {timescale:.4g})"
+            found = data_scales(trajectories, tau)
+            table = scaling_priors(**asdict(found))
+            source = f"set from the data ({_scales_text(found, trajectories, tau)})"
         else:
+            table = scaling_priors(u_rms, timescale)
             source = f"from the given scales (u_rms = {u_rms:.4g}, T = {timescale:.4g})"
         if given:
             source = f"for {', '.join(given)} as given, for {', '.join(missing)} {source}"
-        table = scaling_priors(u_rms, timescale)
         # Of a mixture, each class has the same prior.
         plain = {name: name.removeprefix("class_").partition("_")[0] for name in missing}
         without = [name for name in missing if plain[name] not in table]
@@ -109,6 +112,13 @@ def make_hypotheses(
         from_data=from_data,
         note=note,
     )
+
+
+def _scales_text(scales: Scales, trajectories: Trajectories, tau: float | None) -> str:
+    text = f"u_rms = {scales.u_rms:.4g}, T = {scales.timescale:.4g}"
+    if tau is not None and tau > 1.5 * (trajectories.recording_interval or tau):
+        text += f" at tau = {tau:.6g}"
+    return text if scales.memory is None else f"{text}; rates from T = {scales.memory:.4g}"
 
 
 def _meaning(models: Sequence[AbstractModel], name: str) -> str:

@@ -10,11 +10,12 @@ __all__ = [
 ]
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.fft import next_fast_len
 
+from driftbayes.data.sampling import sampled_runs, stride_of
 from driftbayes.data.trajectories import GRID_TOLERANCE, Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.magnitudes import whole
@@ -143,6 +144,10 @@ MAX_POSITIONS = 2**20
 BLOCK = 2**16
 
 
+# A correlation of successive steps counts if it is as large as this, and so many times its error.
+_MIN_CORRELATION, _SIGMAS = 0.1, 4.0
+
+
 @dataclass(frozen=True)
 class Scales:
     """Scales of a data set, from which default priors are made.
@@ -150,30 +155,73 @@ class Scales:
     Args:
         u_rms: Root mean square speed |U|, all axes together, in length/time.
         timescale: Integral time scale of the velocity, in time.
+        memory: The same at the shortest interval that resolves it, if that is shorter than the
+            sampling time.
+        noise: Measurement error of a position that negative correlations of steps suggest.
     """
 
     u_rms: float
     timescale: float
+    memory: float | None = None
+    noise: float = 0.0
 
 
-def data_scales(trajectories: Trajectories) -> Scales:
-    r"""Root mean square speed and velocity time scale of the data.
+def data_scales(trajectories: Trajectories, tau: float | None = None) -> Scales:
+    r"""Root mean square speed and velocity time scale of the data at a sampling time.
 
     $$u_\mathrm{rms} = \sqrt{\langle |U|^2 \rangle}, \qquad
-      T = dt\,\Bigl(\tfrac12 + \sum_{0 < m < c} \frac{r_m}{r_0}\Bigr)$$
+      T = \tau\,\Bigl(\tfrac12 + \sum_{0 < m < c} \frac{r_m}{r_0}\Bigr)$$
 
-    with U the velocity between fixes one recording interval dt apart, r its autocovariance and c
-    the first lag at which r is not positive. T is at least dt/2, its value for
-    velocities without memory, so that $u_\mathrm{rms}^2\,T$ is then $d\,\kappa$.
+    with U the velocity between fixes tau apart, r its autocovariance and c the first lag at which
+    r is not positive. T is at least tau/2, its value for velocities without memory, so that
+    $u_\mathrm{rms}^2\,T$ is then $d\,\kappa$.
+
+    A memory shorter than tau does not show in T. `memory` is T at the shortest interval, the
+    recording interval times 1, 2, 4, ..., at which successive velocities are positively
+    correlated. If steps over tau are negatively correlated, $r_1 < 0$, `noise` is
+    $\tau \sqrt{-r_1 / d}$, the error of white measurement noise with that correlation.
 
     If times are irregular, or fewer than half of the steps between successive fixes last one
     recording interval, every step counts at its own duration h: averages are weighted by
-    $\sqrt{h_n h_{n+m}}$ (by h, at lag 0), lags are counted in steps, and dt is the median of h.
-    Steps longer than 16 dt are left out. Of more than a million positions, a million are used.
+    $\sqrt{h_n h_{n+m}}$ (by h, at lag 0), lags are counted in steps, and tau is the median of h.
+    Steps longer than 16 tau are left out. Of more than a million positions, a million are used.
 
     Args:
         trajectories: Where the particles were.
+        tau: Sampling time; by default the recording interval.
     """
+    dt = trajectories.recording_interval
+    if tau is None or dt is None:
+        return _scales(trajectories)[0]
+    stride, _ = stride_of(trajectories, tau)
+    found = _scales_at(trajectories, stride)
+    if found is None:
+        # Too few fixes are tau apart.
+        return _scales(trajectories)[0]
+    for shorter in (2**i for i in range((stride - 1).bit_length())):
+        part = _scales_at(trajectories, shorter)
+        if part is not None and part[1] > 0:
+            return replace(found[0], memory=part[0].timescale)
+    return found[0]
+
+
+def _scales_at(trajectories: Trajectories, stride: int) -> tuple[Scales, float] | None:
+    """Scales of fixes so many recording intervals apart; None if there are none that move."""
+    if stride > 1:
+        tau = stride * float(trajectories.recording_interval or 0.0)
+        chosen = np.zeros(len(trajectories.times), dtype=bool)
+        chosen[sampled_runs(trajectories, tau).rows] = True
+        trajectories = trajectories.select(chosen).on_interval(tau)
+    try:
+        return _scales(trajectories)
+    except DriftbayesError:
+        if stride == 1:
+            raise
+        return None
+
+
+def _scales(trajectories: Trajectories) -> tuple[Scales, float]:
+    """Scales at the recording interval, and the correlation of successive steps; 0 if by chance."""
     dx, duration, run, index, dt = _steps(trajectories)
     if len(dx) == 0:
         msg = (
@@ -190,8 +238,9 @@ def data_scales(trajectories: Trajectories) -> Scales:
     weight = np.sqrt(duration)
     values = dx / weight[:, None]
     u_rms = float(np.sqrt(np.sum(values**2) / duration.sum()))
-    timescale = dt * _integral_scale(values, weight, run, index)
-    return Scales(u_rms=u_rms, timescale=timescale)
+    n_steps, correlation = _integral_scale(values, weight, run, index)
+    noise = u_rms * dt * float(np.sqrt(max(-correlation, 0.0) / dx.shape[1]))
+    return Scales(u_rms=u_rms, timescale=dt * n_steps, noise=noise), correlation
 
 
 def _steps(trajectories: Trajectories) -> tuple[FloatArray, FloatArray, IntArray, IntArray, float]:
@@ -227,8 +276,11 @@ def _steps(trajectories: Trajectories) -> tuple[FloatArray, FloatArray, IntArray
 
 def _integral_scale(
     values: FloatArray, weight: FloatArray, run: IntArray, index: IntArray
-) -> float:
-    """Integral of the normalised autocovariance up to its first zero crossing, in steps."""
+) -> tuple[float, float]:
+    """Integral of the normalised autocovariance up to its first zero crossing, in steps.
+
+    And its value one step apart, or 0 if that may be chance.
+    """
     longest = int(np.bincount(run - run.min()).max())
     n_lags = longest // 2 + 1
     totals, weights = np.zeros(n_lags), np.zeros(n_lags)
@@ -239,9 +291,15 @@ def _integral_scale(
         weights[:n] += pairs.sum(axis=0)
     # A lag that no pair covers has rounding noise for a weight; there the integral has to end.
     known = weights > 1e-9 * weights[0]
+    correlation = 0.0
+    if n_lags > 1 and known[1] and totals[0] > 0:
+        correlation = float(totals[1] / weights[1] * weights[0] / totals[0])
+        error = 1 / np.sqrt(max(values.size * weights[1] / weights[0], 1.0))
+        if abs(correlation) < max(_MIN_CORRELATION, _SIGMAS * error):
+            correlation = 0.0
     positive = known & (totals > 0)
     end = n_lags if positive.all() else int(np.argmin(positive))
     if end == 0:
-        return 0.5
+        return 0.5, correlation
     lvaf = totals[:end] / weights[:end]
-    return 0.5 + float(np.sum(lvaf[1:])) / float(lvaf[0])
+    return 0.5 + float(np.sum(lvaf[1:])) / float(lvaf[0]), correlation

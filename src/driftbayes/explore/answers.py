@@ -44,10 +44,10 @@ class CompareRequest:
     u_rms: float | None = None
     timescale: float | None = None
 
-    def hypotheses(self, trajectories: Trajectories) -> HypothesisSet:
-        """Make the hypotheses for these trajectories."""
+    def hypotheses(self, trajectories: Trajectories, tau: float | None) -> HypothesisSet:
+        """Make the hypotheses for these trajectories at a sampling time, the shortest of a scan."""
         return make_hypotheses(
-            self.models, trajectories, u_rms=self.u_rms, timescale=self.timescale
+            self.models, trajectories, u_rms=self.u_rms, timescale=self.timescale, tau=tau
         )
 
 

@@ -78,7 +78,7 @@ def compare(key: str, request: CompareRequest, tau: float | None) -> dict[str, A
         tau: Sampling time; None uses every fix at its own interval.
     """
     data = _kept[key]
-    hypotheses = request.hypotheses(data.trajectories)
+    hypotheses = request.hypotheses(data.trajectories, tau)
     found = compare_hypotheses(hypotheses.hypotheses, data.displacements(tau))
     return comparison_answer(data, request, hypotheses, found)
 
@@ -86,7 +86,7 @@ def compare(key: str, request: CompareRequest, tau: float | None) -> dict[str, A
 def compare_tau(key: str, request: CompareRequest, tau: float) -> Comparison:
     """Compare models at one sampling time of a scan in the child."""
     data = _kept[key]
-    hypotheses = request.hypotheses(data.trajectories).hypotheses
+    hypotheses = request.hypotheses(data.trajectories, min(data.taus)).hypotheses
     return compare_hypotheses(hypotheses, data.displacements(tau))
 
 

@@ -25,7 +25,7 @@ from driftbayes.comparison.bayes import Comparison, compare_hypotheses
 from driftbayes.comparison.dependence import quick_dependence
 from driftbayes.comparison.hypotheses import HypothesisSet, make_hypotheses
 from driftbayes.comparison.scan import Scan, scan_hypotheses
-from driftbayes.data.sampling import WHOLE, Cut, Displacements
+from driftbayes.data.sampling import WHOLE, Cut, Displacements, snap_taus
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DataWarning, DependenceWarning, DriftbayesError, PriorWarning
 from driftbayes.inference import Hypothesis, Method
@@ -103,7 +103,8 @@ def compare(
         data, tracks = found[0], tally.sample()
     else:
         data = displacements_at(tracks, tau, cut)
-    setup = hypotheses_for(models, tracks, priors=priors, scales=scales)
+    scaled_at = None if tau == "all" else float(tau)
+    setup = hypotheses_for(models, tracks, priors=priors, scales=scales, tau=scaled_at)
     wanted = setup.from_data if sensitivity is None else sensitivity
     several = len(setup.hypotheses) > 1
     result = compare_hypotheses(
@@ -144,12 +145,14 @@ def scan(
             msg = "a file that is read in blocks needs given sampling times; pass taus (--taus)"
             raise DriftbayesError(msg)
         tally = tracks.tally(partial(named_models, models), taus, cut, snap=True)
-        setup = hypotheses_for(models, tally.sample(), priors=priors, scales=scales)
+        shortest = tally.spec.strides[0] * tally.recording_interval
+        setup = hypotheses_for(models, tally.sample(), priors=priors, scales=scales, tau=shortest)
         return scan_tally(tally, setup.hypotheses, provenance=tracks.provenance, **options)
     check_regular(tracks)
     _warn_of_strays(tracks)
     wanted = suggested_taus(tracks) if taus is None else list(taus)
-    setup = hypotheses_for(models, tracks, priors=priors, scales=scales)
+    shortest = float(snap_taus(tracks, wanted)[0])
+    setup = hypotheses_for(models, tracks, priors=priors, scales=scales, tau=shortest)
     result = scan_hypotheses(tracks, setup.hypotheses, wanted, cut=cut, **options)
     # At the shortest, a middle and the longest sampling time.
     places = {0, len(result.comparisons) // 2, len(result.comparisons) - 1}
@@ -247,6 +250,7 @@ def hypotheses_for(
     *,
     priors: Priors | None = None,
     scales: Scales | None = None,
+    tau: float | None = None,
 ) -> HypothesisSet:
     """Hypotheses for an analysis, with a warning where their priors come from the data.
 
@@ -256,6 +260,8 @@ def hypotheses_for(
         tracks: Where to take scales from if they are not given.
         priors: Priors by parameter name, or as text ("exponential:2").
         scales: Scales of the motion, for priors that are not given.
+        tau: Sampling time at which scales are taken from the data, the shortest of a scan; by
+            default the recording interval.
 
     Raises:
         DriftbayesError: A model or a parameter is unknown, or a prior is missing.
@@ -275,7 +281,7 @@ def hypotheses_for(
         for name, prior in (priors or {}).items()
     }
     u_rms, time = (None, None) if scales is None else (scales.u_rms, scales.time)
-    made = make_hypotheses(names, tracks, priors=given, u_rms=u_rms, timescale=time)
+    made = make_hypotheses(names, tracks, priors=given, u_rms=u_rms, timescale=time, tau=tau)
     if made.from_data:
         warnings.warn(made.note, PriorWarning, stacklevel=4)
     by_name = dict(zip(names, made.hypotheses, strict=True))

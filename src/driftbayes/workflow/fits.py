@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from driftbayes.data.sampling import WHOLE, Cut, Displacements
+from driftbayes.data.sampling import WHOLE, Cut, Displacements, snap_taus
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.data.units import length_factor, parse_quantity
 from driftbayes.errors import DriftbayesError
@@ -182,7 +182,9 @@ def map(
     from driftbayes.comparison.regions import map_regions
 
     side = _side(cell, tracks) if isinstance(cell, str) else cell
-    setup = hypotheses_for(models, tracks, priors=priors, scales=scales)
+    taus = list(taus)
+    shortest = float(snap_taus(tracks, taus)[0])
+    setup = hypotheses_for(models, tracks, priors=priors, scales=scales, tau=shortest)
     return map_regions(tracks, setup.hypotheses, cell=side, taus=taus, **options)
 
 
@@ -204,7 +206,7 @@ def bootstrap(
     """
     from driftbayes.comparison._bootstrap import bootstrap as resample
 
-    setup = hypotheses_for(models, tracks, priors=priors, scales=scales)
+    setup = hypotheses_for(models, tracks, priors=priors, scales=scales, tau=tau)
     return resample(tracks, setup.hypotheses, tau, **options)
 
 
@@ -273,7 +275,8 @@ def _prepared(
     scales: Scales | None,
 ) -> "tuple[Displacements, HypothesisSet]":
     data = displacements_at(tracks, tau, cut)
-    return data, hypotheses_for(models, tracks, priors=priors, scales=scales)
+    scaled_at = None if tau == "all" else float(tau)
+    return data, hypotheses_for(models, tracks, priors=priors, scales=scales, tau=scaled_at)
 
 
 def _side(text: str, tracks: Trajectories) -> float:
