@@ -11,6 +11,7 @@ __all__ = [
     "scan",
     "suggested_taus",
     "warn_if_dependent",
+    "with_doubts",
 ]
 
 import warnings
@@ -38,6 +39,10 @@ from driftbayes.workflow.reading import FileInBlocks
 One = str | Hypothesis | AbstractModel
 Models = One | Sequence[One] | HypothesisSet
 Priors = Mapping[str, AbstractPrior | str]
+# Correlations of successive steps that are worth a doubt, and the largest that blur can make.
+_MIN_CORRELATION, _MAX_BLUR = 0.05, 0.25
+# Trajectories from whose means a common drift can be told.
+_MIN_DRIFTING = 5
 
 
 @dataclass(frozen=True)
@@ -113,7 +118,9 @@ def compare(
     result = replace(result, priors_from_data=setup.from_data)
     if not isinstance(data, Displacements):
         return result
-    return replace(result, dependence=warn_if_dependent(tracks, [(result, data)], setup.hypotheses))
+    result = with_doubts(tracks, result, data, setup.hypotheses)
+    warn_if_dependent([result])
+    return result
 
 
 @in_double_precision
@@ -155,10 +162,12 @@ def scan(
     setup = hypotheses_for(models, tracks, priors=priors, scales=scales, tau=shortest)
     result = scan_hypotheses(tracks, setup.hypotheses, wanted, cut=cut, **options)
     # At the shortest, a middle and the longest sampling time.
-    places = {0, len(result.comparisons) // 2, len(result.comparisons) - 1}
-    chosen = [result.comparisons[i] for i in sorted(places)]
-    warn_if_dependent(tracks, [(c, cut(tracks, c.tau)) for c in chosen], setup.hypotheses)
-    return result
+    comparisons = list(result.comparisons)
+    for i in {0, len(comparisons) // 2, len(comparisons) - 1}:
+        data = cut(tracks, comparisons[i].tau)
+        comparisons[i] = with_doubts(tracks, comparisons[i], data, setup.hypotheses)
+    warn_if_dependent(comparisons)
+    return replace(result, comparisons=tuple(comparisons))
 
 
 def displacements_at(tracks: Trajectories, tau: float | str, cut: Cut) -> Displacements:
@@ -178,42 +187,98 @@ def _warn_of_strays(tracks: Trajectories) -> None:
         warnings.warn(tracks.stray_note, DataWarning, stacklevel=5)
 
 
-def warn_if_dependent(
+def with_doubts(
     tracks: Trajectories,
-    pairs: Sequence[tuple[Comparison, Displacements]],
+    comparison: Comparison,
+    data: Displacements,
     hypotheses: Sequence[Hypothesis],
-) -> dict[str, Any] | None:
-    """Warn if particles move together.
+) -> Comparison:
+    """Add what is known to make a verdict doubtful.
 
-    Returns:
-        What is known of the dependence, or None if there is none to speak of.
+    Args:
+        tracks: The trajectories.
+        comparison: Their comparison.
+        data: The displacements that were compared.
+        hypotheses: The hypotheses that were compared.
     """
-    worst = None
-    for comparison, data in pairs:
-        found = quick_dependence(tracks, data.tau)
-        if found.is_serious and (worst is None or found.inflation > worst[0].inflation):
-            worst = found, comparison, data
-    if worst is None:
-        return None
+    doubts = tuple(_other_explanations(tracks, comparison, data))
+    found = quick_dependence(tracks, data.tau)
+    if not found.is_serious:
+        return replace(comparison, doubts=doubts)
     from driftbayes.comparison import thinned_log_bayes_factor
 
-    found, comparison, data = worst
     factor = found.n_particles / found.n_effective
     scaled = thinned_log_bayes_factor(comparison, hypotheses, data, factor)
-    text = ""
+    known = {**found.to_json(), "scaled_log_bayes_factors": scaled}
+    return replace(comparison, dependence=known, doubts=doubts)
+
+
+def warn_if_dependent(comparisons: Sequence[Comparison]) -> None:
+    """Warn if particles move together, where they do so most."""
+    known = [(c, c.dependence) for c in comparisons if c.dependence is not None]
+    if not known:
+        return
+    comparison, found = max(known, key=lambda pair: float(pair[1]["inflation"]))
+    scaled, text = found["scaled_log_bayes_factors"], ""
     if scaled:
         pair = next(iter(scaled))
         text = (
             f"; corrected ln K({pair}) about {scaled[pair]:.3g}, not "
             f"{comparison.log_bayes_factors[pair]:.4g}"
         )
-    at = f"at tau = {found.tau:g} {found.time_unit}".rstrip()
+    at = f"at tau = {comparison.tau:g} {comparison.time_unit}".rstrip()
     warnings.warn(
-        f"{at} {found.sentence}{text} (see `driftbayes dependence`)",
+        f"{at} {found['sentence']}{text} (see `driftbayes dependence`)",
         DependenceWarning,
         stacklevel=4,
     )
-    return {**found.to_json(), "scaled_log_bayes_factors": scaled}
+
+
+def _other_explanations(
+    tracks: Trajectories, comparison: Comparison, data: Displacements
+) -> Iterable[str]:
+    """Noise, blur or drift that could explain the correlation of successive steps.
+
+    Only what no model that was compared allows for. Blur and smoothing of the positions correlate
+    steps over one recording interval by up to a quarter.
+    """
+    options = {option for name in comparison.evidences for option in name.split("+")[1:]}
+    is_last = np.zeros(len(data.dx), dtype=bool)
+    is_last[np.cumsum(data.row_sizes) - 1] = True
+    first = np.flatnonzero(~is_last)
+    variance = float(np.mean(data.dx**2))
+    if not data.is_regular or len(first) == 0 or variance == 0:
+        return
+    correlation = float(np.mean(data.dx[first] * data.dx[first + 1])) / variance
+    error = 1 / np.sqrt(first.size * data.n_dim)
+    if abs(correlation) < max(_MIN_CORRELATION, 4 * error):
+        return
+    what = f"could explain the correlation {correlation:+.2f} of successive steps"
+    if correlation < 0:
+        if "noise" not in options:
+            yield f"measurement error {what}: compare with brownian+noise"
+        return
+    if comparison.best.partition("+")[0] == "brownian":
+        return
+    if "mean" not in options and "linear" not in options and _drifts(data, correlation * variance):
+        yield f"a mean flow {what}: compare with brownian+mean"
+    dt = tracks.recording_interval
+    is_finest = dt is not None and data.tau < 1.5 * dt
+    if "blur" not in options and is_finest and correlation < _MAX_BLUR + 4 * error:
+        yield f"motion blur or smoothing {what}: compare at a longer tau, or with brownian+blur"
+
+
+def _drifts(data: Displacements, covariance: float) -> bool:
+    """Whether a mean displacement, the same for all trajectories, makes up most of a covariance."""
+    owner = np.repeat(data.trajectory, data.row_sizes)
+    count = np.bincount(owner)
+    means = np.stack([np.bincount(owner, column) for column in data.dx.T], axis=1)
+    means = means[count > 0] / count[count > 0, None]
+    if len(means) < _MIN_DRIFTING:
+        return False
+    error = means.std(axis=0, ddof=1) / np.sqrt(len(means))
+    is_sure = bool(np.any(np.abs(means.mean(axis=0)) > 4 * error))
+    return is_sure and float(np.mean(data.dx.mean(axis=0) ** 2)) > 0.5 * covariance
 
 
 def suggested_taus(tracks: Trajectories) -> list[float]:
