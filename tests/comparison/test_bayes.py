@@ -311,7 +311,8 @@ def test_the_verdict_admits_doubts():
         (
             6.0,
             1.2,
-            "langevin is at least strongly favoured over brownian at tau = 0.5 (ln K = 6.00 ± 1.20)",
+            "langevin is at least strongly favoured over brownian at tau = 0.5 "
+            "(ln K = 6.00 ± 1.20)",
         ),
         (
             1.5,

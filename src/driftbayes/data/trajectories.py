@@ -384,7 +384,7 @@ class Trajectories(Described):
     def grid_steps(self) -> IntArray:
         """Number of recording intervals between each row and its `grid_start`."""
         since = self.times - self.times[self.grid_start]
-        return np.round(since / self.recording_interval).astype(np.int64)
+        return np.round(since / float(self.recording_interval or np.nan)).astype(np.int64)
 
     @cached_property
     def grid_index(self) -> IntArray:

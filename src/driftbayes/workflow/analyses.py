@@ -272,8 +272,8 @@ def _drifts(data: Displacements, covariance: float) -> bool:
     """Whether a mean displacement, the same for all trajectories, makes up most of a covariance."""
     owner = np.repeat(data.trajectory, data.row_sizes)
     count = np.bincount(owner)
-    means = np.stack([np.bincount(owner, column) for column in data.dx.T], axis=1)
-    means = means[count > 0] / count[count > 0, None]
+    sums = np.stack([np.bincount(owner, column) for column in data.dx.T], axis=1)
+    means = sums[count > 0] / count[count > 0, None]
     if len(means) < _MIN_DRIFTING:
         return False
     error = means.std(axis=0, ddof=1) / np.sqrt(len(means))
