@@ -380,6 +380,12 @@ def test_the_verdict_says_if_the_goodness_of_fit_contradicts_the_best_model():
     assert none.to_json()["fit_p_values"] == {"brownian": 0.002, "langevin": 0.004}
 
 
+def test_the_verdict_says_that_a_prior_is_in_conflict_with_the_data():
+    text = "prior and data are in conflict: kappa = 3 has a prior probability below 0.001"
+    c = comparison(made_evidence("brownian", warnings=(text,)), made_evidence("langevin", 0.0))
+    assert c.verdict.endswith("(ln K = 10); prior and data are in conflict for brownian")
+
+
 def test_the_verdict_names_other_explanations():
     c = comparison(made_evidence("brownian"), made_evidence("langevin", -6.0))
     doubtful = replace(c, doubts=("measurement error could explain it",))

@@ -243,8 +243,16 @@ def test_default_priors_take_their_scales_from_the_sampling_time():
     priors = {**sensible, "sigma": db.Exponential(mean=12.0)}
     known = db.read(x, dt=1.0).compare(600.0, models="brownian+noise, confined", priors=priors)
     assert abs(log_k - known.log_bayes_factors["confined:brownian+noise"]) < 1.0
-    # From the recording interval they contradict the data.
-    assert not any("conflict" in text for e in found.evidences.values() for text in e.warnings)
+    assert "conflict" not in found.verdict
+
+
+def test_a_prior_that_the_data_contradict_is_in_the_verdict():
+    x = np.random.default_rng(1).normal(0, 12.0, size=(1, 300, 2))
+    priors = {"kappa": "exponential:29", "sigma": "exponential:0.38"}
+    found = db.read(x, dt=600.0).compare(600.0, models="brownian+noise", priors=priors)
+    # Two parameters that ordinary priors would cost about 13.
+    assert found["brownian+noise"].log_occam_factor < -37
+    assert "; prior and data are in conflict for brownian+noise" in found.verdict
 
 
 def test_a_scan_has_one_set_of_priors_from_its_shortest_sampling_time():

@@ -193,6 +193,9 @@ class Comparison(Described):
         ]
         if unknown:
             sentence += f"; not identifiable: {', '.join(unknown)}"
+        conflicts = [n for n, e in self.evidences.items() if e.contradicts_prior]
+        if conflicts:
+            sentence += f"; prior and data are in conflict for {', '.join(conflicts)}"
         doubtful = [n for n, e in self.evidences.items() if e.status is not Status.OK]
         if doubtful:
             sentence += f"; with doubts about {', '.join(doubtful)}, see the warnings"
