@@ -212,7 +212,7 @@ def test_the_verdict_corrects_for_particles_that_move_together(client):
         own = common + 0.1 * rng.normal(size=(60, 2)).cumsum(axis=0)
         lines += [f"{name},{t},{x!r},{y!r}" for t, (x, y) in enumerate(own.tolist())]
     _, card = client.upload({"t.csv": "\n".join(lines).encode()})
-    request = {"data": card["data"], "models": ["brownian", "langevin"], "tau": 1.0}
+    request = {"data": card["data"], "models": ["brownian", "langevin"], "tau": 0}
     _, found = client.ask("compare", {**request, "u_rms": 1.0, "timescale": 1.0})
     assert " as if particles were independent, about " in found["verdict"]
     assert any("particles move together" in text for text in found["warnings"])
