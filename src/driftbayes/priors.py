@@ -443,7 +443,9 @@ def is_signed_prior(text: str) -> bool:
     return family is not None and family[0].is_signed
 
 
-def scaling_priors(u_rms: float, timescale: float) -> dict[str, AbstractPrior]:
+def scaling_priors(
+    u_rms: float, timescale: float, *, memory: float | None = None, noise: float = 0.0
+) -> dict[str, AbstractPrior]:
     r"""Priors from a velocity and a time scale of the flow. Paper: [eq:prior-means].
 
     $$E[\kappa] = E[k] = u_\mathrm{rms}^2\, T, \qquad E[\gamma] = 1/T$$
@@ -457,13 +459,16 @@ def scaling_priors(u_rms: float, timescale: float) -> dict[str, AbstractPrior]:
     Args:
         u_rms: Root mean square speed, $\sqrt{2E}$ with E the mean energy per unit mass.
         timescale: T, for example the eddy turnover time.
+        memory: Time scale of the velocity for rates, if it is not T.
+        noise: Measurement error that is thought likely, if more than a tenth of u_rms T.
     """
-    for name, value in (("u_rms", u_rms), ("timescale", timescale)):
+    memory = timescale if memory is None else memory
+    for name, value in (("u_rms", u_rms), ("timescale", timescale), ("memory", memory)):
         if not (np.isfinite(value) and value > 0):
             msg = f"{name} must be a positive number, got {value}"
             raise DriftbayesError(msg)
         checked(float(value), name)
-    diffusivity, rate = Exponential(mean=u_rms**2 * timescale), Exponential(mean=1 / timescale)
+    diffusivity, rate = Exponential(mean=u_rms**2 * timescale), Exponential(mean=1 / memory)
     unit = Uniform(low=0.0, high=1.0)
     return {
         "kappa": diffusivity,
@@ -471,15 +476,15 @@ def scaling_priors(u_rms: float, timescale: float) -> dict[str, AbstractPrior]:
         "gamma": rate,
         "omega": rate,
         "well": rate,
-        "accel": Exponential(mean=10 / timescale),
+        "accel": Exponential(mean=10 / memory),
         "smoothness": Exponential(mean=1.0),
         "ratio": unit,
         "share": unit,
         "hurst": unit,
         "reference": Fixed(timescale),
-        "sigma": Exponential(mean=0.1 * u_rms * timescale),
+        "sigma": Exponential(mean=max(0.1 * u_rms * timescale, noise)),
         "flow": Fixed(u_rms),
-        "gradient": Fixed(1 / timescale),
+        "gradient": Fixed(1 / memory),
         "scatter": Exponential(mean=0.5),
         "tail": Uniform(low=0.0, high=0.5),
         "fraction": Uniform(low=0.0, high=0.5),

@@ -1,6 +1,7 @@
 """Goodness of fit: a true model is rarely contradicted, a wrong one is, and by what it lacks."""
 
 import json
+import re
 from dataclasses import replace
 
 import jax
@@ -232,6 +233,27 @@ def test_gaps_and_irregular_times_are_checked_too(gaps):
 
 
 # Words and numbers
+
+
+def test_the_verdict_says_that_no_model_explains_the_data():
+    result = check_fit([BROWNIAN], langevin_data(2), n_replicas=N, seed=4)
+    assert result.verdict.startswith("brownian is the only model checked, but it does not explain ")
+    assert result.comparison.fit_p_values == {"brownian": result.models["brownian"].p_value}
+    assert ", but brownian does not explain the data (goodness of fit p = " in (
+        result.comparison.verdict
+    )
+    # Confined motion: anticorrelated steps, which neither model makes.
+    rng = np.random.default_rng(0)
+    dx = np.diff(rng.normal(size=(60, 31, 2)), axis=1)
+    data = Displacements.from_array(dx, 1.0)
+    both = check_fit([BROWNIAN, LANGEVIN], data, n_replicas=N, seed=4)
+    best = both.comparison.best
+    assert re.match(
+        f"among the models compared, {best} is the best of the set.*, but none explains the data: "
+        "it does not explain ",
+        both.verdict,
+    )
+    assert both.to_json()["verdict"] == both.verdict
 
 
 def test_the_verdict_names_what_is_not_explained():

@@ -45,6 +45,7 @@ def test_compare_warns_and_scales(ask, together_csv):
     assert "corrected ln K(langevin:brownian) about " in line
     found = answer.json
     scaled = found["dependence"]["scaled_log_bayes_factors"]["langevin:brownian"]
+    assert f"as if particles were independent, about {scaled:.3g} corrected for" in found["verdict"]
     assert 0 < scaled < found["log_bayes_factors"]["langevin:brownian"] / 8
 
 

@@ -80,10 +80,16 @@ def test_a_tau_that_is_too_long_is_left_out_and_said_so(ask, tmp_path):
         *("scan", tmp_path / "long.csv", "--taus", "0.1:1:10", "--n-tau", "10", *PRIORS, "--json")
     )
     assert len(answer.json) == 5
-    assert answer.err.splitlines()[0] == (
-        "skipped 5 sampling times: no trajectory has 10 successive steps at tau = 1, "
-        "the longest has 5; use a smaller tau or n_tau"
+    reasons = {round(one["tau"], 9): one["reason"] for one in answer.json[0]["skipped"]}
+    assert list(reasons) == [0.6, 0.7, 0.8, 0.9, 1.0]
+    assert reasons[1.0] == (
+        "no trajectory has 10 successive steps at tau = 1, the longest has 5; "
+        "use a smaller tau or n_tau"
     )
+    shown = ask("scan", tmp_path / "long.csv", "--taus", "0.5:0.8:4", "--n-tau", "10", *PRIORS)
+    told = " ".join(shown.out.split())
+    assert "left out tau = 0.6: no trajectory has 10 successive steps at tau, the l" in told
+    assert "left out tau = 0.7" in told
 
 
 def test_default_priors_are_announced(ask, tracks_csv):

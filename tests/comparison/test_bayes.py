@@ -18,6 +18,7 @@ from driftbayes.comparison import (
     strength,
 )
 from driftbayes.comparison.bayes import comparison_of, log_bayes_factor_err
+from driftbayes.comparison.describe import describe_comparison
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import evidence
@@ -295,6 +296,101 @@ def test_the_verdict_admits_doubts():
     assert comparison(made_evidence("brownian"), langevin).verdict.endswith(
         "(ln K = 10); with doubts about langevin, see the warnings"
     )
+
+
+@pytest.mark.parametrize(
+    ("gap", "error", "expected"),
+    [
+        (3.2, 0.1, "langevin is strongly favoured over brownian at tau = 0.5 (ln K = 3.2)"),
+        (
+            3.2,
+            1.5,
+            "langevin is at least positively favoured over brownian at tau = 0.5 "
+            "(ln K = 3.20 ± 1.50)",
+        ),
+        (
+            6.0,
+            1.2,
+            "langevin is at least strongly favoured over brownian at tau = 0.5 "
+            "(ln K = 6.00 ± 1.20)",
+        ),
+        (
+            1.5,
+            2.5,
+            "brownian and langevin cannot be distinguished as far as computed at tau = 0.5 "
+            "(ln K = 1.50 ± 2.50)",
+        ),
+        (0.5, 2.0, "brownian and langevin are indistinguishable at tau = 0.5 (ln K = 0.50, below"),
+        (3.2, math.nan, "langevin is strongly favoured over brownian at tau = 0.5 (ln K = 3.2)"),
+    ],
+)
+def test_the_word_of_the_verdict_considers_the_error_of_the_bayes_factor(gap, error, expected):
+    langevin = made_evidence("langevin", -10.0 + gap, log_evidence_err=error)
+    assert comparison(made_evidence("brownian"), langevin).verdict.startswith(expected)
+
+
+def dependent(log_k, scaled):
+    c = comparison(made_evidence("brownian", -10.0), made_evidence("langevin", -10.0 + log_k))
+    known = {"n_effective": 1.02, "n_particles": 40, "inflation": 39.0}
+    return replace(
+        c, dependence={**known, "scaled_log_bayes_factors": {"langevin:brownian": scaled}}
+    )
+
+
+@pytest.mark.parametrize(
+    ("log_k", "scaled", "expected"),
+    [
+        (
+            1604.0,
+            41.0,
+            "langevin is very strongly favoured over brownian at tau = 0.5 (ln K = 1604 ",
+        ),
+        (50.0, 1.3, "langevin is positively favoured over brownian at tau = 0.5 (ln K = 50 "),
+        (30.0, 0.7, "brownian and langevin are indistinguishable at tau = 0.5 (ln K = 30 "),
+        (30.0, -2.0, "brownian and langevin are indistinguishable at tau = 0.5 (ln K = 30 "),
+        (-50.0, -1.3, "brownian is positively favoured over langevin at tau = 0.5 (ln K = 50 "),
+    ],
+)
+def test_the_verdict_corrects_for_particles_that_move_together(log_k, scaled, expected):
+    found = dependent(log_k, scaled)
+    corrected = scaled if log_k > 0 else -scaled
+    assert found.verdict == (
+        f"{expected}as if particles were independent, about {corrected:.3g} corrected for 1.02 "
+        "effective particles of 40)"
+    )
+    assert found.to_json()["verdict"] == found.verdict
+    assert found.verdict in repr(found)
+    assert describe_comparison(found).headline == found.verdict
+
+
+def test_the_verdict_says_if_the_goodness_of_fit_contradicts_the_best_model():
+    c = comparison(made_evidence("brownian", -10.0), made_evidence("langevin", -6.0))
+    plain = c.verdict
+    assert replace(c, fit_p_values={"brownian": 0.002, "langevin": 0.4}).verdict == plain
+    none = replace(c, fit_p_values={"brownian": 0.002, "langevin": 0.004})
+    assert none.verdict == (
+        f"among the models compared, {plain}, but none explains the data "
+        "(goodness of fit p = 0.004)"
+    )
+    best = replace(c, fit_p_values={"brownian": 0.3, "langevin": 0.004})
+    assert "(ln K = 4), but langevin does not explain the data (" in best.verdict
+    # Of a model that was not checked nothing is said.
+    some = replace(c, fit_p_values={"langevin": 0.004})
+    assert ", but langevin does not explain the data (" in some.verdict
+    assert none.to_json()["fit_p_values"] == {"brownian": 0.002, "langevin": 0.004}
+
+
+def test_the_verdict_says_that_a_prior_is_in_conflict_with_the_data():
+    text = "prior and data are in conflict: kappa = 3 has a prior probability below 0.001"
+    c = comparison(made_evidence("brownian", warnings=(text,)), made_evidence("langevin", 0.0))
+    assert c.verdict.endswith("(ln K = 10); prior and data are in conflict for brownian")
+
+
+def test_the_verdict_names_other_explanations():
+    c = comparison(made_evidence("brownian"), made_evidence("langevin", -6.0))
+    doubtful = replace(c, doubts=("measurement error could explain it",))
+    assert doubtful.verdict == f"{c.verdict}; measurement error could explain it"
+    assert doubtful.to_json()["doubts"] == ["measurement error could explain it"]
 
 
 # For programs

@@ -56,6 +56,26 @@ def test_the_last_resort_are_the_scales_of_the_data():
     assert setup.note.endswith("; pass --u-rms and --timescale (scales=) for an independent prior")
 
 
+def test_rates_keep_the_memory_that_a_shorter_interval_resolves():
+    tracks = langevin_tracks(100)
+    scales = data_scales(tracks, 1.0)
+    setup = make_hypotheses([*BOTH, "brownian+noise"], tracks, tau=1.0)
+    found = means(setup)
+    assert scales.memory == data_scales(tracks).timescale
+    assert_allclose(found["kappa"], scales.u_rms**2 * scales.timescale)
+    assert_allclose(found["gamma"], 1 / scales.memory)
+    assert_allclose(found["sigma"], 0.1 * scales.u_rms * scales.timescale)
+    assert f"T = {scales.timescale:.4g} at tau = 1; rates from T = {scales.memory:.4g})" in (
+        setup.note
+    )
+
+
+def test_noise_that_shows_in_the_steps_sets_its_prior():
+    x = np.random.default_rng(0).normal(0, 3.0, size=(10, 200, 2))
+    found = means(make_hypotheses(["brownian+noise"], Trajectories.from_arrays(x, dt=1.0)))
+    assert_allclose(found["sigma"], 3.0, rtol=0.1)
+
+
 def test_given_priors_win_over_scales():
     setup = make_hypotheses(BOTH, priors={"gamma": Exponential(mean=5.0)}, u_rms=2.0, timescale=3.0)
     assert means(setup) == {"kappa": 12.0, "gamma": 5.0, "k": 12.0}

@@ -8,7 +8,8 @@ import pytest
 import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
 
-from driftbayes.comparison import compare_hypotheses, scan_displacements, scan_hypotheses
+from driftbayes.comparison import Scan, compare_hypotheses, scan_displacements, scan_hypotheses
+from driftbayes.comparison.describe import describe_scan, scan_verdict
 from driftbayes.data.sampling import Cut, displacements
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, Status
@@ -103,6 +104,30 @@ def test_langevin_data_are_consistent_under_langevin_and_not_under_brownian(resu
     assert result.consistency["brownian"] == {"kappa": None}
     assert result.sentences["brownian"].startswith("brownian is not sampling-time consistent")
     assert "consistent for tau from 0.1 h to 0.5 h" in result.sentences["langevin"]
+
+
+def test_doubts_survive_a_file_and_are_told_with_the_verdict(tracks):
+    result = scan_hypotheses(tracks, unit_hypotheses(), TAUS, cut=Cut(10))
+    known = {"n_effective": 2.0, "n_particles": 100, "inflation": 50.0, "sentence": "together"}
+    known["scaled_log_bayes_factors"] = {"langevin:brownian": 4.2}
+    first, *others = result.comparisons
+    doubtful = replace(
+        first,
+        dependence=known,
+        fit_p_values={"brownian": 0.001, "langevin": 0.002},
+        doubts=("blur could explain it",),
+    )
+    scan = replace(result, comparisons=(doubtful, *others))
+    again = Scan.from_dataset(scan.to_dataset())
+    assert again.comparisons[0].verdict == doubtful.verdict
+    assert again.comparisons[1].verdict == others[0].verdict
+    sentence, *_ = scan_verdict(again)
+    assert sentence.startswith("Among the models compared, langevin is the most probable model at ")
+    assert "but none explains the data (goodness of fit p = 0.002) at τ = 0.1" in sentence
+    assert "as if particles were independent, about 4.2 corrected for 2 effective" in sentence
+    assert "blur could explain it" in sentence
+    assert sentence in describe_scan(again).sentences
+    assert "doubts" not in scan_verdict(result)[0]
 
 
 # Which sampling times
@@ -272,7 +297,9 @@ def test_json_is_a_list_of_comparisons_with_the_consistency_of_all(result):
     assert consistency["brownian"]["kappa"] is None
     assert set(consistency["langevin"]) == {"gamma", "k", "sentence"}
     assert set(consistency["langevin"]["k"]) == {"tau_min", "tau_max", "n_taus", "value", "sd"}
-    one = {key: value for key, value in found[2].items() if key != "consistency"}
+    assert found[0]["skipped"] == []
+    whole = ("consistency", "skipped")
+    one = {key: value for key, value in found[2].items() if key not in whole}
     assert one == json.loads(json.dumps(result.comparisons[2].to_json()))
 
 

@@ -51,6 +51,38 @@ def gappy(draw):
 # --- Subsampling -------------------------------------------------------------------------------
 
 
+def test_an_odd_interval_splits_a_run_and_is_kept_exactly():
+    """A shift of the grid against the two parts read apart; a stray fix against a file without."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(1000, 2)).cumsum(axis=0)
+    times = 6.0 * np.arange(1000) + np.where(np.arange(1000) < 400, 0.0, 2.5)
+    shifted = Trajectories.from_arrays([x], times=[times])
+    parts = Trajectories.from_arrays([x[:400], x[400:]], times=[times[:400], times[400:]])
+    for tau in (6.0, 18.0):
+        found, expected = displacements(shifted, tau), displacements(parts, tau)
+        np.testing.assert_array_equal(found.dx, expected.dx)
+        np.testing.assert_array_equal(found.row_sizes, expected.row_sizes)
+    kept = displacements(shifted, 18.0, gaps="keep")
+    rows = [*range(0, 400, 3), *range(400, 1000, 3)]
+    np.testing.assert_array_equal(kept.dx, np.diff(x[rows], axis=0))
+    np.testing.assert_allclose(kept.interval, np.diff(times[rows]))
+
+    more = np.append(6.0 * np.arange(1000), 61.0)
+    order = np.argsort(more)
+    values = np.concatenate([x, [[1e3, 1e3]]])[order]
+    stray = Trajectories.from_arrays([values], times=[more[order]])
+    plain = Trajectories.from_arrays([x], dt=6.0)
+    for tau in (6.0, 12.0):
+        assert displacements(stray, tau).fingerprint == displacements(plain, tau).fingerprint
+
+
+def test_gaps_and_not_the_length_may_leave_no_step():
+    times = np.cumsum([0.0, 1.0, *[3.0, 2.0] * 50])
+    tracks = Trajectories.from_arrays([np.arange(102.0)[:, None]], times=[times])
+    with pytest.raises(DriftbayesError, match="at two successive multiples of 5 from its first"):
+        displacements(tracks, 5.0)
+
+
 def test_steps_at_tau_are_differences_of_every_stride_th_position():
     data = displacements(line(0, 1, 3, 6, 10, 15, 21), tau=2.0)
     assert runs(data) == [[3.0, 7.0, 11.0]]

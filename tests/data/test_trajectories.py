@@ -194,6 +194,47 @@ def test_irregular_times_have_no_interval(times):
     assert at(times).recording_interval is None
 
 
+def odd_times(n, *odd):
+    """Times 6 apart, with one more at each of `odd`."""
+    return np.sort(np.concatenate([6.0 * np.arange(n), odd]))
+
+
+def test_a_few_odd_intervals_do_not_set_the_interval():
+    # The last fix of a particle that was deleted between two records.
+    found = at(odd_times(500, 6.0 * 499 + 1.0))
+    assert found.recording_interval == 6.0
+    assert found.n_strays == 1
+    assert_array_equal(np.flatnonzero(found.strays), [500])
+    assert found.stray_note == (
+        "1 of 500 intervals is no multiple of the recording interval 6 and counts as a gap; "
+        "1 position is not used"
+    )
+
+
+def test_an_odd_fix_between_two_others_does_not_part_them():
+    found = at(odd_times(1000, 61.0, 62.5, 3001.0))
+    assert found.recording_interval == 6.0
+    assert_array_equal(found.grid_index[found.on_grid], np.arange(1000))
+
+
+def test_after_an_odd_interval_times_are_counted_anew():
+    times = 6.0 * np.arange(1000) + np.where(np.arange(1000) < 400, 0.0, 2.5)
+    found = at(times)
+    assert found.recording_interval == 6.0
+    assert found.on_grid.all()
+    assert_array_equal(np.unique(found.grid_start), [0, 400])
+    assert_array_equal(found.grid_steps, [*range(400), *range(600)])
+    # No lag spans it.
+    assert found.grid_index[400] - found.grid_index[399] > 600
+
+
+@pytest.mark.parametrize("share", [0.02, 0.4])
+def test_more_than_a_few_odd_intervals_count(share):
+    intervals = np.where(np.arange(1000) < 1000 * share, 1.0, 6.0)
+    assert at(np.cumsum(intervals)).recording_interval == 1.0
+    assert at(np.cumsum(np.where(intervals == 1.0, np.pi, 6.0))).recording_interval is None
+
+
 def test_times_far_from_zero_lose_no_step():
     # Seconds since 1970: float64 spaces them by 2e-7.
     times = 1.7e9 + 0.01 * np.arange(500)

@@ -7,7 +7,7 @@ import pytest
 
 import driftbayes as db
 from driftbayes.diagnostics.modulation import modulation, step_correlations
-from driftbayes.diagnostics.scales import lag_one_doubt
+from driftbayes.diagnostics.scales import lag_one_doubts
 
 
 def walk(n_particles=20, n_steps=240, *, seed=0, sizes=None, start=0):
@@ -97,7 +97,7 @@ def test_diagnose_tells_the_period():
 
 def seen(x, tau=1.0, **options):
     data = db.displacements(db.Trajectories.from_arrays(x, dt=1.0), tau)
-    return lag_one_doubt(data, **options)
+    return "; ".join(s for _, s in lag_one_doubts(data, **options)) or None
 
 
 def brownian(rng, n_fine=1):

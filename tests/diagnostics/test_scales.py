@@ -69,6 +69,41 @@ def test_velocities_without_memory_have_half_an_interval():
     assert_allclose(found.u_rms**2 * found.timescale, 2 * kappa, rtol=0.1)
 
 
+def test_scales_at_a_sampling_time_are_those_of_decimated_data():
+    x = _langevin()
+    x[3, 100:140] = np.nan
+    tracks = Trajectories.from_arrays(x, dt=DT)
+    plain, single = data_scales(tracks), data_scales(tracks, DT)
+    assert single == plain
+    assert plain.memory is None
+    for stride in (2, 12):
+        found = data_scales(tracks, stride * DT)
+        other = data_scales(Trajectories.from_arrays(x[:, ::stride], dt=stride * DT))
+        assert_allclose([found.u_rms, found.timescale], [other.u_rms, other.timescale], rtol=1e-12)
+        # A memory that the recording interval resolves is known at any sampling time.
+        assert found.memory == plain.timescale
+
+
+def test_memory_is_found_behind_noise_and_noise_itself():
+    sigma = 0.5
+    x = langevin_paths(100, 2000, 2, dt=0.02, seed=2, gamma=1.0, k=1.0)
+    x = x + np.random.default_rng(0).normal(0, sigma, x.shape)
+    tracks = Trajectories.from_arrays(x, dt=0.02)
+    short, long = data_scales(tracks, 0.02), data_scales(tracks, 10.24)
+    assert short.timescale < 0.011
+    assert_allclose(short.noise, sigma, rtol=0.02)
+    assert 0.5 < long.memory < 1.6
+    assert long.timescale > 5.0
+    assert long.noise == 0.0
+
+
+def test_steps_without_correlation_have_neither_memory_nor_noise():
+    x = brownian_paths(40, 300, 2, kappa=1.0, dt=1.0, seed=1)
+    found = data_scales(Trajectories.from_arrays(x, dt=1.0), 8.0)
+    assert found.memory is None
+    assert found.noise == 0.0
+
+
 def test_a_jittering_particle_has_half_an_interval_exactly():
     x = np.array([0.0, 1.0, 0.0, 1.0, 0.0])[:, None]
     found = data_scales(Trajectories.from_arrays([x], dt=0.5))

@@ -204,6 +204,20 @@ def test_irregular_times_are_compared_but_not_scanned(client):
     assert client.ask("scan", request)[1]["error"].startswith("a scan over sampling times needs")
 
 
+def test_the_verdict_corrects_for_particles_that_move_together(client):
+    rng = np.random.default_rng(0)
+    common = rng.normal(size=(60, 2)).cumsum(axis=0)
+    lines = ["id,time,x,y"]
+    for name in range(12):
+        own = common + 0.1 * rng.normal(size=(60, 2)).cumsum(axis=0)
+        lines += [f"{name},{t},{x!r},{y!r}" for t, (x, y) in enumerate(own.tolist())]
+    _, card = client.upload({"t.csv": "\n".join(lines).encode()})
+    request = {"data": card["data"], "models": ["brownian", "langevin"], "tau": 0}
+    _, found = client.ask("compare", {**request, "u_rms": 1.0, "timescale": 1.0})
+    assert " as if particles were independent, about " in found["verdict"]
+    assert any("particles move together" in text for text in found["warnings"])
+
+
 # Simulating
 
 

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 from driftbayes import DriftbayesError, Trajectories, check_fit, displacements
 from driftbayes.comparison import (
     ConsistentRange,
+    Scan,
     make_hypotheses,
     prior_sensitivity,
     scan_hypotheses,
@@ -110,6 +111,25 @@ def test_the_verdict_says_whether_the_best_model_explains_the_data(report):
     words = re.search(r'<div class="verdict">.*?</div>', report.html, re.DOTALL).group()
     assert "Goodness of fit of brownian at τ = 1 h: nothing checked contradicts" in words
     assert "driftbayes check" not in words
+
+
+def test_the_headline_says_that_no_model_explains_the_data(found, dataset):
+    failed = {name: 0.004 for name in found.check.models}
+    comparison = replace(found.check.comparison, fit_p_values=failed)
+    bad = replace(found, check=replace(found.check, comparison=comparison))
+    html = build_report(dataset, examination=bad).html
+    words = re.search(r'<div class="verdict">\s*<p>.*?</p>', html, re.DOTALL).group()
+    assert "Among the models compared, brownian is the most probable model at " in words
+    assert "but none explains the data (goodness of fit p = 0.004) at τ = " in words
+
+
+def test_a_sampling_time_that_is_left_out_is_in_the_report_and_its_numbers(dataset):
+    scan = replace(Scan.from_dataset(dataset), skipped={900.0: "no two positions; use a smaller"})
+    report = build_report(scan)
+    assert "Left out tau = 900" in report.html
+    (record,) = [r for r in report.records if r["tau"] == 900.0]
+    assert record["field"] == "left out: no two positions; use a smaller"
+    assert record["value"] is None
 
 
 def test_every_curve_is_in_the_numbers(report):

@@ -200,6 +200,72 @@ def test_default_priors_warn_and_show_their_sensitivity(tracks):
     assert result.sensitivity
 
 
+def doubts(x, tau=1.0, **options):
+    found = db.read(x, dt=1.0).compare(tau, scales=SCALES, **options)
+    assert all(doubt in found.verdict for doubt in found.doubts)
+    return found.doubts
+
+
+def walk(seed, n=400, drift=0.0):
+    steps = np.random.default_rng(seed).normal(drift, 1.0, size=(20, n, 2))
+    return np.concatenate([np.zeros((20, 1, 2)), steps], axis=1).cumsum(axis=1)
+
+
+def test_what_else_could_explain_the_correlation_of_steps_is_in_the_verdict():
+    rng = np.random.default_rng(5)
+    x = walk(0)
+    assert doubts(x) == ()
+    noisy = x + rng.normal(0, 1.0, x.shape)
+    (noise,) = doubts(noisy)
+    assert noise.startswith("measurement error could explain the correlation -0.3")
+    assert noise.endswith(" of successive steps: compare with brownian+noise")
+    assert doubts(noisy, models="brownian, brownian+noise") == ()
+    fine = walk(1, 4000)
+    blurred = fine[:, :-1].reshape(20, 400, 10, 2).mean(axis=2)
+    (blur,) = doubts(blurred)
+    assert blur.startswith("motion blur or smoothing could explain the correlation +0.2")
+    # Over two intervals its correlation is a third as large; blur is not the first thought there.
+    assert doubts(blurred, 4.0) == ()
+    (flow,) = doubts(walk(2, drift=0.7), 2.0)
+    assert flow.startswith("a mean flow could explain the correlation +0.")
+    assert doubts(walk(2, drift=0.7), 2.0, models="brownian, langevin+mean") == ()
+
+
+def test_default_priors_take_their_scales_from_the_sampling_time():
+    """A motionless receiver: its noise at the recording interval is no diffusivity at 600."""
+    x = np.random.default_rng(1).normal(0, 12.0, size=(1, 6 * 3600, 2))
+    with pytest.warns(db.PriorWarning, match="T = 300 at tau = 600"):
+        found = db.read(x, dt=1.0).compare(600.0, models="brownian+noise, confined")
+    log_k = found.log_bayes_factors["confined:brownian+noise"]
+    # With scales of the motion at 600: L = 12, T = 300, and a noise of 12.
+    diffusivity, rate = db.Exponential(mean=0.5), db.Exponential(mean=1 / 300)
+    sensible = {"kappa": diffusivity, "k": diffusivity, "gamma": rate, "well": rate}
+    priors = {**sensible, "sigma": db.Exponential(mean=12.0)}
+    known = db.read(x, dt=1.0).compare(600.0, models="brownian+noise, confined", priors=priors)
+    assert abs(log_k - known.log_bayes_factors["confined:brownian+noise"]) < 1.0
+    assert "conflict" not in found.verdict
+
+
+def test_a_prior_that_the_data_contradict_is_in_the_verdict():
+    x = np.random.default_rng(1).normal(0, 12.0, size=(1, 300, 2))
+    priors = {"kappa": "exponential:29", "sigma": "exponential:0.38"}
+    found = db.read(x, dt=600.0).compare(600.0, models="brownian+noise", priors=priors)
+    # Two parameters that ordinary priors would cost about 13.
+    assert found["brownian+noise"].log_occam_factor < -37
+    assert "; prior and data are in conflict for brownian+noise" in found.verdict
+
+
+def test_a_scan_has_one_set_of_priors_from_its_shortest_sampling_time():
+    x = walk(3)
+    with pytest.warns(db.PriorWarning, match="at tau = 4") as told:
+        found = db.read(x, dt=1.0).scan([4.0, 8.0])
+    with pytest.warns(db.PriorWarning):
+        alone = db.read(x, dt=1.0).compare(4.0)
+    assert len([one for one in told if one.category is db.PriorWarning]) == 1
+    first, last = found.comparisons
+    assert first["langevin"].priors == last["langevin"].priors == alone["langevin"].priors
+
+
 def test_trajectories_that_are_too_short_are_named():
     short = [*X[:, :, :], X[0, :2]]
     tracks = db.read(short, dt=0.5)

@@ -3,7 +3,7 @@
 __all__ = ["FitCheck", "ModelCheck", "check_fit"]
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ from driftbayes.checks.calibrate import (
 from driftbayes.checks.innovations import Layout, Score, Whitener
 from driftbayes.checks.replicas import Replicator, check_replicable, mean_flows
 from driftbayes.checks.statistics import Quantity, quantities, statistics
-from driftbayes.comparison.bayes import Comparison, comparison_of, strength
+from driftbayes.comparison.bayes import FIT_LEVEL, Comparison, comparison_of, strength
 from driftbayes.comparison.hypotheses import check_names
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
@@ -33,7 +33,7 @@ from driftbayes.typing import FloatArray
 Progress = Callable[[str, int, int], None]
 
 # A model is contradicted by a quantity whose adjusted p-value is smaller.
-LEVEL = 0.01
+LEVEL = FIT_LEVEL
 # The fewest replicas with which a p-value can be that small.
 _MIN_REPLICAS = 100
 # Numbers held at once: replicas are made in batches that stay in the cache.
@@ -221,7 +221,15 @@ class FitCheck(Described):
         best = self.comparison.best
         check = self.models[best]
         how = f"{self.n_replicas} replicas, seed {check.seed}"
-        return f"{best} is {self._rank(best)}, and {check.verdict}; {how}"
+        rank = f"{best} is {self._rank(best)}"
+        if not check.p_value < LEVEL:
+            return f"{rank}, and {check.verdict}; {how}"
+        if len(self.models) > 1:
+            none = all(m.p_value < LEVEL for m in self.models.values())
+            rank = f"among the models compared, {rank}"
+            rank += ", but none explains the data" if none else ", but does not explain the data"
+            return f"{rank}: {check.verdict}; {how}"
+        return f"{rank}, but {check.verdict}; {how}"
 
     def _rank(self, best: str) -> str:
         if len(self.models) == 1:
@@ -334,7 +342,9 @@ def check_fit(
             )
     if all(check.status is not Status.OK for check in checks.values()):
         raise DriftbayesError(next(iter(checks.values())).reason)
-    return FitCheck(checks, comparison_of(evidences, data, prior_probabilities))
+    found = comparison_of(evidences, data, prior_probabilities)
+    p_values = {n: one.p_value for n, one in checks.items() if one.status is Status.OK}
+    return FitCheck(checks, replace(found, fit_p_values=p_values))
 
 
 def _unreplicable(hypotheses: Sequence[Hypothesis], layout: Layout) -> dict[str, DriftbayesError]:

@@ -3,6 +3,7 @@
 __all__ = ["COMMANDS"]
 
 import argparse
+from typing import Any
 
 from driftbayes.cli import _console, _jax, _options
 from driftbayes.cli._parser import Command, Parser
@@ -27,7 +28,7 @@ def _run(args: argparse.Namespace) -> int:
         from driftbayes.workflow import compare
 
         with _console.timed(f"evidence of {args.models}"):
-            wanted = {"sensitivity": args.sensitivity or None, "progress": progress}
+            wanted: dict[str, Any] = {"sensitivity": args.sensitivity or None, "progress": progress}
             result = compare(tracks, tau, **wanted, **_options.analysis(args))
     _options.note_blocks(args, tracks)
     if args.json:

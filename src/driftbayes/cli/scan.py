@@ -47,9 +47,6 @@ def _run(args: argparse.Namespace) -> int:
             f"{n_wanted} sampling times rounded to {n_found} multiples of the recording interval "
             f"{readable(tracks.recording_interval or 0.0, result.comparisons[0].time_unit)}"
         )
-    if result.skipped:
-        last = list(result.skipped.items())[-1]
-        _console.note(f"skipped {len(result.skipped)} sampling times: {last[1]}")
     if args.output is not None:
         write_scan(result.to_dataset(), args.output)
         _console.note(f"wrote {args.output}")

@@ -31,7 +31,7 @@ from driftbayes.errors import DriftbayesError, Status, did_you_mean
 from driftbayes.inference import Batch, Evidence, Hypothesis, Method, as_method
 from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.precision import in_double_precision
-from driftbayes.representation import Described, number, to_dataframe, to_dataset, to_datatree
+from driftbayes.representation import Described, to_dataframe, to_dataset, to_datatree
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 # Kass and Raftery (1995): 2 ln K of 2, 6 and 10.
 _SCALE = ((5.0, "very strongly"), (3.0, "strongly"), (1.0, "positively"))
+# A model is contradicted by a goodness of fit whose adjusted p-value is smaller.
+FIT_LEVEL = 0.01
 
 
 def strength(log_bayes_factor: float) -> str:
@@ -105,6 +107,8 @@ class Comparison(Described):
         priors_from_data: Whether scales of the priors were estimated from the same data; None if
             that is not known.
         dependence: How particles move together, if they do.
+        fit_p_values: P-value of the goodness of fit of each model that was checked.
+        doubts: What else could explain the data, one clause each.
     """
 
     evidences: Mapping[str, Evidence]
@@ -119,6 +123,8 @@ class Comparison(Described):
     sensitivity: tuple[Mapping[str, Any], ...] = field(default=())
     priors_from_data: bool | None = None
     dependence: Mapping[str, Any] | None = None
+    fit_p_values: Mapping[str, float] = field(default_factory=dict)
+    doubts: tuple[str, ...] = ()
 
     def __getitem__(self, model: str) -> Evidence:
         """The evidence of one model."""
@@ -168,31 +174,19 @@ class Comparison(Described):
 
     @property
     def verdict(self) -> str:
-        """One sentence on the scale of Kass and Raftery."""
+        """One sentence on the scale of Kass and Raftery, with every known doubt.
+
+        Its word is that of the lower end of ln K, one standard error down, corrected for particles
+        that move together.
+        """
         at = f"at tau = {readable(self.tau, self.time_unit)}"
         failed = [n for n, e in self.evidences.items() if not np.isfinite(e.log_evidence)]
         if failed:
             return f"no verdict {at}: the evidence of {', '.join(failed)} could not be computed"
-        ranked = sorted(self.evidences.values(), key=lambda e: -e.log_evidence)
-        best = ranked[0]
-        if len(ranked) == 1:
-            sentence = f"{best.name} is the only model considered {at}"
-        else:
-            log_k = best.log_evidence - ranked[1].log_evidence
-            word = strength(log_k)
-            if word == "indistinguishable":
-                close = [e for e in ranked if best.log_evidence - e.log_evidence < _SCALE[-1][0]]
-                names = [e.name for e in reversed(close)]
-                spread = best.log_evidence - close[-1].log_evidence
-                sentence = (
-                    f"{', '.join(names[:-1])} and {names[-1]} are indistinguishable {at} "
-                    f"(ln K = {spread:.2f}, below 1)"
-                )
-            else:
-                sentence = (
-                    f"{best.name} is {word} favoured over {ranked[1].name} {at} "
-                    f"(ln K = {number(log_k)})"
-                )
+        misfit = self.misfit
+        sentence = "; ".join([self._ranking(at) + misfit, *self.doubts])
+        if misfit:
+            sentence = f"among the models compared, {sentence}"
         unknown = [
             f"{name} of {e.name}"
             for e in self.evidences.values()
@@ -200,10 +194,96 @@ class Comparison(Described):
         ]
         if unknown:
             sentence += f"; not identifiable: {', '.join(unknown)}"
+        conflicts = [n for n, e in self.evidences.items() if e.contradicts_prior]
+        if conflicts:
+            sentence += f"; prior and data are in conflict for {', '.join(conflicts)}"
         doubtful = [n for n, e in self.evidences.items() if e.status is not Status.OK]
         if doubtful:
             sentence += f"; with doubts about {', '.join(doubtful)}, see the warnings"
         return sentence
+
+    def _ranking(self, at: str) -> str:
+        """Which model is favoured, how strongly."""
+        ranked = sorted(self.evidences.values(), key=lambda e: -e.log_evidence)
+        best = ranked[0]
+        if len(ranked) == 1:
+            return f"{best.name} is the only model considered {at}"
+        close = [e for e in ranked if not self._lower_end(best, e) >= _SCALE[-1][0]]
+        if len(close) > 1:
+            names = [e.name for e in reversed(close)]
+            last = close[-1]
+            spread = best.log_evidence - last.log_evidence
+            told = f"ln K = {spread:.2f}, below 1"
+            if spread >= _SCALE[-1][0]:
+                told = f"ln K = {self._told(best, last)}"
+            elif self.dependence is not None:
+                told = f"ln K = {spread:.2f}{self._correction(best.name, last.name)}"
+            is_uncertain = self._corrected(best, last) >= _SCALE[-1][0]
+            what = (
+                "cannot be distinguished as far as computed"
+                if is_uncertain
+                else ("are indistinguishable")
+            )
+            return f"{', '.join(names[:-1])} and {names[-1]} {what} {at} ({told})"
+        second = ranked[1]
+        word = strength(self._lower_end(best, second))
+        least = "at least " if word != strength(self._corrected(best, second)) else ""
+        told = self._told(best, second, with_error=bool(least))
+        return f"{best.name} is {least}{word} favoured over {second.name} {at} (ln K = {told})"
+
+    def _corrected(self, best: Evidence, other: Evidence) -> float:
+        """Ln K, corrected for particles that move together where that is known."""
+        scaled = self._scaled(best.name, other.name)
+        return best.log_evidence - other.log_evidence if scaled is None else scaled
+
+    def _lower_end(self, best: Evidence, other: Evidence) -> float:
+        """The former less its error."""
+        error = log_bayes_factor_err(best, other)
+        return self._corrected(best, other) - (error if error > 0 else 0.0)
+
+    def _told(self, best: Evidence, other: Evidence, *, with_error: bool = True) -> str:
+        log_k, error = best.log_evidence - other.log_evidence, log_bayes_factor_err(best, other)
+        told = f"{log_k:.4g}"
+        if with_error and error > 0.01:
+            told = f"{log_k:.2f} ± {error:.2f}"
+        return told + self._correction(best.name, other.name)
+
+    def _scaled(self, best: str, other: str) -> float | None:
+        scaled = (self.dependence or {}).get("scaled_log_bayes_factors") or {}
+        if f"{best}:{other}" in scaled:
+            return float(scaled[f"{best}:{other}"])
+        return -float(scaled[f"{other}:{best}"]) if f"{other}:{best}" in scaled else None
+
+    def _correction(self, best: str, other: str) -> str:
+        """What follows ln K where particles move together; empty where they do not."""
+        if self.dependence is None:
+            return ""
+        scaled = self._scaled(best, other)
+        about = "overstated" if scaled is None else f"about {scaled:.3g} corrected"
+        return (
+            f" as if particles were independent, {about} for "
+            f"{self.dependence['n_effective']:.3g} effective particles of "
+            f"{self.dependence['n_particles']}"
+        )
+
+    @property
+    def misfit(self) -> str:
+        """The end of a sentence, if the goodness of fit contradicts the best model."""
+        p_value = self.fit_p_values.get(self.best, np.nan)
+        if not p_value < FIT_LEVEL:
+            return ""
+        checked = [self.fit_p_values.get(name, np.nan) for name in self.evidences]
+        is_none = len(checked) > 1 and all(p < FIT_LEVEL for p in checked)
+        what = "none explains" if is_none else f"{self.best} does not explain"
+        return f", but {what} the data (goodness of fit p = {p_value:.2g})"
+
+    @property
+    def overstated(self) -> str:
+        """Ln K of the best two models where particles move together; empty where they do not."""
+        ranked = sorted(self.evidences.values(), key=lambda e: -e.log_evidence)
+        if self.dependence is None or len(ranked) < 2:
+            return ""
+        return f"ln K = {self._told(ranked[0], ranked[1], with_error=False)}"
 
     def to_json(self) -> dict[str, Any]:
         """The comparison as plain numbers and text."""
@@ -228,6 +308,10 @@ class Comparison(Described):
             result["priors_from_data"] = self.priors_from_data
         if self.dependence is not None:
             result["dependence"] = dict(self.dependence)
+        if self.fit_p_values:
+            result["fit_p_values"] = _finite_values(self.fit_p_values)
+        if self.doubts:
+            result["doubts"] = list(self.doubts)
         return result
 
     def to_dataframe(self) -> "pd.DataFrame":

@@ -93,6 +93,9 @@ def _comparisons(dataset: "xr.Dataset") -> tuple[Comparison, ...]:
     hypotheses = hypotheses_of(dataset)
     units = str(attributes["length_unit"]), str(attributes["time_unit"])
     of_tau = {name: dataset[name].values for name in TAU_FIELDS}
+    # Files of older versions have none.
+    n_taus = len(dataset["tau"])
+    doubts = json.loads(str(attributes.get("doubts", json.dumps([{}] * n_taus))))
     comparisons = []
     for t, tau in enumerate(dataset["tau"].values.tolist()):
         evidences = {}
@@ -142,6 +145,9 @@ def _comparisons(dataset: "xr.Dataset") -> tuple[Comparison, ...]:
                 n_displacements=int(of_tau["n_displacements"][t]),
                 length_unit=units[0],
                 time_unit=units[1],
+                dependence=doubts[t].get("dependence"),
+                fit_p_values=doubts[t].get("fit_p_values", {}),
+                doubts=tuple(doubts[t].get("doubts", ())),
             )
         )
     return tuple(comparisons)

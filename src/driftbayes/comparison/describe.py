@@ -4,6 +4,8 @@ __all__ = [
     "as_scan",
     "describe_comparison",
     "describe_scan",
+    "left_out",
+    "most_probable",
     "scan_command",
     "scan_panels",
     "scan_tables",
@@ -13,7 +15,7 @@ __all__ = [
 ]
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -130,7 +132,8 @@ def describe_scan(scan: Scan, max_taus: int | None = _MAX_TAUS) -> Card:
     n = len(scan.comparisons)
     chosen = np.linspace(0, n - 1, min(n, max_taus or n)).round().astype(int)
     table = _scan_table(scan, np.unique(chosen).tolist())
-    return Card("Scan", summarise(scan), (*facts,), tuple(scan.sentences.values()), (table,))
+    notes = (*most_probable(scan), *scan.sentences.values())
+    return Card("Scan", summarise(scan), (*facts,), notes, (table,), (*left_out(scan),))
 
 
 def _scan_table(scan: Scan, places: Iterable[int]) -> Table:
@@ -202,31 +205,67 @@ def scan_tables(scan: Scan, place: int) -> tuple[Table, Table]:
 # Sentences
 
 
+def left_out(scan: Scan) -> list[str]:
+    """Return the sampling times that a scan leaves out, one sentence for each reason."""
+    reasons: dict[str, list[str]] = {}
+    for tau, text in scan.skipped.items():
+        reason = text.replace(f"tau = {tau:g}", "tau").replace(f" {tau:g} ", " tau ")
+        reasons.setdefault(reason, []).append(number(tau, 6))
+    unit = f" {scan.comparisons[0].time_unit}".rstrip()
+    return [f"left out tau = {', '.join(taus)}{unit}: {why}" for why, taus in reasons.items()]
+
+
+def most_probable(scan: Scan) -> list[str]:
+    """Return which model is the most probable at which sampling times, with every known doubt."""
+    best = [comparison.best for comparison in scan.comparisons]
+    if len(scan.models) == 1:
+        alone = f"Only {best[0]} was fitted; there is no other model to compare it with"
+        return [f"{alone}{_doubts(scan.comparisons)}."]
+    sentences = []
+    starts = [i for i in range(len(best)) if i == 0 or best[i] != best[i - 1]]
+    for first, end in zip(starts, [*starts[1:], len(best)], strict=True):
+        part = scan.comparisons[first:end]
+        low, high = (readable_time(c.tau, c.time_unit) for c in (part[0], part[-1]))
+        where = f"a sampling time of {low}"
+        if end > first + 1:
+            where = f"sampling times from {low} to {high}"
+        name = _named(best[first])
+        if any(c.misfit for c in part):
+            name = f"Among the models compared, {best[first]}"
+        certainty = _certainty([c.probabilities[c.best] for c in part])
+        sentences.append(
+            f"{name} is the most probable model at {where}: {certainty}{_doubts(part)}."
+        )
+    return sentences
+
+
+def _doubts(comparisons: Sequence[Comparison]) -> str:
+    """The end of a sentence: what makes verdicts doubtful, each where it does so most."""
+    found = {c: f"at τ = {readable_time(c.tau, c.time_unit)}" for c in comparisons}
+    text = "".join(f"{c.misfit} {at}" for c, at in found.items() if c.misfit)
+    together = [c for c in found if c.dependence is not None and c.overstated]
+    if together:
+        worst = max(together, key=lambda c: float((c.dependence or {})["inflation"]))
+        text += f"; {found[worst]}, {worst.overstated}"
+    every = {doubt.partition(" ")[0]: (at, doubt) for c, at in found.items() for doubt in c.doubts}
+    return text + "".join(f"; {at}, {doubt}" for at, doubt in every.values())
+
+
 def scan_verdict(scan: Scan) -> list[str]:
     """Return the result in words: which model, at which sampling times, how certain."""
-    taus, unit = scan.taus, scan.comparisons[0].time_unit
     best = [comparison.best for comparison in scan.comparisons]
-    sentences = []
-    if len(scan.models) == 1:
-        sentences.append(f"Only {best[0]} was fitted; there is no other model to compare it with.")
-    else:
-        starts = [i for i in range(len(best)) if i == 0 or best[i] != best[i - 1]]
-        for first, end in zip(starts, [*starts[1:], len(best)], strict=True):
-            low, high = (readable_time(taus[i], unit) for i in (first, end - 1))
-            where = f"a sampling time of {low}"
-            if end > first + 1:
-                where = f"sampling times from {low} to {high}"
-            certainty = _certainty([c.probabilities[c.best] for c in scan.comparisons[first:end]])
-            name = _named(best[first])
-            sentences.append(f"{name} is the most probable model at {where}: {certainty}.")
+    sentences = most_probable(scan)
     for name in dict.fromkeys(best):
-        sentences.append(f"{_named(name)}{scan.sentences[name].removeprefix(name)}.")
+        text = scan.sentences[name]
+        start = _named(name) if text.startswith(name) else text[0].upper()
+        sentences.append(f"{start}{text.removeprefix(name if text.startswith(name) else text[0])}.")
     doubtful = {
         name: sum(e.status.value != "ok" for e in scan.evidences(name)) for name in scan.models
     }
-    parts = [f"{name} at {n} of {len(taus)} sampling times" for name, n in doubtful.items() if n]
+    parts = [f"{name} at {n} of {len(best)} sampling times" for name, n in doubtful.items() if n]
     if parts:
         sentences.append(f"The evidence is uncertain for {', '.join(parts)}: see the tables.")
+    sentences += [f"{text[0].upper()}{text[1:]}." for text in left_out(scan)]
     return sentences
 
 

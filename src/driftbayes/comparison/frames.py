@@ -131,6 +131,7 @@ def scan_dataset(scan: Scan) -> "xr.Dataset":
             "n_dim": first.n_dim,
             "skipped": json.dumps({repr(tau): text for tau, text in scan.skipped.items()}),
             "details": json.dumps({model: _details(records[model]) for model in scan.models}),
+            "doubts": json.dumps([_doubts(comparison) for comparison in comparisons]),
             **scan.attributes,
         },
     )
@@ -154,6 +155,15 @@ def _details(records: list[Evidence]) -> list[dict[str, Any]]:
         }
         for e in records
     ]
+
+
+def _doubts(comparison: Comparison) -> dict[str, Any]:
+    """Return what makes a verdict doubtful, as fields of the comparison."""
+    return {
+        "dependence": None if comparison.dependence is None else dict(comparison.dependence),
+        "fit_p_values": dict(comparison.fit_p_values),
+        "doubts": list(comparison.doubts),
+    }
 
 
 def _rows(comparison: Comparison) -> list[dict[str, Any]]:

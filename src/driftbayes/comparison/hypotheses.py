@@ -3,13 +3,13 @@
 __all__ = ["HypothesisSet", "check_names", "check_prior_probabilities", "make_hypotheses"]
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.data.units import readable
-from driftbayes.diagnostics.scales import data_scales
+from driftbayes.diagnostics.scales import Scales, data_scales
 from driftbayes.errors import DriftbayesError, did_you_mean, expect, shown
 from driftbayes.inference import Hypothesis
 from driftbayes.models import MODELS, AbstractModel, model_named
@@ -41,11 +41,12 @@ def make_hypotheses(
     priors: Mapping[str, AbstractPrior] | None = None,
     u_rms: float | None = None,
     timescale: float | None = None,
+    tau: float | None = None,
 ) -> HypothesisSet:
     """Hypotheses for models by name.
 
     Priors come from the first of: `priors`, the scaling rule with `u_rms` and `timescale`, the same
-    rule with scales estimated from the trajectories. The last uses the data twice; it is
+    rule with scales estimated from the trajectories at tau. The last uses the data twice; it is
     meant for a first look, and the note says so.
 
     Args:
@@ -54,6 +55,8 @@ def make_hypotheses(
         priors: Priors by parameter name.
         u_rms: Root mean square speed.
         timescale: Time scale of the velocity, for example the eddy turnover time.
+        tau: Sampling time at which scales are estimated, the shortest of a scan; by default the
+            recording interval.
     """
     if not names:
         msg = f"expected at least one model; known are {', '.join(MODELS)}"
@@ -84,17 +87,17 @@ def make_hypotheses(
             if trajectories is None:
                 msg = f"no prior for {', '.join(missing)}: give priors, or u_rms and timescale"
                 raise DriftbayesError(msg)
-            scales = data_scales(trajectories)
-            u_rms, timescale = scales.u_rms, scales.timescale
-            source = "set from the data"
+            found = data_scales(trajectories, tau)
+            table = scaling_priors(**asdict(found))
+            source = f"set from the data ({_scales_text(found, trajectories, tau)})"
         else:
-            source = "from the given scales"
-        length, time = ("", "") if trajectories is None else trajectories.units
-        speed = f"{length}/{time}" if length and time else ""
-        source += f" (u_rms = {amount(u_rms, speed, 4)}, T = {readable(timescale, time, 4)})"
+            table = scaling_priors(u_rms, timescale)
+            length, time = ("", "") if trajectories is None else trajectories.units
+            speed = f"{length}/{time}" if length and time else ""
+            size = f"u_rms = {amount(u_rms, speed, 4)}, T = {readable(timescale, time, 4)}"
+            source = f"from the given scales ({size})"
         if given:
             source = f"for {', '.join(given)} as given, for {', '.join(missing)} {source}"
-        table = scaling_priors(u_rms, timescale)
         # Of a mixture, each class has the same prior.
         plain = {name: name.removeprefix("class_").partition("_")[0] for name in missing}
         without = [name for name in missing if plain[name] not in table]
@@ -114,6 +117,17 @@ def make_hypotheses(
         from_data=from_data,
         note=note,
     )
+
+
+def _scales_text(scales: Scales, trajectories: Trajectories, tau: float | None) -> str:
+    length, time = trajectories.units
+    speed = f"{length}/{time}" if length and time else ""
+    text = f"u_rms = {amount(scales.u_rms, speed, 4)}, T = {readable(scales.timescale, time, 4)}"
+    if tau is not None and tau > 1.5 * (trajectories.recording_interval or tau):
+        text += f" at tau = {readable(tau, time)}"
+    if scales.memory is None:
+        return text
+    return f"{text}; rates from T = {readable(scales.memory, time, 4)}"
 
 
 def _meaning(models: Sequence[AbstractModel], name: str) -> str:

@@ -128,9 +128,15 @@ class Scan(Described):
         }
 
     def to_json(self) -> list[dict[str, Any]]:
-        """The comparisons as plain numbers and text, each with the consistency of the whole."""
-        consistency = self.consistency_json()
-        return [{**c.to_json(), "consistency": consistency} for c in self.comparisons]
+        """The comparisons as plain numbers and text, each with what is known of the whole scan.
+
+        That is the consistency, and the sampling times that were left out, with the reasons.
+        """
+        whole = {
+            "consistency": self.consistency_json(),
+            "skipped": [{"tau": tau, "reason": text} for tau, text in self.skipped.items()],
+        }
+        return [{**c.to_json(), **whole} for c in self.comparisons]
 
     def to_dataset(self) -> "xr.Dataset":
         """The scan as an xarray Dataset along tau, model, parameter and pair of models."""

@@ -246,7 +246,7 @@ def prior_sensitivity(
         msg = f"no prior of {names} has a scale to be multiplied; give one that is not uniform"
         raise DriftbayesError(msg)
     how: dict[str, Any] = {"method": as_method(method, **options), "seed": seed}
-    found = []
+    found: list[ScaledEvidence] = []
     for h in hypotheses:
         if progress is not None:
             progress("models", len(found), len(hypotheses))

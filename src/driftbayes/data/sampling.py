@@ -278,7 +278,9 @@ def displacements(
     runs = sampled_runs(trajectories, tau, n_tau=n_tau, windows=windows, gaps=gaps)
     rows, index, firsts, n_steps = runs.rows, runs.index, runs.firsts, runs.n_steps
     if len(firsts) == 0:
-        raise DriftbayesError(too_short(runs.longest, n_tau, runs.tau, trajectories.time_unit))
+        raise DriftbayesError(
+            too_short(runs.longest, n_tau, runs.tau, trajectories.time_unit, trajectories.span)
+        )
     step_rows = np.repeat(firsts, n_steps) + _ragged_arange(n_steps)
     # Between all rows first, of which those between runs are left out.
     dx = np.diff(trajectories.positions.take(rows, axis=0), axis=0).take(step_rows, axis=0)
@@ -290,6 +292,10 @@ def displacements(
         interval = np.full(len(dx), used_tau)
         if gaps == "keep":
             interval *= np.diff(index)[step_rows]
+            grid = trajectories.grid_start[rows]
+            # From one grid to another, as long as the time stamps say.
+            odd = (np.diff(grid) != 0)[step_rows]
+            interval[odd] = np.diff(trajectories.times[rows])[step_rows][odd]
     sd = None
     if trajectories.position_sd is not None:
         ends = np.repeat(firsts, n_steps + 1) + _ragged_arange(n_steps + 1)
@@ -352,8 +358,10 @@ def sampled_runs(
     trajectories.check_usable()
     check_cutting(n_tau, windows, gaps)
     rows, index, actual_tau = _sampled_rows(trajectories, tau)
-    same = np.diff(trajectories.trajectory_index[rows]) == 0
-    joined = same if (index is None or gaps == "keep") else same & (np.diff(index) == 1)
+    if index is None or gaps == "keep":
+        joined = np.diff(trajectories.trajectory_index[rows]) == 0
+    else:
+        joined = (np.diff(trajectories.grid_start[rows]) == 0) & (np.diff(index) == 1)
     firsts, n_steps = _runs(joined)
     longest = int(n_steps.max(initial=0))
     if n_tau is not None:
@@ -373,8 +381,16 @@ def check_cutting(n_tau: int | None, windows: Windows, gaps: Gaps) -> None:
             raise DriftbayesError(msg)
 
 
-def too_short(longest: int, n_tau: int | None, tau: float | None, time_unit: str) -> str:
-    """Explain why there is no run."""
+def too_short(
+    longest: int, n_tau: int | None, tau: float | None, time_unit: str, span: float
+) -> str:
+    """Explain why there is no run, of trajectories that last up to `span`."""
+    if tau is not None and longest == 0 and tau <= span * (1 + GRID_TOLERANCE):
+        return (
+            f"no trajectory has positions at two successive multiples of "
+            f"{readable(tau, time_unit)} from its first: too many are missing; use another tau, or "
+            "--gaps keep"
+        )
     if n_tau is None or longest == 0:
         apart = "" if tau is None else f" that are {readable(tau, time_unit)} apart"
         return f"no trajectory has two positions{apart}; use a smaller tau"
@@ -407,21 +423,21 @@ def _sampled_rows(
     trajectories: Trajectories, tau: float | str | None
 ) -> tuple[IntArray, IntArray | None, float | None]:
     """Rows that fall on multiples of tau, their number on that grid, and the actual tau."""
-    observed = trajectories.observed
     if tau is None or tau == "all":
-        return np.flatnonzero(observed), None, None
+        return np.flatnonzero(trajectories.observed), None, None
     stride, actual = stride_of(trajectories, tau)
     if trajectories.whole.all():
         counts = (trajectories.row_sizes - 1) // stride + 1
         number = _ragged_arange(counts)
         return np.repeat(trajectories.starts[:-1], counts) + stride * number, number, actual
-    grid = trajectories.grid_index
+    steps, start = trajectories.grid_steps, trajectories.grid_start
     # Counted from the first position, so that a late start does not cost the first steps.
-    first_row = np.full(trajectories.n_trajectories, len(grid), dtype=np.int64)
-    np.minimum.at(first_row, trajectories.trajectory_index[observed], np.flatnonzero(observed))
-    since_first = grid - grid[first_row][trajectories.trajectory_index]
-    rows = np.flatnonzero(observed & (since_first % stride == 0))
-    return rows, since_first[rows] // stride, actual
+    first_row = np.full(len(steps), len(steps), dtype=np.int64)
+    seen = np.flatnonzero(trajectories.on_grid)
+    np.minimum.at(first_row, start[seen], seen)
+    since_first = steps[seen] - steps[first_row[start[seen]]]
+    chosen = since_first % stride == 0
+    return seen[chosen], since_first[chosen] // stride, actual
 
 
 def stride_of(trajectories: Trajectories, tau: float | str) -> tuple[int, float]:

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 # Time stamps may stray from a regular grid by this fraction of the recording interval: wide enough
 # for stamps printed with few digits, narrow enough that a variance moves by 0.1 % at the most.
 GRID_TOLERANCE = 1e-3
+# Intervals that are no multiple of the recording interval, of all: with more, times are irregular.
+MAX_STRAYS = 0.01
+_MAX_COUNTED = 1024
 AXES = schema.COORDINATES
 
 
@@ -340,6 +343,11 @@ class Trajectories(Described):
         """Time of each row since the first row of its trajectory."""
         return self.times - np.repeat(self.times[self.starts[:-1]], self.row_sizes)
 
+    @property
+    def span(self) -> float:
+        """Time from the first row to the last position of the longest trajectory."""
+        return float(np.max(self.elapsed, where=self.observed, initial=0.0))
+
     @cached_property
     def intervals(self) -> FloatArray:
         """Times between successive rows of the same trajectory, all in one array."""
@@ -348,15 +356,31 @@ class Trajectories(Described):
 
     @cached_property
     def recording_interval(self) -> float | None:
-        """The interval dt of which all times, counted from each trajectory's first, are multiples.
+        """The interval dt of which times, counted from each trajectory's first, are multiples.
 
-        None if the times are irregular. Refined over the whole record, so that stamps
-        rounded to a few digits still give the true interval.
+        Up to 1 % of the intervals may be odd, such as that before the last fix of a particle that
+        was deleted: they count as gaps (`grid_start`). None if the times are irregular. Refined
+        over the whole record, so that stamps rounded to a few digits still give the true interval.
         """
+        return self.interval_but_for(MAX_STRAYS)
+
+    def interval_but_for(self, max_strays: float) -> float | None:
+        """The recording interval, with up to so large a share of odd intervals."""
         if len(self.intervals) == 0:
             return None
-        dt = float(self.intervals.min())
-        elapsed = self.elapsed
+        finest = self._fitted_interval(float(self.intervals.min()), self.elapsed)
+        usual = float(np.quantile(self.intervals, 0.5, method="lower"))
+        if finest is not None and usual < 1.5 * finest:
+            return finest
+        if self._is_off(self.intervals, usual).mean() <= max_strays:
+            start, strays = self._segments(usual)
+            dt = self._fitted_interval(usual, (self.times - self.times[start])[~strays])
+            if dt is not None:
+                return dt
+        return finest
+
+    def _fitted_interval(self, dt: float, elapsed: FloatArray) -> float | None:
+        """The interval near dt that times are multiples of; None if there is none."""
         if elapsed.max() > 2**53 * dt:
             return None
         steps = np.round(elapsed / dt)
@@ -366,22 +390,107 @@ class Trajectories(Described):
             if steps[near].any():
                 dt = float(np.sum(elapsed[near] * steps[near]) / np.sum(steps[near] ** 2))
                 steps = np.round(elapsed / dt)
-        off = np.abs(elapsed - steps * dt)
-        slack = GRID_TOLERANCE * dt + 4 * np.spacing(np.abs(self.times).max())
-        return dt if off.max() <= slack else None
+        return dt if np.abs(elapsed - steps * dt).max() <= self._slack(dt) else None
+
+    def _slack(self, dt: float) -> float:
+        return float(GRID_TOLERANCE * dt + 4 * np.spacing(np.abs(self.times).max()))
+
+    def _is_off(self, intervals: FloatArray, dt: float) -> np.ndarray:
+        """Which intervals are no multiple of dt: both of their ends may stray."""
+        off: np.ndarray = np.abs(intervals - np.round(intervals / dt) * dt) > 2 * self._slack(dt)
+        return off
+
+    def _segments(self, dt: float) -> tuple[IntArray, np.ndarray]:
+        """Row from which each row is counted in intervals dt, and rows between two such grids."""
+        n_rows = len(self.times)
+        joined = np.diff(self.trajectory_index) == 0
+        joined &= ~self._is_off(np.diff(self.times), dt)
+        strays = ~(np.append(joined, False) | np.append(False, joined))
+        strays[self.starts[:-1]] = False
+        rows = np.flatnonzero(~strays)
+        breaks = np.diff(self.trajectory_index[rows]) != 0
+        breaks |= self._is_off(np.diff(self.times[rows]), dt)
+        begins = rows[np.append(0, np.flatnonzero(breaks) + 1)]
+        return begins[np.searchsorted(begins, np.arange(n_rows), side="right") - 1], strays
+
+    @cached_property
+    def _grid(self) -> tuple[IntArray, np.ndarray]:
+        if self.recording_interval is None:
+            raise DriftbayesError(self.irregular_message())
+        if self.n_strays == 0:
+            return np.repeat(self.starts[:-1], self.row_sizes), np.zeros(len(self.times), bool)
+        return self._segments(self.recording_interval)
+
+    @cached_property
+    def n_strays(self) -> int:
+        """Number of intervals that are no multiple of the recording interval."""
+        if self.recording_interval is None:
+            return 0
+        return int(np.sum(self._is_off(self.intervals, self.recording_interval)))
+
+    @property
+    def grid_start(self) -> IntArray:
+        """Row from which the recording intervals up to each row are counted.
+
+        The first of its trajectory or, after an odd interval, the first after that.
+        """
+        return self._grid[0]
+
+    @property
+    def strays(self) -> np.ndarray:
+        """Which rows stand alone, a multiple of the recording interval from neither neighbour."""
+        return self._grid[1]
+
+    @cached_property
+    def on_grid(self) -> np.ndarray:
+        """Which rows hold a position on a grid of recording intervals."""
+        on: np.ndarray = self.observed & ~self.strays
+        return on
+
+    @cached_property
+    def grid_steps(self) -> IntArray:
+        """Number of recording intervals between each row and its `grid_start`."""
+        since = self.times - self.times[self.grid_start]
+        return np.round(since / float(self.recording_interval or np.nan)).astype(np.int64)
 
     @cached_property
     def grid_index(self) -> IntArray:
-        """Number of recording intervals between each row and the first row of its trajectory."""
-        if self.recording_interval is None:
+        """Number of recording intervals between each row and the first row of its trajectory.
+
+        An odd interval counts as more than any trajectory has, so that no pair of rows spans it.
+        """
+        if self.n_strays == 0:
+            return self.grid_steps
+        begins = np.unique(self.grid_start)
+        number = np.searchsorted(begins, self.grid_start)
+        number -= np.repeat(number[self.starts[:-1]], self.row_sizes)
+        return self.grid_steps + number * 2 * (int(self.grid_steps.max()) + 1)
+
+    def interval_counts(self) -> IntArray:
+        """Number of intervals of 1, 2, ... recording intervals; at 0 those that are no multiple.
+
+        The last counts all longer ones.
+        """
+        dt = self.recording_interval
+        if dt is None:
             raise DriftbayesError(self.irregular_message())
-        return np.round(self.elapsed / self.recording_interval).astype(np.int64)
+        steps = np.minimum(np.round(self.intervals / dt), _MAX_COUNTED).astype(np.int64)
+        steps[self._is_off(self.intervals, dt)] = 0
+        return np.bincount(steps, minlength=_MAX_COUNTED + 1)
+
+    @property
+    def stray_note(self) -> str:
+        """One sentence on intervals that are no multiple of the recording interval, or none."""
+        if self.recording_interval is None or self.n_strays == 0:
+            return ""
+        unused = int(np.sum(self.observed & self.strays))
+        return stray_note(self.interval_counts(), self.recording_interval, self.time_unit, unused)
 
     @cached_property
     def whole(self) -> np.ndarray:
         """Which trajectories have a position at every recording interval, from first to last."""
         ends = self.starts[1:] - 1
-        observed = np.logical_and.reduceat(self.observed, self.starts[:-1])
+        observed = np.logical_and.reduceat(self.on_grid, self.starts[:-1])
         return observed & (self.grid_index[ends] == self.row_sizes - 1)
 
     @cached_property
@@ -509,19 +618,19 @@ class Trajectories(Described):
         Args:
             dt: The recording interval, at which their times must be.
         """
-        elapsed = self.elapsed
-        off = np.abs(elapsed - np.round(elapsed / dt) * dt).max()
-        if off > GRID_TOLERANCE * dt + 4 * np.spacing(np.abs(self.times).max()):
+        # A copy, whose values need not be checked again.
+        same = copy(self)
+        for name in ("_grid", "n_strays", "on_grid", "grid_steps", "grid_index", "whole"):
+            same.__dict__.pop(name, None)
+        same.__dict__["recording_interval"] = float(dt)
+        since = (self.times - self.times[same.grid_start])[~same.strays]
+        off = np.abs(since - np.round(since / dt) * dt).max()
+        if off > self._slack(dt):
             raise DriftbayesError(
                 f"times are irregular: one is {readable(off, self.time_unit)} away from all "
                 f"multiples of the recording interval {readable(dt, self.time_unit)} that the "
                 "first trajectories have; resample them, or use a part of the data"
             )
-        # A copy, whose values need not be checked again.
-        same = copy(self)
-        for name in ("grid_index", "whole"):
-            same.__dict__.pop(name, None)
-        same.__dict__["recording_interval"] = float(dt)
         return same
 
     def check_usable(self) -> None:
@@ -634,6 +743,28 @@ class Trajectories(Described):
 def check_tracks(tracks: Any) -> None:
     """Refuse anything but trajectories."""
     expect(tracks, Trajectories, "tracks", "trajectories, as driftbayes.read(...) returns them")
+
+
+def stray_note(counts: IntArray, dt: float, time_unit: str, n_unused: int) -> str:
+    """One sentence on intervals that are no multiple of the recording interval.
+
+    Args:
+        counts: Number of intervals of each length; see `Trajectories.interval_counts`.
+        dt: Recording interval.
+        time_unit: Its unit.
+        n_unused: Positions that are not used for that reason.
+    """
+    n = int(counts[0])
+    if n == 0:
+        return ""
+    one = n == 1
+    text = (
+        f"{n:,} of {counts.sum():,} intervals {'is no multiple' if one else 'are no multiples'} of "
+        f"the recording interval {f'{dt:.6g} {time_unit}'.rstrip()} and "
+        f"{'counts as a gap' if one else 'count as gaps'}"
+    )
+    positions = "1 position is" if n_unused == 1 else f"{n_unused:,} positions are"
+    return f"{text}; {positions} not used" if n_unused else text
 
 
 def _read_only(array: ArrayLike, dtype: type) -> NDArray[Any]:

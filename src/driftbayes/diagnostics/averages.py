@@ -103,7 +103,7 @@ def finite_difference_velocities(
     dt = trajectories.recording_interval
     if dt is None:
         raise DriftbayesError(trajectories.irregular_message())
-    rows = np.flatnonzero(trajectories.observed)
+    rows = np.flatnonzero(trajectories.on_grid)
     particle, index = trajectories.trajectory_index[rows], trajectories.grid_index[rows]
     adjacent = np.flatnonzero((np.diff(particle) == 0) & (np.diff(index) == 1))
     x = trajectories.positions
@@ -148,7 +148,7 @@ def displacement_sums(trajectories: Trajectories, steps: IntArray) -> Displaceme
         raise DriftbayesError(trajectories.irregular_message())
     shape = (trajectories.n_trajectories, len(steps))
     second, fourth, counts = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-    rows = np.flatnonzero(trajectories.observed)
+    rows = np.flatnonzero(trajectories.on_grid)
     batches = gridded(
         trajectories.positions[rows],
         np.ones(len(rows)),

@@ -6,17 +6,17 @@ __all__ = [
     "autocorrelate",
     "data_scales",
     "gridded",
-    "lag_one_doubt",
+    "lag_one_doubts",
     "lag_steps",
 ]
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.fft import next_fast_len
 
-from driftbayes.data.sampling import Displacements
+from driftbayes.data.sampling import Displacements, sampled_runs, stride_of
 from driftbayes.data.trajectories import GRID_TOLERANCE, Trajectories
 from driftbayes.data.units import TIME, in_units, readable
 from driftbayes.errors import DriftbayesError
@@ -63,7 +63,7 @@ def lag_steps(trajectories: Trajectories, n_lags: int, max_lag: float | str | No
         longest = max(int(fixes.max()) - 1, 1)
         last = max(longest // 4, min(longest, 4))
     else:
-        span = int(trajectories.grid_index.max())
+        span = int(trajectories.grid_steps.max())
         lag = in_units(max_lag, TIME, trajectories.units, "max_lag")
         last = int(lag / dt + GRID_TOLERANCE) if np.isfinite(lag) else -1
         if not 1 <= last <= span:
@@ -157,6 +157,10 @@ MAX_POSITIONS = 2**20
 BLOCK = 2**16
 
 
+# A correlation of successive steps counts if it is as large as this, and so many times its error.
+_MIN_CORRELATION, _SIGMAS = 0.1, 4.0
+
+
 @dataclass(frozen=True)
 class Scales:
     """Scales of a data set, from which default priors are made.
@@ -164,30 +168,73 @@ class Scales:
     Args:
         u_rms: Root mean square speed |U|, all axes together, in length/time.
         timescale: Integral time scale of the velocity, in time.
+        memory: The same at the shortest interval that resolves it, if that is shorter than the
+            sampling time.
+        noise: Measurement error of a position that negative correlations of steps suggest.
     """
 
     u_rms: float
     timescale: float
+    memory: float | None = None
+    noise: float = 0.0
 
 
-def data_scales(trajectories: Trajectories) -> Scales:
-    r"""Root mean square speed and velocity time scale of the data.
+def data_scales(trajectories: Trajectories, tau: float | None = None) -> Scales:
+    r"""Root mean square speed and velocity time scale of the data at a sampling time.
 
     $$u_\mathrm{rms} = \sqrt{\langle |U|^2 \rangle}, \qquad
-      T = dt\,\Bigl(\tfrac12 + \sum_{0 < m < c} \frac{r_m}{r_0}\Bigr)$$
+      T = \tau\,\Bigl(\tfrac12 + \sum_{0 < m < c} \frac{r_m}{r_0}\Bigr)$$
 
-    with U the velocity between fixes one recording interval dt apart, r its autocovariance and c
-    the first lag at which r is not positive. T is at least dt/2, its value for
-    velocities without memory, so that $u_\mathrm{rms}^2\,T$ is then $d\,\kappa$.
+    with U the velocity between fixes tau apart, r its autocovariance and c the first lag at which
+    r is not positive. T is at least tau/2, its value for velocities without memory, so that
+    $u_\mathrm{rms}^2\,T$ is then $d\,\kappa$.
+
+    A memory shorter than tau does not show in T. `memory` is T at the shortest interval, the
+    recording interval times 1, 2, 4, ..., at which successive velocities are positively
+    correlated. If steps over tau are negatively correlated, $r_1 < 0$, `noise` is
+    $\tau \sqrt{-r_1 / d}$, the error of white measurement noise with that correlation.
 
     If times are irregular, or fewer than half of the steps between successive fixes last one
     recording interval, every step counts at its own duration h: averages are weighted by
-    $\sqrt{h_n h_{n+m}}$ (by h, at lag 0), lags are counted in steps, and dt is the median of h.
-    Steps longer than 16 dt are left out. Of more than a million positions, a million are used.
+    $\sqrt{h_n h_{n+m}}$ (by h, at lag 0), lags are counted in steps, and tau is the median of h.
+    Steps longer than 16 tau are left out. Of more than a million positions, a million are used.
 
     Args:
         trajectories: Where the particles were.
+        tau: Sampling time; by default the recording interval.
     """
+    dt = trajectories.recording_interval
+    if tau is None or dt is None:
+        return _scales(trajectories)[0]
+    stride, _ = stride_of(trajectories, tau)
+    found = _scales_at(trajectories, stride)
+    if found is None:
+        # Too few fixes are tau apart.
+        return _scales(trajectories)[0]
+    for shorter in (2**i for i in range((stride - 1).bit_length())):
+        part = _scales_at(trajectories, shorter)
+        if part is not None and part[1] > 0:
+            return replace(found[0], memory=part[0].timescale)
+    return found[0]
+
+
+def _scales_at(trajectories: Trajectories, stride: int) -> tuple[Scales, float] | None:
+    """Scales of fixes so many recording intervals apart; None if there are none that move."""
+    if stride > 1:
+        tau = stride * float(trajectories.recording_interval or 0.0)
+        chosen = np.zeros(len(trajectories.times), dtype=bool)
+        chosen[sampled_runs(trajectories, tau).rows] = True
+        trajectories = trajectories.select(chosen).on_interval(tau)
+    try:
+        return _scales(trajectories)
+    except DriftbayesError:
+        if stride == 1:
+            raise
+        return None
+
+
+def _scales(trajectories: Trajectories) -> tuple[Scales, float]:
+    """Scales at the recording interval, and the correlation of successive steps; 0 if by chance."""
     dx, duration, run, index, dt = _steps(trajectories)
     if len(dx) == 0:
         msg = (
@@ -204,13 +251,15 @@ def data_scales(trajectories: Trajectories) -> Scales:
     weight = np.sqrt(duration)
     values = dx / weight[:, None]
     u_rms = float(np.sqrt(np.sum(values**2) / duration.sum()))
-    timescale = dt * _integral_scale(values, weight, run, index)
-    return Scales(u_rms=u_rms, timescale=timescale)
+    n_steps, correlation = _integral_scale(values, weight, run, index)
+    noise = u_rms * dt * float(np.sqrt(max(-correlation, 0.0) / dx.shape[1]))
+    return Scales(u_rms=u_rms, timescale=dt * n_steps, noise=noise), correlation
 
 
 def _steps(trajectories: Trajectories) -> tuple[FloatArray, FloatArray, IntArray, IntArray, float]:
     """Steps, their durations, the run and the place in it of each, and the time step of a lag."""
-    rows = np.flatnonzero(trajectories.observed)
+    dt = trajectories.recording_interval
+    rows = np.flatnonzero(trajectories.observed if dt is None else trajectories.on_grid)
     every = -(-len(rows) // MAX_POSITIONS)
     number = np.arange(len(rows))
     if every > 1:
@@ -222,8 +271,9 @@ def _steps(trajectories: Trajectories) -> tuple[FloatArray, FloatArray, IntArray
     duration = times[first + 1] - times[first]
     if len(dx) == 0:
         return dx, duration, first, first, 0.0
-    dt = trajectories.recording_interval
-    single = np.zeros(len(dx), bool) if dt is None else np.rint(duration / dt) == 1
+    single = np.zeros(len(dx), bool)
+    if dt is not None:
+        single = np.diff(trajectories.grid_index[rows])[first] == 1
     if dt is None or single.mean() < 0.5:
         dt = float(np.median(duration))
         keep, index, used = duration <= SILENCE * dt, first, duration
@@ -239,8 +289,11 @@ def _steps(trajectories: Trajectories) -> tuple[FloatArray, FloatArray, IntArray
 
 def _integral_scale(
     values: FloatArray, weight: FloatArray, run: IntArray, index: IntArray
-) -> float:
-    """Integral of the normalised autocovariance up to its first zero crossing, in steps."""
+) -> tuple[float, float]:
+    """Integral of the normalised autocovariance up to its first zero crossing, in steps.
+
+    And its value one step apart, or 0 if that may be chance.
+    """
     longest = int(np.bincount(run - run.min()).max())
     n_lags = longest // 2 + 1
     totals, weights = np.zeros(n_lags), np.zeros(n_lags)
@@ -251,17 +304,23 @@ def _integral_scale(
         weights[:n] += pairs.sum(axis=0)
     # A lag that no pair covers has rounding noise for a weight; there the integral has to end.
     known = weights > 1e-9 * weights[0]
+    correlation = 0.0
+    if n_lags > 1 and known[1] and totals[0] > 0:
+        correlation = float(totals[1] / weights[1] * weights[0] / totals[0])
+        error = 1 / np.sqrt(max(values.size * weights[1] / weights[0], 1.0))
+        if abs(correlation) < max(_MIN_CORRELATION, _SIGMAS * error):
+            correlation = 0.0
     positive = known & (totals > 0)
     end = n_lags if positive.all() else int(np.argmin(positive))
     if end == 0:
-        return 0.5
+        return 0.5, correlation
     lvaf = totals[:end] / weights[:end]
-    return 0.5 + float(np.sum(lvaf[1:])) / float(lvaf[0])
+    return 0.5 + float(np.sum(lvaf[1:])) / float(lvaf[0]), correlation
 
 
-def lag_one_doubt(
+def lag_one_doubts(
     data: Displacements, options: Collection[str] = (), *, is_every_fix: bool = True
-) -> str | None:
+) -> list[tuple[str, str]]:
     """Say what noise, blur or drift the steps show that no model takes into account.
 
     Measurement errors make successive steps correlate negatively, down to -1/2 where there is
@@ -273,7 +332,7 @@ def lag_one_doubt(
         is_every_fix: Whether tau is the recording interval, where blur matters.
 
     Returns:
-        One or more sentences; None if there is nothing to say.
+        Of each a clause for a verdict and a sentence; empty if there is nothing to say.
     """
     dx, interval = data.dx, data.interval[:, None]
     owner = np.repeat(np.unique(data.trajectory, return_inverse=True)[1], data.row_sizes)
@@ -290,31 +349,34 @@ def lag_one_doubt(
     white = white * np.where(length > limit, limit / np.maximum(length, 1e-300), 1.0)[:, None]
     square = np.bincount(owner, np.sum(white**2, axis=1), n) / len(dx)
     if not square.sum() > 0:
-        return None
+        return []
     run = np.repeat(np.arange(len(data.row_sizes)), data.row_sizes)
     one, two = (_correlation(white, run, owner, square, lag) for lag in (1, 2))
     found = []
+    what = f"could explain the correlation {one[0]:+.2f} of successive steps"
     text = f"successive displacements correlate at {one[0]:.2f} ± {one[1]:.1g}"
     is_clear = abs(one[0]) > _SIGMAS * one[1]
     if is_clear and one[0] < _NOISY and "noise" not in options and data.position_sd is None:
+        sentence = (
+            f"{text}, as measurement noise or confinement makes them; add +noise to the models"
+        )
         if one[0] < _DOMINATED:
-            found.append(
+            sentence = (
                 f"measurement noise dominates: {text}, and -0.5 is noise alone, so a diffusivity "
                 "without it is about σ²/τ; add +noise to the models, or use a longer sampling time"
             )
-        else:
-            found.append(
-                f"{text}, as measurement noise or confinement makes them; add +noise to the models"
-            )
+        found.append((f"measurement error {what}: compare with brownian+noise", sentence))
     is_short = abs(two[0]) < max(_SIGMAS * two[1], 0.02)
     blurs = is_every_fix and data.ground is None and "blur" not in options
     if is_clear and blurs and _BLURRED[0] < one[0] < _BLURRED[1] and is_short:
         exposure = min(6 * one[0] / (1 + 2 * one[0]), 1.0)
-        found.append(
+        sentence = (
             f"{text} and those farther apart do not, as an exposure of {exposure:.0%} of the frame "
             "interval or a velocity that is forgotten within it makes them; add +blur with the "
             "exposure of the camera, or use a longer sampling time"
         )
+        clause = f"motion blur or smoothing {what}: compare at a longer tau, or with brownian+blur"
+        found.append((clause, sentence))
     if not {"mean", "linear"} & set(options) and n >= _MIN_TRAJECTORIES:
         rest = np.stack([np.bincount(owner, column, n) for column in (dx - flow * interval).T])
         error = np.sqrt(np.sum(rest**2, axis=1) * n / (n - 1)) / interval.sum()
@@ -323,11 +385,12 @@ def lag_one_doubt(
             numbers = ", ".join(f"{value:.3g}" for value in flow)
             length, time = data.length_unit, data.time_unit
             unit = f" {length}/{time}" if length and time else ""
-            found.append(
+            sentence = (
                 f"particles drift together, on the average at ({numbers}){unit}; add +mean to the "
                 "models"
             )
-    return "; ".join(found) or None
+            found.append((f"a mean flow {what}: compare with brownian+mean", sentence))
+    return found
 
 
 def _correlation(

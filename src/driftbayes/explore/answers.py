@@ -12,7 +12,6 @@ import numpy as np
 
 from driftbayes import quality
 from driftbayes.comparison import Comparison, HypothesisSet, make_hypotheses
-from driftbayes.comparison.dependence import quick_dependence
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.data.units import readable_time
 from driftbayes.diagnostics import data_scales
@@ -44,10 +43,10 @@ class CompareRequest:
     u_rms: float | None = None
     timescale: float | None = None
 
-    def hypotheses(self, trajectories: Trajectories) -> HypothesisSet:
-        """Make the hypotheses for these trajectories."""
+    def hypotheses(self, trajectories: Trajectories, tau: float | None) -> HypothesisSet:
+        """Make the hypotheses for these trajectories at a sampling time, the shortest of a scan."""
         return make_hypotheses(
-            self.models, trajectories, u_rms=self.u_rms, timescale=self.timescale
+            self.models, trajectories, u_rms=self.u_rms, timescale=self.timescale, tau=tau
         )
 
 
@@ -128,7 +127,7 @@ def comparison_answer(
             for e in evidences
         ],
         "tables": {name: asdict(table) for name, table in tables.items()},
-        "warnings": [*_dependence(data, found.tau), *describe(found).warnings],
+        "warnings": [*_dependence(found), *describe(found).warnings],
         "priors": hypotheses.note,
         "colours": page_colours(list(found.evidences)),
         "commands": _commands(data, request, found.tau),
@@ -160,14 +159,11 @@ def _commands(data: DataSet, request: CompareRequest, tau: float) -> list[str]:
     return [*([data.made_by] if data.made_by else []), line]
 
 
-def _dependence(data: DataSet, tau: float) -> list[str]:
+def _dependence(found: Comparison) -> list[str]:
     """A warning if dependence between particles overstates the evidence."""
-    try:
-        found = quick_dependence(data.trajectories, tau)
-    except DriftbayesError:
-        # One particle, or no two at the same time.
+    if found.dependence is None:
         return []
-    return [f"{found.sentence} (see `driftbayes dependence`)"] if found.is_serious else []
+    return [f"{found.dependence['sentence']} (see `driftbayes dependence`)"]
 
 
 def _finite(value: float) -> float | None:

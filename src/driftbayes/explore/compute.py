@@ -26,7 +26,9 @@ from driftbayes.comparison import Comparison, compare_hypotheses
 from driftbayes.errors import DriftbayesError
 from driftbayes.explore.answers import CompareRequest, comparison_answer
 from driftbayes.explore.dataset import START, DataSet, Portable, simulate, sliders
+from driftbayes.inference import Hypothesis
 from driftbayes.processes import Child, ChildDied
+from driftbayes.workflow.analyses import with_doubts
 
 # Seconds between checks whether somebody still waits.
 _POLL = 0.1
@@ -78,16 +80,22 @@ def compare(key: str, request: CompareRequest, tau: float | None) -> dict[str, A
         tau: Sampling time; None uses every fix at its own interval.
     """
     data = _kept[key]
-    hypotheses = request.hypotheses(data.trajectories)
-    found = compare_hypotheses(hypotheses.hypotheses, data.displacements(tau))
+    hypotheses = request.hypotheses(data.trajectories, tau)
+    found = _judged(data, hypotheses.hypotheses, tau)
     return comparison_answer(data, request, hypotheses, found)
 
 
 def compare_tau(key: str, request: CompareRequest, tau: float) -> Comparison:
     """Compare models at one sampling time of a scan in the child."""
     data = _kept[key]
-    hypotheses = request.hypotheses(data.trajectories).hypotheses
-    return compare_hypotheses(hypotheses, data.displacements(tau))
+    hypotheses = request.hypotheses(data.trajectories, min(data.taus)).hypotheses
+    return _judged(data, hypotheses, tau)
+
+
+def _judged(data: DataSet, hypotheses: Sequence[Hypothesis], tau: float | None) -> Comparison:
+    """Compare hypotheses, with what makes the verdict doubtful."""
+    steps = data.displacements(tau)
+    return with_doubts(data.trajectories, compare_hypotheses(hypotheses, steps), steps, hypotheses)
 
 
 def warm_up() -> None:

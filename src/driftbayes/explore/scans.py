@@ -35,7 +35,7 @@ class ScanJob:
             raise DriftbayesError(msg)
         self.data, self.request, self._process = data, request, process
         # Wrong models or priors are refused at once.
-        request.hypotheses(data.trajectories)
+        request.hypotheses(data.trajectories, min(data.taus))
         self.state, self.error = "running", ""
         self._found: list[Comparison] = []
         self._skipped: dict[float, str] = {}

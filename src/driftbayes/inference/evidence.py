@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
+# Beginning of a warning of a prior that the data contradict.
+_CONFLICT = "prior and data are in conflict"
+
 
 @dataclass(frozen=True, eq=False)
 class ParameterEstimate:
@@ -226,6 +229,11 @@ class Evidence(Described):
         """Parameters whose prior width the data did not even halve."""
         return tuple(n for n, value in self.contraction.items() if not value >= IDENTIFIABLE)
 
+    @property
+    def contradicts_prior(self) -> bool:
+        """Whether the data put a parameter where its prior hardly expects it."""
+        return any(text.startswith(_CONFLICT) for text in self.warnings)
+
     def to_json(self) -> dict[str, Any]:
         """The record as plain numbers and text, with None for what is not finite."""
         return {
@@ -296,7 +304,7 @@ def parameter_warnings(
         elif high < least or low > largest:
             given = amount(one.median, one.unit, 3)
             found.append(
-                f"prior and data are in conflict: {name} = {given} has a prior probability below "
+                f"{_CONFLICT}: {name} = {given} has a prior probability below "
                 f"{UNEXPECTED:g} ({prior.describe(6)}); set its prior or its scales"
             )
     return tuple(found)

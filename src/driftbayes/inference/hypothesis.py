@@ -48,11 +48,11 @@ class Hypothesis(Described, eqx.Module):
 
     def __init__(self, model: AbstractModel | type[AbstractModel], **priors: AbstractPrior) -> None:
         if not (isinstance(model, type) and issubclass(model, AbstractModel)):
-            wanted = "a model, for example Langevin or Noise(Langevin(...), sigma=...)"
-            expect(model, AbstractModel, "model", wanted)
+            kind = "a model, for example Langevin or Noise(Langevin(...), sigma=...)"
+            expect(model, AbstractModel, "model", kind)
         for name, prior in priors.items():
-            wanted = "a prior, for example Exponential(mean=1.0)"
-            expect(prior, AbstractPrior, f"the prior of {name}", wanted)
+            kind = "a prior, for example Exponential(mean=1.0)"
+            expect(prior, AbstractPrior, f"the prior of {name}", kind)
         if isinstance(model, AbstractModel):
             priors = {**_priors_of(model), **priors}
         model = as_template(model)

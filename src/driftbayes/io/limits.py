@@ -190,9 +190,9 @@ class WatchedFile(io.FileIO):
         super().__init__(path)
         self._size, self._watcher = max(path.stat().st_size, 1), _watcher.get()
 
-    def read(self, size: int | None = -1, /) -> bytes | None:
+    def read(self, size: int | None = -1, /) -> bytes:
         """Read some bytes."""
-        found = super().read(-1 if size is None else size)
+        found = super().read(-1 if size is None else size) or b""
         if self._watcher is not None:
             self._watcher(self.tell(), self._size)
         return found

@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -138,6 +138,13 @@ def build_report(
         examination: Results of `examine`, to be included.
     """
     scan = as_scan(scan)
+    if examination is not None and examination.check is not None:
+        # The headline says what the goodness of fit found.
+        comparisons = list(scan.comparisons)
+        found = examination.check.comparison.fit_p_values
+        here = examination.reference
+        comparisons[here] = replace(comparisons[here], fit_p_values=found)
+        scan = replace(scan, comparisons=tuple(comparisons))
     first, origin = scan.comparisons[0], stored(scan, "provenance")
     source = str(origin.get("source") or "an unknown source")
     heading = title or f"Dispersion in {source}"
@@ -228,8 +235,10 @@ def _recommended(scan: Scan) -> dict[str, Any]:
 
 
 def _scan_records(scan: Scan) -> list[dict[str, Any]]:
-    """One record for each sampling time and tabulated or plotted quantity."""
-    records = []
+    """One record for each sampling time and tabulated or plotted quantity, or left out."""
+    records = [
+        _record(tau, "", "", f"left out: {why}", math.nan) for tau, why in scan.skipped.items()
+    ]
     for i, comparison in enumerate(scan.comparisons):
         for model, e in comparison.evidences.items():
             values = {field: getattr(e, field) for field in MODEL_FIELDS}

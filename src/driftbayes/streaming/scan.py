@@ -33,6 +33,8 @@ SAMPLE_POINTS = 1 << 20
 _PER_POINT, _PER_PROCESS = 150, 270_000_000
 # Sums of this many kinds at each sampling time: lengths of runs and sizes of steps differ.
 _KINDS = 4
+# Share of odd intervals in the first trajectories with which the others are looked at.
+_MAX_STRAYS_FIRST = 0.2
 
 
 @dataclass(frozen=True)
@@ -145,21 +147,38 @@ def _reduce(
     with plan_blocks(
         path, options, block_points=how.block_points, scratch=how.scratch, progress=how.progress
     ) as plan:
-        pilot, checks = _pilot(plan, how)
-        dt = pilot.recording_interval
-        if dt is None:
-            raise DriftbayesError(pilot.irregular_message())
-        share = min(how.sample_points / max(plan.n_points, 1), 1.0)
-        spec = replace(spec_for(pilot, dt), sampled=share)
-        workers = check_fits(plan.blocks, spec, pilot.n_dim, how.workers)
-        provenance = pilot.provenance
-        del pilot
-        function = partial(tally_block, prepare=how.prepare, spec=spec, checks=checks)
-        tally = workers.reduce(function, plan.blocks, Tally.merge, how.progress)
+        tally, provenance = _summed(plan, spec_for, how, 1)
+        # Odd intervals of the first trajectories may hide the usual one of all.
+        if tally.usual_steps > 1:
+            tally, provenance = _summed(plan, spec_for, how, tally.usual_steps)
+    tally.check_regular()
     if tally.quality:
         before = list(provenance.get("quality", []))
         provenance = {**provenance, "quality": before + tally.quality}
     return tally, provenance
+
+
+def _summed(
+    plan: Plan,
+    spec_for: Callable[[Trajectories, float], TallySpec],
+    how: StreamOptions,
+    n_intervals: int,
+) -> tuple[Tally, Mapping[str, Any]]:
+    """Sum over all blocks, on so many recording intervals of the first trajectories."""
+    pilot, checks = _pilot(plan, how)
+    # Odd intervals may be more frequent here than in the whole file, which is checked at its end.
+    dt = pilot.recording_interval or pilot.interval_but_for(_MAX_STRAYS_FIRST)
+    if dt is None:
+        raise DriftbayesError(pilot.irregular_message())
+    dt *= n_intervals
+    pilot = pilot.on_interval(dt)
+    share = min(how.sample_points / max(plan.n_points, 1), 1.0)
+    spec = replace(spec_for(pilot, dt), sampled=share)
+    workers = check_fits(plan.blocks, spec, pilot.n_dim, how.workers)
+    provenance = pilot.provenance
+    del pilot
+    function = partial(tally_block, prepare=how.prepare, spec=spec, checks=checks)
+    return workers.reduce(function, plan.blocks, Tally.merge, how.progress), provenance
 
 
 def scan_tally(

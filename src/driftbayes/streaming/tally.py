@@ -17,7 +17,7 @@ import numpy as np
 
 from driftbayes import quality
 from driftbayes.data.sampling import Windows, sampled_runs, too_short
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data.trajectories import MAX_STRAYS, Trajectories, stray_note
 from driftbayes.errors import DriftbayesError, NothingLeftError
 from driftbayes.io.blocks import Block, read_block
 from driftbayes.sums import WindowSums
@@ -116,6 +116,9 @@ class Tally:
         digest: Sum of the hashes of the trajectories.
         products: Sum of elapsed times, each multiplied by its number of recording intervals.
         squares: Sum of the squares of these numbers.
+        span: Time that the longest trajectory lasts.
+        intervals: Number of intervals of each length; see `Trajectories.interval_counts`.
+        n_unused: Positions that stand between two grids of recording intervals.
         samples: Trajectories that were kept.
         spare: The trajectory of the least hash, for want of others.
         quality: What quality control has done, as recorded in provenance.
@@ -131,6 +134,9 @@ class Tally:
     digest: int = 0
     products: ExactSum = field(default_factory=ExactSum)
     squares: ExactSum = field(default_factory=ExactSum)
+    span: float = 0.0
+    intervals: IntArray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    n_unused: int = 0
     samples: list[Sample] = field(default_factory=list)
     spare: Sample | None = None
     quality: list[dict[str, Any]] = field(default_factory=list)
@@ -172,6 +178,9 @@ class Tally:
         self.digest += other.digest
         self.products.merge(other.products)
         self.squares.merge(other.squares)
+        self.span = max(self.span, other.span)
+        self.intervals = self.intervals + other.intervals
+        self.n_unused += other.n_unused
         self.samples += other.samples
         spares = [spare for spare in (self.spare, other.spare) if spare is not None]
         self.spare = min(spares, key=lambda spare: spare.digests[0], default=None)
@@ -181,6 +190,33 @@ class Tally:
     def recording_interval(self) -> float:
         """The interval that fits all times best, as `Trajectories.recording_interval` has it."""
         return float(self.products.value / self.squares.value)
+
+    @property
+    def usual_steps(self) -> int:
+        """Recording intervals in the usual interval, as `Trajectories.recording_interval` has it.
+
+        One, unless the first trajectories have so many odd intervals that they hid the usual one.
+        """
+        counts = self.intervals
+        usual = int(np.searchsorted(np.cumsum(counts[1:]), (counts[1:].sum() + 1) // 2)) + 1
+        odd = counts.sum() - counts[usual::usual].sum()
+        return usual if odd <= MAX_STRAYS * counts.sum() else 1
+
+    def check_regular(self) -> None:
+        """Refuse a file of which the first trajectories hide that its times are irregular."""
+        n_odd, n = int(self.intervals[0]), int(self.intervals.sum())
+        if n_odd > MAX_STRAYS * n:
+            unit = f" {self.time_unit}" if self.time_unit else ""
+            raise DriftbayesError(
+                f"times are irregular: {n_odd:,} of {n:,} intervals are no multiples of the "
+                f"recording interval {self.spec.dt:g}{unit} that the first trajectories have; "
+                "resample them, or use a part of the data"
+            )
+
+    @property
+    def stray_note(self) -> str:
+        """As `Trajectories.stray_note`."""
+        return stray_note(self.intervals, self.recording_interval, self.time_unit, self.n_unused)
 
     @property
     def fingerprint(self) -> str:
@@ -198,7 +234,7 @@ class Tally:
         for stride, at in zip(spec.strides, self.at, strict=True):
             tau, first = stride * dt, at.moments[0]
             if first.n_steps == 0:
-                skipped[tau] = too_short(at.longest, spec.n_tau, tau, self.time_unit)
+                skipped[tau] = too_short(at.longest, spec.n_tau, tau, self.time_unit, self.span)
                 continue
             if not first.moves:
                 skipped[tau] = (
@@ -261,7 +297,7 @@ def tally_of(trajectories: Trajectories, spec: TallySpec) -> Tally:
         )
     trajectories.check_usable()
     tracks = trajectories.on_interval(spec.dt)
-    n_dim, grid = tracks.n_dim, tracks.grid_index
+    n_dim = tracks.n_dim
     at = [
         StrideSums(
             [
@@ -274,8 +310,12 @@ def tally_of(trajectories: Trajectories, spec: TallySpec) -> Tally:
     tally = Tally(spec, n_dim, tracks.length_unit, tracks.time_unit, at)
     tally.n_trajectories, tally.n_points = tracks.n_trajectories, len(tracks.times)
     starts = tracks.starts[:-1]
-    tally.products.add(np.add.reduceat(tracks.elapsed * grid, starts))
-    tally.squares.add(np.add.reduceat(grid.astype(np.float64) ** 2, starts))
+    steps = np.where(tracks.strays, 0, tracks.grid_steps).astype(np.float64)
+    since = tracks.times - tracks.times[tracks.grid_start]
+    tally.products.add(np.add.reduceat(since * steps, starts))
+    tally.squares.add(np.add.reduceat(steps**2, starts))
+    tally.span, tally.intervals = tracks.span, tracks.interval_counts()
+    tally.n_unused = int(np.sum(tracks.observed & tracks.strays))
     digests = _digests(tracks)
     tally.digest = sum(int.from_bytes(digest, "little") for digest in digests)
     if spec.sampled > 0:

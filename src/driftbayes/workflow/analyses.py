@@ -12,10 +12,11 @@ __all__ = [
     "scan",
     "suggested_taus",
     "warn_if_dependent",
+    "with_doubts",
 ]
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -26,10 +27,10 @@ from driftbayes.comparison.bayes import Comparison, compare_hypotheses
 from driftbayes.comparison.dependence import quick_dependence
 from driftbayes.comparison.hypotheses import HypothesisSet, make_hypotheses
 from driftbayes.comparison.scan import Scan, scan_hypotheses
-from driftbayes.data.sampling import WHOLE, Cut, Displacements
+from driftbayes.data.sampling import WHOLE, Cut, Displacements, snap_taus
 from driftbayes.data.trajectories import Trajectories, check_tracks
 from driftbayes.data.units import SPEED, TIME, Dimension, in_units, readable, times_in
-from driftbayes.diagnostics.scales import lag_one_doubt
+from driftbayes.diagnostics.scales import lag_one_doubts
 from driftbayes.errors import (
     DataWarning,
     DependenceWarning,
@@ -112,7 +113,8 @@ def compare(
         data, tracks = found[0], tally.sample()
     else:
         data = displacements_at(tracks, tau, cut)
-    setup = hypotheses_for(models, tracks, priors=priors, scales=scales)
+    scaled_at = None if tau == "all" else data.tau
+    setup = hypotheses_for(models, tracks, priors=priors, scales=scales, tau=scaled_at)
     wanted = setup.from_data if sensitivity is None else sensitivity
     several = len(setup.hypotheses) > 1
     result = compare_hypotheses(
@@ -121,8 +123,9 @@ def compare(
     result = replace(result, priors_from_data=setup.from_data)
     if not isinstance(data, Displacements):
         return result
-    warn_of_lag_one(tracks, data, setup.hypotheses)
-    return replace(result, dependence=warn_if_dependent(tracks, [(result, data)], setup.hypotheses))
+    result = with_doubts(tracks, result, data, setup.hypotheses)
+    warn_if_dependent([result])
+    return result
 
 
 @in_double_precision
@@ -155,41 +158,35 @@ def scan(
             msg = "a file that is read in blocks needs given sampling times; pass taus (--taus)"
             raise DriftbayesError(msg)
         tally = tracks.tally(partial(named_models, models), taus, cut, snap=True)
-        setup = hypotheses_for(models, tally.sample(), priors=priors, scales=scales)
+        shortest = tally.spec.strides[0] * tally.recording_interval
+        setup = hypotheses_for(models, tally.sample(), priors=priors, scales=scales, tau=shortest)
         return scan_tally(tally, setup.hypotheses, provenance=tracks.provenance, **options)
     check_regular(tracks)
+    _warn_of_strays(tracks)
     wanted = suggested_taus(tracks) if taus is None else times_in(taus, tracks.units, "taus")
-    setup = hypotheses_for(models, tracks, priors=priors, scales=scales)
+    shortest = float(snap_taus(tracks, wanted)[0])
+    setup = hypotheses_for(models, tracks, priors=priors, scales=scales, tau=shortest)
     result = scan_hypotheses(tracks, setup.hypotheses, wanted, cut=cut, **options)
-    warn_of_lag_one(tracks, cut(tracks, result.comparisons[0].tau), setup.hypotheses)
     # At the shortest, a middle and the longest sampling time.
-    places = {0, len(result.comparisons) // 2, len(result.comparisons) - 1}
-    chosen = [result.comparisons[i] for i in sorted(places)]
-    warn_if_dependent(tracks, [(c, cut(tracks, c.tau)) for c in chosen], setup.hypotheses)
-    return result
+    comparisons = list(result.comparisons)
+    for i in {0, len(comparisons) // 2, len(comparisons) - 1}:
+        data = cut(tracks, comparisons[i].tau)
+        comparisons[i] = with_doubts(tracks, comparisons[i], data, setup.hypotheses)
+    warn_if_dependent(comparisons)
+    return replace(result, comparisons=tuple(comparisons))
 
 
 def displacements_at(tracks: Trajectories, tau: float | str, cut: Cut) -> Displacements:
     """Displacements at one sampling time, or between all fixes; warns of unused trajectories."""
     expect(cut, Cut, "cut", "a Cut, for example Cut(n_tau=10)")
-    data = cut(tracks, as_tau(tau, tracks))
+    chosen = as_tau(tau, tracks)
+    data = cut(tracks, chosen)
+    if chosen is not None:
+        _warn_of_strays(tracks)
     if data.n_unused:
         what = "1 trajectory is" if data.n_unused == 1 else f"{data.n_unused} trajectories are"
         warnings.warn(f"{what} too short for this tau and not used", DataWarning, stacklevel=4)
     return data
-
-
-def warn_of_lag_one(
-    tracks: Trajectories, data: Displacements, hypotheses: Sequence[Hypothesis]
-) -> None:
-    """Warn of noise, blur or drift that the steps show and no model has."""
-    names = [part for one in hypotheses for part in one.name.partition("*")[0].split("+")[1:]]
-    dt = tracks.recording_interval
-    is_every_fix = dt is not None and data.tau < 1.5 * dt
-    doubt = lag_one_doubt(data, names, is_every_fix=is_every_fix)
-    if doubt is not None:
-        at = f"at tau = {data.tau:g} {data.time_unit}".rstrip()
-        warnings.warn(f"{at} {doubt}", DataWarning, stacklevel=4)
 
 
 def as_tau(tau: Any, tracks: Trajectories) -> float | None:
@@ -206,42 +203,75 @@ def as_tau(tau: Any, tracks: Trajectories) -> float | None:
     return in_units(tau, TIME, tracks.units, "tau")
 
 
-def warn_if_dependent(
-    tracks: Trajectories,
-    pairs: Sequence[tuple[Comparison, Displacements]],
-    hypotheses: Sequence[Hypothesis],
-) -> dict[str, Any] | None:
-    """Warn if particles move together.
+def _warn_of_strays(tracks: Trajectories) -> None:
+    """Warn of intervals that are no multiple of the recording interval."""
+    if tracks.stray_note:
+        warnings.warn(tracks.stray_note, DataWarning, stacklevel=5)
 
-    Returns:
-        What is known of the dependence, or None if there is none to speak of.
+
+def with_doubts(
+    tracks: Trajectories,
+    comparison: Comparison,
+    data: Displacements,
+    hypotheses: Sequence[Hypothesis],
+) -> Comparison:
+    """Add what is known to make a verdict doubtful.
+
+    Args:
+        tracks: The trajectories.
+        comparison: Their comparison.
+        data: The displacements that were compared.
+        hypotheses: The hypotheses that were compared.
     """
-    worst = None
-    for comparison, data in pairs:
-        found = quick_dependence(tracks, data.tau)
-        if found.is_serious and (worst is None or found.inflation > worst[0].inflation):
-            worst = found, comparison, data
-    if worst is None:
-        return None
+    doubts = tuple(_lag_one_clauses(tracks, comparison, data))
+    found = quick_dependence(tracks, data.tau)
+    if not found.is_serious:
+        return replace(comparison, doubts=doubts)
     from driftbayes.comparison import thinned_log_bayes_factor
 
-    found, comparison, data = worst
     factor = found.n_particles / found.n_effective
     scaled = thinned_log_bayes_factor(comparison, hypotheses, data, factor)
-    text = ""
+    known = {**found.to_json(), "scaled_log_bayes_factors": scaled}
+    return replace(comparison, dependence=known, doubts=doubts)
+
+
+def warn_if_dependent(comparisons: Sequence[Comparison]) -> None:
+    """Warn if particles move together, where they do so most."""
+    known = [(c, c.dependence) for c in comparisons if c.dependence is not None]
+    if not known:
+        return
+    comparison, found = max(known, key=lambda pair: float(pair[1]["inflation"]))
+    scaled, text = found["scaled_log_bayes_factors"], ""
     if scaled:
         pair = next(iter(scaled))
         text = (
             f"; corrected ln K({pair}) about {scaled[pair]:.3g}, not "
             f"{comparison.log_bayes_factors[pair]:.4g}"
         )
-    at = f"at tau = {readable(found.tau, found.time_unit)}"
+    at = f"at tau = {readable(comparison.tau, comparison.time_unit)}"
     warnings.warn(
-        f"{at} {found.sentence}{text} (see `driftbayes dependence`)",
+        f"{at} {found['sentence']}{text} (see `driftbayes dependence`)",
         DependenceWarning,
         stacklevel=4,
     )
-    return {**found.to_json(), "scaled_log_bayes_factors": scaled}
+
+
+def _lag_one_clauses(
+    tracks: Trajectories, comparison: Comparison, data: Displacements
+) -> Iterator[str]:
+    """Noise, blur or drift that the steps show and no model has, as clauses; warns of each."""
+    options = {
+        option for name in comparison.evidences for option in name.partition("*")[0].split("+")[1:]
+    }
+    dt = tracks.recording_interval
+    is_every_fix = dt is not None and data.tau < 1.5 * dt
+    is_brownian = comparison.best.partition("+")[0] == "brownian"
+    at = f"at tau = {readable(data.tau, data.time_unit)}"
+    for clause, sentence in lag_one_doubts(data, options, is_every_fix=is_every_fix):
+        warnings.warn(f"{at} {sentence}", DataWarning, stacklevel=5)
+        # Blur and drift are no doubt where a model without memory is favoured anyway.
+        if not is_brownian or clause.startswith("measurement"):
+            yield clause
 
 
 def suggested_taus(tracks: Trajectories) -> list[float]:
@@ -280,6 +310,7 @@ def hypotheses_for(
     *,
     priors: Priors | None = None,
     scales: Scales | None = None,
+    tau: float | None = None,
 ) -> HypothesisSet:
     """Hypotheses for an analysis, with a warning where their priors come from the data.
 
@@ -289,6 +320,8 @@ def hypotheses_for(
         tracks: Where to take scales from if they are not given.
         priors: Priors by parameter name, or as text ("exponential:2").
         scales: Scales of the motion, for priors that are not given.
+        tau: Sampling time at which scales are taken from the data, the shortest of a scan; by
+            default the recording interval.
 
     Raises:
         DriftbayesError: A model or a parameter is unknown, or a prior is missing.
@@ -310,7 +343,7 @@ def hypotheses_for(
         expect(scales, Scales, "scales", "Scales, for example Scales(u_rms='0.2m/s', time='2d')")
         u_rms = in_units(scales.u_rms, SPEED, tracks.units, "u_rms")
         time = in_units(scales.time, TIME, tracks.units, "timescale")
-    made = make_hypotheses(names, tracks, priors=given, u_rms=u_rms, timescale=time)
+    made = make_hypotheses(names, tracks, priors=given, u_rms=u_rms, timescale=time, tau=tau)
     if made.from_data:
         warnings.warn(made.note, PriorWarning, stacklevel=4)
     by_name = dict(zip(names, made.hypotheses, strict=True))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from driftbayes.data.sampling import WHOLE, Cut, Displacements
+from driftbayes.data.sampling import WHOLE, Cut, Displacements, snap_taus
 from driftbayes.data.trajectories import Trajectories, check_tracks
 from driftbayes.data.units import LENGTH, in_units, parse_quantity, times_in
 from driftbayes.errors import DriftbayesError, expect, shown
@@ -152,7 +152,7 @@ def predict(
     the models; `progress`.
     """
     from driftbayes.comparison.bayes import model_probabilities
-    from driftbayes.inference import posterior_draws
+    from driftbayes.inference import PosteriorDraws, posterior_draws
     from driftbayes.prediction.forecast import Forecast
     from driftbayes.prediction.predict import predict as predict_spread
 
@@ -162,7 +162,7 @@ def predict(
     prior = options.pop("prior_probabilities", None)
     progress = options.pop("progress", None) or (lambda *_: None)
     options = {"n_draws": 1000, "seed": 0, **options}
-    draws = []
+    draws: list[PosteriorDraws] = []
     for hypothesis in setup.hypotheses:
         progress("models", len(draws), len(setup.hypotheses))
         draws.append(posterior_draws(hypothesis, data, **options))
@@ -199,7 +199,9 @@ def map(
 
     check_tracks(tracks)
     side = _side(cell, tracks)
-    setup = hypotheses_for(models, tracks, priors=priors, scales=scales)
+    taus = times_in(taus, tracks.units, "taus")
+    shortest = float(snap_taus(tracks, taus)[0])
+    setup = hypotheses_for(models, tracks, priors=priors, scales=scales, tau=shortest)
     return map_regions(tracks, setup.hypotheses, cell=side, taus=taus, **options)
 
 
@@ -221,7 +223,8 @@ def bootstrap(
     """
     from driftbayes.comparison._bootstrap import bootstrap as resample
 
-    setup = hypotheses_for(models, tracks, priors=priors, scales=scales)
+    at = as_tau(tau, tracks)
+    setup = hypotheses_for(models, tracks, priors=priors, scales=scales, tau=at)
     return resample(tracks, setup.hypotheses, tau, **options)
 
 
@@ -295,7 +298,8 @@ def _prepared(
     scales: Scales | None,
 ) -> "tuple[Displacements, HypothesisSet]":
     data = displacements_at(tracks, tau, cut)
-    return data, hypotheses_for(models, tracks, priors=priors, scales=scales)
+    scaled_at = None if tau == "all" else data.tau
+    return data, hypotheses_for(models, tracks, priors=priors, scales=scales, tau=scaled_at)
 
 
 def _side(cell: Any, tracks: Trajectories) -> float:

@@ -14,7 +14,7 @@ from driftbayes.data.describe import describe_trajectories
 from driftbayes.data.sampling import displacements
 from driftbayes.data.trajectories import Trajectories, check_tracks
 from driftbayes.data.units import is_length, is_time, readable, readable_unit
-from driftbayes.diagnostics.scales import lag_one_doubt
+from driftbayes.diagnostics.scales import lag_one_doubts
 from driftbayes.diagnostics.survey import Survey, survey
 from driftbayes.errors import DriftbayesError
 from driftbayes.representation import Card, number
@@ -154,7 +154,7 @@ class Overview:
             data = displacements(tracks, tracks.recording_interval)
         except DriftbayesError:
             return None
-        return lag_one_doubt(data)
+        return "; ".join(sentence for _, sentence in lag_one_doubts(data)) or None
 
     def to_json(self) -> dict[str, Any]:
         """The description as plain numbers and text."""
@@ -192,6 +192,7 @@ class Overview:
             "interval_typical": found.interval,
             "interval_typical_share": found.share,
             "n_gaps": found.n_gaps,
+            "n_odd_intervals": tracks.n_strays,
             "longest_gap": found.longest_gap,
             "step_rms": found.step_rms,
             "coordinates": "plane" if lonlat is None else "degrees",
@@ -258,7 +259,7 @@ class Overview:
         # Rounding does not count as irregular.
         if high - low > 1e-6 * found.interval:
             ends = f"{readable(low, unit)} to {readable(high, unit)}"
-            text += f" in {found.share:.1%} of intervals; range {ends}"
+            text += f" in {_share(found.share)} of intervals; range {ends}"
         dt = self.tracks.recording_interval
         if dt is None:
             return f"{text}; irregular"
@@ -267,14 +268,15 @@ class Overview:
 
     @property
     def gaps(self) -> str:
-        """Intervals longer than the usual one."""
-        n_gaps = self.survey.n_gaps
+        """Intervals longer than the usual one, and odd ones that count as gaps."""
+        n_gaps, odd = self.survey.n_gaps, self.tracks.stray_note
         if not n_gaps:
-            return "-" if n_gaps is None else "none"
+            return odd or ("-" if n_gaps is None else "none")
         intervals = "interval" if n_gaps == 1 else "intervals"
         return (
             f"{n_gaps:,} {intervals} longer than 1.5 times the recording interval, up to "
             f"{readable(self.survey.longest_gap or 0.0, self.tracks.time_unit)}"
+            + (f"; {odd}" if odd else "")
         )
 
     @property
@@ -327,6 +329,11 @@ def _typed(value: float, unit: str, digits: int = 6) -> str:
     if not (is_length(unit) or is_time(unit)):
         return number(value, digits)
     return readable(value, unit, digits).replace(" ", "")
+
+
+def _share(share: float) -> str:
+    """A share in percent; 100 % only if it is all."""
+    return "more than 99.9%" if 0.9995 <= share < 1 else f"{share:.1%}"
 
 
 def _ends(values: np.ndarray | None, end: Any) -> list[float] | None:

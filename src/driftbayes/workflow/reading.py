@@ -351,6 +351,8 @@ class FileInBlocks:
         )
         self._remember(told)
         self.recording_interval = made.recording_interval
+        if made.stray_note:
+            warnings.warn(made.stray_note, DataWarning, stacklevel=4)
         return made
 
     def sample(self) -> Trajectories:
