@@ -7,7 +7,7 @@ __all__ = [
 ]
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -25,6 +25,7 @@ from driftbayes.inference.evidences import evidence
 from driftbayes.inference.exact import exact_draws, is_integrable
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.methods import Auto, Exact, Laplace, Method, as_method
+from driftbayes.inference.quadrature import Quadrature
 from driftbayes.inference.sampled import N_DRAWS
 from driftbayes.models import AbstractModel
 from driftbayes.precision import in_double_precision
@@ -44,6 +45,7 @@ class PosteriorDraws:
         log_likelihood: ln p(D | θ) of each draw.
         evidence: What the same computation says of the evidence.
         seed: Of the draws.
+        quadrature: Integral that the draws come from, if there is one.
     """
 
     hypothesis: Hypothesis
@@ -51,6 +53,7 @@ class PosteriorDraws:
     log_likelihood: FloatArray
     evidence: Evidence
     seed: int
+    quadrature: Quadrature | None = field(default=None, repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -112,8 +115,8 @@ def posterior_draws(
     rng = np.random.default_rng([seed, zlib.crc32(hypothesis.name.encode()), 1])
     chosen = as_method(method, **options)
     if isinstance(chosen, Exact) or (isinstance(chosen, Auto) and is_integrable(hypothesis, batch)):
-        record, theta, fits = exact_draws(hypothesis, batch, int(n_draws), rng)
-        return PosteriorDraws(hypothesis, theta, fits, record, seed)
+        record, theta, fits, found = exact_draws(hypothesis, batch, int(n_draws), rng)
+        return PosteriorDraws(hypothesis, theta, fits, record, seed, found)
     record = evidence(hypothesis, batch, method=chosen, seed=seed)
     if isinstance(chosen, Laplace):
         theta = _gaussian_draws(record, hypothesis, n_draws, rng)
