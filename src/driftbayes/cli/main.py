@@ -80,7 +80,7 @@ _SUMMARY = (
 _FIRST_STEPS = (
     "driftbayes info tracks.csv                     # describe a file",
     "driftbayes compare tracks.csv --tau 0.5        # compare models at one sampling time",
-    "driftbayes report tracks.csv -o report.html    # write a full report",
+    "driftbayes report tracks.csv                   # write a full report",
     "driftbayes compare --help                      # show options and examples",
 )
 _WIDTH, _INDENT = 80, 15

@@ -10,6 +10,7 @@ __all__ = [
     "scan_verdict",
     "sensitivity_panel",
     "stored",
+    "uses_all_fixes",
 ]
 
 import json
@@ -22,7 +23,7 @@ from driftbayes.comparison.bayes import Comparison
 from driftbayes.comparison.dataset import with_details
 from driftbayes.comparison.scan import Scan, is_consistent
 from driftbayes.comparison.sensitivity import PriorSensitivity
-from driftbayes.data.units import readable_time
+from driftbayes.data.units import readable_time, readable_times
 from driftbayes.inference.describe import model_table, parameter_table
 from driftbayes.inference.evidence import QUANTILES, Evidence
 from driftbayes.representation import (
@@ -195,19 +196,25 @@ def scan_verdict(scan: Scan) -> list[str]:
     taus, unit = scan.taus, scan.comparisons[0].time_unit
     best = [comparison.best for comparison in scan.comparisons]
     sentences = []
+    is_all = uses_all_fixes(scan)
     if len(scan.models) == 1:
         sentences.append(f"Only {best[0]} was fitted; there is no other model to compare it with.")
     else:
         starts = [i for i in range(len(best)) if i == 0 or best[i] != best[i - 1]]
         for first, end in zip(starts, [*starts[1:], len(best)], strict=True):
             low, high = (readable_time(taus[i], unit) for i in (first, end - 1))
-            where = f"a sampling time of {low}"
+            where = "the times of the fixes" if is_all else f"a sampling time of {low}"
             if end > first + 1:
                 where = f"sampling times from {low} to {high}"
             certainty = _certainty([c.probabilities[c.best] for c in scan.comparisons[first:end]])
             name = _named(best[first])
             sentences.append(f"{name} is the most probable model at {where}: {certainty}.")
-    for name in dict.fromkeys(best):
+    if is_all:
+        sentences.append(
+            "Every fix was used at its own interval, "
+            f"{readable_time(taus[0], unit)} on average; irregular times cannot be scanned over τ."
+        )
+    for name in () if is_all else dict.fromkeys(best):
         sentences.append(f"{_named(name)}{scan.sentences[name].removeprefix(name)}.")
     doubtful = {
         name: sum(e.status.value != "ok" for e in scan.evidences(name)) for name in scan.models
@@ -233,6 +240,11 @@ def _certainty(chances: list[float]) -> str:
     return f"its probability among these models is {' to '.join(ends)}"
 
 
+def uses_all_fixes(scan: Scan) -> bool:
+    """Return whether a scan is a single comparison of every fix at its own interval."""
+    return stored(scan, "options").get("tau") == "all"
+
+
 def stored(scan: Scan, name: str) -> dict[str, Any]:
     """Return an attribute of a scan that holds a table, such as its provenance or options."""
     found = json.loads(str(scan.attributes.get(name) or "{}"))
@@ -254,11 +266,13 @@ def scan_command(scan: Scan, source: str | None = None, output: str | None = Non
     coords = options.get("coords", "natural")
     n_tau, chances = options.get("n_tau"), options.get("prior_probabilities")
     priors = {name: text for e in first.evidences.values() for name, text in e.priors.items()}
+    is_all = uses_all_fixes(scan)
+    taus = ",".join(f"{tau:.10g}" for tau in scan.taus)
     return repeat_command(
-        "scan",
+        "compare" if is_all else "scan",
         source or str(origin.get("source") or "FILE"),
         {
-            "taus": ",".join(f"{tau:.10g}" for tau in scan.taus),
+            **({"tau": "all"} if is_all else {"taus": taus}),
             **{name: value or "" for name, value in origin.get("reading", {}).items()},
             "models": ",".join(scan.models),
             "prior": [f"{name}={text}" for name, text in priors.items()],
@@ -279,13 +293,14 @@ def scan_command(scan: Scan, source: str | None = None, output: str | None = Non
 
 def scan_panels(scan: Scan) -> list[Panel]:
     """Describe parameters, Bayes factors, probabilities and Occam factors against tau."""
-    names, taus = scan.models, scan.taus
+    names = scan.models
+    taus, unit = readable_times(scan.taus, scan.comparisons[0].time_unit)
     groups: dict[str, list[tuple[str, str]]] = {}
     for model in names:
         for name in scan.consistency[model]:
             groups.setdefault("k" if name in _DIFFUSIVITIES else name, []).append((model, name))
-    label = with_unit("sampling time τ", scan.comparisons[0].time_unit)
-    panels = [_parameter_panel(scan, group, label) for group in groups.values()]
+    label = with_unit("sampling time τ", unit)
+    panels = [_parameter_panel(scan, group, taus, label) for group in groups.values()]
     if len(names) > 1:
         logs = {name: _along(scan.evidences(name), "log_evidence") for name in names}
         factors = [
@@ -327,7 +342,9 @@ def scan_panels(scan: Scan) -> list[Panel]:
     return panels
 
 
-def _parameter_panel(scan: Scan, group: list[tuple[str, str]], x_label: str) -> Panel:
+def _parameter_panel(
+    scan: Scan, group: list[tuple[str, str]], taus: FloatArray, x_label: str
+) -> Panel:
     curves, symbols, signed = [], {}, False
     for model, name in group:
         records = scan.evidences(model)
@@ -346,7 +363,7 @@ def _parameter_panel(scan: Scan, group: list[tuple[str, str]], x_label: str) -> 
     return Panel(
         f"parameter_{name}",
         "Diffusivity" if is_diffusivity else about.meaning.split(",")[0].capitalize(),
-        scan.taus,
+        taus,
         x_label,
         with_unit(", ".join(symbols), next(iter(symbols.values()))),
         curves,

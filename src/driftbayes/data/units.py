@@ -6,13 +6,18 @@ __all__ = [
     "length_factor",
     "parse_quantity",
     "readable_time",
+    "readable_times",
     "time_factor",
 ]
 
 import re
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.magnitudes import checked
+from driftbayes.typing import FloatArray
 
 # Each with the spellings that files and people use; the first is the one that is printed.
 _LENGTHS = {
@@ -73,6 +78,24 @@ def parse_quantity(text: str, option: str) -> tuple[float, str]:
             f"got {text[:80]!r}"
         )
     return checked(value, option), match[2]
+
+
+def readable_times(values: ArrayLike, unit: str) -> tuple[FloatArray, str]:
+    """Convert times that share an axis to hours or days if they have many seconds.
+
+    The unit is that of `readable_time` for the middle of their range.
+
+    Example:
+        >>> readable_times([3600.0, 36000.0], "s")
+        (array([ 1., 10.]), 'h')
+    """
+    times = np.asarray(values, dtype=np.float64)
+    known = times[np.isfinite(times) & (times > 0)]
+    if unit != "s" or not len(known):
+        return times, unit
+    middle = float(np.sqrt(known.min() * known.max()))
+    name = readable_time(middle, unit).split()[-1]
+    return times / time_factor(name, "s")[0], name
 
 
 def readable_time(value: float, unit: str) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from driftbayes.checks import FitCheck, check_fit
 from driftbayes.comparison import Dependence, PriorSensitivity, Scan, dependence, prior_sensitivity
-from driftbayes.comparison.describe import as_scan, stored
+from driftbayes.comparison.describe import as_scan, stored, uses_all_fixes
 from driftbayes.comparison.scan import is_consistent
 from driftbayes.data.sampling import Displacements, displacements
 from driftbayes.data.trajectories import Trajectories
@@ -117,10 +117,10 @@ def examine(
 
     cut = {name: options[name] for name in ("n_tau", "gaps", "windows") if name in options}
     for i, place in enumerate(places):
-        tau = float(scan.taus[place])
+        tau = None if uses_all_fixes(scan) else float(scan.taus[place])
         data = displacements(trajectories, tau, **cut)
         dependences[place] = attempt(
-            "dependence", dependence, trajectories, tau, max_particles=_MAX_PARTICLES
+            "dependence", dependence, trajectories, data.tau, max_particles=_MAX_PARTICLES
         )
         sensitivities[place] = attempt(
             "sensitivity", prior_sensitivity, hypotheses, data, factors=_FACTORS, **how

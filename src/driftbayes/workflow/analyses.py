@@ -118,7 +118,7 @@ def compare(
 @in_double_precision
 def scan(
     tracks: Trajectories | FileInBlocks,
-    taus: Iterable[float] | None = None,
+    taus: Iterable[float] | str | None = None,
     *,
     models: Models = "brownian, langevin",
     priors: Priors | None = None,
@@ -129,7 +129,8 @@ def scan(
 ) -> Scan:
     """Compare models at many sampling times.
 
-    `taus`: sampling times; by default a dozen that suit the trajectories. `models`, `priors`,
+    `taus`: sampling times; by default a dozen that suit the trajectories; "all" for a single
+    comparison that uses every fix at its own interval. `models`, `priors`,
     `scales`, `method`, `cut` are as for `compare`. Further options: `seed`,
     `prior_probabilities` and `progress`, as for `scan_hypotheses`.
 
@@ -140,20 +141,24 @@ def scan(
     if isinstance(tracks, FileInBlocks):
         from driftbayes.streaming import scan_tally
 
-        if taus is None:
+        if taus is None or isinstance(taus, str):
             msg = "a file that is read in blocks needs given sampling times; pass taus (--taus)"
             raise DriftbayesError(msg)
         tally = tracks.tally(partial(named_models, models), taus, cut, snap=True)
         setup = hypotheses_for(models, tally.sample(), priors=priors, scales=scales)
         return scan_tally(tally, setup.hypotheses, provenance=tracks.provenance, **options)
-    check_regular(tracks)
-    wanted = suggested_taus(tracks) if taus is None else list(taus)
+    is_all = isinstance(taus, str)
+    if not is_all:
+        check_regular(tracks)
+    wanted = suggested_taus(tracks) if taus is None else taus if is_all else list(taus)
     setup = hypotheses_for(models, tracks, priors=priors, scales=scales)
     result = scan_hypotheses(tracks, setup.hypotheses, wanted, cut=cut, **options)
     # At the shortest, a middle and the longest sampling time.
     places = {0, len(result.comparisons) // 2, len(result.comparisons) - 1}
     chosen = [result.comparisons[i] for i in sorted(places)]
-    warn_if_dependent(tracks, [(c, cut(tracks, c.tau)) for c in chosen], setup.hypotheses)
+    warn_if_dependent(
+        tracks, [(c, cut(tracks, None if is_all else c.tau)) for c in chosen], setup.hypotheses
+    )
     return result
 
 
