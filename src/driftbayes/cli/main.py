@@ -61,6 +61,7 @@ _COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         ),
     },
     "simulate data": {
+        "example": ("example", "Write a small synthetic data set to start with."),
         "simulate": ("simulate", "Simulate trajectories of a model exactly."),
         "turbulence": (
             "turbulence",
@@ -78,6 +79,7 @@ _SUMMARY = (
     "trajectories, with which parameters, at which sampling time, and with what certainty."
 )
 _FIRST_STEPS = (
+    "driftbayes example drifters                    # write a file to start with",
     "driftbayes info tracks.csv                     # describe a file",
     "driftbayes compare tracks.csv --tau 0.5        # compare models at one sampling time",
     "driftbayes report tracks.csv                   # write a full report",
