@@ -203,12 +203,12 @@ def scan_verdict(scan: Scan) -> list[str]:
         starts = [i for i in range(len(best)) if i == 0 or best[i] != best[i - 1]]
         for first, end in zip(starts, [*starts[1:], len(best)], strict=True):
             low, high = (readable_time(taus[i], unit) for i in (first, end - 1))
-            where = "the times of the fixes" if is_all else f"a sampling time of {low}"
+            where = "for all fixes" if is_all else f"at a sampling time of {low}"
             if end > first + 1:
-                where = f"sampling times from {low} to {high}"
+                where = f"at sampling times from {low} to {high}"
             certainty = _certainty([c.probabilities[c.best] for c in scan.comparisons[first:end]])
             name = _named(best[first])
-            sentences.append(f"{name} is the most probable model at {where}: {certainty}.")
+            sentences.append(f"{name} is the most probable model {where}: {certainty}.")
     if is_all:
         sentences.append(
             "Every fix was used at its own interval, "

@@ -25,7 +25,6 @@ from driftbayes.inference.evidences import evidence
 from driftbayes.inference.exact import exact_draws, is_integrable
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.methods import Auto, Exact, Laplace, Method, as_method
-from driftbayes.inference.quadrature import Quadrature
 from driftbayes.inference.sampled import N_DRAWS
 from driftbayes.models import AbstractModel
 from driftbayes.precision import in_double_precision
@@ -53,7 +52,7 @@ class PosteriorDraws:
     log_likelihood: FloatArray
     evidence: Evidence
     seed: int
-    quadrature: Quadrature | None = field(default=None, repr=False)
+    quadrature: Any = field(default=None, repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:

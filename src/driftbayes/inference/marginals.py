@@ -36,7 +36,8 @@ def posterior_density(draws: PosteriorDraws, name: str) -> tuple[FloatArray, Flo
     Returns:
         Values of the parameter, which hold all but 0.04 % of the probability, and the density.
     """
-    place, found = draws.names.index(name), draws.quadrature
+    place = draws.names.index(name)
+    found: Quadrature | None = draws.quadrature
     if found is not None and found.form is not None and place == found.density.scale:
         v, density = log_scale_density(found.nodes, found.lattices, found.form)
         spline = CubicSpline(v, density)

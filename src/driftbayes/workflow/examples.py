@@ -47,7 +47,7 @@ class Example:
 def example(name: str) -> Trajectories:
     """Return example trajectories: "parcels", "drifters", "particles" or "animal".
 
-    All are synthetic; the truth is in `driftbayes.workflow.examples.EXAMPLES`.
+    All are synthetic; the command `driftbayes example NAME` prints the parameters of each.
 
     Args:
         name: Name of the example.
