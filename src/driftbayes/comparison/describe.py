@@ -178,6 +178,8 @@ def scan_tables(scan: Scan, place: int) -> tuple[Table, Table]:
     comparison = scan.comparisons[place]
     evidences = list(comparison.evidences.values())
     parameters = parameter_table(evidences)
+    if uses_all_fixes(scan):
+        return model_table(evidences, comparison.probabilities), parameters
     inside = [is_consistent(scan, e.name, name)[place] for e in evidences for name in e.parameters]
     rows = tuple(
         (*row, "yes" if is_inside else "no")

@@ -199,7 +199,7 @@ def scan_hypotheses(
         raise DriftbayesError(msg)
     if is_all:
         many.append(cut(trajectories, None))
-    actual = [] if isinstance(taus, str) else snap_taus(trajectories, taus)
+    actual = np.array([]) if isinstance(taus, str) else snap_taus(trajectories, taus)
     for i, tau in enumerate(actual):
         try:
             many.append(cut(trajectories, float(tau)))

@@ -195,7 +195,7 @@ def _ripple_frequency(lattice: NodeLattice, kept: NDArray[np.bool_], scales: _Sc
     slope = np.linalg.lstsq(root * design, root[:, 0] * mean)[0][1:]
     inverse = 2 * np.pi / lattice.spacing
     # Two lattices, one in the middle of the other: indices of reciprocal vectors have an even sum.
-    shortest = 2 * inverse.min()
+    shortest = 2 * float(np.min(inverse))
     if len(inverse) > 1:
         shortest = min(shortest, float(np.hypot(*np.sort(inverse)[:2])))
     return float(shortest / (2 * max(np.linalg.norm(slope), 1e-300)))

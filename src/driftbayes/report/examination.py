@@ -195,7 +195,7 @@ def data_facts(trajectories: Trajectories, found: Survey) -> list[tuple[str, str
     if found.interval is not None and trajectories.recording_interval is None:
         typical = readable_time(found.interval, trajectories.time_unit)
         facts.append(("typical interval", f"{typical}, {found.share:.0%} of the intervals"))
-    if found.n_gaps:
+    if found.n_gaps and "gaps" not in dict(facts):
         longest = readable_time(found.longest_gap or 0.0, trajectories.time_unit)
         facts.append(("gaps", f"{found.n_gaps:,}, the longest {longest}"))
     return [*facts, ("fingerprint", trajectories.fingerprint)]
