@@ -28,7 +28,11 @@ def _add_arguments(parser: Parser) -> None:
     parser.add_output(
         "-o",
         "--output",
-        output=Output(default=_default_path),
+        output=Output(
+            suffixes=(".csv", ".parquet"),
+            what="an example is a CSV or Parquet file",
+            default=_default_path,
+        ),
         metavar="FILE",
         help="output file (default: the name of the example, in the working directory)",
     )

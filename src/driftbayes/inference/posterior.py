@@ -193,12 +193,12 @@ def _ripple_frequency(lattice: NodeLattice, kept: NDArray[np.bool_], scales: _Sc
     root = np.sqrt(scales.weights)[:, None]
     design = np.column_stack([np.ones(len(mean)), lattice.w[kept]])
     slope = np.linalg.lstsq(root * design, root[:, 0] * mean)[0][1:]
-    inverse = 2 * np.pi / lattice.spacing
+    inverse: FloatArray = 2 * np.pi / lattice.spacing
     # Two lattices, one in the middle of the other: indices of reciprocal vectors have an even sum.
     shortest = 2 * float(np.min(inverse))
     if len(inverse) > 1:
         shortest = min(shortest, float(np.hypot(*np.sort(inverse)[:2])))
-    return float(shortest / (2 * max(np.linalg.norm(slope), 1e-300)))
+    return float(shortest / (2 * max(float(np.linalg.norm(slope)), 1e-300)))
 
 
 def _low_pass(grid: FloatArray, density: FloatArray, limit: float) -> FloatArray:

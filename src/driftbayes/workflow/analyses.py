@@ -150,7 +150,7 @@ def scan(
     is_all = isinstance(taus, str)
     if not is_all:
         check_regular(tracks)
-    wanted = suggested_taus(tracks) if taus is None else taus if is_all else list(taus)
+    wanted: Iterable[float] | str = suggested_taus(tracks) if taus is None else taus
     setup = hypotheses_for(models, tracks, priors=priors, scales=scales)
     result = scan_hypotheses(tracks, setup.hypotheses, wanted, cut=cut, **options)
     # At the shortest, a middle and the longest sampling time.

@@ -14,10 +14,10 @@ import numpy as np
 
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, did_you_mean
+from driftbayes.io import read_trajectories
 from driftbayes.storage import PathLike, atomic_path
 from driftbayes.typing import FloatArray
 from driftbayes.workflow.fits import simulate
-from driftbayes.workflow.reading import read
 
 _KM = 1e3
 _MIN, _HOUR, _DAY = 60.0, 3600.0, 86400.0
@@ -61,7 +61,7 @@ def example(name: str) -> Trajectories:
         100
     """
     with tempfile.TemporaryDirectory() as folder:
-        return read(write_example(name, Path(folder) / _example_named(name).file))
+        return read_trajectories(write_example(name, Path(folder) / _example_named(name).file))
 
 
 def write_example(name: str, path: PathLike | None = None) -> Path:
@@ -157,7 +157,8 @@ def _animal(path: Path, seed: int) -> None:
     step, days = 10 * _MIN, 60
     n_steps = int(days * _DAY / step)
     tracks = simulate("confined", theta, tau=step, seed=seed, n_particles=1, n_steps=n_steps)
-    times = 2 * _HOUR * np.arange(days * 12) + np.floor(rng.uniform(0, 5 * _MIN, days * 12))
+    due = 2 * _HOUR * np.arange(days * 12, dtype=np.float64)
+    times = np.asarray(due + np.floor(rng.uniform(0, 5 * _MIN, len(due))), dtype=np.float64)
     times = times[rng.random(len(times)) < 0.85]
     _write_fixes(
         path, _fixes("F07", times, _positions(tracks, 1)[0], step, (12.4, 47.6), 10.0, rng)
