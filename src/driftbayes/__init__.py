@@ -80,6 +80,7 @@ if TYPE_CHECKING:
         Scales,
         check,
         compare,
+        example,
         info,
         map,
         open_scan,
@@ -113,7 +114,7 @@ __getattr__ = lazy(
         "report": "write_report",
         "priors": "Exponential Fixed Gamma LogNormal Normal Uniform scaling_priors",
         "workflow": (
-            "Blocks Cut Scales check compare info map open_scan predict read scan score "
+            "Blocks Cut Scales check compare example info map open_scan predict read scan score "
             "sensitivity simulate trajectories_card"
         ),
     },
@@ -180,6 +181,7 @@ __all__ = [
     "diagnose",
     "displacements",
     "evidence",
+    "example",
     "info",
     "map",
     "open_scan",

@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from pages import read_page
 from sphinx.util.inventory import InventoryFile
 
 import driftbayes
@@ -126,20 +127,26 @@ def test_every_equation_leads_to_its_code_and_is_led_to_from_there(site):
     assert cited == ids
 
 
-def test_every_command_and_every_option_is_in_the_reference(site):
-    page = (site / "command-line.html").read_text()
-    anchors = links(site / "command-line.html").anchors
+def test_every_command_has_a_page_with_an_example_and_every_option(site):
+    listed = {href for href, _ in links(site / "command-line.html").links}
 
-    def check(parser):
-        assert parser.prog == "driftbayes" or parser.prog.replace(" ", "-") in anchors
+    def check(parser, page, anchors):
+        assert parser.prog.replace(" ", "-") in anchors
         for action in parser._actions:
             if isinstance(action, argparse._SubParsersAction):
                 for below in action.choices.values():
-                    check(below)
+                    check(below, page, anchors)
             for option in action.option_strings:
                 assert option in ("-h", "--help", "--version") or option in page
 
-    check(build_parser())
+    commands = build_parser()._subparsers._group_actions[0].choices
+    for name, parser in commands.items():
+        path = site / "commands" / f"{name}.html"
+        assert f"commands/{name}.html#driftbayes-{name}" in listed
+        check(parser, path.read_text(), Links(path).anchors)
+        (block,) = [b for b in read_page(DOCS / "commands" / f"{name}.md").code if not b.hidden]
+        assert f"driftbayes {name}" in block.text
+    assert {path.stem for path in (DOCS / "commands").glob("*.md")} == set(commands)
 
 
 def test_nothing_is_loaded_from_elsewhere(site):
@@ -186,7 +193,7 @@ def test_pages_fit_three_widths_in_a_browser_that_fetches_nothing(site, browser)
         page.on("pageerror", lambda error: seen.append(str(error)))
         page.on("request", lambda request: seen.append(request.url))
         backgrounds = set()
-        for name in ("index", "equations", "api/models", "command-line"):
+        for name in ("index", "equations", "api/models", "command-line", "commands/report"):
             page.goto((site / f"{name}.html").as_uri())
             for width in (390, 800, 1280):
                 page.set_viewport_size({"width": width, "height": 900})

@@ -14,7 +14,7 @@ from driftbayes import DriftbayesError, Trajectories
 from driftbayes.comparison import Scan, make_hypotheses, scan_hypotheses
 from driftbayes.comparison.describe import scan_command, scan_panels, scan_verdict
 from driftbayes.report import build_report, write_report
-from driftbayes.report.svg import panel_svg
+from driftbayes.report.svg import Axis, panel_svg
 from driftbayes.representation import Curve, Panel, with_error
 
 HOSTILE = '</script><script>alert(1)</script>"&<b>.csv'
@@ -181,3 +181,68 @@ def test_logarithmic_scales_need_positive_values():
     single = Panel("a", "A", x[:1], "x", "y", [Curve("c", "c", np.array([2.0]))], ("log", "linear"))
     assert single.drawn_scales == ["log", "linear"]
     assert "nan" not in panel_svg(single)
+
+
+UPRIGHT = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹−", "-0123456789-")
+
+
+def number_of(text):
+    found = re.fullmatch(r"(?:(.*?)·?)10([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)", text)
+    if found is None:
+        return float(text.translate(UPRIGHT))
+    front = found[1].translate(UPRIGHT)
+    return float({"": "1", "-": "-1"}.get(front, front)) * 10.0 ** int(found[2].translate(UPRIGHT))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "scale"),
+    [
+        (0.1, 0.112, "linear"),
+        (2.695e-4, 3.02e-4, "linear"),
+        (4.6e-6, 5.4e-6, "log"),
+        (0.0951, 0.1049, "log"),
+        (1.2e5, 1.3e5, "linear"),
+        (-3e-7, 5e-7, "linear"),
+        (0.6, 2.2, "log"),
+    ],
+)
+def test_ticks_differ_and_say_where_they_are(low, high, scale):
+    axis = Axis(low, high, scale, 0.0, 100.0)
+    places, texts = zip(*axis.ticks, strict=True)
+    assert len(set(texts)) == len(texts) >= 2
+    # What is written, with the power of ten of the label, lies where the tick is.
+    power = re.search(r"10([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)", axis.label("x"))
+    factor = 10.0 ** int(power[1].translate(UPRIGHT)) if power else 1.0
+    values = [number_of(text) for text in texts]
+    assert_allclose(axis(np.array(values) * factor), places, atol=1e-3)
+
+
+def test_the_power_of_ten_stands_in_the_label():
+    axis = Axis(2.6e-4, 3.1e-4, "linear", 0.0, 100.0)
+    assert axis.label("γ (1/s)") == "γ (10⁻⁴ 1/s)"
+    assert axis.label("density") == "density (10⁻⁴)"
+    assert [text for _, text in axis.ticks] == ["2.6", "2.8", "3"]
+
+
+def test_axes_have_the_units_of_the_text(result):
+    in_seconds = replace(
+        result,
+        comparisons=tuple(
+            replace(c, tau=3600.0 * c.tau, time_unit="s") for c in result.comparisons
+        ),
+    )
+    panel = scan_panels(in_seconds)[0]
+    assert panel.x_label == "sampling time τ (h)"
+    assert_allclose(panel.x, [1, 2, 4, 8])
+    assert "to 8 h" in scan_verdict(in_seconds)[0]
+
+
+def test_every_section_with_curves_has_a_legend_that_is_printed(result):
+    html = build_report(result).html
+    section = html.partition('<section id="panels">')[2].partition("</section>")[0]
+    legend = section.partition('<ul class="legend">')[2].partition("</ul>")[0]
+    for name in ("brownian", "langevin"):
+        assert f"</svg> {name}</li>" in legend
+    # Backgrounds are not printed, lines are.
+    assert legend.count("<line") == 2
+    assert "background" not in legend

@@ -11,7 +11,7 @@ from sphinx.application import Sphinx
 from sphinx.pycode import ModuleAnalyzer
 
 from docsite import links, mathml
-from docsite.commands import CommandLine
+from docsite.commands import CommandLine, CommandOptions, CommandSummary
 from docsite.docstrings import to_rst
 from docsite.names import assignment_of, constants, public_modules
 from docsite.parts import OtherModules
@@ -23,6 +23,8 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx when the extension is loaded."""
     mathml.add_renderer(app)
     app.add_directive("command-line", CommandLine)
+    app.add_directive("command-summary", CommandSummary)
+    app.add_directive("command-options", CommandOptions)
     app.add_directive("public-names", PublicNames)
     app.add_directive("other-modules", OtherModules)
     app.connect("autodoc-process-docstring", _convert)

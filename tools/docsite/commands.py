@@ -1,6 +1,6 @@
 """The reference of the command line, from the parsers themselves."""
 
-__all__ = ["CommandLine", "anchor_of", "parsers"]
+__all__ = ["CommandLine", "CommandOptions", "CommandSummary", "anchor_of", "page_of", "parsers"]
 
 import argparse
 import re
@@ -35,33 +35,77 @@ def anchor_of(words: Sequence[str]) -> str:
     return "-".join(words)
 
 
+def page_of(words: Sequence[str]) -> str:
+    """The page of a command: `commands/turbulence`."""
+    return f"commands/{words[1]}"
+
+
 class CommandLine(SphinxDirective):
-    """A section for each command: what it does, how it is called, its arguments."""
+    """Every command with what it does; its name leads to its page."""
 
     def run(self) -> list[nodes.Node]:
-        """The sections."""
-        return [self._section(parser) for parser in parsers() if parser.prog != "driftbayes"]
+        """The list."""
+        items = []
+        for parser in parsers():
+            if len(parser.prog.split()) == 2:
+                about = _text((parser.description or "").partition(". ")[0].rstrip(".") + ".")
+                items.append(_pair([parser.prog], about))
+        return [nodes.definition_list("", *items)]
+
+
+class CommandSummary(SphinxDirective):
+    """What a command does: the argument is its name."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """The description in its help."""
+        return [nodes.paragraph("", "", *_text(_parser(self.arguments[0]).description or ""))]
+
+
+class CommandOptions(SphinxDirective):
+    """How a command is called, and its arguments; subcommands have sections of their own."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Usage, arguments, examples and subcommands."""
+        parser = _parser(self.arguments[0])
+        below = [p for p in parsers() if p.prog.startswith(f"{parser.prog} ")]
+        return [*_described(parser), *(self._section(one) for one in below)]
 
     def _section(self, parser: argparse.ArgumentParser) -> nodes.section:
         name = parser.prog
         section = nodes.section(ids=[anchor_of(name.split())], names=[name])
         self.state.document.note_explicit_target(section)
         section += nodes.title(name, "", nodes.literal(name, name))
-        section += nodes.paragraph("", "", *_text(parser.description or ""))
-        usage = _formatter(parser)
-        usage.add_usage(parser.usage, parser._actions, parser._mutually_exclusive_groups, "")
-        block = nodes.literal_block(text=usage.format_help().strip(), language="text")
-        section += block
-        for group in parser._action_groups:
-            shown = [a for a in group._group_actions if _is_shown(a)]
-            if shown:
-                title = _GROUPS.get(group.title or "", group.title or "")
-                section += nodes.rubric("", title.capitalize())
-                section += nodes.definition_list("", *(_item(parser, a) for a in shown))
-        if examples := getattr(parser, "examples", ()):
-            section += nodes.rubric("", "Examples")
-            section += nodes.literal_block(text="\n".join(examples), language="sh")
+        if parser.description:
+            section += nodes.paragraph("", "", *_text(parser.description))
+        section += _described(parser)
         return section
+
+
+def _parser(name: str) -> argparse.ArgumentParser:
+    return next(parser for parser in parsers() if parser.prog == f"driftbayes {name}")
+
+
+def _described(parser: argparse.ArgumentParser) -> list[nodes.Node]:
+    """Usage, arguments and examples of a command."""
+    usage = _formatter(parser)
+    usage.add_usage(parser.usage, parser._actions, parser._mutually_exclusive_groups, "")
+    found: list[nodes.Node] = [
+        nodes.literal_block(text=usage.format_help().strip(), language="text")
+    ]
+    for group in parser._action_groups:
+        shown = [a for a in group._group_actions if _is_shown(a)]
+        if shown:
+            title = _GROUPS.get(group.title or "", group.title or "")
+            found.append(nodes.rubric("", title.capitalize()))
+            found.append(nodes.definition_list("", *(_item(parser, a) for a in shown)))
+    if examples := getattr(parser, "examples", ()):
+        found.append(nodes.rubric("", "More examples"))
+        found.append(nodes.literal_block(text="\n".join(examples), language="sh"))
+    return found
 
 
 _GROUPS = {"positional arguments": "arguments"}
@@ -75,22 +119,22 @@ def _item(parser: argparse.ArgumentParser, action: argparse.Action) -> nodes.def
     formatter = _formatter(parser)
     if isinstance(action, argparse._SubParsersAction):
         choices = ", ".join(action.choices)
-        return _pair([action.metavar or action.dest], f"One of {choices}.")
+        return _pair([action.metavar or action.dest], _text(f"One of {choices}."))
     if action.option_strings:
         value = "" if action.nargs == 0 else formatter._format_args(action, action.dest.upper())
         terms = [f"{option} {value}".strip() for option in action.option_strings]
     else:
         terms = [formatter._format_args(action, action.dest)]
-    return _pair(terms, formatter._expand_help(action) if action.help else "")
+    return _pair(terms, _text(formatter._expand_help(action) if action.help else ""))
 
 
-def _pair(terms: Sequence[object], text: str) -> nodes.definition_list_item:
+def _pair(terms: Sequence[object], text: list[nodes.Node]) -> nodes.definition_list_item:
     term = nodes.term()
     for n, words in enumerate(terms):
         term += [nodes.Text(", ")] * bool(n)
         term += nodes.literal("", str(words))
     return nodes.definition_list_item(
-        "", term, nodes.definition("", nodes.paragraph("", "", *_text(text)))
+        "", term, nodes.definition("", nodes.paragraph("", "", *text))
     )
 
 

@@ -17,12 +17,11 @@ from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
 from sphinx.util.nodes import make_refnode
 
-from docsite.commands import anchor_of, parsers
+from docsite.commands import anchor_of, page_of, parsers
 from docsite.names import Entry, Names, is_type_variable
 
 _LOG = logging.getLogger(__name__)
 EQUATIONS = "equations"
-COMMANDS = "command-line"
 _EQUATION = re.compile(r"\[eq:([\w-]+)\]")
 _NAME = re.compile(r"([A-Za-z_][\w.]*\w)(\(.*\))?", re.DOTALL)
 # Plain words such as `scan` are commands, options or columns as often as functions.
@@ -90,7 +89,7 @@ class Links:
             return None if literal["ids"] else Entry(text, EQUATIONS, f"eq-{match[1]}")
         if text.startswith("driftbayes "):
             words = _command_words(text)
-            return Entry(text, COMMANDS, anchor_of(words)) if words[1:] else None
+            return Entry(text, page_of(words), anchor_of(words)) if words[1:] else None
         match = _NAME.fullmatch(text)
         module, owner = _context(literal)
         if match is None:

@@ -61,6 +61,7 @@ _COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         ),
     },
     "simulate data": {
+        "example": ("example", "Write a small synthetic data set to start with."),
         "simulate": ("simulate", "Simulate trajectories of a model exactly."),
         "turbulence": (
             "turbulence",
@@ -78,9 +79,10 @@ _SUMMARY = (
     "trajectories, with which parameters, at which sampling time, and with what certainty."
 )
 _FIRST_STEPS = (
+    "driftbayes example drifters                    # write a file to start with",
     "driftbayes info tracks.csv                     # describe a file",
     "driftbayes compare tracks.csv --tau 0.5        # compare models at one sampling time",
-    "driftbayes report tracks.csv -o report.html    # write a full report",
+    "driftbayes report tracks.csv                   # write a full report",
     "driftbayes compare --help                      # show options and examples",
 )
 _WIDTH, _INDENT = 80, 15

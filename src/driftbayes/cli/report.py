@@ -29,10 +29,11 @@ def _add_report(parser: Parser) -> None:
             what="a report is an HTML file",
             companions=_companions,
             is_ours=_is_companion,
+            default=_default_path,
         ),
-        required=True,
         metavar="FILE.html",
-        help="output file; the numbers go to FILE.report.csv and FILE.report.json",
+        help="output file (default: the name of the input, ending in .html, in the working "
+        "directory); the numbers go to FILE.report.csv and FILE.report.json",
     )
     parser.add_options("""
 --title TITLE  title of the report
@@ -54,15 +55,24 @@ def _report(args: argparse.Namespace) -> int:
     scan, tracks = _scanned(args)
     examination = None
     from driftbayes.report import examine, write_report
+    from driftbayes.report.page import verdict
 
     if tracks is not None:
         _jax.prepare_jax()
         with _console.progress_bar() as progress:
             examination = examine(tracks, scan, n_replicas=args.replicas, progress=progress)
-    written = write_report(scan, args.output, title=args.title, examination=examination)
-    for path in written:
+    output = args.output or _default_path(args)
+    for path in write_report(scan, output, title=args.title, examination=examination):
         _console.note(f"wrote {path}")
+    for sentence in verdict(scan, examination):
+        _console.say(sentence)
     return 0
+
+
+def _default_path(args: argparse.Namespace) -> Path:
+    from driftbayes.report.page import default_path
+
+    return default_path(args.file)
 
 
 def _companions(path: Path) -> Iterable[Path]:
@@ -99,6 +109,12 @@ def _scanned(args: argparse.Namespace) -> "tuple[Scan, Trajectories | None]":
         raise DriftbayesError(msg)
     taus = None if args.taus is None else _options.parse_times("--taus", args.taus)
     tracks = _options.read(args)
+    if taus is None and tracks.recording_interval is None and len(tracks.intervals):
+        _console.note(
+            "times are irregular: the report compares the models on every fix at its own interval, "
+            "without a scan over tau"
+        )
+        taus = "all"
     _jax.prepare_jax()
     from driftbayes import workflow
 
@@ -167,12 +183,12 @@ COMMANDS = {
         _add_report,
         _report,
         (
-            "driftbayes report tracks.csv -o report.html",
+            "driftbayes report tracks.csv",
             "driftbayes report scan.nc -o report.html --title 'Tracers, March'",
         ),
         "The input is a scan written by `driftbayes scan -o FILE.nc`, or trajectories, which are "
-        "scanned first. With trajectories the report includes data quality, posteriors, goodness "
-        "of fit and prior sensitivity.",
+        "scanned first; fixes at irregular times are compared as they are. With trajectories the "
+        "report includes data quality, posteriors, goodness of fit and prior sensitivity.",
     ),
     "export": Command(
         _add_export,

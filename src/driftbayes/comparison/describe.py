@@ -12,6 +12,7 @@ __all__ = [
     "scan_verdict",
     "sensitivity_panel",
     "stored",
+    "uses_all_fixes",
 ]
 
 import json
@@ -24,7 +25,7 @@ from driftbayes.comparison.bayes import Comparison
 from driftbayes.comparison.dataset import with_details
 from driftbayes.comparison.scan import Scan, is_consistent
 from driftbayes.comparison.sensitivity import PriorSensitivity
-from driftbayes.data.units import readable, readable_time, readable_unit
+from driftbayes.data.units import readable, readable_time, readable_times, readable_unit
 from driftbayes.errors import expect
 from driftbayes.inference.describe import derived_facts, model_table, parameter_table
 from driftbayes.inference.evidence import QUANTILES, Evidence
@@ -192,6 +193,8 @@ def scan_tables(scan: Scan, place: int) -> tuple[Table, Table]:
     comparison = scan.comparisons[place]
     evidences = list(comparison.evidences.values())
     parameters = parameter_table(evidences)
+    if uses_all_fixes(scan):
+        return model_table(evidences, comparison.probabilities), parameters
     inside = [is_consistent(scan, e.name, name)[place] for e in evidences for name in e.parameters]
     rows = tuple(
         (*row, "yes" if is_inside else "no")
@@ -226,16 +229,14 @@ def most_probable(scan: Scan) -> list[str]:
     for first, end in zip(starts, [*starts[1:], len(best)], strict=True):
         part = scan.comparisons[first:end]
         low, high = (readable_time(c.tau, c.time_unit) for c in (part[0], part[-1]))
-        where = f"a sampling time of {low}"
+        where = "for all positions" if uses_all_fixes(scan) else f"at a sampling time of {low}"
         if end > first + 1:
-            where = f"sampling times from {low} to {high}"
+            where = f"at sampling times from {low} to {high}"
         name = _named(best[first])
         if any(c.misfit for c in part):
             name = f"Among the models compared, {best[first]}"
         certainty = _certainty([c.probabilities[c.best] for c in part])
-        sentences.append(
-            f"{name} is the most probable model at {where}: {certainty}{_doubts(part)}."
-        )
+        sentences.append(f"{name} is the most probable model {where}: {certainty}{_doubts(part)}.")
     return sentences
 
 
@@ -255,6 +256,14 @@ def scan_verdict(scan: Scan) -> list[str]:
     """Return the result in words: which model, at which sampling times, how certain."""
     best = [comparison.best for comparison in scan.comparisons]
     sentences = most_probable(scan)
+    if uses_all_fixes(scan):
+        first = scan.comparisons[0]
+        mean = readable_time(first.tau, first.time_unit)
+        sentences.append(
+            f"Every position was used at its own interval, {mean} on average; irregular times "
+            "cannot be scanned over τ."
+        )
+        return sentences
     for name in dict.fromkeys(best):
         text = scan.sentences[name]
         start = _named(name) if text.startswith(name) else text[0].upper()
@@ -284,6 +293,11 @@ def _certainty(chances: list[float]) -> str:
     return f"its probability among these models is {' to '.join(ends)}"
 
 
+def uses_all_fixes(scan: Scan) -> bool:
+    """Return whether a scan is a single comparison of every fix at its own interval."""
+    return stored(scan, "options").get("tau") == "all"
+
+
 def stored(scan: Scan, name: str) -> dict[str, Any]:
     """Return an attribute of a scan that holds a table, such as its provenance or options."""
     found = json.loads(str(scan.attributes.get(name) or "{}"))
@@ -305,11 +319,13 @@ def scan_command(scan: Scan, source: str | None = None, output: str | None = Non
     coords = options.get("coords", "natural")
     n_tau, chances = options.get("n_tau"), options.get("prior_probabilities")
     priors = {name: text for e in first.evidences.values() for name, text in e.priors.items()}
+    is_all = uses_all_fixes(scan)
+    taus = ",".join(f"{tau:.10g}" for tau in scan.taus)
     return repeat_command(
-        "scan",
+        "compare" if is_all else "scan",
         source or str(origin.get("source") or "FILE"),
         {
-            "taus": ",".join(f"{tau:.10g}" for tau in scan.taus),
+            **({"tau": "all"} if is_all else {"taus": taus}),
             **{name: value or "" for name, value in origin.get("reading", {}).items()},
             "models": ",".join(scan.models),
             "prior": [f"{name}={text}" for name, text in priors.items()],
@@ -330,13 +346,14 @@ def scan_command(scan: Scan, source: str | None = None, output: str | None = Non
 
 def scan_panels(scan: Scan) -> list[Panel]:
     """Describe parameters, Bayes factors, probabilities and Occam factors against tau."""
-    names, taus = scan.models, scan.taus
+    names = scan.models
+    taus, unit = readable_times(scan.taus, scan.comparisons[0].time_unit)
     groups: dict[str, list[tuple[str, str]]] = {}
     for model in names:
         for name in scan.consistency[model]:
             groups.setdefault("k" if name in _DIFFUSIVITIES else name, []).append((model, name))
-    label = with_unit("sampling time τ", scan.comparisons[0].time_unit)
-    panels = [_parameter_panel(scan, group, label) for group in groups.values()]
+    label = with_unit("sampling time τ", unit)
+    panels = [_parameter_panel(scan, group, taus, label) for group in groups.values()]
     if len(names) > 1:
         logs = {name: _along(scan.evidences(name), "log_evidence") for name in names}
         factors = [
@@ -378,7 +395,9 @@ def scan_panels(scan: Scan) -> list[Panel]:
     return panels
 
 
-def _parameter_panel(scan: Scan, group: list[tuple[str, str]], x_label: str) -> Panel:
+def _parameter_panel(
+    scan: Scan, group: list[tuple[str, str]], taus: FloatArray, x_label: str
+) -> Panel:
     curves, symbols, signed = [], {}, False
     for model, name in group:
         records = scan.evidences(model)
@@ -397,7 +416,7 @@ def _parameter_panel(scan: Scan, group: list[tuple[str, str]], x_label: str) -> 
     return Panel(
         f"parameter_{name}",
         "Diffusivity" if is_diffusivity else about.meaning.split(",")[0].capitalize(),
-        scan.taus,
+        taus,
         x_label,
         with_unit(", ".join(symbols), next(iter(symbols.values()))),
         curves,

@@ -180,7 +180,7 @@ def is_consistent(scan: Scan, model: str, parameter: str) -> np.ndarray:
 def scan_hypotheses(
     trajectories: Trajectories,
     hypotheses: Sequence[Hypothesis],
-    taus: Iterable[float],
+    taus: Iterable[float] | str,
     *,
     cut: Cut = WHOLE,
     method: Method | str = "auto",
@@ -195,6 +195,7 @@ def scan_hypotheses(
         trajectories: Where the particles were.
         hypotheses: Model families with their priors, the same at every tau.
         taus: Requested sampling times; the nearest multiples of the recording interval are used.
+            "all" makes one comparison of every fix at its own interval.
         cut: How trajectories are cut into runs.
         method: Method of the evidence, as for `evidence`.
         seed: Random seed for sampling methods.
@@ -206,7 +207,13 @@ def scan_hypotheses(
     check_prior_probabilities(prior_probabilities, len(hypotheses))
     chosen = as_method(method, **options)
     many, skipped = [], {}
-    actual = snap_taus(trajectories, taus)
+    is_all = isinstance(taus, str)
+    if is_all and taus != "all":
+        msg = f"taus must be sampling times or 'all', got {taus!r}"
+        raise DriftbayesError(msg)
+    if is_all:
+        many.append(cut(trajectories, None))
+    actual = np.array([]) if isinstance(taus, str) else snap_taus(trajectories, taus)
     for i, tau in enumerate(actual):
         try:
             many.append(cut(trajectories, float(tau)))
@@ -229,6 +236,7 @@ def scan_hypotheses(
         trajectories.fingerprint,
         trajectories.provenance,
         prior_probabilities=prior_probabilities,
+        **({"tau": "all"} if is_all else {}),
         **asdict(cut),
         seed=seed,
         coords=getattr(chosen, "coords", "natural"),

@@ -218,7 +218,7 @@ class Trajectories(Described):
         """Compare models at one sampling time; see `driftbayes.compare`."""
         return public("compare")(self, tau, **options)
 
-    def scan(self, taus: Iterable[float] | None = None, **options: Any) -> Any:
+    def scan(self, taus: Iterable[float] | str | None = None, **options: Any) -> Any:
         """Compare models at many sampling times; see `driftbayes.scan`."""
         return public("scan")(self, taus, **options)
 

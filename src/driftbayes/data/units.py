@@ -19,6 +19,7 @@ __all__ = [
     "parse_quantity",
     "readable",
     "readable_time",
+    "readable_times",
     "readable_unit",
     "time_factor",
     "times_in",
@@ -31,6 +32,7 @@ from math import isfinite
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from driftbayes.errors import DriftbayesError, did_you_mean, shown
 from driftbayes.magnitudes import checked
@@ -241,6 +243,24 @@ def readable(value: float, unit: str, digits: int = 5) -> str:
     """
     factor, name = readable_unit([value], unit, digits)
     return f"{number(value * factor, digits)} {name}".rstrip()
+
+
+def readable_times(values: ArrayLike, unit: str) -> tuple[FloatArray, str]:
+    """Convert times that share an axis to hours or days if they have many seconds.
+
+    The unit is that of `readable_time` for the middle of their range.
+
+    Example:
+        >>> readable_times([3600.0, 36000.0], "s")
+        (array([ 1., 10.]), 'h')
+    """
+    times = np.asarray(values, dtype=np.float64)
+    known = times[np.isfinite(times) & (times > 0)]
+    if unit != "s" or not len(known):
+        return times, unit
+    middle = float(np.sqrt(known.min() * known.max()))
+    name = readable_time(middle, unit).split()[-1]
+    return times / time_factor(name, "s")[0], name
 
 
 def readable_time(value: float, unit: str) -> str:

@@ -20,7 +20,8 @@ from driftbayes.explore.dataset import DataSet
 from driftbayes.inference import Evidence, Hypothesis
 from driftbayes.inference.describe import model_table, parameter_table
 from driftbayes.report.examination import data_facts, quality_findings
-from driftbayes.report.svg import page_colours, panel_svg, trajectories_svg, x_places
+from driftbayes.report.svg import page_colours, panel_svg, x_places
+from driftbayes.report.tracks import trajectories_svg
 from driftbayes.representation import Curve, Panel, describe, number, repeat_command, with_unit
 from driftbayes.typing import FloatArray
 

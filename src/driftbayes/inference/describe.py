@@ -54,8 +54,6 @@ MODEL_FIELDS = (
 PARAMETER_FIELDS = ("map", "posterior_mean", "posterior_sd", "log_mean", "log_sd", "contraction")
 # Of columns that have the same for all models and parameters; those of a parameter are in `unit`.
 UNITS = dict.fromkeys(MODEL_FIELDS, "nat")
-# Bins of a histogram of draws.
-_BINS = 24
 
 
 def model_table(evidences: Sequence[Evidence], probabilities: Mapping[str, float]) -> Table:
@@ -164,27 +162,30 @@ def posterior_panels(draws: "PosteriorDraws", tau: float, units: tuple[str, str]
     """
     import jax.numpy as jnp
 
+    from driftbayes.inference.marginals import posterior_density
+
     model = draws.hypothesis.name
     about = draws.hypothesis.model.parameters
     labels = [with_unit(about[name].symbol, about[name].unit(*units)) for name in draws.names]
     panels = []
     for i, name in enumerate(draws.names):
-        heights, edges = np.histogram(draws.theta[:, i], bins=_BINS, density=True)
-        centres = 0.5 * (edges[1:] + edges[:-1])
-        prior = draws.hypothesis.priors[name].log_density(jnp.asarray(centres))
+        values, heights = posterior_density(draws, name)
+        prior = draws.hypothesis.priors[name].log_density(jnp.asarray(values))
         panels.append(
             Panel(
                 f"posterior_{model}.{name}",
                 f"{model}.{name}",
-                centres,
+                values,
                 labels[i],
                 "probability density",
                 [
-                    Curve("posterior", model, heights, np.zeros(_BINS), heights, kind="plain"),
+                    Curve(
+                        "posterior", model, heights, np.zeros(len(values)), heights, kind="plain"
+                    ),
                     Curve("prior", model, np.exp(np.asarray(prior)), kind="dashed"),
                 ],
                 reference=(0.0,),
-                description=f"Posterior of {model}.{name} from {len(draws)} draws, prior dashed",
+                description=f"Posterior density of {model}.{name}, prior density dashed",
                 x_scale="linear",
                 at_tau=tau,
             )

@@ -7,7 +7,7 @@ __all__ = [
 ]
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -44,6 +44,7 @@ class PosteriorDraws:
         log_likelihood: ln p(D | θ) of each draw.
         evidence: What the same computation says of the evidence.
         seed: Of the draws.
+        quadrature: Integral that the draws come from, if there is one.
     """
 
     hypothesis: Hypothesis
@@ -51,6 +52,7 @@ class PosteriorDraws:
     log_likelihood: FloatArray
     evidence: Evidence
     seed: int
+    quadrature: Any = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         """Number of draws, model and posterior."""
@@ -120,8 +122,8 @@ def posterior_draws(
         msg = f"{hypothesis.name}: {reason}"
         raise DriftbayesError(msg)
     if isinstance(chosen, Exact) or (isinstance(chosen, Auto) and is_integrable(hypothesis, batch)):
-        record, theta, fits = exact_draws(hypothesis, batch, int(n_draws), rng)
-        return PosteriorDraws(hypothesis, theta, fits, record, seed)
+        record, theta, fits, found = exact_draws(hypothesis, batch, int(n_draws), rng)
+        return PosteriorDraws(hypothesis, theta, fits, record, seed, found)
     record = evidence(hypothesis, batch, method=chosen, seed=seed)
     if isinstance(chosen, Laplace):
         theta = _gaussian_draws(record, hypothesis, n_draws, rng)

@@ -328,7 +328,7 @@ def _of_cloud(found: Quadrature) -> FloatArray:
 @in_double_precision
 def exact_draws(
     hypothesis: Hypothesis, data: Batch, n: int, rng: np.random.Generator
-) -> tuple[Evidence, FloatArray, FloatArray]:
+) -> tuple[Evidence, FloatArray, FloatArray, Quadrature]:
     """Independent draws from the posterior that the quadrature found, exact between its nodes too.
 
     Candidates come from a mixture around the nodes and are kept or not by the ratio of the density
@@ -343,7 +343,7 @@ def exact_draws(
         rng: Random numbers.
 
     Returns:
-        The evidence, the draws of θ, (draw, parameter), and ln p(D | θ) of each.
+        The evidence, the draws of θ, (draw, parameter), ln p(D | θ) of each, and the quadrature.
 
     Raises:
         DriftbayesError: The posterior has no finite value to draw from.
@@ -363,12 +363,13 @@ def exact_draws(
     theta = np.array(nodes.theta)
     place, form = found.density.scale, found.form
     if form is None or place is None:
-        return record, theta, nodes.fits[:, 0]
+        return record, theta, nodes.fits[:, 0], found
     count, log_det, quadratic = nodes.fits.T
     shape, rate = np.full(n, form.shape), np.full(n, form.rate)
     scale = draw_scales(count, quadratic, shape, rate, rng)
     theta[:, place] = scale
-    return record, theta, -0.5 * (count * (LOG_2PI + np.log(scale)) + log_det + quadratic / scale)
+    fits = -0.5 * (count * (LOG_2PI + np.log(scale)) + log_det + quadratic / scale)
+    return record, theta, fits, found
 
 
 def _one_node(nodes: Nodes) -> tuple[FloatArray, FloatArray]:

@@ -1,6 +1,6 @@
 """Numbers that describe a posterior that is known by weighted nodes."""
 
-__all__ = ["Posterior", "described", "summarise"]
+__all__ = ["Posterior", "described", "log_scale_density", "summarise"]
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftbayes.inference.evidence import QUANTILES
+from driftbayes.inference.node_lattice import NodeLattice
 from driftbayes.inference.quadrature import Nodes
 from driftbayes.inference.quantiles import tabulated_quantiles
 from driftbayes.inference.scale import GammaForm, scale_posterior
@@ -126,13 +127,18 @@ class _Scales:
         return float(-0.5 * self.weights @ fits)
 
     def log_quantiles(self) -> FloatArray:
-        """Quantiles of ln c from its marginal density, a mixture over the nodes."""
+        """Quantiles of ln c from its marginal density."""
+        return _from_density(*self.log_density())
+
+    def log_density(self, v: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+        """Marginal density of ln c on an even grid, a mixture over the nodes."""
         kept = np.flatnonzero(self.weights > NEGLIGIBLE * self.weights.max())
         log_values, inner = np.log(self.values[kept]), self.inner[kept]
         matter = self.weights[kept, None] * inner > np.exp(-DEPTH) * self.weights.max()
-        low, high = log_values[matter].min(), log_values[matter].max()
-        v = np.linspace(low, high, N_DENSITY)
-        density = np.zeros(N_DENSITY)
+        if v is None:
+            low, high = log_values[matter].min(), log_values[matter].max()
+            v = np.linspace(low, high, N_DENSITY)
+        density = np.zeros(len(v))
         for first in range(0, len(kept), _AT_ONCE):
             some = kept[first : first + _AT_ONCE]
             exponent = (
@@ -142,7 +148,64 @@ class _Scales:
             )
             conditional = np.exp(exponent - exponent.max(axis=1, keepdims=True))
             density += self.weights[some] @ (conditional / conditional.sum(axis=1, keepdims=True))
-        return _from_density(v, density)
+        return v, density
+
+
+def log_scale_density(
+    nodes: Nodes, lattices: Sequence[NodeLattice], form: GammaForm
+) -> tuple[FloatArray, FloatArray]:
+    r"""Compute the density of ln c of a scale that was integrated out.
+
+    The mixture over the nodes has ripples where the conditional densities are narrower than their
+    distance. Sums over a lattice are exact for what oscillates slowly: with the mean of ln c given
+    the node $a + b \cdot w$ and G the shortest vector of the reciprocal lattice, frequencies above
+    $|G| / (2 |b|)$ belong to the ripples and are left out.
+
+    Args:
+        nodes: Weighted nodes of all lattices.
+        lattices: Lattices of the parts of the density; none if no other parameter was left.
+        form: Prior of the scale.
+
+    Returns:
+        Values of ln c, evenly spaced, and the normalised density there.
+    """
+    weights = np.exp(nodes.log_weights - np.max(nodes.log_weights))
+    used = weights > np.exp(-DEPTH)
+    whole = _Scales(weights[used] / weights.sum(), nodes.fits[used], form)
+    v, density = whole.log_density()
+    if lattices:
+        density, first = np.zeros(len(v)), 0
+        for lattice in lattices:
+            part = slice(first, first + len(lattice.z))
+            first = part.stop
+            kept = used[part]
+            if kept.any():
+                scales = _Scales(weights[part][kept] / weights.sum(), nodes.fits[part][kept], form)
+                ripple = _ripple_frequency(lattice, kept, scales)
+                density += _low_pass(v, scales.log_density(v)[1], ripple)
+    density = np.maximum(density, 0.0)
+    return v, density / np.trapezoid(density, v)
+
+
+def _ripple_frequency(lattice: NodeLattice, kept: NDArray[np.bool_], scales: _Scales) -> float:
+    """Return the angular frequency from which on a mixture over a lattice shows its nodes."""
+    mean, _ = scales.moments(np.log(scales.values))
+    root = np.sqrt(scales.weights)[:, None]
+    design = np.column_stack([np.ones(len(mean)), lattice.w[kept]])
+    slope = np.linalg.lstsq(root * design, root[:, 0] * mean)[0][1:]
+    inverse: FloatArray = 2 * np.pi / lattice.spacing
+    # Two lattices, one in the middle of the other: indices of reciprocal vectors have an even sum.
+    shortest = 2 * float(np.min(inverse))
+    if len(inverse) > 1:
+        shortest = min(shortest, float(np.hypot(*np.sort(inverse)[:2])))
+    return float(shortest / (2 * max(float(np.linalg.norm(slope)), 1e-300)))
+
+
+def _low_pass(grid: FloatArray, density: FloatArray, limit: float) -> FloatArray:
+    """Remove angular frequencies above a limit; the density vanishes at the ends of the grid."""
+    frequency = 2 * np.pi * np.fft.rfftfreq(len(grid), grid[1] - grid[0])
+    taper = 0.5 * (1 + np.cos(np.pi * np.clip(frequency / limit - 0.5, 0.0, 0.5) / 0.5))
+    return np.fft.irfft(np.fft.rfft(density) * taper, len(grid))
 
 
 def _mean_and_cov(weights: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:

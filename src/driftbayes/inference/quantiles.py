@@ -269,6 +269,8 @@ def _lines(lattice: NodeLattice, row: FloatArray, along: int) -> _Lines:
             taylor = _taylor(x, y)
             coefficients[:, members, : length - 1] = np.swapaxes(taylor[:, :-1], 1, 2)
             slopes[:, members] = taylor[1, [0, -1]]
+        else:
+            coefficients[0, members, 0] = y[0]
     return _Lines(
         spacing=float(0.5 * step * lattice.spacing[along]),
         offset=other_u @ row[others],
@@ -430,6 +432,8 @@ def _line_splines(log_values: FloatArray, u: FloatArray, first: IntArray, spacin
             taylor = _taylor(u[members[0], nodes], y)
             coefficients[:, members, : length - 1] = np.swapaxes(taylor[:, :-1], 1, 2)
             slopes[:, members] = taylor[1, [0, -1]]
+        else:
+            coefficients[0, members, 0] = y[0]
     begins = first + begin
     none = np.zeros(n)
     return _Lines(spacing, none, begins, begins + lengths - 1, none, coefficients, ends, slopes)

@@ -10,7 +10,7 @@ import numpy as np
 
 from driftbayes.checks import FitCheck, check_fit
 from driftbayes.comparison import Dependence, PriorSensitivity, Scan, dependence, prior_sensitivity
-from driftbayes.comparison.describe import as_scan, stored
+from driftbayes.comparison.describe import as_scan, stored, uses_all_fixes
 from driftbayes.comparison.scan import is_consistent
 from driftbayes.data.sampling import Displacements, displacements
 from driftbayes.data.trajectories import Trajectories
@@ -117,10 +117,10 @@ def examine(
 
     cut = {name: options[name] for name in ("n_tau", "gaps", "windows") if name in options}
     for i, place in enumerate(places):
-        tau = float(scan.taus[place])
+        tau = None if uses_all_fixes(scan) else float(scan.taus[place])
         data = displacements(trajectories, tau, **cut)
         dependences[place] = attempt(
-            "dependence", dependence, trajectories, tau, max_particles=_MAX_PARTICLES
+            "dependence", dependence, trajectories, data.tau, max_particles=_MAX_PARTICLES
         )
         sensitivities[place] = attempt(
             "sensitivity", prior_sensitivity, hypotheses, data, factors=_FACTORS, **how
@@ -195,7 +195,7 @@ def data_facts(trajectories: Trajectories, found: Survey) -> list[tuple[str, str
     if found.interval is not None and trajectories.recording_interval is None:
         typical = readable_time(found.interval, trajectories.time_unit)
         facts.append(("typical interval", f"{typical}, {found.share:.0%} of the intervals"))
-    if found.n_gaps:
+    if found.n_gaps and "gaps" not in dict(facts):
         longest = readable_time(found.longest_gap or 0.0, trajectories.time_unit)
         facts.append(("gaps", f"{found.n_gaps:,}, the longest {longest}"))
     return [*facts, ("fingerprint", trajectories.fingerprint)]

@@ -1,6 +1,14 @@
 """Write a report: one self-contained HTML page, with all its numbers as CSV and JSON."""
 
-__all__ = ["Report", "build_report", "companions", "is_companion", "write_report"]
+__all__ = [
+    "Report",
+    "build_report",
+    "companions",
+    "default_path",
+    "is_companion",
+    "verdict",
+    "write_report",
+]
 
 import csv
 import hashlib
@@ -27,6 +35,7 @@ from driftbayes.comparison.describe import (
     scan_verdict,
     sensitivity_panel,
     stored,
+    uses_all_fixes,
 )
 from driftbayes.comparison.scan import is_consistent
 from driftbayes.data.units import readable_time
@@ -39,7 +48,8 @@ from driftbayes.report.examination import (
     quality_findings,
     reference_tau_index,
 )
-from driftbayes.report.svg import page_colours, panel_svg, trajectories_svg, x_places
+from driftbayes.report.svg import page_colours, panel_svg, x_places
+from driftbayes.report.tracks import trajectories_svg
 from driftbayes.representation import Panel, number, render
 from driftbayes.simulators import export, recommend
 from driftbayes.storage import PathLike, atomic_paths
@@ -107,6 +117,19 @@ def write_report(
     return [target, table, numbers]
 
 
+def default_path(source: PathLike) -> Path:
+    """Return the name of the report of a file, in the working directory.
+
+    Example:
+        >>> default_path("runs/tracks.csv.gz").name
+        'tracks.html'
+    """
+    name = Path(source).resolve().name
+    for packed in (".gz", ".bz2", ".xz", ".zip"):
+        name = name.removesuffix(packed)
+    return Path(f"{Path(name).stem or 'report'}.html")
+
+
 def companions(path: Path) -> tuple[Path, Path]:
     """Return the names of the CSV and the JSON file of a page."""
     return path.with_name(f"{path.stem}.report.csv"), path.with_name(f"{path.stem}.report.json")
@@ -138,17 +161,13 @@ def build_report(
         examination: Results of `examine`, to be included.
     """
     scan = as_scan(scan)
-    if examination is not None and examination.check is not None:
-        # The headline says what the goodness of fit found.
-        comparisons = list(scan.comparisons)
-        found = examination.check.comparison.fit_p_values
-        here = examination.reference
-        comparisons[here] = replace(comparisons[here], fit_p_values=found)
-        scan = replace(scan, comparisons=tuple(comparisons))
+    scan = _with_fit(scan, examination)
     first, origin = scan.comparisons[0], stored(scan, "provenance")
     source = str(origin.get("source") or "an unknown source")
     heading = title or f"Dispersion in {source}"
-    panels = scan_panels(scan)
+    is_all = uses_all_fixes(scan)
+    # A curve needs more than one sampling time.
+    panels = scan_panels(scan) if len(scan.comparisons) > 1 else []
     sections = {} if examination is None else _examined_panels(scan, examination)
     more = [panel for section in sections.values() for panel in section]
     records = [*_scan_records(scan), *(r for panel in more for r in _panel_records(panel))]
@@ -159,6 +178,8 @@ def build_report(
         return readable_time(float(tau), first.time_unit)
 
     taus = [time(tau) for tau in scan.taus]
+    if is_all:
+        taus = [f"the interval of each fix, {taus[0]} on average"]
     tables = [scan_tables(scan, i) for i in range(len(taus))]
     embedded = {
         "tau_text": taus,
@@ -175,7 +196,7 @@ def build_report(
         n_displacements=[comparison.n_displacements for comparison in scan.comparisons],
         seconds=lambda value: readable_time(value, "s"),
         place=reference_tau_index(scan),
-        verdict=scan_verdict(scan),
+        verdict=verdict(scan, examination),
         colours=page_colours(scan.models),
         **_examined_tables(examination),
         **_recommended(scan),
@@ -187,6 +208,52 @@ def build_report(
         script=static.joinpath("report.js").read_text(encoding="utf-8"),
     )
     return Report(page, records, identity)
+
+
+def _with_fit(scan: Scan, examination: Examination | None) -> Scan:
+    """The scan with the goodness of fit that was found at the reference time."""
+    if examination is None or examination.check is None:
+        return scan
+    comparisons, here = list(scan.comparisons), examination.reference
+    found = examination.check.comparison.fit_p_values
+    comparisons[here] = replace(comparisons[here], fit_p_values=found)
+    return replace(scan, comparisons=tuple(comparisons))
+
+
+def verdict(scan: Scan, examination: Examination | None = None) -> list[str]:
+    """Return the verdict of a report: the favoured model, its range, and what speaks against it.
+
+    Args:
+        scan: The scan.
+        examination: Results of `examine`, if there are any.
+    """
+    scan = _with_fit(scan, examination)
+    sentences = scan_verdict(scan)
+    check = None if examination is None else examination.check
+    if check is None:
+        sentences.append(
+            "This compares these models only; run `driftbayes check` to test whether the best of "
+            "them explains the data."
+        )
+    if examination is None:
+        return sentences
+    unit = scan.comparisons[0].time_unit
+    at = "" if uses_all_fixes(scan) else " at τ = {}"
+    if check is not None:
+        best = check.comparison.best
+        where = at.format(readable_time(check.comparison.tau, unit))
+        sentences.append(f"Goodness of fit of {best}{where}: {check.models[best].verdict}.")
+    for place, found in examination.dependence.items():
+        # What a comparison knows of it is in its sentence.
+        if found.is_serious and scan.comparisons[place].dependence is None:
+            text, where = found.sentence, at.format(readable_time(found.tau, unit))
+            sentences.append(f"{text[0].upper()}{text[1:]}{where}; the evidences are overstated.")
+    for prior in examination.sensitivity.values():
+        where = at.format(readable_time(prior.tau, unit))
+        for pair in prior.log_bayes_factors:
+            if prior.verdict_changes(pair):
+                sentences.append(f"The sign of ln K({pair}){where} depends on the priors.")
+    return sentences
 
 
 def _examined_panels(scan: Scan, examination: Examination) -> dict[str, list[Panel]]:

@@ -1,6 +1,6 @@
-"""Draw panels and trajectories as SVG."""
+"""Draw panels as SVG."""
 
-__all__ = ["page_colours", "panel_svg", "trajectories_svg", "x_places"]
+__all__ = ["Axis", "frame", "page_colours", "panel_svg", "path", "runs", "x_places"]
 
 import math
 from collections.abc import Sequence
@@ -9,28 +9,33 @@ from typing import Any
 
 import numpy as np
 
-from driftbayes.data.trajectories import Trajectories
 from driftbayes.representation import (
     INK,
     Curve,
     Panel,
     Scale,
     colours_of,
-    number,
     render,
-    with_unit,
 )
 from driftbayes.typing import FloatArray
 
-_WIDTH, _HEIGHT, _TRACKS_HEIGHT = 460, 260, 360
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 14, 12, 42
-_MAX_TRACKS, _MAX_POINTS = 40, 160
+# Size of a panel, and its margins.
+WIDTH, _HEIGHT = 460, 260
+LEFT, RIGHT, TOP, BOTTOM = 62, 14, 12, 42
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True)
-class _Axis:
-    """Map of values to places in the drawing."""
+class Axis:
+    """Map of values to places in the drawing.
+
+    Args:
+        low: Value at the start.
+        high: Value at the end.
+        scale: Scale of the values.
+        start: Place of the start, in pixels.
+        end: Place of the end.
+    """
 
     low: float
     high: float
@@ -54,9 +59,31 @@ class _Axis:
     @property
     def ticks(self) -> list[tuple[float, str]]:
         """Place and text of each tick."""
+        values = self._tick_values
+        texts = _tick_texts([value / 10.0**self._power for value in values])
+        return [(float(self(v)), text) for v, text in zip(values, texts, strict=True)]
+
+    def label(self, text: str) -> str:
+        """Label with the power of ten that the ticks leave out: "γ (10⁻⁴ 1/s)"."""
+        if self._power == 0:
+            return text
+        power = f"10{str(self._power).translate(_SUPERSCRIPTS)}"
+        if text.endswith(")"):
+            return text.replace("(", f"({power} ", 1)
+        return f"{text} ({power})"
+
+    @property
+    def _tick_values(self) -> list[float]:
         make = {"log": _log_ticks, "symlog": _symlog_ticks, "linear": _even_ticks}[self.scale]
-        inside = [v for v in make(self.low, self.high) if self.low <= v <= self.high]
-        return [(float(self(value)), _tick_text(value)) for value in inside]
+        return [v for v in make(self.low, self.high) if self.low <= v <= self.high]
+
+    @property
+    def _power(self) -> int:
+        """Power of ten that is common to all ticks and stands in the label."""
+        largest = max(map(abs, self._tick_values), default=0.0)
+        if self.scale != "linear" or largest == 0 or 1e-2 <= largest < 1e5:
+            return 0
+        return math.floor(math.log10(largest) + 1e-9)
 
 
 def page_colours(models: Sequence[str]) -> dict[str, str]:
@@ -71,21 +98,25 @@ def panel_svg(panel: Panel) -> str:
     values = np.concatenate([panel.values, np.asarray(panel.reference, dtype=np.float64)])
     views = []
     for scale in panel.drawn_scales:
-        y_axis = _Axis(*_limits(values, scale), scale, _HEIGHT - _BOTTOM, _TOP)
+        y_axis = Axis(*_limits(values, scale), scale, _HEIGHT - BOTTOM, TOP)
         views.append(
             {
                 "scale": scale,
                 "y_ticks": y_axis.ticks,
+                "y_label": y_axis.label(panel.y_label),
                 "reference": y_axis(panel.reference).tolist(),
                 "curves": [_curve(curve, places, y_axis) for curve in panel.curves],
             }
         )
-    frame = _frame(_HEIGHT, panel.x_label, panel.y_label)
-    about = panel.description or panel.title
     return render(
         "driftbayes.report",
         "panel.svg",
-        **{"name": panel.name, "about": about, "views": views, "x_ticks": x_axis.ticks, **frame},
+        name=panel.name,
+        about=panel.description or panel.title,
+        views=views,
+        x_ticks=x_axis.ticks,
+        x_label=x_axis.label(panel.x_label),
+        **frame(_HEIGHT),
     )
 
 
@@ -94,27 +125,28 @@ def x_places(panel: Panel) -> list[float]:
     return [round(float(place), 2) for place in _x_axis(panel)(panel.x)]
 
 
-def _x_axis(panel: Panel) -> _Axis:
+def _x_axis(panel: Panel) -> Axis:
     low, high = float(panel.x[0]), float(panel.x[-1])
     if low == high:
         low, high = (low / 1.5, high * 1.5) if panel.x_scale == "log" else (low - 1, high + 1)
-    return _Axis(low, high, panel.x_scale, _LEFT, _WIDTH - _RIGHT)
+    return Axis(low, high, panel.x_scale, LEFT, WIDTH - RIGHT)
 
 
-def _frame(height: int, x_label: str, y_label: str) -> dict[str, Any]:
-    edges = {"left": _LEFT, "right": _WIDTH - _RIGHT, "top": _TOP, "bottom": height - _BOTTOM}
-    return {"width": _WIDTH, "height": height, "x_label": x_label, "y_label": y_label, **edges}
+def frame(height: int) -> dict[str, int]:
+    """Return the size of a drawing of some height, and the edges of its frame."""
+    edges = {"left": LEFT, "right": WIDTH - RIGHT, "top": TOP, "bottom": height - BOTTOM}
+    return {"width": WIDTH, "height": height, **edges}
 
 
-def _curve(curve: Curve, x: FloatArray, y_axis: _Axis) -> dict[str, Any]:
+def _curve(curve: Curve, x: FloatArray, y_axis: Axis) -> dict[str, Any]:
     """Paths and dots of a curve."""
     is_known = np.isfinite(curve.y)
     y = y_axis(curve.y)
     bands = []
     if curve.low is not None and curve.high is not None:
-        for run in _runs(np.isfinite(curve.low) & np.isfinite(curve.high)):
-            back = _path(x[run][::-1], y_axis(curve.high[run])[::-1])
-            bands.append(f"{_path(x[run], y_axis(curve.low[run]))}L{back[1:]}Z")
+        for run in runs(np.isfinite(curve.low) & np.isfinite(curve.high)):
+            back = path(x[run][::-1], y_axis(curve.high[run])[::-1])
+            bands.append(f"{path(x[run], y_axis(curve.low[run]))}L{back[1:]}Z")
     strong = np.zeros_like(is_known) if curve.strong is None else curve.strong
     dots = np.flatnonzero(is_known & (curve.kind in ("line", "points")))
     return {
@@ -122,17 +154,19 @@ def _curve(curve: Curve, x: FloatArray, y_axis: _Axis) -> dict[str, Any]:
         "group": curve.group,
         "kind": curve.kind,
         "bands": bands,
-        "lines": [_path(x[r], y[r]) for r in _runs(is_known & (curve.kind != "points"))],
-        "strong": [_path(x[run], y[run]) for run in _runs(is_known & strong)],
+        "lines": [path(x[r], y[r]) for r in runs(is_known & (curve.kind != "points"))],
+        "strong": [path(x[run], y[run]) for run in runs(is_known & strong)],
         "dots": [(int(i), float(x[i]), float(y[i])) for i in dots],
     }
 
 
-def _path(x: FloatArray, y: FloatArray) -> str:
+def path(x: FloatArray, y: FloatArray) -> str:
+    """Return the path through some points."""
     return "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in zip(x, y, strict=True))
 
 
-def _runs(is_inside: np.ndarray) -> list[slice]:
+def runs(is_inside: np.ndarray) -> list[slice]:
+    """Return the stretches of an array that are true."""
     edges = np.diff(np.concatenate([[False], is_inside, [False]]).astype(np.int8))
     starts, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
     return [slice(int(a), int(b)) for a, b in zip(starts, ends, strict=True)]
@@ -168,7 +202,9 @@ def _log_ticks(low: float, high: float) -> list[float]:
     found = [m * 10.0**power for power in powers if power % stride == 0 for m in steps]
     # A product such as 3 * 0.1 may miss the end by a rounding.
     inside = [value for value in found if low * 0.999 <= value <= high * 1.001]
-    return [min(max(value, low), high) for value in inside] or [low, high]
+    if len(inside) < 2:
+        return _even_ticks(low, high)
+    return [min(max(value, low), high) for value in inside]
 
 
 def _symlog_ticks(low: float, high: float) -> list[float]:
@@ -179,91 +215,21 @@ def _symlog_ticks(low: float, high: float) -> list[float]:
     return [*(-value for value in powers), 0.0, *powers]
 
 
+def _tick_texts(values: Sequence[float]) -> list[str]:
+    """Write all ticks of an axis with so many digits that no two are alike."""
+    for digits in range(1, 16):
+        rounded = [float(f"{value:.{digits - 1}e}") for value in values]
+        if all(math.isclose(r, v, rel_tol=1e-6) for r, v in zip(rounded, values, strict=True)):
+            break
+    return [_tick_text(value) for value in rounded]
+
+
 def _tick_text(value: float) -> str:
     if value == 0:
         return "0"
     if 1e-3 <= abs(value) < 1e5:
-        return number(value, 6).replace("-", "−")
-    mantissa, _, power = f"{value:.0e}".partition("e")
-    front = {"1": "", "-1": "−"}.get(mantissa, f"{mantissa}·")
-    return f"{front}10{str(int(power)).translate(_SUPERSCRIPTS)}"
-
-
-# Trajectories
-
-
-def trajectories_svg(trajectories: Trajectories) -> str:
-    """Draw evenly chosen trajectories on a plane; against time if there is only one axis."""
-    n = trajectories.n_trajectories
-    chosen = np.unique(np.linspace(0, n - 1, min(n, _MAX_TRACKS)).round().astype(np.int64))
-    west = _west(trajectories)
-    tracks = [_track(trajectories, int(i), west) for i in chosen]
-    known = np.concatenate(tracks)
-    known = known[np.isfinite(known).all(axis=1)]
-    known = known if len(known) else np.zeros((1, 2))
-    low, high = known.min(axis=0), known.max(axis=0)
-    length, time = trajectories.length_unit, trajectories.time_unit
-    x_label, y_label = with_unit("x", length), with_unit("y", length)
-    if trajectories.lonlat is not None:
-        x_label, y_label = "longitude (°)", "latitude (°)"
-    elif trajectories.n_dim == 1:
-        x_label, y_label = with_unit("time", time), with_unit("x", length)
-    is_plane = trajectories.n_dim > 1 and trajectories.lonlat is None
-    x_axis, y_axis = _map_axes(low, high, is_plane=is_plane)
-    drawn = []
-    for track in tracks:
-        x, y = x_axis(track[:, 0]), y_axis(track[:, 1])
-        runs = _runs(np.isfinite(x) & np.isfinite(y))
-        if runs:
-            first = runs[0].start
-            path = "".join(_path(x[run], y[run]) for run in runs)
-            drawn.append((path, float(x[first]), float(y[first])))
-    many = "the trajectory" if n == 1 else f"all {n} trajectories"
-    if len(chosen) < n:
-        many = f"{len(chosen)} of {n:,} trajectories"
-    ends = (
-        f"{label} from {number(a)} to {number(b)}"
-        for label, a, b in zip((x_label, y_label), low, high, strict=True)
-    )
-    about = f"{many}: {', '.join(ends)}; dots mark the first positions"
-    ticks = {"x_ticks": x_axis.ticks, "y_ticks": y_axis.ticks}
-    frame = _frame(_TRACKS_HEIGHT, x_label, y_label)
-    return render("driftbayes.report", "tracks.svg", about=about, tracks=drawn, **ticks, **frame)
-
-
-def _map_axes(low: FloatArray, high: FloatArray, *, is_plane: bool) -> tuple[_Axis, _Axis]:
-    """Axes with some room around the data; on a plane, of one scale."""
-    room = np.array([_WIDTH - _LEFT - _RIGHT, _TRACKS_HEIGHT - _TOP - _BOTTOM], dtype=np.float64)
-    span = high - low
-    per_pixel = np.where(span > 0, span, span.max() or 1.0) / (room - 16)
-    if is_plane:
-        per_pixel = np.full(2, per_pixel.max())
-    middle, half = (low + high) / 2, per_pixel * room / 2
-    (x_low, y_low), (x_high, y_high) = middle - half, middle + half
-    return (
-        _Axis(x_low, x_high, "linear", _LEFT, _WIDTH - _RIGHT),
-        _Axis(y_low, y_high, "linear", _TRACKS_HEIGHT - _BOTTOM, _TOP),
-    )
-
-
-def _west(trajectories: Trajectories) -> float:
-    """Western edge of the map: opposite to the data where these cross the date line."""
-    if trajectories.lonlat is None or not trajectories.observed.any():
-        return -180.0
-    lon = trajectories.lonlat[trajectories.observed, 0]
-    if lon.max() - lon.min() < 180:
-        return float(np.floor(lon.min()))
-    middle = np.degrees(np.angle(np.mean(np.exp(1j * np.radians(lon)))))
-    return float(np.floor(middle - 180))
-
-
-def _track(trajectories: Trajectories, i: int, west: float) -> FloatArray:
-    rows = slice(trajectories.starts[i], trajectories.starts[i + 1])
-    if trajectories.lonlat is not None:
-        points = trajectories.lonlat[rows].copy()
-        points[:, 0] = (points[:, 0] - west) % 360 + west
-    elif trajectories.n_dim == 1:
-        points = np.column_stack([trajectories.times[rows], trajectories.positions[rows, 0]])
-    else:
-        points = trajectories.positions[rows, :2]
-    return np.asarray(points[:: -(-len(points) // _MAX_POINTS)])
+        return f"{value:.12g}".replace("-", "−")
+    power = math.floor(math.log10(abs(value)) + 1e-9)
+    mantissa = f"{value / 10.0**power:.12g}".replace("-", "−")
+    front = {"1": "", "−1": "−"}.get(mantissa, f"{mantissa}·")
+    return f"{front}10{str(power).translate(_SUPERSCRIPTS)}"

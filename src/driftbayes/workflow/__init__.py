@@ -7,6 +7,7 @@ from driftbayes.aliases import lazy
 if TYPE_CHECKING:
     from driftbayes.data.sampling import Cut
     from driftbayes.workflow.analyses import Scales, compare, scan, suggested_taus
+    from driftbayes.workflow.examples import example, write_example
     from driftbayes.workflow.fits import (
         bootstrap,
         check,
@@ -28,6 +29,7 @@ __all__ = [
     "bootstrap",
     "check",
     "compare",
+    "example",
     "info",
     "map",
     "open_scan",
@@ -38,12 +40,14 @@ __all__ = [
     "sensitivity",
     "simulate",
     "suggested_taus",
+    "write_example",
 ]
 
 __getattr__ = lazy(
     __name__,
     {
         "analyses": "Cut Scales compare scan suggested_taus",
+        "examples": "example write_example",
         "fits": "bootstrap check map predict score sensitivity simulate",
         "overview": "Overview info trajectories_card",
         "reading": "Blocks FileInBlocks open_scan read",

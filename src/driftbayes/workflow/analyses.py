@@ -143,7 +143,8 @@ def scan(
     """Compare models at many sampling times.
 
     `taus`: sampling times, also as text ("1h,6h,1d", "1h:10d:12log"); by default a dozen that
-    suit the trajectories. `models`, `priors`,
+    suit the trajectories; "all" for a single comparison that uses every position at its own
+    interval. `models`, `priors`,
     `scales`, `method`, `cut` are as for `compare`. Further options: `seed`,
     `prior_probabilities` and `progress`, as for `scan_hypotheses`.
 
@@ -154,23 +155,27 @@ def scan(
     if isinstance(tracks, FileInBlocks):
         from driftbayes.streaming import scan_tally
 
-        if taus is None:
+        if taus is None or isinstance(taus, str):
             msg = "a file that is read in blocks needs given sampling times; pass taus (--taus)"
             raise DriftbayesError(msg)
         tally = tracks.tally(partial(named_models, models), taus, cut, snap=True)
         shortest = tally.spec.strides[0] * tally.recording_interval
         setup = hypotheses_for(models, tally.sample(), priors=priors, scales=scales, tau=shortest)
         return scan_tally(tally, setup.hypotheses, provenance=tracks.provenance, **options)
-    check_regular(tracks)
-    _warn_of_strays(tracks)
-    wanted = suggested_taus(tracks) if taus is None else times_in(taus, tracks.units, "taus")
-    shortest = float(snap_taus(tracks, wanted)[0])
-    setup = hypotheses_for(models, tracks, priors=priors, scales=scales, tau=shortest)
+    is_all = isinstance(taus, str) and taus == "all"
+    wanted: Iterable[float] | str = "all"
+    finest: float | None = None
+    if not is_all:
+        check_regular(tracks)
+        _warn_of_strays(tracks)
+        wanted = suggested_taus(tracks) if taus is None else times_in(taus, tracks.units, "taus")
+        finest = float(snap_taus(tracks, wanted)[0])
+    setup = hypotheses_for(models, tracks, priors=priors, scales=scales, tau=finest)
     result = scan_hypotheses(tracks, setup.hypotheses, wanted, cut=cut, **options)
     # At the shortest, a middle and the longest sampling time.
     comparisons = list(result.comparisons)
     for i in {0, len(comparisons) // 2, len(comparisons) - 1}:
-        data = cut(tracks, comparisons[i].tau)
+        data = cut(tracks, None if is_all else comparisons[i].tau)
         comparisons[i] = with_doubts(tracks, comparisons[i], data, setup.hypotheses)
     warn_if_dependent(comparisons)
     return replace(result, comparisons=tuple(comparisons))

@@ -1,0 +1,69 @@
+"""Write example data."""
+
+__all__ = ["COMMANDS"]
+
+import argparse
+from pathlib import Path
+
+from driftbayes.cli import _console, _jax
+from driftbayes.cli._parser import Command, Output, Parser
+
+# File of each example, known here so that --help need not import them; a test compares them.
+FILES = {
+    "parcels": "parcels.parquet",
+    "drifters": "drifters.csv",
+    "particles": "particles.csv",
+    "animal": "animal.csv",
+}
+
+
+def _add_arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "name",
+        nargs="?",
+        choices=tuple(FILES),
+        metavar="NAME",
+        help=f"one of {', '.join(FILES)} (default: list them)",
+    )
+    parser.add_output(
+        "-o",
+        "--output",
+        output=Output(
+            suffixes=(".csv", ".parquet"),
+            what="an example is a CSV or Parquet file",
+            default=_default_path,
+        ),
+        metavar="FILE",
+        help="output file (default: the name of the example, in the working directory)",
+    )
+
+
+def _default_path(args: argparse.Namespace) -> Path | None:
+    return Path(FILES[args.name]) if args.name else None
+
+
+def _run(args: argparse.Namespace) -> int:
+    _jax.prepare_jax()
+    from driftbayes.workflow.examples import EXAMPLES, write_example
+
+    if args.name is None:
+        rows = [[name, found.summary] for name, found in EXAMPLES.items()]
+        _console.print_table("synthetic data", ["name", "content"], rows, left=2)
+        _console.say("Write one with: driftbayes example NAME")
+        return 0
+    path = write_example(args.name, args.output)
+    found = EXAMPLES[args.name]
+    _console.note(f"wrote {path}")
+    _console.say(f"{found.summary}; synthetic, truth: {found.truth}")
+    _console.say(f"next: driftbayes info {path}")
+    return 0
+
+
+COMMANDS = {
+    "example": Command(
+        _add_arguments,
+        _run,
+        ("driftbayes example", "driftbayes example drifters"),
+        "The data are synthetic: they are simulated from fixed seeds, with known parameters.",
+    )
+}

@@ -1,0 +1,163 @@
+"""Draw trajectories as SVG: on a plane, or over the coast with a scale bar."""
+
+__all__ = ["trajectories_svg"]
+
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from driftbayes.data.trajectories import Trajectories
+from driftbayes.report.svg import BOTTOM, LEFT, RIGHT, TOP, WIDTH, Axis, frame, path, runs
+from driftbayes.representation import number, render, with_unit
+from driftbayes.typing import FloatArray
+
+_HEIGHT = 360
+_MAX_TRACKS, _MAX_POINTS = 40, 160
+_KM_PER_DEGREE = 111.195
+# Nearer to a pole than this, a map of longitude and latitude has no common scale.
+_MIN_COS = 0.1
+# Longest scale bar, as a share of the width.
+_BAR = 0.3
+
+
+def trajectories_svg(trajectories: Trajectories) -> str:
+    """Draw evenly chosen trajectories on a plane; against time if there is only one axis.
+
+    Longitudes and latitudes are drawn over the coast of Natural Earth, with a scale bar.
+    """
+    n = trajectories.n_trajectories
+    chosen = np.unique(np.linspace(0, n - 1, min(n, _MAX_TRACKS)).round().astype(np.int64))
+    west = _west(trajectories)
+    tracks = [_track(trajectories, int(i), west) for i in chosen]
+    known = np.concatenate(tracks)
+    known = known[np.isfinite(known).all(axis=1)]
+    known = known if len(known) else np.zeros((1, 2))
+    low, high = known.min(axis=0), known.max(axis=0)
+    length, time = trajectories.length_unit, trajectories.time_unit
+    x_label, y_label = with_unit("x", length), with_unit("y", length)
+    aspect: float | None = 1.0
+    if trajectories.lonlat is not None:
+        x_label, y_label = "longitude (°)", "latitude (°)"
+        cos = float(np.cos(np.radians(0.5 * (low[1] + high[1]))))
+        aspect = cos if cos > _MIN_COS else None
+    elif trajectories.n_dim == 1:
+        x_label, y_label = with_unit("time", time), with_unit("x", length)
+        aspect = None
+    x_axis, y_axis = _map_axes(low, high, aspect)
+    drawn = []
+    for track in tracks:
+        x, y = x_axis(track[:, 0]), y_axis(track[:, 1])
+        parts = runs(np.isfinite(x) & np.isfinite(y))
+        if parts:
+            first = parts[0].start
+            line = "".join(path(x[run], y[run]) for run in parts)
+            drawn.append((line, float(x[first]), float(y[first])))
+    many = "the trajectory" if n == 1 else f"all {n} trajectories"
+    if len(chosen) < n:
+        many = f"{len(chosen)} of {n:,} trajectories"
+    ends = (
+        f"{label} from {number(a)} to {number(b)}"
+        for label, a, b in zip((x_label, y_label), low, high, strict=True)
+    )
+    is_map = trajectories.lonlat is not None
+    return render(
+        "driftbayes.report",
+        "tracks.svg",
+        about=f"{many}: {', '.join(ends)}; dots mark the first positions",
+        tracks=drawn,
+        coast=_coast(x_axis, y_axis) if is_map else "",
+        bar=_scale_bar(x_axis, aspect) if is_map and aspect else None,
+        x_ticks=x_axis.ticks,
+        y_ticks=y_axis.ticks,
+        x_label=x_axis.label(x_label),
+        y_label=y_axis.label(y_label),
+        **frame(_HEIGHT),
+    )
+
+
+def _map_axes(low: FloatArray, high: FloatArray, aspect: float | None) -> tuple[Axis, Axis]:
+    """Axes with some room around the data; x counts `aspect` times as much as y, if given."""
+    room = np.array([WIDTH - LEFT - RIGHT, _HEIGHT - TOP - BOTTOM], dtype=np.float64)
+    span = high - low
+    per_pixel = np.where(span > 0, span, span.max() or 1.0) / (room - 16)
+    if aspect is not None:
+        stretch = np.array([aspect, 1.0])
+        per_pixel = (per_pixel * stretch).max() / stretch
+    middle, half = (low + high) / 2, per_pixel * room / 2
+    (x_low, y_low), (x_high, y_high) = middle - half, middle + half
+    return (
+        Axis(x_low, x_high, "linear", LEFT, WIDTH - RIGHT),
+        Axis(y_low, y_high, "linear", _HEIGHT - BOTTOM, TOP),
+    )
+
+
+def _scale_bar(x_axis: Axis, cos: float) -> dict[str, Any]:
+    """Length in pixels and text of a bar of 1, 2 or 5 times a power of ten."""
+    km = (x_axis.high - x_axis.low) * _KM_PER_DEGREE * cos
+    sizes = [m * 10.0**power for power in range(-6, 5) for m in (1, 2, 5)]
+    size = max(size for size in sizes if size <= _BAR * km or size == sizes[0])
+    text = f"{number(size)} km" if size >= 1 else f"{number(1e3 * size)} m"
+    return {"length": size / km * (WIDTH - LEFT - RIGHT), "text": text}
+
+
+def _coast(x_axis: Axis, y_axis: Axis) -> str:
+    """Return the path of the coast within the frame."""
+    points, is_last = _coast_points()
+    width, height = x_axis.high - x_axis.low, y_axis.high - y_axis.low
+    lon = (points[:, 0] - x_axis.low + width) % 360 + x_axis.low - width
+    lat = points[:, 1]
+    inside = (np.abs(lon - x_axis.low - 0.5 * width) <= 0.5 * width) & (
+        np.abs(lat - y_axis.low - 0.5 * height) <= 0.5 * height
+    )
+    # A segment is drawn if either end lies inside; beyond the frame it is clipped.
+    drawn = (inside[:-1] | inside[1:]) & ~is_last[:-1] & (np.abs(np.diff(lon)) < 180)
+    # Edges of the map are no coast.
+    drawn &= ~((np.abs(points[:-1, 0]) > 179.98) & (np.abs(points[1:, 0]) > 179.98))
+    drawn &= ~((lat[:-1] < -89.9) | (lat[1:] < -89.9))
+    x, y = x_axis(lon), y_axis(lat)
+    return "".join(path(x[r.start : r.stop + 1], y[r.start : r.stop + 1]) for r in runs(drawn))
+
+
+@cache
+def _coast_points() -> tuple[FloatArray, np.ndarray]:
+    """Points of all lines of the coast, and which of them end a line; made by make_coast.py."""
+    file = resources.files("driftbayes.report").joinpath("static/coast.npz")
+    with file.open("rb") as stream, np.load(stream) as stored:
+        first, size, step = (stored[name].astype(np.int64) for name in ("first", "size", "step"))
+    ends = np.cumsum(size)
+    jumps = np.zeros((ends[-1], 2), dtype=np.int64)
+    starts = ends - size
+    is_start = np.zeros(ends[-1], dtype=bool)
+    is_start[starts] = True
+    jumps[~is_start] = step
+    along = np.cumsum(jumps, axis=0)
+    line = np.cumsum(is_start) - 1
+    points = 0.01 * (along - along[starts][line] + first[line])
+    is_last = np.zeros(ends[-1], dtype=bool)
+    is_last[ends - 1] = True
+    return points, is_last
+
+
+def _west(trajectories: Trajectories) -> float:
+    """Western edge of the map: opposite to the data where these cross the date line."""
+    if trajectories.lonlat is None or not trajectories.observed.any():
+        return -180.0
+    lon = trajectories.lonlat[trajectories.observed, 0]
+    if lon.max() - lon.min() < 180:
+        return float(np.floor(lon.min()))
+    middle = np.degrees(np.angle(np.mean(np.exp(1j * np.radians(lon)))))
+    return float(np.floor(middle - 180))
+
+
+def _track(trajectories: Trajectories, i: int, west: float) -> FloatArray:
+    rows = slice(trajectories.starts[i], trajectories.starts[i + 1])
+    if trajectories.lonlat is not None:
+        points = trajectories.lonlat[rows].copy()
+        points[:, 0] = (points[:, 0] - west) % 360 + west
+    elif trajectories.n_dim == 1:
+        points = np.column_stack([trajectories.times[rows], trajectories.positions[rows, 0]])
+    else:
+        points = trajectories.positions[rows, :2]
+    return np.asarray(points[:: -(-len(points) // _MAX_POINTS)])
