@@ -153,7 +153,9 @@ def scan(
     # At the shortest, a middle and the longest sampling time.
     places = {0, len(result.comparisons) // 2, len(result.comparisons) - 1}
     chosen = [result.comparisons[i] for i in sorted(places)]
-    warn_if_dependent(tracks, [(c, cut(tracks, c.tau)) for c in chosen], setup.hypotheses)
+    pairs = [(c, cut(tracks, c.tau)) for c in chosen]
+    _warn_of_dropped([data for _, data in pairs], cut)
+    warn_if_dependent(tracks, pairs, setup.hypotheses)
     return result
 
 
@@ -163,7 +165,24 @@ def displacements_at(tracks: Trajectories, tau: float | str, cut: Cut) -> Displa
     if data.n_unused:
         what = "1 trajectory is" if data.n_unused == 1 else f"{data.n_unused} trajectories are"
         warnings.warn(f"{what} too short for this tau and not used", DataWarning, stacklevel=4)
+    _warn_of_dropped([data], cut)
     return data
+
+
+def _warn_of_dropped(many: Sequence[Displacements], cut: Cut) -> None:
+    """Warn of the steps that fill no window; the first window alone drops all others on purpose."""
+    if cut.n_tau is None or cut.windows != "all":
+        return
+    shares = [f"{d.n_dropped:,} of {len(d.dx) + d.n_dropped:,}" for d in many if d.n_dropped]
+    if not shares:
+        return
+    taus = ", ".join(f"{d.tau:g}" for d in many if d.n_dropped)
+    warnings.warn(
+        f"{'; '.join(shares)} steps fill no window of {cut.n_tau} steps (tau = {taus}) and are "
+        "not used; leave out --n-tau to use all",
+        DataWarning,
+        stacklevel=4,
+    )
 
 
 def warn_if_dependent(
