@@ -11,6 +11,7 @@ __all__ = [
     "encode_ids",
     "escape_cell",
     "find_fills",
+    "has_other_dates",
     "id_array",
     "id_values",
     "is_date",
@@ -20,6 +21,7 @@ __all__ = [
     "parse_numbers",
     "times",
     "truths",
+    "whole_text",
     "without",
 ]
 
@@ -144,30 +146,33 @@ def parse_numbers(column: Any, point: str = ".") -> Any:
     return text.cast(pa.float64())
 
 
-def times(column: Any, order: str | None = None) -> tuple[FloatArray, str]:
+def has_other_dates(column: Any) -> bool:
+    """Whether a column is text that does not begin with an ISO date."""
+    column = _plain(column)
+    if not _is_text(column.type):
+        return False
+    head = column.slice(0, 1000).to_pylist()
+    first = next((text for text in head if text and not is_missing(text)), "")
+    return bool(first) and not is_date(first)
+
+
+def whole_text(column: Any) -> Any:
+    """A column of text without spaces around it, none of it missing."""
+    column = _stripped(_plain(column))
+    _refuse_first(_nulls(column), "is empty; every row needs a time")
+    return column
+
+
+def times(column: Any) -> tuple[FloatArray, str]:
     """A column of times, and how its dates were written; empty if these are numbers.
 
     Dates become seconds since 1970-01-01 UTC; one without a zone is taken to be UTC.
-
-    Args:
-        column: Arrow array of numbers, moments or text.
-        order: Of day and month, where the first date is not in the ISO form.
     """
     import pyarrow as pa
 
     column = _plain(column)
     kind = column.type
     if _is_text(kind):
-        head = column.slice(0, 1000).to_pylist()
-        first = next((text for text in head if text and not is_missing(text)), "")
-        if first and not is_date(first):
-            from driftbayes.io.dates import looks_like_date, parse_dates
-
-            if looks_like_date(first):
-                column = _stripped(column)
-                _refuse_first(_nulls(column), "is empty; every row needs a time")
-                seconds, written = parse_dates(column, order)
-                return seconds, written or "dates"
         column = _parse_dates(column)
     elif pa.types.is_duration(kind):
         column = column.cast(pa.duration("us"), safe=False)

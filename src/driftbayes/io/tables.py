@@ -472,9 +472,13 @@ def _values(key: str, column: Any, name: str, date_order: str | None, *, is_csv:
         from driftbayes.io.dates import parse_clocks
 
         return parse_clocks(column, name)
-    return (
-        cells.times(column, date_order) if role in (schema.TIME, "date") else cells.numbers(column)
-    )
+    if role not in (schema.TIME, "date"):
+        return cells.numbers(column)
+    if cells.has_other_dates(column):
+        from driftbayes.io.dates import times_of
+
+        return times_of(column, date_order)
+    return cells.times(column)
 
 
 def _root_mean_square(axes: Sequence[FloatArray]) -> FloatArray:
