@@ -35,8 +35,10 @@ class ColumnsError(DriftbayesError):
     """
 
     def __init__(self, question: str, columns: Mapping[str, str], advice: str = "") -> None:
-        self.option = ",".join(f"{role}={name}" for role, name in columns.items())
-        pairs = ", ".join(f"{role!r}: {name!r}" for role, name in columns.items())
+        # A damaged header may be as long as a page.
+        shown = {role: name if len(name) <= 40 else "COLUMN" for role, name in columns.items()}
+        self.option = ",".join(f"{role}={name}" for role, name in shown.items())
+        pairs = ", ".join(f"{role!r}: {name!r}" for role, name in shown.items())
         super().__init__(
             f"{question}: {advice}pass columns={{{pairs}}} (--columns {self.option!r})"
         )

@@ -285,8 +285,9 @@ def test_fill_values_are_named_with_their_line_and_left_out(read, fill):
 
 
 def test_numbers_among_others_are_data(read):
-    rows = "".join(f"1,{i},{x},{i}\n" for i, x in enumerate([0, 500, 999, 1500]))
-    assert read("id,time,x,y\n" + rows).observed.all()
+    for values in ([0, 500, 999, 1500], [998, 999, 1000]):
+        rows = "".join(f"1,{i},{x},{x}\n" for i, x in enumerate(values))
+        assert read("id,time,x,y\n" + rows).observed.all()
     text = "id,time,x,y\n1,0,3,3\n1,1,-9999,4\n1,2,5,5\n"
     assert read(text, missing=()).observed.all()
     with pytest.warns(DataWarning, match="fill value"):

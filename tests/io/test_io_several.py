@@ -6,7 +6,7 @@ from numpy.testing import assert_array_equal
 
 import driftbayes as db
 from driftbayes.cli.main import main
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DataWarning, DriftbayesError
 
 WALKS = np.random.default_rng(0).normal(size=(3, 20, 2)).cumsum(axis=1)
 
@@ -108,3 +108,14 @@ def test_the_command_line_takes_several_files(folder, tmp_path, capsys):
     scales = ["--u-rms", "1", "--timescale", "1"]
     assert main(["compare", str(folder), "--tau", "1", *scales]) == 0
     assert main(["compare", *files, "--tau", "1", *scales]) == 0
+
+
+def test_windows_say_how_many_steps_they_drop(folder):
+    tracks = db.read(folder)
+    scales = db.Scales(1.0, 1.0)
+    # Each of three tracks has 19 steps: two windows of 8 leave 3.
+    with pytest.warns(DataWarning, match=r"^9 of 57 steps fill no window of 8 steps"):
+        tracks.compare(1.0, cut=db.Cut(8, "all"), scales=scales)
+    with pytest.warns(DataWarning, match=r"^9 of 57 steps fill no window of 8 steps"):
+        tracks.scan([1.0], cut=db.Cut(8, "all"), scales=scales)
+    tracks.compare(1.0, cut=db.Cut(19, "all"), scales=scales)

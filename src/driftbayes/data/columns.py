@@ -284,12 +284,13 @@ def _ask(
             likely = [n for n in likely if _LIKE[role].search(_squeezed(n))]
         if likely or role in missing:
             proposed[role] = likely[0] if likely else _UNKNOWN
-    shown = ", ".join(repr(name[:40]) for name in found.present[:12])
-    more = f" and {len(found.present) - 12} more" if len(found.present) > 12 else ""
+    shown = ", ".join(repr(name[:40]) for name in found.present[:8])
+    more = f" and {len(found.present) - 8} more" if len(found.present) > 8 else ""
     roles = missing[0] if len(missing) == 1 else f"{', '.join(missing[:-1])} and {missing[-1]}"
     noun = "column is" if len(missing) == 1 else "columns are"
     several = "; ".join(
-        f"{role} may be {' or '.join(map(repr, names))}" for role, names in found.unclear.items()
+        f"{role} may be {' or '.join(repr(name[:40]) for name in names[:2])}"
+        for role, names in found.unclear.items()
     )
     advice = "y= reads x alone; " if missing == ["y"] else ""
     raise ColumnsError(

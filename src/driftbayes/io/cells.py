@@ -39,12 +39,12 @@ from driftbayes.typing import FloatArray, IntArray, StrArray
 # What R, pandas, Excel and C print for a missing number.
 MISSING = ("", "NA", "N/A", "NaN", "nan", "-nan", "NAN", "null", "NULL", "None")
 _MAX_DIGITS = 20
-# Numbers that stand for none, whatever their sign; none as large as the last is a position.
+# Numbers that stand for none, whatever their sign.
 _FILLS = (
     *(999.0, 9999.0, 99999.0, 999999.0, 9999999.0, 999.9, 999.99, 999.999, 9999.9, 9999.99),
     *(9999.999, 32767.0, 32768.0, 2147483647.0, 2147483648.0),
+    *(1e20, 1e30, 1e34, 1e35, 1e36, 1e37, 1e38, 9.96921e36, 9.969209968386869e36),
 )
-_HUGE = 1e19
 _TRUTHS = {
     **dict.fromkeys(("1", "1.0", "true", "t", "yes", "y", "on"), 1.0),
     **dict.fromkeys(("0", "0.0", "false", "f", "no", "n", "off"), 0.0),
@@ -260,22 +260,18 @@ def without(axes: Sequence[FloatArray], missing: Sequence[float] | None) -> list
 def find_fills(axes: Sequence[FloatArray]) -> np.ndarray:
     """Rows in which a coordinate is a number such as -9999 that programs write for none.
 
-    It must stand away from the other values by more than their range, or be the same on all axes.
+    It must stand away from the other values by more than their range.
     """
     found = np.zeros(len(axes[0]), dtype=bool)
     for axis in axes:
-        size = np.abs(axis)
-        huge = size >= _HUGE
-        suspects = huge | np.isin(size, _FILLS)
+        suspects = np.isin(np.abs(axis), _FILLS)
         if not suspects.any():
             continue
-        found |= huge
         data = axis[np.isfinite(axis) & ~suspects]
         if len(data):
             low, high = float(data.min()), float(data.max())
             far = (axis < low - (high - low)) | (axis > high + (high - low))
-            same = np.all([other == axis for other in axes], axis=0) & (len(axes) > 1)
-            found |= suspects & (far | same)
+            found |= suspects & far
     return found
 
 

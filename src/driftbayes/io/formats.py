@@ -15,16 +15,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from driftbayes.data import schema
 from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.io.reading import Contents, ReadOptions, existing_file
-from driftbayes.storage.outputs import PathLike
 
 if TYPE_CHECKING:
-    import xarray as xr
-
     from driftbayes.data.trajectories import Trajectories
 
 
@@ -219,7 +216,7 @@ def may_be_several(path: object) -> bool:
     return any(char in os.fspath(path) for char in "*?[") or Path(path).is_dir()
 
 
-def contents_of(path: "PathLike | xr.Dataset") -> Contents:
+def contents_of(path: Any) -> Contents:
     """Look into a file, a Zarr store, the directory of a run or a dataset in memory.
 
     Of several files it is the first one.

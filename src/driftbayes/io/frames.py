@@ -30,8 +30,10 @@ def contents_in_frame(frame: "pd.DataFrame") -> reading.Contents:
         raise DriftbayesError(msg) from error
     if not table.num_rows:
         raise DriftbayesError("the table has no rows; expected one row per observation")
-    known = {
-        k: frame.attrs[k] for k in ("length_unit", "time_unit", "provenance") if k in frame.attrs
+    known: dict[str, Any] = {
+        k: frame.attrs[k]
+        for k in map(str, ("length_unit", "time_unit", "provenance"))
+        if k in frame.attrs
     }
     header = reading.to_json({"schema": schema.SCHEMA_VERSION, **known})
     return as_table(_NAME, table, "frame", {METADATA_KEY: header} if known else {})

@@ -119,7 +119,8 @@ class _Matrix:
     def __init__(self, data: memoryview, order: str, path: Path) -> None:
         self._elements = _elements(data, order)
         self._order, self._path = order, path
-        self.kind, self.shape, self.name = 0, (0, 0), ""
+        self.kind, self.name = 0, ""
+        self.shape: tuple[int, ...] = (0, 0)
         if len(data):
             flags, shape, name = (self._next() for _ in range(3))
             self.kind = int(flags[0]) & 0xFF
@@ -170,7 +171,7 @@ class _Matrix:
         kind, part = next(self._elements, (0, memoryview(b"")))
         if kind not in _STORED:
             raise _damaged(self._path)
-        dtype = np.dtype(_STORED[kind]).newbyteorder(self._order)
+        dtype = np.dtype(f"{self._order}{_STORED[kind]}")
         whole = len(part) // dtype.itemsize * dtype.itemsize
         return np.frombuffer(part[:whole], dtype=dtype)
 

@@ -104,7 +104,8 @@ def read_plain(contents: Contents, options: ReadOptions) -> Trajectories:
         codes, ids = values.pop(schema.ID)
     axes = [axis for axis in schema.COORDINATES if axis in values]
     present = cells.without([values[axis] for axis in axes], options.missing)
-    if options.missing is None:
+    # What we wrote ourselves has NaN where a position is missing.
+    if options.missing is None and not table:
         present = _without_fills(contents, present, notes)
     if len(axes) == 3 and "z" in meaning.guessed:
         present = without_flat_z(present, notes)
@@ -182,7 +183,7 @@ def _one_track(
         if like is not None or (np.diff(times) <= 0).any():
             why = "its times do not increase throughout"
             if like is not None:
-                why = f"column {like!r} changes from one stretch of rows to the next"
+                why = f"column {like[:40]!r} changes from one stretch of rows to the next"
             raise ColumnsError(
                 f"{contents.source!r} has no column of ids that is known by its name, and {why}",
                 {"id": like or (others[0] if others else "")},
@@ -418,12 +419,12 @@ def _from_csv(
         damaged = (
             f"cannot be read as a table: {reading.reason(error)}; it may be damaged or cut short"
         )
-        msg = csv_text.first_problem(path, shown, checks, layout)
-        if msg is None and isinstance(error, cells.BadCellError):
+        problem = csv_text.first_problem(path, shown, checks, layout)
+        if problem is None and isinstance(error, cells.BadCellError):
             row = error.row
             line = "" if row is None else f" line {csv_text.line_of(path, row, layout)}"
-            msg = f"{path.name!r}{line}: column {column_name!r} {error.what}"
-        raise DriftbayesError(msg or f"{path.name!r} {damaged}") from error
+            problem = f"{path.name!r}{line}: column {column_name!r} {error.what}"
+        raise DriftbayesError(problem or f"{path.name!r} {damaged}") from error
 
 
 def _looks_like_date(cell: str) -> bool:

@@ -31,8 +31,9 @@ def info(tracks: Trajectories, file: PathLike | Sequence[PathLike] | None = None
         tracks: Any trajectories.
         file: The file or files that they were read from, for the suggested command.
     """
-    several = isinstance(file, list | tuple)
-    named = tuple(map(str, file)) if several else None if file is None else str(file)
+    named: str | tuple[str, ...] | None = None if file is None else str(file)
+    if isinstance(file, list | tuple):
+        named = tuple(map(str, file))
     return Overview(tracks, survey(tracks), named)
 
 
