@@ -2,6 +2,7 @@
 
 __all__ = [
     "OUT_OF_MEMORY",
+    "ColumnsError",
     "DataWarning",
     "DependenceWarning",
     "DriftbayesError",
@@ -16,7 +17,7 @@ __all__ = [
     "shown",
 ]
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from enum import Enum
 from typing import Any
@@ -24,6 +25,25 @@ from typing import Any
 
 class DriftbayesError(ValueError):
     """A user's slip: the message says what was expected, what came and what to do."""
+
+
+class ColumnsError(DriftbayesError):
+    """Columns of a table that cannot be told from their names.
+
+    Args:
+        question: Which ones, and what the file has.
+        columns: Likely names of these and of the others, for the user to correct.
+        advice: What else may be done, with a separator behind it.
+    """
+
+    def __init__(self, question: str, columns: Mapping[str, str], advice: str = "") -> None:
+        # A damaged header may be as long as a page.
+        shown = {role: name if len(name) <= 40 else "COLUMN" for role, name in columns.items()}
+        self.option = ",".join(f"{role}={name}" for role, name in shown.items())
+        pairs = ", ".join(f"{role!r}: {name!r}" for role, name in shown.items())
+        super().__init__(
+            f"{question}: {advice}pass columns={{{pairs}}} (--columns {self.option!r})"
+        )
 
 
 class NothingLeftError(DriftbayesError):
@@ -44,7 +64,7 @@ class DriftbayesWarning(UserWarning):
 
 
 class DataWarning(DriftbayesWarning):
-    """Something looks wrong in the data; it is reported, and nothing is changed."""
+    """Something looks wrong in the data; the message says what, and whether it was changed."""
 
 
 class PriorWarning(DriftbayesWarning):

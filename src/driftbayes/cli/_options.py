@@ -44,7 +44,8 @@ _LARGE = 20_000_000
 METHODS = ("auto", "quadrature", "laplace", "laplace_is", "bridge", "smc", "nested")
 # Options of `add_reading`, in the order in which a command line is written.
 READING = (
-    *("format", "columns", "missing", "coordinates", "frame", "pixel_size", "frame_interval"),
+    *("format", "columns", "missing", "date_order", "coordinates", "frame", "pixel_size"),
+    *("frame_interval",),
     *("length_unit", "time_unit", "units", "period", "drop_short", "noise", "qc"),
 )
 
@@ -55,6 +56,8 @@ _READING = """
     is ignored
 --missing NUMBER,...  values that mark missing data, for example -999; 'none' if every number is
     valid (default: as declared in the file)
+--date-order {dmy,mdy}  order of day and month in dates such as 01/02/2024 (default: as the whole
+    column shows it)
 --coordinates {degrees,plane}  longitude and latitude, to be projected on a plane in metres, or
     plane coordinates
 --frame {auto,local,transported}<=auto>  axes for longitude and latitude: local east and north,
@@ -107,14 +110,37 @@ _LARGE_FILES = (
 )
 
 
+class Files(tuple[Path, ...]):
+    """Several files that are one data set, with a name as one file has."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """The first file and how many more there are."""
+        return f"{self[0].name} and {len(self) - 1} more"
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self))
+
+
+class _Files(argparse.Action):
+    """Keep one file as a path, several as `Files`."""
+
+    def __call__(self, _parser: Any, namespace: Any, values: Any, _option: Any = None) -> None:
+        setattr(namespace, self.dest, values[0] if len(values) == 1 else Files(values))
+
+
 def add_reading(parser: Parser, *, needs_file: bool = True) -> None:
     """Add the file and the options for reading it."""
-    parser.add_argument(
-        "file",
-        type=Path,
-        nargs=None if needs_file else "?",
-        help="trajectories; the format is detected automatically, see `driftbayes formats`",
-    )
+    about = "trajectories; the format is detected automatically, see `driftbayes formats`"
+    if needs_file:
+        several = f"{about}; several files of one format, or a folder, are one data set"
+        parser.add_argument(
+            "file", type=Path, nargs="+", action=_Files, metavar="file", help=several
+        )
+    else:
+        parser.add_argument("file", type=Path, nargs="?", help=about)
     parser.add_options(_READING, "reading")
 
 
@@ -183,6 +209,8 @@ def read_unchecked(args: argparse.Namespace) -> "Trajectories":
     ):
         found = load(args.file, **_reading(args))
     _console.detail(f"{found!r}, reader: {found.provenance.get('reader', 'none')}")
+    if args.command != "info" and "guessed" in found.provenance:
+        _console.note(f"columns: {found.provenance['guessed']}")
     return with_reading(found, given_reading(args))
 
 
@@ -221,6 +249,8 @@ def _is_streamed(args: argparse.Namespace, *, sums: bool) -> bool:
     given = (args.workers, args.cluster, args.block_points)
     if args.stream or any(value is not None for value in given):
         return True
+    if isinstance(args.file, Files):
+        return False
     from driftbayes.io.blocks import estimated_points
     from driftbayes.io.formats import contents_of
 

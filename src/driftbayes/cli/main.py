@@ -7,6 +7,7 @@ import io
 import math
 import os
 import platform
+import shlex
 import sys
 import textwrap
 import traceback
@@ -18,7 +19,13 @@ from typing import TextIO
 from driftbayes._version import __version__
 from driftbayes.cli import _console, _jax
 from driftbayes.cli._parser import Commands, Parser, announce
-from driftbayes.errors import OUT_OF_MEMORY, DriftbayesError, DriftbayesWarning, is_out_of_memory
+from driftbayes.errors import (
+    OUT_OF_MEMORY,
+    ColumnsError,
+    DriftbayesError,
+    DriftbayesWarning,
+    is_out_of_memory,
+)
 
 # Module and summary of each command, in the order of the overview.
 _COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
@@ -153,6 +160,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if _console.is_verbose():
             traceback.print_exc()
         _console.complain(f"driftbayes: {error}")
+        if isinstance(error, ColumnsError):
+            words = ["driftbayes", *_without(given, "--columns"), "--columns", error.option]
+            _console.complain(f"next: {shlex.join(words)}")
         return 2
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
@@ -179,6 +189,15 @@ def _check_numbers(args: argparse.Namespace) -> None:
             checked(value, option)
         elif isinstance(value, int) and name != "seed":
             checked_count(value, option)
+
+
+def _without(words: Sequence[str], option: str) -> list[str]:
+    """Return a command line without an option and its value."""
+    found = [word for word in words if not word.startswith(f"{option}=")]
+    if option in found[:-1]:
+        place = found.index(option)
+        del found[place : place + 2]
+    return found
 
 
 def entry_point() -> None:

@@ -66,6 +66,7 @@ class Displacements(Described):
         length_unit: Name of the unit of `dx`, empty if unknown.
         time_unit: Name of the unit of `tau`, empty if unknown.
         n_unused: Trajectories that gave no run of the requested length.
+        n_dropped: Steps that are in no run, since they fill no window of `n_tau` steps.
         start: Position at which each run begins, if known: for a flow that depends on it.
         start_row: Observation of the trajectories at which each run begins, if it was cut from any.
         start_lonlat: Longitude and latitude in degrees at which each run begins, if they are known.
@@ -81,6 +82,7 @@ class Displacements(Described):
     length_unit: str = ""
     time_unit: str = ""
     n_unused: int = 0
+    n_dropped: int = 0
     start: FloatArray | None = None
     start_row: IntArray | None = None
     start_lonlat: FloatArray | None = None
@@ -325,6 +327,7 @@ def displacements(
         length_unit=trajectories.length_unit,
         time_unit=trajectories.time_unit,
         n_unused=trajectories.n_trajectories - _n_distinct(trajectory),
+        n_dropped=runs.n_dropped,
         start=start,
         start_row=rows[firsts],
         start_lonlat=start_lonlat,
@@ -343,6 +346,7 @@ class Runs:
     n_steps: IntArray  # number of steps of each run
     longest: int  # number of steps of the longest run before any were cut to `n_tau`
     tau: float | None  # sampling time, from the time stamps
+    n_dropped: int = 0  # number of steps that fill no window of `n_tau`
 
 
 def sampled_runs(
@@ -363,12 +367,13 @@ def sampled_runs(
     else:
         joined = (np.diff(trajectories.grid_start[rows]) == 0) & (np.diff(index) == 1)
     firsts, n_steps = _runs(joined)
-    longest = int(n_steps.max(initial=0))
+    longest, total = int(n_steps.max(initial=0)), int(n_steps.sum())
     if n_tau is not None:
         firsts, n_steps = _cut_windows(
             firsts, n_steps, int(n_tau), windows, trajectories.trajectory_index[rows]
         )
-    return Runs(rows, index, firsts, n_steps, longest, actual_tau)
+    n_dropped = total - int(n_steps.sum())
+    return Runs(rows, index, firsts, n_steps, longest, actual_tau, n_dropped)
 
 
 def check_cutting(n_tau: int | None, windows: Windows, gaps: Gaps) -> None:

@@ -1,9 +1,10 @@
 """The schema of all tables and datasets: names of columns, and how other names map to them."""
 
-__all__ = ["extras_in", "fields_of", "file_names", "from_frame"]
+__all__ = ["Meaning", "extras_in", "fields_of", "file_names", "from_frame"]
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,12 +48,50 @@ _ALIASES = {
 _MAX_NAMES_SHOWN = 8
 
 
+@dataclass(frozen=True)
+class Meaning:
+    """What the columns of a table mean."""
+
+    # Name in the file of each role: id, time, x, y, z, sd, or lon and lat; also date and clock in
+    # place of time, and drogued. None for a role that is left out.
+    columns: Mapping[str, str | None]
+    guessed: frozenset[str] = frozenset()  # roles that nobody named
+    units: Mapping[str, str] = field(default_factory=dict)  # of the roles whose header has one
+
+    @property
+    def length(self) -> str:
+        """Unit of positions; empty if the header has none."""
+        return self.units.get("x", "")
+
+    @property
+    def time(self) -> str:
+        """Unit of times, likewise."""
+        return self.units.get("time", "")
+
+    @property
+    def text(self) -> str:
+        """The columns that were guessed, for a note; empty if none was."""
+        shown = []
+        for role, name in self.columns.items():
+            if role not in self.guessed or not name or role == "clock":
+                continue
+            if role == "date":
+                shown.append(f"{TIME} = {name[:40]} + {str(self.columns['clock'])[:40]}")
+                continue
+            unit = self.units.get(role)
+            # Which a name in brackets shows by itself.
+            ends = f" ({unit})" if unit and not name.endswith((")", "]")) else ""
+            shown.append(f"{role} = {name[:40]}{ends}")
+        return ", ".join(shown)
+
+
 def file_names(
     present: Sequence[str],
     columns: Mapping[str, str | None] | None,
     *,
     source: str,
     noun: str = "column",
+    required: Collection[str] = _REQUIRED,
 ) -> dict[str, str]:
     """Find the column of each canonical name that is there; `columns` are the user's names.
 
@@ -60,7 +99,7 @@ def file_names(
     """
     wanted = {canonical: name for canonical, name in (columns or {}).items() if name}
     left_out = set(columns or {}) - set(wanted)
-    _check_mapping(wanted, left_out)
+    _check_mapping(wanted, left_out, required)
     # A column the user gave a role to does not also play the role of its own name.
     free = [name for name in present if name not in wanted.values()]
     found = {}
@@ -70,7 +109,7 @@ def file_names(
         name = wanted.get(canonical, canonical)
         if name in (present if canonical in wanted else free):
             found[canonical] = name
-        elif canonical in wanted or canonical in _REQUIRED:
+        elif canonical in wanted or canonical in required:
             raise DriftbayesError(_missing(canonical, name, free, source, noun))
     for name in found.values():
         if list(present).count(name) > 1:
@@ -168,7 +207,9 @@ def _numbers(column: "pd.Series[Any]", name: str) -> FloatArray:
         raise DriftbayesError(msg) from error
 
 
-def _check_mapping(wanted: Mapping[str, str], left_out: Collection[str]) -> None:
+def _check_mapping(
+    wanted: Mapping[str, str], left_out: Collection[str], required: Collection[str]
+) -> None:
     for canonical in (*wanted, *sorted(left_out)):
         if canonical not in (_NAMES if canonical in wanted else (*_NAMES, *LONLAT)):
             name = wanted.get(canonical)
@@ -179,7 +220,7 @@ def _check_mapping(wanted: Mapping[str, str], left_out: Collection[str]) -> None
                 f"columns has the key {canonical!r}, expected one of {', '.join(_NAMES)} mapped to "
                 f"a name in the file{near}"
             )
-    for canonical in _REQUIRED:
+    for canonical in required:
         if canonical in left_out:
             msg = f"columns leaves out {canonical!r}, which every file needs; name its column"
             raise DriftbayesError(msg)

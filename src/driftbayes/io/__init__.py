@@ -12,17 +12,19 @@ __all__ = [
     "written_suffix",
 ]
 
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from driftbayes.data.trajectories import Trajectories, check_tracks
 from driftbayes.errors import DriftbayesError, expect
-from driftbayes.io.formats import FORMATS, choose, contents_of, read_as
+from driftbayes.io.formats import FORMATS, choose, contents_of, may_be_several, read_as
 from driftbayes.io.reading import ReadOptions
 from driftbayes.storage.atomic import PathLike, atomic_path
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
 
     from driftbayes.io.scans import read_dataset, read_scan, write_dataset, write_scan
@@ -45,21 +47,39 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-def read_trajectories(path: "PathLike | xr.Dataset", **options: Any) -> Trajectories:
+def _called(path: Any) -> str:
+    """Name of several files together."""
+    if not isinstance(path, list | tuple):
+        return Path(path).name
+    return " ".join(Path(file).name for file in path[:3]) + (" ..." if len(path) > 3 else "")
+
+
+def read_trajectories(
+    path: "PathLike | Sequence[PathLike] | pd.DataFrame | xr.Dataset", **options: Any
+) -> Trajectories:
     """Read trajectories; the format is detected automatically.
 
     Args:
         path: A file of one of the known formats (`driftbayes formats`), a Zarr store, the directory
             of a turbulence run, or a plain table or NetCDF file with `id`, `time`, `x` and, if
             there are any, `y`, `z` and `sd`, the standard deviation of the error of a position; or
-            an xarray Dataset with what such a file holds.
+            several files of one format as one data set, as a list, a pattern such as
+            "tracks/*.csv" or a folder; or an xarray Dataset or a pandas DataFrame with what such a
+            file holds.
         **options: Fields of `driftbayes.io.reading.ReadOptions`: `format`, `columns`,
-            `length_unit`, `time_unit`, `coordinates`, `frame`, `pixel_size`, `frame_interval` and
-            `missing`.
+            `length_unit`, `time_unit`, `coordinates`, `frame`, `pixel_size`, `frame_interval`,
+            `missing` and `date_order`.
     """
     told = ReadOptions(**options)
-    if not hasattr(path, "data_vars"):
-        expect(path, str | Path, "path", "a file name or an xarray Dataset")
+    if not (hasattr(path, "data_vars") or isinstance(path, list | tuple)):
+        expect(path, str | Path, "path", "a file name, several, or an xarray Dataset")
+    if isinstance(path, list | tuple) or may_be_several(path):
+        from driftbayes.io.files import files_of
+        from driftbayes.io.several import read_several
+
+        files = files_of(path)
+        if files is not None:
+            return read_several(files, told, _called(path))
     contents = contents_of(path)
     return read_as(choose(contents, told.format), contents, told)
 

@@ -128,6 +128,9 @@ def plan_blocks(
 def read_block(block: Block) -> Trajectories:
     """Read the trajectories of a block."""
     contents = replace(contents_of(block.path), part=block.part)
+    if contents.container == "csv":
+        # Lines of a temporary table are not those of the file.
+        contents = replace(contents, part={})
     return read_as(format_named(str(block.options.format)), contents, block.options)
 
 
@@ -216,6 +219,8 @@ def _stretches(whole: Block, contents: Contents, block_points: int) -> IntArray 
     from driftbayes.io.parquet import open_parquet, plain_texts
 
     name = _id_column(contents, whole.options)
+    if name is None:
+        return np.array([whole.n_points])
     with reading_as(whole.path, "Parquet"), open_parquet(whole.path) as parquet:
         metadata = parquet.metadata
         groups = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
@@ -258,15 +263,15 @@ def _of_rows(whole: Block, sizes: IntArray, block_points: int) -> list[Block]:
     ]
 
 
-def _id_column(contents: Contents, options: ReadOptions) -> str:
+def _id_column(contents: Contents, options: ReadOptions) -> str | None:
+    """Name of the column of ids; None if there is one trajectory alone."""
     told = options.names.get("id")
     for name in (told,) if told else _IDS:
         if name in contents.names:
             return str(name)
-    raise DriftbayesError(
-        f"{contents.path.name!r} has no column of ids that is known by its name; say which with "
-        "--columns id=NAME"
-    )
+    from driftbayes.data.columns import guess
+
+    return guess(contents.names, options.columns, source=contents.source).columns.get("id")
 
 
 def _partition(
@@ -282,6 +287,8 @@ def _partition(
 
     n_parts = min(max(-(-whole.n_points // block_points), 1), _MAX_PARTS)
     column = _id_column(contents, whole.options)
+    if column is None:
+        return [whole]
     is_csv = contents.container == "csv"
     # The name that messages will have is that of the user's file.
     name = whole.path.name.removesuffix(".gz")
@@ -303,7 +310,9 @@ def _partition(
                     rows = sorted_batch.slice(int(edges[i]), int(edges[i + 1] - edges[i]))
                     if i not in writers:
                         (folder / str(i)).mkdir()
-                        writer = _writer(folder / str(i) / name, batch.schema, is_csv=is_csv)
+                        separator = contents.layout.separator if contents.layout else ","
+                        file = folder / str(i) / name
+                        writer = _writer(file, batch.schema, separator if is_csv else None)
                         writers[i] = stack.enter_context(writer)
                     writers[i].write(rows)
                     counts[i] += rows.num_rows
@@ -354,13 +363,13 @@ def _csv_batches(contents: Contents) -> Iterator[Any]:
         )
 
 
-def _writer(file: Path, schema: Any, *, is_csv: bool) -> Any:
-    """A table to which batches of rows are written."""
+def _writer(file: Path, schema: Any, separator: str | None) -> Any:
+    """A table to which batches of rows are written: text, or Parquet without a separator."""
     import pyarrow.csv as pacsv
     import pyarrow.parquet as pq
 
-    if is_csv:
-        options = pacsv.WriteOptions(quoting_style="needed")
+    if separator is not None:
+        options = pacsv.WriteOptions(quoting_style="needed", delimiter=separator)
         return pacsv.CSVWriter(file, schema, write_options=options)
     return pq.ParquetWriter(
         file, schema, compression="lz4", use_dictionary=False, write_statistics=False

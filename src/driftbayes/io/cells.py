@@ -10,6 +10,8 @@ __all__ = [
     "BadCellError",
     "encode_ids",
     "escape_cell",
+    "find_fills",
+    "has_other_dates",
     "id_array",
     "id_values",
     "is_date",
@@ -18,6 +20,8 @@ __all__ = [
     "numbers",
     "parse_numbers",
     "times",
+    "truths",
+    "whole_text",
     "without",
 ]
 
@@ -35,6 +39,16 @@ from driftbayes.typing import FloatArray, IntArray, StrArray
 # What R, pandas, Excel and C print for a missing number.
 MISSING = ("", "NA", "N/A", "NaN", "nan", "-nan", "NAN", "null", "NULL", "None")
 _MAX_DIGITS = 20
+# Numbers that stand for none, whatever their sign.
+_FILLS = (
+    *(999.0, 9999.0, 99999.0, 999999.0, 9999999.0, 999.9, 999.99, 999.999, 9999.9, 9999.99),
+    *(9999.999, 32767.0, 32768.0, 2147483647.0, 2147483648.0),
+    *(1e20, 1e30, 1e34, 1e35, 1e36, 1e37, 1e38, 9.96921e36, 9.969209968386869e36),
+)
+_TRUTHS = {
+    **dict.fromkeys(("1", "1.0", "true", "t", "yes", "y", "on"), 1.0),
+    **dict.fromkeys(("0", "0.0", "false", "f", "no", "n", "off"), 0.0),
+}
 _FORMULA, _ESCAPABLE, _ESCAPED = (re.compile(rf"{p}[=+\-@\t\r]") for p in ("", "'*", "'+"))
 _WHOLE = re.compile(r"0|-?[1-9][0-9]*")
 _DATE = re.compile(
@@ -114,15 +128,43 @@ def _in_memory(column: Any) -> np.ndarray:
     return np.concatenate([np.from_dlpack(chunk) for chunk in column.chunks])
 
 
-def parse_numbers(column: Any) -> Any:
-    """Text to numbers, as an Arrow array; raises `pyarrow.ArrowInvalid` if there is other text."""
+def parse_numbers(column: Any, point: str = ".") -> Any:
+    """Text to numbers, as an Arrow array; raises `pyarrow.ArrowInvalid` if there is other text.
+
+    Args:
+        column: Arrow array of text.
+        point: What stands before the decimals.
+    """
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    return _stripped(column).cast(pa.float64())
+    text = _stripped(column)
+    if point != ".":
+        # A point would be something else there: a separator of thousands.
+        text = pc.replace_substring(text, ".", "?")
+        text = pc.replace_substring(text, point, ".", max_replacements=1)
+    return text.cast(pa.float64())
 
 
-def times(column: Any) -> tuple[FloatArray, bool]:
-    """A column of times, and whether they were dates.
+def has_other_dates(column: Any) -> bool:
+    """Whether a column is text that does not begin with an ISO date."""
+    column = _plain(column)
+    if not _is_text(column.type):
+        return False
+    head = column.slice(0, 1000).to_pylist()
+    first = next((text for text in head if text and not is_missing(text)), "")
+    return bool(first) and not is_date(first)
+
+
+def whole_text(column: Any) -> Any:
+    """A column of text without spaces around it, none of it missing."""
+    column = _stripped(_plain(column))
+    _refuse_first(_nulls(column), "is empty; every row needs a time")
+    return column
+
+
+def times(column: Any) -> tuple[FloatArray, str]:
+    """A column of times, and how its dates were written; empty if these are numbers.
 
     Dates become seconds since 1970-01-01 UTC; one without a zone is taken to be UTC.
     """
@@ -141,10 +183,10 @@ def times(column: Any) -> tuple[FloatArray, bool]:
     else:
         values = numbers(column)
         _refuse_first(np.isnan(values), "is empty; every row needs a time")
-        return values, False
+        return values, ""
     _refuse_first(_nulls(column), "is empty; every row needs a time")
     # Microseconds: as fine as a float64 resolves today, and no year is out of range.
-    return _in_memory(column.cast(pa.int64())) / 1e6, True
+    return _in_memory(column.cast(pa.int64())) / 1e6, "dates"
 
 
 def encode_ids(column: Any, *, text_holds_integers: bool) -> tuple[IntArray, StrArray]:
@@ -213,6 +255,45 @@ def without(axes: Sequence[FloatArray], missing: Sequence[float] | None) -> list
         return list(axes)
     gone = np.any([np.isin(axis, list(missing)) for axis in axes], axis=0)
     return [np.where(gone, np.nan, axis) for axis in axes]
+
+
+def find_fills(axes: Sequence[FloatArray]) -> np.ndarray:
+    """Rows in which a coordinate is a number such as -9999 that programs write for none.
+
+    It must stand away from the other values by more than their range.
+    """
+    found = np.zeros(len(axes[0]), dtype=bool)
+    for axis in axes:
+        suspects = np.isin(np.abs(axis), _FILLS)
+        if not suspects.any():
+            continue
+        data = axis[np.isfinite(axis) & ~suspects]
+        if len(data):
+            low, high = float(data.min()), float(data.max())
+            far = (axis < low - (high - low)) | (axis > high + (high - low))
+            found |= suspects & far
+    return found
+
+
+def truths(column: Any) -> FloatArray | None:
+    """A column of 0 and 1, true and false or yes and no, as numbers; None if it holds others."""
+    import pyarrow as pa
+
+    values = _plain(column)
+    if not _is_text(values.type):
+        values = values.cast(pa.float64()) if not pa.types.is_boolean(values.type) else values
+        values = values.cast(pa.int8() if pa.types.is_boolean(values.type) else values.type)
+        found = np.asarray(values.to_numpy(), dtype=np.float64)
+        return found if np.isin(found[np.isfinite(found)], (0.0, 1.0)).all() else None
+    encoded = _stripped(values).combine_chunks().dictionary_encode()
+    known = [
+        None if text is None else _TRUTHS.get(text.casefold())
+        for text in encoded.dictionary.to_pylist()
+    ]
+    if None in known:
+        return None
+    codes = encoded.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)
+    return np.array([*known, np.nan])[codes]
 
 
 def _plain(column: Any) -> Any:

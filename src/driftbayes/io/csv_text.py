@@ -1,6 +1,14 @@
 """CSV as text: how it is laid out, its header, and the line on which something is wrong."""
 
-__all__ = ["check_size", "describe", "find_layout", "first_problem", "open_stream", "read_columns"]
+__all__ = [
+    "check_size",
+    "describe",
+    "find_layout",
+    "first_problem",
+    "line_of",
+    "open_stream",
+    "read_columns",
+]
 
 import csv
 import gzip
@@ -10,6 +18,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +35,10 @@ GDP_DATED = re.compile(
     rf"\s*\d+\s+\d{{4}}-\d\d-\d\d\s+\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:\s+{_NUMBER}){{2,}}\s*"
 )
 GDP_SPLIT = re.compile(rf"\s*\d+\s+\d{{1,2}}\s+\d{{1,2}}\.\d+\s+\d{{4}}(?:\s+{_NUMBER}){{2,}}\s*")
+# A number between other separators.
+_DECIMAL_COMMA = re.compile(
+    r"[;\t\n] {0,20}\"?[-+]?\d{1,40},\d{1,40}(?:[eE][-+]?\d{1,4})?\"? {0,20}(?:[;\t\r\n]|$)"
+)
 _COMMENT = "#"
 # Enough for the header rows that programs write, and no more than a glance.
 _MAX_ROWS, _MAX_COMMENTS = 4, 200
@@ -85,7 +98,9 @@ def find_layout(path: Path) -> CsvLayout:
         msg = f"{path.name!r} has a header but no rows; expected one row per observation"
         raise DriftbayesError(msg)
     rows = tuple(tuple(record) for record in records[1:])
-    return CsvLayout(separator, tuple(header), rows, tuple(comments), n_before, own_header)
+    layout = CsvLayout(separator, tuple(header), rows, tuple(comments), n_before, own_header)
+    has_commas = separator != "," and _DECIMAL_COMMA.search(text, text.find("\n"))
+    return replace(layout, point=",") if has_commas else layout
 
 
 def read_columns(
@@ -111,6 +126,7 @@ def read_columns(
             include_columns=list(kinds),
             null_values=list(MISSING),
             strings_can_be_null=False,
+            decimal_point=layout.point,
         )
         parse = pacsv.ParseOptions(newlines_in_values=True, delimiter=layout.separator)
         with open_stream(file, squeezed=layout.separator == " ") as stream:
@@ -124,7 +140,7 @@ def read_columns(
     except pa.ArrowInvalid:
         # Slower, with all cells as text: Arrow finds no missing value in a cell of spaces.
         columns = read(dict.fromkeys(in_file.values(), pa.string()))
-        return {c: v if c in text else parse_numbers(v) for c, v in columns.items()}
+        return {c: v if c in text else parse_numbers(v, layout.point) for c, v in columns.items()}
 
 
 def first_problem(
@@ -160,6 +176,18 @@ def first_problem(
                 if wrong:
                     return f"{path.name!r} line {line}: column {found[canonical]!r} {wrong}"
     return None
+
+
+def line_of(path: Path, row: int, layout: CsvLayout) -> int:
+    """Number of the line on which a row of data starts, both counted from its beginning."""
+    with (
+        _readable(path),
+        _raw(path) as raw,
+        io.TextIOWrapper(raw, encoding="utf-8-sig", errors="replace", newline="") as text,
+    ):
+        lines = _numbered_rows(_bounded(text, path), layout)
+        above = layout.n_skipped + (1 if layout.own_header else 0)
+        return next(itertools.islice(lines, above + row, None))[0]
 
 
 def _wrong(canonical: str, text: str, accepts: Callable[[str], bool], expected: str) -> str | None:

@@ -25,6 +25,7 @@ from driftbayes.data.units import is_degrees, is_length, length_factor
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import datasets, reading
 from driftbayes.io.datasets import Observed
+from driftbayes.io.files import OF_A_RUN
 from driftbayes.io.layouts import Layout, find_layout, from_grid
 from driftbayes.io.limits import check_memory, check_stored, stored_size
 from driftbayes.io.reading import Contents, ReadOptions
@@ -50,7 +51,6 @@ _SMOOTHED = (
 # A nautical mile is one minute of latitude: the sphere of Parcels 3.
 _PARCELS_RADIUS = 1852 * 60 * 180 / np.pi
 # Where a run of the turbulence simulator keeps its particles.
-_OF_A_RUN = "trajectories.zarr"
 
 
 # Our own layout: CF contiguous ragged, with our names.
@@ -361,7 +361,7 @@ def _read_parcels(contents: Contents, options: ReadOptions) -> Trajectories:
 def _read_run(contents: Contents, options: ReadOptions) -> Trajectories:
     """Read a run as far as it got: it may be still going on, or have been stopped."""
     path = contents.path
-    store = next((s for s in (path, path / _OF_A_RUN) if is_group(s)), None)
+    store = next((s for s in (path, path / OF_A_RUN) if is_group(s)), None)
     if store is None:
         raise DriftbayesError(
             f"{path.name!r} is a directory, expected a file, or the directory of a "

@@ -1,22 +1,27 @@
 """All formats, and which of them a file has."""
 
-__all__ = ["FORMATS", "Format", "choose", "contents_of", "format_named", "read_as"]
+__all__ = [
+    "FORMATS",
+    "Format",
+    "choose",
+    "contents_of",
+    "format_named",
+    "may_be_several",
+    "read_as",
+]
 
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from driftbayes.data import schema
 from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.io.reading import Contents, ReadOptions, existing_file
-from driftbayes.storage.outputs import PathLike
 
 if TYPE_CHECKING:
-    import xarray as xr
-
     from driftbayes.data.trajectories import Trajectories
 
 
@@ -103,7 +108,8 @@ def _is_evalspt(contents: Contents) -> bool:
 # Containers in which formats are kept, and the module that reads them.
 _DATASET = (("netcdf", "zarr"), "dataset_formats")
 _TABLE, _PARQUET, _TEXT = (
-    (containers, "table_formats") for containers in (("csv", "parquet"), ("parquet",), ("csv",))
+    (containers, "table_formats")
+    for containers in (("csv", "parquet", "frame"), ("parquet",), ("csv",))
 )
 _XML = (("xml",), "trackmate")
 _SUMMARIES = {
@@ -136,6 +142,9 @@ _SUMMARIES = {
     "latitude, longitude",
     "numpy": "NumPy's .npz or .npy: x (particle, time, dim) or x, y, z (particle, time), and t; "
     "--columns",
+    "matlab": "MATLAB's .mat: jLab's cells of lon, lat, num; tracks as [x y ... t id], as structs "
+    "or of u-track",
+    "r": "R's .rds or .rda: a data frame, or telemetry of ctmm; needs the package rdata",
     "table": "CSV or Parquet, one row for each observation: id, time and x, y, z or lon, lat; "
     "--columns",
 }
@@ -175,27 +184,54 @@ FORMATS: tuple[Format, ...] = (
     _format("myptv-smoothed", _TABLE, lambda _: False),
     _format("gdp-text", _TEXT, _is_gdp_text),
     _format("numpy", (("npz",), "numpy_arrays"), lambda c: bool(c.names)),
-    _format("table", (("csv", "parquet"), "tables")),
+    _format("matlab", (("mat",), "matlab")),
+    _format("r", (("rds",), "r_data")),
+    _format("table", (("csv", "parquet", "frame"), "tables")),
 )
 # How a file of each container begins, and suffixes that tell where that does not.
 _BEGINNINGS = {
     "parquet": (b"PAR1",),
     "netcdf": (b"\x89HDF\r\n\x1a\n", b"CDF"),
     "xml": (b"<?xml", b"<!DOCTYPE", b"<Track"),
+    "mat": (b"MATLAB 5.0 MAT-file", b"MATLAB 7.3 MAT-file"),
+    "rds": (b"RDX2", b"RDX3", b"RDA2", b"RDA3", b"X\n\0\0", b"A\n2", b"A\n3"),
     "npz": (b"PK\x03\x04", b"\x93NUMPY"),
 }
 _SUFFIXES = {".nc": "netcdf", ".nc4": "netcdf", ".cdf": "netcdf", ".parquet": "parquet"}
-_SUFFIXES |= {".pq": "parquet"}
+_SUFFIXES |= {".pq": "parquet", ".mat": "mat", ".rda": "rds", ".rdata": "rds", ".rds": "rds"}
+# Whose suffix says more than how they begin.
+_BY_SUFFIX = ("mat", "rds")
 # Modules of which `describe` gives the fields of `Contents`.
 _DESCRIBED_BY = {
     **{"parquet": "parquet", "netcdf": "netcdf_file", "xml": "trackmate"},
-    **{"npz": "numpy_arrays", "csv": "csv_text", "zarr": "zarr_store"},
+    **{"npz": "numpy_arrays", "csv": "csv_text", "zarr": "zarr_store", "mat": "matlab"},
+    **{"rds": "r_data"},
 }
 
 
-def contents_of(path: "PathLike | xr.Dataset") -> Contents:
-    """Look into a file, a Zarr store, the directory of a run or a dataset in memory."""
+def may_be_several(path: object) -> bool:
+    """Whether a path may stand for several files: a pattern, or a folder that is no store."""
     if not isinstance(path, str | os.PathLike):
+        return False
+    return any(char in os.fspath(path) for char in "*?[") or Path(path).is_dir()
+
+
+def contents_of(path: Any) -> Contents:
+    """Look into a file, a Zarr store, the directory of a run or a dataset in memory.
+
+    Of several files it is the first one.
+    """
+    if isinstance(path, list | tuple) or may_be_several(path):
+        from driftbayes.io.files import files_of
+
+        several = files_of(path)
+        if several is not None:
+            return contents_of(several[0])
+    if not isinstance(path, str | os.PathLike):
+        if hasattr(path, "columns"):
+            from driftbayes.io.frames import contents_in_frame
+
+            return contents_in_frame(path)
         from driftbayes.io.datasets import contents_in
 
         return contents_in(path)
@@ -212,7 +248,8 @@ def contents_of(path: "PathLike | xr.Dataset") -> Contents:
         text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
         container = _SUFFIXES.get(found.suffix.lower(), "csv")
         for known, starts in _BEGINNINGS.items():
-            if (text if known == "xml" else head).startswith(starts):
+            begins = (text if known == "xml" else head).startswith(starts)
+            if begins and container not in _BY_SUFFIX:
                 container = known
     described = import_module(f"driftbayes.io.{_DESCRIBED_BY[container]}").describe(found)
     return Contents(found, container, **described)

@@ -295,7 +295,7 @@ def inflated_size(stream: BinaryIO, length: int, compressor: str, most: int) -> 
             if not data:
                 data = stream.read(min(_BLOCK, left))
                 left -= len(data)
-                if not data and getattr(decompressor, "needs_input", True):
+                if not data and (decompressor.eof or getattr(decompressor, "needs_input", True)):
                     break
             if decompressor.eof:
                 # Several files of gzip one after the other are one.

@@ -3,7 +3,16 @@
 This is the only module that calls the NetCDF library.
 """
 
-__all__ = ["NEEDED", "describe", "load", "open_file"]
+__all__ = [
+    "NEEDED",
+    "check_chunks",
+    "check_heaps",
+    "check_links",
+    "check_size",
+    "describe",
+    "load",
+    "open_file",
+]
 
 import math
 import struct
@@ -85,10 +94,10 @@ def _raw(path: PathLike) -> "Iterator[tuple[Path, h5py.File, Any]]":
     # We hold the file, not xarray: one that fails halfway is then closed here and now, not by a
     # destructor that can only complain.
     with reading_as(file, "NetCDF"), h5py.File(file, "r") as raw:
-        _check_heaps(raw, file)
+        check_heaps(raw, file)
         # Where this cannot be read, h5netcdf leaves half an object whose destructor fails.
         raw.attrs.get("_nc3_strict")
-        _check_links(raw, file)
+        check_links(raw, file)
         with h5netcdf.File(raw, "r", decode_vlen_strings=True) as netcdf:
             yield file, raw, netcdf
 
@@ -106,9 +115,9 @@ def _opened(path: PathLike, *, lazily: bool) -> "Iterator[xr.Dataset]":
         for name in variables:
             try:
                 stored = _stored(raw, name)
-                _check_size(stored, variables[name].shape, name, file)
+                check_size(stored, variables[name].shape, name, file)
                 if not lazily:
-                    _check_chunks(stored, name, file)
+                    check_chunks(stored, name, file)
                     # As stored and, where numbers are unpacked, as floats.
                     n_values = math.prod(map(int, variables[name].shape))
                     budget.claim(n_values * (stored.dtype.itemsize + 8))
@@ -128,7 +137,7 @@ def _opened(path: PathLike, *, lazily: bool) -> "Iterator[xr.Dataset]":
         ) as dataset:
             dataset.encoding["damaged"] = damaged
             if lazily:
-                dataset.encoding["check_chunks"] = lambda name: _check_chunks(
+                dataset.encoding["check_chunks"] = lambda name: check_chunks(
                     _stored(raw, name), name, file
                 )
             yield dataset
@@ -140,7 +149,7 @@ def _stored(raw: "h5py.File", name: str) -> "h5py.Dataset":
     return raw[renamed if renamed in raw else name]
 
 
-def _check_heaps(hdf5: "h5py.File", file: Path) -> None:
+def check_heaps(hdf5: "h5py.File", file: Path) -> None:
     """Refuse a file on which the HDF5 library would never return.
 
     Text of variable length lies in heaps without a checksum, and the library walks them without
@@ -180,7 +189,7 @@ def _ends(header: bytes, stream: BinaryIO, n_bytes: int) -> bool:
     return True
 
 
-def _check_links(hdf5: "h5py.File", file: Path) -> None:
+def check_links(hdf5: "h5py.Group", file: Path) -> None:
     """Refuse a file that would have other files read in its name, which no NetCDF file does."""
     import h5py
 
@@ -197,7 +206,7 @@ def _check_links(hdf5: "h5py.File", file: Path) -> None:
             )
 
 
-def _check_size(dataset: "h5py.Dataset", shape: Sequence[int], name: str, file: Path) -> None:
+def check_size(dataset: "h5py.Dataset", shape: Sequence[int], name: str, file: Path) -> None:
     """Refuse a variable that is declared far larger than what is stored of it.
 
     A dataset of any size costs nothing in the file as long as nothing is written to it, and one
@@ -220,7 +229,7 @@ def _check_size(dataset: "h5py.Dataset", shape: Sequence[int], name: str, file: 
         )
 
 
-def _check_chunks(dataset: "h5py.Dataset", name: str, file: Path) -> None:
+def check_chunks(dataset: "h5py.Dataset", name: str, file: Path) -> None:
     """Refuse chunks that would inflate without end: the library goes on until the memory is full.
 
     To be asked before a variable is read, once for each file and variable.

@@ -46,6 +46,8 @@ def _decoded(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
 
 def read_table(contents: Contents, names: Sequence[str]) -> Any:
     """Read some columns as an Arrow table, after a check of their size."""
+    if contents.table is not None:
+        return contents.table.select(list(names))
     file, rows = contents.path, (contents.part or {}).get("rows")
     with reading_as(file, "Parquet"), open_parquet(file) as parquet:
         n_rows = parquet.metadata.num_rows

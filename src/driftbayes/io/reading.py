@@ -58,7 +58,9 @@ class ReadOptions:
         frame_interval: Time between frames and its unit, for times in frames.
         missing: Numbers that stand for a missing position or time, such as -999; if empty, every
             number is data. By default only NaN and what the file declares (`_FillValue`,
-            `missing_value`).
+            `missing_value`); in tables also numbers such as -9999 far from all others.
+        date_order: Order of day and month in dates such as 01/02/2024, "dmy" or "mdy"; by default
+            as the whole column shows it.
     """
 
     format: str | None = None
@@ -70,6 +72,13 @@ class ReadOptions:
     pixel_size: tuple[float, str] | None = None
     frame_interval: tuple[float, str] | None = None
     missing: Sequence[float] | None = None
+    date_order: Literal["dmy", "mdy"] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse an order that does not exist."""
+        if self.date_order not in (None, "dmy", "mdy"):
+            msg = f"date_order must be 'dmy' or 'mdy', got {self.date_order!r}"
+            raise DriftbayesError(msg)
 
     @property
     def names(self) -> dict[str, str]:
@@ -107,6 +116,7 @@ class CsvLayout:
     # Whether the header is a line of the table, not of the comments, nor made up.
     own_header: bool = True
     n_skipped: int = 0  # rows under the header that hold no data
+    point: str = "."  # before the decimals of a number
 
 
 @dataclass(frozen=True)
@@ -114,8 +124,8 @@ class Contents:
     """Names and attributes in a file, by which its format is recognised."""
 
     path: Path  # the file, or the directory of a store
-    # In what the data are kept: "csv", "parquet", "netcdf", "zarr", "xml", "npz", or "run", the
-    # directory of a turbulence run.
+    # In what the data are kept: "csv", "parquet", "netcdf", "zarr", "xml", "npz", "mat", "rds",
+    # "run", the directory of a turbulence run, or "frame", a table in memory.
     container: str
     names: tuple[str, ...] = ()  # columns or variables
     attributes: Mapping[str, Any] = field(default_factory=dict)  # of the whole
@@ -130,6 +140,7 @@ class Contents:
     # of trajectories first), or of the "rows" of a Parquet table.
     part: Mapping[str, tuple[int, int]] | None = None
     dataset: "xr.Dataset | None" = None  # the dataset, if it is in memory
+    table: Any = None  # an Arrow table, likewise
 
     def has(self, *names: str) -> bool:
         """Whether all these columns or variables are there."""

@@ -2,8 +2,10 @@
 
 __all__ = ["READERS", "Columns", "TableSpec", "assemble", "read_columns", "read_foreign"]
 
+import re
+import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +13,7 @@ import numpy as np
 
 from driftbayes.data import schema
 from driftbayes.data.trajectories import Trajectories
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import ColumnsError, DataWarning, DriftbayesError
 from driftbayes.io import cells, csv_text, reading
 from driftbayes.io.reading import Contents, CsvLayout, ReadOptions
 from driftbayes.typing import FloatArray, IntArray, StrArray
@@ -21,10 +23,20 @@ PIXEL, FRAME = "px", "frame"
 METADATA_KEY = "driftbayes"
 _SEPARATORS = {"\t": "tabs", ";": "semicolons", " ": "spaces"}
 _NUMBER = (cells.is_number, "a number")
+_COMMA_NUMBER = (
+    lambda text: "." not in text and cells.is_number(text.replace(",", ".", 1)),
+    "a number with a decimal comma",
+)
+_TEXT = (lambda _: True, "text")
+_ANY_DATE = (lambda text: _looks_like_date(text) or cells.is_date(text), "a date")
 _DATE = (cells.is_date, "an ISO date like 2024-05-17T12:00:00Z")
 _EITHER = (cells.is_number, "a number or an ISO date like 2024-05-17T12:00:00Z")
-# Names that can mean nothing else than degrees.
-_DEGREES = (("lon", "lat"), ("longitude", "latitude"), ("Longitude", "Latitude"), ("LON", "LAT"))
+_ADVICE = {
+    PIXEL: "positions are in pixels; --pixel-size, as in 0.16um, makes them lengths",
+    FRAME: "times are in frames; --frame-interval, as in 7.48ms, makes them times",
+}
+# Columns that are read as they are and become something else.
+_APART = ("date", "clock", "drogued")
 # What programs write where a spot belongs to no track.
 _UNLINKED = ("", "nan", "NaN", "None", "null")
 
@@ -58,38 +70,69 @@ class Columns:
 
 def read_plain(contents: Contents, options: ReadOptions) -> Trajectories:
     """Read a table with canonical columns or the user's; rows of trajectories may be mixed."""
-    path, columns = contents.path, dict(options.columns or {})
-    pair = _lonlat(contents, columns)
-    if pair is not None and options.coordinates != "plane":
-        columns |= {"x": pair[0], "y": pair[1], "z": None}
-        options = replace(options, coordinates="degrees")
-    found = schema.file_names(contents.names, columns, source=path.name)
-    found |= schema.extras_in(contents.names, found, columns)
-    length_unit, time_unit = options.length_unit, options.time_unit
-    earlier: dict[str, Any] = {"notes": notes} if (notes := _separator_note(contents)) else {}
-    if METADATA_KEY in contents.attributes:
-        header = _read_metadata(contents.attributes[METADATA_KEY], path.name)
-        earlier = header.get("provenance", {})
-        length_unit = header.get("length_unit") if length_unit is None else length_unit
-        time_unit = header.get("time_unit") if time_unit is None else time_unit
-    values = read_columns(contents, found)
-    codes, ids = values.pop(schema.ID)
-    times, are_dates = values.pop(schema.TIME)
+    path, meaning = contents.path, _meaning(contents, options)
+    columns = dict(meaning.columns)
+    lonlat = [columns.pop(axis, None) for axis in schema.LONLAT]
+    if all(lonlat):
+        columns |= {"x": lonlat[0], "y": lonlat[1], "z": None}
+        if options.coordinates is None:
+            options = replace(options, coordinates="degrees")
+    apart = {key: str(name) for key in _APART if (name := columns.pop(key, None))}
+    one = not columns.get(schema.ID)
+    needed = tuple(key for key in (schema.ID, schema.TIME) if columns.get(key))
+    if one:
+        columns.pop(schema.ID, None)
+    free = [name for name in contents.names if name not in apart.values()]
+    found = schema.file_names(free, columns, source=path.name, required=(*needed, "x"))
+    found |= schema.extras_in(contents.names, {**found, **apart}, options.columns)
+    table = METADATA_KEY in contents.attributes
+    header = _read_metadata(contents.attributes[METADATA_KEY], path.name) if table else {}
+    earlier: dict[str, Any] = header.get("provenance", {}) if table else {}
+    notes = _separator_note(contents)
+    values = read_columns(contents, {**found, **apart}, date_order=options.date_order)
+    if "date" in apart:
+        times, written = values.pop("date")
+        times, written = times + values.pop("clock"), written or "dates"
+    else:
+        times, written = values.pop(schema.TIME)
+    if "drogued" in apart:
+        _flag_drogued(values, apart["drogued"], notes)
+    if one:
+        codes, ids = _one_track(contents, set(found.values()) | set(apart.values()), times, options)
+        notes.append("all rows are one trajectory; --columns id=NAME names a column of ids")
+    else:
+        codes, ids = values.pop(schema.ID)
     axes = [axis for axis in schema.COORDINATES if axis in values]
     present = cells.without([values[axis] for axis in axes], options.missing)
-    values |= zip(axes, present, strict=True)
-    if are_dates and time_unit not in (None, "", "s"):
+    # What we wrote ourselves has NaN where a position is missing.
+    if options.missing is None and not table:
+        present = _without_fills(contents, present, notes)
+    if len(axes) == 3 and "z" in meaning.guessed:
+        present = without_flat_z(present, notes)
+        values.pop("z", None)
+    values |= zip(axes, present, strict=False)
+    time_unit = header.get("time_unit") if options.time_unit is None else options.time_unit
+    if written and time_unit not in (None, "", "s"):
         raise DriftbayesError(
             f"the times in {path.name!r} are dates, read as seconds; leave out time_unit, "
             f"got {time_unit!r}"
         )
-    if (np.diff(codes) < 0).any():
-        # Stable: within a trajectory rows stay as they are in the file, so that times which
-        # decrease there are reported and not repaired.
-        order = np.argsort(codes, kind="stable")
+    if written.startswith(("day", "month")):
+        notes.append(f"dates are read as {written}")
+    order = _sorted_rows(codes, times, notes)
+    if order is not None:
         times, values = times[order], {name: array[order] for name, array in values.items()}
-    provenance = reading.extended(earlier, path, contents.container, columns)
-    if are_dates:
+    length_unit = header.get("length_unit") if options.length_unit is None else options.length_unit
+    degrees = options.coordinates == "degrees"
+    if not degrees:
+        _check_scales(options, meaning.length, meaning.time)
+        notes += _scale_notes(options, meaning)
+    if meaning.text:
+        earlier = {**earlier, "guessed": meaning.text}
+    if notes:
+        earlier = {**earlier, "notes": [*earlier.get("notes", []), *notes]}
+    provenance = reading.extended(earlier, path, contents.container, options.columns)
+    if written:
         provenance["time_origin"] = schema.TIME_ORIGIN
     with reading.begin_with_name(path):
         trajectories = Trajectories(
@@ -97,26 +140,119 @@ def read_plain(contents: Contents, options: ReadOptions) -> Trajectories:
             times=times,
             row_sizes=np.bincount(codes),
             ids=ids,
-            length_unit=length_unit or "",
-            time_unit="s" if are_dates else time_unit or "",
+            length_unit=length_unit or ("" if degrees else meaning.length),
+            time_unit="s" if written else time_unit or meaning.time,
             provenance=provenance,
         )
-    return options.place(trajectories, degrees=options.coordinates == "degrees")
+    return options.place(trajectories, degrees=degrees)
 
 
-def _lonlat(contents: Contents, columns: dict[str, str | None]) -> tuple[str, str] | None:
-    """Names of the columns of longitude and latitude, if positions are these."""
-    if columns.get("lon") or columns.get("lat"):
-        # Taken out: the table itself knows x and y only.
-        return str(columns.pop("lon", None) or "lon"), str(columns.pop("lat", None) or "lat")
-    if "x" in columns or "x" in contents.names:
+def _meaning(contents: Contents, options: ReadOptions) -> schema.Meaning:
+    """What the columns are: as the user names them, else by their names."""
+    usual = (schema.ID, schema.TIME, "x", "y")
+    others = " ".join(set(contents.names) - set(usual)).lower()
+    if not options.columns and contents.has(*usual) and not re.search("date|drogue", others):
+        return schema.Meaning({name: name for name in usual})
+    from driftbayes.data.columns import guess
+
+    return guess(contents.names, options.columns, source=contents.source)
+
+
+def _flag_drogued(values: dict[str, Any], name: str, notes: list[str]) -> None:
+    """Keep a column that says whether a drogue was attached as the flag that `--qc` uses."""
+    status = cells.truths(values.pop("drogued"))
+    if status is None:
+        notes.append(f"column {name!r} is not 0 and 1 throughout, and is not used as the drogue")
+        return
+    values[f"{schema.FLAG}drogued"] = status
+    n_without = int((status == 0).sum())
+    notes.append(
+        f"{name!r} says that {n_without:,} of {len(status):,} positions have no drogue; "
+        "--qc drogued leaves them out"
+    )
+
+
+def _one_track(
+    contents: Contents, taken: Collection[str], times: FloatArray, options: ReadOptions
+) -> tuple[IntArray, StrArray]:
+    """Number of the only trajectory for each row, and its id, the name of the file."""
+    explicit = schema.ID in (options.columns or {})
+    others = [name for name in unique_names(contents.names) if name not in taken]
+    if not explicit:
+        like = _like_ids(contents, others) if others else None
+        if like is not None or (np.diff(times) <= 0).any():
+            why = "its times do not increase throughout"
+            if like is not None:
+                why = f"column {like[:40]!r} changes from one stretch of rows to the next"
+            raise ColumnsError(
+                f"{contents.source!r} has no column of ids that is known by its name, and {why}",
+                {"id": like or (others[0] if others else "")},
+                "for one trajectory alone pass --columns id=; else ",
+            )
+    return np.zeros(len(times), dtype=np.int64), np.array([contents.path.stem[:200] or "0"])
+
+
+def _like_ids(contents: Contents, names: Sequence[str]) -> str | None:
+    """The column whose values come in stretches of several rows each, as ids do; None if none."""
+    # A calendar has stretches too.
+    tried = [n for n in names if not re.search("year|month|day|date|season", n.casefold())][:20]
+    table = read_columns(contents, {f"id:{i}": name for i, name in enumerate(tried)})
+    for name, column in zip(tried, table.values(), strict=True):
+        try:
+            codes, values = cells.encode_ids(column, text_holds_integers=False)
+        except cells.BadCellError:
+            # Not whole, or empty in places.
+            continue
+        if values.dtype.kind == "U" and all(cells.is_number(v) and "." in v for v in values):
+            continue
+        changes = int(np.count_nonzero(np.diff(codes)))
+        if 1 <= changes == len(values) - 1 and np.bincount(codes).min() > 1:
+            return name
+    return None
+
+
+def _without_fills(
+    contents: Contents, axes: list[FloatArray], notes: list[str]
+) -> list[FloatArray]:
+    """Coordinates with NaN where a number such as -9999 stands for none, and a warning."""
+    gone = cells.find_fills(axes)
+    if not gone.any() or gone.all():
+        return axes
+    row = int(np.argmax(gone))
+    # The number that stands furthest from the others.
+    value = max((float(axis[row]) for axis in axes), key=abs)
+    where = f"row {row + 1}"
+    if contents.container == "csv" and contents.layout is not None:
+        where = f"line {csv_text.line_of(contents.path, row, contents.layout)}"
+    n_gone = int(gone.sum())
+    what = "1 position is" if n_gone == 1 else f"{n_gone:,} positions are"
+    at = f" at {where}" if contents.part is None else ""
+    note = (
+        f"{what} a fill value, the first {value:g}{at}, and left out; "
+        "--missing none keeps every number"
+    )
+    warnings.warn(f"{contents.source!r}: {note}", DataWarning, stacklevel=2)
+    notes.append(note)
+    return [np.where(gone, np.nan, axis) for axis in axes]
+
+
+def _sorted_rows(codes: IntArray, times: FloatArray, notes: list[str]) -> IntArray | None:
+    """The order of rows by trajectory and time; None if they are in it."""
+    if not ((np.diff(codes) < 0) | (np.diff(codes) == 0) & (np.diff(times) < 0)).any():
         return None
-    return next((pair for pair in _DEGREES if contents.has(*pair)), None)
+    order = np.lexsort((times, codes))
+    # By trajectory is how the array is laid out; by time is worth a word.
+    if not np.array_equal(order, np.argsort(codes, kind="stable")):
+        notes.append("rows were not in order of time within a trajectory, and were sorted")
+    return order
 
 
 def _separator_note(contents: Contents) -> list[str]:
     separator = "," if contents.layout is None else contents.layout.separator
-    return [] if separator == "," else [f"cells are separated by {_SEPARATORS[separator]}"]
+    notes = [] if separator == "," else [f"cells are separated by {_SEPARATORS[separator]}"]
+    if contents.layout is not None and contents.layout.point == ",":
+        notes.append("numbers have decimal commas")
+    return notes
 
 
 def _read_metadata(stored: str, source: str) -> dict[str, Any]:
@@ -156,7 +292,7 @@ def read_foreign(contents: Contents, options: ReadOptions, spec: TableSpec) -> T
         times=times,
         coordinates=[table[f"{axis}:0"] for axis in schema.COORDINATES if axis in names],
         sd=sd,
-        are_dates=are_dates,
+        are_dates=bool(are_dates),
     )
     return assemble(contents, options, replace(spec, time="s") if are_dates else spec, columns)
 
@@ -180,11 +316,8 @@ def assemble(
             notes.append(f"{n_left:,} of {len(keep):,} rows belong to no track and are left out")
         positions = np.column_stack(cells.without(columns.coordinates, options.missing))[keep]
         times, sd = columns.times[keep], None if columns.sd is None else columns.sd[keep]
-        if ((np.diff(codes) < 0) | (np.diff(codes) == 0) & (np.diff(times) < 0)).any():
-            order = np.lexsort((times, codes))
-            # By trajectory is how the array is laid out; by time is worth a word.
-            if not np.array_equal(order, np.argsort(codes, kind="stable")):
-                notes.append("rows were not in order of time within a trajectory, and were sorted")
+        order = _sorted_rows(codes, times, notes)
+        if order is not None:
             positions, times = positions[order], times[order]
             sd = None if sd is None else sd[order]
         if sd is not None:
@@ -213,19 +346,23 @@ def without_flat_z(coordinates: Sequence[FloatArray], notes: list[str]) -> list[
 
 
 def read_columns(
-    contents: Contents, names: Mapping[str, str], *, layout: CsvLayout | None = None
+    contents: Contents,
+    names: Mapping[str, str],
+    *,
+    layout: CsvLayout | None = None,
+    date_order: str | None = None,
 ) -> dict[str, Any]:
     """Read columns of a table as numbers, or name the first cell that cannot be used.
 
     A key of `names` is a canonical name, with `:` and a word behind it where several columns have
     one role. For `id` the result is the number of the trajectory of each row and the ids, for
-    `id:...` the Arrow array as it is, for `time` the times and whether they were dates, else an
-    array of numbers.
+    `id:...` and `drogued` the Arrow array as it is, for `time` and `date` the times and how their
+    dates were written, for `clock` seconds since midnight, else an array of numbers.
     """
     reading.require("tables", "pyarrow")
-    if contents.container == "parquet":
-        return _from_parquet(contents, names)
-    return _from_csv(contents, names, layout or contents.layout or CsvLayout())
+    if contents.container != "csv":
+        return _from_parquet(contents, names, date_order)
+    return _from_csv(contents, names, layout or contents.layout or CsvLayout(), date_order)
 
 
 def unique_names(names: Sequence[str]) -> tuple[str, ...]:
@@ -238,45 +375,70 @@ def unique_names(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(result)
 
 
-def _from_csv(contents: Contents, names: Mapping[str, str], layout: CsvLayout) -> dict[str, Any]:
+def _from_csv(
+    contents: Contents, names: Mapping[str, str], layout: CsvLayout, date_order: str | None
+) -> dict[str, Any]:
     import pyarrow as pa
 
     path, unique = contents.path, unique_names(layout.header)
     places = {key: unique.index(name) for key, name in names.items()}
-    texts = {key for key in names if _role(key) == schema.ID}
-    checks = dict.fromkeys(names, _NUMBER)
-    if schema.TIME in map(_role, names):
+    texts = {key for key in names if _role(key) in (schema.ID, *_APART)}
+    checks = dict.fromkeys(names, _NUMBER if layout.point == "." else _COMMA_NUMBER)
+    checks |= dict.fromkeys(_APART, _TEXT)
+    for key in (key for key in names if _role(key) in (schema.TIME, "date")):
         # The first row decides whether times are dates: it needs a time anyhow.
-        key = next(key for key in names if _role(key) == schema.TIME)
         first = [row[places[key]] for row in layout.rows if places[key] < len(row)]
         cell = first[min(layout.n_skipped, len(first) - 1)] if first else ""
         if cells.is_date(cell):
             texts.add(key)
             checks[key] = _DATE
-        elif not cells.is_number(cell):
+        elif _looks_like_date(cell):
+            texts.add(key)
+            checks[key] = _ANY_DATE
+        elif not checks[key][0](cell):
             checks[key] = _EITHER
     doubled = any(layout.header.count(layout.header[place]) > 1 for place in places.values())
     if layout.own_header and (doubled or layout.n_skipped):
         # A column may come twice, as frame does in trackpy's tables: the first is taken.
         layout = replace(layout, header=unique, own_header=False, n_skipped=layout.n_skipped + 1)
     in_file = {key: layout.header[place] for key, place in places.items()}
+    column_name = ""
     try:
         columns = csv_text.read_columns(path, in_file, texts, layout)
         if not any(map(len, columns.values())):
             msg = f"{path.name!r} has a header but no rows; expected one row per observation"
             raise DriftbayesError(msg)
-        return {key: _values(key, column, is_csv=True) for key, column in columns.items()}
+        result = {}
+        for key, column in columns.items():
+            column_name = names[key]
+            result[key] = _values(key, column, column_name, date_order, is_csv=True)
+        return result
     except (pa.ArrowException, OSError, cells.BadCellError) as error:
         # Rows without an id are left out where `id:...` is asked for.
         shown = {key: name for key, name in names.items() if not key.startswith("id:")}
         damaged = (
             f"cannot be read as a table: {reading.reason(error)}; it may be damaged or cut short"
         )
-        msg = csv_text.first_problem(path, shown, checks, layout) or f"{path.name!r} {damaged}"
-        raise DriftbayesError(msg) from error
+        problem = csv_text.first_problem(path, shown, checks, layout)
+        if problem is None and isinstance(error, cells.BadCellError):
+            row = error.row
+            line = "" if row is None else f" line {csv_text.line_of(path, row, layout)}"
+            problem = f"{path.name!r}{line}: column {column_name!r} {error.what}"
+        raise DriftbayesError(problem or f"{path.name!r} {damaged}") from error
 
 
-def _from_parquet(contents: Contents, names: Mapping[str, str]) -> dict[str, Any]:
+def _looks_like_date(cell: str) -> bool:
+    # Nearly all times begin with a digit and go on without these.
+    if not any(char in cell for char in "/.- ") or cells.is_number(cell):
+        return False
+    from driftbayes.io.dates import looks_like_date
+
+    return looks_like_date(cell)
+
+
+def _from_parquet(
+    contents: Contents, names: Mapping[str, str], date_order: str | None
+) -> dict[str, Any]:
     from driftbayes.io.parquet import read_table
 
     for name in names.values():
@@ -287,7 +449,7 @@ def _from_parquet(contents: Contents, names: Mapping[str, str]) -> dict[str, Any
     result = {}
     for key, name in names.items():
         try:
-            result[key] = _values(key, table[name], is_csv=False)
+            result[key] = _values(key, table[name], name, date_order, is_csv=False)
         except cells.BadCellError as error:
             first = 1 + (contents.part or {}).get("rows", (0, 0))[0]
             row = "" if error.row is None else f" row {first + error.row}"
@@ -300,13 +462,24 @@ def _role(key: str) -> str:
     return key.partition(":")[0]
 
 
-def _values(key: str, column: Any, *, is_csv: bool) -> Any:
+def _values(key: str, column: Any, name: str, date_order: str | None, *, is_csv: bool) -> Any:
     """What `read_columns` returns for a column."""
+    role = _role(key)
     if key == schema.ID:
         return cells.encode_ids(column, text_holds_integers=is_csv)
-    if _role(key) == schema.ID:
+    if role in (schema.ID, "drogued"):
         return column
-    return cells.times(column) if _role(key) == schema.TIME else cells.numbers(column)
+    if role == "clock":
+        from driftbayes.io.dates import parse_clocks
+
+        return parse_clocks(column, name)
+    if role not in (schema.TIME, "date"):
+        return cells.numbers(column)
+    if cells.has_other_dates(column):
+        from driftbayes.io.dates import times_of
+
+        return times_of(column, date_order)
+    return cells.times(column)
 
 
 def _root_mean_square(axes: Sequence[FloatArray]) -> FloatArray:
@@ -374,23 +547,30 @@ def _known(sd: FloatArray, observed: np.ndarray, notes: list[str]) -> FloatArray
 def _in_units(
     trajectories: Trajectories, options: ReadOptions, spec: TableSpec, notes: list[str]
 ) -> Trajectories:
-    if options.pixel_size is not None and spec.length not in (PIXEL, ""):
-        msg = f"positions are in {spec.length}, not in pixels; leave out --pixel-size"
-        raise DriftbayesError(msg)
-    if options.frame_interval is not None and spec.time not in (FRAME, ""):
-        msg = f"times are in {spec.time}, not in frames; leave out --frame-interval"
-        raise DriftbayesError(msg)
+    _check_scales(options, spec.length, spec.time)
     trajectories = options.scale(trajectories)
-    advice = {
-        PIXEL: "positions are in pixels; --pixel-size, as in 0.16um, makes them lengths",
-        FRAME: "times are in frames; --frame-interval, as in 7.48ms, makes them times",
-    }
     for what, unit in (("length", trajectories.length_unit), ("time", trajectories.time_unit)):
         if not unit:
             notes.append(f"the file does not say its unit of {what}; --{what}-unit names it")
-        elif unit in advice:
-            notes.append(advice[unit])
+        elif unit in _ADVICE:
+            notes.append(_ADVICE[unit])
     return trajectories
+
+
+def _check_scales(options: ReadOptions, length: str, time: str) -> None:
+    """Refuse the size of a pixel or a frame where the file has other units."""
+    if options.pixel_size is not None and length not in (PIXEL, ""):
+        msg = f"positions are in {length}, not in pixels; leave out --pixel-size"
+        raise DriftbayesError(msg)
+    if options.frame_interval is not None and time not in (FRAME, ""):
+        msg = f"times are in {time}, not in frames; leave out --frame-interval"
+        raise DriftbayesError(msg)
+
+
+def _scale_notes(options: ReadOptions, meaning: schema.Meaning) -> list[str]:
+    """What to do about pixels and frames, where nothing is done."""
+    scales = ((meaning.length, options.pixel_size), (meaning.time, options.frame_interval))
+    return [_ADVICE[unit] for unit, size in scales if size is None and unit in _ADVICE]
 
 
 READERS = {"table": read_plain}

@@ -173,10 +173,12 @@ def scan(
     setup = hypotheses_for(models, tracks, priors=priors, scales=scales, tau=finest)
     result = scan_hypotheses(tracks, setup.hypotheses, wanted, cut=cut, **options)
     # At the shortest, a middle and the longest sampling time.
-    comparisons = list(result.comparisons)
-    for i in {0, len(comparisons) // 2, len(comparisons) - 1}:
+    comparisons, looked_at = list(result.comparisons), []
+    for i in sorted({0, len(comparisons) // 2, len(comparisons) - 1}):
         data = cut(tracks, None if is_all else comparisons[i].tau)
         comparisons[i] = with_doubts(tracks, comparisons[i], data, setup.hypotheses)
+        looked_at.append(data)
+    _warn_of_dropped(looked_at, cut)
     warn_if_dependent(comparisons)
     return replace(result, comparisons=tuple(comparisons))
 
@@ -191,7 +193,24 @@ def displacements_at(tracks: Trajectories, tau: float | str, cut: Cut) -> Displa
     if data.n_unused:
         what = "1 trajectory is" if data.n_unused == 1 else f"{data.n_unused} trajectories are"
         warnings.warn(f"{what} too short for this tau and not used", DataWarning, stacklevel=4)
+    _warn_of_dropped([data], cut)
     return data
+
+
+def _warn_of_dropped(many: Sequence[Displacements], cut: Cut) -> None:
+    """Warn of the steps that fill no window; the first window alone drops all others on purpose."""
+    if cut.n_tau is None or cut.windows != "all":
+        return
+    shares = [f"{d.n_dropped:,} of {len(d.dx) + d.n_dropped:,}" for d in many if d.n_dropped]
+    if not shares:
+        return
+    taus = ", ".join(readable(d.tau, d.time_unit) for d in many if d.n_dropped)
+    warnings.warn(
+        f"{'; '.join(shares)} steps fill no window of {cut.n_tau} steps (tau = {taus}) and are "
+        "not used; leave out --n-tau to use all",
+        DataWarning,
+        stacklevel=4,
+    )
 
 
 def as_tau(tau: Any, tracks: Trajectories) -> float | None:

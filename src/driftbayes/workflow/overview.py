@@ -3,6 +3,7 @@
 __all__ = ["Overview", "describe_format", "info", "trajectories_card"]
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -27,15 +28,18 @@ _FINE, _COARSE = 1e-3, 0.05
 _LARGE = 1_000_000
 
 
-def info(tracks: Trajectories, file: PathLike | None = None) -> "Overview":
+def info(tracks: Trajectories, file: PathLike | Sequence[PathLike] | None = None) -> "Overview":
     """Describe trajectories and suggest sampling times.
 
     Args:
         tracks: Any trajectories.
-        file: The file that they were read from, for the suggested command.
+        file: The file or files that they were read from, for the suggested command.
     """
     check_tracks(tracks)
-    return Overview(tracks, survey(tracks), None if file is None else str(file))
+    named: str | tuple[str, ...] | None = None if file is None else str(file)
+    if isinstance(file, list | tuple):
+        named = tuple(map(str, file))
+    return Overview(tracks, survey(tracks), named)
 
 
 def trajectories_card(tracks: Trajectories) -> Card:
@@ -63,7 +67,7 @@ class Overview:
 
     tracks: Trajectories
     survey: Survey
-    file: str | None = None
+    file: str | tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
         """The trajectories and suggested sampling times."""
@@ -87,7 +91,8 @@ class Overview:
         if self.survey.interval is None or self.file is None:
             return None
         taus = self.suggested_taus
-        words = ["driftbayes", "compare" if taus is None else "scan", self.file]
+        files = (self.file,) if isinstance(self.file, str) else self.file
+        words = ["driftbayes", "compare" if taus is None else "scan", *files]
         given = dict(self.tracks.provenance.get("reading", {}))
         if self._has_short:
             given["drop_short"] = ""
@@ -216,7 +221,8 @@ class Overview:
         errors = "none given"
         if error is not None:
             errors = f"given per position, median {readable(error, self.tracks.length_unit, 4)}"
-        rows = [
+        rows = [["columns", guessed]] if (guessed := facts["provenance"].get("guessed")) else []
+        rows += [
             ["trajectories", f"{facts['n_trajectories']:,}"],
             ["positions", _points(facts)],
             ["time range", self._span],
@@ -229,7 +235,7 @@ class Overview:
         ]
         rows += [["note", note] for note in facts["notes"]]
         rows += [["warning", warning] for warning in self.warnings]
-        hidden = ("notes", "plane", "time_origin")
+        hidden = ("notes", "plane", "time_origin", "guessed", "files")
         others = {k: v for k, v in facts["provenance"].items() if k not in hidden}
         rows.append(["provenance", ", ".join(f"{key}: {value}" for key, value in others.items())])
         rows.append(["fingerprint", facts["data_fingerprint"]])

@@ -25,6 +25,7 @@ from driftbayes.data.trajectories import Trajectories
 from driftbayes.data.units import LENGTH, in_units, length_factor, parse_quantity, time_factor
 from driftbayes.errors import DataWarning, DriftbayesError, did_you_mean, expect
 from driftbayes.io import read_trajectories
+from driftbayes.io.formats import may_be_several
 from driftbayes.magnitudes import checked
 from driftbayes.storage import PathLike
 
@@ -76,8 +77,9 @@ def read(
     """Read trajectories.
 
     Args:
-        source: A file or store of a known format (see `driftbayes formats`), a pandas DataFrame, an
-            xarray Dataset, or an array (particle, time, dim) or list of arrays (time, dim).
+        source: A file or store of a known format (see `driftbayes formats`), several of them as a
+            list, a pattern ("tracks/*.csv") or a folder, a pandas DataFrame, an xarray Dataset, or
+            an array (particle, time, dim) or list of arrays (time, dim).
         units: Units of length and time to convert to, as in "km,d"; an empty one stays as it is.
             Data that name none are taken to be in these, with a warning.
         noise: Standard deviation of the measurement error of every position, in the unit of the
@@ -87,8 +89,8 @@ def read(
         drop_short: Whether to leave out trajectories of fewer than two positions.
         qc: Quality checks whose findings to repair, as in "spikes=3m/s,stuck=6h" or "default".
         blocks: Leave a file on disk; `compare`, `scan` and `check` read it in such blocks.
-        **options: Further options of `read_trajectories` for files, `columns`, `length_unit` and
-            `time_unit` for tables, and those of `Trajectories.from_arrays` for arrays (`dt`).
+        **options: Further options of `read_trajectories` for files and tables, and those of
+            `Trajectories.from_arrays` for arrays (`dt`).
 
     Raises:
         DriftbayesError: The source cannot be read, or an option does not fit it.
@@ -157,7 +159,7 @@ def prepare_tracks(
 
 
 def _from_source(source: Any, options: Mapping[str, Any]) -> Trajectories:
-    if isinstance(source, str | Path):
+    if isinstance(source, str | Path) or _are_files(source):
         return read_trajectories(source, **_for_files(options))
     if isinstance(source, Trajectories):
         if options:
@@ -167,9 +169,7 @@ def _from_source(source: Any, options: Mapping[str, Any]) -> Trajectories:
     kind = type(source)
     # By name: neither package is imported for data of another kind.
     name = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
-    if name == "pandas.DataFrame":
-        return Trajectories.from_dataframe(source, **options)
-    if name == "xarray.Dataset":
+    if name in ("pandas.DataFrame", "xarray.Dataset"):
         return read_trajectories(source, **_for_files(options))
     wanted = (
         "a file name, a pandas DataFrame, an xarray Dataset, an array (particle, time, dim) or a "
@@ -178,6 +178,12 @@ def _from_source(source: Any, options: Mapping[str, Any]) -> Trajectories:
     expect(source, Sequence | np.ndarray | _ArrayLike, "source", wanted)
     _check_options(options, _ARRAY_OPTIONS)
     return Trajectories.from_arrays(source, **options)
+
+
+def _are_files(source: Any) -> bool:
+    """Whether these are names of files, not arrays."""
+    listed = isinstance(source, list | tuple) and len(source) > 0
+    return listed and all(isinstance(file, str | Path) for file in source)
 
 
 def _for_files(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -314,6 +320,12 @@ class FileInBlocks:
         options: Mapping[str, Any] | None = None,
         recorded: Mapping[str, str] | None = None,
     ) -> None:
+        if not isinstance(path, str | Path) or may_be_several(path):
+            from driftbayes.io.files import files_of
+
+            if files_of(path) is not None:
+                msg = "several files cannot be read in blocks; first run: driftbayes convert FILES "
+                raise DriftbayesError(f"{msg}all.parquet")
         self.path, self.blocks, self._qc = Path(path), blocks, qc
         self._options = dict(options or {})
         self._recorded = _texts(self._options) if recorded is None else dict(recorded)

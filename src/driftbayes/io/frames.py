@@ -1,0 +1,50 @@
+"""Tables in memory: pandas DataFrames, and what other readers make of their files."""
+
+__all__ = ["as_table", "contents_in_frame"]
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from driftbayes.data import schema
+from driftbayes.errors import DriftbayesError
+from driftbayes.io import reading
+from driftbayes.io.tables import METADATA_KEY
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_NAME = Path("a DataFrame")
+
+
+def contents_in_frame(frame: "pd.DataFrame") -> reading.Contents:
+    """Contents of a DataFrame, with the units and the provenance in its attributes."""
+    reading.require("tables", "pyarrow")
+    import pyarrow as pa
+
+    named = frame.rename(columns=str)
+    try:
+        table = pa.Table.from_pandas(named, preserve_index=False).replace_schema_metadata()
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        msg = f"the table cannot be read: {reading.reason(error)}; use columns of one type each"
+        raise DriftbayesError(msg) from error
+    if not table.num_rows:
+        raise DriftbayesError("the table has no rows; expected one row per observation")
+    known: dict[str, Any] = {
+        k: frame.attrs[k]
+        for k in map(str, ("length_unit", "time_unit", "provenance"))
+        if k in frame.attrs
+    }
+    header = reading.to_json({"schema": schema.SCHEMA_VERSION, **known})
+    return as_table(_NAME, table, "frame", {METADATA_KEY: header} if known else {})
+
+
+def as_table(
+    path: Path, table: Any, container: str, attributes: Mapping[str, Any] | None = None
+) -> reading.Contents:
+    """Contents of an Arrow table that is in memory."""
+    names = tuple(map(str, table.column_names))
+    types = {name: str(table.schema.field(i).type) for i, name in enumerate(names)}
+    return reading.Contents(
+        path, container, names=names, types=types, attributes=attributes or {}, table=table
+    )

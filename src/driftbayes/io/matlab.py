@@ -1,0 +1,308 @@
+"""MATLAB's .mat files: jLab's cells of trajectories, and the arrays and structs of trackers.
+
+All layouts become one table, a row for each observation, whose columns go by the names of the
+variables:
+
+- cells, or an array of structs, with one vector for each trajectory (`lon`, `lat`, `num` of jLab);
+- vectors of one length, with or without ids;
+- matrices (time, particle) or (particle, time) beside a vector of times;
+- one matrix, a row for each observation, with x, y first and the frame and the id last, as the
+  programs of Crocker and Grier and their successors have it;
+- `tracksFinal` of u-track.
+
+Times called `num` or `datenum` are MATLAB's days since the year 0.
+"""
+
+__all__ = ["READERS", "describe"]
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from driftbayes.data.trajectories import Trajectories
+from driftbayes.errors import DriftbayesError
+from driftbayes.io import limits, mat_file
+from driftbayes.io.frames import as_table
+from driftbayes.io.reading import Contents, ReadOptions, reading_as, require
+from driftbayes.io.tables import read_plain
+
+# The day 1970-01-01 of MATLAB's calendar, and what days from 1900 to 2100 are.
+_EPOCH = 719529.0
+_DAYS = (693962.0, 767011.0)
+_DATENUMS = ("num", "datenum")
+_UTRACK = "tracksFinal"
+_WANTED = ("x", "y", "z", "t", "time", "lon", "lat", "longitude", "latitude", *_DATENUMS)
+# Columns of u-track for each frame: x, y, z, amplitude, and their standard deviations.
+_PER_FRAME = 8
+
+
+def describe(path: Path) -> dict[str, Any]:
+    """Names of the variables, as a field of `Contents`."""
+    names = mat_file.names(path)
+    limits.check_names(path, len(names), "variables")
+    return {"names": tuple(name for name in names if not name.startswith("__"))}
+
+
+# From variables to one table.
+
+
+def _read(contents: Contents, options: ReadOptions) -> Trajectories:
+    require("tables", "pyarrow")
+    values = mat_file.load(contents.path, contents.names)
+    notes: list[str] = []
+    with reading_as(contents.path, "MATLAB"):
+        columns = _table(contents, values, notes)
+    columns, told = _dated(columns, options, notes)
+    import pyarrow as pa
+
+    made = as_table(contents.path, pa.table({n: pa.array(v) for n, v in columns.items()}), "mat")
+    found = read_plain(made, replace(options, columns=told))
+    known = dict(found.provenance)
+    if notes:
+        known["notes"] = [*notes, *known.get("notes", [])]
+    if "datenum" in columns:
+        known["time_origin"] = "1970-01-01T00:00:00"
+    return replace(found, provenance=known)
+
+
+def _dated(
+    columns: Mapping[str, Any], options: ReadOptions, notes: list[str]
+) -> tuple[dict[str, Any], Mapping[str, str | None] | None]:
+    """Columns with MATLAB's days as seconds since 1970."""
+    told = dict(options.columns or {})
+    name = told.get("time") or next((n for n in columns if n.lower() in _DATENUMS), None)
+    if name not in columns or str(name).lower() not in _DATENUMS:
+        return dict(columns), options.columns
+    days = np.asarray(columns[str(name)], dtype=np.float64)
+    known = days[np.isfinite(days)]
+    if not len(known) or known.min() < _DAYS[0] or known.max() > _DAYS[1]:
+        return dict(columns), {**told, "time": str(name)}
+    notes.append(f"times {name!r} are MATLAB's days, read as dates")
+    # To the microsecond, which is what a day of seven digits resolves.
+    seconds = np.round((days - _EPOCH) * 86400e6).astype("datetime64[us]")
+    others = {n: v for n, v in columns.items() if n != name}
+    return {**others, "datenum": seconds}, {**told, "time": "datenum"}
+
+
+def _table(contents: Contents, values: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+    """Columns of one length from the variables of a file."""
+    values = {name: v for name, v in values.items() if v is not None}
+    if _UTRACK in values:
+        return _from_utrack(values[_UTRACK], notes)
+    structs = [n for n, v in values.items() if isinstance(v, dict) or _is_struct_array(v)]
+    if len(structs) == 1 and not any(
+        isinstance(v, list) for n, v in values.items() if n not in structs
+    ):
+        inner = values[structs[0]]
+        notes.append(f"read from the struct {structs[0]!r}")
+        if isinstance(inner, dict):
+            return _table(contents, inner, notes)
+        return _from_cells({n: [row[n] for row in inner] for n in inner[0]}, contents)
+    cells = {n: v for n, v in values.items() if isinstance(v, list) and not _is_struct_array(v)}
+    if cells:
+        return _from_lists(cells, values, contents, notes)
+    arrays = {
+        n: v for n, v in values.items() if isinstance(v, np.ndarray) and v.dtype.kind in "iufb"
+    }
+    matrices = {n: v for n, v in arrays.items() if v.ndim == 2 and min(v.shape) > 1}
+    vectors = {n: v.ravel() for n, v in arrays.items() if v.size == max(v.shape, default=0) > 1}
+    if len(matrices) == 1:
+        name, matrix = next(iter(matrices.items()))
+        if 3 <= matrix.shape[1] < matrix.shape[0]:
+            return _from_matrix(name, matrix, notes, contents)
+    if matrices:
+        return _from_grid(matrices, vectors, contents)
+    sizes = {len(v) for v in vectors.values()}
+    if len(sizes) > 1:
+        # The usual size: others are constants and axes.
+        most = max(sizes, key=lambda n: sum(len(v) == n for v in vectors.values()))
+        _refuse_ragged(contents, [n for n, v in vectors.items() if len(v) != most])
+        vectors = {n: v for n, v in vectors.items() if len(v) == most}
+    if not vectors:
+        raise _unknown(contents)
+    return vectors
+
+
+def _is_struct_array(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(v, dict) for v in value)
+
+
+def _unknown(contents: Contents) -> DriftbayesError:
+    return DriftbayesError(
+        f"{contents.source!r} has {contents.shown or 'no variables'}, in none of the known layouts "
+        "of trajectories; save x, y, t and id as vectors of one length"
+    )
+
+
+def _vector(value: Any) -> np.ndarray | None:
+    if (
+        isinstance(value, np.ndarray)
+        and value.dtype.kind in "iufb"
+        and value.size == max(value.shape, default=0)
+    ):
+        return value.ravel()
+    return None
+
+
+def _from_lists(
+    cells: Mapping[str, list[Any]],
+    values: Mapping[str, Any],
+    contents: Contents,
+    notes: list[str],
+) -> dict[str, Any]:
+    """Cells: a vector for each trajectory, or a matrix for each."""
+    if len(cells) == 1:
+        name, tracks = next(iter(cells.items()))
+        shapes = {t.shape[1] for t in tracks if isinstance(t, np.ndarray) and t.ndim == 2}
+        if len(shapes) == 1 and min(shapes) > 1 and all(isinstance(t, np.ndarray) for t in tracks):
+            return _from_matrices(name, tracks, notes, contents)
+    per_track = {n: _vector(v) for n, v in values.items() if n not in cells}
+    n_tracks = max(map(len, cells.values()))
+    columns = {n: v for n, v in cells.items() if len(v) == n_tracks}
+    columns |= {n: list(v) for n, v in per_track.items() if v is not None and len(v) == n_tracks}
+    return _from_cells(columns, contents)
+
+
+def _from_cells(columns: Mapping[str, Sequence[Any]], contents: Contents) -> dict[str, Any]:
+    """A vector or a number for each trajectory, end to end."""
+    vectors: dict[str, list[np.ndarray]] = {}
+    for name, parts in columns.items():
+        made = [
+            p if np.ndim(p) == 0 and not isinstance(p, list | dict | None.__class__) else _vector(p)
+            for p in parts
+        ]
+        if all(p is not None for p in made):
+            vectors[name] = [np.atleast_1d(np.asarray(p)) for p in made]
+    if not vectors:
+        raise _unknown(contents)
+    # As long as most: a number for each trajectory is repeated.
+    n_tracks = len(next(iter(vectors.values())))
+    sizes = [max(len(v[i]) for v in vectors.values()) for i in range(n_tracks)]
+    table: dict[str, Any] = {}
+    for name, parts in vectors.items():
+        if all(len(p) == n for p, n in zip(parts, sizes, strict=True)):
+            table[name] = np.concatenate(parts)
+        elif all(len(p) == 1 for p in parts):
+            table[name] = np.repeat(np.concatenate(parts), sizes)
+        else:
+            _refuse_ragged(contents, [name])
+    if not any(_is_id(name) for name in table):
+        table["id"] = np.repeat(np.arange(n_tracks), sizes)
+    return table
+
+
+def _refuse_ragged(contents: Contents, names: Sequence[str]) -> None:
+    """Refuse a coordinate or a time that is not as long as the others: it must not be lost."""
+    for name in names:
+        if name.lower() in _WANTED:
+            raise DriftbayesError(
+                f"{contents.source!r}: {name!r} is not as long as the other variables; the file is "
+                "damaged, or holds something else"
+            )
+
+
+def _is_id(name: str) -> bool:
+    return name.lower() in ("id", "ids", "track_id", "trackid", "particle", "traj", "trajectory")
+
+
+def _from_matrices(
+    name: str, tracks: Sequence[np.ndarray], notes: list[str], contents: Contents
+) -> dict[str, Any]:
+    """One matrix for each trajectory: the only column that increases throughout is the time."""
+    width = tracks[0].shape[1]
+    full = [t for t in tracks if len(t) > 1]
+    rising = [i for i in range(width) if full and all((np.diff(t[:, i]) > 0).all() for t in full)]
+    if len(rising) != 1 or width > 4:
+        raise DriftbayesError(
+            f"{contents.source!r}: the cells of {name!r} have {width} columns, of which "
+            f"{len(rising)} increase in every trajectory; expected one, the time, beside x and y: "
+            "save x, y, t and id as vectors of one length"
+        )
+    axes = [i for i in range(width) if i != rising[0]]
+    order = ", ".join("t" if i == rising[0] else "xyz"[axes.index(i)] for i in range(width))
+    notes.append(f"columns of {name!r} are taken for {order}: only the time increases throughout")
+    whole = np.concatenate(tracks)
+    table: dict[str, Any] = {"id": np.repeat(np.arange(len(tracks)), list(map(len, tracks)))}
+    return (
+        table
+        | {"time": whole[:, rising[0]]}
+        | {a: whole[:, i] for a, i in zip("xyz", axes, strict=False)}
+    )
+
+
+def _from_matrix(
+    name: str, matrix: np.ndarray, notes: list[str], contents: Contents
+) -> dict[str, Any]:
+    """A row for each observation: x, y, other properties, frame, id."""
+    width = matrix.shape[1]
+    table: dict[str, Any] = {f"column {i + 1}": matrix[:, i] for i in range(width)}
+    if width < 4:
+        raise DriftbayesError(
+            f"{contents.source!r}: {name!r} has {width} columns, expected x, y, ..., frame, id; "
+            "save x, y, t and id as vectors of one length"
+        )
+    time, ids = matrix[:, -2].astype(float), matrix[:, -1].astype(float)
+    order = np.lexsort((time, ids))
+    same = np.diff(ids[order]) == 0
+    fits = (ids == np.round(ids)).all() and (np.diff(time[order])[same] > 0).all() and same.any()
+    if not fits:
+        raise DriftbayesError(
+            f"{contents.source!r}: {name!r} has {width} columns, of which the last two are no "
+            "frame and id (a whole number, with frames that increase for each): expected x, y, "
+            "..., frame, id; save x, y, t and id as vectors of one length"
+        )
+    between = f", {width - 4} not read" if width > 4 else ""
+    notes.append(f"columns of {name!r} are taken for x, y{between}, t, id, as trackers write them")
+    del table
+    return {"id": ids.astype(np.int64), "time": time, "x": matrix[:, 0], "y": matrix[:, 1]}
+
+
+def _from_grid(
+    matrices: Mapping[str, np.ndarray], vectors: Mapping[str, np.ndarray], contents: Contents
+) -> dict[str, Any]:
+    """Matrices of time and particle; the vector of times says which is which."""
+    shape = max((m.shape for m in matrices.values()), key=lambda s: s[0] * s[1])
+    same = {n: m for n, m in matrices.items() if m.shape == shape}
+    times = {n: v for n, v in vectors.items() if n.lower() in ("t", "time", *_DATENUMS)}
+    if shape[0] != shape[1] and len(times) == 1:
+        name, time = next(iter(times.items()))
+        if len(time) in shape:
+            rows_are_times = len(time) == shape[0]
+            table = {n: (m.T if rows_are_times else m).ravel() for n, m in same.items()}
+            n_tracks = shape[1] if rows_are_times else shape[0]
+            return {
+                "id": np.repeat(np.arange(n_tracks), len(time)),
+                name: np.tile(time, n_tracks),
+                **table,
+            }
+    raise DriftbayesError(
+        f"{contents.source!r} has matrices {', '.join(map(repr, list(same)[:4]))} of the shape "
+        f"{shape}, expected a vector of times t as long as one side of them, not both"
+    )
+
+
+def _from_utrack(tracks: Any, notes: list[str]) -> dict[str, Any]:
+    """Compound tracks of u-track, each row of one as a trajectory: merges and splits are cuts."""
+    parts: list[np.ndarray] = []
+    for number, track in enumerate([tracks] if isinstance(tracks, dict) else tracks):
+        rows = np.atleast_2d(np.asarray(track["tracksCoordAmpCG"], dtype=float))
+        first = int(np.asarray(track["seqOfEvents"])[:, 0].min())
+        values = rows.reshape(len(rows), -1, _PER_FRAME)
+        for segment, frames in enumerate(values):
+            seen = np.flatnonzero(np.isfinite(frames[:, 0]))
+            ids = np.full((len(seen), 2), [number, segment])
+            sd = np.sqrt((frames[seen, 4] ** 2 + frames[seen, 5] ** 2) / 2)
+            parts.append(np.column_stack([ids, first + seen, frames[seen, :2], sd]))
+    whole = np.concatenate(parts)
+    several = (whole[:, 1] > 0).any()
+    names = [f"{a:.0f}/{b:.0f}" if several else f"{a:.0f}" for a, b in whole[:, :2]]
+    notes.append("u-track: times are frames, positions pixels; a track is cut at merges and splits")
+    table: dict[str, Any] = {"id": np.array(names), "frame": whole[:, 2]}
+    table |= {"x_px": whole[:, 3], "y_px": whole[:, 4]}
+    return table | ({"sd": whole[:, 5]} if np.isfinite(whole[:, 5]).all() else {})
+
+
+READERS = {"matlab": _read}

@@ -1,0 +1,154 @@
+"""R's .rds and .rda files: data frames, and the telemetry of ctmm. Needs the package rdata.
+
+Nothing in a file is run: it is parsed into vectors, and other objects are left aside.
+"""
+
+__all__ = ["READERS", "describe"]
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from driftbayes.data.trajectories import Trajectories
+from driftbayes.errors import DriftbayesError
+from driftbayes.io import limits
+from driftbayes.io.frames import contents_in_frame
+from driftbayes.io.reading import Contents, ReadOptions, reading_as
+from driftbayes.io.tables import read_plain
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_COMPRESSORS = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ\0": "lzma"}
+# Attribute of a data frame that was a telemetry object, with the name of the animal.
+_IDENTITY = "identity"
+_CALENDAR = {"timestamp": "time", "longitude": "lon", "latitude": "lat"}
+_METRES = {"t": "t_s", "x": "x_m", "y": "y_m"}
+
+
+def describe(path: Path) -> dict[str, Any]:
+    """Nothing is known of such a file before it is parsed."""
+    return {}
+
+
+def _read(contents: Contents, options: ReadOptions) -> Trajectories:
+    try:
+        import rdata
+    except ImportError as error:
+        raise DriftbayesError(
+            f"{contents.source!r} is a file of R, which needs the package rdata; run: pip install "
+            "'driftbayes[r]', or save a table in R: write.csv(d, 'tracks.csv', row.names = FALSE)"
+        ) from error
+    frame, note = _frame(_parse(contents.path, rdata), contents.source)
+    made = replace(contents_in_frame(frame), path=contents.path)
+    found = read_plain(made, options)
+    notes = [note, *found.provenance.get("notes", [])]
+    return replace(found, provenance={**found.provenance, "reader": "r", "notes": notes})
+
+
+def _parse(path: Path, rdata: Any) -> Any:
+    """What a file holds, in Python's types; how much that is, is counted before."""
+    size = limits.stored_size(path)
+    with path.open("rb") as stream:
+        head = stream.read(6)
+        stream.seek(0)
+        for magic, compressor in _COMPRESSORS.items():
+            if head.startswith(magic):
+                most = max(size * 1100, limits.HARMLESS)
+                inflated = limits.inflated_size(stream, size, compressor, most)
+                if inflated > most:
+                    msg = f"{path.name!r} inflates without end; it is damaged or malicious"
+                    raise DriftbayesError(msg)
+                size = inflated
+    # As inflated, as vectors, as a table, and as trajectories.
+    limits.check_memory(5 * size, f"{path.name!r}")
+    default = rdata.conversion.DEFAULT_CLASS_MAP
+    classes = {
+        **default,
+        "POSIXct": lambda value, _: _moments(value, 1e6),
+        "POSIXt": lambda value, _: _moments(value, 1e6),
+        "Date": lambda value, _: _moments(value, 86400e6),
+        "telemetry": _telemetry,
+        # Tables with a class of their own are data frames.
+        **dict.fromkeys(("tbl_df", "data.table", "grouped_df"), default["data.frame"]),
+    }
+    stored = rdata.parser.DEFAULT_ALTREP_MAP
+    bounded = {kind: partial(_bounded, make, path.name) for kind, make in stored.items()}
+    with reading_as(path, "a file of R"), warnings.catch_warnings():
+        # Of classes that are not known, which are left aside.
+        warnings.simplefilter("ignore")
+        parsed = rdata.parser.parse_file(path, altrep_constructor_dict=bounded)
+        return rdata.conversion.convert(parsed, classes)
+
+
+def _bounded(make: Any, name: str, state: Any) -> Any:
+    """A vector that is stored as its length and first value, if it fits into memory."""
+    length = np.ravel(np.asarray(getattr(state, "value", 0), dtype=object))[:1]
+    if len(length) and isinstance(length[0], int | float | np.number):
+        limits.check_memory(int(5 * 8 * max(float(length[0]), 0.0)), f"{name!r}")
+    return make(state)
+
+
+def _moments(value: Any, microseconds: float) -> np.ndarray:
+    """Dates of R, which count seconds or days since 1970."""
+    ticks = np.asarray(value, dtype=np.float64) * microseconds
+    bad = ~np.isfinite(ticks)
+    moments = np.round(np.where(bad, 0.0, ticks)).astype("datetime64[us]")
+    moments[bad] = np.datetime64("NaT")
+    return moments
+
+
+def _telemetry(value: Any, attributes: Mapping[str, Any]) -> Any:
+    """A telemetry object of ctmm as a data frame, with the animal's name in its attributes."""
+    import pandas as pd
+
+    frame = pd.DataFrame({str(name): np.asarray(column) for name, column in dict(value).items()})
+    info = attributes.get("info", {})
+    identity = info.get(_IDENTITY) if isinstance(info, dict) else None
+    frame.attrs[_IDENTITY] = str(np.ravel(identity)[0]) if identity is not None else ""
+    return frame
+
+
+def _frame(value: Any, source: str) -> "tuple[pd.DataFrame, str]":
+    """The only data frame, or the telemetry of all animals, of what a file holds."""
+    import pandas as pd
+
+    if isinstance(value, pd.DataFrame):
+        return (_joined({"": value}) if _IDENTITY in value.attrs else value), "read from R"
+    values = dict(value) if isinstance(value, Mapping) else {}
+    frames = {str(name): v for name, v in values.items() if isinstance(v, pd.DataFrame)}
+    if frames and all(_IDENTITY in frame.attrs for frame in frames.values()):
+        return _joined(frames), f"telemetry of ctmm, {len(frames)} animals"
+    # A list of telemetry under the name of the variable.
+    lists = [v for v in values.values() if isinstance(v, Mapping)]
+    inner = [v for v in lists if v and all(isinstance(f, pd.DataFrame) for f in v.values())]
+    if not frames and len(inner) == 1:
+        return _frame(inner[0], source)
+    if len(frames) != 1:
+        found = ", ".join(repr(str(name)[:40]) for name in (frames or values))
+        raise DriftbayesError(
+            f"{source!r} has {len(frames) or 'no'} data frames ({found or 'nothing'}), expected "
+            "one; in R: saveRDS(d, 'tracks.rds')"
+        )
+    name, frame = next(iter(frames.items()))
+    return frame, f"read from the data frame {name!r}"
+
+
+def _joined(frames: "Mapping[str, pd.DataFrame]") -> "pd.DataFrame":
+    """Telemetry of several animals as one table: degrees if there are any, else metres."""
+    import pandas as pd
+
+    parts = []
+    for name, frame in frames.items():
+        known = _CALENDAR if set(_CALENDAR) <= set(frame.columns) else _METRES
+        part = frame[[c for c in known if c in frame.columns]].rename(columns=known)
+        parts.append(part.assign(id=frame.attrs[_IDENTITY] or name or "1"))
+    return pd.concat(parts, ignore_index=True)
+
+
+READERS = {"r": _read}

@@ -1,0 +1,139 @@
+"""Several files as one data set."""
+
+__all__ = ["read_several"]
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from driftbayes.data.trajectories import Trajectories
+from driftbayes.errors import DriftbayesError
+from driftbayes.io.formats import choose, contents_of, read_as
+from driftbayes.io.reading import ReadOptions
+
+_MAX_FILES = 100_000
+
+
+def read_several(files: Sequence[Path], options: ReadOptions, source: str) -> Trajectories:
+    """Read files of one format as one data set.
+
+    Args:
+        files: One or more.
+        options: How to read each.
+        source: What to call them together.
+
+    Raises:
+        DriftbayesError: They differ in format, units, dimensions or coordinates.
+    """
+    if not 0 < len(files) <= _MAX_FILES:
+        raise DriftbayesError(f"expected 1 to {_MAX_FILES:,} files, got {len(files):,}")
+    parts = _read(files, options)
+    if len({str(part.provenance.get("plane")) for part in parts}) > 1 and options.frame == "auto":
+        # Beyond 80 degrees axes are transported: then in all files alike.
+        parts = _read(files, replace(options, frame="transported"))
+    _check_alike(files, parts)
+    ids, note = _ids(files, parts)
+    sds = [part.position_sd for part in parts]
+    flags = sorted({name for part in parts for name in part.flags})
+    return Trajectories(
+        positions=np.concatenate([part.positions for part in parts]),
+        times=np.concatenate([part.times for part in parts]),
+        row_sizes=np.concatenate([part.row_sizes for part in parts]),
+        ids=ids,
+        position_sd=None
+        if sds[0] is None
+        else np.concatenate([sd for sd in sds if sd is not None]),
+        length_unit=parts[0].length_unit,
+        time_unit=parts[0].time_unit,
+        lonlat=None
+        if parts[0].lonlat is None
+        else np.concatenate([part.lonlat for part in parts if part.lonlat is not None]),
+        flags={
+            name: np.concatenate(
+                [part.flags.get(name, np.full(len(part.times), np.nan)) for part in parts]
+            )
+            for name in flags
+        },
+        provenance=_provenance(files, parts, source, note),
+    )
+
+
+def _read(files: Sequence[Path], options: ReadOptions) -> list[Trajectories]:
+    parts, first = [], None
+    for file in files:
+        contents = contents_of(file)
+        chosen = choose(contents, options.format)
+        if first is not None and chosen.name != first.name:
+            raise DriftbayesError(
+                f"{files[0].name!r} has the format {first.name}, {file.name!r} {chosen.name}; read "
+                "files of one format together"
+            )
+        first = chosen
+        parts.append(read_as(chosen, contents, options))
+    return parts
+
+
+def _check_alike(files: Sequence[Path], parts: Sequence[Trajectories]) -> None:
+    """Refuse files whose numbers do not mean the same."""
+    facts = [
+        {
+            "unit of length": part.length_unit or "unknown",
+            "unit of time": part.time_unit or "unknown",
+            "number of dimensions": part.n_dim,
+            "origin of time": part.provenance.get("time_origin", "none"),
+            "kind of coordinates": "plane" if part.lonlat is None else "degrees",
+            "measurement errors": "none" if part.position_sd is None else "given",
+        }
+        for part in parts
+    ]
+    for file, fact in zip(files, facts, strict=True):
+        for what, value in fact.items():
+            if value != facts[0][what]:
+                raise DriftbayesError(
+                    f"{files[0].name!r} and {file.name!r} differ in the {what}: "
+                    f"{facts[0][what]} and {value}; read files together that have the same"
+                )
+
+
+def _ids(files: Sequence[Path], parts: Sequence[Trajectories]) -> tuple[np.ndarray, str]:
+    """Ids of all trajectories, with the name of the file where two files use the same one."""
+    whole = [part.ids for part in parts]
+    names = [str(name) for ids in whole for name in ids]
+    if len(set(names)) == len(names):
+        numbers = all(ids.dtype.kind in "iu" for ids in whole)
+        return (np.concatenate(whole) if numbers else np.array(names)), ""
+    stems = [file.name.partition(".")[0] for file in files]
+    if max(Counter(stems).values()) > 1:
+        top = os.path.commonpath([file.resolve().parent for file in files])
+        stems = [os.path.relpath(file.resolve(), top) for file in files]
+    joined = [
+        f"{stem}/{name}" if str(name) != stem else stem
+        for stem, ids in zip(stems, whole, strict=True)
+        for name in ids
+    ]
+    return np.array(joined), "the same ids are in several files: ids are FILE/ID"
+
+
+def _provenance(
+    files: Sequence[Path], parts: Sequence[Trajectories], source: str, note: str
+) -> dict[str, Any]:
+    known = {**parts[0].provenance, "source": source}
+    notes = [f"{len(files):,} files are read as one data set", *([note] if note else [])]
+    said = Counter(text for part in parts for text in part.provenance.get("notes", []))
+    for file, part in zip(files, parts, strict=True):
+        for text in part.provenance.get("notes", []):
+            if said[text] == len(files):
+                notes += [text] * (text not in notes)
+            elif len(notes) < 30:
+                notes.append(f"{file.name}: {text}")
+    guessed = list(
+        dict.fromkeys(p.provenance["guessed"] for p in parts if "guessed" in p.provenance)
+    )
+    if guessed:
+        known["guessed"] = "; or ".join(guessed)
+    return {**known, "notes": notes, "files": [file.name for file in files[:100]]}
