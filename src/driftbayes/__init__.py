@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         Anisotropic,
         Blur,
         Brownian,
+        Common,
         ConfinedBrownian,
         ConfinedLangevin,
         FractionalBrownian,
@@ -103,7 +104,7 @@ __getattr__ = lazy(
         "inference": "SMC Auto Bridge Evidence Exact Hypothesis Importance Laplace Nested evidence",
         "io": "read_scan read_trajectories write_scan write_trajectories",
         "models": (
-            "MODELS Anisotropic Blur Brownian ConfinedBrownian ConfinedLangevin "
+            "MODELS Anisotropic Blur Brownian Common ConfinedBrownian ConfinedLangevin "
             "FractionalBrownian Langevin LinearFlow MaternVelocity MeanFlow Mixture Noise "
             "OscillatingLangevin Rotating Scatter SecondOrderLangevin Student Sum "
             "TwoScaleLangevin"
@@ -127,6 +128,7 @@ __all__ = [
     "Blur",
     "Bridge",
     "Brownian",
+    "Common",
     "Comparison",
     "ConfinedBrownian",
     "ConfinedLangevin",

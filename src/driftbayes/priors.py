@@ -453,6 +453,7 @@ def scaling_priors(u_rms: float, timescale: float) -> dict[str, AbstractPrior]:
         "smoothness": Exponential(mean=1.0),
         "ratio": unit,
         "share": unit,
+        "common": unit,
         "hurst": unit,
         "reference": Fixed(timescale),
         "sigma": Exponential(mean=0.1 * u_rms * timescale),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from driftbayes.models.langevin import Langevin
     from driftbayes.models.matern import MaternVelocity
     from driftbayes.models.options.anisotropy import Anisotropic
+    from driftbayes.models.options.common import Common
     from driftbayes.models.options.flows import LinearFlow, MeanFlow
     from driftbayes.models.options.measurement import Blur, Noise
     from driftbayes.models.options.populations import Mixture, Scatter
@@ -42,6 +43,7 @@ __getattr__ = lazy(
         "langevin": "Langevin",
         "matern": "MaternVelocity",
         "options.anisotropy": "Anisotropic",
+        "options.common": "Common",
         "options.flows": "LinearFlow MeanFlow",
         "options.measurement": "Blur Noise",
         "options.populations": "Mixture Scatter",
@@ -62,6 +64,7 @@ __all__ = [
     "Anisotropic",
     "Blur",
     "Brownian",
+    "Common",
     "ConfinedBrownian",
     "ConfinedLangevin",
     "Data",

@@ -357,7 +357,7 @@ class AbstractModel(eqx.Module):
             self.memory,
             self.exact_positions,
             self.needs_positions,
-            self.kind == "channels" and self.shares_axes,
+            self.kind in ("channels", "together") and self.shares_axes,
         )
 
     def _autocovariance(self, data: SecondMoments | ChannelMoments) -> Float[Array, " step"]:
