@@ -73,6 +73,7 @@ if TYPE_CHECKING:
         Uniform,
         scaling_priors,
     )
+    from driftbayes.relative import PairComparison, pairs
     from driftbayes.report import write_report
     from driftbayes.workflow import (
         Blocks,
@@ -111,6 +112,7 @@ __getattr__ = lazy(
         ),
         "plots.scan": "plot_scan",
         "report": "write_report",
+        "relative": "PairComparison pairs",
         "priors": "Exponential Fixed Gamma LogNormal Normal Uniform scaling_priors",
         "workflow": (
             "Blocks Cut Scales check compare info map open_scan predict read scan score "
@@ -158,6 +160,7 @@ __all__ = [
     "Noise",
     "Normal",
     "OscillatingLangevin",
+    "PairComparison",
     "PriorWarning",
     "Rotating",
     "Scales",
@@ -183,6 +186,7 @@ __all__ = [
     "info",
     "map",
     "open_scan",
+    "pairs",
     "plot_scan",
     "predict",
     "read",

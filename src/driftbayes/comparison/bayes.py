@@ -25,10 +25,8 @@ from driftbayes.comparison.sensitivity import (
     parameter_groups,
     scaled_evidence,
 )
-from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status, did_you_mean
-from driftbayes.inference import Batch, Evidence, Hypothesis, Method, as_method
-from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
+from driftbayes.inference import AnyData, Batch, Evidence, Hypothesis, Method, as_method
 from driftbayes.precision import in_double_precision
 from driftbayes.representation import Described, to_dataframe, to_dataset, to_datatree
 
@@ -245,7 +243,7 @@ class Comparison(Described):
 @in_double_precision
 def compare_hypotheses(
     hypotheses: Sequence[Hypothesis],
-    data: Displacements | ReducedDisplacements | SummedDisplacements,
+    data: AnyData,
     *,
     method: Method | str = "auto",
     seed: int = 0,
@@ -298,7 +296,7 @@ def compare_hypotheses(
 
 def comparison_of(
     evidences: Sequence[Evidence],
-    data: Displacements | ReducedDisplacements | SummedDisplacements,
+    data: AnyData,
     prior_probabilities: Sequence[float] | None = None,
     sensitivity: tuple[Mapping[str, Any], ...] = (),
 ) -> Comparison:

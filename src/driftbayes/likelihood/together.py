@@ -135,18 +135,17 @@ class _Grid:
             root = cholesky(toeplitz(common), lower=True) if common[0] > 0 else np.zeros((n, n))
         except np.linalg.LinAlgError:
             return np.nan, np.zeros((self.summed[0][0].shape[1],) * 2)
-        weights, seen = np.zeros((n, n)), 0.0
+        n_dim = self.summed[0][0].shape[1]
+        weights, seen = np.zeros((n, n)), np.zeros((n, n_dim))
         for first, later, steps in zip(self.first, self.n_later, self.summed, strict=True):
             size = len(later)
             place = slice(first, first + size)
             leading = whiten[:size, :size]
             weights[place, place] += (leading.T * later) @ leading
-            white = np.zeros((size, steps[0].shape[1]))
+            white = np.zeros((size, n_dim))
             for one in steps:
                 white[: len(one)] += leading[: len(one), : len(one)] @ one
-            total = np.zeros((n, white.shape[1]))
-            total[place] = leading.T @ white
-            seen = seen + total
+            seen[place] += leading.T @ white
         inner = np.eye(n) + root.T @ weights @ root
         factor = cholesky(inner, lower=True)
         white = solve_triangular(factor, root.T @ seen, lower=True)

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 EngineName = Literal["auto", "moments", "kalman", "dense"]
 # How far displacements may be summed before a model sees them: over trajectories and axes, over
 # trajectories only, over axes only, or not at all; or all particles must be seen at once.
-Kind = Literal["summed", "channels", "trajectories", "steps", "together"]
+Kind = Literal["summed", "channels", "trajectories", "steps", "together", "pairs"]
 Data: TypeAlias = (
     SecondMoments
     | PaddedSteps

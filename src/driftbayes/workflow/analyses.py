@@ -177,6 +177,8 @@ def warn_if_dependent(
         What is known of the dependence, or None if there is none to speak of.
     """
     worst = None
+    if all(hypothesis.model.kind == "together" for hypothesis in hypotheses):
+        return None
     for comparison, data in pairs:
         found = quick_dependence(tracks, data.tau)
         if found.is_serious and (worst is None or found.inflation > worst[0].inflation):

@@ -112,9 +112,11 @@ class Common(AbstractOption):
     ) -> Float[Array, "particle position dim"]:
         own, common = self.components()
         key_own, key_common = jax.random.split(key)
-        size = {"n_steps": n_steps, "n_dim": n_dim, "tau": tau}
-        together = common.simulate(key_common, n_particles=1, **size)
-        return together + own.simulate(key_own, n_particles=n_particles, **size)
+
+        def draw(model: AbstractModel, key: Key, n: int) -> Float[Array, "particle position dim"]:
+            return model.simulate(key, n_particles=n, n_steps=n_steps, n_dim=n_dim, tau=tau)
+
+        return draw(common, key_common, 1) + draw(own, key_own, n_particles)
 
 
 def common_of(base: AbstractModel) -> AbstractModel:
