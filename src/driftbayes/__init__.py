@@ -48,6 +48,8 @@ if TYPE_CHECKING:
         Common,
         ConfinedBrownian,
         ConfinedLangevin,
+        Eddies,
+        Flow,
         FractionalBrownian,
         Langevin,
         LinearFlow,
@@ -106,8 +108,8 @@ __getattr__ = lazy(
         "io": "read_scan read_trajectories write_scan write_trajectories",
         "models": (
             "MODELS Anisotropic Blur Brownian Common ConfinedBrownian ConfinedLangevin "
-            "FractionalBrownian Langevin LinearFlow MaternVelocity MeanFlow Mixture Noise "
-            "OscillatingLangevin Rotating Scatter SecondOrderLangevin Student Sum "
+            "Eddies Flow FractionalBrownian Langevin LinearFlow MaternVelocity MeanFlow Mixture "
+            "Noise OscillatingLangevin Rotating Scatter SecondOrderLangevin Student Sum "
             "TwoScaleLangevin"
         ),
         "plots.scan": "plot_scan",
@@ -140,11 +142,13 @@ __all__ = [
     "Displacements",
     "DriftbayesError",
     "DriftbayesWarning",
+    "Eddies",
     "Evidence",
     "Exact",
     "Exponential",
     "FitCheck",
     "Fixed",
+    "Flow",
     "FractionalBrownian",
     "Gamma",
     "Hypothesis",

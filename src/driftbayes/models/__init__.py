@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from driftbayes.models.matern import MaternVelocity
     from driftbayes.models.options.anisotropy import Anisotropic
     from driftbayes.models.options.common import Common
+    from driftbayes.models.options.flow import Eddies, Flow
     from driftbayes.models.options.flows import LinearFlow, MeanFlow
     from driftbayes.models.options.measurement import Blur, Noise
     from driftbayes.models.options.populations import Mixture, Scatter
@@ -44,6 +45,7 @@ __getattr__ = lazy(
         "matern": "MaternVelocity",
         "options.anisotropy": "Anisotropic",
         "options.common": "Common",
+        "options.flow": "Eddies Flow",
         "options.flows": "LinearFlow MeanFlow",
         "options.measurement": "Blur Noise",
         "options.populations": "Mixture Scatter",
@@ -68,6 +70,8 @@ __all__ = [
     "ConfinedBrownian",
     "ConfinedLangevin",
     "Data",
+    "Eddies",
+    "Flow",
     "FractionalBrownian",
     "Langevin",
     "LinearFlow",

@@ -63,6 +63,8 @@ class Parameter:
     within_step: bool = False
     # Whether it is no property of the motion but the width of a prior that was integrated out.
     is_prior_scale: bool = False
+    # Whether it is a distance between places, and says nothing of the size of steps.
+    is_distance: bool = False
 
     def of(self, component: str) -> "Parameter":
         """The same parameter, of one component of a sum."""
@@ -357,7 +359,7 @@ class AbstractModel(eqx.Module):
             self.memory,
             self.exact_positions,
             self.needs_positions,
-            self.kind in ("channels", "together") and self.shares_axes,
+            self.kind in ("channels", "together", "flow") and self.shares_axes,
         )
 
     def _autocovariance(self, data: SecondMoments | ChannelMoments) -> Float[Array, " step"]:

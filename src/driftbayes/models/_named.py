@@ -72,6 +72,8 @@ _WRAP = {
     "noise": ("measurement.Noise", "sigma"),
     "mean": ("flows.MeanFlow", "flow"),
     "linear": ("flows.LinearFlow", "flow", "gradient"),
+    "flow": ("flow.Flow", "length", "own_share", "roughness"),
+    "eddies": ("flow.Eddies", "length", "own_share", "roughness", "divergence"),
     "rotating": ("rotating.Rotating",),
     "scatter": ("populations.Scatter", "scatter"),
     "student": ("student.Student", "tail"),

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 EngineName = Literal["auto", "moments", "kalman", "dense"]
 # How far displacements may be summed before a model sees them: over trajectories and axes, over
 # trajectories only, over axes only, or not at all; or all particles must be seen at once.
-Kind = Literal["summed", "channels", "trajectories", "steps", "together", "pairs"]
+Kind = Literal["summed", "channels", "trajectories", "steps", "together", "flow", "pairs"]
 Data: TypeAlias = (
     SecondMoments
     | PaddedSteps
@@ -167,7 +167,7 @@ def preparation(
     longest = int(data.row_sizes.max())
     # Noise or long memory: what the steps before the window would add is not negligible.
     memory = LONG_MEMORY if needs.memory is None else needs.memory
-    if kind in ("steps", "together") or (engine == "auto" and not data.is_regular):
+    if kind in ("steps", "together", "flow") or (engine == "auto" and not data.is_regular):
         engine = "kalman"
     elif engine in ("auto", "moments"):
         too_long = longest > memory > MEMORY and needs.has_state_space
@@ -265,7 +265,7 @@ def prepare(
 ) -> Data:
     """What the chosen engine needs to know of the data; the arguments are `preparation`'s."""
     kind, chosen, memory, positions = preparation(data, needs, engine)
-    if kind == "together":
+    if kind in ("together", "flow"):
         msg = (
             f"{needs.model} judges all particles together; compute its evidence with the method "
             "'auto', 'exact', 'laplace' or 'importance'"
@@ -299,6 +299,10 @@ def make_engine(
         is_turning: Whether the model's covariances are complex.
     """
     way = preparation(data, needs, engine)
+    if way.kind == "flow":
+        from driftbayes.likelihood.flow import flow_engine
+
+        return flow_engine(data, needs.model)
     if way.kind == "together":
         from driftbayes.likelihood.together import common_engine
 
