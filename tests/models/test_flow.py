@@ -128,7 +128,10 @@ def expected(name, data, roughness, divergence):
 @pytest.mark.parametrize("roughness", [0.5, 1.5, 2.5])
 @pytest.mark.parametrize("option", ["flow", "eddies"])
 @pytest.mark.parametrize("base", ["brownian", "langevin"])
-def test_density_is_that_of_all_kicks_together(base, option, roughness):
+@pytest.mark.parametrize("few", [True, False])
+def test_density_is_that_of_all_kicks_together(base, option, roughness, few, monkeypatch):
+    # By compiled loops, and by a library's factorisations.
+    monkeypatch.setattr("driftbayes.likelihood.flow._FEW", 64 if few else 0)
     data = data_of()
     found = log_likelihood(f"{base}+{option}", data, roughness=roughness)
     divergence = None if option == "flow" else 0.3

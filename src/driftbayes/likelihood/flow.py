@@ -36,15 +36,22 @@ from driftbayes.typing import FloatArray, IntArray
 _MAX_PARTICLES = 2_000
 # Smoothness of Matérn's correlations that have a closed form.
 SMOOTHNESS = (0.5, 1.5, 2.5)
+# Particles for which compiled loops are faster than a library's factorisations.
+_FEW = 64
 # Distances of all steps that are kept, in bytes.
 _KEPT_BYTES = 400 << 20
 
 
-def _kernel(r: FloatArray, length: float, smoothness: float) -> tuple[FloatArray, FloatArray]:
-    """Matérn's correlation C(r) and r C'(r), of smoothness 1/2, 3/2 or 5/2."""
+def check_smoothness(smoothness: float) -> None:
+    """Refuse a smoothness without a closed form."""
     if smoothness not in SMOOTHNESS:
         msg = f"the roughness of a flow must be 0.5, 1.5 or 2.5, got {smoothness:g}; fix it"
         raise DriftbayesError(msg)
+
+
+def _kernel(r: FloatArray, length: float, smoothness: float) -> tuple[FloatArray, FloatArray]:
+    """Matérn's correlation C(r) and r C'(r), of smoothness 1/2, 3/2 or 5/2."""
+    check_smoothness(smoothness)
     s = r * (np.sqrt(2 * smoothness) / length)
     fall = np.exp(-s)
     if smoothness == 0.5:
@@ -151,6 +158,32 @@ class FlowEngine:
             return None
         return [_distance(step.x) for step in self.steps]
 
+    @cached_property
+    def _few(self) -> tuple[FloatArray, FloatArray, FloatArray] | None:
+        """Positions, distances and steps by time of few particles that are there all the time."""
+        same = all(not step.n_new and len(step.kept) == len(step.x) for step in self.steps[1:])
+        if not same or len(self.steps[0].x) > _FEW or self._distances is None:
+            return None
+        x, dx = (np.stack([getattr(step, name) for step in self.steps]) for name in ("x", "dx"))
+        return x, np.stack(self._distances), dx
+
+    def _quickly(
+        self, matrices: FloatArray, start: FloatArray, shape: tuple[float, float, float, float]
+    ) -> tuple[float, FloatArray]:
+        """The same as `_one` of few particles."""
+        from driftbayes.kernels.flow import flow_products
+
+        assert self._few is not None
+        check_smoothness(shape[-1])
+        x, r, dx = self._few
+        velocity = float(start[1, 1]) if len(start) > 1 else 0.0
+        if np.isnan(shape[2]):
+            return flow_products(x, r, dx, matrices, velocity, shape)
+        dx = np.moveaxis(dx, 2, 1).reshape(len(dx), -1, 1)
+        log_det, products = flow_products(x, r, dx, matrices, velocity, shape)
+        size = self.n_dim
+        return log_det / size, np.eye(size) * products[0, 0] / size
+
     def sums(self, formulas: Formulas) -> Sums:
         from driftbayes.kernels.filter import LANES
 
@@ -178,6 +211,8 @@ class FlowEngine:
     ) -> tuple[float, FloatArray]:
         """Log-determinant of one axis, and products of all axes, at one parameter value."""
         m = start.shape[0] - 1
+        if m < 2 and self._few is not None:
+            return self._quickly(matrices[0], start, (length, own, divergence, smoothness))
         log_det, products = 0.0, np.zeros((self.n_dim, self.n_dim))
         # Of what is beside the position in the state, (state, particle), mean and covariance.
         mean, cov = np.zeros((0, 1)), np.zeros((0, 0))

@@ -71,7 +71,7 @@ class Flow(AbstractOption):
 
     def trajectory_numbers(self) -> tuple[Array, ...]:
         values = (self.length, self.own_share, self._divergence(), self.roughness)
-        return tuple(jnp.asarray(value, dtype=jnp.float64) for value in values)
+        return tuple(jnp.asarray(value) for value in values)
 
     def _divergence(self) -> ScalarLike:
         return np.nan
@@ -131,7 +131,9 @@ def simulate_flow(
         n_steps: Number of steps.
         tau: Sampling time.
     """
-    length, own, divergence, roughness = (float(v) for v in model.trajectory_numbers())
+    length, own, divergence, roughness = (
+        float(v) for v in (model.length, model.own_share, model._divergence(), model.roughness)
+    )
     propagate, noise = (np.asarray(part) for part in model.base.transition(jnp.asarray(tau)))
     start = np.asarray(model.base.initial_covariance())[1:, 1:]
     n, n_dim = x.shape
