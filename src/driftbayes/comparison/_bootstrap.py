@@ -253,7 +253,7 @@ def thinned_log_bayes_factor(
     """
     logs = {}
     # Models in which particles share motion need no correction.
-    alone = [hypothesis for hypothesis in hypotheses if hypothesis.model.kind != "together"]
+    alone = [hypothesis for hypothesis in hypotheses if not hypothesis.model.shares_motion]
     for hypothesis in alone:
         record = comparison.evidences[hypothesis.name]
         batch = Batch.of(data, model=hypothesis.model)

@@ -135,6 +135,11 @@ class AbstractModel(eqx.Module):
     # Whether a model that tells axes apart must see all particles along the same ones.
     shares_axes: ClassVar[bool] = True
 
+    @property
+    def shares_motion(self) -> bool:
+        """Whether particles share motion, so that they are judged together."""
+        return self.kind in ("together", "flow")
+
     def leaves(self) -> dict[str, Any]:
         """The value of every parameter: a number, a prior or a name."""
         return {name: getattr(self, name) for name in self.parameters}

@@ -177,7 +177,7 @@ def warn_if_dependent(
         What is known of the dependence, or None if there is none to speak of.
     """
     worst = None
-    if all(hypothesis.model.kind == "together" for hypothesis in hypotheses):
+    if all(hypothesis.model.shares_motion for hypothesis in hypotheses):
         return None
     for comparison, data in pairs:
         found = quick_dependence(tracks, data.tau)
