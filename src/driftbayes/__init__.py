@@ -45,8 +45,11 @@ if TYPE_CHECKING:
         Anisotropic,
         Blur,
         Brownian,
+        Common,
         ConfinedBrownian,
         ConfinedLangevin,
+        Eddies,
+        Flow,
         FractionalBrownian,
         Langevin,
         LinearFlow,
@@ -73,6 +76,7 @@ if TYPE_CHECKING:
         Uniform,
         scaling_priors,
     )
+    from driftbayes.relative import PairComparison, pairs
     from driftbayes.report import write_report
     from driftbayes.workflow import (
         Blocks,
@@ -105,13 +109,14 @@ __getattr__ = lazy(
         "inference": "SMC Auto Bridge Evidence Exact Hypothesis Importance Laplace Nested evidence",
         "io": "read_scan read_trajectories write_scan write_trajectories",
         "models": (
-            "MODELS Anisotropic Blur Brownian ConfinedBrownian ConfinedLangevin "
-            "FractionalBrownian Langevin LinearFlow MaternVelocity MeanFlow Mixture Noise "
-            "OscillatingLangevin Outliers Rotating Scatter SecondOrderLangevin Student Sum "
+            "MODELS Anisotropic Blur Brownian Common ConfinedBrownian ConfinedLangevin "
+            "Eddies Flow FractionalBrownian Langevin LinearFlow MaternVelocity MeanFlow Mixture "
+            "Noise OscillatingLangevin Outliers Rotating Scatter SecondOrderLangevin Student Sum "
             "TwoScaleLangevin"
         ),
         "plots.scan": "plot_scan",
         "report": "write_report",
+        "relative": "PairComparison pairs",
         "priors": "Exponential Fixed Gamma LogNormal Normal Uniform scaling_priors",
         "workflow": (
             "Blocks Cut Scales check compare example info map open_scan predict read scan score "
@@ -129,6 +134,7 @@ __all__ = [
     "Blur",
     "Bridge",
     "Brownian",
+    "Common",
     "Comparison",
     "ConfinedBrownian",
     "ConfinedLangevin",
@@ -138,11 +144,13 @@ __all__ = [
     "Displacements",
     "DriftbayesError",
     "DriftbayesWarning",
+    "Eddies",
     "Evidence",
     "Exact",
     "Exponential",
     "FitCheck",
     "Fixed",
+    "Flow",
     "FractionalBrownian",
     "Gamma",
     "Hypothesis",
@@ -159,6 +167,7 @@ __all__ = [
     "Normal",
     "OscillatingLangevin",
     "Outliers",
+    "PairComparison",
     "PriorWarning",
     "Rotating",
     "Scales",
@@ -185,6 +194,7 @@ __all__ = [
     "info",
     "map",
     "open_scan",
+    "pairs",
     "plot_scan",
     "predict",
     "read",

@@ -15,6 +15,7 @@ __all__ = [
     "model_names",
     "note_blocks",
     "numbers",
+    "parse_priors",
     "parse_tau",
     "parse_times",
     "read",
@@ -337,7 +338,7 @@ def analysis(args: argparse.Namespace) -> dict[str, Any]:
         raise DriftbayesError(msg)
     found = {
         "models": args.models,
-        "priors": _parse_priors(args.prior),
+        "priors": parse_priors(args.prior),
         "scales": None if args.u_rms is None else Scales(args.u_rms, args.timescale),
         "method": as_method(args.method, coords=args.coords),
         "seed": args.seed,
@@ -346,7 +347,7 @@ def analysis(args: argparse.Namespace) -> dict[str, Any]:
     return {**found, "cut": Cut(args.n_tau, args.windows, args.gaps)} if "gaps" in args else found
 
 
-def _parse_priors(texts: list[str]) -> dict[str, str]:
+def parse_priors(texts: list[str]) -> dict[str, str]:
     priors: dict[str, str] = {}
     for text in texts:
         name, equals, prior = (part.strip() for part in text.partition("="))

@@ -258,7 +258,9 @@ def thinned_log_bayes_factor(
         method: Of the evidence.
     """
     logs = {}
-    for hypothesis in hypotheses:
+    # Models in which particles share motion need no correction.
+    alone = [hypothesis for hypothesis in hypotheses if not hypothesis.model.shares_motion]
+    for hypothesis in alone:
         record = comparison.evidences[hypothesis.name]
         batch = Batch.of(data, model=hypothesis.model)
         if isinstance(batch.data, SecondMoments) and not batch.is_stacked:
@@ -271,7 +273,7 @@ def thinned_log_bayes_factor(
             logs[hypothesis.name] = log_evidences(hypothesis, thin, method=method).log_evidence[0]
         else:
             logs[hypothesis.name] = thinned_by_rule(record, factor)
-    names = [hypothesis.name for hypothesis in hypotheses]
+    names = [hypothesis.name for hypothesis in alone]
     return {
         f"{b}:{a}": float(logs[b] - logs[a]) for i, a in enumerate(names) for b in names[i + 1 :]
     }

@@ -25,11 +25,9 @@ from driftbayes.comparison.sensitivity import (
     parameter_groups,
     scaled_evidence,
 )
-from driftbayes.data.sampling import Displacements
 from driftbayes.data.units import readable
 from driftbayes.errors import DriftbayesError, Status, did_you_mean
-from driftbayes.inference import Batch, Evidence, Hypothesis, Method, as_method
-from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
+from driftbayes.inference import AnyData, Batch, Evidence, Hypothesis, Method, as_method
 from driftbayes.precision import in_double_precision
 from driftbayes.representation import Described, to_dataframe, to_dataset, to_datatree
 
@@ -256,7 +254,8 @@ class Comparison(Described):
 
     def _correction(self, best: str, other: str) -> str:
         """What follows ln K where particles move together; empty where they do not."""
-        if self.dependence is None:
+        pair = (self.evidences[name].hypothesis.model for name in (best, other))
+        if self.dependence is None or any(model.shares_motion for model in pair):
             return ""
         scaled = self._scaled(best, other)
         about = "overstated" if scaled is None else f"about {scaled:.3g} corrected"
@@ -281,7 +280,7 @@ class Comparison(Described):
     def overstated(self) -> str:
         """Ln K of the best two models where particles move together; empty where they do not."""
         ranked = sorted(self.evidences.values(), key=lambda e: -e.log_evidence)
-        if self.dependence is None or len(ranked) < 2:
+        if len(ranked) < 2 or not self._correction(ranked[0].name, ranked[1].name):
             return ""
         return f"ln K = {self._told(ranked[0], ranked[1], with_error=False)}"
 
@@ -330,7 +329,7 @@ class Comparison(Described):
 @in_double_precision
 def compare_hypotheses(
     hypotheses: Sequence[Hypothesis],
-    data: Displacements | ReducedDisplacements | SummedDisplacements,
+    data: AnyData,
     *,
     method: Method | str = "auto",
     seed: int = 0,
@@ -392,7 +391,7 @@ def compare_hypotheses(
 
 def comparison_of(
     evidences: Sequence[Evidence],
-    data: Displacements | ReducedDisplacements | SummedDisplacements,
+    data: AnyData,
     prior_probabilities: Sequence[float] | None = None,
     sensitivity: tuple[Mapping[str, Any], ...] = (),
 ) -> Comparison:

@@ -196,6 +196,7 @@ def _parts(
             position_sd=None if sd is None else sd[runs].ravel(),
             start=None if data.start is None else data.start[order[runs]],
             start_row=None if data.start_row is None else data.start_row[order[runs]],
+            start_time=None if data.start_time is None else data.start_time[order[runs]],
             start_lonlat=None if lonlat is None else lonlat[order[runs]],
         )
         # A flow that is linear in space is so around the middle of the cell.

@@ -69,6 +69,7 @@ class Displacements(Described):
         n_dropped: Steps that are in no run, since they fill no window of `n_tau` steps.
         start: Position at which each run begins, if known: for a flow that depends on it.
         start_row: Observation of the trajectories at which each run begins, if it was cut from any.
+        start_time: Time at which each run begins, if known: for particles that share motion.
         start_lonlat: Longitude and latitude in degrees at which each run begins, if they are known.
         ground: Where on the earth the displacements are, if `start` is on the tangent plane there.
     """
@@ -85,6 +86,7 @@ class Displacements(Described):
     n_dropped: int = 0
     start: FloatArray | None = None
     start_row: IntArray | None = None
+    start_time: FloatArray | None = None
     start_lonlat: FloatArray | None = None
     ground: "Ground | None" = None
 
@@ -117,6 +119,7 @@ class Displacements(Described):
         """Make displacements from a (particle, step, dim) array of steps of duration `tau`.
 
         Where the particles started, (particle, dim), matters to a flow that depends on position.
+        All particles are taken to start at the same time.
         """
         array = np.asarray(dx, dtype=np.float64)
         if array.ndim != 3:
@@ -148,6 +151,7 @@ class Displacements(Described):
             length_unit=length_unit,
             time_unit=time_unit,
             start=begin,
+            start_time=np.zeros(n_particles),
         )
 
     @property
@@ -330,6 +334,7 @@ def displacements(
         n_dropped=runs.n_dropped,
         start=start,
         start_row=rows[firsts],
+        start_time=trajectories.times[rows[firsts]],
         start_lonlat=start_lonlat,
         ground=ground,
     )

@@ -147,8 +147,8 @@ def between(
         at the end.
     """
     start, end = np.broadcast_arrays(np.atleast_2d(start), np.atleast_2d(end))
-    up, x = _points(start[:, 0], start[:, 1], radius)
-    other_up, other_x = _points(end[:, 0], end[:, 1], radius)
+    up, x = points_in_space(start[:, 0], start[:, 1], radius)
+    other_up, other_x = points_in_space(end[:, 0], end[:, 1], radius)
     chord = other_x - x
     bearing = _bearing(chord, up)
     return _arc(chord, radius), bearing, _wrapped(_bearing(chord, other_up) - bearing)
@@ -212,7 +212,7 @@ def from_plane(
 
 def _moved(here: FloatArray, step: FloatArray, radius: float | None, frame: Frame) -> FloatArray:
     """Where steps lead that `_steps` would find again."""
-    up, _ = _points(here[:, 0], here[:, 1], radius)
+    up, _ = points_in_space(here[:, 0], here[:, 1], radius)
     east, north = _east_north(up)
     guess = step.copy()
     for _ in range(_MAX_PASSES):
@@ -236,7 +236,7 @@ def _moved(here: FloatArray, step: FloatArray, radius: float | None, frame: Fram
     )
 
 
-def _points(
+def points_in_space(
     lon: FloatArray, lat: FloatArray, radius: float | None
 ) -> tuple[FloatArray, FloatArray]:
     """The vertical at points, and the points themselves in metres, (axis, point)."""
@@ -263,7 +263,7 @@ def _steps(
     They are resolved along east and north where the frame asks for it: at their middle, or at their
     start if the axes are then carried on along the path.
     """
-    up, x = _points(lon, lat, radius)
+    up, x = points_in_space(lon, lat, radius)
     chord = np.diff(x, axis=1)
     arc = _arc(chord, radius)
     if frame == "local":

@@ -242,6 +242,10 @@ class Trajectories(Described):
         """Compare models in every cell of a grid; see `driftbayes.map`."""
         return public("map")(self, cell, taus, **options)
 
+    def pairs(self, tau: float | Iterable[float], **options: Any) -> Any:
+        """Compare laws of relative dispersion; see `driftbayes.pairs`."""
+        return public("pairs")(self, tau, **options)
+
     def info(self) -> Any:
         """Describe the sampling and suggest sampling times; see `driftbayes.info`."""
         return public("info")(self)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from driftbayes.aliases import lazy
 from driftbayes.inference import describe as _describe  # noqa: F401  (registers descriptions)
-from driftbayes.inference._batch import Batch
+from driftbayes.inference._batch import AnyData, Batch
 from driftbayes.inference.evidence import QUANTILES, Evidence
 from driftbayes.inference.evidences import (
     evidence,
@@ -39,6 +39,7 @@ __all__ = [
     "METHODS",
     "QUANTILES",
     "SMC",
+    "AnyData",
     "Auto",
     "Batch",
     "Bridge",

@@ -1,11 +1,11 @@
 """Data sets as inference takes them."""
 
-__all__ = ["Batch"]
+__all__ = ["AnyData", "Batch", "DirectData"]
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 from weakref import WeakKeyDictionary
 
 import jax
@@ -32,8 +32,51 @@ from driftbayes.models import (
     prepare,
 )
 from driftbayes.models._prepare import EngineName, engine_from, make_engine
+from driftbayes.typing import FloatArray
 
 AnyDisplacements: TypeAlias = Displacements | ReducedDisplacements | SummedDisplacements
+
+
+@runtime_checkable
+class DirectData(Engine, Protocol):
+    """Data of which the density is computed directly: their own engine."""
+
+    @property
+    def length_unit(self) -> str:
+        """Name of the unit of length."""
+        ...
+
+    @property
+    def time_unit(self) -> str:
+        """Name of the unit of time."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the data, tau and units."""
+        ...
+
+    @property
+    def n_particles(self) -> int:
+        """Number of particles."""
+        ...
+
+    @property
+    def n_steps(self) -> int:
+        """Steps of the longest run."""
+        ...
+
+    @property
+    def n_displacements(self) -> int:
+        """Number of data."""
+        ...
+
+    def log_densities(self, model: AbstractModel, values: Mapping[str, FloatArray]) -> FloatArray:
+        """Ln p of the data under a model, of each value of its parameters."""
+        ...
+
+
+AnyData: TypeAlias = AnyDisplacements | DirectData
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +91,7 @@ class Batch:
         is_stacked: Whether `given` has a leading axis over data sets.
         unit_names: Units of length and time, the same of all data sets.
         source: Displacements, and what a model needs of them.
+        direct: Data that are their own engine.
     """
 
     given: Data | None
@@ -56,16 +100,20 @@ class Batch:
     is_stacked: bool = False
     unit_names: tuple[str, str] = ("", "")
     source: tuple[AnyDisplacements, Needs, EngineName] | None = None
+    direct: DirectData | None = None
     _engines: dict[Any, Engine] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(
         cls,
-        data: AnyDisplacements,
+        data: AnyData,
         engine: Any = "auto",
         model: AbstractModel | type[AbstractModel] | None = None,
     ) -> "Batch":
         """One data set, prepared for a model; a second one that needs the same finds it so."""
+        if isinstance(data, DirectData):
+            units = (data.length_unit, data.time_unit)
+            return cls(None, (data.tau,), (data.fingerprint,), unit_names=units, direct=data)
         needs = Needs() if model is None else as_template(model).needs()
         key = preparation(data, needs, engine)
         found = _PREPARED.setdefault(data, {})
@@ -114,6 +162,8 @@ class Batch:
 
     def engine(self, index: int, model: AbstractModel) -> Engine:
         """The engine that holds a data set for a model."""
+        if self.direct is not None:
+            return self.direct
         key = (index if self.is_stacked else 0, model.is_turning, model.has_state_space)
         if key not in self._engines:
             one = self[index]
@@ -140,6 +190,8 @@ class Batch:
     @property
     def shortest_step(self) -> float:
         """Duration of the shortest step."""
+        if self.direct is not None:
+            return self.direct.shortest_step
         if self.source is not None:
             data = self.source[0]
             return float(data.interval.min()) if isinstance(data, Displacements) else data.tau

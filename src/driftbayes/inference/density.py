@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from driftbayes.inference import formulas
-from driftbayes.inference._batch import Batch
+from driftbayes.inference._batch import Batch, DirectData
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.kernels.compiled import run_in_threads
 from driftbayes.likelihood.engines import Engine, FilterEngine
 from driftbayes.likelihood.kalman import gaussian_log_density
 from driftbayes.models import AbstractModel
+from driftbayes.priors import Fixed
 from driftbayes.typing import FloatArray
 
 # Sums of all trajectories that a thread holds at a time, in bytes.
@@ -91,6 +92,8 @@ class Density:
     def terms(self, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Ln L, and count, log-determinant and quadratic form of its Gaussian terms."""
         engine = self.engine
+        if isinstance(engine, DirectData):
+            return self._directly(engine, theta)
         with np.errstate(all="ignore"):
             if isinstance(engine, FilterEngine) and self.hypothesis.model.kind == "trajectories":
                 found = self._by_trajectory(engine, theta)
@@ -101,6 +104,21 @@ class Density:
                 )
         fit, n, log_det, quadratic = (self.factor * part for part in found)
         return np.where(np.isnan(fit), -np.inf, fit), n, log_det, quadratic
+
+    def _directly(
+        self, data: DirectData, theta: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """The same of data that are their own engine; they have no Gaussian terms."""
+        hypothesis = self.hypothesis
+        values = {
+            name: np.full(len(theta), float(prior.value))
+            for name, prior in hypothesis.priors.items()
+            if isinstance(prior, Fixed)
+        }
+        values |= {name: theta[:, i] for i, name in enumerate(hypothesis.names)}
+        fit = self.factor * data.log_densities(hypothesis.model, values)
+        zeros = np.zeros(len(theta))
+        return np.where(np.isnan(fit), -np.inf, fit), zeros, zeros, zeros
 
     def _by_trajectory(
         self, engine: FilterEngine, theta: FloatArray

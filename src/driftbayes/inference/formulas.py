@@ -87,6 +87,12 @@ class Rows:
     def part(self, rows: slice) -> "Rows":
         return Rows(self.hypothesis, self.theta, self._every[rows], self.whole or self)
 
+    def numbers(self) -> tuple[FloatArray, ...]:
+        """What the model tells beside its motion, one value of each row."""
+        theta, point, _ = self._needed()
+        found = evaluate(self.hypothesis, theta, _numbers)
+        return tuple(part[point] for part in found)
+
     def _needed(self) -> tuple[FloatArray, IntArray, IntArray]:
         """Points that the rows need, and point and component of each row."""
         point, component = np.divmod(self._every, self.n_components)
@@ -396,6 +402,10 @@ def evaluate_with_sums(
     shared = (context.centre, np.asarray(context.turning), np.asarray(engine.tau))
     program = _sums_program(of, engine.n_dim, context.is_lonlat)
     return _by_points(program, hypothesis, _N_POINTS[0], theta, n, *parts, shared=shared)
+
+
+def _numbers(model: AbstractModel) -> tuple[Any, ...]:
+    return model.trajectory_numbers()
 
 
 def _enough(sizes: tuple[int, ...], n: int) -> int:

@@ -109,7 +109,7 @@ class Hypothesis(Described, eqx.Module):
         if not model.is_gaussian or model.scale_parameter not in self.names:
             return None
         others = (p for name, p in model.parameters.items() if name != model.scale_parameter)
-        bears_length = any(parameter.length_power for parameter in others)
+        bears_length = any(p.length_power and not p.is_distance for p in others)
         return None if bears_length else self.names.index(model.scale_parameter)
 
     def values(self, theta: Float[Array, " parameter"]) -> dict[str, Scalar]:

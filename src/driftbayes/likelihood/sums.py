@@ -1,6 +1,6 @@
 """What an engine gives: of each parameter value the sums that a Gaussian density is made of."""
 
-__all__ = ["Formulas", "SlotForms", "Sums"]
+__all__ = ["Formulas", "NumberedFormulas", "SlotForms", "Sums"]
 
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -100,6 +100,15 @@ class Formulas(Protocol):
 
     def part(self, rows: slice) -> "Formulas":
         """The same for some of the rows."""
+        ...
+
+
+@runtime_checkable
+class NumberedFormulas(Formulas, Protocol):
+    """Formulas of a model that tells more than its motion."""
+
+    def numbers(self) -> tuple[FloatArray, ...]:
+        """What the model tells beside its motion, one value of each row."""
         ...
 
 

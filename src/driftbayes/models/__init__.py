@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from driftbayes.models.langevin import Langevin
     from driftbayes.models.matern import MaternVelocity
     from driftbayes.models.options.anisotropy import Anisotropic
+    from driftbayes.models.options.common import Common
+    from driftbayes.models.options.flow import Eddies, Flow
     from driftbayes.models.options.flows import LinearFlow, MeanFlow
     from driftbayes.models.options.measurement import Blur, Noise
     from driftbayes.models.options.outliers import Outliers
@@ -43,6 +45,8 @@ __getattr__ = lazy(
         "langevin": "Langevin",
         "matern": "MaternVelocity",
         "options.anisotropy": "Anisotropic",
+        "options.common": "Common",
+        "options.flow": "Eddies Flow",
         "options.flows": "LinearFlow MeanFlow",
         "options.measurement": "Blur Noise",
         "options.outliers": "Outliers",
@@ -64,9 +68,12 @@ __all__ = [
     "Anisotropic",
     "Blur",
     "Brownian",
+    "Common",
     "ConfinedBrownian",
     "ConfinedLangevin",
     "Data",
+    "Eddies",
+    "Flow",
     "FractionalBrownian",
     "Langevin",
     "LinearFlow",

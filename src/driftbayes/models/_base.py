@@ -65,6 +65,8 @@ class Parameter:
     within_step: bool = False
     # Whether it is no property of the motion but the width of a prior that was integrated out.
     is_prior_scale: bool = False
+    # Whether it is a distance between places, and says nothing of the size of steps.
+    is_distance: bool = False
 
     def of(self, component: str) -> "Parameter":
         """The same parameter, of one component of a sum."""
@@ -134,6 +136,11 @@ class AbstractModel(eqx.Module):
     is_turning: ClassVar[bool] = False
     # Whether a model that tells axes apart must see all particles along the same ones.
     shares_axes: ClassVar[bool] = True
+
+    @property
+    def shares_motion(self) -> bool:
+        """Whether particles share motion, so that they are judged together."""
+        return self.kind in ("together", "flow")
 
     def leaves(self) -> dict[str, Any]:
         """The value of every parameter: a number, a prior or a name."""
@@ -376,7 +383,7 @@ class AbstractModel(eqx.Module):
             self.memory,
             self.exact_positions,
             self.needs_positions,
-            self.kind == "channels" and self.shares_axes,
+            self.kind in ("channels", "together", "flow") and self.shares_axes,
         )
 
     def _autocovariance(self, data: SecondMoments | ChannelMoments) -> Float[Array, " step"]:

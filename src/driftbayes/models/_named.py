@@ -73,6 +73,8 @@ _WRAP = {
     "outliers": ("outliers.Outliers", "fraction", "spread"),
     "mean": ("flows.MeanFlow", "flow"),
     "linear": ("flows.LinearFlow", "flow", "gradient"),
+    "flow": ("flow.Flow", "length", "own_share", "roughness"),
+    "eddies": ("flow.Eddies", "length", "own_share", "roughness", "divergence"),
     "rotating": ("rotating.Rotating",),
     "scatter": ("populations.Scatter", "scatter"),
     "student": ("student.Student", "tail"),
@@ -85,6 +87,10 @@ def _wrapped(model: AbstractModel, option: str, n_dim: int) -> AbstractModel:
         from driftbayes.models.options.anisotropy import Anisotropic, n_components
 
         return Anisotropic(model, tuple(f"h{i + 1}" for i in range(n_components(n_dim))))
+    if option == "common":
+        from driftbayes.models.options.common import common_of
+
+        return common_of(model)
     home, *names = _WRAP[option]
     module, family = home.split(".")
     wrap = getattr(import_module(f"driftbayes.models.options.{module}"), family)

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 
 EngineName = Literal["auto", "moments", "kalman", "dense"]
 # How far displacements may be summed before a model sees them: over trajectories and axes, over
-# trajectories only, over axes only, or not at all.
-Kind = Literal["summed", "channels", "trajectories", "steps"]
+# trajectories only, over axes only, or not at all; or all particles must be seen at once.
+Kind = Literal["summed", "channels", "trajectories", "steps", "together", "flow", "pairs"]
 Data: TypeAlias = (
     SecondMoments
     | PaddedSteps
@@ -167,7 +167,7 @@ def preparation(
     longest = int(data.row_sizes.max())
     # Noise or long memory: what the steps before the window would add is not negligible.
     memory = LONG_MEMORY if needs.memory is None else needs.memory
-    if kind == "steps" or (engine == "auto" and not data.is_regular):
+    if kind in ("steps", "together", "flow") or (engine == "auto" and not data.is_regular):
         engine = "kalman"
     elif engine in ("auto", "moments"):
         too_long = longest > memory > MEMORY and needs.has_state_space
@@ -212,10 +212,11 @@ def check_summable(needs: Needs) -> int:
         needs: What the model needs.
     """
     if needs.kind not in ("summed", "channels"):
-        each = "trajectory" if needs.kind == "trajectories" else "step"
+        judged = {"trajectories": "each trajectory by itself", "steps": "each step by itself"}
         msg = (
-            f"{needs.model} judges each {each} by itself, and cannot take data of which only sums "
-            "are kept; give it a part of the data that fits in memory, or choose another option"
+            f"{needs.model} judges {judged.get(needs.kind, 'all particles together')}, and cannot "
+            "take data of which only sums are kept; give it a part of the data that fits in "
+            "memory, or choose another option"
         )
         raise DriftbayesError(msg)
     if needs.positions:
@@ -264,6 +265,12 @@ def prepare(
 ) -> Data:
     """What the chosen engine needs to know of the data; the arguments are `preparation`'s."""
     kind, chosen, memory, positions = preparation(data, needs, engine)
+    if kind in ("together", "flow"):
+        msg = (
+            f"{needs.model} judges all particles together; compute its evidence with the method "
+            "'auto', 'exact', 'laplace' or 'importance'"
+        )
+        raise DriftbayesError(msg)
     if isinstance(data, ReducedDisplacements):
         return data.second_moments()
     if isinstance(data, SummedDisplacements):
@@ -292,6 +299,15 @@ def make_engine(
         is_turning: Whether the model's covariances are complex.
     """
     way = preparation(data, needs, engine)
+    if way.kind == "flow":
+        from driftbayes.likelihood.flow import flow_engine
+
+        return flow_engine(data, needs.model)
+    if way.kind == "together":
+        from driftbayes.likelihood.together import common_engine
+
+        alone = needs._replace(kind="summed", axes=False)
+        return common_engine(data, needs.model, lambda some: _engine_of_all(some, alone))
     runs = make_runs(
         data,
         channels=way.kind == "channels",
@@ -304,7 +320,12 @@ def make_engine(
     return _engine_of(runs, has_state_space=has_state_space, is_summed=is_summed)
 
 
-def _engine_of(runs: Runs, *, has_state_space: bool, is_summed: bool = False) -> Engine:
+def _engine_of_all(data: Displacements, needs: Needs) -> FilterEngine:
+    """The engine of independent runs, with the axes apart."""
+    return _engine_of(make_runs(data), has_state_space=needs.has_state_space)
+
+
+def _engine_of(runs: Runs, *, has_state_space: bool, is_summed: bool = False) -> FilterEngine:
     if has_state_space:
         return FilterEngine(runs, is_summed)
     is_even = len(runs.intervals) == 1 and np.ptp(runs.error) == 0

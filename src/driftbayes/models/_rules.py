@@ -15,12 +15,18 @@ OPTIONS: dict[str, str] = {
     "anisotropic": "a diffusivity tensor, in two or three dimensions",
     "mean": "a mean flow shared by all particles, integrated out",
     "linear": "a mean flow linear in space, shared by all particles, integrated out",
+    "common": "a part of the motion is common to all particles",
+    "flow": "kicks are correlated in space, as in one flow",
+    "eddies": "the same in two dimensions, free of divergence but for a share",
     "rotating": "of oscillating velocities in a plane, one sense of rotation for all particles",
     "scatter": "every trajectory has its own diffusivity (superstatistics)",
     "student": "innovations with heavy tails",
 }
 # Those that change what is summed, of which a model can have but one, save for some pairs.
-_DATA_OPTIONS = (*("outliers", "anisotropic", "mean", "linear", "rotating", "scatter", "student"),)
+_DATA_OPTIONS = (
+    *("outliers", "anisotropic", "mean", "linear", "common", "flow", "eddies"),
+    *("rotating", "scatter", "student"),
+)
 _PAIRS = ({"anisotropic", "mean"}, {"anisotropic", "linear"}, {"mean", "rotating"})
 
 
@@ -69,6 +75,16 @@ def check_options(text: str, base: AbstractModel, options: Sequence[str]) -> Non
             "'rotating' is for the model 'oscillating' and its sums with models that have a "
             f"state-space form, with noise and a mean flow at most, not for {text!r}; leave it out"
         )
+        raise DriftbayesError(msg)
+    shared = [option for option in ("flow", "eddies") if option in options]
+    if shared and (base.name not in ("brownian", "langevin") or set(options) - {*shared}):
+        msg = (
+            f"{shared[0]!r} is for the models 'brownian' and 'langevin' without other options, not "
+            f"for {text!r}; leave it out"
+        )
+        raise DriftbayesError(msg)
+    if "common" in options and "&" in base.name:
+        msg = f"'common' is for single models, not for the sum {text!r}; leave it out"
         raise DriftbayesError(msg)
     if "scatter" in options and "noise" in options:
         msg = f"'scatter' scales all of the covariance, noise included, in {text!r}; choose one"

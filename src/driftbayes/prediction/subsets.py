@@ -30,6 +30,7 @@ def subset(data: Displacements, keep: np.ndarray) -> Displacements:
         position_sd=None if sd is None else sd[np.repeat(keep, data.row_sizes + 1)],
         start=None if data.start is None else data.start[keep],
         start_row=None if data.start_row is None else data.start_row[keep],
+        start_time=None if data.start_time is None else data.start_time[keep],
         start_lonlat=None if data.start_lonlat is None else data.start_lonlat[keep],
     )
 

@@ -249,7 +249,8 @@ def with_doubts(
     """
     doubts = tuple(_lag_one_clauses(tracks, comparison, data))
     found = quick_dependence(tracks, data.tau)
-    if not found.is_serious:
+    are_shared = all(hypothesis.model.shares_motion for hypothesis in hypotheses)
+    if are_shared or not found.is_serious:
         return replace(comparison, doubts=doubts)
     from driftbayes.comparison import thinned_log_bayes_factor
 
@@ -274,7 +275,8 @@ def warn_if_dependent(comparisons: Sequence[Comparison]) -> None:
         )
     at = f"at tau = {readable(comparison.tau, comparison.time_unit)}"
     warnings.warn(
-        f"{at} {found['sentence']}{text} (see `driftbayes dependence`)",
+        f"{at} {found['sentence']}{text}; see `driftbayes dependence`, or compare models with "
+        "+common, in which particles share motion",
         DependenceWarning,
         stacklevel=4,
     )

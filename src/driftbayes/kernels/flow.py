@@ -1,0 +1,141 @@
+"""One parameter value of a flow that few particles share: compiled loops over steps."""
+
+__all__ = ["flow_products"]
+
+from typing import Any
+
+import numpy as np
+
+from driftbayes.kernels.compiled import compiled
+from driftbayes.typing import FloatArray
+
+
+@compiled(fastmath={"contract", "reassoc", "nsz"})
+def _correlate(
+    x: Any, r: Any, length: float, own: float, divergence: float, smoothness: float, out: Any
+) -> None:
+    n = len(x)
+    is_tensor = len(out) > n
+    rate = np.sqrt(2 * smoothness) / length
+    for p in range(n):
+        for q in range(p + 1):
+            s = rate * r[p, q]
+            fall = np.exp(-s)
+            if smoothness == 0.5:
+                along, slope = fall, -s * fall
+            elif smoothness == 1.5:
+                along, slope = (1 + s) * fall, -s * s * fall
+            else:
+                along, slope = (1 + s + s * s / 3) * fall, -s * s * (1 + s) / 3 * fall
+            along, slope = (1 - own) * along, (1 - own) * slope
+            extra = own if p == q else 0.0
+            if not is_tensor:
+                out[p, q] = out[q, p] = along + extra
+                continue
+            same = along + (1 - divergence) * slope + extra
+            e0, e1 = 0.0, 0.0
+            if r[p, q] > 0:
+                e0, e1 = (x[p, 0] - x[q, 0]) / r[p, q], (x[p, 1] - x[q, 1]) / r[p, q]
+            turn = (1 - 2 * divergence) * slope
+            out[p, q] = out[q, p] = same - turn * e0 * e0
+            out[n + p, n + q] = out[n + q, n + p] = same - turn * e1 * e1
+            mixed = -turn * e0 * e1
+            out[p, n + q] = out[q, n + p] = out[n + p, q] = out[n + q, p] = mixed
+
+
+@compiled(fastmath={"contract", "reassoc", "nsz"})
+def _factorise(a: Any) -> bool:
+    """Cholesky's factor in the lower triangle, in place; False where there is none."""
+    n = len(a)
+    for i in range(n):
+        for j in range(i + 1):
+            total = a[i, j]
+            for k in range(j):
+                total -= a[i, k] * a[j, k]
+            if i == j:
+                if not total > 0:
+                    return False
+                a[i, i] = np.sqrt(total)
+            else:
+                a[i, j] = total / a[j, j]
+    return True
+
+
+@compiled(fastmath={"contract", "reassoc", "nsz"})
+def _solve(factor: Any, b: Any) -> None:
+    """Forward substitution, in place."""
+    for i in range(len(factor)):
+        for j in range(i):
+            weight = factor[i, j]
+            for c in range(b.shape[1]):
+                b[i, c] -= weight * b[j, c]
+        scale = 1 / factor[i, i]
+        for c in range(b.shape[1]):
+            b[i, c] *= scale
+
+
+@compiled(fastmath={"contract", "reassoc", "nsz"})
+def _filter(x: Any, r: Any, dx: Any, matrices: Any, start: float, shape: Any, out: Any) -> float:
+    """Log-determinant of all rows; `out` takes the products of the columns."""
+    length, own, divergence, smoothness = shape
+    n_times, size, n_columns = dx.shape
+    has_memory = matrices.shape[1] > 1
+    corr, factor = np.empty((size, size)), np.empty((size, size))
+    cov, white_cross = np.zeros((size, size)), np.empty((size, size))
+    mean, white = np.zeros((size, n_columns)), np.empty((size, n_columns))
+    step, moved = 0.0, 0.0
+    q_xx, q_xv, q_vv = matrices[1, 0, 0], 0.0, 0.0
+    if has_memory:
+        step, moved = matrices[0, 0, 1], matrices[0, 1, 1]
+        q_xv, q_vv = matrices[1, 0, 1], matrices[1, 1, 1]
+    log_det = 0.0
+    for k in range(n_times):
+        _correlate(x[k], r[k], length, own, divergence, smoothness, corr)
+        if k == 0 and has_memory:
+            cov[:] = start * corr
+        factor[:] = step * step * cov + q_xx * corr
+        if not _factorise(factor):
+            return np.nan
+        white[:] = dx[k] - step * mean
+        _solve(factor, white)
+        for i in range(size):
+            log_det += 2 * np.log(factor[i, i])
+            for a in range(n_columns):
+                for b in range(n_columns):
+                    out[a, b] += white[i, a] * white[i, b]
+        if has_memory:
+            white_cross[:] = step * moved * cov + q_xv * corr
+            _solve(factor, white_cross)
+            mean *= moved
+            cov[:] = moved * moved * cov + q_vv * corr
+            for i in range(size):
+                for p in range(size):
+                    weight = white_cross[i, p]
+                    for a in range(n_columns):
+                        mean[p, a] += weight * white[i, a]
+                    for q in range(size):
+                        cov[p, q] -= weight * white_cross[i, q]
+    return log_det
+
+
+def flow_products(
+    x: FloatArray,
+    r: FloatArray,
+    dx: FloatArray,
+    matrices: FloatArray,
+    start: float,
+    shape: tuple[float, float, float, float],
+) -> tuple[float, FloatArray]:
+    """Log-determinant, and whitened products of the columns, of particles that never change.
+
+    Args:
+        x: Positions at which steps begin, (time, particle, axis).
+        r: Their distances, (time, particle, particle).
+        dx: Steps, (time, particle, axis), or (time, axis and particle, 1) where axes correlate.
+        matrices: Propagator and noise covariance of position and velocity, or of position alone.
+        start: Stationary variance of the velocity.
+        shape: Length, own share, share of divergence (NaN if axes are independent), smoothness.
+    """
+    products = np.zeros((dx.shape[2], dx.shape[2]))
+    log_det = _filter(x, r, dx, np.ascontiguousarray(matrices), start, shape, products)
+    return float(log_det), products

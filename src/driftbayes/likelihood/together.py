@@ -1,0 +1,380 @@
+r"""Particles that share motion: the likelihood of all of them together.
+
+Every particle's step is a common one and one of its own, $\Delta x_p = \Delta c + \Delta y_p$. Of N
+particles that are seen at the same times, the mean and N - 1 orthonormal contrasts (Helmert's) are
+independent: $\sqrt N$ times the mean has the covariance $N C_c + C_y$, each contrast $C_y$. Where
+particles come and go on a regular grid, with M the map from common steps to those of all particles,
+
+$$S = D + M C_c M^T, \qquad \det S = \det D\,\det(1 + L^T B L), \qquad
+  x^T S^{-1} x = x^T D^{-1} x - b^T L (1 + L^T B L)^{-1} L^T b$$
+
+with $C_c = L L^T$, $B = M^T D^{-1} M$ and $b = M^T D^{-1} x$.
+"""
+
+__all__ = ["CommonEngine", "common_engine"]
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cholesky, solve_triangular, toeplitz
+from scipy.linalg.lapack import dtrtri
+
+from driftbayes.data.sampling import Displacements
+from driftbayes.data.trajectories import GRID_TOLERANCE
+from driftbayes.errors import DriftbayesError
+from driftbayes.kernels.compiled import run_in_threads
+from driftbayes.likelihood.engines import FilterEngine
+from driftbayes.likelihood.runs import Context
+from driftbayes.likelihood.sums import Formulas, Sums
+from driftbayes.typing import FloatArray, IntArray
+
+# Steps on a common grid where particles come and go: matrices of that size are factorised.
+_MAX_GRID = 2048
+
+
+@dataclass(frozen=True, eq=False)
+class _WithCommon:
+    """Formulas of a step that is one particle's own and several times the common one.
+
+    Args:
+        own: Formulas of each particle's own motion.
+        common: Formulas of the common motion, row by row beside these.
+        times: How many times the covariance of the common motion is added.
+    """
+
+    own: Formulas
+    common: Formulas
+    times: float
+
+    @property
+    def n_rows(self) -> int:
+        return self.own.n_rows
+
+    def n_state(self) -> int:
+        return self.own.n_state() + self.common.n_state() - 1
+
+    def part(self, rows: slice) -> "_WithCommon":
+        return _WithCommon(self.own.part(rows), self.common.part(rows), self.times)
+
+    def lanes(self, intervals: FloatArray) -> NDArray[Any]:
+        own, common = self.own.lanes(intervals), self.common.lanes(intervals)
+        scale = np.array([1.0, self.times])[:, None, None, None]
+        joined = _joined(np.moveaxis(own, -1, 3), np.moveaxis(common * scale, -1, 3))
+        # The position adds up and acts on nothing: its propagator is 1, its variance the sum.
+        joined[:, :, 0, :, 0, 0] = 1.0
+        return np.ascontiguousarray(np.moveaxis(joined, 3, -1))
+
+    def starts(self) -> tuple[NDArray[Any], FloatArray, FloatArray]:
+        start, extra, weight = self.own.starts()
+        other, _, _ = self.common.starts()
+        return _joined(start, self.times * other), extra, weight
+
+    def autocovariances(self, tau: float, n_lags: int) -> NDArray[Any]:
+        own = self.own.autocovariances(tau, n_lags)
+        return own + self.times * self.common.autocovariances(tau, n_lags)
+
+    def mean_square_displacements(self, lags: FloatArray) -> FloatArray:
+        own = self.own.mean_square_displacements(lags)
+        return own + self.times * self.common.mean_square_displacements(lags)
+
+
+def _joined(own: NDArray[Any], common: NDArray[Any]) -> NDArray[Any]:
+    """Matrices over (X, V) and (X', V') as matrices over (X + X', V, V'); the last axes."""
+    n, m = own.shape[-1], common.shape[-1]
+    out = np.zeros((*own.shape[:-2], n + m - 1, n + m - 1))
+    out[..., :n, :n] = own
+    out[..., n:, n:] = common[..., 1:, 1:]
+    out[..., 0, n:], out[..., n:, 0] = common[..., 0, 1:], common[..., 1:, 0]
+    out[..., 0, 0] += common[..., 0, 0]
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class _Grid:
+    """Runs that overlap without being simultaneous, on a common regular grid.
+
+    Args:
+        engine: The runs themselves.
+        n_steps: Steps of the grid.
+        first: Step of the grid at which a group of runs begins, one for each group.
+        n_later: Of each group, how many runs have more than 0, 1, 2, ... steps, (group, step).
+        summed: Steps of the runs of each length, summed over runs: (group, length, steps).
+    """
+
+    engine: FilterEngine
+    n_steps: int
+    first: IntArray
+    n_later: list[FloatArray]
+    summed: list[list[FloatArray]]
+
+    def sums(self, own: Formulas, common: Formulas, error: float) -> Sums:
+        found = self.engine.sums(own)
+        r_own, r_common = (
+            one.autocovariances(self.engine.tau, self.n_steps) for one in (own, common)
+        )
+        r_own[:, 0] += 2 * error
+        r_own[:, 1:2] -= error
+        parts = run_in_threads(self._reduction, list(zip(r_own, r_common, strict=True)))
+        log_det, less = (np.stack(part) for part in zip(*parts, strict=True))
+        return Sums(
+            found.n,
+            found.log_det + log_det[:, None],
+            found.products - less[:, None],
+            found.excess,
+        )
+
+    def _reduction(self, own: FloatArray, common: FloatArray) -> tuple[float, FloatArray]:
+        """Ln det(1 + LᵀBL) of one axis, and what the common motion takes from the products."""
+        n = self.n_steps
+        try:
+            # Leading blocks of the whitening matrix whiten shorter runs.
+            whiten = dtrtri(cholesky(toeplitz(own), lower=True), lower=1)[0]
+            root = cholesky(toeplitz(common), lower=True) if common[0] > 0 else np.zeros((n, n))
+        except np.linalg.LinAlgError:
+            return np.nan, np.zeros((self.summed[0][0].shape[1],) * 2)
+        n_dim = self.summed[0][0].shape[1]
+        weights, seen = np.zeros((n, n)), np.zeros((n, n_dim))
+        for first, later, steps in zip(self.first, self.n_later, self.summed, strict=True):
+            size = len(later)
+            place = slice(first, first + size)
+            leading = whiten[:size, :size]
+            weights[place, place] += (leading.T * later) @ leading
+            white = np.zeros((size, n_dim))
+            for one in steps:
+                white[: len(one)] += leading[: len(one), : len(one)] @ one
+            seen[place] += leading.T @ white
+        inner = np.eye(n) + root.T @ weights @ root
+        factor = cholesky(inner, lower=True)
+        white = solve_triangular(factor, root.T @ seen, lower=True)
+        return float(2 * np.sum(np.log(np.diag(factor)))), white.T @ white
+
+
+@dataclass(frozen=True, eq=False)
+class CommonEngine:
+    """All particles together, for a model whose components are their own and a common motion.
+
+    Args:
+        means: Mean of the particles of each block times the root of their number, by that number.
+        contrasts: Orthonormal contrasts of all blocks; None if there are none.
+        grids: Blocks in which particles come and go.
+        tau: Sampling time.
+        n_dim: Number of axes.
+        noisy: Whether the error of some position is known.
+    """
+
+    means: dict[int, FilterEngine]
+    contrasts: FilterEngine | None
+    grids: list[_Grid]
+    tau: float
+    n_dim: int
+    noisy: bool
+    kind: ClassVar[str] = "together"
+    context: Context = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "context", Context(np.zeros(self.n_dim)))
+
+    @property
+    def shortest_step(self) -> float:
+        return min(engine.shortest_step for engine in self._engines())
+
+    def _engines(self) -> Iterator[FilterEngine]:
+        yield from self.means.values()
+        if self.contrasts is not None:
+            yield self.contrasts
+        yield from (grid.engine for grid in self.grids)
+
+    def thinned(self, n_steps: int) -> "tuple[CommonEngine, float]":
+        return self, 1.0
+
+    def sums(self, formulas: Formulas) -> Sums:
+        own, common = (formulas.part(slice(i, None, 2)) for i in range(2))
+        parts = [
+            engine.sums(_WithCommon(own, common, float(n))) for n, engine in self.means.items()
+        ]
+        if self.contrasts is not None:
+            parts.append(self.contrasts.sums(own))
+        parts += [grid.sums(own, common, float(grid.engine.runs.error[0])) for grid in self.grids]
+        return Sums(
+            *(
+                sum((getattr(part, name) for part in parts[1:]), start=getattr(parts[0], name))
+                for name in ("n", "log_det", "products", "excess")
+            )
+        )
+
+
+def common_engine(
+    data: Displacements, model: str, make: Callable[[Displacements], FilterEngine]
+) -> CommonEngine:
+    """Find which particles are seen at the same times, and prepare them.
+
+    Args:
+        data: Displacements at one tau.
+        model: Name of the model, for messages.
+        make: Makes the engine of runs that are independent.
+    """
+    if data.start_time is None:
+        msg = (
+            f"{model} must know when steps begin, which these displacements do not tell; make them "
+            "from trajectories"
+        )
+        raise DriftbayesError(msg)
+    means: dict[int, list[Displacements]] = {}
+    contrasts, grids = [], []
+    blocks = [_runs(data, runs) for runs in _blocks(data)]
+    if all(len(block.row_sizes) == 1 for block in blocks):
+        msg = (
+            f"no two particles are seen at the same time, so {model} cannot tell what they share; "
+            "leave +common out"
+        )
+        raise DriftbayesError(msg)
+    for block in blocks:
+        if not _is_simultaneous(block):
+            grids.append(_grid(block, model, make))
+            continue
+        mean, others = _helmert(block)
+        means.setdefault(len(block.row_sizes), []).append(_first(block, mean))
+        if len(others) and not np.any(others):
+            msg = (
+                f"{len(block.row_sizes)} particles move exactly alike, so {model} has nothing that "
+                "is their own; keep one of them"
+            )
+            raise DriftbayesError(msg)
+        if len(others):
+            contrasts.append(_first(block, others))
+    return CommonEngine(
+        means={n: make(_concatenated(some)) for n, some in means.items()},
+        contrasts=make(_concatenated(contrasts)) if contrasts else None,
+        grids=grids,
+        tau=data.tau,
+        n_dim=data.n_dim,
+        noisy=data.position_sd is not None and bool(np.any(data.position_sd > 0)),
+    )
+
+
+def _blocks(data: Displacements) -> list[IntArray]:
+    """Runs in blocks between which no run extends: connected in time, one after the other."""
+    begin = np.asarray(data.start_time)
+    ends = np.cumsum(data.row_sizes)
+    total = np.concatenate([[0.0], np.cumsum(data.interval)])
+    end = begin + total[ends] - total[ends - data.row_sizes]
+    order = np.argsort(begin, kind="stable")
+    reached = np.maximum.accumulate(end[order])
+    new = begin[order][1:] > reached[:-1] - GRID_TOLERANCE * data.tau
+    return np.split(order, np.flatnonzero(new) + 1)
+
+
+def _runs(data: Displacements, runs: IntArray) -> Displacements:
+    """Some of the runs."""
+    ends = np.cumsum(data.row_sizes)
+    sizes = data.row_sizes[runs]
+    steps = np.concatenate([np.arange(ends[r] - data.row_sizes[r], ends[r]) for r in runs])
+    sd = data.position_sd
+    if sd is not None:
+        sd = sd[
+            np.concatenate([r + np.arange(ends[r] - data.row_sizes[r], ends[r] + 1) for r in runs])
+        ]
+    return replace(
+        data,
+        dx=data.dx[steps],
+        interval=data.interval[steps],
+        row_sizes=sizes,
+        trajectory=data.trajectory[runs],
+        position_sd=sd,
+        start=None,
+        start_row=None,
+        start_lonlat=None,
+        start_time=np.asarray(data.start_time)[runs],
+    )
+
+
+def _is_simultaneous(block: Displacements) -> bool:
+    """Whether all runs have the same times, and the same errors at them."""
+    size, slack = block.row_sizes[0], GRID_TOLERANCE * block.tau
+    begin = np.asarray(block.start_time)
+    if np.any(block.row_sizes != size) or np.ptp(begin) > slack:
+        return False
+    intervals = block.interval.reshape(-1, size)
+    sd = block.position_sd
+    same_error = sd is None or np.all(np.ptp(sd.reshape(-1, size + 1), axis=0) == 0)
+    return bool(np.all(np.ptp(intervals, axis=0) <= slack) and same_error)
+
+
+def _helmert(block: Displacements) -> tuple[FloatArray, FloatArray]:
+    """The mean of simultaneous runs times the root of their number, and their contrasts."""
+    n, size = len(block.row_sizes), int(block.row_sizes[0])
+    x = block.dx.reshape(n, size, -1)
+    total = np.cumsum(x, axis=0)
+    k = np.arange(1, n)[:, None, None]
+    return total[-1:] / np.sqrt(n), (total[:-1] - k * x[1:]) / np.sqrt(k * (k + 1.0))
+
+
+def _first(block: Displacements, steps: FloatArray) -> Displacements:
+    """Runs with the times and errors of the first one of a block."""
+    n, size, n_dim = steps.shape
+    sd = block.position_sd
+    return replace(
+        block,
+        dx=np.ascontiguousarray(steps.reshape(-1, n_dim)),
+        interval=np.tile(block.interval[:size], n),
+        row_sizes=np.full(n, size, dtype=np.int64),
+        trajectory=np.arange(n),
+        position_sd=None if sd is None else np.tile(sd[: size + 1], n),
+        start_time=None,
+    )
+
+
+def _concatenated(parts: list[Displacements]) -> Displacements:
+    def joined(name: str) -> Any:
+        return np.concatenate([getattr(part, name) for part in parts])
+
+    return replace(
+        parts[0],
+        dx=joined("dx"),
+        interval=joined("interval"),
+        row_sizes=joined("row_sizes"),
+        trajectory=np.arange(sum(len(part.row_sizes) for part in parts)),
+        position_sd=None if parts[0].position_sd is None else joined("position_sd"),
+    )
+
+
+def _grid(block: Displacements, model: str, make: Callable[[Displacements], FilterEngine]) -> _Grid:
+    """Runs on a common grid, grouped by where they begin."""
+    begin, tau = np.asarray(block.start_time), block.tau
+    place = (begin - begin.min()) / tau
+    first = np.round(place).astype(np.int64)
+    on_grid = np.all(np.abs(place - first) <= GRID_TOLERANCE)
+    sd = block.position_sd
+    if not (on_grid and np.all(np.abs(block.interval - tau) <= GRID_TOLERANCE * tau)) or (
+        sd is not None and np.ptp(sd) > 0
+    ):
+        msg = (
+            f"{model} needs particles that are seen at common times, with errors that are alike; "
+            "these come and go at irregular times: choose a tau that all share, a part of the data "
+            "in which all are present, or leave +common out"
+        )
+        raise DriftbayesError(msg)
+    n_steps = int((first + block.row_sizes).max())
+    if n_steps > _MAX_GRID:
+        msg = (
+            f"{model} can take {_MAX_GRID} steps where particles come and go, and these are "
+            f"{n_steps}: choose a longer tau, or a part of the data in which all are present"
+        )
+        raise DriftbayesError(msg)
+    ends = np.cumsum(block.row_sizes)
+    groups = np.unique(first)
+    n_later, summed = [], []
+    for group in groups:
+        runs = np.flatnonzero(first == group)
+        sizes = block.row_sizes[runs]
+        n_later.append((sizes[:, None] > np.arange(sizes.max())).sum(axis=0).astype(np.float64))
+        summed.append(
+            [
+                np.sum([block.dx[ends[r] - size : ends[r]] for r in runs[sizes == size]], axis=0)
+                for size in np.unique(sizes)
+            ]
+        )
+    return _Grid(make(block), n_steps, groups, n_later, summed)

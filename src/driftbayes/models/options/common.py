@@ -1,0 +1,161 @@
+"""Motion that all particles share: a moving camera, a pack of ice, a herd."""
+
+__all__ = ["Common", "common_of"]
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.jax_typing import Key, Leaf, Scalar, ScalarLike
+from driftbayes.likelihood import Collected, GaussianTerms
+from driftbayes.models._base import AbstractModel, Parameter, fact
+from driftbayes.models._prepare import Data, Kind
+from driftbayes.models.options._base import AbstractOption, check_base
+from driftbayes.models.options.measurement import Blur, Noise
+from driftbayes.precision import as_leaf
+
+
+class Common(AbstractOption):
+    r"""The model with a part of the motion that is the same for all particles.
+
+    $$x_p(t) = c(t) + y_p(t), \qquad k_c = s\,k, \quad k_y = (1 - s)\,k$$
+
+    c and each $y_p$ are independent motions of the same family, with parameters of their own but
+    for the scale k, the diffusivity of one particle, of which the common motion carries the share
+    s. Errors of positions are each particle's own; an exposure blurs both parts. As $s \to 0$ the
+    particles become independent.
+
+    Args:
+        base: Model of one particle; its scale is that of both parts together.
+        others: Parameters of the common motion but the scale, in the order of the model.
+        share: Share s of the common motion in k.
+    """
+
+    others: tuple[Leaf, ...]
+    share: Leaf
+
+    option: ClassVar[str] = "common"
+    name: ClassVar[str] = fact(lambda self: f"{self.base.name}+common")
+    summary: ClassVar[str] = fact(
+        lambda self: f"{self.base.summary}, partly in common to all particles"
+    )
+    own: ClassVar[dict[str, Parameter]] = fact(lambda self: _own(self.base))
+    limit: ClassVar[str] = fact(lambda self: f"{self.base.name}, as common → 0")
+    kind: ClassVar[Kind] = "together"
+    memory: ClassVar[int | None] = None
+    has_derived: ClassVar[bool] = True
+
+    def __check_init__(self) -> None:
+        check_base(self)
+
+    def leaves(self) -> dict[str, Any]:
+        own = dict(zip(self.own, (*self.others, self.share), strict=True))
+        return {**self.base.leaves(), **own}
+
+    def template(self) -> AbstractModel:
+        return common_of(self.base.template())
+
+    def __call__(self, **values: Any) -> AbstractModel:
+        *others, share = (as_leaf(values.pop(name)) for name in self.own)
+        return Common(self.base(**values), tuple(others), share)
+
+    def components(self) -> tuple[AbstractModel, ...]:
+        """Model of what is each particle's own, and of what is common."""
+        scale = self.scale_parameter
+        size = self.base.value_of(scale)
+        own = self.base.template()(**{**self.base.leaves(), scale: size * (1 - self.share)})
+        return own, _common(self.base, self.others, size * self.share)
+
+    def terms(self, data: Data, noise_variance: ScalarLike = 0.0) -> GaussianTerms:
+        if not isinstance(data, Collected):
+            msg = (
+                f"{self.name} judges all particles together; compute its evidence with the method "
+                "'auto', 'exact', 'laplace' or 'importance'"
+            )
+            raise DriftbayesError(msg)
+        return super().terms(data, noise_variance)
+
+    def derived(self, data: Data) -> dict[str, Scalar]:
+        """Scale of each part."""
+        scale = self.scale_parameter
+        own, common = self.components()
+        return {
+            f"{scale}_own": jnp.asarray(own.value_of(scale)),
+            f"{scale}_common": jnp.asarray(common.value_of(scale)),
+        }
+
+    def increment_autocovariance(
+        self, lags: Float[Array, " lag"], tau: Scalar
+    ) -> Float[Array, " lag"]:
+        own, common = self.components()
+        both = own.increment_autocovariance(lags, tau), common.increment_autocovariance(lags, tau)
+        return both[0] + both[1]
+
+    def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
+        own, common = self.components()
+        return own.first_autocovariances(n_lags, tau) + common.first_autocovariances(n_lags, tau)
+
+    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+        own, common = self.components()
+        return own.mean_square_displacement(lag) + common.mean_square_displacement(lag)
+
+    def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+        own, common = self.components()
+        return own.lvaf(lag) + common.lvaf(lag)
+
+    def simulate(
+        self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
+    ) -> Float[Array, "particle position dim"]:
+        own, common = self.components()
+        key_own, key_common = jax.random.split(key)
+
+        def draw(model: AbstractModel, key: Key, n: int) -> Float[Array, "particle position dim"]:
+            return model.simulate(key, n_particles=n, n_steps=n_steps, n_dim=n_dim, tau=tau)
+
+        return draw(common, key_common, 1) + draw(own, key_own, n_particles)
+
+
+def common_of(base: AbstractModel) -> AbstractModel:
+    """The template of a model with common motion.
+
+    Args:
+        base: Template of the model of one particle.
+    """
+    *others, share = _own(base)
+    return Common(base, tuple(others), share)
+
+
+def _core(base: AbstractModel) -> AbstractModel:
+    while isinstance(base, AbstractOption):
+        base = base.base
+    return base
+
+
+def _own(base: AbstractModel) -> dict[str, Parameter]:
+    core = _core(base)
+    own = {
+        f"{name}_common": replace(
+            old, symbol=f"{old.symbol}_c", meaning=f"{old.meaning}, of the common motion"
+        )
+        for name, old in core.parameters.items()
+        if name != core.scale_parameter
+    }
+    share = Parameter(
+        "s", "share of the common motion in the diffusivity, below 1", 0, 0, upper=1.0
+    )
+    return {**own, "common": share}
+
+
+def _common(base: AbstractModel, others: tuple[Leaf, ...], size: ScalarLike) -> AbstractModel:
+    """The common motion as it is seen: blurred like the particles, without errors of its own."""
+    if isinstance(base, Noise):
+        return _common(base.base, others, size)
+    if isinstance(base, Blur):
+        return replace(base, base=_common(base.base, others, size))
+    names = [name for name in base.parameters if name != base.scale_parameter]
+    values = dict(zip(names, others, strict=True))
+    return base.template()(**values, **{base.scale_parameter: size})

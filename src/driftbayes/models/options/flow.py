@@ -1,0 +1,162 @@
+"""Particles in one flow: kicks that are correlated in space."""
+
+__all__ = ["Eddies", "Flow", "simulate_flow"]
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.jax_typing import Key, Leaf, ScalarLike
+from driftbayes.likelihood import Collected, GaussianTerms
+from driftbayes.likelihood.flow import flow_correlation
+from driftbayes.models._base import Parameter, fact
+from driftbayes.models._prepare import Data, Kind
+from driftbayes.models.options._base import AbstractOption, check_base
+from driftbayes.precision import as_leaf
+
+_LENGTH = Parameter("ℓ", "correlation length of the flow", 1, 0, is_distance=True)
+_OWN = Parameter("a", "share of the kicks that is each particle's own, below 1", 0, 0, upper=1.0)
+_ROUGH = Parameter("ν", "smoothness of the flow: 1/2 (exponential), 3/2 or 5/2, known", 0, 0)
+
+
+class Flow(AbstractOption):
+    r"""The model with kicks that are correlated in space, as those of particles in one flow.
+
+    $$\operatorname{Cov}(\xi_p, \xi_q) = (1 - a)\,C(|x_p - x_q|; \ell) + a\,\delta_{pq}$$
+
+    C is Matérn's correlation, taken at the positions at which each step begins: exact for kicks
+    that are drawn there. Axes are independent. As $\ell \to 0$ or $a \to 1$ the particles become
+    independent. For models whose velocity, if they have one, is a linear process.
+
+    Args:
+        base: Model of one particle.
+        length: Correlation length ℓ.
+        own_share: Share a of the kicks that is each particle's own.
+        roughness: Smoothness ν of the flow: 1/2, 3/2 or 5/2.
+    """
+
+    length: Leaf = eqx.field(converter=as_leaf)
+    own_share: Leaf = eqx.field(converter=as_leaf)
+    roughness: Leaf = eqx.field(converter=as_leaf)
+
+    option: ClassVar[str] = "flow"
+    name: ClassVar[str] = fact(lambda self: f"{self.base.name}+flow")
+    summary: ClassVar[str] = fact(lambda self: f"{self.base.summary}, in one flow")
+    own: ClassVar[dict[str, Parameter]] = {
+        "length": _LENGTH,
+        "own_share": _OWN,
+        "roughness": _ROUGH,
+    }
+    limit: ClassVar[str] = fact(lambda self: f"{self.base.name}, as length → 0")
+    kind: ClassVar[Kind] = "flow"
+    needs_positions: ClassVar[bool] = True
+    memory: ClassVar[int | None] = None
+
+    def __check_init__(self) -> None:
+        check_base(self)
+
+    def terms(self, data: Data, noise_variance: ScalarLike = 0.0) -> GaussianTerms:
+        if not isinstance(data, Collected):
+            msg = (
+                f"{self.name} judges all particles together; compute its evidence with the method "
+                "'auto', 'exact', 'laplace' or 'importance'"
+            )
+            raise DriftbayesError(msg)
+        return super().terms(data, noise_variance)
+
+    def trajectory_numbers(self) -> tuple[Array, ...]:
+        values = (self.length, self.own_share, self._divergence(), self.roughness)
+        return tuple(jnp.asarray(value) for value in values)
+
+    def _divergence(self) -> ScalarLike:
+        return np.nan
+
+    def simulate(
+        self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
+    ) -> Float[Array, "particle position dim"]:
+        """Positions of particles that start spread evenly over a square of ten correlation lengths.
+
+        One step after the other: each depends on where the last one led.
+        """
+        rng = np.random.Generator(np.random.Philox(np.asarray(jax.random.key_data(key))))
+        x = float(self.length) * 10 * (rng.random((n_particles, n_dim)) - 0.5)
+        return jnp.asarray(simulate_flow(self, rng, x, n_steps, float(tau)))
+
+
+class Eddies(Flow):
+    r"""The same in two dimensions, with a flow that is free of divergence but for a share δ.
+
+    Args:
+        base: Model of one particle.
+        length: Correlation length ℓ of the velocity along the separation.
+        own_share: Share a of the kicks that is each particle's own.
+        roughness: Smoothness ν: 1/2, 3/2 or 5/2.
+        divergence: Share δ of the variance in motion free of rotation.
+    """
+
+    divergence: Leaf = eqx.field(converter=as_leaf)
+
+    option: ClassVar[str] = "eddies"
+    name: ClassVar[str] = fact(lambda self: f"{self.base.name}+eddies")
+    summary: ClassVar[str] = fact(lambda self: f"{self.base.summary}, in one flow of eddies")
+    own: ClassVar[dict[str, Parameter]] = {
+        "length": _LENGTH,
+        "own_share": _OWN,
+        "roughness": _ROUGH,
+        "divergence": Parameter("δ", "share of divergent motion, below 1", 0, 0, upper=1.0),
+    }
+
+    def _divergence(self) -> ScalarLike:
+        return self.divergence
+
+
+def simulate_flow(
+    model: Flow,
+    rng: np.random.Generator,
+    x: Float[np.ndarray, "particle dim"],
+    n_steps: int,
+    tau: float,
+) -> Float[np.ndarray, "particle position dim"]:
+    """Positions of particles that start at x.
+
+    Args:
+        model: The model.
+        rng: Random numbers.
+        x: Where the particles start.
+        n_steps: Number of steps.
+        tau: Sampling time.
+    """
+    length, own, divergence, roughness = (
+        float(v) for v in (model.length, model.own_share, model._divergence(), model.roughness)
+    )
+    propagate, noise = (np.asarray(part) for part in model.base.transition(jnp.asarray(tau)))
+    start = np.asarray(model.base.initial_covariance())[1:, 1:]
+    n, n_dim = x.shape
+    m = len(start)
+    state = np.zeros((m, n * n_dim))
+    path = [x]
+    for k in range(n_steps):
+        r = np.linalg.norm(x[:, None] - x[None], axis=-1)
+        corr = (1 - own) * flow_correlation(x, r, length, roughness, divergence)
+        corr[np.diag_indices(len(corr))] += own
+        if len(corr) == n:
+            corr = np.asarray(np.kron(np.eye(n_dim), corr), dtype=np.float64)
+        root = np.linalg.cholesky(corr + 1e-12 * np.eye(len(corr)))
+        if k == 0 and m:
+            state = np.linalg.cholesky(start) @ rng.standard_normal((m, n * n_dim)) @ root.T
+        kick = _root(noise) @ rng.standard_normal((m + 1, n * n_dim)) @ root.T
+        step = propagate[0, 1:] @ state + kick[0]
+        state = propagate[1:, 1:] @ state + kick[1:]
+        x = x + step.reshape(n_dim, n).T
+        path.append(x)
+    return np.stack(path, axis=1)
+
+
+def _root(matrix: np.ndarray) -> np.ndarray:
+    values, vectors = np.linalg.eigh(matrix)
+    return vectors * np.sqrt(np.maximum(values, 0.0))

@@ -1,0 +1,25 @@
+"""Relative dispersion: pairs of particles and how they separate."""
+
+from driftbayes.relative import describe as _describe  # noqa: F401  (registers descriptions)
+from driftbayes.relative.analysis import PairComparison, compare_pairs, pairs, scan_pairs
+from driftbayes.relative.density import log_separation_density
+from driftbayes.relative.models import LAWS, Lundgren, PowerLaw, Rayleigh, Richardson
+from driftbayes.relative.separations import Separations, separations
+from driftbayes.relative.statistics import PairStatistics, pair_statistics
+
+__all__ = [
+    "LAWS",
+    "Lundgren",
+    "PairComparison",
+    "PairStatistics",
+    "PowerLaw",
+    "Rayleigh",
+    "Richardson",
+    "Separations",
+    "compare_pairs",
+    "log_separation_density",
+    "pair_statistics",
+    "pairs",
+    "scan_pairs",
+    "separations",
+]

@@ -1,0 +1,109 @@
+r"""Density of a separation after a finite time, where the relative diffusivity is a power of it.
+
+Of particles whose separation r diffuses with $K(r) = \kappa r^\xi$ in d dimensions,
+
+$$Y = \frac{2\, r^h}{\kappa h^2}, \qquad h = 2 - \xi, \qquad \delta = 2d/h,$$
+
+is a squared Bessel process of dimension δ, so that $Y_t/t$ given $Y_0$ has a noncentral chi-square
+distribution with δ degrees of freedom and noncentrality $Y_0/t$. ξ = 0 is diffusion with a constant
+diffusivity (Rayleigh), ξ = 4/3 Richardson's law, and as ξ → 2 (Lundgren) ln r is normal with mean
+$\ln r_0 + \kappa d t$ and variance $2\kappa t$.
+"""
+
+__all__ = ["log_bessel_i", "log_separation_density"]
+
+from functools import cache
+
+import numpy as np
+from numpy.polynomial import Polynomial
+from scipy.special import gammaln, ive
+
+from driftbayes.typing import FloatArray
+
+# From this order on by Debye's expansion, in so many terms; below it, from this argument on by
+# Hankel's.
+_DEBYE_ORDER, _N_DEBYE = 40.0, 8
+_HANKEL_ARGUMENT, _N_HANKEL = 1e4, 16
+# Below this argument by the power series.
+_SMALL, _N_SERIES = 1e-2, 4
+LOG_2PI = float(np.log(2 * np.pi))
+
+
+@cache
+def _debye_terms() -> list[Polynomial]:
+    """Polynomials u_k(p) of Debye's expansion, by their recurrence."""
+    p = Polynomial([0.0, 1.0])
+    terms = [Polynomial([1.0])]
+    for _ in range(_N_DEBYE - 1):
+        last = terms[-1]
+        integral = ((1 - 5 * p**2) * last).integ()
+        terms.append(0.5 * p**2 * (1 - p**2) * last.deriv() + 0.125 * (integral - integral(0.0)))
+    return terms
+
+
+def log_bessel_i(order: float, z: FloatArray) -> FloatArray:
+    r"""$\ln (e^{-z} I_\nu(z))$ for any order ν above -1 and z > 0, free of under- and overflow.
+
+    Args:
+        order: ν.
+        z: Arguments.
+    """
+    if order >= _DEBYE_ORDER:
+        root = np.hypot(order, z)
+        p = order / root
+        sums = sum(term(p) / order**k for k, term in enumerate(_debye_terms()))
+        # sqrt(ν² + z²) - z without cancellation.
+        exponent = order**2 / (root + z) - order * np.arcsinh(order / z)
+        return exponent - 0.5 * LOG_2PI - 0.5 * np.log(root) + np.log(sums)
+    out = np.empty_like(z)
+    small, large = z < _SMALL, z > _HANKEL_ARGUMENT
+    rest = ~(small | large)
+    out[rest] = np.log(ive(order, z[rest]))
+    if small.any():
+        quarter = 0.25 * z[small] ** 2
+        term, total = np.ones_like(quarter), np.ones_like(quarter)
+        for k in range(1, _N_SERIES):
+            term = term * quarter / (k * (order + k))
+            total = total + term
+        log_first = order * np.log(0.5 * z[small]) - gammaln(order + 1)
+        out[small] = log_first + np.log(total) - z[small]
+    if large.any():
+        term, total = np.ones(int(large.sum())), np.ones(int(large.sum()))
+        for k in range(1, _N_HANKEL):
+            term = -term * (4 * order**2 - (2 * k - 1) ** 2) / (8 * k * z[large])
+            total = total + term
+        out[large] = np.log(total) - 0.5 * (LOG_2PI + np.log(z[large]))
+    return out
+
+
+def log_separation_density(
+    first: FloatArray, last: FloatArray, time: FloatArray, exponent: float, kappa: float, n_dim: int
+) -> FloatArray:
+    r"""Ln p(r | r_0) of separations after a time, with respect to dr.
+
+    Args:
+        first: Separations r_0, positive.
+        last: Separations r, positive.
+        time: Time between both.
+        exponent: ξ, from 0 to 2.
+        kappa: κ.
+        n_dim: Number of dimensions d.
+    """
+    growth = np.log(last / first)
+    h = 2.0 - exponent
+    if h == 0.0:
+        variance = 2 * kappa * time
+        away = growth - kappa * n_dim * time
+        return -0.5 * (LOG_2PI + np.log(variance) + away**2 / variance) - np.log(last)
+    order = n_dim / h - 1
+    # Of x = Y/t and λ = Y_0/t: roots of their sizes, and the difference of the roots.
+    root = np.sqrt(2 / (kappa * time)) / h * first ** (0.5 * h)
+    apart = root * np.expm1(0.5 * h * growth)
+    z = root**2 * np.exp(0.5 * h * growth)
+    return (
+        0.5 * order * h * growth
+        - 0.5 * apart**2
+        + log_bessel_i(order, z)
+        # Half of the slope of x, h x / r.
+        + np.log(0.5 * h * (root * np.exp(0.5 * h * growth)) ** 2 / last)
+    )

@@ -1,0 +1,160 @@
+"""Laws of relative dispersion: how the diffusivity of a separation depends on it."""
+
+__all__ = [
+    "LAWS",
+    "AbstractLaw",
+    "Lundgren",
+    "PowerLaw",
+    "Rayleigh",
+    "Richardson",
+    "law_hypotheses",
+]
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Array, Float
+
+from driftbayes.errors import DriftbayesError, did_you_mean
+from driftbayes.inference import Hypothesis
+from driftbayes.jax_typing import Leaf, Scalar
+from driftbayes.models import AbstractModel, Parameter
+from driftbayes.models._prepare import Kind
+from driftbayes.precision import as_leaf
+from driftbayes.priors import AbstractPrior, Exponential, Uniform, parse_prior
+from driftbayes.relative.separations import Separations
+
+_K = Parameter("K", "relative diffusivity at the reference separation", 2, -1)
+_XI = Parameter("ξ", "exponent of the relative diffusivity", 0, 0, upper=2.0)
+
+
+class AbstractLaw(AbstractModel):
+    r"""A separation that diffuses with $K(r) = K\,(r/r_*)^\xi$, r_* the reference separation."""
+
+    scale_parameter: ClassVar[str] = "K"
+    is_gaussian: ClassVar[bool] = False
+    has_state_space: ClassVar[bool] = False
+    kind: ClassVar[Kind] = "pairs"
+    # ξ where the law fixes it.
+    exponent: ClassVar[float | None]
+
+    def _of_one(self) -> DriftbayesError:
+        return DriftbayesError(f"{self.name} is a law of separations, not of single particles")
+
+    def increment_autocovariance(
+        self, lags: Float[Array, " lag"], tau: Scalar
+    ) -> Float[Array, " lag"]:
+        raise self._of_one()
+
+    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+        raise self._of_one()
+
+    def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+        raise self._of_one()
+
+
+class Rayleigh(AbstractLaw):
+    """Particles that diffuse independently: the relative diffusivity is constant, ξ = 0.
+
+    Args:
+        K: Relative diffusivity, twice that of one particle.
+    """
+
+    K: Leaf = eqx.field(converter=as_leaf)
+
+    name: ClassVar[str] = "rayleigh"
+    summary: ClassVar[str] = "independent diffusion, ξ = 0"
+    parameters: ClassVar[dict[str, Parameter]] = {"K": _K}
+    limit: ClassVar[str] = "the simplest law"
+    exponent: ClassVar[float | None] = 0.0
+
+
+class Richardson(AbstractLaw):
+    """Local dispersion in the inertial range: ξ = 4/3.
+
+    Args:
+        K: Relative diffusivity at the reference separation.
+    """
+
+    K: Leaf = eqx.field(converter=as_leaf)
+
+    name: ClassVar[str] = "richardson"
+    summary: ClassVar[str] = "Richardson's law, ξ = 4/3"
+    parameters: ClassVar[dict[str, Parameter]] = {"K": _K}
+    limit: ClassVar[str] = "power, at xi = 4/3"
+    exponent: ClassVar[float | None] = 4 / 3
+
+
+class Lundgren(AbstractLaw):
+    """Nonlocal dispersion by eddies larger than the separation: ξ = 2, ln r is normal.
+
+    Args:
+        K: Relative diffusivity at the reference separation.
+    """
+
+    K: Leaf = eqx.field(converter=as_leaf)
+
+    name: ClassVar[str] = "lundgren"
+    summary: ClassVar[str] = "exponential growth, ξ = 2"
+    parameters: ClassVar[dict[str, Parameter]] = {"K": _K}
+    limit: ClassVar[str] = "power, as xi → 2"
+    exponent: ClassVar[float | None] = 2.0
+
+
+class PowerLaw(AbstractLaw):
+    """Any exponent between 0 and 2.
+
+    Args:
+        xi: Exponent.
+        K: Relative diffusivity at the reference separation.
+    """
+
+    xi: Leaf = eqx.field(converter=as_leaf)
+    K: Leaf = eqx.field(converter=as_leaf)
+
+    name: ClassVar[str] = "power"
+    summary: ClassVar[str] = "a power of the separation, ξ free"
+    parameters: ClassVar[dict[str, Parameter]] = {"xi": _XI, "K": _K}
+    limit: ClassVar[str] = "rayleigh, as xi → 0"
+    exponent: ClassVar[float | None] = None
+
+
+LAWS: dict[str, type[AbstractLaw]] = {
+    law.name: law for law in (Rayleigh, Richardson, Lundgren, PowerLaw)
+}
+
+
+def law_hypotheses(
+    models: Sequence[str] | str,
+    data: Separations,
+    priors: Mapping[str, AbstractPrior | str] | None = None,
+) -> list[Hypothesis]:
+    """Hypotheses of some laws, with priors given or set from the data.
+
+    By default ξ is uniform from 0 to 2 and K exponential; its mean is the mean square change of the
+    vector between two particles over 2τ per axis, as if the diffusivity were constant.
+
+    Args:
+        models: Names of laws, or "all".
+        data: Separations, for the scale of the prior.
+        priors: Priors of `xi` and `K`, as objects or as text.
+    """
+    names = list(LAWS) if models == "all" else list(models)
+    for name in names:
+        if name not in LAWS:
+            near = did_you_mean(name, LAWS)
+            msg = f"unknown law of pairs {name!r}; known are {', '.join(LAWS)}{near}"
+            raise DriftbayesError(msg)
+    scale = float(np.mean(data.moved / data.interval)) / (2 * data.n_dim)
+    known: dict[str, AbstractPrior] = {"xi": Uniform(0.0, 2.0), "K": Exponential(scale)}
+    extra = [name for name in priors or {} if name not in known]
+    if extra:
+        msg = f"there is no parameter {extra[0]!r} in a law of pairs; they have xi and K"
+        raise DriftbayesError(msg)
+    for name, prior in (priors or {}).items():
+        known[name] = parse_prior(prior) if isinstance(prior, str) else prior
+    return [
+        Hypothesis(LAWS[name], **{p: known[p] for p in LAWS[name].parameters}) for name in names
+    ]

@@ -1,0 +1,317 @@
+"""Disjoint pairs of particles, and how far apart they are from one sampling time to the next."""
+
+__all__ = ["Separations", "find_pairs", "separations"]
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from driftbayes.data.sphere import points_in_space
+from driftbayes.data.trajectories import GRID_TOLERANCE, Trajectories
+from driftbayes.errors import DriftbayesError
+from driftbayes.kernels.compiled import run_in_threads
+from driftbayes.likelihood.runs import Context
+from driftbayes.relative.density import log_separation_density
+from driftbayes.typing import FloatArray, IntArray
+
+# Positions of all particles at all sampling times that are held at once.
+_MAX_POSITIONS = 50_000_000
+# Particles of which all distances are looked at.
+_MAX_PARTICLES = 4_000
+
+
+@dataclass(frozen=True, eq=False)
+class Separations:
+    """Separations of pairs at successive sampling times, step after step of pair after pair.
+
+    No particle is in two pairs, so that pairs are independent as far as particles are.
+
+    Args:
+        first: Separation at which each step begins.
+        last: Separation at which it ends.
+        interval: Time that it took: tau, or several where a position is missing.
+        moved: Squared change of the vector from one particle to the other.
+        pair: Number of the pair of each step, counted from 0.
+        members: Numbers of the two trajectories of each pair.
+        tau: Sampling time.
+        n_dim: Number of spatial dimensions.
+        length_unit: Name of the unit of length, empty if unknown.
+        time_unit: Name of the unit of time, empty if unknown.
+        reference: Separation at which a relative diffusivity is stated, by default the geometric
+            mean of all.
+    """
+
+    first: FloatArray
+    last: FloatArray
+    interval: FloatArray
+    moved: FloatArray
+    pair: IntArray
+    members: IntArray
+    tau: float
+    n_dim: int
+    length_unit: str = ""
+    time_unit: str = ""
+    reference: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Set the reference separation."""
+        if not self.reference:
+            object.__setattr__(self, "reference", float(np.exp(np.mean(np.log(self.first)))))
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of pairs."""
+        return len(self.members)
+
+    @property
+    def n_particles(self) -> int:
+        """Number of trajectories in pairs."""
+        return 2 * len(self.members)
+
+    @property
+    def n_steps(self) -> int:
+        """Steps of the pair that is seen longest."""
+        return int(np.bincount(self.pair).max())
+
+    @property
+    def n_displacements(self) -> int:
+        """Number of steps of all pairs."""
+        return len(self.first)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A short hash of the separations, their durations, tau and the units."""
+        digest = hashlib.sha256(b"pairs")
+        for array in (self.first, self.last, self.interval, self.pair):
+            digest.update(np.ascontiguousarray(array).data)
+        digest.update(f"{self.tau!r}|{self.n_dim}|{self.length_unit}|{self.time_unit}".encode())
+        return digest.hexdigest()[:16]
+
+    def of_pairs(self, chosen: IntArray) -> "Separations":
+        """The separations of some of the pairs."""
+        steps = np.isin(self.pair, chosen)
+        number = np.full(self.n_pairs, -1)
+        number[chosen] = np.arange(len(chosen))
+        return Separations(
+            *(self.first[steps], self.last[steps], self.interval[steps], self.moved[steps]),
+            *(number[self.pair[steps]], self.members[chosen], self.tau, self.n_dim),
+            *(self.length_unit, self.time_unit, self.reference),
+        )
+
+    @property
+    def noisy(self) -> bool:
+        """Positions are taken to be exact."""
+        return False
+
+    @property
+    def context(self) -> Context:
+        """Where the data are; no law of pairs asks for it."""
+        return Context(np.zeros(self.n_dim))
+
+    @property
+    def shortest_step(self) -> float:
+        """Duration of the shortest step."""
+        return float(self.interval.min())
+
+    def thinned(self, n_steps: int) -> "tuple[Separations, float]":
+        """About as many steps as asked for, of fewer pairs, and how many times fewer they are."""
+        every = -(-len(self.first) // n_steps)
+        if every == 1 or self.n_pairs == 1:
+            return self, 1.0
+        part = self.of_pairs(np.arange(0, self.n_pairs, every))
+        return part, len(self.first) / len(part.first)
+
+    def sums(self, formulas: Any) -> Any:
+        """No sums over steps are enough for the density of a separation."""
+        msg = "separations of pairs have no second moments; use `log_densities`"
+        raise DriftbayesError(msg)
+
+    def log_densities(self, model: Any, values: Mapping[str, FloatArray]) -> FloatArray:
+        """Ln p of all separations, each given the one before it.
+
+        Args:
+            model: A law of relative dispersion.
+            values: Values of its parameters.
+        """
+        diffusivities = values["K"]
+        exponents = values.get("xi", np.full(len(diffusivities), model.exponent))
+        first, last = self.first / self.reference, self.last / self.reference
+        per_area = diffusivities / self.reference**2
+        constant = len(first) * np.log(self.reference)
+
+        def total(exponent: float, kappa: float) -> float:
+            # Where nothing is finite the result says so in its status.
+            with np.errstate(all="ignore"):
+                each = log_separation_density(
+                    first, last, self.interval, exponent, kappa, self.n_dim
+                )
+            return float(each.sum())
+
+        tasks = list(zip(exponents.tolist(), per_area.tolist(), strict=True))
+        return np.array(run_in_threads(total, tasks)) - constant
+
+
+def separations(
+    trajectories: Trajectories, tau: float, *, within: float | None = None
+) -> Separations:
+    """Find disjoint pairs and their separations at multiples of a sampling time.
+
+    A pair begins when its particles are first within a distance of each other (chance pairs), the
+    closest first, or, without a distance, when both are first seen; it ends with the shorter
+    of its trajectories. Where a position is missing, a step lasts until both are seen again.
+
+    Args:
+        trajectories: Where the particles were.
+        tau: Sampling time.
+        within: Distance at which a pair begins.
+
+    Raises:
+        DriftbayesError: There are fewer than two particles, none are seen at the same times or
+            come within the distance, or two are at the same place.
+    """
+    if not (np.isfinite(tau) and tau > 0):
+        msg = f"tau must be a positive number, got {tau}"
+        raise DriftbayesError(msg)
+    if within is not None and not (np.isfinite(within) and within > 0):
+        msg = f"the distance within which pairs begin must be positive, got {within}"
+        raise DriftbayesError(msg)
+    if trajectories.n_trajectories < 2:
+        msg = "pairs need two particles or more, got one trajectory; check the column of ids"
+        raise DriftbayesError(msg)
+    places, radius = _at_common_times(trajectories, tau)
+    members, begins = find_pairs(places, within, radius)
+    if not len(members):
+        what = "no two particles are seen at the same times"
+        if within is not None:
+            unit = f" {trajectories.length_unit}".rstrip()
+            what = f"no two particles come within {within:g}{unit} of each other"
+        msg = f"{what} for one step of tau = {tau:g}; choose another tau or a larger distance"
+        raise DriftbayesError(msg)
+    return _steps(trajectories, places, radius, members, begins, tau)
+
+
+def _at_common_times(trajectories: Trajectories, tau: float) -> tuple[FloatArray, float | None]:
+    """Positions (particle, time, axis) at multiples of tau, NaN where there are none.
+
+    Of positions on the earth in space, with its radius; else the radius is None.
+    """
+    times = trajectories.times - trajectories.times.min()
+    index = np.round(times / tau).astype(np.int64)
+    near = np.abs(times - index * tau) <= GRID_TOLERANCE * tau
+    rows = np.flatnonzero(near & trajectories.observed)
+    n_times = int(index.max()) + 1
+    n = trajectories.n_trajectories
+    if n * n_times > _MAX_POSITIONS:
+        msg = (
+            f"{n} particles at {n_times} times are too many to look for pairs among; choose a "
+            "longer tau, or a part of the data"
+        )
+        raise DriftbayesError(msg)
+    x, radius = trajectories.positions, None
+    if trajectories.lonlat is not None:
+        from driftbayes.data.tangent import ground_of
+
+        found = ground_of(trajectories)
+        if found is not None:
+            ground = found[0]
+            radius = ground.earth_radius
+            lon, lat = np.radians(trajectories.lonlat.T)
+            x = ground.per_metre * points_in_space(lon, lat, ground.radius)[1].T
+    places = np.full((n, n_times, x.shape[1]), np.nan)
+    places[trajectories.trajectory_index[rows], index[rows]] = x[rows]
+    return places, radius
+
+
+def find_pairs(
+    places: FloatArray, within: float | None, radius: float | None = None
+) -> tuple[IntArray, IntArray]:
+    """Match particles, each once: the earliest first, and of these the closest.
+
+    Args:
+        places: Positions (particle, time, axis), NaN where there are none.
+        within: Distance at which a pair begins; None for any.
+        radius: Radius of the earth, if positions are in space.
+
+    Returns:
+        The two particles of each pair, and the time at which it begins.
+    """
+    seen = np.isfinite(places[..., 0])
+    if within is None and len(places) > _MAX_PARTICLES:
+        msg = (
+            f"{len(places)} particles are too many to compare all of them; give the distance "
+            "within which pairs begin (--within, in Python within=)"
+        )
+        raise DriftbayesError(msg)
+    reach = np.inf
+    if within is not None:
+        reach = within if radius is None else 2 * radius * np.sin(min(within / radius, np.pi) / 2)
+    # Of use only where another position follows.
+    later = np.cumsum(seen[:, ::-1], axis=1)[:, ::-1] > 1
+    free = np.ones(len(places), dtype=bool)
+    members, begins = [], []
+    for time in range(places.shape[1] - 1):
+        here = np.flatnonzero(free & seen[:, time] & later[:, time])
+        if len(here) < 2:
+            continue
+        x = places[here, time]
+        if np.isinf(reach):
+            one, other = np.triu_indices(len(here), 1)
+        else:
+            one, other = cKDTree(x).query_pairs(reach, output_type="ndarray").T
+        order = np.argsort(np.linalg.norm(x[one] - x[other], axis=1), kind="stable")
+        for i, j in zip(here[one[order]], here[other[order]], strict=True):
+            # Both must be seen again together.
+            if free[i] and free[j] and np.any(seen[i, time + 1 :] & seen[j, time + 1 :]):
+                free[i] = free[j] = False
+                members.append((i, j))
+                begins.append(time)
+    return np.array(members, dtype=np.int64).reshape(-1, 2), np.array(begins, dtype=np.int64)
+
+
+def _steps(
+    trajectories: Trajectories,
+    places: FloatArray,
+    radius: float | None,
+    members: IntArray,
+    begins: IntArray,
+    tau: float,
+) -> Separations:
+    first, last, interval, moved, pair = [], [], [], [], []
+    for number, ((i, j), begin) in enumerate(zip(members, begins, strict=True)):
+        x, y = places[i, begin:], places[j, begin:]
+        times = np.flatnonzero(np.isfinite(x[:, 0]) & np.isfinite(y[:, 0]))
+        apart = x[times] - y[times]
+        r = np.linalg.norm(apart, axis=1)
+        if radius is not None:
+            r = 2 * radius * np.arcsin(np.minimum(0.5 * r / radius, 1.0))
+        if np.any(r == 0):
+            names = " and ".join(str(trajectories.ids[k]) for k in (i, j))
+            when = float(trajectories.times.min() + tau * (begin + times[np.argmin(r)]))
+            msg = (
+                f"the particles {names} are at the same place at the time {when:g}, and a "
+                "separation of zero has no density; leave one of them out, or give positions with "
+                "more digits"
+            )
+            raise DriftbayesError(msg)
+        first.append(r[:-1])
+        last.append(r[1:])
+        interval.append(tau * np.diff(times))
+        moved.append(np.sum(np.diff(apart, axis=0) ** 2, axis=1))
+        pair.append(np.full(len(r) - 1, number))
+    return Separations(
+        first=np.concatenate(first),
+        last=np.concatenate(last),
+        interval=np.concatenate(interval),
+        moved=np.concatenate(moved),
+        pair=np.concatenate(pair),
+        members=members,
+        tau=float(tau),
+        n_dim=trajectories.n_dim,
+        length_unit=trajectories.length_unit,
+        time_unit=trajectories.time_unit,
+    )

@@ -1,0 +1,155 @@
+r"""Relative dispersion without a model, by classes of separation.
+
+Of the vector r between two particles, in each class of separations: the second-order structure
+functions $\langle |\delta u|^2 \rangle$ and $\langle \delta u_\parallel^2 \rangle$ with
+$\delta u = \Delta r / \Delta t$ over one step, the relative diffusivity
+$\tfrac12\,d\langle r^2 \rangle/dt$, and the finite-size Lyapunov exponent
+$\ln\alpha / \langle T_\alpha \rangle$, with $T_\alpha$ the time in which a separation that has
+reached the lower edge of the class first reaches α times it. Errors are by bootstrap over pairs.
+"""
+
+__all__ = ["PairStatistics", "pair_statistics"]
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.relative.separations import Separations
+from driftbayes.typing import FloatArray
+
+NAMES = ("structure", "longitudinal", "diffusivity", "fsle")
+# Pairs below which a class has no error.
+_MIN_PAIRS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class PairStatistics:
+    """Model-free statistics by classes of separation.
+
+    Args:
+        edges: Edges of the classes.
+        n_steps: Steps that begin in each class.
+        values: Of each statistic, one value per class; NaN where there is none.
+        errors: Standard errors by bootstrap over pairs.
+    """
+
+    edges: FloatArray
+    n_steps: FloatArray
+    values: dict[str, FloatArray]
+    errors: dict[str, FloatArray]
+
+    @property
+    def centres(self) -> FloatArray:
+        """Geometric centre of each class."""
+        return np.sqrt(self.edges[1:] * self.edges[:-1])
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers, None where there are none."""
+
+        def plain(values: FloatArray) -> list[float | None]:
+            return [float(value) if np.isfinite(value) else None for value in values]
+
+        return {
+            "edges": self.edges.tolist(),
+            "n_steps": self.n_steps.astype(int).tolist(),
+            **{name: plain(self.values[name]) for name in NAMES},
+            **{f"{name}_err": plain(self.errors[name]) for name in NAMES},
+        }
+
+
+def pair_statistics(
+    data: Separations, *, ratio: float = 1.5, n_replicates: int = 200, seed: int = 0
+) -> PairStatistics:
+    """Compute statistics of pairs by classes of separation.
+
+    Args:
+        data: Separations of disjoint pairs.
+        ratio: Ratio α of the edges of a class, above 1.
+        n_replicates: Replicates of the bootstrap.
+        seed: Random seed of the bootstrap.
+    """
+    if not (np.isfinite(ratio) and ratio > 1):
+        msg = f"the ratio of the edges of a class must exceed 1, got {ratio}"
+        raise DriftbayesError(msg)
+    low, high = np.log(data.first.min()), np.log(max(data.first.max(), data.last.max()))
+    n_classes = max(int(np.ceil((high - low) / np.log(ratio) - 1e-9)), 1)
+    edges = np.exp(low + np.log(ratio) * np.arange(n_classes + 1))
+    which = np.clip(np.searchsorted(edges, data.first, side="right") - 1, 0, n_classes - 1)
+    speed = data.moved / data.interval**2
+    along = ((data.last - data.first) / data.interval) ** 2
+    growth = 0.5 * (data.last**2 - data.first**2) / data.interval
+    shape = (data.n_pairs, n_classes)
+
+    def by_pair(values: FloatArray) -> FloatArray:
+        flat = np.bincount(data.pair * n_classes + which, weights=values, minlength=np.prod(shape))
+        return np.asarray(flat, dtype=np.float64).reshape(shape)
+
+    count = by_pair(np.ones(len(which)))
+    sums = [by_pair(values) for values in (speed, along, growth)]
+    times, reached = _crossing_times(data, edges, ratio)
+    rng = np.random.Generator(np.random.Philox(seed))
+    weights = rng.multinomial(data.n_pairs, np.full(data.n_pairs, 1 / data.n_pairs), n_replicates)
+    weights = np.vstack([np.ones(data.n_pairs), weights])
+    with np.errstate(all="ignore"):
+        means = [(weights @ total) / (weights @ count) for total in sums]
+        means.append(np.log(ratio) * (weights @ reached) / (weights @ times))
+        errors = [_spread(mean[1:]) for mean in means]
+    counts = [count, count, count, reached]
+    enough = [np.sum(c > 0, axis=0) >= _MIN_PAIRS for c in counts]
+    return PairStatistics(
+        edges,
+        count.sum(axis=0),
+        {name: mean[0] for name, mean in zip(NAMES, means, strict=True)},
+        {n: np.where(ok, e, np.nan) for n, e, ok in zip(NAMES, errors, enough, strict=True)},
+    )
+
+
+def _spread(replicates: FloatArray) -> FloatArray:
+    """Standard deviation over the replicates in which there is a value."""
+    known = np.isfinite(replicates)
+    values, n = np.where(known, replicates, 0.0), known.sum(axis=0)
+    mean = values.sum(axis=0) / n
+    return np.sqrt(np.sum(np.where(known, values - mean, 0.0) ** 2, axis=0) / (n - 1))
+
+
+def _crossing_times(
+    data: Separations, edges: FloatArray, ratio: float
+) -> tuple[FloatArray, FloatArray]:
+    """Time in which each pair first grew from each edge to `ratio` times it, and whether it did.
+
+    Between two sampling times ln r is taken to change evenly.
+    """
+    times = np.zeros((data.n_pairs, len(edges) - 1))
+    reached = np.zeros_like(times)
+    ends = np.flatnonzero(np.diff(data.pair, append=-1))
+    begin = 0
+    for number, end in enumerate((ends + 1).tolist()):
+        steps = slice(begin, end)
+        begin = end
+        log_r = np.log(np.append(data.first[steps][:1], data.last[steps]))
+        t = np.append(0.0, np.cumsum(data.interval[steps]))
+        for c, edge in enumerate(np.log(edges[:-1])):
+            start = _first_crossing(t, log_r, edge, 0)
+            if start is None:
+                continue
+            stop = _first_crossing(t, log_r, edge + np.log(ratio), start[0])
+            if stop is not None:
+                times[number, c] = stop[1] - start[1]
+                reached[number, c] = 1.0
+    return times, reached
+
+
+def _first_crossing(
+    t: FloatArray, log_r: FloatArray, level: float, after: int
+) -> tuple[int, float] | None:
+    """Sample before the first upward crossing of a level, and its time; None if there is none."""
+    below = log_r[after:-1] <= level
+    above = log_r[after + 1 :] > level
+    place = np.flatnonzero(below & above)
+    if not len(place):
+        return None
+    i = after + int(place[0])
+    share = (level - log_r[i]) / (log_r[i + 1] - log_r[i])
+    return i, float(t[i] + share * (t[i + 1] - t[i]))

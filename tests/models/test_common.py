@@ -1,0 +1,213 @@
+"""Motion in common: engines against one dense covariance of all particles."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import driftbayes as db
+from driftbayes.data.sampling import Displacements
+from driftbayes.errors import DriftbayesError
+from driftbayes.inference import Batch, Hypothesis
+from driftbayes.inference.density import Density
+from driftbayes.models import MODELS, model_named
+from driftbayes.priors import Exponential, Uniform
+
+TAU = 0.7
+VALUES = {
+    "gamma": 0.8,
+    "k": 1.3,
+    "kappa": 1.1,
+    "hurst": 0.35,
+    "reference": 2.0,
+    "accel": 3.0,
+    "omega": 1.7,
+    "well": 0.4,
+    "smoothness": 0.9,
+    "ratio": 0.2,
+    "share": 0.3,
+    "exposure": 0.45,
+    "sigma": 0.3,
+}
+# Where they differ from those of a particle's own motion.
+COMMON = {"gamma": 0.3, "hurst": 0.6, "omega": 0.5, "accel": 2.0, "well": 0.9, "smoothness": 1.4}
+SHARE = 0.6
+
+
+def data_of(kind):
+    """Four particles: all at the same times, or coming and going."""
+    rng = np.random.default_rng(3)
+    sizes, begins = np.full(4, 6), np.zeros(4)
+    if kind == "gaps":
+        # The third has a gap, the fourth comes later and leaves last; two meet long after.
+        sizes = np.array([6, 6, 2, 3, 5, 2, 2])
+        begins = np.array([0, 0, 0, 3, 2, 20, 20]) * TAU
+    if kind == "apart":
+        sizes = np.array([3, 3, 4, 4, 4, 2])
+        begins = np.array([0, 0, 5, 5, 5, 30]) * TAU
+    n = sizes.sum()
+    interval = np.full(n, TAU)
+    sd = None
+    if kind == "uneven":
+        interval = np.tile(TAU * np.array([1.0, 2.0, 0.8, 3.0, 1.0, 1.5]), 4)
+    if kind == "errors":
+        sd = np.tile(rng.uniform(0.1, 0.5, 7), 4)
+    if kind == "alike":
+        sizes, begins = np.array([6, 6, 4]), np.array([0.0, 0.0, TAU])
+        n = sizes.sum()
+        interval, sd = np.full(n, TAU), np.full(n + 3, 0.4)
+    return Displacements(
+        dx=rng.normal(size=(n, 2)),
+        interval=interval,
+        row_sizes=sizes,
+        trajectory=np.arange(len(sizes)),
+        tau=TAU,
+        position_sd=sd,
+        start_time=begins,
+    )
+
+
+def expected(name, values, data):
+    """Ln density of all steps, from mean square displacements and one big covariance."""
+    own, common = (model_named(name.replace("+noise", ""), MODELS)(**one) for one in values[:2])
+    ends = np.cumsum(data.row_sizes)
+    begin, end, run = [], [], np.repeat(np.arange(len(ends)), data.row_sizes)
+    for r, last in enumerate(ends):
+        times = data.start_time[r] + np.concatenate(
+            [[0.0], np.cumsum(data.interval[last - data.row_sizes[r] : last])]
+        )
+        begin.append(times[:-1])
+        end.append(times[1:])
+    begin, end = np.concatenate(begin), np.concatenate(end)
+
+    def steps(model):
+        def m(t):
+            spread = model.motion().mean_square_displacement(jnp.asarray(np.abs(t).ravel()))
+            return np.asarray(spread).reshape(t.shape)
+
+        return 0.5 * (
+            m(np.subtract.outer(begin, end))
+            + m(np.subtract.outer(end, begin))
+            - m(np.subtract.outer(begin, begin))
+            - m(np.subtract.outer(end, end))
+        )
+
+    same = run[:, None] == run[None, :]
+    covariance = same * steps(own)
+    # Common motion is taken as independent between blocks of time that nothing connects.
+    block = np.searchsorted(np.sort(block_starts(data)), begin + 1e-9)
+    covariance += (block[:, None] == block[None, :]) * steps(common)
+    size = values[2] ** 2 * np.ones(len(data.dx) + len(ends))
+    if data.position_sd is not None:
+        size = size + data.position_sd**2
+    place = 0
+    for r, last in enumerate(ends):
+        n = data.row_sizes[r]
+        rows = slice(last - n, last)
+        errors = np.diag(size[place : place + n + 1])
+        covariance[rows, rows] += np.diff(np.diff(errors, axis=0), axis=1)
+        place += n + 1
+    factor = np.linalg.cholesky(covariance)
+    white = np.linalg.solve(factor, data.dx)
+    n = data.dx.size
+    log_det = 2 * data.n_dim * np.sum(np.log(np.diag(factor)))
+    return -0.5 * (n * np.log(2 * np.pi) + log_det + np.sum(white**2))
+
+
+def block_starts(data):
+    order = np.argsort(data.start_time)
+    ends = np.cumsum(data.row_sizes)
+    duration = np.array(
+        [data.interval[e - n : e].sum() for e, n in zip(ends, data.row_sizes, strict=True)]
+    )
+    starts, reached = [], -np.inf
+    for r in order:
+        if data.start_time[r] > reached - 1e-6:
+            starts.append(data.start_time[r])
+        reached = max(reached, data.start_time[r] + duration[r])
+    return np.array(starts)
+
+
+def parameters(name):
+    """Values of the model, of its own part and of the common one, and the error of positions."""
+    plain = name.removesuffix("+common")
+    core = MODELS[plain.partition("+")[0]]
+    scale = core.scale_parameter
+    values = {n: VALUES[n] for n in model_named(plain, MODELS).parameters}
+    common = {n: COMMON.get(n, VALUES[n]) for n in core.parameters if n != scale}
+    theta = {**values, **{f"{n}_common": v for n, v in common.items()}, "common": SHARE}
+    own = {n: v for n, v in values.items() if n != "sigma"}
+    own[scale] = VALUES[scale] * (1 - SHARE)
+    common[scale] = VALUES[scale] * SHARE
+    return theta, (own, common, values.get("sigma", 0.0))
+
+
+def log_likelihood(name, theta, data):
+    model = model_named(name, MODELS)
+    bounded = {n for n, about in model.parameters.items() if about.upper == 1.0}
+    priors = {n: Uniform(0.0, 1.0) if n in bounded else Exponential(1.0) for n in model.parameters}
+    hypothesis = Hypothesis(model, **priors)
+    density = Density(hypothesis, Batch.of(data, model=model).engine(0, model))
+    return density.terms(np.array([[theta[n] for n in hypothesis.names]]))[0][0]
+
+
+@pytest.mark.parametrize("noise", ["", "+noise"])
+@pytest.mark.parametrize("kind", ["regular", "apart", "gaps", "uneven", "errors", "alike"])
+@pytest.mark.parametrize("base", list(MODELS))
+def test_density_is_that_of_all_particles_together(base, kind, noise):
+    name, data = f"{base}{noise}+common", data_of(kind)
+    theta, values = parameters(name)
+    assert_allclose(
+        log_likelihood(name, theta, data), expected(f"{base}{noise}", values, data), rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("kind", ["regular", "gaps"])
+def test_without_a_share_particles_are_independent(kind):
+    data = data_of(kind)
+    theta, _ = parameters("langevin+noise+common")
+    alone = db.Noise(db.Langevin(gamma=theta["gamma"], k=theta["k"]), sigma=theta["sigma"])
+    together = log_likelihood("langevin+noise+common", theta | {"common": 1e-14}, data)
+    assert_allclose(together, alone.log_likelihood(data), rtol=1e-10)
+
+
+def test_simulated_particles_have_its_covariances():
+    model = db.Common(db.Langevin(gamma=0.8, k=1.3), (0.3,), 0.6)
+    keys = jax.random.split(jax.random.key(1), 4000)
+    many = jax.vmap(lambda key: model.simulate(key, n_particles=2, n_steps=2, n_dim=1, tau=TAU))(
+        keys
+    )
+    steps = np.diff(np.asarray(many)[..., 0], axis=2)
+    own, common = (
+        np.asarray(one.first_autocovariances(2, jnp.asarray(TAU))) for one in model.components()
+    )
+    for lag in (0, 1):
+        between = np.mean(steps[:, 0, 0] * steps[:, 1, lag])
+        error = np.std(steps[:, 0, 0] * steps[:, 1, lag]) / np.sqrt(4000)
+        assert abs(between - common[lag]) < 5 * error
+        same = steps[:, 0, 0] * steps[:, 0, lag]
+        assert abs(same.mean() - own[lag] - common[lag]) < 5 * same.std() / np.sqrt(4000)
+
+
+@pytest.mark.parametrize(
+    ("begins", "message"),
+    [
+        (np.arange(4) * 100.0, "no two particles are seen at the same time"),
+        (np.array([0.0, 0.3, 0.0, 0.0]), "seen at common times"),
+        (None, "must know when steps begin"),
+    ],
+)
+def test_bad_data_are_refused_in_one_sentence(begins, message):
+    data = replace(data_of("regular"), start_time=begins)
+    with pytest.raises(DriftbayesError, match=message):
+        log_likelihood("brownian+common", {"kappa": 1.0, "common": 0.5}, data)
+
+
+def test_copies_of_a_particle_are_refused():
+    data = data_of("regular")
+    data = replace(data, dx=np.tile(data.dx[:6], (4, 1)))
+    with pytest.raises(DriftbayesError, match="4 particles move exactly alike"):
+        log_likelihood("brownian+common", {"kappa": 1.0, "common": 0.5}, data)
