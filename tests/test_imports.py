@@ -26,7 +26,7 @@ FLOORS = [
     {"comparison"},
     {"prediction"},
     {"checks"},
-    {"io", "plots", "reproduce", "simulators"},
+    {"io", "plots", "relative", "reproduce", "simulators"},
     {"report", "streaming"},
     {"workflow"},
     {"explore"},
