@@ -197,7 +197,7 @@ def read_unchecked(args: argparse.Namespace) -> "Trajectories":
     with _console.timed(f"reading {args.file}"):
         found = load(args.file, **_reading(args))
     _console.detail(f"{found!r}, reader: {found.provenance.get('reader', 'none')}")
-    if args.command != "info" and "guessed" in found.provenance:
+    if getattr(args, "command", "") != "info" and "guessed" in found.provenance:
         _console.note(f"columns: {found.provenance['guessed']}")
     return with_reading(found, given_reading(args))
 
