@@ -132,16 +132,14 @@ class _Files(argparse.Action):
         setattr(namespace, self.dest, values[0] if len(values) == 1 else Files(values))
 
 
-def add_reading(parser: Parser, *, needs_file: bool = True) -> None:
-    """Add the file and the options for reading it."""
+def add_reading(parser: Parser, *, nargs: str | None = "+") -> None:
+    """Add the file, or files, and the options for reading it."""
     about = "trajectories; the format is detected automatically, see `driftbayes formats`"
-    if needs_file:
-        several = f"{about}; several files of one format, or a folder, are one data set"
-        parser.add_argument(
-            "file", type=Path, nargs="+", action=_Files, metavar="file", help=several
-        )
+    if nargs == "+":
+        about = f"{about}; several files of one format, or a folder, are one data set"
+        parser.add_argument("file", type=Path, nargs=nargs, action=_Files, help=about)
     else:
-        parser.add_argument("file", type=Path, nargs="?", help=about)
+        parser.add_argument("file", type=Path, nargs=nargs, help=about)
     parser.add_options(_READING, "reading")
 
 
@@ -210,7 +208,7 @@ def read_unchecked(args: argparse.Namespace) -> "Trajectories":
     ):
         found = load(args.file, **_reading(args))
     _console.detail(f"{found!r}, reader: {found.provenance.get('reader', 'none')}")
-    if args.command != "info" and "guessed" in found.provenance:
+    if getattr(args, "command", "") != "info" and "guessed" in found.provenance:
         _console.note(f"columns: {found.provenance['guessed']}")
     return with_reading(found, given_reading(args))
 

@@ -94,7 +94,7 @@ FORMATS = (
     *("run", "zarr", "parcels-zarr", "parcels-parquet", "opendrift", "netcdf", "gdp", "glad"),
     *("clouddrift", "clouddrift-parquet", "cf", "trackpy", "saspt", "andi", "sfi", "evalspt"),
     *("trackmate-csv", "trackmate-tracks", "trackmate-xml", "myptv", "myptv-smoothed"),
-    *("gdp-text", "numpy", "table"),
+    *("gdp-text", "numpy", "matlab", "r", "table"),
 )
 # Completion of the last name in a list such as brownian,langevin+noise.
 _MODEL_LIST = {

@@ -31,7 +31,7 @@ _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
 def _add_arguments(parser: Parser) -> None:
-    _options.add_reading(parser, needs_file=False)
+    _options.add_reading(parser, nargs="?")
     parser.add_options(_PAGE, "page")
 
 
@@ -123,7 +123,8 @@ def _read(path: Path, text: str) -> "Reading":
     from driftbayes.io.formats import choose, contents_of
 
     parser = _Options(prog="", add_help=False)
-    _options.add_reading(parser)
+    # One file: the options of a page must not name others.
+    _options.add_reading(parser, nargs=None)
     try:
         words = shlex.split(text)
     except ValueError as error:

@@ -5,7 +5,7 @@ __all__ = ["guess"]
 import re
 from collections.abc import Mapping, Sequence
 
-from driftbayes.data.schema import Meaning
+from driftbayes.data.schema import Meaning, file_names
 from driftbayes.data.units import is_degrees, length_factor, time_factor
 from driftbayes.errors import ColumnsError, DriftbayesError
 
@@ -89,6 +89,9 @@ def guess(
             lost; the message asks for all of them at once.
     """
     told = dict(told or {})
+    if not set(told) <= {*_NAMES, "z"}:
+        # Which says what is wrong with a name.
+        file_names(present, told, source=source)
     found = _Finder(present, told)
     columns: dict[str, str | None] = dict(told)
     for role in ("id", "time", "sd", "drogued"):

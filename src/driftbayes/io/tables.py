@@ -83,7 +83,9 @@ def read_plain(contents: Contents, options: ReadOptions) -> Trajectories:
     if one:
         columns.pop(schema.ID, None)
     free = [name for name in contents.names if name not in apart.values()]
-    found = schema.file_names(free, columns, source=path.name, required=(*needed, "x"))
+    # Canonical names are found as they are.
+    named = {c: n for c, n in columns.items() if n != c or c in (options.columns or {})}
+    found = schema.file_names(free, named, source=path.name, required=(*needed, "x"))
     found |= schema.extras_in(contents.names, {**found, **apart}, options.columns)
     table = METADATA_KEY in contents.attributes
     header = _read_metadata(contents.attributes[METADATA_KEY], path.name) if table else {}
