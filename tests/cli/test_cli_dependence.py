@@ -40,8 +40,10 @@ def test_json_with_replicates(ask, together_csv):
 
 def test_compare_warns_and_scales(ask, together_csv):
     answer = ask("compare", together_csv, "--tau", "0.1", *PRIORS, "--json")
-    (line,) = [line for line in answer.err.splitlines() if line.startswith("warning")]
+    line = next(text for text in answer.err.split("warning: ") if "effective number" in text)
+    line = " ".join(line.split())
     assert "effective number of independent particles 1.1 of 20" in line
+    assert "compare models with +common" in line
     assert "corrected ln K(langevin:brownian) about " in line
     found = answer.json
     scaled = found["dependence"]["scaled_log_bayes_factors"]["langevin:brownian"]

@@ -1,5 +1,7 @@
 """Progress on a terminal, and silence elsewhere."""
 
+import sys
+
 import pytest
 from desk import PRIORS
 
@@ -10,9 +12,9 @@ WORK = ("--tau", "0.1", "--models", "brownian", *PRIORS[:2])
 
 @pytest.fixture
 def terminal(monkeypatch, capsys):
-    # After `capsys`, which replaces the stream.
+    # Of the class, after `capsys`, which replaces the stream, maybe more than once.
     assert capsys is not None
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr(type(sys.stderr), "isatty", lambda _: True, raising=False)
     monkeypatch.setenv("TERM", "xterm")
 
 

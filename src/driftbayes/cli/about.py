@@ -87,8 +87,8 @@ SHELLS = ("bash", "zsh", "fish")
 # Known here so that a script need not wait for the models and formats; a test compares them.
 MODELS = tuple(PARAMETERS)
 OPTIONS = (
-    *("blur", "noise", "outliers", "anisotropic", "mean", "linear", "rotating"),
-    *("scatter", "student"),
+    *("blur", "noise", "outliers", "anisotropic", "mean", "linear", "common", "flow", "eddies"),
+    *("rotating", "scatter", "student"),
 )
 FORMATS = (
     *("run", "zarr", "parcels-zarr", "parcels-parquet", "opendrift", "netcdf", "gdp", "glad"),

@@ -13,9 +13,9 @@ from driftbayes.errors import DriftbayesError
 def _add_arguments(parser: Parser) -> None:
     _options.add_reading(parser)
     parser.add_options("""
---tau TAU<float>  sampling time
+--tau TAU  sampling time, for example 6h
 --taus TAU,...  sampling times of a scan, in place of --tau
---within R<float>  pairs begin when two particles are within this distance of each other (default:
+--within R  pairs begin when two particles are within this distance of each other (default:
     all particles are paired when they are first seen)
 --models NAME,...<=all>  laws to compare: rayleigh, richardson, lundgren, power
 --prior PARAM=FAMILY:NUMBERS<list>  prior of xi or of K, the relative diffusivity at the reference
@@ -42,8 +42,7 @@ def _run(args: argparse.Namespace) -> int:
         "priors": _options.parse_priors(args.prior),
         "seed": args.seed,
     }
-    tau = args.tau if args.taus is None else _options.numbers("--taus", args.taus.split(","))
-    result = pairs(tracks, tau, **how)
+    result = pairs(tracks, args.taus.split(",") if args.tau is None else args.tau, **how)
     if args.json:
         _console.print_json(result.to_json())
     else:

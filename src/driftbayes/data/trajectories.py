@@ -242,7 +242,7 @@ class Trajectories(Described):
         """Compare models in every cell of a grid; see `driftbayes.map`."""
         return public("map")(self, cell, taus, **options)
 
-    def pairs(self, tau: float | Iterable[float], **options: Any) -> Any:
+    def pairs(self, tau: float | str | Iterable[float | str], **options: Any) -> Any:
         """Compare laws of relative dispersion; see `driftbayes.pairs`."""
         return public("pairs")(self, tau, **options)
 

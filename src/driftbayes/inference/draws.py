@@ -185,7 +185,7 @@ _SAMPLE = ("chain", "draw")
 @in_double_precision
 def to_datatree(
     draws: PosteriorDraws,
-    data: Displacements | None = None,
+    data: Any = None,
     *,
     prior_draws: int = 0,
     seed: int = 0,

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from driftbayes.comparison import Comparison, Scan, compare_hypotheses
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data.trajectories import Trajectories, check_tracks
+from driftbayes.data.units import LENGTH, TIME, in_units, times_in
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Evidence, posterior_draws
 from driftbayes.precision import in_double_precision
@@ -70,9 +71,9 @@ class PairComparison(Described):
 @in_double_precision
 def compare_pairs(
     tracks: Trajectories,
-    tau: float,
+    tau: float | str,
     *,
-    within: float | None = None,
+    within: float | str | None = None,
     models: Sequence[str] | str = "all",
     priors: Mapping[str, AbstractPrior | str] | None = None,
     seed: int = 0,
@@ -90,8 +91,9 @@ def compare_pairs(
         seed: Random seed of draws and of the bootstrap.
         **options: Method of the evidence, as for `compare`.
     """
-    data = separations(tracks, tau, within=within)
-    return _compared(data, models, priors, within, seed, options)
+    reach = None if within is None else in_units(within, LENGTH, tracks.units, "within")
+    data = separations(tracks, in_units(tau, TIME, tracks.units, "tau"), within=reach)
+    return _compared(data, models, priors, reach, seed, options)
 
 
 def _compared(
@@ -134,9 +136,9 @@ def _coefficients(record: Evidence, data: Separations, seed: int) -> dict[str, t
 @in_double_precision
 def scan_pairs(
     tracks: Trajectories,
-    taus: Iterable[float],
+    taus: Iterable[float | str] | str,
     *,
-    within: float | None = None,
+    within: float | str | None = None,
     models: Sequence[str] | str = "all",
     priors: Mapping[str, AbstractPrior | str] | None = None,
     **options: Any,
@@ -150,11 +152,12 @@ def scan_pairs(
     skipped: dict[float, str] = {}
     reference = 0.0
     known = dict(priors or {})
-    for tau in taus:
+    reach = None if within is None else in_units(within, LENGTH, tracks.units, "within")
+    for tau in times_in(taus, tracks.units, "taus"):
         try:
-            data = separations(tracks, float(tau), within=within)
+            data = separations(tracks, tau, within=reach)
         except DriftbayesError as error:
-            skipped[float(tau)] = str(error)
+            skipped[tau] = str(error)
             continue
         if comparisons:
             # K is stated at one separation for all sampling times.
@@ -171,7 +174,7 @@ def scan_pairs(
 
 
 def pairs(
-    tracks: Trajectories, tau: float | Iterable[float], **options: Any
+    tracks: Trajectories, tau: float | str | Iterable[float | str], **options: Any
 ) -> PairComparison | Scan:
     """Compare laws of relative dispersion at one sampling time, or scan several.
 
@@ -180,6 +183,7 @@ def pairs(
         tau: Sampling time, or several.
         **options: As for `compare_pairs`.
     """
+    check_tracks(tracks)
     if isinstance(tau, Iterable) and not isinstance(tau, str):
         return scan_pairs(tracks, tau, **options)
-    return compare_pairs(tracks, float(tau), **options)
+    return compare_pairs(tracks, tau, **options)

@@ -155,7 +155,7 @@ def scan(
     if isinstance(tracks, FileInBlocks):
         from driftbayes.streaming import scan_tally
 
-        if taus is None or isinstance(taus, str):
+        if taus is None or (isinstance(taus, str) and taus == "all"):
             msg = "a file that is read in blocks needs given sampling times; pass taus (--taus)"
             raise DriftbayesError(msg)
         tally = tracks.tally(partial(named_models, models), taus, cut, snap=True)
