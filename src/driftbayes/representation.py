@@ -385,9 +385,13 @@ def table_text(table: Table, width: int) -> list[str]:
         sides = [table.sides[i] for i in chosen]
         # The widest columns give way together, none below its longest word.
         space, cap = width - 2 * (len(chosen) - 1), max(whole)
-        while cap and sum(max(words[i], min(whole[i], cap)) for i in chosen) > space:
+        least = dict(enumerate(words))
+        if sum(words[i] for i in chosen) > space:
+            # Long names are folded within, if there is no other way.
+            least |= {i: _longest_piece(columns[i]) for i in chosen if table.sides[i] == "l"}
+        while cap and sum(max(least[i], min(whole[i], cap)) for i in chosen) > space:
             cap -= 1
-        widths = {i: max(words[i], min(whole[i], cap)) for i in chosen}
+        widths = {i: max(least[i], min(whole[i], cap)) for i in chosen}
         for n, row in enumerate(rows):
             if n or any(table.columns):
                 cells = [row[i] for i in chosen]
@@ -424,7 +428,7 @@ def _folded(
     for cell, width, side in zip(cells, widths, sides, strict=True):
         if _width(cell) <= width or (side == "r" and not is_head):
             parts.append([cell])
-        elif is_head and side == "r":
+        elif (is_head and side == "r") or max(map(_width, cell.split()), default=0) > width:
             parts.append(_joined(_pieces(cell), width))
         else:
             text = wrap(cell, max(width, 1), break_long_words=False, break_on_hyphens=False)
@@ -441,6 +445,10 @@ def _folded(
 def _pieces(heading: str) -> list[str]:
     """Parts of a heading between which it may be folded, such as "langevin+" and "noise"."""
     return [piece for piece in re.split(r"(?<=[ :+])|(?<=K\()", heading) if piece]
+
+
+def _longest_piece(cells: Sequence[str]) -> int:
+    return max(_width(piece.strip()) for cell in cells for piece in _pieces(cell) or [""])
 
 
 def _joined(pieces: Sequence[str], width: int) -> list[str]:

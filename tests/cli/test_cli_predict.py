@@ -46,7 +46,7 @@ def test_people_get_a_table_with_units(ask, question):
         "Predicted displacement in 2D after time T, fit at tau = 0.1 h; Var(Δx_i) = 2κT per axis"
     )
     text = "\n".join(rest)
-    for word in ("T (h)", "sd per axis", "median |ΔX|", "Var/2T", "average", "probability"):
+    for word in ("T (h)", "sd (m)", "median |ΔX|", "Var/2T", "average", "probability"):
         assert word in text
     assert len([line for line in rest if "langevin" in line]) == 2
 

@@ -94,7 +94,7 @@ def test_fixes_at_irregular_times_are_compared_as_they_are(ask, tmp_path):
     assert answer.code == 0
     assert "every fix at its own interval" in " ".join(answer.err.split())
     said = " ".join(answer.out.split())
-    assert "Brownian is the most probable model for all fixes" in said
+    assert "Brownian is the most probable model for all positions" in said
     text = page.read_text()
     assert "driftbayes compare raw.csv --tau all" in text
     assert "Results against the sampling time" not in text

@@ -1,6 +1,7 @@
 """The same calls at the prompt and in the shell: read, compare, scan, and what comes back."""
 
 import json
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -201,7 +202,9 @@ def test_default_priors_warn_and_show_their_sensitivity(tracks):
 
 
 def doubts(x, tau=1.0, **options):
-    found = db.read(x, dt=1.0).compare(tau, scales=SCALES, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", db.DataWarning)
+        found = db.read(x, dt=1.0).compare(tau, scales=SCALES, **options)
     assert all(doubt in found.verdict for doubt in found.doubts)
     return found.doubts
 

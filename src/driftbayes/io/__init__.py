@@ -71,8 +71,8 @@ def read_trajectories(
             `missing` and `date_order`.
     """
     told = ReadOptions(**options)
-    if not (hasattr(path, "data_vars") or isinstance(path, list | tuple)):
-        expect(path, str | Path, "path", "a file name, several, or an xarray Dataset")
+    if not any(hasattr(path, name) for name in ("data_vars", "columns", "__getitem__")):
+        expect(path, str | Path, "path", "a file name, several, or an xarray Dataset or DataFrame")
     if isinstance(path, list | tuple) or may_be_several(path):
         from driftbayes.io.files import files_of
         from driftbayes.io.several import read_several
