@@ -212,3 +212,10 @@ def test_a_scan_states_the_diffusivity_at_one_separation():
     values = [record.parameters["K"] for record in scan.evidences("power")]
     assert all(abs(v.mean - values[0].mean) < 4 * (v.sd + values[0].sd) for v in values)
     assert scan.consistency["power"]["xi"] is not None
+
+
+def test_particles_released_at_one_place_are_a_pair_once_they_parted():
+    x = [np.zeros((4, 2)), np.array([[0.0, 0.0], [1.0, 0.0], [3.0, 0.0], [2.0, 0.0]])]
+    found = separations(Trajectories.from_arrays(x, dt=1.0), 1.0)
+    assert found.first.tolist() == [1.0, 3.0]
+    assert found.last.tolist() == [3.0, 2.0]

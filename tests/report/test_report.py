@@ -135,7 +135,7 @@ def test_a_scan_and_its_dataset_give_the_same_page(result, dataset):
 def test_the_verdict_comes_first_and_in_words(result):
     first, *rest = scan_verdict(result)
     assert first.startswith("Brownian is the most probable model at sampling times from 1 h to 8 h")
-    assert any("consistent for tau from 1 to 8 h" in sentence for sentence in rest)
+    assert any("consistent for tau from 1 h to 8 h" in sentence for sentence in rest)
     assert "run <code>driftbayes check</code> to test" in build_report(result).html
 
 

@@ -86,10 +86,12 @@ def say(text: str) -> None:
 
 
 def fold(text: str) -> str:
-    """Fold text at 80 columns or less between words, except a command or a path to copy."""
+    """Fold text at 80 columns or less between words, except what is to be copied."""
     _FOLDED.width = min(80, _width())
     lines = text.split("\n")
-    return "\n".join(x if x.startswith(("next: ", "wrote ")) else _FOLDED.fill(x) for x in lines)
+    return "\n".join(
+        x if x.startswith(("next: ", "wrote ", "|")) else _FOLDED.fill(x) for x in lines
+    )
 
 
 def save_figure(figure: "Figure", path: Path, **options: Any) -> None:

@@ -162,8 +162,9 @@ def separations(
     """Find disjoint pairs and their separations at multiples of a sampling time.
 
     A pair begins when its particles are first within a distance of each other (chance pairs), the
-    closest first, or, without a distance, when both are first seen; it ends with the shorter
-    of its trajectories. Where a position is missing, a step lasts until both are seen again.
+    closest first, or, without a distance, when both are first seen and apart; it ends with the
+    shorter of its trajectories. Where a position is missing, a step lasts until both are seen
+    again.
 
     Args:
         trajectories: Where the particles were.
@@ -289,6 +290,11 @@ def _steps(
         r = np.linalg.norm(apart, axis=1)
         if radius is not None:
             r = 2 * radius * np.arcsin(np.minimum(0.5 * r / radius, 1.0))
+        # Particles released at one place are a pair once they have parted.
+        parted = np.flatnonzero(r > 0)
+        if len(parted) > 1:
+            begun = slice(int(parted[0]), None)
+            times, apart, r = times[begun], apart[begun], r[begun]
         if np.any(r == 0):
             names = " and ".join(str(trajectories.ids[k]) for k in (i, j))
             when = float(trajectories.times.min() + tau * (begin + times[np.argmin(r)]))
