@@ -256,7 +256,7 @@ def number(value: float, digits: int = 4) -> str:
 
 def amount(value: float, unit: str = "", digits: int = 5) -> str:
     """Format a number with its unit, if it has one."""
-    return f"{number(value, digits)} {unit}".rstrip()
+    return number(value, digits) if unit == "1" else f"{number(value, digits)} {unit}".rstrip()
 
 
 def with_error(value: float, error: float, max_places: int | None = None) -> str:

@@ -76,7 +76,8 @@ class ParameterEstimate:
 
     def __repr__(self) -> str:
         """Mean, standard deviation and unit."""
-        return f"{self.name} = {with_error(self.mean, self.sd)} {self.unit}".rstrip()
+        unit = "" if self.unit == "1" else self.unit
+        return f"{self.name} = {with_error(self.mean, self.sd)} {unit}".rstrip()
 
 
 def make_estimates(

@@ -4,6 +4,7 @@ __all__ = ["describe_pairs", "pair_panels", "statistics_table"]
 
 import numpy as np
 
+from driftbayes.data.units import readable
 from driftbayes.inference.describe import model_table, parameter_table
 from driftbayes.models import Parameter
 from driftbayes.relative.analysis import PairComparison
@@ -13,7 +14,6 @@ from driftbayes.representation import (
     Curve,
     Panel,
     Table,
-    amount,
     describe,
     number,
     summarise,
@@ -40,11 +40,11 @@ def describe_pairs(result: PairComparison) -> Card:
     data, comparison = result.data, result.comparison
     length = data.length_unit
     evidences = list(comparison.evidences.values())
-    within = "" if result.within is None else f", begun within {amount(result.within, length, 4)}"
+    within = "" if result.within is None else f", begun within {readable(result.within, length, 4)}"
     facts = [
-        ("tau", amount(data.tau, data.time_unit, 6)),
+        ("tau", readable(data.tau, data.time_unit)),
         ("pairs", f"{data.n_pairs:,}{within}; {data.n_displacements:,} steps, {data.n_dim}D"),
-        ("reference separation", amount(data.reference, length, 4)),
+        ("reference separation", readable(data.reference, length, 4)),
         ("method", comparison.method),
         ("fingerprint", data.fingerprint),
     ]
