@@ -147,7 +147,7 @@ def test_every_text_carries_error_convention_and_validity(simulator):
     assert "900" in text
     if simulator != "json":
         assert "kappa = 900 +- 9 m²/s" in text
-        assert "from 30 min to 24 h" in text
+        assert "from 30 min to 1 d" in text
 
 
 @pytest.mark.parametrize("dt", [60.0, 3600.0, 1e5])
