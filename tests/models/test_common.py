@@ -211,3 +211,15 @@ def test_copies_of_a_particle_are_refused():
     data = replace(data, dx=np.tile(data.dx[:6], (4, 1)))
     with pytest.raises(DriftbayesError, match="4 particles move exactly alike"):
         log_likelihood("brownian+common", {"kappa": 1.0, "common": 0.5}, data)
+
+
+@pytest.mark.parametrize("option", ["common", "flow"])
+def test_uses_that_are_not_known_are_refused_in_one_sentence(option):
+    x = np.cumsum(np.random.default_rng(0).normal(size=(5, 12, 2)), axis=1)
+    tracks = db.read(x, dt=1.0)
+    how = {"models": f"brownian+{option}", "scales": db.Scales(u_rms=1.0, time=1.0)}
+    for use in (tracks.score, lambda tau, **own: tracks.predict(tau, [2.0], **own)):
+        with pytest.raises(DriftbayesError, match=f"brownian\\+{option}"):
+            use(1.0, **how)
+    with pytest.raises(DriftbayesError, match="no way is known to replicate data"):
+        tracks.check(1.0, n_replicas=100, **how)

@@ -36,7 +36,7 @@ _KNOWN = {
 def check_replicable(model: AbstractModel, layout: Layout) -> None:
     """Refuse, before the work is done, a model that could not be replicated."""
     fields = {*model.__dataclass_fields__, "parameters"}
-    if not is_turning(model) and not any(name in fields for name in _KNOWN[model.kind]):
+    if not is_turning(model) and not any(name in fields for name in _KNOWN.get(model.kind, ())):
         msg = f"no way is known to replicate data under {model.name}; leave it out of the check"
         raise DriftbayesError(msg)
     replica_engine(model, layout.data)
