@@ -17,14 +17,14 @@ from scipy.special import expit
 from driftbayes.data.sampling import Displacements
 from driftbayes.inference import Hypothesis, evidence
 from driftbayes.models import MODELS, AbstractModel, Brownian, Common, Flow, Langevin, model_named
-from driftbayes.models.options.flow import simulate_flow
+from driftbayes.models.options.correlated import simulate_flow
 from driftbayes.priors import AbstractPrior, Exponential, Fixed, Uniform
 
 N_PARTICLES, N_STEPS, SIDE = 20, 8, 2.0
 PRIORS: dict[str, AbstractPrior] = {
     "common": Uniform(0.0, 1.0),
     "own_share": Uniform(0.0, 1.0),
-    "roughness": Fixed(1.5),
+    "nu": Fixed(1.5),
 }
 
 

@@ -483,7 +483,7 @@ def scaling_priors(
         "common": unit,
         "length": Exponential(mean=u_rms * timescale),
         "own": unit,
-        "roughness": Fixed(1.5),
+        "nu": Fixed(1.5),
         "divergence": Fixed(0.0),
         "hurst": unit,
         "reference": Fixed(timescale),

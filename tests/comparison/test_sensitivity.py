@@ -72,7 +72,7 @@ def test_no_option_adds_a_prior_that_the_table_forgets():
                 continue
             told = {n for names in parameter_groups(given) for n in names}
             told |= set(unmoved_parameters(given))
-            known = {"exposure", "reference", "reference_common", "roughness", "divergence"}
+            known = {"exposure", "reference", "reference_common", "nu", "divergence"}
             assert told | known == set(given[0].model.parameters) | known
 
 

@@ -14,17 +14,17 @@ from driftbayes.inference import Batch, Hypothesis
 from driftbayes.inference.density import Density
 from driftbayes.likelihood.flow import flow_correlation
 from driftbayes.models import MODELS, model_named
-from driftbayes.models.options.flow import simulate_flow
+from driftbayes.models.options.correlated import simulate_flow
 from driftbayes.priors import Exponential, Fixed, Uniform
 
 TAU = 0.7
 VALUES = {"kappa": 1.1, "gamma": 0.8, "k": 1.3, "length": 1.7, "own_share": 0.25}
 
 
-def hypothesis(name, roughness=1.5, divergence=0.3):
+def hypothesis(name, nu=1.5, divergence=0.3):
     model = model_named(name, MODELS)
     priors = {
-        "roughness": Fixed(roughness),
+        "nu": Fixed(nu),
         "divergence": Fixed(divergence),
         "own_share": Uniform(0.0, 1.0),
     }
@@ -52,7 +52,7 @@ def data_of(n=5, steps=4, sizes=None, begins=None):
     )
 
 
-def kernel(x, values, roughness, divergence):
+def kernel(x, values, nu, divergence):
     """Correlation of particles and axes, (particle, axis) by (particle, axis), entry by entry."""
     n = len(x)
     out = np.zeros((n, 2, n, 2))
@@ -60,14 +60,13 @@ def kernel(x, values, roughness, divergence):
         for q in range(n):
             e = x[p] - x[q]
             r = np.hypot(*e)
-            s = np.sqrt(2 * roughness) * r / values["length"]
-            c = {0.5: 1.0, 1.5: 1 + s, 2.5: 1 + s + s**2 / 3}[roughness] * np.exp(-s)
+            s = np.sqrt(2 * nu) * r / values["length"]
+            c = {0.5: 1.0, 1.5: 1 + s, 2.5: 1 + s + s**2 / 3}[nu] * np.exp(-s)
             # r C'(r), by a difference.
             h = 1e-6
-            s2, s1 = (np.sqrt(2 * roughness) * (r + d) / values["length"] for d in (h, -h))
+            s2, s1 = (np.sqrt(2 * nu) * (r + d) / values["length"] for d in (h, -h))
             up, down = (
-                {0.5: 1.0, 1.5: 1 + t, 2.5: 1 + t + t**2 / 3}[roughness] * np.exp(-t)
-                for t in (s2, s1)
+                {0.5: 1.0, 1.5: 1 + t, 2.5: 1 + t + t**2 / 3}[nu] * np.exp(-t) for t in (s2, s1)
             )
             slope = r * (up - down) / (2 * h)
             if divergence is None:
@@ -83,7 +82,7 @@ def kernel(x, values, roughness, divergence):
     return out.reshape(2 * n, 2 * n)
 
 
-def expected(name, data, roughness, divergence):
+def expected(name, data, nu, divergence):
     """Ln density of the steps of simultaneous particles from the covariance of all of them.
 
     With the kicks of each step drawn where it begins, all are linear in independent kicks.
@@ -95,7 +94,7 @@ def expected(name, data, roughness, divergence):
     dx = data.dx.reshape(n, steps, 2)
     x = data.start[:, None] + np.concatenate([np.zeros((n, 1, 2)), np.cumsum(dx, axis=1)], axis=1)
     size = 2 * n
-    kernels = [kernel(x[:, k], VALUES, roughness, divergence) for k in range(steps)]
+    kernels = [kernel(x[:, k], VALUES, nu, divergence) for k in range(steps)]
     m = len(start) - 1
     # State: velocities of all; steps as linear functions of the first velocities and all kicks.
     covariance = np.zeros((steps * size, steps * size))
@@ -125,17 +124,17 @@ def expected(name, data, roughness, divergence):
     return -0.5 * (len(values) * np.log(2 * np.pi) + log_det + white @ white)
 
 
-@pytest.mark.parametrize("roughness", [0.5, 1.5, 2.5])
+@pytest.mark.parametrize("nu", [0.5, 1.5, 2.5])
 @pytest.mark.parametrize("option", ["flow", "eddies"])
 @pytest.mark.parametrize("base", ["brownian", "langevin"])
 @pytest.mark.parametrize("few", [True, False])
-def test_density_is_that_of_all_kicks_together(base, option, roughness, few, monkeypatch):
+def test_density_is_that_of_all_kicks_together(base, option, nu, few, monkeypatch):
     # By compiled loops, and by a library's factorisations.
     monkeypatch.setattr("driftbayes.likelihood.flow._FEW", 64 if few else 0)
     data = data_of()
-    found = log_likelihood(f"{base}+{option}", data, roughness=roughness)
+    found = log_likelihood(f"{base}+{option}", data, nu=nu)
     divergence = None if option == "flow" else 0.3
-    assert_allclose(found, expected(base, data, roughness, divergence), rtol=1e-8)
+    assert_allclose(found, expected(base, data, nu, divergence), rtol=1e-8)
 
 
 @pytest.mark.parametrize("option", ["flow", "eddies"])
@@ -204,7 +203,7 @@ def test_eddies_have_no_divergence():
 
 def test_evidence_finds_a_simulated_flow():
     rng = np.random.default_rng(5)
-    model = db.Flow(db.Brownian(kappa=0.5), length=2.0, own_share=0.2, roughness=1.5)
+    model = db.Flow(db.Brownian(kappa=0.5), length=2.0, own_share=0.2, nu=1.5)
     x = simulate_flow(model, rng, rng.uniform(0, 6, size=(20, 2)), 15, 1.0)
     data = Displacements.from_array(np.diff(x, axis=1), 1.0, start=x[:, 0])
     one = hypothesis("brownian+flow")
@@ -233,9 +232,16 @@ def test_bad_data_are_refused_in_one_sentence(change, message):
 
 
 def test_what_no_closed_form_has_is_refused():
-    with pytest.raises(DriftbayesError, match=r"roughness of a flow must be 0\.5, 1\.5 or 2\.5"):
-        log_likelihood("brownian+flow", data_of(), roughness=1.0)
+    with pytest.raises(DriftbayesError, match=r"nu of a flow must be fixed at 0\.5, 1\.5 or 2\.5"):
+        log_likelihood("brownian+flow", data_of(), nu=1.0)
     with pytest.raises(DriftbayesError, match="is for the models 'brownian' and 'langevin'"):
         model_named("oscillating+flow", MODELS)
     with pytest.raises(DriftbayesError, match="is for the models 'brownian' and 'langevin'"):
         model_named("langevin+noise+flow", MODELS)
+
+
+def test_eddies_outside_the_plane_are_refused():
+    x = np.cumsum(np.random.default_rng(1).normal(size=(4, 6, 3)), axis=1)
+    data = Displacements.from_array(np.diff(x, axis=1), TAU, start=x[:, 0])
+    with pytest.raises(DriftbayesError, match="eddies need two dimensions, got 3"):
+        log_likelihood("brownian+eddies", data)

@@ -45,7 +45,7 @@ _KEPT_BYTES = 400 << 20
 def check_smoothness(smoothness: float) -> None:
     """Refuse a smoothness without a closed form."""
     if smoothness not in SMOOTHNESS:
-        msg = f"the roughness of a flow must be 0.5, 1.5 or 2.5, got {smoothness:g}; fix it"
+        msg = f"nu of a flow must be fixed at 0.5, 1.5 or 2.5, got {smoothness:g}"
         raise DriftbayesError(msg)
 
 
@@ -102,14 +102,12 @@ class _Step:
         n_new: Number of particles that are seen first.
         x: Positions at which the step begins, those kept first.
         dx: Steps.
-        interval: Its number among the distinct durations.
     """
 
     kept: IntArray
     n_new: int
     x: FloatArray
     dx: FloatArray
-    interval: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,14 +116,12 @@ class FlowEngine:
 
     Args:
         steps: Steps of all particles, by time.
-        intervals: Distinct durations.
         tau: Sampling time.
         n_dim: Number of axes.
         n: Number of steps of all particles.
     """
 
     steps: Sequence[_Step]
-    intervals: FloatArray
     tau: float
     n_dim: int
     n: int
@@ -140,7 +136,7 @@ class FlowEngine:
     @property
     def shortest_step(self) -> float:
         """Duration of the shortest step."""
-        return float(self.intervals.min())
+        return self.tau
 
     def thinned(self, n_steps: int) -> "tuple[FlowEngine, float]":
         """The first steps of all particles, about as many as asked for."""
@@ -150,7 +146,7 @@ class FlowEngine:
             return self, 1.0
         part = self.steps[:few]
         n = sum(len(step.dx) for step in part)
-        return FlowEngine(part, self.intervals, self.tau, self.n_dim, n), self.n / n
+        return FlowEngine(part, self.tau, self.n_dim, n), self.n / n
 
     @cached_property
     def _distances(self) -> list[FloatArray] | None:
@@ -185,14 +181,11 @@ class FlowEngine:
         return log_det / size, np.eye(size) * products[0, 0] / size
 
     def sums(self, formulas: Formulas) -> Sums:
-        from driftbayes.kernels.filter import LANES
-
         assert isinstance(formulas, NumberedFormulas)
         n_rows = formulas.n_rows
         numbers = formulas.numbers()
-        lanes = np.moveaxis(formulas.lanes(self.intervals), -1, 1)
+        lanes = np.moveaxis(formulas.lanes(np.array([self.tau]))[:, 0], -1, 1)
         both = lanes.reshape(-1, *lanes.shape[2:])[:n_rows]
-        assert len(lanes) * LANES >= n_rows
         start, _, _ = formulas.starts()
         tasks = [(both[i], start[i], *(float(part[i]) for part in numbers)) for i in range(n_rows)]
         found = run_in_threads(self._one, tasks)
@@ -210,9 +203,12 @@ class FlowEngine:
         smoothness: float,
     ) -> tuple[float, FloatArray]:
         """Log-determinant of one axis, and products of all axes, at one parameter value."""
+        if self.n_dim != 2 and not np.isnan(divergence):
+            msg = f"eddies need two dimensions, got {self.n_dim}; use +flow"
+            raise DriftbayesError(msg)
         m = start.shape[0] - 1
         if m < 2 and self._few is not None:
-            return self._quickly(matrices[0], start, (length, own, divergence, smoothness))
+            return self._quickly(matrices, start, (length, own, divergence, smoothness))
         log_det, products = 0.0, np.zeros((self.n_dim, self.n_dim))
         # Of what is beside the position in the state, (state, particle), mean and covariance.
         mean, cov = np.zeros((0, 1)), np.zeros((0, 0))
@@ -222,7 +218,7 @@ class FlowEngine:
             corr[np.diag_indices(len(corr))] += own
             is_tensor = len(corr) > len(step.x)
             dx = step.dx.T.reshape(-1, 1) if is_tensor else step.dx
-            propagate, noise = matrices[step.interval]
+            propagate, noise = matrices
             try:
                 if m:
                     mean, cov = _entered(mean, cov, corr, step, start[1:, 1:], dx.shape[1])
@@ -351,11 +347,9 @@ def flow_engine(data: Displacements, model: str) -> FlowEngine:
         kept = np.flatnonzero(still)
         order = np.concatenate([before[still], here[~np.isin(here, before)]])
         rows = rows[np.argsort(here)][np.searchsorted(np.sort(here), order)]
-        steps.append(
-            _Step(kept, len(order) - len(kept), data.origin[rows], data.dx[rows], interval=0)
-        )
+        steps.append(_Step(kept, len(order) - len(kept), data.origin[rows], data.dx[rows]))
         before, last = order, int(time)
     if all(len(step.dx) < 2 for step in steps):
         msg = f"no two particles are seen at the same time; leave +flow out of {model}"
         raise DriftbayesError(msg)
-    return FlowEngine(tuple(steps), np.array([tau]), tau, data.n_dim, len(data.dx))
+    return FlowEngine(tuple(steps), tau, data.n_dim, len(data.dx))

@@ -14,7 +14,7 @@ with $C_c = L L^T$, $B = M^T D^{-1} M$ and $b = M^T D^{-1} x$.
 __all__ = ["CommonEngine", "common_engine"]
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -172,10 +172,10 @@ class CommonEngine:
     n_dim: int
     noisy: bool
     kind: ClassVar[str] = "together"
-    context: Context = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "context", Context(np.zeros(self.n_dim)))
+    @property
+    def context(self) -> Context:
+        return Context(np.zeros(self.n_dim))
 
     @property
     def shortest_step(self) -> float:

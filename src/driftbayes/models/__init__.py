@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from driftbayes.models.matern import MaternVelocity
     from driftbayes.models.options.anisotropy import Anisotropic
     from driftbayes.models.options.common import Common
-    from driftbayes.models.options.flow import Eddies, Flow
+    from driftbayes.models.options.correlated import Eddies, Flow
     from driftbayes.models.options.flows import LinearFlow, MeanFlow
     from driftbayes.models.options.measurement import Blur, Noise
     from driftbayes.models.options.outliers import Outliers
@@ -46,7 +46,7 @@ __getattr__ = lazy(
         "matern": "MaternVelocity",
         "options.anisotropy": "Anisotropic",
         "options.common": "Common",
-        "options.flow": "Eddies Flow",
+        "options.correlated": "Eddies Flow",
         "options.flows": "LinearFlow MeanFlow",
         "options.measurement": "Blur Noise",
         "options.outliers": "Outliers",

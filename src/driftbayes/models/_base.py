@@ -40,7 +40,15 @@ from driftbayes.likelihood import (
 from driftbayes.likelihood.kalman import Transition
 from driftbayes.likelihood.moments import MEMORY
 from driftbayes.likelihood.sums import SlotForms
-from driftbayes.models._prepare import Data, EngineName, Kind, Needs, check_double, prepare
+from driftbayes.models._prepare import (
+    Data,
+    EngineName,
+    Kind,
+    Needs,
+    check_double,
+    judged_together,
+    prepare,
+)
 from driftbayes.precision import in_double_precision
 from driftbayes.representation import number
 from driftbayes.typing import FloatArray
@@ -289,6 +297,8 @@ class AbstractModel(eqx.Module):
 
         The type of the data chooses the engine; see `prepare`.
         """
+        if self.shares_motion and not isinstance(data, Collected):
+            raise DriftbayesError(judged_together(self.name))
         if isinstance(data, SecondMoments):
             return moments_terms(self._autocovariance(data), data)
         if isinstance(data, TrajectoryPieces):

@@ -256,6 +256,14 @@ def check_double(leaves: Iterable[Any]) -> None:
         raise DriftbayesError(msg)
 
 
+def judged_together(model: str) -> str:
+    """Say what to do with a model that no compiled program takes."""
+    return (
+        f"{model} judges all particles together; compute its evidence with the method 'auto', "
+        "'exact', 'laplace' or 'importance'"
+    )
+
+
 @in_double_precision
 def prepare(
     data: Displacements | ReducedDisplacements | SummedDisplacements,
@@ -266,11 +274,7 @@ def prepare(
     """What the chosen engine needs to know of the data; the arguments are `preparation`'s."""
     kind, chosen, memory, positions = preparation(data, needs, engine)
     if kind in ("together", "flow"):
-        msg = (
-            f"{needs.model} judges all particles together; compute its evidence with the method "
-            "'auto', 'exact', 'laplace' or 'importance'"
-        )
-        raise DriftbayesError(msg)
+        raise DriftbayesError(judged_together(needs.model))
     if isinstance(data, ReducedDisplacements):
         return data.second_moments()
     if isinstance(data, SummedDisplacements):

@@ -55,50 +55,49 @@ class AbstractLaw(AbstractModel):
         raise self._of_one()
 
 
-class Rayleigh(AbstractLaw):
+class AbstractFixedLaw(AbstractLaw):
+    """A law with a known exponent."""
+
+    K: Leaf = eqx.field(converter=as_leaf)
+
+    parameters: ClassVar[dict[str, Parameter]] = {"K": _K}
+
+
+class Rayleigh(AbstractFixedLaw):
     """Particles that diffuse independently: the relative diffusivity is constant, ξ = 0.
 
     Args:
         K: Relative diffusivity, twice that of one particle.
     """
 
-    K: Leaf = eqx.field(converter=as_leaf)
-
     name: ClassVar[str] = "rayleigh"
     summary: ClassVar[str] = "independent diffusion, ξ = 0"
-    parameters: ClassVar[dict[str, Parameter]] = {"K": _K}
     limit: ClassVar[str] = "the simplest law"
     exponent: ClassVar[float | None] = 0.0
 
 
-class Richardson(AbstractLaw):
+class Richardson(AbstractFixedLaw):
     """Local dispersion in the inertial range: ξ = 4/3.
 
     Args:
         K: Relative diffusivity at the reference separation.
     """
 
-    K: Leaf = eqx.field(converter=as_leaf)
-
     name: ClassVar[str] = "richardson"
     summary: ClassVar[str] = "Richardson's law, ξ = 4/3"
-    parameters: ClassVar[dict[str, Parameter]] = {"K": _K}
     limit: ClassVar[str] = "power, at xi = 4/3"
     exponent: ClassVar[float | None] = 4 / 3
 
 
-class Lundgren(AbstractLaw):
+class Lundgren(AbstractFixedLaw):
     """Nonlocal dispersion by eddies larger than the separation: ξ = 2, ln r is normal.
 
     Args:
         K: Relative diffusivity at the reference separation.
     """
 
-    K: Leaf = eqx.field(converter=as_leaf)
-
     name: ClassVar[str] = "lundgren"
     summary: ClassVar[str] = "exponential growth, ξ = 2"
-    parameters: ClassVar[dict[str, Parameter]] = {"K": _K}
     limit: ClassVar[str] = "power, as xi → 2"
     exponent: ClassVar[float | None] = 2.0
 

@@ -9,9 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Leaf, Scalar, ScalarLike
-from driftbayes.likelihood import Collected, GaussianTerms
 from driftbayes.models._base import AbstractModel, Parameter, fact
 from driftbayes.models._prepare import Data, Kind
 from driftbayes.models.options._base import AbstractOption, check_base
@@ -69,15 +67,6 @@ class Common(AbstractOption):
         size = self.base.value_of(scale)
         own = self.base.template()(**{**self.base.leaves(), scale: size * (1 - self.share)})
         return own, _common(self.base, self.others, size * self.share)
-
-    def terms(self, data: Data, noise_variance: ScalarLike = 0.0) -> GaussianTerms:
-        if not isinstance(data, Collected):
-            msg = (
-                f"{self.name} judges all particles together; compute its evidence with the method "
-                "'auto', 'exact', 'laplace' or 'importance'"
-            )
-            raise DriftbayesError(msg)
-        return super().terms(data, noise_variance)
 
     def derived(self, data: Data) -> dict[str, Scalar]:
         """Scale of each part."""

@@ -2,6 +2,7 @@
 
 __all__ = ["Eddies", "Flow", "simulate_flow"]
 
+from abc import abstractmethod
 from typing import ClassVar
 
 import equinox as eqx
@@ -10,48 +11,29 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Leaf, ScalarLike
-from driftbayes.likelihood import Collected, GaussianTerms
 from driftbayes.likelihood.flow import flow_correlation
 from driftbayes.models._base import Parameter, fact
-from driftbayes.models._prepare import Data, Kind
+from driftbayes.models._prepare import Kind
 from driftbayes.models.options._base import AbstractOption, check_base
 from driftbayes.precision import as_leaf
 
-_LENGTH = Parameter("ℓ", "correlation length of the flow", 1, 0, is_distance=True)
-_OWN = Parameter("a", "share of the kicks that is each particle's own, below 1", 0, 0, upper=1.0)
-_ROUGH = Parameter("ν", "smoothness of the flow: 1/2 (exponential), 3/2 or 5/2, known", 0, 0)
+_SHARED = {
+    "length": Parameter("ℓ", "correlation length of the flow", 1, 0, is_distance=True),
+    "own_share": Parameter(
+        "a", "share of the kicks that is each particle's own, below 1", 0, 0, upper=1.0
+    ),
+    "nu": Parameter("ν", "order of Matérn's correlation: 1/2, 3/2 or 5/2, known", 0, 0),
+}
 
 
-class Flow(AbstractOption):
-    r"""The model with kicks that are correlated in space, as those of particles in one flow.
+class AbstractFlow(AbstractOption):
+    """A model with kicks that are correlated in space."""
 
-    $$\operatorname{Cov}(\xi_p, \xi_q) = (1 - a)\,C(|x_p - x_q|; \ell) + a\,\delta_{pq}$$
+    length: eqx.AbstractVar[Leaf]
+    own_share: eqx.AbstractVar[Leaf]
+    nu: eqx.AbstractVar[Leaf]
 
-    C is Matérn's correlation, taken at the positions at which each step begins: exact for kicks
-    that are drawn there. Axes are independent. As $\ell \to 0$ or $a \to 1$ the particles become
-    independent. For models whose velocity, if they have one, is a linear process.
-
-    Args:
-        base: Model of one particle.
-        length: Correlation length ℓ.
-        own_share: Share a of the kicks that is each particle's own.
-        roughness: Smoothness ν of the flow: 1/2, 3/2 or 5/2.
-    """
-
-    length: Leaf = eqx.field(converter=as_leaf)
-    own_share: Leaf = eqx.field(converter=as_leaf)
-    roughness: Leaf = eqx.field(converter=as_leaf)
-
-    option: ClassVar[str] = "flow"
-    name: ClassVar[str] = fact(lambda self: f"{self.base.name}+flow")
-    summary: ClassVar[str] = fact(lambda self: f"{self.base.summary}, in one flow")
-    own: ClassVar[dict[str, Parameter]] = {
-        "length": _LENGTH,
-        "own_share": _OWN,
-        "roughness": _ROUGH,
-    }
     limit: ClassVar[str] = fact(lambda self: f"{self.base.name}, as length → 0")
     kind: ClassVar[Kind] = "flow"
     needs_positions: ClassVar[bool] = True
@@ -60,21 +42,14 @@ class Flow(AbstractOption):
     def __check_init__(self) -> None:
         check_base(self)
 
-    def terms(self, data: Data, noise_variance: ScalarLike = 0.0) -> GaussianTerms:
-        if not isinstance(data, Collected):
-            msg = (
-                f"{self.name} judges all particles together; compute its evidence with the method "
-                "'auto', 'exact', 'laplace' or 'importance'"
-            )
-            raise DriftbayesError(msg)
-        return super().terms(data, noise_variance)
+    @property
+    @abstractmethod
+    def divergent_share(self) -> ScalarLike:
+        """Share of the variance in motion free of rotation; NaN if axes are independent."""
 
     def trajectory_numbers(self) -> tuple[Array, ...]:
-        values = (self.length, self.own_share, self._divergence(), self.roughness)
+        values = (self.length, self.own_share, self.divergent_share, self.nu)
         return tuple(jnp.asarray(value) for value in values)
-
-    def _divergence(self) -> ScalarLike:
-        return np.nan
 
     def simulate(
         self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
@@ -88,35 +63,67 @@ class Flow(AbstractOption):
         return jnp.asarray(simulate_flow(self, rng, x, n_steps, float(tau)))
 
 
-class Eddies(Flow):
+class Flow(AbstractFlow):
+    r"""The model with kicks that are correlated in space, as those of particles in one flow.
+
+    $$\operatorname{Cov}(\xi_p, \xi_q) = (1 - a)\,C(|x_p - x_q|; \ell) + a\,\delta_{pq}$$
+
+    C is Matérn's correlation, taken at the positions at which each step begins: exact for kicks
+    that are drawn there. Axes are independent. As $\ell \to 0$ or $a \to 1$ the particles become
+    independent. For Brownian and Langevin motion.
+
+    Args:
+        base: Model of one particle.
+        length: Correlation length ℓ.
+        own_share: Share a of the kicks that is each particle's own.
+        nu: Order ν of the correlation: 1/2, 3/2 or 5/2.
+    """
+
+    length: Leaf = eqx.field(converter=as_leaf)
+    own_share: Leaf = eqx.field(converter=as_leaf)
+    nu: Leaf = eqx.field(converter=as_leaf)
+
+    option: ClassVar[str] = "flow"
+    name: ClassVar[str] = fact(lambda self: f"{self.base.name}+flow")
+    summary: ClassVar[str] = fact(lambda self: f"{self.base.summary}, in one flow")
+    own: ClassVar[dict[str, Parameter]] = _SHARED
+
+    @property
+    def divergent_share(self) -> ScalarLike:
+        return np.nan
+
+
+class Eddies(AbstractFlow):
     r"""The same in two dimensions, with a flow that is free of divergence but for a share δ.
 
     Args:
         base: Model of one particle.
         length: Correlation length ℓ of the velocity along the separation.
         own_share: Share a of the kicks that is each particle's own.
-        roughness: Smoothness ν: 1/2, 3/2 or 5/2.
+        nu: Order ν of the correlation: 1/2, 3/2 or 5/2.
         divergence: Share δ of the variance in motion free of rotation.
     """
 
+    length: Leaf = eqx.field(converter=as_leaf)
+    own_share: Leaf = eqx.field(converter=as_leaf)
+    nu: Leaf = eqx.field(converter=as_leaf)
     divergence: Leaf = eqx.field(converter=as_leaf)
 
     option: ClassVar[str] = "eddies"
     name: ClassVar[str] = fact(lambda self: f"{self.base.name}+eddies")
     summary: ClassVar[str] = fact(lambda self: f"{self.base.summary}, in one flow of eddies")
     own: ClassVar[dict[str, Parameter]] = {
-        "length": _LENGTH,
-        "own_share": _OWN,
-        "roughness": _ROUGH,
+        **_SHARED,
         "divergence": Parameter("δ", "share of divergent motion, below 1", 0, 0, upper=1.0),
     }
 
-    def _divergence(self) -> ScalarLike:
+    @property
+    def divergent_share(self) -> ScalarLike:
         return self.divergence
 
 
 def simulate_flow(
-    model: Flow,
+    model: AbstractFlow,
     rng: np.random.Generator,
     x: Float[np.ndarray, "particle dim"],
     n_steps: int,
@@ -131,8 +138,8 @@ def simulate_flow(
         n_steps: Number of steps.
         tau: Sampling time.
     """
-    length, own, divergence, roughness = (
-        float(v) for v in (model.length, model.own_share, model._divergence(), model.roughness)
+    length, own, divergence, nu = (
+        float(v) for v in (model.length, model.own_share, model.divergent_share, model.nu)
     )
     propagate, noise = (np.asarray(part) for part in model.base.transition(jnp.asarray(tau)))
     start = np.asarray(model.base.initial_covariance())[1:, 1:]
@@ -142,7 +149,7 @@ def simulate_flow(
     path = [x]
     for k in range(n_steps):
         r = np.linalg.norm(x[:, None] - x[None], axis=-1)
-        corr = (1 - own) * flow_correlation(x, r, length, roughness, divergence)
+        corr = (1 - own) * flow_correlation(x, r, length, nu, divergence)
         corr[np.diag_indices(len(corr))] += own
         if len(corr) == n:
             corr = np.asarray(np.kron(np.eye(n_dim), corr), dtype=np.float64)
