@@ -27,7 +27,7 @@ _SHARED = {
 }
 
 
-class AbstractFlow(AbstractOption):
+class _AbstractFlow(AbstractOption):
     """A model with kicks that are correlated in space."""
 
     length: eqx.AbstractVar[Leaf]
@@ -63,7 +63,7 @@ class AbstractFlow(AbstractOption):
         return jnp.asarray(simulate_flow(self, rng, x, n_steps, float(tau)))
 
 
-class Flow(AbstractFlow):
+class Flow(_AbstractFlow):
     r"""The model with kicks that are correlated in space, as those of particles in one flow.
 
     $$\operatorname{Cov}(\xi_p, \xi_q) = (1 - a)\,C(|x_p - x_q|; \ell) + a\,\delta_{pq}$$
@@ -93,7 +93,7 @@ class Flow(AbstractFlow):
         return np.nan
 
 
-class Eddies(AbstractFlow):
+class Eddies(_AbstractFlow):
     r"""The same in two dimensions, with a flow that is free of divergence but for a share δ.
 
     Args:
@@ -123,7 +123,7 @@ class Eddies(AbstractFlow):
 
 
 def simulate_flow(
-    model: AbstractFlow,
+    model: _AbstractFlow,
     rng: np.random.Generator,
     x: Float[np.ndarray, "particle dim"],
     n_steps: int,
