@@ -21,6 +21,7 @@ import numpy as np
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import OUT_OF_MEMORY, DriftbayesError, Status, expect, is_out_of_memory
 from driftbayes.inference._batch import Batch
+from driftbayes.inference.density import Density
 from driftbayes.inference.evidence import QUANTILES, Evidence, make_estimates
 from driftbayes.inference.exact import (
     LogEvidence,
@@ -49,7 +50,7 @@ from driftbayes.likelihood import (
     SecondMoments,
     SummedDisplacements,
 )
-from driftbayes.likelihood.engines import DenseEngine, ToeplitzEngine
+from driftbayes.likelihood.engines import DenseEngine, Engine, ToeplitzEngine
 from driftbayes.models import AbstractModel
 from driftbayes.precision import in_double_precision
 from driftbayes.typing import FloatArray
@@ -72,6 +73,8 @@ def with_truncation_error(record: Evidence, hypothesis: Hypothesis, batch: Batch
     engine = batch.engine(0, model)
     if isinstance(engine, ToeplitzEngine) and engine.n_later > 0:
         return _with_window_error(record, hypothesis, engine)
+    if model.kind == "flow":
+        return _with_flow_doubts(record, hypothesis, engine)
     if model.memory is not None or not batch.is_summed:
         return record
     data = batch.data
@@ -116,6 +119,31 @@ def _with_window_error(
         log_evidence_err=float(np.hypot(record.log_evidence_err, error)),
         warnings=(*record.warnings, *(said if error > _SAID else ())),
     )
+
+
+def _with_flow_doubts(record: Evidence, hypothesis: Hypothesis, engine: Engine) -> Evidence:
+    """Say if the posterior reaches lengths that a periodic domain has no covariance for."""
+    from driftbayes.likelihood.flow import FlowEngine
+
+    assert isinstance(engine, FlowEngine)
+    if not any(engine.period or ()):
+        return record
+    parts = record.parameters
+    theta = np.tile([record.map[name] for name in hypothesis.names], (len(QUANTILES), 1))
+    for i, name in enumerate(hypothesis.names):
+        if name == "length":
+            theta[:, i] = parts[name].quantiles
+        if name == "own_share":
+            theta[:, i] = parts[name].interval[0]
+    if np.isfinite(Density(hypothesis, engine).terms(theta)[0]).all():
+        return record
+    shortest = min(length for length in engine.period or () if length)
+    said = (
+        "some correlation lengths that the data allow are too long for a domain of period "
+        f"{shortest:.3g}, whose nearest images then give no positive definite covariance; they are "
+        "left out of the evidence: use a prior of shorter lengths, or +common"
+    )
+    return replace(record, warnings=(*record.warnings, said))
 
 
 def truncation_error(model: AbstractModel, tau: float, window: int, n_later: float) -> float:

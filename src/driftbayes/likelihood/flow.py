@@ -12,9 +12,17 @@ that the product over steps is the density of all of them.
 
 Velocities of particles that are seen first together have their stationary covariance times R. One
 that is seen first later has its stationary distribution given the velocities of the others.
+
+**Distances.** In a periodic domain those of the nearest images. Matérn's correlation of these is
+positive definite only for lengths well below the period; where a factorisation fails, the density
+is zero. On the earth they are chords through it, of which Matérn's correlation is positive definite
+whatever its order; of arcs it is not beyond order 1/2. To 1,000 km a chord is shorter than the arc
+by 0.1 %. Components along east and north are compared with those along east and north elsewhere, or
+all along the axes of the centre if these were carried there (`data/tangent.py`). Eddies also need
+the direction from one particle to another: it is taken on the tangent plane at the centre.
 """
 
-__all__ = ["FlowEngine", "flow_correlation", "flow_engine"]
+__all__ = ["FlowEngine", "distances", "flow_correlation", "flow_engine"]
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -61,8 +69,32 @@ def _kernel(r: FloatArray, length: float, smoothness: float) -> tuple[FloatArray
     return (1 + s + s**2 / 3) * fall, -(s**2) * (1 + s) / 3 * fall
 
 
+def _apart(x: FloatArray, period: Sequence[float | None] | None) -> FloatArray:
+    """Separations of all pairs, (particle, particle, axis), of the nearest images."""
+    apart = x[:, None] - x[None]
+    for axis, length in enumerate(period or ()):
+        if length is not None:
+            apart[..., axis] -= length * np.round(apart[..., axis] / length)
+    return apart
+
+
+def distances(x: FloatArray, period: Sequence[float | None] | None = None) -> FloatArray:
+    """Distances between all pairs of points, of the nearest images in a periodic domain.
+
+    Args:
+        x: Positions, (particle, axis).
+        period: Length of the domain along each axis, None where it is not periodic.
+    """
+    return np.asarray(np.linalg.norm(_apart(x, period), axis=-1))
+
+
 def flow_correlation(
-    x: FloatArray, r: FloatArray, length: float, smoothness: float, divergence: float
+    x: FloatArray,
+    r: FloatArray,
+    length: float,
+    smoothness: float,
+    divergence: float,
+    period: Sequence[float | None] | None = None,
 ) -> FloatArray:
     r"""Correlation of the flow between points: of each axis by itself, or of both in the plane.
 
@@ -76,6 +108,7 @@ def flow_correlation(
         smoothness: 1/2, 3/2 or 5/2.
         divergence: Share δ of the variance in motion free of rotation; NaN if axes are independent
             and each has the correlation C.
+        period: Length of the domain along each axis, None where it is not periodic.
 
     Returns:
         (particle, particle) if axes are independent, else (axis, particle) by (axis, particle).
@@ -84,7 +117,7 @@ def flow_correlation(
     if np.isnan(divergence):
         return along
     n = len(x)
-    apart = x[:, None, :] - x[None, :, :]
+    apart = _apart(x, period)
     unit = np.divide(apart, r[..., None], out=np.zeros_like(apart), where=r[..., None] > 0)
     outer = np.einsum("pqi,pqj->ipjq", unit, unit)
     # Free of divergence: C e eᵀ + (C + rC')(1 - e eᵀ); free of rotation: the other way round.
@@ -100,13 +133,15 @@ class _Step:
     Args:
         kept: Of the particles of the step before, those that are still there.
         n_new: Number of particles that are seen first.
-        x: Positions at which the step begins, those kept first.
+        x: Positions at which the step begins, those kept first; in space if they are on the earth.
+        plane: The same on a plane, for eddies.
         dx: Steps.
     """
 
     kept: IntArray
     n_new: int
     x: FloatArray
+    plane: FloatArray
     dx: FloatArray
 
 
@@ -119,12 +154,14 @@ class FlowEngine:
         tau: Sampling time.
         n_dim: Number of axes.
         n: Number of steps of all particles.
+        period: Length of the domain along each axis, None where it is not periodic.
     """
 
     steps: Sequence[_Step]
     tau: float
     n_dim: int
     n: int
+    period: tuple[float | None, ...] | None = None
     noisy: ClassVar[bool] = False
     kind: ClassVar[str] = "flow"
 
@@ -146,22 +183,53 @@ class FlowEngine:
             return self, 1.0
         part = self.steps[:few]
         n = sum(len(step.dx) for step in part)
-        return FlowEngine(part, self.tau, self.n_dim, n), self.n / n
+        return FlowEngine(part, self.tau, self.n_dim, n, self.period), self.n / n
 
     @cached_property
-    def _distances(self) -> list[FloatArray] | None:
-        if sum(8 * len(step.x) ** 2 for step in self.steps) > _KEPT_BYTES:
-            return None
-        return [_distance(step.x) for step in self.steps]
+    def _keeps(self) -> bool:
+        """Whether distances are kept from one parameter value to the next."""
+        return sum(8 * len(step.x) ** 2 for step in self.steps) <= _KEPT_BYTES
 
     @cached_property
-    def _few(self) -> tuple[FloatArray, FloatArray, FloatArray] | None:
-        """Positions, distances and steps by time of few particles that are there all the time."""
+    def _distances(self) -> list[FloatArray]:
+        return [distances(step.x, self.period) for step in self.steps]
+
+    @cached_property
+    def _plane_distances(self) -> list[FloatArray]:
+        if all(step.plane is step.x for step in self.steps):
+            return self._distances
+        return [distances(step.plane, self.period) for step in self.steps]
+
+    def _at_step(self, k: int, *, is_tensor: bool) -> tuple[FloatArray, FloatArray]:
+        """Positions and distances at a step."""
+        x = self.steps[k].plane if is_tensor else self.steps[k].x
+        if not self._keeps:
+            return x, distances(x, self.period)
+        return x, (self._plane_distances if is_tensor else self._distances)[k]
+
+    @cached_property
+    def _is_few(self) -> bool:
+        """Whether these are few particles that are there all the time."""
         same = all(not step.n_new and len(step.kept) == len(step.x) for step in self.steps[1:])
-        if not same or len(self.steps[0].x) > _FEW or self._distances is None:
-            return None
-        x, dx = (np.stack([getattr(step, name) for step in self.steps]) for name in ("x", "dx"))
-        return x, np.stack(self._distances), dx
+        return same and len(self.steps[0].x) <= _FEW and self._keeps
+
+    @cached_property
+    def _few(self) -> dict[bool, tuple[FloatArray, FloatArray, FloatArray]]:
+        """Positions, distances and steps by time, for axes that are independent or not."""
+        dx = np.stack([step.dx for step in self.steps])
+        places = {
+            is_tensor: [self._at_step(k, is_tensor=is_tensor) for k in range(len(self.steps))]
+            for is_tensor in (False, True)
+        }
+        joined = np.moveaxis(dx, 2, 1).reshape(len(dx), -1, 1)
+        return {
+            is_tensor: (
+                np.stack([x for x, _ in found]),
+                np.stack([r for _, r in found]),
+                joined if is_tensor else dx,
+            )
+            for is_tensor, found in places.items()
+        }
 
     def _quickly(
         self, matrices: FloatArray, start: FloatArray, shape: tuple[float, float, float, float]
@@ -169,14 +237,14 @@ class FlowEngine:
         """The same as `_one` of few particles."""
         from driftbayes.kernels.flow import flow_products
 
-        assert self._few is not None
         check_smoothness(shape[-1])
-        x, r, dx = self._few
+        is_tensor = not np.isnan(shape[2])
+        x, r, dx = self._few[is_tensor]
         velocity = float(start[1, 1]) if len(start) > 1 else 0.0
-        if np.isnan(shape[2]):
-            return flow_products(x, r, dx, matrices, velocity, shape)
-        dx = np.moveaxis(dx, 2, 1).reshape(len(dx), -1, 1)
-        log_det, products = flow_products(x, r, dx, matrices, velocity, shape)
+        period = np.array([length or 0.0 for length in self.period or (None,) * self.n_dim])
+        log_det, products = flow_products(x, r, period, dx, matrices, velocity, shape)
+        if not is_tensor:
+            return log_det, products
         size = self.n_dim
         return log_det / size, np.eye(size) * products[0, 0] / size
 
@@ -207,16 +275,17 @@ class FlowEngine:
             msg = f"eddies need two dimensions, got {self.n_dim}; use +flow"
             raise DriftbayesError(msg)
         m = start.shape[0] - 1
-        if m < 2 and self._few is not None:
+        if m < 2 and self._is_few:
             return self._quickly(matrices, start, (length, own, divergence, smoothness))
+        is_tensor = not np.isnan(divergence)
         log_det, products = 0.0, np.zeros((self.n_dim, self.n_dim))
         # Of what is beside the position in the state, (state, particle), mean and covariance.
         mean, cov = np.zeros((0, 1)), np.zeros((0, 0))
         for k, step in enumerate(self.steps):
-            r = _distance(step.x) if self._distances is None else self._distances[k]
-            corr = (1 - own) * flow_correlation(step.x, r, length, smoothness, divergence)
+            x, r = self._at_step(k, is_tensor=is_tensor)
+            corr = flow_correlation(x, r, length, smoothness, divergence, self.period)
+            corr *= 1 - own
             corr[np.diag_indices(len(corr))] += own
-            is_tensor = len(corr) > len(step.x)
             dx = step.dx.T.reshape(-1, 1) if is_tensor else step.dx
             propagate, noise = matrices
             try:
@@ -254,10 +323,6 @@ def _times(small: FloatArray, whole: FloatArray) -> FloatArray:
     n_out, n_in = small.shape
     blocks = whole.reshape(n_in, -1, whole.shape[1])
     return np.tensordot(small, blocks, axes=1).reshape(n_out * blocks.shape[1], -1)
-
-
-def _distance(x: FloatArray) -> FloatArray:
-    return np.asarray(np.linalg.norm(x[:, None] - x[None], axis=-1))
 
 
 def _entered(
@@ -329,6 +394,7 @@ def flow_engine(data: Displacements, model: str) -> FlowEngine:
             "share, or leave +flow out"
         )
         raise DriftbayesError(msg)
+    x, plane = _places(data)
     run = np.repeat(np.arange(len(sizes)), sizes)
     steps, before = [], np.zeros(0, dtype=np.int64)
     last = -2
@@ -347,9 +413,22 @@ def flow_engine(data: Displacements, model: str) -> FlowEngine:
         kept = np.flatnonzero(still)
         order = np.concatenate([before[still], here[~np.isin(here, before)]])
         rows = rows[np.argsort(here)][np.searchsorted(np.sort(here), order)]
-        steps.append(_Step(kept, len(order) - len(kept), data.origin[rows], data.dx[rows]))
+        here_x = x[rows]
+        here_plane = here_x if plane is None else plane[rows]
+        steps.append(_Step(kept, len(order) - len(kept), here_x, here_plane, data.dx[rows]))
         before, last = order, int(time)
     if all(len(step.dx) < 2 for step in steps):
         msg = f"no two particles are seen at the same time; leave +flow out of {model}"
         raise DriftbayesError(msg)
-    return FlowEngine(tuple(steps), tau, data.n_dim, len(data.dx))
+    return FlowEngine(tuple(steps), tau, data.n_dim, len(data.dx), data.period)
+
+
+def _places(data: Displacements) -> tuple[FloatArray, FloatArray | None]:
+    """Where steps begin, in space if on the earth; and then also on the tangent plane."""
+    if data.ground is None or data.lonlat is None:
+        return data.origin, None
+    from driftbayes.data.sphere import points_in_space
+
+    lon, lat = np.radians(data.lonlat).T
+    space = data.ground.per_metre * points_in_space(lon, lat, data.ground.radius)[1].T
+    return space, data.ground.positions(data.lonlat)
