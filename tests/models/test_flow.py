@@ -360,3 +360,57 @@ def test_eddies_need_a_region_that_is_nearly_plane():
     data, _, _ = on_earth(50.0, 2e6)
     with pytest.raises(DriftbayesError, match=r"nearly plane.*smaller region, or \+flow"):
         log_likelihood("brownian+eddies", data)
+
+
+def many(n, option="flow", steps=2, **more):
+    """Particles drawn from a flow, close to each other."""
+    rng = np.random.default_rng(8)
+    model = db.Flow(db.Brownian(kappa=1e-3), length=1.0, own_share=0.2, nu=1.5)
+    if option == "eddies":
+        model = db.Eddies(db.Brownian(kappa=1e-3), 1.0, 0.2, 1.5, 0.3)
+    x = simulate_flow(model, rng, rng.uniform(0, 4, size=(n, 2)), steps, TAU, more.get("period"))
+    return Displacements.from_array(np.diff(x, axis=1), TAU, start=x[:, 0], **more)
+
+
+@pytest.mark.parametrize("period", [None, (4.0, 4.0)])
+@pytest.mark.parametrize("option", ["flow", "eddies"])
+def test_groups_given_all_particles_before_are_exact(option, period, monkeypatch):
+    monkeypatch.setattr("driftbayes.likelihood.flow._GROUP", 20)
+    data = many(90, option, steps=1, period=period)
+    values = VALUES | {"kappa": 1e-3, "length": 0.5}
+    exact = log_likelihood(f"brownian+{option}", data, values)
+    one = hypothesis(f"brownian+{option}")
+    engine = Batch.of(data, model=one.model).engine(0, one.model)
+    theta = np.array([[values[n] for n in one.names]])
+    monkeypatch.setattr("driftbayes.likelihood.flow._MAX_EXACT", 70)
+    errors = {
+        n: abs(Density(one, replace(engine, n_neighbours=n)).terms(theta)[0][0] - exact)
+        for n in (5, 40, 89)
+    }
+    assert errors[89] < 1e-10 * abs(exact)
+    # Fewer leave something out, which shows that they are what is used.
+    assert 1e-6 < errors[40] < 0.5 * errors[5]
+
+
+def test_the_evidence_says_that_particles_were_conditioned_on_neighbours(monkeypatch):
+    monkeypatch.setattr("driftbayes.likelihood.flow._FEW", 0)
+    monkeypatch.setattr("driftbayes.likelihood.flow._GROUP", 10)
+    one = hypothesis("brownian+flow")
+    data = many(40, steps=1)
+    exact = db.evidence(one, data)
+    assert not any("neighbours" in text for text in exact.warnings)
+    monkeypatch.setattr("driftbayes.likelihood.flow._MAX_EXACT", 20)
+    batch = Batch.of(many(40, steps=1), model=one.model)
+    key = (0, one.model.is_turning, one.model.has_state_space)
+    batch._engines[key] = replace(batch.engine(0, one.model), n_neighbours=12)
+    record = db.evidence(one, batch)
+    said = "at more than 20 particles groups are conditioned on their 12 nearest neighbours"
+    assert any(text.startswith(said) for text in record.warnings)
+    off = abs(record.log_evidence - exact.log_evidence)
+    assert 2e-3 < off < 4 * record.log_evidence_err
+
+
+def test_too_many_particles_with_memory_are_refused(monkeypatch):
+    monkeypatch.setattr("driftbayes.likelihood.flow._MAX_PARTICLES", 60)
+    with pytest.raises(DriftbayesError, match=r"up to 60 particles .* got 70; .*brownian\+flow"):
+        log_likelihood("langevin+flow", many(70, steps=1))

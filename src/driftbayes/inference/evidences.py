@@ -74,7 +74,7 @@ def with_truncation_error(record: Evidence, hypothesis: Hypothesis, batch: Batch
     if isinstance(engine, ToeplitzEngine) and engine.n_later > 0:
         return _with_window_error(record, hypothesis, engine)
     if model.kind == "flow":
-        return _with_flow_doubts(record, hypothesis, engine)
+        return _with_flow_error(record, hypothesis, engine)
     if model.memory is not None or not batch.is_summed:
         return record
     data = batch.data
@@ -121,20 +121,33 @@ def _with_window_error(
     )
 
 
-def _with_flow_doubts(record: Evidence, hypothesis: Hypothesis, engine: Engine) -> Evidence:
-    """Say if the posterior reaches lengths that a periodic domain has no covariance for."""
+def _with_flow_error(record: Evidence, hypothesis: Hypothesis, engine: Engine) -> Evidence:
+    """Add what conditioning on neighbours leaves out, and say what a periodic domain does."""
     from driftbayes.likelihood.flow import FlowEngine
 
     assert isinstance(engine, FlowEngine)
+    theta = np.array([[record.map[name] for name in hypothesis.names]])
+    finer = engine.finer()
+    if finer is not None and Rows(hypothesis, theta).n_state() == 1:
+        here, there = (Density(hypothesis, one).terms(theta)[0][0] for one in (engine, finer))
+        error = abs(float(there - here))
+        said = (
+            f"at more than {engine.max_exact:,} particles groups are conditioned on their "
+            f"{engine.n_neighbours} nearest neighbours; twice as many change ln L by {error:.2g}"
+        )
+        record = replace(
+            record,
+            log_evidence_err=float(np.hypot(record.log_evidence_err, error)),
+            warnings=(*record.warnings, said),
+        )
     if not any(engine.period or ()):
         return record
-    parts = record.parameters
-    theta = np.tile([record.map[name] for name in hypothesis.names], (len(QUANTILES), 1))
+    theta = np.tile(theta, (len(QUANTILES), 1))
     for i, name in enumerate(hypothesis.names):
         if name == "length":
-            theta[:, i] = parts[name].quantiles
+            theta[:, i] = record.parameters[name].quantiles
         if name == "own_share":
-            theta[:, i] = parts[name].interval[0]
+            theta[:, i] = record.parameters[name].interval[0]
     if np.isfinite(Density(hypothesis, engine).terms(theta)[0]).all():
         return record
     shortest = min(length for length in engine.period or () if length)

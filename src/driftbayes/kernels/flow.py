@@ -1,6 +1,6 @@
-"""One parameter value of a flow that few particles share: compiled loops over steps."""
+"""Correlation of the kicks of a flow; and the filter of few particles, in compiled loops."""
 
-__all__ = ["flow_products"]
+__all__ = ["correlate", "flow_products", "separate"]
 
 from typing import Any
 
@@ -11,7 +11,23 @@ from driftbayes.typing import FloatArray
 
 
 @compiled(fastmath={"contract", "reassoc", "nsz"})
-def _correlate(x: Any, r: Any, period: Any, shape: Any, out: Any) -> None:
+def separate(x: Any, period: Any, out: Any) -> None:
+    """Distances of the nearest images of particles."""
+    for p in range(len(x)):
+        out[p, p] = 0.0
+        for q in range(p):
+            total = 0.0
+            for axis in range(x.shape[1]):
+                apart = x[p, axis] - x[q, axis]
+                if period[axis] > 0:
+                    apart -= period[axis] * np.round(apart / period[axis])
+                total += apart * apart
+            out[p, q] = out[q, p] = np.sqrt(total)
+
+
+@compiled(fastmath={"contract", "reassoc", "nsz"})
+def correlate(x: Any, r: Any, period: Any, shape: Any, out: Any) -> None:
+    """Correlation of the kicks of particles, by axis and particle if axes correlate."""
     length, own, divergence, smoothness = shape
     n = len(x)
     is_tensor = len(out) > n
@@ -95,7 +111,7 @@ def _filter(
         q_xv, q_vv = matrices[1, 0, 1], matrices[1, 1, 1]
     log_det = 0.0
     for k in range(n_times):
-        _correlate(x[k], r[k], period, shape, corr)
+        correlate(x[k], r[k], period, shape, corr)
         if k == 0 and has_memory:
             cov[:] = start * corr
         factor[:] = step * step * cov + q_xx * corr
