@@ -150,13 +150,15 @@ def test_density_is_that_of_all_kicks_together(base, option, nu, few, monkeypatc
 
 @pytest.mark.parametrize("option", ["flow", "eddies"])
 @pytest.mark.parametrize("base", ["brownian", "langevin"])
-def test_without_correlation_particles_are_independent(base, option):
-    data = data_of(sizes=[6, 6, 2, 3, 5], begins=[0, 0, 0, 3, 2])
+@pytest.mark.parametrize("begins", [None, [0, 0, 0, 3, 2]])
+def test_without_correlation_particles_are_independent(base, option, begins):
+    # By compiled loops, and by a library's factorisations as particles come and go.
+    data = data_of() if begins is None else data_of(sizes=[6, 6, 2, 3, 5], begins=begins)
     model = MODELS[base](**{n: VALUES[n] for n in MODELS[base].parameters})
     alone = float(model.log_likelihood(data))
     for change in ({"length": 1e-6}, {"own_share": 1.0}):
         found = log_likelihood(f"{base}+{option}", data, VALUES | change)
-        assert_allclose(found, alone, rtol=1e-10)
+        assert_allclose(found, alone, rtol=1e-13)
 
 
 def test_a_particle_that_comes_later_knows_the_others():
@@ -240,6 +242,34 @@ def test_evidence_finds_a_simulated_flow():
 def test_bad_data_are_refused_in_one_sentence(change, message):
     with pytest.raises(DriftbayesError, match=message):
         log_likelihood("brownian+flow", replace(data_of(), **change))
+
+
+def test_one_particle_is_refused():
+    with pytest.raises(DriftbayesError, match="one particle cannot tell what particles share"):
+        log_likelihood("langevin+flow", data_of(n=1))
+
+
+@pytest.mark.parametrize("base", ["brownian", "langevin"])
+def test_particles_at_the_same_place_must_move_apart(base):
+    plain = data_of()
+    together = replace(plain, start=plain.start[[0, 0, 2, 3, 4]])
+    # They share all of the flow: without a share of their own they cannot move apart.
+    assert np.isfinite(log_likelihood(f"{base}+flow", together))
+    found = [log_likelihood(f"{base}+flow", together, VALUES | {"own_share": a}) for a in (1e-9, 0)]
+    assert max(found) < -1e6
+    # For some steps, and for all of them.
+    dx = plain.dx.copy()
+    dx[4:6] = dx[:2]
+    assert np.isfinite(log_likelihood(f"{base}+flow", replace(together, dx=dx)))
+    dx[4:8] = dx[:4]
+    with pytest.raises(DriftbayesError, match=r"same place and move exactly alike.*keep one"):
+        log_likelihood(f"{base}+flow", replace(together, dx=dx))
+
+
+@pytest.mark.parametrize("name", ["langevin+flow+noise", "brownian+noise+flow"])
+def test_errors_of_positions_are_refused(name):
+    with pytest.raises(DriftbayesError, match="is for the models 'brownian' and 'langevin'"):
+        model_named(name, MODELS)
 
 
 def test_what_no_closed_form_has_is_refused():

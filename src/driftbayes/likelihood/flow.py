@@ -525,7 +525,30 @@ def flow_engine(data: Displacements, model: str) -> FlowEngine:
     if all(len(step.dx) < 2 for step in steps):
         msg = f"no two particles are seen at the same time; leave +flow out of {model}"
         raise DriftbayesError(msg)
+    if _move_alike(steps):
+        msg = (
+            f"some particles are at the same place and move exactly alike, so {model} has nothing "
+            "that is their own; keep one of them"
+        )
+        raise DriftbayesError(msg)
     return FlowEngine(tuple(steps), tau, data.n_dim, len(data.dx), data.period)
+
+
+def _move_alike(steps: Sequence[_Step]) -> bool:
+    """Whether two particles go the same way to the end, so that the density has no bound."""
+    for k, step in enumerate(steps):
+        rows = np.concatenate([step.x, step.dx], axis=1)
+        _, place, counts = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
+        alike = counts[place.ravel()] > 1
+        if not alike.any():
+            continue
+        # Those that go on together are looked at again.
+        goes_on = np.zeros(len(rows), dtype=bool)
+        if k + 1 < len(steps):
+            goes_on[steps[k + 1].kept] = True
+        if np.any(alike & ~goes_on):
+            return True
+    return False
 
 
 def _places(data: Displacements) -> tuple[FloatArray, FloatArray | None]:
