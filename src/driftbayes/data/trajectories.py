@@ -516,7 +516,7 @@ class Trajectories(Described):
             period: Length of the domain, one for all axes or one per axis (None: not periodic).
         """
         several = isinstance(period, Sequence | np.ndarray)
-        given = list(period) if several else [period] * self.n_dim  # type: ignore[arg-type,list-item]
+        given = list(period) if several else [period] * self.n_dim  # type: ignore[arg-type]
         periods = checked_period(given, self.n_dim)
         rows = np.flatnonzero(self.observed)
         same = np.diff(self.trajectory_index[rows]) == 0

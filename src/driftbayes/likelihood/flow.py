@@ -270,13 +270,18 @@ class FlowEngine:
         """Groups by step and whether on the plane, filled as they are asked for."""
         return {}
 
+    def _no_products(self, *, is_tensor: bool) -> FloatArray:
+        """Zeros to add products to: of all axes, or of one column that holds them."""
+        size = 1 if is_tensor else self.n_dim
+        return np.zeros((size, size))
+
     def _conditioned(self, k: int, shape: _Shape) -> tuple[float, FloatArray]:
         """Log-determinant and products at a step, each group given its neighbours before it."""
         step, is_tensor = self.steps[k], not np.isnan(shape[2])
         x = step.plane if is_tensor else step.x
         if (k, is_tensor) not in self._groups:
             self._groups[k, is_tensor] = _groups(x, self.n_neighbours, self.period)
-        log_det, total = 0.0, 0.0
+        log_det, total = 0.0, self._no_products(is_tensor=is_tensor)
         for who, n_own in self._groups[k, is_tensor]:
             near = x[who]
             corr = _correlation(near, distances(near, self.period), shape, self.period)
@@ -289,8 +294,8 @@ class FlowEngine:
             n_last = len(corr) // n * n_own
             _, white, factor = _whitened(corr, dx)
             log_det += 2 * np.sum(np.log(np.diag(factor)[-n_last:]))
-            total = total + white[-n_last:].T @ white[-n_last:]
-        return float(log_det), np.asarray(total)
+            total += white[-n_last:].T @ white[-n_last:]
+        return float(log_det), total
 
     def sums(self, formulas: Formulas) -> Sums:
         assert isinstance(formulas, NumberedFormulas)
@@ -335,7 +340,7 @@ class FlowEngine:
     def _without_memory(self, variance: float, shape: _Shape) -> tuple[float, FloatArray]:
         """Steps that are independent of all before: one factorisation each."""
         is_tensor = not np.isnan(shape[2])
-        log_det, total = 0.0, 0.0
+        log_det, total = 0.0, self._no_products(is_tensor=is_tensor)
         for k, step in enumerate(self.steps):
             if len(step.dx) > _MAX_EXACT:
                 det, products = self._conditioned(k, shape)
@@ -345,8 +350,8 @@ class FlowEngine:
                 det, white, _ = _whitened(corr, dx)
                 products = white.T @ white
             log_det += det + step.dx.size // products.shape[0] * np.log(variance)
-            total = total + products / variance
-        return float(log_det), np.asarray(total)
+            total += products / variance
+        return float(log_det), total
 
     def _with_memory(
         self, matrices: FloatArray, velocity: float, shape: _Shape
@@ -368,7 +373,7 @@ class FlowEngine:
         alpha = phi / s
         beta = q_xv - alpha * q_xx
         rest = q_vv - alpha**2 * q_xx - 2 * alpha * beta
-        log_det, total = 0.0, 0.0
+        log_det, total = 0.0, self._no_products(is_tensor=is_tensor)
         mean, cov = np.zeros((0, 1)), np.zeros((0, 0))
         for k, step in enumerate(self.steps):
             corr = _correlation(*self._at_step(k, is_tensor=is_tensor), shape, self.period)
@@ -376,13 +381,13 @@ class FlowEngine:
             try:
                 mean, cov = _entered(mean, cov, corr, step, velocity, dx.shape[1])
             except np.linalg.LinAlgError:
-                return np.nan, np.zeros((dx.shape[1], dx.shape[1]))
+                return np.nan, total
             left = dx - s * mean
             cov *= s**2
             cov += q_xx * corr
             det, white, factor = _whitened(cov, left)
             log_det += det
-            total = total + white.T @ white
+            total += white.T @ white
             if np.isnan(det):
                 break
             # L⁻¹R, with R symmetric: its transpose in the other order of memory is itself.
@@ -391,7 +396,7 @@ class FlowEngine:
             corr *= rest
             # Of the covariance only the lower triangle is used.
             cov = dsyrk(-(beta**2), whole, c=corr.T, beta=1.0, trans=1, overwrite_c=1).T
-        return float(log_det), np.asarray(total)
+        return float(log_det), total
 
 
 def _groups(
