@@ -20,7 +20,7 @@ def test_what_is_written_is_what_was_read(ask, trackpy, tmp_path, suffix):
     out = tmp_path / f"out{suffix}"
     answer = ask("convert", trackpy, out, *SCALE)
     assert answer.code == 0, answer.err
-    assert answer.out.startswith(f"wrote {out}: <Trajectories: 2 in 2D, 4 points")
+    assert answer.out.startswith(f"wrote {out}: 2 trajectories in 2D, 4 points")
     assert "length unit µm, time unit ms" in answer.out
     told = {"length_unit": "µm", "time_unit": "ms"} if "csv" in suffix else {}
     expected = read_trajectories(trackpy, pixel_size=(0.16, "um"), frame_interval=(7.48, "ms"))

@@ -349,7 +349,7 @@ def test_many_nodes_of_a_small_mode_do_not_coarsen_quantiles():
     assert len(main.z) < 200
     start = np.zeros((2, len(QUANTILES)))
     expected = _with_marginals(LANGEVIN, found, start)
-    # The median of the few nodes alone would be wrong by a per cent or more.
+    # Quantiles of the weighted nodes alone are wrong by one or two per cent.
     assert_allclose(_with_marginals(LANGEVIN, both_modes, start), expected, rtol=1e-6)
 
 

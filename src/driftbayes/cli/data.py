@@ -56,8 +56,8 @@ def _qc(args: argparse.Namespace) -> int:
         [f.name, f.sentence, str(f.n_observations), str(f.n_trajectories)] for f in report.findings
     ]
     title = (
-        f"{args.file.name}: {report.n_observations} positions in "
-        f"{report.n_trajectories} trajectories"
+        f"{args.file.name}: {report.n_observations:,} positions in "
+        f"{report.n_trajectories:,} trajectories"
     )
     _console.print_table(title, ["check", "finding", "positions", "trajectories"], rows, left=2)
     if not report.is_clean:
@@ -249,7 +249,7 @@ def _convert(args: argparse.Namespace) -> int:
         _console.note(note)
     length, time = tracks.length_unit, tracks.time_unit
     units = f"length unit {length or 'unknown'}, time unit {time or 'unknown'}"
-    _console.say(f"wrote {args.output}: {tracks!r}, {units}")
+    _console.say(f"{_console.written(args.output, tracks)}, {units}")
     if args.output.name.lower().endswith((".csv", ".csv.gz")) and (length or time):
         options = [f"--length-unit {length}"] * bool(length) + [f"--time-unit {time}"] * bool(time)
         _console.note(
