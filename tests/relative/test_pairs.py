@@ -105,7 +105,8 @@ def test_every_number_is_printed_with_its_unit():
         time_unit="d",
     )
     text = str(compare_pairs(named, TAU, models="rayleigh, power"))
-    assert "PairComparison: rayleigh" in text
+    assert "K(r) of rayleigh" in text
+    assert "K(r) of power" in text
     assert "richardson" not in text
     for unit in ("(km²/d²)", "(km²/d)", "(1/d)", "km^(2-ξ)/d"):
         assert unit in text

@@ -162,8 +162,8 @@ def scan(
         shortest = tally.spec.strides[0] * tally.recording_interval
         setup = hypotheses_for(models, tally.sample(), priors=priors, scales=scales, tau=shortest)
         found = scan_tally(tally, setup.hypotheses, provenance=tracks.provenance, **options)
-        comparisons = (replace(c, doubts=(NOT_TESTED,)) for c in found.comparisons)
-        return replace(found, comparisons=tuple(comparisons))
+        untested = tuple(replace(c, doubts=(NOT_TESTED,)) for c in found.comparisons)
+        return replace(found, comparisons=untested)
     is_all = isinstance(taus, str) and taus == "all"
     wanted: Iterable[float] | str = "all"
     finest: float | None = None
