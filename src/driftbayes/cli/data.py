@@ -249,7 +249,8 @@ def _convert(args: argparse.Namespace) -> int:
         _console.note(note)
     length, time = tracks.length_unit, tracks.time_unit
     units = f"length unit {length or 'unknown'}, time unit {time or 'unknown'}"
-    _console.say(f"{_console.written(args.output, tracks)}, {units}")
+    _console.say(_console.written(args.output, tracks))
+    _console.say(units)
     if args.output.name.lower().endswith((".csv", ".csv.gz")) and (length or time):
         options = [f"--length-unit {length}"] * bool(length) + [f"--time-unit {time}"] * bool(time)
         _console.note(
