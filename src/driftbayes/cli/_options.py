@@ -285,7 +285,6 @@ def _reading(args: argparse.Namespace) -> dict[str, Any]:
     plain = {name: getattr(args, name) for name in READING if name != "qc"}
     return {
         **plain,
-        "columns": _parse_columns(args.columns),
         "missing": _parse_missing(args.missing),
         "pixel_size": _quantity(args.pixel_size, "--pixel-size"),
         "frame_interval": _quantity(args.frame_interval, "--frame-interval"),
@@ -307,16 +306,6 @@ def _quantity(text: str | None, option: str) -> tuple[float, str] | None:
     from driftbayes.data.units import parse_quantity
 
     return None if text is None else parse_quantity(text, option)
-
-
-def _parse_columns(text: str | None) -> dict[str, str | None] | None:
-    if text is None:
-        return None
-    pairs = [item.partition("=") for item in text.split(",") if item]
-    if any(not equals for _, equals, _ in pairs):
-        msg = f"--columns must be NAME=COLUMN,..., got {text!r}; for example x=lon,y=lat"
-        raise DriftbayesError(msg)
-    return {name: column or None for name, _, column in pairs}
 
 
 def _parse_missing(text: str | None) -> tuple[float, ...] | None:

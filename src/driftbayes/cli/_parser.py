@@ -289,6 +289,6 @@ def _reads(args: argparse.Namespace) -> list[Path]:
         for action in args.parser._actions
         if action.dest not in args.parser.written and action.dest not in _NEITHER
         for value in [getattr(args, action.dest, None)]
-        for path in (value if isinstance(value, list) else [value])
+        for path in (value if isinstance(value, list | tuple) else [value])
         if isinstance(path, Path)
     ]

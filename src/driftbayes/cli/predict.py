@@ -61,7 +61,7 @@ def _predict(args: argparse.Namespace) -> int:
             data_fingerprint=tracks.fingerprint,
         )
         write_trajectories(written, args.output)
-        _console.note(f"wrote {args.output}: {written!r}")
+        _console.note(_console.written(args.output, written))
     if args.json:
         _console.print_json(result.to_json())
         return 0
@@ -107,9 +107,9 @@ def _print_prediction(made: "Forecast") -> None:
     diffusivity = f"{length}²/{time}" if length and time else ""
     columns = [
         *(with_unit("T", time_shown), "model", "probability"),
-        *(with_unit("sd", length_shown), "95 % interval"),
+        *(with_unit("sd", length_shown), "95 % of sd"),
         *(with_unit(name, length_shown) for name in ("median |ΔX|", "97.5 % |ΔX|")),
-        *(with_unit("κ = Var/2T", diffusivity), "95 % interval"),
+        *(with_unit("κ = Var/2T", diffusivity), "95 % of κ"),
     ]
     _console.print_table(title, columns, rows, left=2, keys=2)
 
