@@ -92,6 +92,7 @@ if TYPE_CHECKING:
         read,
         scan,
         score,
+        score_ensembles,
         sensitivity,
         simulate,
     )
@@ -120,7 +121,7 @@ __getattr__ = lazy(
         "priors": "Exponential Fixed Gamma LogNormal Normal Uniform scaling_priors",
         "workflow": (
             "Blocks Cut Scales check compare example info map open_scan predict read scan score "
-            "sensitivity simulate trajectories_card"
+            "score_ensembles sensitivity simulate trajectories_card"
         ),
     },
 )
@@ -204,6 +205,7 @@ __all__ = [
     "scan",
     "scan_hypotheses",
     "score",
+    "score_ensembles",
     "sensitivity",
     "simulate",
     "write_report",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     )
     from driftbayes.workflow.overview import Overview, info
     from driftbayes.workflow.reading import Blocks, FileInBlocks, open_scan, read
+    from driftbayes.workflow.verification import score_ensembles
 
 __all__ = [
     "Blocks",
@@ -37,6 +38,7 @@ __all__ = [
     "read",
     "scan",
     "score",
+    "score_ensembles",
     "sensitivity",
     "simulate",
     "suggested_taus",
@@ -51,5 +53,6 @@ __getattr__ = lazy(
         "fits": "bootstrap check map predict score sensitivity simulate",
         "overview": "Overview info trajectories_card",
         "reading": "Blocks FileInBlocks open_scan read",
+        "verification": "score_ensembles",
     },
 )
