@@ -82,6 +82,7 @@ if TYPE_CHECKING:
         Blocks,
         Cut,
         Scales,
+        backtest,
         check,
         compare,
         example,
@@ -120,8 +121,8 @@ __getattr__ = lazy(
         "relative": "PairComparison pairs",
         "priors": "Exponential Fixed Gamma LogNormal Normal Uniform scaling_priors",
         "workflow": (
-            "Blocks Cut Scales check compare example info map open_scan predict read scan score "
-            "score_ensembles sensitivity simulate trajectories_card"
+            "Blocks Cut Scales backtest check compare example info map open_scan predict read scan "
+            "score score_ensembles sensitivity simulate trajectories_card"
         ),
     },
 )
@@ -182,6 +183,7 @@ __all__ = [
     "TwoScaleLangevin",
     "Uniform",
     "__version__",
+    "backtest",
     "check",
     "check_fit",
     "compare",

@@ -17,6 +17,7 @@ from driftbayes.typing import FloatArray, IntArray
 _MAX_OFFSET = 3.0
 # Members of a drifter are nearer to it than this fraction of the distance to any other.
 _NEARER = 0.5
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,9 +107,9 @@ def match_cases(ensemble: Trajectories, observed: Trajectories, name: str) -> Ca
         **made,
     )
     _check_start(cases, observed.length_unit)
-    # Members that all begin at one place have no spread to be judged there.
+    # Members that all begin at one place have no spread to be judged there, but for rounding.
     spread = np.ptp(cases.members, axis=1).max(axis=1)
-    return cases.take(spread > 0)
+    return cases.take(spread > _ROUNDING * spread.max())
 
 
 def _like(ensemble: Trajectories, observed: Trajectories, name: str) -> Trajectories:

@@ -7,6 +7,7 @@ from driftbayes.aliases import lazy
 if TYPE_CHECKING:
     from driftbayes.data.sampling import Cut
     from driftbayes.workflow.analyses import Scales, compare, scan, suggested_taus
+    from driftbayes.workflow.backtests import backtest
     from driftbayes.workflow.examples import example, write_example
     from driftbayes.workflow.fits import (
         bootstrap,
@@ -27,6 +28,7 @@ __all__ = [
     "FileInBlocks",
     "Overview",
     "Scales",
+    "backtest",
     "bootstrap",
     "check",
     "compare",
@@ -48,6 +50,7 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
+        "backtests": "backtest",
         "analyses": "Cut Scales compare scan suggested_taus",
         "examples": "example write_example",
         "fits": "bootstrap check map predict score sensitivity simulate",
