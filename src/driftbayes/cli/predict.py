@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from driftbayes.cli import _console, _jax, _options
-from driftbayes.cli._parser import Command, Output, Parser, figure, netcdf
+from driftbayes.cli._parser import Command, Output, Parser, figure, geojson, netcdf
 from driftbayes.errors import DriftbayesError
 
+# Members from which search regions are made, at the least.
+_REGION_MEMBERS = 400
 # Options of reading that hold for observations and ensembles alike.
 _SHARED = ("units", "coordinates", "frame", "length_unit", "time_unit", "missing", "date_order")
 
@@ -32,6 +34,12 @@ def _add_predict(parser: Parser) -> None:
         metavar="FILE",
         help="write an ensemble of future trajectories from the last observed positions, named "
         "particle/member: CSV, Parquet, NetCDF or Zarr",
+    )
+    parser.add_output(
+        "--regions",
+        output=geojson,
+        metavar="FILE.geojson",
+        help="write the regions that hold each particle with 50 and 95 % probability at each time",
     )
     _options.add_data(parser)
     _options.add_inference(parser)
@@ -65,6 +73,8 @@ def _predict(args: argparse.Namespace) -> int:
         )
         write_trajectories(written, args.output)
         _console.note(f"wrote {args.output}: {written!r}")
+    if args.regions is not None:
+        _write_regions(result, args)
     if args.json:
         _console.print_json(result.to_json())
         return 0
@@ -72,6 +82,19 @@ def _predict(args: argparse.Namespace) -> int:
     for text in result.warnings:
         _console.say(f"warning: {text}")
     return 0
+
+
+def _write_regions(result: "Forecast", args: argparse.Namespace) -> None:
+    """Write search regions as GeoJSON."""
+    import json
+
+    from driftbayes.prediction.regions import search_regions
+    from driftbayes.storage import atomic_path
+
+    found = search_regions(result.particles(max(args.members, _REGION_MEMBERS)))
+    with atomic_path(args.regions) as temporary:
+        temporary.write_text(json.dumps(found.to_geojson()), encoding="utf-8")
+    _console.note(f"wrote {args.regions}")
 
 
 def _print_prediction(made: "Forecast") -> None:
