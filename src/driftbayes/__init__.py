@@ -91,6 +91,7 @@ if TYPE_CHECKING:
         open_scan,
         predict,
         read,
+        recommend,
         scan,
         score,
         score_ensembles,
@@ -121,8 +122,8 @@ __getattr__ = lazy(
         "relative": "PairComparison pairs",
         "priors": "Exponential Fixed Gamma LogNormal Normal Uniform scaling_priors",
         "workflow": (
-            "Blocks Cut Scales backtest check compare example info map open_scan predict read scan "
-            "score score_ensembles sensitivity simulate trajectories_card"
+            "Blocks Cut Scales backtest check compare example info map open_scan predict read "
+            "recommend scan score score_ensembles sensitivity simulate trajectories_card"
         ),
     },
 )
@@ -203,6 +204,7 @@ __all__ = [
     "read",
     "read_scan",
     "read_trajectories",
+    "recommend",
     "scaling_priors",
     "scan",
     "scan_hypotheses",

@@ -67,6 +67,10 @@ _COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
             "predict",
             "Predict the dispersion of particles under each model and their average.",
         ),
+        "recommend": (
+            "recommend",
+            "Recommend a diffusivity or random flight for a horizon, and price other choices.",
+        ),
         "export": (
             "report",
             "Export fitted parameters of a scan for Parcels, OpenDrift or other simulators.",

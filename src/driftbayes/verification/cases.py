@@ -8,6 +8,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from driftbayes.data.sphere import between, points_in_space
+from driftbayes.data.tangent import ground_of
 from driftbayes.data.trajectories import GRID_TOLERANCE, Trajectories
 from driftbayes.data.units import length_factor, readable, time_factor
 from driftbayes.errors import DriftbayesError, shown
@@ -66,6 +67,7 @@ def match_cases(ensemble: Trajectories, observed: Trajectories, name: str) -> Ca
         observed: Observed trajectories.
         name: Name of the ensemble, for messages.
     """
+    ensemble, observed = _with_own_places(ensemble), _with_own_places(observed)
     ensemble = _like(ensemble, observed, name)
     if not ensemble.observed.all():
         n_missing = int((~ensemble.observed).sum())
@@ -110,6 +112,12 @@ def match_cases(ensemble: Trajectories, observed: Trajectories, name: str) -> Ca
     # Members that all begin at one place have no spread to be judged there, but for rounding.
     spread = np.ptp(cases.members, axis=1).max(axis=1)
     return cases.take(spread > _ROUNDING * spread.max())
+
+
+def _with_own_places(tracks: Trajectories) -> Trajectories:
+    """Without longitudes and latitudes from which the positions were not made."""
+    made = tracks.lonlat is None or ground_of(tracks) is not None
+    return tracks if made else replace(tracks, lonlat=None)
 
 
 def _like(ensemble: Trajectories, observed: Trajectories, name: str) -> Trajectories:

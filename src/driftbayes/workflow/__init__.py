@@ -7,7 +7,7 @@ from driftbayes.aliases import lazy
 if TYPE_CHECKING:
     from driftbayes.data.sampling import Cut
     from driftbayes.workflow.analyses import Scales, compare, scan, suggested_taus
-    from driftbayes.workflow.backtests import backtest
+    from driftbayes.workflow.backtests import backtest, recommend
     from driftbayes.workflow.examples import example, write_example
     from driftbayes.workflow.fits import (
         bootstrap,
@@ -38,6 +38,7 @@ __all__ = [
     "open_scan",
     "predict",
     "read",
+    "recommend",
     "scan",
     "score",
     "score_ensembles",
@@ -50,7 +51,7 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        "backtests": "backtest",
+        "backtests": "backtest recommend",
         "analyses": "Cut Scales compare scan suggested_taus",
         "examples": "example write_example",
         "fits": "bootstrap check map predict score sensitivity simulate",

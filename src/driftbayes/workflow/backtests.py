@@ -1,6 +1,6 @@
-"""Forecast from the past of observed particles, and score against their future."""
+"""Forecasts put to the test, and what to simulate with."""
 
-__all__ = ["backtest"]
+__all__ = ["backtest", "recommend"]
 
 import warnings
 from collections.abc import Callable, Iterable
@@ -14,6 +14,7 @@ from driftbayes.data.trajectories import GRID_TOLERANCE, Trajectories, check_tra
 from driftbayes.data.units import DIFFUSIVITY, in_units, readable, times_in
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
 from driftbayes.magnitudes import whole
+from driftbayes.prediction.choices import Recommendations, recommend_for
 from driftbayes.prediction.forecast import ParticleForecast, predict_particles
 from driftbayes.typing import FloatArray
 from driftbayes.verification import Cases, EnsembleScores, match_cases, score_cases
@@ -60,10 +61,7 @@ def backtest(
     check_tracks(tracks)
     times = sorted(set(times_in(horizons, tracks.units, "horizons")))
     number = whole(origins, "origins", 1)
-    fixed = None if kappa is None else in_units(kappa, DIFFUSIVITY, tracks.units, "kappa")
-    if fixed is not None and not (np.isfinite(fixed) and fixed > 0):
-        msg = f"kappa must be a positive number, got {kappa}"
-        raise DriftbayesError(msg)
+    fixed = _diffusivity(kappa, tracks)
     progress: Callable[..., None] = options.pop("progress", None) or (lambda *_: None)
     found: dict[str, list[Trajectories]] = {}
     begins = _origins(tracks, times[-1], number)
@@ -86,6 +84,39 @@ def backtest(
     if PERSISTENCE not in complete:
         notes.append("too few earlier steps for the errors of persistence; it is left out")
     return replace(result, notes=tuple(notes))
+
+
+def recommend(
+    tracks: Trajectories,
+    tau: float | str,
+    horizons: Iterable[float | str] | str,
+    *,
+    kappa: float | str | None = None,
+    **options: Any,
+) -> Recommendations:
+    """Recommend a diffusivity or random flight for each horizon, and price other choices.
+
+    Args:
+        tracks: Observed trajectories.
+        tau: Sampling time of the fits, or "all".
+        horizons: Times ahead, also as text ("1d,10d").
+        kappa: A diffusivity to judge, in the units of the data or with its own ("10m2/s").
+        **options: As for `predict`.
+    """
+    fixed = _diffusivity(kappa, tracks)
+    return recommend_for(predict(tracks, tau, horizons, **options), fixed)
+
+
+def _diffusivity(kappa: float | str | None, tracks: Trajectories) -> float | None:
+    """A diffusivity in the units of the data."""
+    if kappa is None:
+        return None
+    check_tracks(tracks)
+    value = in_units(kappa, DIFFUSIVITY, tracks.units, "kappa")
+    if not (np.isfinite(value) and value > 0):
+        msg = f"kappa must be a positive number, got {kappa}"
+        raise DriftbayesError(msg)
+    return value
 
 
 def _origins(tracks: Trajectories, longest: float, n: int) -> FloatArray:
