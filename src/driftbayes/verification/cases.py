@@ -18,7 +18,7 @@ from driftbayes.typing import FloatArray, IntArray
 _MAX_OFFSET = 3.0
 # Members of a drifter are nearer to it than this fraction of the distance to any other.
 _NEARER = 0.5
-_ROUNDING = 1e-9
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
