@@ -52,8 +52,8 @@ from driftbayes.typing import FloatArray, IntArray
 # Particles of which the covariance is factorised: of models without memory, beyond which each
 # particle is conditioned on neighbours, and of models with memory, beyond which they are refused.
 _MAX_EXACT, _MAX_PARTICLES = 1_000, 2_000
-# Particles of a group, and its neighbours among those before it: the time of two factorisations of
-# matrices of that size is that of one of `_MAX_EXACT` particles.
+# Particles of a group, and its neighbours among those before it. From about `_MAX_EXACT` particles
+# on this takes less time than one factorisation of all.
 _GROUP, _N_NEIGHBOURS = 128, 256
 # Length, own share, share of divergence (NaN if axes are independent), smoothness.
 _Shape: TypeAlias = tuple[float, float, float, float]
