@@ -157,8 +157,9 @@ class FlowEngine:
     @cached_property
     def _few(self) -> tuple[FloatArray, FloatArray, FloatArray] | None:
         """Positions, distances and steps by time of few particles that are there all the time."""
-        same = all(not step.n_new and len(step.kept) == len(step.x) for step in self.steps[1:])
-        if not same or len(self.steps[0].x) > _FEW or self._distances is None:
+        n = len(self.steps[0].x)
+        same = all(not step.n_new and len(step.kept) == n for step in self.steps[1:])
+        if not same or n > _FEW or self._distances is None:
             return None
         x, dx = (np.stack([getattr(step, name) for step in self.steps]) for name in ("x", "dx"))
         return x, np.stack(self._distances), dx
