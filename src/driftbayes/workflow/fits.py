@@ -302,6 +302,9 @@ def _check_values(model: AbstractModel, theta: Mapping[str, float]) -> None:
         # Components of a tensor may be negative; other parameters are positive.
         low = -inf if name[:1] == "h" and name[1:].isdigit() else 0.0
         is_number = isinstance(value, int | float)
+        # A flow may be free of divergence.
+        if name == "divergence" and value == 0:
+            continue
         if not (is_number and low < value < known[name].upper and isfinite(value)):
             bound = f" below {known[name].upper:g}" if isfinite(known[name].upper) else ""
             kind = "a finite" if low < 0 else "a positive, finite"
