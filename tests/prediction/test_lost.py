@@ -1,5 +1,7 @@
 """Lost particles given those still seen: against dense Gaussians, weighted paths, and the truth."""
 
+from dataclasses import replace
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -325,6 +327,23 @@ def test_particles_may_come_and_go_while_one_is_lost():
     found = find_lost(model, tracks, [TAU, 9 * TAU], TAU)
     assert [int(run) for run in found.runs] == [0, 1, 2]
     assert found.counts.tolist() == [0, 1, 9]
+
+
+def test_in_a_periodic_domain_the_nearest_images_count():
+    # Moved by whole periods, the others tell the same.
+    tracks = tracks_of([6, 6, 3], [0, 0, 0])
+    steps = simultaneous_steps(displacements(tracks, TAU))
+    away = [replace(step, x=step.x + 10.0 * np.array([1, -2])[: step.x.shape[1]]) for step in steps]
+    for step in away:
+        step.x[step.runs == 2] -= 10.0 * np.array([1, -2])
+    motion = shared_motion(model_of("langevin+eddies"), TAU, (10.0, 10.0))
+    plain = replace(motion, period=None)
+    here, there, none = (
+        paths_of_lost(which, some, [2], 3, np.random.default_rng(1), 50)
+        for which, some in ((motion, steps), (motion, away), (plain, away))
+    )
+    assert_allclose(there, here, rtol=1e-9)
+    assert np.abs(none - here).max() > 0.01
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,9 @@ particles given all their steps, forward by a Kalman filter and backward by samp
 every kick was. Then the path of the lost particle, whose kicks at each step are Gaussian given
 those of the others, at the place that it has reached.
 
+Distances are those of nearest images in a periodic domain, and on the tangent plane on the earth,
+where the evidence takes chords: over 1,000 km these differ by 0.1 %.
+
 A particle that is seen first after another was lost tells of the lost one's kicks from then on.
 """
 
@@ -44,15 +47,25 @@ class SharedMotion:
         common: Matrices of the common motion; None for a flow.
         shape: Length, own share, share of divergence (NaN if axes are independent) and smoothness
             of a flow; None for a common motion.
+        period: Length of the domain along each axis, None where it is not periodic.
     """
 
     own: _Matrices
     common: _Matrices | None
     shape: tuple[float, ...] | None
+    period: Sequence[float | None] | None = None
 
 
-def shared_motion(model: AbstractModel, tau: float) -> SharedMotion:
-    """Evaluate a model, with parameters, at a sampling time."""
+def shared_motion(
+    model: AbstractModel, tau: float, period: Sequence[float | None] | None = None
+) -> SharedMotion:
+    """Evaluate a model, with parameters, at a sampling time.
+
+    Args:
+        model: The model.
+        tau: Sampling time.
+        period: Length of the domain along each axis, None where it is not periodic.
+    """
 
     def matrices(part: AbstractModel) -> _Matrices:
         found = (*part.transition(jnp.asarray(tau)), part.initial_covariance())
@@ -61,7 +74,7 @@ def shared_motion(model: AbstractModel, tau: float) -> SharedMotion:
 
     if model.kind == "flow":
         numbers = tuple(float(value) for value in model.trajectory_numbers())
-        return SharedMotion(matrices(model), None, numbers)
+        return SharedMotion(matrices(model), None, numbers, period)
     own, common = model.components()
     return SharedMotion(matrices(own), matrices(common), None)
 
@@ -192,6 +205,7 @@ class _FlowLaw:
         self.length, self.own, self.divergence, self.nu = motion.shape
         self.propagate, self.noise, start = motion.own
         self.start = start[1:, 1:]
+        self.period = motion.period
         self.steps = steps
         self.by_time = {step.time: k for k, step in enumerate(steps)}
         self.is_tensor = not np.isnan(self.divergence)
@@ -207,6 +221,9 @@ class _FlowLaw:
         """Correlation of their kicks with those elsewhere, (row, row of a point, point)."""
         x = self.steps[k].x
         apart = x[:, None] - points[None]
+        for axis, length in enumerate(self.period or ()):
+            if length is not None:
+                apart[..., axis] -= length * np.round(apart[..., axis] / length)
         r = np.asarray(np.linalg.norm(apart, axis=-1))
         along, slope = _matern(r, self.length, self.nu)
         if not self.is_tensor:

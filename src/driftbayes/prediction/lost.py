@@ -216,7 +216,7 @@ def predict_lost(
     n_values = min(n_paths, _MAX_VALUES)
     members = draw_members(draws_by_model, probabilities, n_values, seed)
     with jax.enable_x64(True):  # noqa: FBT003
-        motions = [shared_motion(member, data.tau) for member in members]
+        motions = [shared_motion(member, data.tau, data.period) for member in members]
     each = [len(part) for part in np.array_split(np.arange(n_paths), n_values)]
     alone = [[step.only(run) for step in steps if run in step.runs] for run in runs]
 
