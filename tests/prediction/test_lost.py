@@ -303,11 +303,11 @@ def test_others_help_as_far_as_the_flow_reaches():
 @pytest.mark.slow
 @pytest.mark.parametrize("ratio", [3.0, 0.7])
 def test_regions_hold_the_truth_as_often_as_they_say(ratio):
-    found = regions_of_middle(ratio, 400, n_paths=600)
+    found = regions_of_middle(ratio, 300, n_paths=400)
     for which in (0, 1):
         inside = np.array([one[which].contains(one[2]) for one in found])
-        share, error = inside.mean(axis=0), np.sqrt(np.array([0.25, 0.95 * 0.05]) / 400)
-        # Quantiles of 600 paths err a little themselves.
+        share, error = inside.mean(axis=0), np.sqrt(np.array([0.25, 0.95 * 0.05]) / 300)
+        # Quantiles of 400 paths err a little themselves.
         assert np.all(np.abs(share - [0.5, 0.95]) < 3 * error + 0.005)
 
 
