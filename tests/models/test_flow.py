@@ -161,6 +161,36 @@ def test_without_correlation_particles_are_independent(base, option, begins):
         assert_allclose(found, alone, rtol=1e-13)
 
 
+@pytest.mark.parametrize("base", ["brownian", "langevin"])
+def test_a_particle_that_leaves_does_not_stop_the_others(base):
+    # The others move by themselves: without correlation to it, the rest is as if it were not there.
+    data = data_of(sizes=[4, 4, 2], begins=[0, 0, 0])
+    name = f"{base}+flow"
+    far = replace(data, start=data.start + np.array([[0, 0], [0, 0], [1e6, 0]]))
+    alone = data_of(sizes=[4, 4, 2])
+    pair = replace(
+        alone,
+        dx=alone.dx[:8],
+        interval=alone.interval[:8],
+        row_sizes=alone.row_sizes[:2],
+        trajectory=alone.trajectory[:2],
+        start=alone.start[:2],
+        start_time=np.zeros(2),
+    )
+    model = MODELS[base](**{n: VALUES[n] for n in MODELS[base].parameters})
+    third = replace(
+        pair,
+        dx=alone.dx[8:],
+        interval=alone.interval[8:],
+        row_sizes=np.array([2]),
+        trajectory=np.array([0]),
+        start=alone.start[2:],
+        start_time=np.zeros(1),
+    )
+    expected = log_likelihood(name, pair) + float(model.log_likelihood(third))
+    assert_allclose(log_likelihood(name, far), expected, rtol=1e-10)
+
+
 def test_a_particle_that_comes_later_knows_the_others():
     # Two of three particles alone, then all: the third by regression, as one Gaussian has it.
     data = data_of(sizes=[2, 2, 1], begins=[0, 0, 1])

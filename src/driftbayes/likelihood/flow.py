@@ -244,8 +244,9 @@ class FlowEngine:
     @cached_property
     def _is_few(self) -> bool:
         """Whether these are few particles that are there all the time."""
-        same = all(not step.n_new and len(step.kept) == len(step.x) for step in self.steps[1:])
-        return same and len(self.steps[0].x) <= _FEW and self._keeps
+        n = len(self.steps[0].x)
+        same = all(not step.n_new and len(step.kept) == n for step in self.steps[1:])
+        return same and n <= _FEW and self._keeps
 
     @cached_property
     def _few(self) -> dict[bool, tuple[FloatArray, FloatArray, FloatArray]]:
