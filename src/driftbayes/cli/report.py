@@ -66,6 +66,10 @@ def _report(args: argparse.Namespace) -> int:
         _console.note(f"wrote {path}")
     for sentence in verdict(scan, examination):
         _console.say(sentence)
+    if scan.missing_models:
+        from driftbayes.comparison.describe import shared_motion_command
+
+        _console.say(f"next: {shared_motion_command(scan, str(args.data or args.file))}")
     return 0
 
 

@@ -11,6 +11,7 @@ __all__ = [
     "scan_tables",
     "scan_verdict",
     "sensitivity_panel",
+    "shared_motion_command",
     "stored",
     "uses_all_fixes",
 ]
@@ -248,6 +249,10 @@ def _doubts(comparisons: Sequence[Comparison]) -> str:
     if together:
         worst = max(together, key=lambda c: float((c.dependence or {})["inflation"]))
         text += f"; {found[worst]}, {worst.overstated}"
+    both = [c for c in found if c.both_ways]
+    if both:
+        worst = max(both, key=lambda c: max(w["independent"] for w in c.shared_motion.values()))
+        text += f"; {found[worst]}, {worst.both_ways}"
     every = {doubt.partition(" ")[0]: (at, doubt) for c, at in found.items() for doubt in c.doubts}
     return text + "".join(f"; {at}, {doubt}" for at, doubt in every.values())
 
@@ -304,13 +309,30 @@ def stored(scan: Scan, name: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def scan_command(scan: Scan, source: str | None = None, output: str | None = None) -> str:
+def shared_motion_command(scan: Scan, source: str | None = None) -> str:
+    """Return the command that scans models with shared motion; empty if there is no need.
+
+    Args:
+        scan: The scan.
+        source: Input file; by default the one that the scan names.
+    """
+    models = scan.missing_models
+    return scan_command(scan, source, models=models) if models else ""
+
+
+def scan_command(
+    scan: Scan,
+    source: str | None = None,
+    output: str | None = None,
+    models: Sequence[str] | None = None,
+) -> str:
     """Return the command that repeats a scan.
 
     Args:
         scan: The scan.
         source: Input file; by default the one that the scan names.
         output: Output file, if one is to be written.
+        models: Models in place of those of the scan.
     """
     options, origin = stored(scan, "options"), stored(scan, "provenance")
     first = scan.comparisons[0]
@@ -318,7 +340,9 @@ def scan_command(scan: Scan, source: str | None = None, output: str | None = Non
     is_named = method in ("laplace", "laplace_is", "bridge", "smc", "nested")
     coords = options.get("coords", "natural")
     n_tau, chances = options.get("n_tau"), options.get("prior_probabilities")
-    priors = {name: text for e in first.evidences.values() for name, text in e.priors.items()}
+    # Of other models, priors of the parameters that they share with those of the scan.
+    bases = {name.rpartition("+")[0] for name in models or ()} or set(scan.models)
+    priors = {n: t for m, e in first.evidences.items() if m in bases for n, t in e.priors.items()}
     is_all = uses_all_fixes(scan)
     taus = ",".join(f"{tau:.10g}" for tau in scan.taus)
     return repeat_command(
@@ -327,7 +351,7 @@ def scan_command(scan: Scan, source: str | None = None, output: str | None = Non
         {
             **({"tau": "all"} if is_all else {"taus": taus}),
             **{name: value or "" for name, value in origin.get("reading", {}).items()},
-            "models": ",".join(scan.models),
+            "models": ",".join(models or scan.models),
             "prior": [f"{name}={text}" for name, text in priors.items()],
             "method": method if is_named else None,
             "coords": coords if method == "laplace" and coords != "natural" else None,
@@ -335,7 +359,9 @@ def scan_command(scan: Scan, source: str | None = None, output: str | None = Non
             "windows": None if n_tau is None else options.get("windows"),
             "gaps": options["gaps"] if options.get("gaps", "split") != "split" else None,
             "seed": options.get("seed") or None,
-            "model_prior": ",".join(f"{p:g}" for p in chances) if chances else None,
+            "model_prior": ",".join(f"{p:g}" for p in chances)
+            if chances and models is None
+            else None,
         },
         output,
     )

@@ -34,6 +34,7 @@ from driftbayes.comparison.describe import (
     scan_tables,
     scan_verdict,
     sensitivity_panel,
+    shared_motion_command,
     stored,
     uses_all_fixes,
 )
@@ -200,7 +201,7 @@ def build_report(
         colours=page_colours(scan.models),
         **_examined_tables(examination),
         **_recommended(scan),
-        command=scan_command(scan),
+        **{"command": scan_command(scan), "shared": shared_motion_command(scan)},
         **{"numbers": numbers, "identity": identity, "version": __version__, "svg": panel_svg},
         seed=stored(scan, "options").get("seed", 0),
         embedded=json.dumps(embedded, allow_nan=False).replace("<", "\\u003c"),
