@@ -159,7 +159,9 @@ def _scan_table(scan: Scan, places: Iterable[int]) -> Table:
         }
         best = comparison.best
         of_best = ", ".join(
-            f"{p} = {cell} {units[m, p]}".rstrip() for (m, p), cell in cells.items() if m == best
+            f"{p} = {cell} {'' if units[m, p] == '1' else units[m, p]}".rstrip()
+            for (m, p), cell in cells.items()
+            if m == best
         )
         rows.append(
             (

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
+from driftbayes.data.sampling import stride_of
 from driftbayes.data.sphere import points_in_space
 from driftbayes.data.trajectories import GRID_TOLERANCE, Trajectories
 from driftbayes.errors import DriftbayesError
@@ -184,6 +185,8 @@ def separations(
     if trajectories.n_trajectories < 2:
         msg = "pairs need two particles or more, got one trajectory; check the column of ids"
         raise DriftbayesError(msg)
+    if trajectories.recording_interval is not None:
+        tau = stride_of(trajectories, tau)[1]
     places, radius = _at_common_times(trajectories, tau)
     members, begins = find_pairs(places, within, radius)
     if not len(members):
