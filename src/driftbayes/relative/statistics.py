@@ -88,7 +88,8 @@ def pair_statistics(
         ratio: Ratio α of the edges of a class, above 1.
         n_replicates: Replicates of the bootstrap.
         seed: Random seed of the bootstrap.
-        edges: Edges of the classes; by default from the smallest separation on.
+        edges: Edges of the classes; by default from the smallest separation on. Steps that begin
+            elsewhere are left out.
     """
     if not (np.isfinite(ratio) and ratio > 1):
         msg = f"the ratio of the edges of a class must exceed 1, got {ratio}"
@@ -97,7 +98,10 @@ def pair_statistics(
         low, high = np.log(data.first.min()), np.log(max(data.first.max(), data.last.max()))
         n_classes = max(int(np.ceil((high - low) / np.log(ratio) - 1e-9)), 1)
         edges = np.exp(low + np.log(ratio) * np.arange(n_classes + 1))
+        # No separation is lost to rounding.
+        edges[0], edges[-1] = data.first.min(), max(edges[-1], np.exp(high))
     n_classes = len(edges) - 1
+    inside = (data.first >= edges[0]) & (data.first <= edges[-1])
     which = np.clip(np.searchsorted(edges, data.first, side="right") - 1, 0, n_classes - 1)
     speed = data.moved / data.interval**2
     along = ((data.last - data.first) / data.interval) ** 2
@@ -105,7 +109,8 @@ def pair_statistics(
     shape = (data.n_pairs, n_classes)
 
     def by_pair(values: FloatArray) -> FloatArray:
-        flat = np.bincount(data.pair * n_classes + which, weights=values, minlength=np.prod(shape))
+        place = data.pair[inside] * n_classes + which[inside]
+        flat = np.bincount(place, weights=values[inside], minlength=np.prod(shape))
         return np.asarray(flat, dtype=np.float64).reshape(shape)
 
     count = by_pair(np.ones(len(which)))
