@@ -1,5 +1,6 @@
 """Pairs: how they are found, what they tell of known laws, and what is refused."""
 
+import itertools
 import json
 from dataclasses import replace
 
@@ -117,6 +118,26 @@ def test_no_particle_is_in_two_pairs_and_the_closest_go_first():
     assert separations(tracks, 1.0, within=2.0).members.tolist() == [[1, 2]]
 
 
+def test_in_a_periodic_domain_pairs_begin_with_the_nearest_images():
+    tracks = tracks_of(chains(1.0, 10, 12, np.random.default_rng(9)))
+    x = [tracks.positions[a:b].copy() for a, b in itertools.pairwise(tracks.starts)]
+    for i, path in enumerate(x):
+        path[:, 1] += 5000.0 * (i % 2) - 3000.0 * (i % 3)
+    moved = Trajectories.from_arrays(x, dt=TAU)
+    # Periods of 1000 in y: shifts by whole periods change nothing.
+    folded = replace(moved, provenance={**moved.provenance, "unwrapped": [None, 1000.0]})
+    for within in (2.0, None):
+        known = separations(tracks, TAU, within=within)
+        found = separations(folded, TAU, within=within)
+        assert found.members.tolist() == known.members.tolist()
+        assert_allclose(found.last, known.last, rtol=1e-9)
+        assert_allclose(found.moved, known.moved, rtol=1e-6, atol=1e-12)
+    with pytest.raises(DriftbayesError, match="no two particles come within 2 of each other"):
+        separations(moved, TAU, within=2.0)
+    with pytest.raises(DriftbayesError, match=r"no two particles come within 0\.001 of each other"):
+        separations(folded, TAU, within=0.001)
+
+
 def test_a_missing_position_is_spanned_by_a_longer_step():
     times = [np.arange(4.0), np.array([0.0, 1.0, 3.0])]
     x = [np.zeros((4, 2)), np.array([[1.0, 0.0], [2.0, 0.0], [5.0, 0.0]])]
@@ -153,13 +174,19 @@ def test_distances_on_the_earth_are_along_it(tmp_path):
             [np.arange(3.0), np.arange(3.0)],
             [np.zeros((3, 2)), np.ones((3, 2))],
             {"within": 0.5},
-            "no two particles come within 0.5",
+            "no two particles come within 0.5 of each other, the closest are 1.414 apart",
         ),
         (
             [np.arange(3.0), 10 + np.arange(3.0)],
             [np.zeros((3, 2)), np.ones((3, 2))],
             {},
-            "no two particles are seen at the same times",
+            "no two particles are seen together at two times, tau = 1 or a multiple apart",
+        ),
+        (
+            [np.arange(3.0), 10 + np.arange(3.0)],
+            [np.zeros((3, 2)), np.ones((3, 2))],
+            {"within": 2.0},
+            "no two particles are seen together at two times",
         ),
         (
             [np.arange(3.0), np.arange(3.0)],

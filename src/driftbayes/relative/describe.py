@@ -85,8 +85,9 @@ def describe_pairs(result: PairComparison) -> Card:
 def _pair_facts(result: PairComparison) -> list[tuple[str, str]]:
     data, length = result.data, result.data.length_unit
     within = "" if result.within is None else f", begun within {readable(result.within, length, 4)}"
+    steps = "1 step" if data.n_displacements == 1 else f"{data.n_displacements:,} steps"
     return [
-        ("pairs", f"{data.n_pairs:,}{within}; {data.n_displacements:,} steps, {data.n_dim}D"),
+        ("pairs", f"{data.n_pairs:,}{within}; {steps}, {data.n_dim}D"),
         ("reference separation", readable(data.reference, length, 4)),
     ]
 
