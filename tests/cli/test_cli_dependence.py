@@ -119,3 +119,21 @@ def test_three_models_have_no_one_bayes_factor(ask, together_csv):
     )
     assert answer.code == 2
     assert "--bootstrap needs two models" in answer.err
+
+
+def test_a_report_of_models_with_shared_motion_does_not_call_them_overstated(
+    ask, together_csv, tmp_path
+):
+    answer = ask(
+        *("report", together_csv, "--taus", "0.1,0.5", "--models", "brownian+common"),
+        *("--replicas", "0", "-o", tmp_path / "report.html"),
+    )
+    assert answer.code == 0
+    assert "overstated" not in answer.out
+    assert "next:" not in answer.out
+
+
+def test_a_law_of_pairs_is_no_model_of_particles(ask, together_csv):
+    answer = ask("scan", together_csv, "--taus", "0.1,0.2", "--models", "richardson")
+    assert answer.code == 2
+    assert "'richardson' is a law of pairs of particles" in answer.err

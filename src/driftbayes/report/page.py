@@ -245,8 +245,10 @@ def verdict(scan: Scan, examination: Examination | None = None) -> list[str]:
         where = at.format(readable_time(check.comparison.tau, unit))
         sentences.append(f"Goodness of fit of {best}{where}: {check.models[best].verdict}.")
     for place, found in examination.dependence.items():
-        # What a comparison knows of it is in its sentence.
-        if found.is_serious and scan.comparisons[place].dependence is None:
+        # What a comparison knows of it is in its sentence; models with shared motion allow for it.
+        at_tau = scan.comparisons[place]
+        are_shared = all(e.hypothesis.model.shares_motion for e in at_tau.evidences.values())
+        if found.is_serious and at_tau.dependence is None and not are_shared:
             text, where = found.sentence, at.format(readable_time(found.tau, unit))
             sentences.append(f"{text[0].upper()}{text[1:]}{where}; the evidences are overstated.")
     if examination.pairs is not None:
