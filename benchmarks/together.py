@@ -70,9 +70,14 @@ def drawn_pairs(
 ) -> tuple[Separations, float, float]:
     """Twenty pairs that begin one unit apart, with the exponent and K of their law."""
     n = N_PARTICLES
+    ones = np.ones(n * 10)
     start = Separations(
-        *(np.ones(n * 10), np.ones(n * 10), np.ones(n * 10), np.ones(n * 10)),
-        *(np.repeat(np.arange(n), 10), np.arange(2 * n).reshape(-1, 2), 1.0, 2, "", "", 1.0),
+        *(ones, ones, ones, ones),
+        pair=np.repeat(np.arange(n, dtype=np.int64), 10),
+        members=np.arange(2 * n, dtype=np.int64).reshape(-1, 2),
+        tau=1.0,
+        n_dim=2,
+        reference=1.0,
     )
     exponent = LAWS[law].exponent
     xi = rng.uniform(0.0, 2.0) if exponent is None else exponent

@@ -152,11 +152,11 @@ def pair_panels(result: PairComparison) -> list[Panel]:
         )
     ]
     for name in NAMES:
-        symbol, *powers = _TITLES[name]
+        symbol, length_power, time_power = _TITLES[name]
         panels.append(
             _panel(
                 *(name, f"{_WORDS[name]} {symbol}".rstrip(), found.centres),
-                (with_unit("separation", length), symbol, _unit(*powers, data)),
+                (with_unit("separation", length), symbol, _unit(length_power, time_power, data)),
                 (found.values[name], found.errors[name], model.values[name]),
                 law,
                 data.tau,
@@ -225,8 +225,8 @@ def pair_scan_panels(result: PairScan) -> list[Panel]:
     }
     for name, change in changes.items():
         if name in along:
-            own = {"name": f"pairs_{name}", "at_tau": first.data.tau}
-            panels.append(replace(along[name], **change, **own))
+            panel = replace(along[name], name=f"pairs_{name}", at_tau=first.data.tau)
+            panels.append(replace(panel, **change))
     return [*panels, *pair_panels(first)]
 
 
