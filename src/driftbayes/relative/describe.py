@@ -35,6 +35,7 @@ from driftbayes.representation import (
 from driftbayes.typing import FloatArray
 
 _TITLES = {
+    "dispersion": ("⟨r²⟩", 2, 0),
     "structure": ("⟨|δu|²⟩", 2, -2),
     "longitudinal": ("⟨δu∥²⟩", 2, -2),
     "diffusivity": ("½ d⟨r²⟩/dt", 2, -1),
@@ -71,7 +72,9 @@ def describe_pairs(result: PairComparison) -> Card:
         (xi, xi_sd), (kappa, kappa_sd) = both["xi"], both["kappa"]
         exponent = with_error(xi, xi_sd) if xi_sd else number(xi, 4)
         size = with_error(kappa, kappa_sd)
-        facts.append((f"K(r) of {name}", f"κ r^ξ, ξ = {exponent}, κ = {size}"))
+        length, time = data.length_unit, data.time_unit
+        unit = f" {length}^(2-ξ)/{time}" if length and time else ""
+        facts.append((f"K(r) of {name}", f"κ r^ξ, ξ = {exponent}, κ = {size}{unit}"))
     posterior = parameter_table(evidences, "Posterior; K is at the reference separation")
     tables = (
         model_table(evidences, comparison.probabilities),
@@ -118,13 +121,18 @@ def statistics_table(result: PairComparison) -> Table:
     """Model-free statistics by classes of separation."""
     found, data = result.statistics, result.data
     heads = [f"r ({data.length_unit})" if data.length_unit else "r", "steps"]
-    heads += [_TITLES[name][0] for name in NAMES]
+    heads += [with_unit(_TITLES[name][0], _unit(name, data)) for name in NAMES]
     rows = []
     for i, centre in enumerate(found.centres):
         cells = [_cell(found.values[n][i], found.errors[n][i]) for n in NAMES]
         rows.append((number(centre, 3), f"{int(found.n_steps[i]):,}", *cells))
     title = "Without a model: structure functions, relative diffusivity, Lyapunov exponent"
     return Table(tuple(heads), tuple(rows), "r" * len(heads), title=title)
+
+
+def _unit(name: str, data: Separations) -> str:
+    title, length, time = _TITLES[name]
+    return Parameter(title, title, length, time).unit(data.length_unit, data.time_unit)
 
 
 def _cell(value: float, error: float) -> str:
@@ -145,28 +153,24 @@ def pair_panels(result: PairComparison) -> list[Panel]:
     panels = [
         _panel(
             *("dispersion", "Relative dispersion ⟨r²⟩", times),
-            (with_unit("time since the pair began", unit), "⟨r²⟩", _unit(2, 0, data)),
+            (with_unit("time since the pair began", unit), "⟨r²⟩", _unit("dispersion", data)),
             (found.dispersion[1:], found.dispersion_err[1:], model.dispersion[1:]),
             law,
             data.tau,
         )
     ]
     for name in NAMES:
-        symbol, length_power, time_power = _TITLES[name]
+        symbol = _TITLES[name][0]
         panels.append(
             _panel(
                 *(name, f"{_WORDS[name]} {symbol}".rstrip(), found.centres),
-                (with_unit("separation", length), symbol, _unit(length_power, time_power, data)),
+                (with_unit("separation", length), symbol, _unit(name, data)),
                 (found.values[name], found.errors[name], model.values[name]),
                 law,
                 data.tau,
             )
         )
     return [panel for panel in panels if panel.values.size]
-
-
-def _unit(length: int, time: int, data: Separations) -> str:
-    return Parameter("", "", length, time).unit(data.length_unit, data.time_unit)
 
 
 def _panel(
