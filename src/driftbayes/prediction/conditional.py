@@ -259,8 +259,8 @@ class _FlowLaw:
         corr = self._correlation(k)
         one = np.eye(len(corr))
         return _Linear(
-            np.kron(self.propagate[:1, 1:], one),
-            np.kron(self.propagate[1:, 1:], one),
+            np.asarray(np.kron(self.propagate[:1, 1:], one)),
+            np.asarray(np.kron(self.propagate[1:, 1:], one)),
             np.asarray(np.kron(self.noise, corr)),
         )
 

@@ -233,12 +233,12 @@ def predict_lost(
     drawn = run_in_threads(paths, [(i,) for i in range(n_values)])
     both = [np.concatenate(part) for part in zip(*drawn, strict=True)]
     models = tuple(name for i, n in enumerate(each) for name in [members[i].name] * n)
-    forecasts = [_forecast(part, trajectories, found, models) for part in both]
+    given, own = (_forecast(part, trajectories, found, models) for part in both)
     present = {step.time: len(step.runs) for step in steps}
     ends = [max(step.time for step in steps if run in step.runs) + 1 for run in runs]
     # Seen at the end of the step that leads to each time.
     n_seen = np.array([[present.get(end + n - 1, 0) for n in counts[1:]] for end in ends])
-    return LostParticles(*forecasts, n_seen, found.left_out)
+    return LostParticles(given, own, n_seen, found.left_out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -398,7 +398,7 @@ def _forecast(
         away = rotated(away.reshape(-1, 2), -angles.ravel()).reshape(away.shape)
     return ParticleForecast(
         positions=last[None, :, None] + away,
-        horizons=lost.counts * data.tau,
+        horizons=np.asarray(lost.counts * data.tau, dtype=np.float64),
         last_times=until,
         ids=trajectories.ids[numbers],
         models=models,
