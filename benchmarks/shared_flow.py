@@ -9,12 +9,16 @@ in closed form. `shared_flow_page.py` makes tables and a figure of the results.
 """
 
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+# Parameter values already run in threads; threads of the library beneath would only compete.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import jax
 
