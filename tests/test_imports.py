@@ -26,7 +26,7 @@ FLOORS = [
     {"comparison"},
     {"prediction"},
     {"checks"},
-    {"io", "plots", "relative", "reproduce", "simulators"},
+    {"io", "plots", "relative", "reproduce", "simulators", "space"},
     {"report", "streaming"},
     {"workflow"},
     {"explore"},

@@ -50,7 +50,7 @@ _COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "sensitivity": ("check", "Compute the sensitivity of the verdict to the priors."),
         "pairs": ("pairs", "Compare laws of relative dispersion for pairs of particles."),
         "score": ("predict", "Score predictions of each model for held-out trajectories."),
-        "map": ("predict", "Map diffusivity and model evidence on a grid of cells."),
+        "map": ("map", "Map dispersion by evidence: does it vary in space, and how."),
         "models": ("about", "List models with their parameters, units and limits."),
         "explore": (
             "explore",
