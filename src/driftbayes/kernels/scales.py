@@ -10,7 +10,7 @@ from driftbayes.kernels.filter import KERNEL_OPTIONS
 # The integrand is followed down to exp(-_DEPTH) of its peak.
 _DEPTH = 32.0
 # Nodes to the least, nodes to a width of the peak, and nodes to the most.
-_MIN_NODES, _PER_WIDTH, _MAX_NODES = 48, 2.0, 4096
+_MIN_NODES, _PER_WIDTH, _MAX_NODES = 96, 2.0, 4096
 # Farther from its start than this in ln c an integrand has no end.
 _MAX_REACH = 300.0
 _ROUNDING = 1e-13
@@ -28,7 +28,7 @@ def _value(s, n, rest, ratio, spread, n_dim, shape, rate):  # type: ignore[no-un
 
 
 @compiled(**KERNEL_OPTIONS)
-def integrate_scales(n, quadratic, seen, weight, prior, out):  # type: ignore[no-untyped-def]
+def integrate_scales(n, quadratic, seen, weight, prior, rough, out):  # type: ignore[no-untyped-def]
     r"""Integrate over the scale c, with each component of a mean flow U ~ N(0, V²) integrated out.
 
     $$\int c^{-n/2}\, (1+y)^{-d/2} \exp\left\{-\frac{1}{2c}\left[Q - \frac{B}{G}
@@ -42,6 +42,8 @@ def integrate_scales(n, quadratic, seen, weight, prior, out):  # type: ignore[no
         seen: B, the sum over axes of q², q the whitened product of displacements and durations.
         weight: G, the whitened product of durations with themselves.
         prior: d, V², α, λ.
+        rough: Whether the integral is wanted only roughly, from the height and width of its peak,
+            and without moments.
         out: Result, (data set, `N_MOMENTS`); NaN where the integral is infinite.
     """
     n_dim, variance, shape, rate = prior
@@ -75,6 +77,9 @@ def integrate_scales(n, quadratic, seen, weight, prior, out):  # type: ignore[no
                 break
         peak = _value(s, *own)
         width = 1 / np.sqrt(curvature)
+        if rough:
+            out[i, 0] = peak + np.log(width)
+            continue
         low, high = min(left, s), max(right, s)
         step = width
         while _value(low, *own) > peak - _DEPTH and low > right - _MAX_REACH:

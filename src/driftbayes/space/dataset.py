@@ -38,7 +38,7 @@ def map_dataset(result: TreeMap) -> xr.Dataset:
         plain = model.replace("+", "_")
         averaged = result.averaged(model)
         for quantity in tree.leaves.quantities:
-            mean, sd = averaged[quantity.name]
+            mean, sd, within = averaged[quantity.name]
             unit = Parameter("", quantity.meaning, quantity.length_power, quantity.time_power).unit(
                 length, time
             )
@@ -47,6 +47,9 @@ def map_dataset(result: TreeMap) -> xr.Dataset:
             variables[f"{plain}_{quantity.name}"] = _variable(mean, words, unit, f"{kind}, {model}")
             variables[f"{plain}_{quantity.name}_sd"] = _variable(
                 sd, f"error of {words}", unit, f"standard deviation, {model}"
+            )
+            variables[f"{plain}_{quantity.name}_within"] = _variable(
+                within, f"variation of {words} within the cell", unit, f"mean, {model}"
             )
         (empty,) = averaged["no_data"]
         variables[f"{plain}_no_data"] = _variable(

@@ -95,7 +95,7 @@ def _values(result: TreeMap) -> Table:
     averaged = result.averaged(model)
     rows = []
     for quantity in result.models[model].leaves.quantities:
-        mean, sd = averaged[quantity.name]
+        mean, sd, _ = averaged[quantity.name]
         there = np.isfinite(mean)
         unit = Parameter("", quantity.meaning, quantity.length_power, quantity.time_power).unit(
             *result.units

@@ -9,6 +9,7 @@ import numpy as np
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Batch, Evidence, Hypothesis, evidence_batch
+from driftbayes.inference.formulas import points_at, prior_quantiles
 from driftbayes.likelihood import MEMORY
 from driftbayes.models import MeanFlow
 from driftbayes.models.options.anisotropy import Anisotropic
@@ -17,9 +18,9 @@ from driftbayes.space.moments import StepMoments
 from driftbayes.space.side_by_side import option_of, solve_side_by_side
 from driftbayes.typing import FloatArray
 
-# Innovations of integrated Langevin velocities forget at least as fast as (2 - sqrt 3)^lag: given
-# 7 earlier steps, those before add 1e-9 to the variance of a prediction.
-_WINDOW = 8
+# Innovations of integrated Langevin velocities forget at least as fast as (2 - sqrt 3)^lag: a step
+# before the 9 that are kept would have a weight below 2e-6.
+_WINDOW = 10
 # Runs of models that forget more slowly may not be longer than this.
 _MAX_WINDOW = 32
 _N_PRIOR_DRAWS = 4000
@@ -151,13 +152,14 @@ def _quantities(hypothesis: Hypothesis, n_dim: int) -> tuple[Quantity, ...]:
 def _prior_moments(hypothesis: Hypothesis, quantities: tuple[Quantity, ...]) -> FloatArray:
     """Mean and standard deviation of each quantity under the prior, from draws."""
     rng = np.random.default_rng(0)
-    draws: dict[str, FloatArray] = {}
+    names = hypothesis.names
+    columns = [rng.permutation(_N_PRIOR_DRAWS) for _ in names]
+    chances = (np.stack(columns, axis=1) + 0.5) / _N_PRIOR_DRAWS
+    theta = points_at(hypothesis, prior_quantiles(hypothesis, chances))[0]
+    draws = dict(zip(names, np.asarray(theta).T, strict=True))
     for name, prior in hypothesis.priors.items():
-        chance = (rng.permutation(_N_PRIOR_DRAWS) + 0.5) / _N_PRIOR_DRAWS
-        draws[name] = np.broadcast_to(
-            np.asarray(prior.value if isinstance(prior, Fixed) else prior.quantile(chance)),
-            (_N_PRIOR_DRAWS,),
-        )
+        if isinstance(prior, Fixed):
+            draws[name] = np.full(_N_PRIOR_DRAWS, float(prior.value))
     out = np.empty((len(quantities), 2))
     for i, quantity in enumerate(quantities):
         if quantity.name.startswith("flow_"):

@@ -3,7 +3,7 @@
 __all__ = ["is_fast", "option_of", "solve_side_by_side"]
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 
 import numpy as np
@@ -27,7 +27,7 @@ _MIN_SHRINK, _MAX_INTERVALS = 0.7, 2048
 # An integrand that is not as far below its peak at the ends of a lattice goes on beyond them.
 _MIN_FALL = 24.0
 # Sets at a time.
-_AT_ONCE = 256
+_AT_ONCE = 128
 # How far the prior is followed to either side, as probability.
 _TAIL = 1e-12
 
@@ -108,7 +108,38 @@ class _Found:
     seen: FloatArray
 
     def __getitem__(self, which: np.ndarray) -> "_Found":
-        return _Found(self.values[which], self.theta[which], self.scale[which], self.seen[which])
+        return _Found(*(getattr(self, one.name)[which] for one in fields(self)))
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """What is needed to integrate over the scale at points, (set, point) or (set, point, axis).
+
+    Args:
+        known: All of the integrand that does not depend on the scale.
+        theta: Parameter of the lattice.
+        n: Number of scalar displacements.
+        quadratic: Their quadratic form at unit scale.
+        seen: Whitened products of displacements and durations, by axis.
+        weight: Whitened product of durations.
+    """
+
+    known: FloatArray
+    theta: FloatArray
+    n: FloatArray
+    quadratic: FloatArray
+    seen: FloatArray
+    weight: FloatArray
+
+    def __getitem__(self, which: np.ndarray) -> "_Terms":
+        return _Terms(*(getattr(self, one.name)[which] for one in fields(self)))
+
+
+def _change(values: FloatArray) -> FloatArray:
+    """By how much ln of a sum over a lattice changes if every other point is left out."""
+    with np.errstate(all="ignore"):
+        weights = np.exp(values - values.max(axis=1, keepdims=True))
+        return np.abs(np.log(weights.sum(axis=1) / (2 * weights[:, ::2].sum(axis=1))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +171,8 @@ class _Solver:
     def solve(self, sets: IntArray) -> Result:
         """Evidences and posteriors of some sets."""
         if self._left is None:
-            return self._described(self._at(sets, np.zeros((1, 1))))
+            terms = self._at(sets, np.zeros((1, 1)))
+            return self._described(self._found(terms, np.ones((len(sets), 1), dtype=bool)))
         chances = np.full((2, len(self.hypothesis.names)), 0.5)
         chances[:, self._left] = _TAIL, 1 - _TAIL
         low, high = prior_quantiles(self.hypothesis, chances)[:, self._left]
@@ -153,20 +185,26 @@ class _Solver:
             width = (end - begin)[pending]
             z = begin[pending, None] + width[:, None] * fractions
             # All have the same lattice at first.
-            found = self._at(sets[pending], z if number else z[:1])
-            values = found.values + np.log(width / n_intervals)[:, None]
+            terms = self._at(sets[pending], z if number else z[:1])
+            values = self._rough(terms)
             peak = values.max(axis=1)
-            weights = np.exp(values - peak[:, None])
             with np.errstate(all="ignore"):
-                change = np.log(weights.sum(axis=1) / (2 * weights[:, ::2].sum(axis=1)))
                 falls = peak[:, None] - values[:, [0, -1]]
             open_ends = falls < _MIN_FALL
-            done = (np.abs(change) < _TOLERANCE) & ~open_ends.any(axis=1)
+            counts = values > (peak - _DEPTH)[:, None]
+            done = ~open_ends.any(axis=1) & (_change(values) < _TOLERANCE)
             done |= ~np.isfinite(peak)
             if done.any():
-                good = _Found(values, found.theta, found.scale, found.seen)[done]
-                results.append((pending[done], self._described(good)))
-            counts = values > (peak - _DEPTH)[:, None]
+                some = np.flatnonzero(done)
+                found = self._found(terms[some], counts[some])
+                found = replace(
+                    found, values=found.values + np.log(width / n_intervals)[some, None]
+                )
+                is_good = _change(found.values) < _TOLERANCE
+                is_good |= ~np.isfinite(peak[some])
+                done[some[~is_good]] = False
+                if is_good.any():
+                    results.append((pending[some[is_good]], self._described(found[is_good])))
             first = np.argmax(counts, axis=1)
             last = n_intervals - np.argmax(counts[:, ::-1], axis=1)
             step = width / n_intervals
@@ -194,7 +232,7 @@ class _Solver:
         )
         return log_evidence, mean, sd
 
-    def _at(self, sets: IntArray, z: FloatArray) -> _Found:
+    def _at(self, sets: IntArray, z: FloatArray) -> _Terms:
         """Evaluate sets at points of the coordinate left; one row of `z` is for all of them."""
         n_points, left = z.shape[1], self._left
         every = np.zeros((z.size, len(self.hypothesis.names)))
@@ -212,14 +250,25 @@ class _Solver:
         covariance = autocovariances_at(self.hypothesis, theta, taus, moments.window)
         n, log_det, quadratic, seen, weight = self._terms(sets, covariance, len(z))
         shape = (len(sets), n_points)
-        scale = self._integrated(
-            np.broadcast_to(n[:, None], shape), quadratic, np.sum(seen**2, axis=2), weight
-        )
-        values = scale[..., 0] + self.form.log_norm + log_prior.reshape(len(z), -1)
-        values = values - 0.5 * (n[:, None] * LOG_2PI + moments.n_dim * log_det)
+        known = self.form.log_norm + log_prior.reshape(len(z), -1)
+        known = known - 0.5 * (n[:, None] * LOG_2PI + moments.n_dim * log_det)
         own = theta[:, 0 if left is None else left].reshape(len(z), -1)
-        values = np.where(np.isnan(values), np.inf if left is None else -np.inf, values)
-        return _Found(values, np.broadcast_to(own, shape), scale, seen)
+        whole = np.broadcast_to(n[:, None], shape)
+        return _Terms(known, np.broadcast_to(own, shape), whole, quadratic, seen, weight)
+
+    def _rough(self, terms: _Terms) -> FloatArray:
+        """Ln of the integrand over the lattice, roughly."""
+        every = np.ones(terms.known.shape, dtype=bool)
+        values = terms.known + self._integrated(terms, every, rough=True)[..., 0]
+        return np.where(np.isnan(values), -np.inf, values)
+
+    def _found(self, terms: _Terms, counts: np.ndarray) -> _Found:
+        """The integrand, where it counts, with moments."""
+        scale = self._integrated(terms, counts, rough=False)
+        values = np.where(counts, terms.known + scale[..., 0], -np.inf)
+        values = np.where(np.isnan(values), np.inf if self._left is None else -np.inf, values)
+        scale = np.where(np.isfinite(scale), scale, 0.0)
+        return _Found(values, terms.theta, scale, terms.seen)
 
     def _terms(self, sets: IntArray, covariance: FloatArray, n_rows: int) -> tuple[FloatArray, ...]:
         """Count, log-determinant, quadratic form, and whitened products with durations."""
@@ -248,20 +297,24 @@ class _Solver:
         weight = np.einsum("sg,spg->sp", counts, (totals**2).reshape(*shape, logs.shape[1]))
         return n, log_det, quadratic, seen, weight
 
-    def _integrated(self, *parts: FloatArray) -> FloatArray:
+    def _integrated(self, terms: _Terms, counts: np.ndarray, *, rough: bool) -> FloatArray:
+        """Integrals over the scale at points that count; NaN elsewhere."""
         from driftbayes.kernels.scales import N_MOMENTS, integrate_scales
 
-        shape = parts[0].shape
-        flat = [np.ascontiguousarray(part, dtype=np.float64).ravel() for part in parts]
+        squared = np.sum(terms.seen**2, axis=2)
+        parts = (terms.n, terms.quadratic, squared, terms.weight)
+        flat = [np.ascontiguousarray(part[counts]) for part in parts]
         out = np.empty((len(flat[0]), N_MOMENTS))
         form = self.form
         prior = np.array([self.moments.n_dim, self.flow_variance, form.shape, form.rate])
         edges = np.linspace(0, len(out), 4 * count_threads() + 1).astype(np.int64)
         run_in_threads(
-            lambda a, b: integrate_scales(*(part[a:b] for part in flat), prior, out[a:b]),
+            lambda a, b: integrate_scales(*(part[a:b] for part in flat), prior, rough, out[a:b]),
             list(pairwise(edges.tolist())),
         )
-        return out.reshape(*shape, N_MOMENTS)
+        whole = np.full((*counts.shape, N_MOMENTS), np.nan)
+        whole[counts] = out
+        return whole
 
     def _described(self, found: _Found) -> Result:
         """Ln Z, means and standard deviations."""
