@@ -230,10 +230,42 @@ def speed() -> None:
         print(f"({own:.1f} s of processor time)")
 
 
+def figure(path: str) -> None:
+    """Draw a known diffusivity and its maps from more and more data."""
+    from matplotlib.figure import Figure
+
+    models = hypotheses("brownian")
+    drawing = Figure(figsize=(11.0, 5.2), layout="constrained")
+    axes = drawing.subplots(2, 4)
+    x = np.linspace(0, SIDE, 257)
+    middle = 0.5 * (x[1:] + x[:-1])
+    truth = kappa_at(np.stack(np.meshgrid(middle, middle), axis=-1), 0.7)
+    how = {"vmin": 0.0, "vmax": 1.8 * KAPPA, "cmap": "viridis"}
+    axes[0, 0].pcolormesh(x, x, truth, **how)
+    axes[0, 0].set_title("diffusivity")
+    axes[1, 0].axis("off")
+    for column, n_steps in enumerate((900, 10_000, 90_000), 1):
+        found = map_tree(tracks(n_steps, 0.7, 0), models, 1.0, depth=5, scatter=False)
+        edges = found.box.edges(found.levels.depth)
+        mean, sd, within = found.averaged("brownian")["kappa"]
+        top = axes[0, column].pcolormesh(*edges, mean, **how)
+        below = axes[1, column].pcolormesh(*edges, np.hypot(sd, within) / mean, vmin=0, vmax=0.6)
+        log_k = found.log_bayes_factor_inhomogeneous
+        axes[0, column].set_title(f"{n_steps:,} steps, ln K = {log_k:.0f}")
+        axes[1, column].set_title("relative error")
+    drawing.colorbar(top, ax=axes[0].tolist())
+    drawing.colorbar(below, ax=axes[1].tolist())
+    for ax in axes.ravel():
+        ax.set_aspect("equal")
+        ax.set_xlim(0, SIDE)
+        ax.set_ylim(0, SIDE)
+    drawing.savefig(path, dpi=110)
+
+
 if __name__ == "__main__":
     name, *rest = sys.argv[1:] or ["homogeneous", "20"]
     commands: dict[str, Any] = {
         **{"homogeneous": homogeneous, "error": error, "shear": shear},
-        **{"floats": floats, "speed": speed},
+        **{"floats": floats, "speed": speed, "figure": figure},
     }
     commands[name](*(int(word) if word.isdigit() else word for word in rest))

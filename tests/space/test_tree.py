@@ -5,7 +5,13 @@ import pytest
 from numpy.testing import assert_allclose
 
 import earth
-from driftbayes import DriftbayesError, Trajectories, compare_hypotheses, displacements
+from driftbayes import (
+    Displacements,
+    DriftbayesError,
+    Trajectories,
+    compare_hypotheses,
+    displacements,
+)
 from driftbayes.comparison import make_hypotheses
 from driftbayes.data.sphere import on_plane
 from driftbayes.representation import describe
@@ -246,6 +252,37 @@ def test_the_description_says_what_is_confounded(divided):
     assert "own parameters for each particle" in text
     card = describe(divided)
     assert any("same priors in all cells" in value for _, value in card.facts)
+
+
+def test_seasons_are_compared_where_times_are_dates():
+    """Diffusivity that differs between winter and summer, and not between places."""
+    rng = np.random.default_rng(4)
+    day = 86400.0
+    kappa = np.where(np.arange(360) < 60, 100.0, 1000.0)
+    size = np.sqrt(2 * kappa * day)[None, :, None]
+    steps = size * rng.standard_normal((10, 360, 2))
+    x = np.concatenate([rng.uniform(0, 1e6, (10, 1, 2)), steps], axis=1).cumsum(axis=1)
+    origin = {"time_origin": "2020-01-01T00:00:00"}
+    units = {"length_unit": "m", "time_unit": "s"}
+    tracks = Trajectories.from_arrays(x, dt=day, provenance=origin, **units)
+    models = hypotheses("brownian", u_rms=0.1, timescale=day)
+    found = map_tree(tracks, models, day, scatter=False)
+    constant = found["brownian"].log_evidence_homogeneous
+    assert found.rivals["seasons"]["brownian"] > constant + 100
+    whole = Trajectories.from_arrays(x, dt=day, **units)
+    assert "seasons" not in map_tree(whole, models, day, scatter=False).rivals
+    # Each season by itself, cut out of the displacements.
+    data = displacements(tracks, day)
+    months = (np.datetime64("2020-01-01") + np.tile(np.arange(360), 10)).astype("M8[M]")
+    season = (months.astype(int) % 12 + 1) % 12 // 3
+    parts = [data.dx[season == s] for s in range(4)]
+    known = [
+        compare_hypotheses(models, Displacements.from_array(part[:, None], day))["brownian"]
+        for part in parts
+    ]
+    total = sum(record.log_evidence for record in known)
+    assert_allclose(found.rivals["seasons"]["brownian"], total, rtol=1e-9)
+    assert "own parameters for each season" in str(found)
 
 
 def test_numbers_of_cells():

@@ -123,8 +123,10 @@ def _sentences(result: TreeMap) -> tuple[str, ...]:
     )
     place = max(tree.log_evidence_inhomogeneous for tree in result.models.values())
     found = [(v, k) for k, own in result.rivals.items() for v in own.values()]
-    if found:
-        value, kind = max(found)
+    value, kind = max(found, default=(-np.inf, ""))
+    if result.log_bayes_factor_inhomogeneous < 0:
+        said.append("The averaged map is nearly that of constant parameters.")
+    elif found:
         said.append(
             f"The best rival of place, {_RIVALS[kind]}, has a ln Z that is "
             f"{number(abs(value - place), 4)} {'larger' if value > place else 'smaller'}"

@@ -212,7 +212,7 @@ def map(
         DriftbayesError: No map can be made of the data, or an option does not fit.
     """
     check_tracks(tracks)
-    taus = times_in([tau] if isinstance(tau, str | float | int) else tau, tracks.units, "tau")
+    taus = times_in([tau] if isinstance(tau, float | int) else tau, tracks.units, "tau")
     if cell is None and len(taus) != 1:
         msg = (
             f"a map by evidence is made at one sampling time, got {len(taus)}; give one, or the "
