@@ -91,8 +91,8 @@ def map_error(found: TreeMap, model: str, name: str, amplitude: float) -> tuple[
     there &= found.averaged(model)["no_data"][0] < 1e-3
     relative = (mean / truth - 1)[there]
     shares = []
-    for aim, size in ((truth, np.hypot(sd, within)), (average, sd)):
-        z = np.abs((mean - aim) / size)[there]
+    for aim, off in ((truth, np.hypot(sd, within)), (average, sd)):
+        z = np.abs((mean - aim) / off)[there]
         shares += [float(np.mean(z < 1)), float(np.mean(z < 2))]
     return float(np.sqrt(np.mean(relative**2))), *shares
 
@@ -172,6 +172,7 @@ def shear() -> None:
 def floats(file: str, tau: str) -> None:
     """Real floats, and Langevin motion simulated on the same times."""
     data = db.read(file)
+    assert isinstance(data, db.Trajectories)
     at = db.displacements(data, tau).tau
     models = make_hypotheses(("brownian", "langevin"), data, tau=at).hypotheses
     for title, some in (("floats", data), ("control", control(data, models[1], at))):

@@ -68,8 +68,8 @@ def _run(args: argparse.Namespace) -> int:
     from driftbayes.io import write_dataset
 
     with _console.progress_bar() as progress:
-        result = workflow.map(tracks, taus, progress=progress, **how)
-    dataset = result if args.cell is not None else result.to_dataset()
+        result: Any = workflow.map(tracks, taus, progress=progress, **how)
+    dataset: xr.Dataset = result if args.cell is not None else result.to_dataset()
     if args.output is not None:
         write_dataset(dataset, args.output, kind="map")
         _console.note(f"wrote {args.output}")

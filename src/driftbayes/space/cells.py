@@ -51,7 +51,7 @@ class Box:
         for values, low, size in zip((x, places[:, 1]), self.low, self.size, strict=True):
             number = np.floor((values - low) / size * 2**depth).astype(np.int64)
             cells.append(number.clip(0, 2**depth - 1))
-        return interleave(*cells, depth)
+        return interleave(cells[0], cells[1], depth)
 
     def edges(self, depth: int) -> tuple[FloatArray, FloatArray]:
         """Edges of the cells along both axes at one depth."""

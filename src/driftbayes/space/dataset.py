@@ -26,13 +26,14 @@ def map_dataset(result: TreeMap) -> xr.Dataset:
     length, time = result.units
     size = 2**depth
     variables: dict[str, Any] = {}
-    codes = interleave(*(part.ravel() for part in np.indices((size, size))[::-1]), depth)
+    row, column = (part.ravel() for part in np.indices((size, size)))
+    codes = interleave(column, row, depth)
     steps, particles = result.visits(codes)
-    for name, found, words in (
+    for name, counts, words in (
         ("n_steps", steps, "steps that begin here"),
         ("n_particles", particles, "particles among them"),
     ):
-        grid = found.reshape(size, size).astype(np.int32)
+        grid = counts.reshape(size, size).astype(np.int32)
         variables[name] = _DIMS, grid[None], {"long_name": words}
     for model, tree in result.models.items():
         plain = model.replace("+", "_")

@@ -51,8 +51,8 @@ def describe_map(result: TreeMap) -> Card:
         ("prior", f"a cell is divided with probability {number(result.split, 3)}"),
         ("", "parameters have the same priors in all cells, with the scales of all data"),
     ]
-    tables = (_evidences(result), _rivals(result), _values(result))
-    tables = tuple(table for table in tables if table.rows)
+    every = (_evidences(result), _rivals(result), _values(result))
+    tables = tuple(table for table in every if table.rows)
     return Card("Map", summarise(result), (*facts,), _sentences(result), tables)
 
 

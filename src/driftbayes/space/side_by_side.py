@@ -78,7 +78,7 @@ def _form(hypothesis: Hypothesis) -> tuple[GammaForm, float] | None:
     """Prior of the scale and prior variance of the flow, where sets can be solved so."""
     model = hypothesis.model
     flow = option_of(model, MeanFlow)
-    plain = model if flow is None else model.base
+    plain = flow.base if isinstance(flow, MeanFlow) else model
     if plain.kind != "summed" or plain.memory is None or hasattr(plain, "base"):
         return None
     known = hypothesis.priors.get("flow", Fixed(0.0) if flow is None else None)

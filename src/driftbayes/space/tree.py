@@ -379,8 +379,9 @@ def map_tree(
     ]
     steps, visitors = zip(*counted, strict=True)
     grid = np.unique(codes >> (2 * (deepest - levels.depth)))
-    fine = (grid, *_counts(codes >> (2 * (deepest - levels.depth)), grid, particle))
-    return TreeMap(data.tau, box, levels, models, rivals, steps, visitors, fine, attributes)
+    visited = _counts(codes >> (2 * (deepest - levels.depth)), grid, particle)
+    found = (data.tau, box, levels, models, rivals, steps, visitors)
+    return TreeMap(*found, fine=(grid, *visited), attributes=attributes)
 
 
 def _places(
