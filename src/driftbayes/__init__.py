@@ -82,6 +82,7 @@ if TYPE_CHECKING:
         Blocks,
         Cut,
         Scales,
+        backtest,
         check,
         compare,
         example,
@@ -90,8 +91,10 @@ if TYPE_CHECKING:
         open_scan,
         predict,
         read,
+        recommend,
         scan,
         score,
+        score_ensembles,
         sensitivity,
         simulate,
     )
@@ -119,8 +122,8 @@ __getattr__ = lazy(
         "relative": "PairComparison pairs",
         "priors": "Exponential Fixed Gamma LogNormal Normal Uniform scaling_priors",
         "workflow": (
-            "Blocks Cut Scales check compare example info map open_scan predict read scan score "
-            "sensitivity simulate trajectories_card"
+            "Blocks Cut Scales backtest check compare example info map open_scan predict read "
+            "recommend scan score score_ensembles sensitivity simulate trajectories_card"
         ),
     },
 )
@@ -181,6 +184,7 @@ __all__ = [
     "TwoScaleLangevin",
     "Uniform",
     "__version__",
+    "backtest",
     "check",
     "check_fit",
     "compare",
@@ -200,10 +204,12 @@ __all__ = [
     "read",
     "read_scan",
     "read_trajectories",
+    "recommend",
     "scaling_priors",
     "scan",
     "scan_hypotheses",
     "score",
+    "score_ensembles",
     "sensitivity",
     "simulate",
     "write_report",

@@ -49,7 +49,11 @@ _COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "check": ("check", "Test the goodness of fit of each model with simulated replicas."),
         "sensitivity": ("check", "Compute the sensitivity of the verdict to the priors."),
         "pairs": ("pairs", "Compare laws of relative dispersion for pairs of particles."),
-        "score": ("predict", "Score predictions of each model for held-out trajectories."),
+        "score": ("predict", "Score predictions of models, or ensembles of a simulator."),
+        "backtest": (
+            "backtest",
+            "Forecast observed particles from their past and score against their future.",
+        ),
         "map": ("map", "Map dispersion by evidence: does it vary in space, and how."),
         "models": ("about", "List models with their parameters, units and limits."),
         "explore": (
@@ -62,6 +66,10 @@ _COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "predict": (
             "predict",
             "Predict the dispersion of particles under each model and their average.",
+        ),
+        "recommend": (
+            "recommend",
+            "Recommend a diffusivity or random flight for a horizon, and price other choices.",
         ),
         "export": (
             "report",
