@@ -1,5 +1,7 @@
 """Maps by evidence: constant parameters stay whole, varying ones are found, errors are right."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -283,6 +285,34 @@ def test_seasons_are_compared_where_times_are_dates():
     total = sum(record.log_evidence for record in known)
     assert_allclose(found.rivals["seasons"]["brownian"], total, rtol=1e-9)
     assert "own parameters for each season" in str(found)
+
+
+def test_particles_that_move_together_are_reported():
+    rng = np.random.default_rng(0)
+    shared = np.sqrt(2 * 2e-4) * rng.standard_normal((1, 60, 2))
+    own = 0.1 * np.sqrt(2 * 2e-4) * rng.standard_normal((15, 60, 2))
+    start = rng.uniform(0, 1, (15, 1, 2))
+    x = np.concatenate([start, shared + own], axis=1).cumsum(axis=1)
+    together = Trajectories.from_arrays(x, dt=1.0)
+    found = map_tree(together, hypotheses("brownian"), 1.0, scatter=False)
+    assert found.to_json()["dependence"] is not None
+    assert "so that ln K is overstated" in " ".join(str(found).split())
+    alone = map_tree(brownian(constant), hypotheses("brownian"), 1.0, scatter=False)
+    assert alone.to_json()["dependence"] is None
+    assert "overstated" not in str(alone)
+
+
+def test_a_plane_is_used_where_positions_are_on_one():
+    """A file may have x and y beside degrees: positions are then on its own plane."""
+    rng = np.random.default_rng(0)
+    plane = brownian(constant)
+    degrees = rng.uniform(0, 1, plane.positions.shape)
+    both = replace(plane, lonlat=degrees)
+    found, known = (
+        map_tree(tracks, hypotheses("brownian"), 1.0, scatter=False) for tracks in (both, plane)
+    )
+    assert not found.box.is_lonlat
+    assert found.log_bayes_factor_inhomogeneous == known.log_bayes_factor_inhomogeneous
 
 
 def test_numbers_of_cells():

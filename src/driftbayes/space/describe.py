@@ -45,7 +45,7 @@ def describe_map(result: TreeMap) -> Card:
     n_steps, n_particles = int(result.n_steps[0][0]), int(result.n_particles[0][0])
     facts = [
         ("tau", readable(result.tau, time)),
-        ("data", f"{n_steps:,} steps of {n_particles:,} particles"),
+        ("data", f"{n_steps:,} steps of {n_particles:,} particle{'s' * (n_particles > 1)}"),
         ("region", f"a square of {readable(side, length, 3)}, divided up to {depth} times"),
         ("finest cell", readable(side / 2**depth, length, 3)),
         ("prior", f"a cell is divided with probability {number(result.split, 3)}"),
@@ -53,7 +53,14 @@ def describe_map(result: TreeMap) -> Card:
     ]
     every = (_evidences(result), _rivals(result), _values(result))
     tables = tuple(table for table in every if table.rows)
-    return Card("Map", summarise(result), (*facts,), _sentences(result), tables)
+    warnings = ()
+    shared = result.attributes["dependence"]
+    if shared is not None:
+        warnings = (
+            f"{shared['sentence']}; what they share at one time looks like a property of the place "
+            "where they were then, so that ln K is overstated",
+        )
+    return Card("Map", summarise(result), (*facts,), _sentences(result), tables, warnings)
 
 
 def _evidences(result: TreeMap) -> Table:
@@ -104,7 +111,7 @@ def _values(result: TreeMap) -> Table:
         values = np.array([low, middle, high, np.median(sd[there])])
         shown = "" if unit == "1" else unit
         if (quantity.length_power, quantity.time_power) == (0, 1):
-            factor, shown = readable_unit([float(middle)], result.units[1])
+            factor, shown = readable_unit(values, result.units[1], 3)
             values = values * factor
         rows.append((quantity.name, shown, *(number(float(v), 3) for v in values)))
     heads = ("quantity", "unit", "lowest", "median", "highest", "median error")
@@ -117,9 +124,11 @@ def _sentences(result: TreeMap) -> tuple[str, ...]:
     ]
     visitors = result.particles_per_cell
     few = "" if visitors >= _MANY else ", which is few"
+    visits = f"The cell of a step is visited by {number(visitors, 3)} particles on average{few}"
+    if result.n_particles[0][0] == 1:
+        visits = "All steps are of one particle"
     said.append(
-        f"The cell of a step is visited by {number(visitors, 3)} particles on average{few}: place, "
-        "season and population are confounded where few particles visit a cell."
+        f"{visits}: place, season and population are confounded where few particles visit a cell."
     )
     place = max(tree.log_evidence_inhomogeneous for tree in result.models.values())
     found = [(v, k) for k, own in result.rivals.items() for v in own.values()]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from driftbayes.comparison.dependence import quick_dependence
 from driftbayes.comparison.hypotheses import check_names, make_hypotheses
 from driftbayes.comparison.prunings import Prunings, average_prunings
 from driftbayes.comparison.regions import season_numbers
@@ -275,6 +276,7 @@ class TreeMap(Described):
             "n_particles": int(self.n_particles[0][0]),
             "models": models,
             "rivals": {kind: dict(found) for kind, found in self.rivals.items()},
+            "dependence": self.attributes["dependence"],
             "data_fingerprint": self.attributes["data_fingerprint"],
         }
 
@@ -362,7 +364,9 @@ def map_tree(
             record = evidence(hypothesis, data)
             rivals.setdefault("scatter", {})[hypothesis.name] = record.log_evidence
     particle = np.repeat(data.trajectory, data.row_sizes)
+    shared = quick_dependence(trajectories, data.tau)
     attributes = {
+        "dependence": shared.to_json() if shared.is_serious else None,
         "length_unit": trajectories.length_unit,
         "time_unit": trajectories.time_unit,
         "split": split,
@@ -388,9 +392,11 @@ def _places(
     trajectories: Trajectories, data: Displacements, tau: float, n_tau: int | None
 ) -> tuple[FloatArray, bool]:
     """Where steps begin: longitudes and latitudes, or positions on a plane."""
-    if trajectories.lonlat is None or (data.ground is not None and data.ground.frame != "local"):
+    lonlat, ground = trajectories.lonlat, data.ground
+    # Positions of a file that has both x, y and degrees are on a plane of its own choice.
+    if lonlat is None or ground is None or ground.frame != "local":
         return data.origin, False
-    return trajectories.lonlat[_rows(trajectories, tau, n_tau)], True
+    return lonlat[_rows(trajectories, tau, n_tau)], True
 
 
 def _rows(trajectories: Trajectories, tau: float, n_tau: int | None) -> IntArray:
