@@ -53,7 +53,7 @@ def describe_map(result: TreeMap) -> Card:
     ]
     every = (_evidences(result), _rivals(result), _values(result))
     tables = tuple(table for table in every if table.rows)
-    warnings = ()
+    warnings: tuple[str, ...] = ()
     shared = result.attributes["dependence"]
     if shared is not None:
         warnings = (
