@@ -118,6 +118,7 @@ __getattr__ = lazy(
             "TwoScaleLangevin"
         ),
         "plots.scan": "plot_scan",
+        "plots.pairs": "plot_pairs",
         "report": "write_report",
         "relative": "PairComparison pairs",
         "priors": "Exponential Fixed Gamma LogNormal Normal Uniform scaling_priors",
