@@ -222,8 +222,7 @@ def map(
         priors: As for `compare`.
         scales: As for `compare`.
         **options: `depth`, `split`, `n_tau` and `progress`, as for `driftbayes.space.map_tree`; of
-            a fixed grid `n_tau`, `seasons`, `min_windows`, `method`, `seed` and `progress`, as for
-            `driftbayes.comparison.map_regions`.
+            a fixed grid `n_tau`, `seasons`, `min_windows`, `method`, `seed` and `progress`.
 
     Returns:
         The map; of a fixed grid an xarray Dataset.
