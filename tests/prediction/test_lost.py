@@ -291,7 +291,7 @@ def relative_error(found):
 def test_others_help_as_far_as_the_flow_reaches():
     # Six predictors around one: relative error below 0.1 where the correlation reaches five times
     # the radius of the cluster, near 1 where it does not reach the next particle (Piterbarg 2001).
-    far, near, nothing = (regions_of_middle(ratio, 30) for ratio in (5.0, 1.0, 0.05))
+    far, near, nothing = (regions_of_middle(ratio, 10) for ratio in (5.0, 1.0, 0.05))
     assert relative_error(far) < 0.1
     assert 0.2 < relative_error(near) < 0.95
     # Without correlation the others tell nothing: the regions are those of the particle alone.

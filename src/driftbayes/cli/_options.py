@@ -396,7 +396,7 @@ def offer_models(args: argparse.Namespace, models: Sequence[str], *, command: st
         command: Command in place of the one that was given.
     """
     dropped = ("--models", "-o", "--output", "--figure", "--bootstrap", "--draw", "--model-prior")
-    words = [word for word in without(args.given, *dropped) if word != "--json"]
+    words = [word for word in without(args.words, *dropped) if word != "--json"]
     words = [command or word if word == args.command else word for word in words]
     return shlex.join(["driftbayes", *words, "--models", ",".join(models)])
 

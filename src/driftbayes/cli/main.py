@@ -159,7 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with announce(args).enforced(), warnings.catch_warnings():
             warnings.simplefilter("always", DriftbayesWarning)
             warnings.showwarning = _show_warning
-            args.given = given
+            args.words = given
             code = int(args.run(args))
         _jax.report_compilation()
         _console.detail("done")

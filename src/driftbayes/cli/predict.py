@@ -42,7 +42,7 @@ def _add_predict(parser: Parser) -> None:
         "--regions",
         output=geojson,
         metavar="FILE.geojson",
-        help="write the regions that hold each particle with 50 and 95 % probability at each time",
+        help="write the regions that hold each particle with 50 and 95 %% probability at each time",
     )
     _options.add_data(parser)
     _options.add_inference(parser)
