@@ -26,7 +26,7 @@ FLOORS = [
     {"comparison"},
     {"prediction"},
     {"checks"},
-    {"io", "plots", "relative", "reproduce", "simulators", "verification"},
+    {"io", "plots", "relative", "reproduce", "simulators", "space", "verification"},
     {"report", "streaming"},
     {"workflow"},
     {"explore"},

@@ -54,7 +54,7 @@ _COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
             "backtest",
             "Forecast observed particles from their past and score against their future.",
         ),
-        "map": ("predict", "Map diffusivity and model evidence on a grid of cells."),
+        "map": ("map", "Map dispersion by evidence: does it vary in space, and how."),
         "models": ("about", "List models with their parameters, units and limits."),
         "explore": (
             "explore",

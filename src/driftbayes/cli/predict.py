@@ -1,4 +1,4 @@
-"""Predict the dispersion of particles, score predictions, and map diffusivities."""
+"""Predict the dispersion of particles, and score predictions."""
 
 __all__ = ["COMMANDS"]
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from driftbayes.cli import _console, _jax, _options
-from driftbayes.cli._parser import Command, Output, Parser, figure, geojson, netcdf
+from driftbayes.cli._parser import Command, Output, Parser, figure, geojson
 from driftbayes.errors import DriftbayesError
 
 # Members from which search regions are made, at the least.
@@ -358,83 +358,6 @@ def _print_singles(many: "Sequence[TrajectoryScores]", time_unit: str) -> None:
     _console.print_table(title, columns, rows, left=3)
 
 
-def _add_map(parser: Parser) -> None:
-    _options.add_reading(parser)
-    parser.add_options("""
---cell SIDE<!>  cell size: 5deg for longitude and latitude, 50km or a number for a plane
---taus T[,T...]<!>  sampling times, for example 6h,1d
---n-tau N<int=10>  steps per window
---seasons  map DJF, MAM, JJA and SON separately
---min-windows N<int=20>  minimum number of windows in a cell
-""")
-    _options.add_inference(parser)
-    parser.set_defaults(models="brownian+mean,langevin+mean")
-    parser.add_old_names("--taus", "--tau")
-    parser.add_output(
-        "-o",
-        "--output",
-        output=netcdf,
-        required=True,
-        metavar="FILE.nc",
-        help="write the result as NetCDF",
-    )
-    parser.add_output(
-        "--figure",
-        output=figure,
-        metavar="FILE.png",
-        help="write a figure of the first sampling time: PNG, PDF or SVG",
-    )
-
-
-def _map(args: argparse.Namespace) -> int:
-    import numpy as np
-
-    taus = _options.parse_times("--taus", args.taus)
-    tracks = _options.read(args)
-    _jax.prepare_jax()
-    from driftbayes import workflow
-    from driftbayes.io import write_dataset
-
-    given = _options.analysis(args)
-    how = {name: given[name] for name in ("models", "priors", "scales", "method", "seed")}
-    how |= {"n_tau": args.n_tau, "seasons": args.seasons, "min_windows": args.min_windows}
-    with _console.progress_bar() as progress:
-        result = workflow.map(tracks, args.cell, taus, progress=progress, **how)
-    write_dataset(result, args.output, kind="map")
-    _console.note(f"wrote {args.output}")
-    names = [str(name) for name in result.data_vars]
-    if args.figure is not None:
-        from matplotlib.figure import Figure
-
-        from driftbayes.plots.map import plot_map
-        from driftbayes.plots.style import journal_style
-
-        shown = [name for name in names if name.endswith(("_kappa", "_k"))]
-        shown += [name for name in names if name.startswith("log_k")]
-        with journal_style():
-            drawing = Figure(figsize=(3.6 * len(shown), 3.0), layout="constrained")
-            axes = drawing.subplots(1, len(shown), squeeze=False)[0]
-            for ax, name in zip(axes, shown, strict=True):
-                plot_map(result, name, ax)
-            _console.save_figure(drawing, args.figure)
-    n_cells = int((result["n_windows"] >= args.min_windows).sum())
-    _console.say(
-        f"{n_cells} of {result['n_windows'].size} cells have {args.min_windows} or more windows"
-    )
-    from driftbayes.representation import number
-
-    rows = []
-    for name in names:
-        values = result[name].values
-        finite = values[values == values]
-        unit = result[name].attrs.get("units", "")
-        if not name.startswith("n_") and not name.endswith("_ok") and len(finite):
-            low, middle, high = (number(q) for q in np.quantile(finite, [0.0, 0.5, 1.0]))
-            rows.append([name, "" if unit == "1" else unit, middle, low, high])
-    _console.print_table("", ["quantity", "unit", "median", "lowest", "highest"], rows, left=2)
-    return 0
-
-
 COMMANDS = {
     "predict": Command(
         _add_predict,
@@ -452,14 +375,6 @@ COMMANDS = {
             "driftbayes score tracks.csv --tau 0.5",
             "driftbayes score tracks.csv --tau 0.5 --held-out-taus 1,2 --folds 10",
             "driftbayes score --ensemble parcels.zarr --observed drifters.csv",
-        ),
-    ),
-    "map": Command(
-        _add_map,
-        _map,
-        (
-            "driftbayes map drifters.nc --cell 5deg --taus 1d -o map.nc --figure map.png",
-            "driftbayes map tracks.csv --cell 50km --taus 6h,1d --min-windows 50 -o map.nc",
         ),
     ),
 }

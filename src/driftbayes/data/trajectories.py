@@ -238,9 +238,9 @@ class Trajectories(Described):
         """Predict the dispersion of particles; see `driftbayes.predict`."""
         return public("predict")(self, tau, horizons, **options)
 
-    def map(self, cell: float | str, taus: Iterable[float], **options: Any) -> Any:
-        """Compare models in every cell of a grid; see `driftbayes.map`."""
-        return public("map")(self, cell, taus, **options)
+    def map(self, tau: float | str | Iterable[float | str], **options: Any) -> Any:
+        """Map dispersion by evidence, or on a fixed grid; see `driftbayes.map`."""
+        return public("map")(self, tau, **options)
 
     def pairs(self, tau: float | str | Iterable[float | str], **options: Any) -> Any:
         """Compare laws of relative dispersion; see `driftbayes.pairs`."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from driftbayes.checks import FitCheck
     from driftbayes.comparison import Bootstrap, HypothesisSet, PriorSensitivity
     from driftbayes.prediction import Forecast, Scores
+    from driftbayes.space import TreeMap
 
 _DEGREES = ("degrees", "degree", "deg", "°")
 
@@ -201,27 +202,55 @@ def predict(
 @in_double_precision
 def map(
     tracks: Trajectories,
-    cell: float | str,
-    taus: Iterable[float | str] | str,
+    tau: float | str | Iterable[float | str],
     *,
+    cell: float | str | None = None,
     models: Models = "brownian+mean, langevin+mean",
     priors: Priors | None = None,
     scales: Scales | None = None,
     **options: Any,
-) -> "xr.Dataset":
-    """Compare models in every cell of a grid.
+) -> "TreeMap | xr.Dataset":
+    """Map dispersion by evidence: does it vary in space, and how.
 
-    `cell`: side of a cell: "5deg" for longitude and latitude, "50km" or a number for a plane.
-    `taus`: sampling times. `models`, `priors`, `scales` are as for `compare`. Further options:
-    `n_tau`, `seasons`, `min_windows`, `method`, `seed` and `progress`, as for `map_regions`.
+    Args:
+        tracks: Trajectories in two dimensions, as `read` gives them.
+        tau: Sampling time; with `cell` also several.
+        cell: Side of the cells of a fixed grid, in which the models are compared one by one: "5deg"
+            for longitude and latitude, "50km" or a number for a plane. By default cells are found
+            by evidence, and the map is averaged over all ways to divide the region.
+        models: As for `compare`.
+        priors: As for `compare`.
+        scales: As for `compare`.
+        **options: `depth`, `split`, `n_tau` and `progress`, as for `driftbayes.space.map_tree`; of
+            a fixed grid `n_tau`, `seasons`, `min_windows`, `method`, `seed` and `progress`.
+
+    Returns:
+        The map; of a fixed grid an xarray Dataset.
+
+    Raises:
+        DriftbayesError: No map can be made of the data, or an option does not fit.
     """
-    from driftbayes.comparison.regions import map_regions
-
     check_tracks(tracks)
-    side = _side(cell, tracks)
-    taus = times_in(taus, tracks.units, "taus")
+    taus = times_in([tau] if isinstance(tau, float | int) else tau, tracks.units, "tau")
+    if cell is None and len(taus) != 1:
+        msg = (
+            f"a map by evidence is made at one sampling time, got {len(taus)}; give one, or the "
+            "side of a cell for a fixed grid (--cell)"
+        )
+        raise DriftbayesError(msg)
+    side = None if cell is None else _side(cell, tracks)
     shortest = float(snap_taus(tracks, taus)[0])
     setup = hypotheses_for(models, tracks, priors=priors, scales=scales, tau=shortest)
+    if side is None:
+        from driftbayes.space import map_tree
+
+        grid = [name for name in ("seasons", "min_windows", "method", "seed") if name in options]
+        if grid:
+            msg = f"{grid[0]} is for a fixed grid; give cell (--cell) too, or leave it out"
+            raise DriftbayesError(msg)
+        return map_tree(tracks, setup.hypotheses, shortest, **options)
+    from driftbayes.comparison.regions import map_regions
+
     return map_regions(tracks, setup.hypotheses, cell=side, taus=taus, **options)
 
 
