@@ -307,7 +307,11 @@ class FlowEngine:
         start, _, _ = formulas.starts()
         shapes = zip(*(part.tolist() for part in numbers), strict=True)
         tasks = list(zip(both, start, shapes, strict=True))
-        found = run_in_threads(self._one, tasks)
+        if self._is_few:
+            found = run_in_threads(self._one, tasks)
+        else:
+            # Factorisations have threads of their own, which would compete with these.
+            found = [self._one(*task) for task in tasks]
         log_det, products = (np.stack(part) for part in zip(*found, strict=True))
         n = np.array([float(self.n)])
         return Sums(n, log_det[:, None], products[:, None], np.zeros((n_rows, 1)))
