@@ -26,7 +26,7 @@ FLOORS = [
     {"comparison"},
     {"prediction"},
     {"checks"},
-    {"io", "plots", "relative", "reproduce", "simulators"},
+    {"changes", "io", "plots", "relative", "reproduce", "simulators"},
     {"report", "streaming"},
     {"workflow"},
     {"explore"},

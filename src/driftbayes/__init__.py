@@ -9,6 +9,7 @@ from driftbayes._version import __version__
 from driftbayes.aliases import lazy
 
 if TYPE_CHECKING:
+    from driftbayes.changes import Segments
     from driftbayes.checks import FitCheck, check_fit
     from driftbayes.comparison import (
         Comparison,
@@ -92,6 +93,7 @@ if TYPE_CHECKING:
         read,
         scan,
         score,
+        segments,
         sensitivity,
         simulate,
     )
@@ -99,6 +101,7 @@ if TYPE_CHECKING:
 __getattr__ = lazy(
     __name__,
     {
+        "changes": "Segments",
         "checks": "FitCheck check_fit",
         "comparison": "Comparison Scan compare_hypotheses dependence scan_hypotheses",
         "diagnostics": "data_scales diagnose",
@@ -120,7 +123,7 @@ __getattr__ = lazy(
         "priors": "Exponential Fixed Gamma LogNormal Normal Uniform scaling_priors",
         "workflow": (
             "Blocks Cut Scales check compare example info map open_scan predict read scan score "
-            "sensitivity simulate trajectories_card"
+            "segments sensitivity simulate trajectories_card"
         ),
     },
 )
@@ -174,6 +177,7 @@ __all__ = [
     "Scan",
     "Scatter",
     "SecondOrderLangevin",
+    "Segments",
     "Status",
     "Student",
     "Sum",
@@ -204,6 +208,7 @@ __all__ = [
     "scan",
     "scan_hypotheses",
     "score",
+    "segments",
     "sensitivity",
     "simulate",
     "write_report",

@@ -7,6 +7,7 @@ from driftbayes.aliases import lazy
 if TYPE_CHECKING:
     from driftbayes.data.sampling import Cut
     from driftbayes.workflow.analyses import Scales, compare, scan, suggested_taus
+    from driftbayes.workflow.changes import segments
     from driftbayes.workflow.examples import example, write_example
     from driftbayes.workflow.fits import (
         bootstrap,
@@ -37,6 +38,7 @@ __all__ = [
     "read",
     "scan",
     "score",
+    "segments",
     "sensitivity",
     "simulate",
     "suggested_taus",
@@ -47,6 +49,7 @@ __getattr__ = lazy(
     __name__,
     {
         "analyses": "Cut Scales compare scan suggested_taus",
+        "changes": "segments",
         "examples": "example write_example",
         "fits": "bootstrap check map predict score sensitivity simulate",
         "overview": "Overview info trajectories_card",
