@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import factorial
 
 import numpy as np
+from scipy.special import gammainccinv, gammaincinv, ndtri
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
@@ -229,7 +230,7 @@ class FilteredSegments(SegmentModel):
 
 
 def _log_density(prior: AbstractPrior, z: FloatArray) -> FloatArray:
-    """Log-density of θ = exp z, without a program for each number of nodes."""
+    """Log-density of θ = exp z; without JAX, as threads call it with any number of nodes."""
     form = gamma_form(prior)
     if form is not None:
         return form.log_norm + (form.shape - 1) * z - form.rate * np.exp(z)
@@ -262,15 +263,16 @@ class NoisySegments(FilteredSegments):
 
     def filters(self, nodes: FloatArray, run: Run) -> tuple[FloatArray, FloatArray]:
         sd = np.zeros(len(run.dx) + 1) if run.sd is None else run.sd
-        variance, interval = sd**2, run.interval
-        if np.ptp(variance) == 0 and np.ptp(interval) <= 1e-9 * interval[0]:
-            variance, interval = variance[:2], interval[:1]
+        start, variance, interval = sd**2, sd[1:] ** 2, run.interval
+        if np.ptp(start) == 0 and np.ptp(interval) <= 1e-9 * interval[0]:
+            # One for all.
+            start, variance, interval = start[:1], variance[:1], interval[:1]
         steps = np.empty((len(nodes), len(interval), 5))
         # The state is the error of the position at which a step begins.
         steps[..., 0], steps[..., 1] = -1.0, 0.0
-        steps[..., 2] = 2 * nodes[:, None] * interval + variance[1:]
-        steps[..., 3] = steps[..., 4] = variance[1:]
-        return steps, np.tile(variance, (len(nodes), 1))
+        steps[..., 2] = 2 * nodes[:, None] * interval + variance
+        steps[..., 3] = steps[..., 4] = variance
+        return steps, np.tile(start, (len(nodes), 1))
 
     def form(self) -> FloatArray:
         return np.zeros(3)
@@ -318,9 +320,14 @@ def _spread_beyond_velocity(x: FloatArray) -> FloatArray:
 
 
 def _ends(prior: AbstractPrior) -> tuple[float, float]:
-    """Values between which lies nearly all of a prior."""
-    low, high = (float(prior.quantile(np.float64(p))) for p in (_TAIL, 1 - 1e-3 * _TAIL))
-    return low, high
+    """Values between which lies nearly all of a prior; without JAX, as threads call it."""
+    form = gamma_form(prior)
+    if form is not None:
+        low, high = gammaincinv(form.shape, _TAIL), gammainccinv(form.shape, 1e-3 * _TAIL)
+        return float(low) / form.rate, float(high) / form.rate
+    assert isinstance(prior, LogNormal)
+    width = -float(prior.sigma) * ndtri(_TAIL)
+    return float(prior.median * np.exp(-width)), float(prior.median * np.exp(1.2 * width))
 
 
 def _form(hypothesis: Hypothesis, name: str) -> FloatArray:

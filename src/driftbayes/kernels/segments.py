@@ -187,9 +187,12 @@ def _drifting(sums: Any, i: int, j: int, form: Any, spread: float, out: Any) -> 
     moved = 0.0
     for a in range(n_dim):
         moved += (sums[j, 4 + a] - sums[i, 4 + a]) ** 2
-    residual = quadratic - moved / (2 * time)
+    along = moved / (2 * time)
+    residual = quadratic - along
     order = 0.5 * (n - n_dim) - form[0]
-    is_straight = residual <= 1e-12 * quadratic
+    # What is left of a single step is rounding.
+    is_straight = n == n_dim or residual <= 1e-12 * quadratic
+    residual = 0.0 if is_straight else residual
     if not quadratic > 0 or (is_straight and order >= 0):
         return np.inf
     high = _span(0.5 * n - form[0], 0.5 * quadratic, form[1])[1]
@@ -208,8 +211,8 @@ def _drifting(sums: Any, i: int, j: int, form: Any, spread: float, out: Any) -> 
         seen = 0.5 * spread * spread / kappa
         gain = 1 + seen * time
         share = seen / gain
-        value = -0.5 * (n * (_LOG_2PI + z) + log_det + quadratic / kappa)
-        value += -0.5 * n_dim * np.log(gain) + 0.25 * moved / kappa * share
+        value = -0.5 * (n * (_LOG_2PI + z) + log_det + (residual + along / gain) / kappa)
+        value -= 0.5 * n_dim * np.log(gain)
         value += form[2] + form[0] * z - form[1] * kappa
         if value > top:
             shrink = np.exp(top - value)
