@@ -48,6 +48,7 @@ class Segments(Described):
         data: Displacements of all tracks.
         runs: Number of the run of each track in these.
         n_short: Tracks that are too short to change.
+        time_origin: Date from which times in seconds are counted, if it is known.
     """
 
     tracks: tuple[TrackSegments, ...]
@@ -58,6 +59,7 @@ class Segments(Described):
     data: Displacements
     runs: IntArray
     n_short: int = 0
+    time_origin: str | None = None
 
     def __len__(self) -> int:
         """Number of tracks."""
@@ -113,6 +115,7 @@ class Segments(Described):
             "units": dict(zip(self.names, self.units, strict=True)),
             "length_unit": self.data.length_unit,
             "time_unit": self.data.time_unit,
+            "time_origin": self.time_origin,
             "data_fingerprint": self.data.fingerprint,
             "driftbayes_version": __version__,
             "tracks": [self._track_json(track) for track in self.tracks],
@@ -266,6 +269,7 @@ def find_segments(
         found += run_in_threads(one, [(i,) for i in range(first, min(first + group, len(used)))])
         if progress is not None:
             progress("tracks", len(found), len(used))
+    origin = tracks.provenance.get("time_origin")
     units = tuple(about.unit(data.length_unit, data.time_unit) for about in model.parameters)
     return Segments(
         tracks=tuple(found),
@@ -276,4 +280,5 @@ def find_segments(
         data=data,
         runs=used,
         n_short=len(data.row_sizes) - len(used) + data.n_unused,
+        time_origin=None if origin is None or data.time_unit != "s" else str(origin),
     )

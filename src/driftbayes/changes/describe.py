@@ -2,6 +2,7 @@
 
 __all__ = ["describe_segments"]
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -23,6 +24,7 @@ from driftbayes.representation import (
 _MAX_TRACKS = 20
 # Above this a track is said to change.
 _LIKELY = 0.5
+_MINUTE, _DAY = 60.0, 86400.0
 
 
 @summarise.register
@@ -103,18 +105,15 @@ def _track_table(result: Segments, shown: list[TrackSegments]) -> Table:
 
 def _segment_table(result: Segments, shown: list[TrackSegments]) -> Table:
     """Segments of tracks that change, or of all if none does."""
-    time = result.data.time_unit
-    span = max((float(t.times[-1] - t.times[0]) for t in shown), default=1.0)
-    factor, name = readable_unit([span], time)
+    shown_time, name = _clock(result, shown)
     rows = []
     known = result.hypothesis.model.parameters
     about = [known[p].symbol if p in known else p.replace("flow_", "U_") for p in result.names]
     for track in shown:
         edges = track.edges
         for k, (i, j) in enumerate(pairwise(edges)):
-            begin, end = (number(factor * float(track.times[e]), 6) for e in (i, j))
-            low, high = factor * track.intervals[k - 1] if k else (np.nan, np.nan)
-            place = f"{number(low, 6)} … {number(high, 6)}" if k else "-"
+            begin, end = (shown_time(track.times[e]) for e in (i, j))
+            place = " … ".join(map(shown_time, track.intervals[k - 1])) if k else "-"
             values = [with_error(*both) for both in zip(track.mean[k], track.sd[k], strict=True)]
             steps = f"{track.candidates[j] - track.candidates[i]:,}"
             rows.append((track.id, begin, place, end, steps, *values))
@@ -122,3 +121,22 @@ def _segment_table(result: Segments, shown: list[TrackSegments]) -> Table:
     heads += [with_unit(text, unit) for text, unit in zip(about, result.units, strict=True)]
     title = "Segments, with the most probable number of changes of each track"
     return Table(tuple(heads), tuple(rows), "lrrrr" + "r" * len(about), title=title, keys=2)
+
+
+def _clock(result: Segments, shown: list[TrackSegments]) -> tuple[Callable[[float], str], str]:
+    """How times are printed, and their unit: as dates where these are known."""
+    tau = result.data.tau
+    if result.time_origin is not None and tau >= _MINUTE:
+        origin = np.datetime64(result.time_origin, "s")
+        unit = "D" if tau >= _DAY else "m"
+
+        def date(value: float) -> str:
+            found = origin + np.timedelta64(round(float(value)), "s")
+            return str(found.astype(f"datetime64[{unit}]")).replace("T", " ")
+
+        return date, ""
+    span = max(float(track.times[-1] - track.times[0]) for track in shown)
+    factor, name = readable_unit([span], result.data.time_unit)
+    # A tenth of a step is seen, however late the time.
+    places = 1 - int(np.floor(np.log10(factor * tau)))
+    return lambda value: number(round(factor * float(value), places), 15), name

@@ -27,6 +27,7 @@ def _attributes(result: Segments) -> dict[str, Any]:
         "log_bayes_factor_change": result.log_bayes_factor_change,
         "length_unit": result.data.length_unit,
         "time_unit": result.data.time_unit,
+        "time_origin": result.time_origin or "",
         "data_fingerprint": result.data.fingerprint,
         "driftbayes_version": __version__,
     }
