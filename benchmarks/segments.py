@@ -86,7 +86,7 @@ def andi(path: str) -> None:
     with np.load(path) as file:
         names = [name.removesuffix("_x") for name in file.files if name.endswith("_x")]
         for name in names:
-            changes = [row[np.isfinite(row)] - 1.0 for row in file[f"{name}_cp"]]
+            changes = [row[np.isfinite(row)] for row in file[f"{name}_cp"]]
             judged(name, file[f"{name}_x"], changes, "exponential:1")
 
 

@@ -464,7 +464,7 @@ def test_the_command_prints_a_card_and_writes_tables_and_a_figure(
     assert main([*common, "-o", str(output), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["log_bayes_factor_change"] > 50
-    assert found["rate"] == pytest.approx(3 / (3 * 59.5))
+    assert found["rate"] == pytest.approx(np.log(2) / 59.5)
     assert [len(t["segments"]) for t in found["tracks"]] == [1, 2, 2]
     with xr.open_dataset(output) as dataset:
         assert dataset.attrs["log_bayes_factor_change"] == found["log_bayes_factor_change"]

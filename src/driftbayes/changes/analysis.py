@@ -217,7 +217,8 @@ def find_segments(
         data: Displacements of whole tracks.
         hypothesis: Model and priors of each segment.
         tracks: Trajectories that they were cut from.
-        rate: Prior rate of changes; by default such that one is expected per track.
+        rate: Prior rate of changes; by default such that a track of mean duration changes with
+            probability 1/2.
         progress: Called with a stage, how many are done, and of how many.
 
     Raises:
@@ -236,9 +237,9 @@ def find_segments(
         raise DriftbayesError(msg)
     starts = np.concatenate([[0], np.cumsum(data.row_sizes)])
     span = np.add.reduceat(data.interval, starts[:-1])[used]
-    chosen = len(used) / float(span.sum()) if rate is None else float(rate)
+    chosen = np.log(2) * len(used) / float(span.sum()) if rate is None else float(rate)
     if not (np.isfinite(chosen) and chosen > 0):
-        msg = f"the rate of changes must be positive, got {chosen:g}; by default one per track"
+        msg = f"the rate of changes must be positive, got {chosen:g}; leave it out for the default"
         raise DriftbayesError(msg)
     names = [str(tracks.ids[data.trajectory[r]]) for r in used]
     repeated = {name for name, count in Counter(names).items() if count > 1}

@@ -23,7 +23,7 @@ from driftbayes.representation import (
 
 _MAX_TRACKS = 20
 # Above this a track is said to change.
-_LIKELY = 0.5
+_LIKELY = 0.95
 _MINUTE, _DAY = 60.0, 86400.0
 
 

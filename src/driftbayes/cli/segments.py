@@ -17,7 +17,8 @@ def _add_arguments(parser: Parser) -> None:
     parser.add_options("""
 --model NAME<=brownian>  what changes: brownian (diffusivity), brownian+mean (diffusivity and mean
     velocity) or langevin (memory and diffusivity)
---rate RATE  expected changes per time, for example 0.5/s (default: one per track)
+--rate RATE  expected changes per time, for example 0.5/s (default: a track of mean duration
+    changes with probability 1/2)
 --prior PARAM=FAMILY:NUMBERS<list>  prior of a parameter of each segment, for example
     kappa=exponential:2; may be repeated
 --u-rms U  root-mean-square velocity, for example 0.2m/s, sets prior scales

@@ -13,7 +13,6 @@ from driftbayes.errors import DataWarning
 from driftbayes.inference import Hypothesis
 from driftbayes.models import AbstractModel
 from driftbayes.precision import in_double_precision
-from driftbayes.priors import Fixed
 from driftbayes.workflow.analyses import Priors, Scales, displacements_at, hypotheses_for
 
 if TYPE_CHECKING:
@@ -41,9 +40,8 @@ def segments(
         model: brownian (κ changes; also with a known measurement error), brownian+mean (κ and the
             mean velocity) or langevin (γ and k).
         rate: Expected changes per time, in the unit of the data or with its own ("0.5/s"); by
-            default one change is expected per track.
-        priors: Priors of the parameters of each segment, by name. The prior standard deviation
-            `flow` of the velocity of brownian+mean is fixed, by default at the mean of its prior.
+            default such that a track of mean duration changes with probability 1/2.
+        priors: Priors of the parameters of each segment, by name.
         scales: Scales of the motion, for priors that are not given; by default those of the data.
         **options: `progress`, called with a stage, how many are done, and of how many.
 
@@ -72,9 +70,6 @@ def segments(
         [model], tracks, priors=priors, scales=scales, tau=None if tau == "all" else data.tau
     )
     hypothesis = setup.hypotheses[0]
-    if "flow" in hypothesis.priors and "flow" not in (priors or {}) and isinstance(model, str):
-        spread = Fixed(float(hypothesis.priors["flow"].mean()))
-        hypothesis = Hypothesis(hypothesis.model, **{**hypothesis.priors, "flow": spread})
     result = find_segments(data, hypothesis, tracks, rate=per_time, **options)
     n_alone = result.n_short - data.n_unused
     if n_alone:
