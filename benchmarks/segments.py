@@ -151,13 +151,13 @@ def measure(n_points: int, n_each: int) -> None:
     tracks = Trajectories.from_arrays(x.reshape(-1, n_each, 2), dt=1.0)
     priors = {"kappa": "exponential:0.5"}
     tracks[:1].segments(1.0, priors=priors)
-    begin = time.perf_counter()
+    begin, work = time.perf_counter(), time.process_time()
     result = tracks.segments(1.0, priors=priors)
-    took = time.perf_counter() - begin
+    took, work = time.perf_counter() - begin, time.process_time() - work
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
     print(
-        f"{n_points:,} points, {len(result):,} tracks: {took:.2f} s, {memory:.2f} GiB, every "
-        f"{result[0].spacing} steps"
+        f"{n_points:,} points, {len(result):,} tracks: {took:.2f} s ({work:.2f} s of processors), "
+        f"{memory:.2f} GiB, every {result[0].spacing} steps"
     )
 
 

@@ -24,12 +24,13 @@ from driftbayes.kernels.compiled import compiled
 from driftbayes.typing import FloatArray
 
 _LOG_2PI = float(np.log(2 * np.pi))
-# Debye's expansion of K in 1/R, R = sqrt(ν² + x²), has an error of 1e-13 from here on.
-_LARGE = 16.0
+# Debye's expansion of K in 1/R, R = sqrt(ν² + x²), is tried from here on, and taken if two terms
+# are below the rounding: one may vanish by chance.
+_LARGE = 4.0
 _N_TERMS = 14
+_ROUNDING = 1e-15
 # Integrals are followed down to exp(-_DEPTH) of their peaks.
 _DEPTH = 45.0
-_N_NODES = 129
 
 
 def _debye() -> FloatArray:
@@ -67,16 +68,16 @@ def log_bessel_k(order: float, x: float) -> float:
     peak = np.log((nu + root) / x)
     if root >= _LARGE:
         t2 = (nu / root) ** 2
-        total, scale = 0.0, 1.0
+        total, scale, last = 0.0, 1.0, 1.0
         for k in range(_N_TERMS):
             value = 0.0
             for i in range(k, -1, -1):
                 value = value * t2 + _DEBYE[k, i]
             total += value * scale
+            if max(last, abs(value * scale)) < _ROUNDING:
+                return 0.5 * np.log(0.5 * np.pi / root) - root + nu * peak + np.log(total)
+            last = abs(value * scale)
             scale /= root
-            if scale < 1e-17:
-                break
-        return 0.5 * np.log(0.5 * np.pi / root) - root + nu * peak + np.log(total)
     # The trapezoid rule, counted from the peak: as `inference.scale._bessel_integral`.
     right = _DEPTH / root
     right = np.log1p(right + np.sqrt(right * (right + 2)))
@@ -84,12 +85,14 @@ def log_bessel_k(order: float, x: float) -> float:
     slow = _DEPTH / max(nu, 1e-300)
     left = _DEPTH / excess
     left = min(slow + np.sqrt(2 * slow), np.log1p(left + np.sqrt(left * (left + 2))))
-    step = (left + right) / (_N_NODES - 1)
+    # The error is that of |Γ(ν + 2πi/h)|/Γ(ν), below the rounding.
+    n_steps = int(np.ceil((left + right) / min(0.15, 0.55 / np.sqrt(root))))
+    step = (left + right) / n_steps
     total = 0.0
-    for i in range(_N_NODES):
+    for i in range(n_steps + 1):
         s = -left + i * step
         growth = np.expm1(s)
-        total += np.exp(-nu * (growth - s) - excess * 0.5 * growth * growth / (growth + 1))
+        total += np.exp(-nu * (growth - s) - 0.5 * excess * growth * growth * np.exp(-s))
     return nu * peak - root + np.log(0.5 * total * step)
 
 
@@ -111,9 +114,11 @@ def _scale_moments(n: float, quadratic: float, form: Any) -> Any:
     """First and second moment of that scale."""
     order, b = 0.5 * n - form[0], 0.5 * quadratic
     x = 2 * np.sqrt(form[1] * b)
-    norm, per = log_bessel_k(order, x), 0.5 * np.log(b / form[1])
-    first = np.exp(per + log_bessel_k(order - 1, x) - norm)
-    return first, np.exp(2 * per + log_bessel_k(order - 2, x) - norm)
+    per, below = np.sqrt(b / form[1]), log_bessel_k(order - 1, x)
+    lower = np.exp(log_bessel_k(order - 2, x) - below)
+    # K of the next order by its recurrence; all terms are positive but at small orders.
+    upper = lower + 2 * (order - 1) / x if order >= 1 else np.exp(log_bessel_k(order, x) - below)
+    return per / upper, per * per * lower / upper
 
 
 @compiled()
