@@ -26,7 +26,7 @@ FLOORS = [
     {"comparison"},
     {"prediction"},
     {"checks"},
-    {"changes", "io", "plots", "relative", "reproduce", "simulators"},
+    {"changes", "io", "plots", "relative", "reproduce", "simulators", "verification"},
     {"report", "streaming"},
     {"workflow"},
     {"explore"},

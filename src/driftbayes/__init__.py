@@ -83,6 +83,7 @@ if TYPE_CHECKING:
         Blocks,
         Cut,
         Scales,
+        backtest,
         check,
         compare,
         example,
@@ -91,8 +92,10 @@ if TYPE_CHECKING:
         open_scan,
         predict,
         read,
+        recommend,
         scan,
         score,
+        score_ensembles,
         segments,
         sensitivity,
         simulate,
@@ -122,8 +125,8 @@ __getattr__ = lazy(
         "relative": "PairComparison pairs",
         "priors": "Exponential Fixed Gamma LogNormal Normal Uniform scaling_priors",
         "workflow": (
-            "Blocks Cut Scales check compare example info map open_scan predict read scan score "
-            "segments sensitivity simulate trajectories_card"
+            "Blocks Cut Scales backtest check compare example info map open_scan predict read "
+            "recommend scan score score_ensembles segments sensitivity simulate trajectories_card"
         ),
     },
 )
@@ -185,6 +188,7 @@ __all__ = [
     "TwoScaleLangevin",
     "Uniform",
     "__version__",
+    "backtest",
     "check",
     "check_fit",
     "compare",
@@ -204,10 +208,12 @@ __all__ = [
     "read",
     "read_scan",
     "read_trajectories",
+    "recommend",
     "scaling_priors",
     "scan",
     "scan_hypotheses",
     "score",
+    "score_ensembles",
     "segments",
     "sensitivity",
     "simulate",

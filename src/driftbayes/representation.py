@@ -51,7 +51,7 @@ _COLUMNS = 80
 # A column of text is not narrower than this, if a table can be split instead.
 _MIN_TEXT = 24
 # Smaller numbers have lost digits: they are zero to the precision of a double.
-_TINY = 1e-300
+_TINY = 1e-99
 
 # From the palette of Okabe and Ito, distinct with every common kind of colour blindness.
 # A model has its colour in every figure; "data" stands for what is observed.

@@ -20,7 +20,7 @@ def test_what_is_written_is_what_was_read(ask, trackpy, tmp_path, suffix):
     out = tmp_path / f"out{suffix}"
     answer = ask("convert", trackpy, out, *SCALE)
     assert answer.code == 0, answer.err
-    assert answer.out.startswith(f"wrote {out}: <Trajectories: 2 in 2D, 4 points")
+    assert answer.out.startswith(f"wrote {out}: 2 trajectories in 2D, 4 points")
     assert "length unit µm, time unit ms" in answer.out
     told = {"length_unit": "µm", "time_unit": "ms"} if "csv" in suffix else {}
     expected = read_trajectories(trackpy, pixel_size=(0.16, "um"), frame_interval=(7.48, "ms"))
@@ -28,6 +28,29 @@ def test_what_is_written_is_what_was_read(ask, trackpy, tmp_path, suffix):
     assert found.fingerprint == expected.fingerprint
     assert found.ids.tolist() == expected.ids.tolist()
     assert ("CSV does not store units" in answer.err) == ("csv" in suffix)
+
+
+def test_the_output_is_named_as_in_every_command(ask, trackpy, tmp_path):
+    for words in (("-o", tmp_path / "a.nc", trackpy), (trackpy, "--output", tmp_path / "b.nc")):
+        answer = ask("convert", *words, *SCALE)
+        assert answer.code == 0, answer.err
+    a, b = (read_trajectories(tmp_path / name) for name in ("a.nc", "b.nc"))
+    assert a.fingerprint == b.fingerprint
+    assert ask("convert", trackpy).code == 2
+    assert "the following arguments are required: -o/--output" in ask("convert", trackpy).err
+
+
+def test_none_of_several_files_is_written_over(ask, tmp_path):
+    files = [tmp_path / f"{name}.csv" for name in "ab"]
+    for file in files:
+        file.write_text("id,time,x,y\n1,0,1,1\n1,1,2,2\n")
+    for words in ((*files, "-o", files[0]), (*files, files[0])):
+        answer = ask("convert", *words, "--overwrite")
+        assert answer.code == 2
+        assert "is read by this command and is never written over" in answer.err
+    files[0].rename(tmp_path / "a.nc")
+    answer = ask("diagnose", tmp_path / "a.nc", files[1], "-o", tmp_path / "a.nc", "--overwrite")
+    assert "is read by this command and is never written over" in answer.err
 
 
 def test_units_are_converted_and_recorded(ask, trackpy, tmp_path):

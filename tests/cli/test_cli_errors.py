@@ -212,7 +212,7 @@ FILES = {
     "columns without a name": (
         GOOD,
         ("--columns", "lon"),
-        "--columns must be NAME=COLUMN,..., got 'lon'; for example x=lon,y=lat",
+        "columns (--columns) must be NAME=COLUMN,..., got 'lon'; for example x=lon,y=lat",
     ),
     "columns the wrong way round": (
         GOOD,

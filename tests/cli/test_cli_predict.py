@@ -67,7 +67,7 @@ def test_futures_are_written_as_trajectories(ask, question, tmp_path, name):
     output = tmp_path / name
     answer = ask(*question, "--members", "3", "-o", output, "--time-unit", "h")
     assert answer.code == 0
-    assert answer.err.splitlines()[-1].startswith(f"wrote {output}: <Trajectories: 180 in 2D")
+    assert answer.err.splitlines()[-1].startswith(f"wrote {output}: 180 trajectories in 2D")
     future, past = read_trajectories(output), langevin_tracks()
     assert set(future.ids.astype(str)) == {f"{p}/{m}" for p in range(60) for m in range(3)}
     names = future.ids.astype(str).tolist()

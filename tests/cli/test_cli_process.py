@@ -28,7 +28,7 @@ def test_simulate_then_compare(process, tmp_path):
         cwd=tmp_path,
     )
     assert (made.code, made.out) == (0, "")
-    assert made.err == "wrote tracks.csv: <Trajectories: 100 in 3D, 1100 points, every 0.1>\n"
+    assert made.err == "wrote tracks.csv: 100 trajectories in 3D, 1100 points, every 0.1\n"
     compared = process("compare", "tracks.csv", *COMPARE, cwd=tmp_path)
     assert compared.code == 0
     check_comparison(compared.json)

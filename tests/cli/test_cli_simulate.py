@@ -23,7 +23,7 @@ def test_simulated_data_are_judged_rightly(ask, tmp_path):
     path = tmp_path / "langevin.parquet"
     made = ask(*LANGEVIN, *SIZE, "--seed", "0", "-o", path)
     assert (made.code, made.out) == (0, "")
-    assert made.err == f"wrote {path}: <Trajectories: 200 in 3D, 2200 points, every 0.1>\n"
+    assert made.err == f"wrote {path}: 200 trajectories in 3D, 2200 points, every 0.1\n"
     found = ask("compare", path, "--tau", "0.1", *PRIORS, "--json").json
     assert (found["n_particles"], found["n_steps"], found["n_dim"]) == (200, 10, 3)
     assert found["verdict"].startswith("langevin is very strongly favoured")

@@ -1,5 +1,6 @@
 """Commands that read large files in blocks: by way of sums, in threads or other processes."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ from desk import PRIORS, TAUS, langevin_tracks
 from numpy.testing import assert_allclose
 
 from driftbayes.cli import _options
+from driftbayes.comparison.bayes import NOT_TESTED
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.io import read_scan, write_trajectories
 from driftbayes.workflow import reading
@@ -27,6 +29,21 @@ def test_a_streamed_scan_is_the_ordinary_one(ask, tracks_csv, tmp_path):
     # The priors come from the same positions.
     assert streamed.err.splitlines()[0] == ordinary.err.splitlines()[0]
     assert read_scan(out).sizes["tau"] == 5
+
+
+def test_a_verdict_from_blocks_says_what_was_not_tested(ask, tracks_csv, tmp_path):
+    scan, page = tmp_path / "scan.nc", tmp_path / "scan.html"
+    options = ("--taus", "0.1,0.2", *PRIORS, "--block-points", "100")
+    answer = ask("scan", tracks_csv, *options, "-o", scan)
+    assert f"; {NOT_TESTED}." in answer.out
+    found = ask("scan", tracks_csv, *options, "--json").json
+    assert all(one["verdict"].endswith(f"; {NOT_TESTED}") for one in found)
+    report = ask("report", scan, "-o", page)
+    assert f"; {NOT_TESTED}." in report.out
+    shown = re.sub("</?code>", "`", page.read_text())
+    assert f"; {NOT_TESTED}." in shown
+    compared = ask("compare", tracks_csv, "--tau", "0.2", *PRIORS, "--block-points", "100")
+    assert f"; {NOT_TESTED}" in compared.out
 
 
 def test_a_large_file_is_streamed_unless_the_models_forbid_it(ask, tracks_csv, monkeypatch):

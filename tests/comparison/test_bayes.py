@@ -284,11 +284,36 @@ def test_the_verdict_names_what_is_not_identifiable():
     )
 
 
-def test_a_failed_evidence_allows_no_verdict():
-    langevin = made_evidence("langevin", math.nan, status=Status.NOT_FINITE)
-    c = comparison(made_evidence("brownian"), langevin)
-    assert c.verdict == ("no verdict at tau = 0.5: the evidence of langevin could not be computed")
+def test_models_with_an_evidence_are_ranked_and_the_others_named():
+    lost = made_evidence("langevin+student", math.nan, status=Status.UNBOUNDED_DENSITY)
+    brownian, langevin = made_evidence("brownian"), made_evidence("langevin", 0.0)
+    c = comparison(brownian, lost, langevin)
+    assert c.verdict == (
+        "among the 2 models with an evidence, langevin is very strongly favoured over brownian at "
+        "tau = 0.5 (ln K = 10); langevin+student: unbounded density"
+    )
+    assert c.best == "langevin"
+    assert c.to_json()["verdict"] == c.verdict == describe_comparison(c).headline
+    # Neither a misfit nor a doubt of the others is lost.
+    p_values = {"brownian": 0.002, "langevin": 0.004}
+    doubtful = replace(c, fit_p_values=p_values, doubts=("noise could explain it",))
+    assert doubtful.verdict.endswith(
+        "(ln K = 10), but none explains the data (goodness of fit p = 0.004); langevin+student: "
+        "unbounded density; noise could explain it"
+    )
+
+
+def test_one_evidence_left_is_no_ranking_and_none_no_verdict():
+    lost = made_evidence("langevin", math.nan, status=Status.NOT_FINITE)
+    c = comparison(made_evidence("brownian"), lost)
+    only = "brownian is the only model with an evidence at tau = 0.5; langevin: not finite"
+    assert c.verdict == only
     assert c.best == "brownian"
+    unknown = made_evidence("brownian", -math.inf)
+    assert comparison(unknown, lost).verdict == (
+        "no verdict at tau = 0.5, no model has an evidence; brownian: no finite evidence; "
+        "langevin: not finite"
+    )
 
 
 def test_the_verdict_admits_doubts():

@@ -130,6 +130,32 @@ def test_doubts_survive_a_file_and_are_told_with_the_verdict(tracks):
     assert "doubts" not in scan_verdict(result)[0]
 
 
+def test_a_scan_names_models_without_an_evidence(tracks):
+    result = scan_hypotheses(tracks, unit_hypotheses(), TAUS, cut=Cut(10))
+    n = len(result.comparisons)
+
+    def losing(comparison, model):
+        lost = replace(
+            comparison[model], log_evidence=np.nan, status=Status.UNBOUNDED_DENSITY, warnings=()
+        )
+        chances = {name: float(name != model) for name in comparison.probabilities}
+        evidences = {**comparison.evidences, model: lost}
+        return replace(comparison, evidences=evidences, probabilities=chances)
+
+    first, *others = result.comparisons
+    one = replace(result, comparisons=(losing(first, "brownian"), *others))
+    told = " ".join(describe_scan(one).sentences)
+    assert f"; brownian: unbounded density at 1 of {n} sampling times." in told
+    sentence, *rest = scan_verdict(one)
+    assert sentence.startswith("Among the models with an evidence, langevin is the most probable")
+    assert not any("evidence is uncertain" in text for text in rest)
+    all_lost = replace(
+        result,
+        comparisons=tuple(losing(losing(c, "brownian"), "langevin") for c in result.comparisons),
+    )
+    assert scan_verdict(all_lost)[0].startswith("No verdict at sampling times from 0.1 h to ")
+
+
 # Which sampling times
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import driftbayes as db
-from driftbayes.diagnostics.modulation import modulation, step_correlations
+from driftbayes.diagnostics.modulation import _excess, modulation, step_correlations
 from driftbayes.diagnostics.scales import lag_one_doubts
 
 
@@ -93,6 +93,40 @@ def test_diagnose_tells_the_period():
     assert "modulo 6" in result.attrs["modulation"]
     assert len(json.loads(result.attrs["modulation_profile"])) == 6
     assert abs(json.loads(result.attrs["step_correlations"])[0]) < 0.05
+
+
+def test_info_tells_the_period_as_diagnose_does():
+    sizes = np.ones(12)
+    sizes[5] = 1.35
+    tracks = walk(sizes=sizes, start=100)
+    assert modulation(tracks).sentence in db.info(tracks).warnings
+    assert not any("frame number" in text for text in db.info(walk()).warnings)
+
+
+@pytest.mark.parametrize(("period", "extra"), [(2, 0.08), (12, 0.2), (25, 0.3)])
+def test_the_quick_look_misses_no_period(period, extra):
+    """At this size a period is barely significant."""
+    sizes = np.ones(period)
+    sizes[0] += extra
+    tracks = walk(seed=1, sizes=sizes, n_particles=10)
+    found = modulation(tracks)
+    assert (found.is_significant, found.period) == (True, period)
+    assert modulation(tracks, only_likely=True).p_value == found.p_value
+
+
+def test_the_quick_look_knows_chance():
+    """The excess of random shifts has the mean 0 and the standard deviation 1."""
+    rng = np.random.default_rng(8)
+    for period in (2, 3, 12):
+        total = rng.normal(size=(60, period)) + 2
+        place = np.arange(period)
+        shifted = [
+            total[np.arange(60)[:, None], (place + rng.integers(0, period, (60, 1))) % period]
+            for _ in range(2000)
+        ]
+        found = np.array([_excess(one) for one in shifted])
+        assert abs(found.mean()) < 0.15
+        assert abs(found.std() - 1) < 0.2
 
 
 def seen(x, tau=1.0, **options):

@@ -96,6 +96,22 @@ def test_units_change_nothing_but_the_constant():
         assert_allclose(other[name].log_evidence, record.log_evidence - constant, atol=1e-6)
 
 
+def test_every_number_is_printed_with_its_unit():
+    tracks = tracks_of(chains(0.0, 6, 40, np.random.default_rng(5)))
+    named = db.Trajectories.from_arrays(
+        np.stack([tracks[i].positions for i in range(len(tracks))]),
+        dt=TAU,
+        length_unit="km",
+        time_unit="d",
+    )
+    text = str(compare_pairs(named, TAU, models="rayleigh, power"))
+    assert "K(r) of rayleigh" in text
+    assert "K(r) of power" in text
+    assert "richardson" not in text
+    for unit in ("(km²/d²)", "(km²/d)", "(1/d)", "km^(2-ξ)/d"):
+        assert unit in text
+
+
 def test_no_particle_is_in_two_pairs_and_the_closest_go_first():
     x = np.array([0.0, 1.0, 1.4, 9.0])
     tracks = Trajectories.from_arrays(

@@ -69,3 +69,13 @@ def test_a_plane_has_neither(n_dim):
     svg = trajectories_svg(Trajectories.from_arrays(x, dt=1.0))
     assert "coast" not in svg
     assert 'class="bar"' not in svg
+
+
+def test_axes_have_the_units_of_the_text():
+    x = np.linspace(0, 40_000, 50)[None, :, None] * [1.0, 0.5]
+    svg = trajectories_svg(Trajectories.from_arrays(x, dt=3600.0, length_unit="m", time_unit="s"))
+    assert "x (km) from 0 to 40, y (km) from 0 to 20" in svg
+    assert ">20<" in svg
+    assert "20000" not in svg
+    line = Trajectories.from_arrays(x[:, :, :1], dt=3600.0, length_unit="m", time_unit="s")
+    assert "time (h) from 0 to 49, x (km) from 0 to 40" in trajectories_svg(line)

@@ -50,6 +50,20 @@ def test_every_source_gives_the_same_trajectories(tracks, file):
         assert (found.length_unit, found.time_unit) == ("km", "d"), name
 
 
+def test_columns_are_taken_as_text_too(tmp_path, capsys):
+    file = tmp_path / "odd.csv"
+    file.write_text("fish,zeit,east,north,up\n1,0,1,2,3\n1,1,2,3,4\n1,2,4,4,4\n")
+    text = "id=fish,time=zeit, x=east,y=north,z="
+    names = {"id": "fish", "time": "zeit", "x": "east", "y": "north", "z": None}
+    found = db.read(file, columns=text)
+    assert found.fingerprint == db.read(file, columns=names).fingerprint
+    assert (found.n_dim, found.ids.tolist()) == (2, [1])
+    assert main(["info", str(file), "--columns", text, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["data_fingerprint"] == found.fingerprint
+    # The text is kept for the command that repeats the reading.
+    assert db.read(file, columns=found.provenance["reading"]["columns"]).n_dim == 2
+
+
 def test_units_noise_and_period_are_those_of_the_command(file, capsys):
     given = ["--units", "m,h", "--noise", "20", "--json"]
     assert main(["info", str(file), *given]) == 0

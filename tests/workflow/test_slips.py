@@ -33,7 +33,11 @@ SLIPS = {
     "units": (lambda t: db.read(X, dt=1, units=3), "units must be text, for example 'km,d', got 3"),
     "qc": (lambda t: db.read(X, dt=1, qc=5), "qc must be text"),
     "blocks": (lambda t: db.read("a.csv", blocks=5), "blocks must be Blocks"),
-    "columns": (lambda t: db.read("a.csv", columns="x"), "columns must be names by role"),
+    "columns": (lambda t: db.read("a.csv", columns=["x"]), "columns must be names by role"),
+    "columns as text": (
+        lambda t: db.read("a.csv", columns="x"),
+        "columns (--columns) must be NAME=COLUMN,..., got 'x'; for example x=lon,y=lat",
+    ),
     "format": (lambda t: db.read("a.csv", format=3), "format must be the name of a format"),
     "option": (
         lambda t: db.read("a.csv", colums={}),

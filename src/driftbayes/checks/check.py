@@ -88,7 +88,7 @@ class ModelCheck:
 
     @property
     def unexplained(self) -> tuple[Quantity, ...]:
-        """Quantities with an adjusted p-value below 0.01, the most surprising first."""
+        """Quantities with an adjusted p-value below the level, the most surprising first."""
         chosen = [q for q in self.quantities if self.p_values[q.name] < LEVEL]
 
         def key(quantity: Quantity) -> tuple[bool, float]:
@@ -136,8 +136,8 @@ class ModelCheck:
         low, _, high = found.fitted_band[:, worst]
         place = f"{quantity.places[worst]}: " if quantity.places else ""
         return (
-            f"{quantity.words} ({place}{number(found.observed[worst], 3)}, expected "
-            f"{number(low, 3)} to {number(high, 3)}, z = {found.z[worst]:.1f}, {text})"
+            f"{quantity.words} ({place}{_short(found.observed[worst])}, expected "
+            f"{_short(low)} to {_short(high)}, z = {found.z[worst]:.1f}, {text})"
         )
 
     def p_text(self, name: str) -> str:
@@ -220,12 +220,14 @@ class FitCheck(Described):
         """The best model of the set, and what it does not explain."""
         best = self.comparison.best
         check = self.models[best]
-        how = f"{self.n_replicas} replicas, seed {check.seed}"
+        without = (f"{n}: {why}; " for n, why in self.comparison.without_evidence.items())
+        how = f"{''.join(without)}{self.n_replicas} replicas, seed {check.seed}"
         rank = f"{best} is {self._rank(best)}"
         if not check.p_value < LEVEL:
             return f"{rank}, and {check.verdict}; {how}"
         if len(self.models) > 1:
-            none = all(m.p_value < LEVEL for m in self.models.values())
+            lost = self.comparison.without_evidence
+            none = all(m.p_value < LEVEL for name, m in self.models.items() if name not in lost)
             rank = f"among the models compared, {rank}"
             rank += ", but none explains the data" if none else ", but does not explain the data"
             return f"{rank}: {check.verdict}; {how}"
@@ -235,14 +237,19 @@ class FitCheck(Described):
         if len(self.models) == 1:
             return "the only model checked"
         logs = {name: e.log_evidence for name, e in self.comparison.evidences.items()}
+        lost = self.comparison.without_evidence
+        if len(logs) == len(lost) + 1:
+            return "the only model with an evidence"
+        best_of = f"the best of the {len(logs) - len(lost)} models with an evidence"
+        best_of = best_of if lost else "the best of the set"
         close = [
             name
             for name, value in logs.items()
             if name != best and strength(logs[best] - value) == "indistinguishable"
         ]
         if close:
-            return f"the best of the set, though indistinguishable from {' and '.join(close)}"
-        return "the best of the set"
+            return f"{best_of}, though indistinguishable from {' and '.join(close)}"
+        return best_of
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -453,6 +460,11 @@ def _mode(hypothesis: Hypothesis, record: Evidence) -> FloatArray:
 
 def _listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _short(value: float) -> str:
+    """Three digits, without zeros that are none."""
+    return number(value, 3) if abs(value) < 1e5 else f"{value:.2e}".replace("e+0", "e")
 
 
 def _rounded_up(value: float) -> str:

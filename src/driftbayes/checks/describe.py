@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from driftbayes.checks.check import FitCheck, ModelCheck
+from driftbayes.checks.check import LEVEL, FitCheck, ModelCheck
 from driftbayes.data.units import readable
 from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.representation import Card, Curve, Panel, Table, describe
@@ -43,7 +43,7 @@ def check_table(check: FitCheck) -> Table:
         for q in check.quantities
     ]
     rows.append(("all quantities", *(m.overall_cell for m in models)))
-    title = f"Adjusted p-values from {check.n_replicas} replicas (< 0.01: contradicted)"
+    title = f"Adjusted p-values from {check.n_replicas} replicas (< {LEVEL}: contradicted)"
     return Table(("quantity", *check.models), (*rows,), "l" + "r" * len(models), title=title)
 
 

@@ -30,8 +30,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from matplotlib.figure import Figure
 
+    from driftbayes.data.trajectories import Trajectories
     from driftbayes.representation import Card
 
 # Width of tables where stdout is no terminal and $COLUMNS is not set.
@@ -129,6 +132,13 @@ def print_card(card: "Card") -> None:
     from driftbayes.representation import card_text
 
     print(card_text(card, _width()))
+
+
+def written(path: "Path", tracks: "Trajectories") -> str:
+    """Return the sentence on a file of trajectories that was written."""
+    from driftbayes.representation import summarise
+
+    return f"wrote {path}: {summarise(tracks).replace(' in ', ' trajectories in ', 1)}"
 
 
 def print_table(

@@ -129,13 +129,14 @@ class _Files(argparse.Action):
     """Keep one file as a path, several as `Files`."""
 
     def __call__(self, _parser: Any, namespace: Any, values: Any, _option: Any = None) -> None:
-        setattr(namespace, self.dest, values[0] if len(values) == 1 else Files(values))
+        if values:
+            setattr(namespace, self.dest, values[0] if len(values) == 1 else Files(values))
 
 
 def add_reading(parser: Parser, *, nargs: str | None = "+") -> None:
     """Add the file, or files, and the options for reading it."""
     about = "trajectories; the format is detected automatically, see `driftbayes formats`"
-    if nargs == "+":
+    if nargs in ("+", "*"):
         about = f"{about}; several files of one format, or a folder, are one data set"
         parser.add_argument("file", type=Path, nargs=nargs, action=_Files, help=about)
     else:
@@ -143,13 +144,13 @@ def add_reading(parser: Parser, *, nargs: str | None = "+") -> None:
     parser.add_options(_READING, "reading")
 
 
-def add_tau(parser: Parser) -> None:
+def add_tau(parser: Parser, *, required: bool = True) -> None:
     """Add the sampling time."""
     text = (
         "sampling time, for example 6h or a number in the unit of the data, a multiple of the "
         "recording interval; 'all' for irregular times"
     )
-    parser.add_options(f"--tau TAU<!>  {text}")
+    parser.add_options(f"--tau TAU{'<!>' if required else ''}  {text}")
 
 
 def add_data(parser: Parser) -> None:
@@ -206,7 +207,7 @@ def read_unchecked(args: argparse.Namespace) -> "Trajectories":
         watched(lambda done, total: progress(what, round(100 * done / total), 100)),
         _console.timed(f"reading {args.file}"),
     ):
-        found = load(args.file, **_reading(args))
+        found = load(args.file, **reading_options(args))
     _console.detail(f"{found!r}, reader: {found.provenance.get('reader', 'none')}")
     if getattr(args, "command", "") != "info" and "guessed" in found.provenance:
         _console.note(f"columns: {found.provenance['guessed']}")
@@ -223,7 +224,7 @@ def read_large(
     from driftbayes.workflow import Blocks, FileInBlocks
 
     blocks = Blocks(args.workers, args.cluster, args.block_points, args.scratch)
-    file = FileInBlocks(args.file, blocks, args.qc, _reading(args), given_reading(args))
+    file = FileInBlocks(args.file, blocks, args.qc, reading_options(args), given_reading(args))
     file.progress = progress
     return file
 
@@ -280,12 +281,11 @@ def given_reading(args: argparse.Namespace) -> dict[str, str]:
     }
 
 
-def _reading(args: argparse.Namespace) -> dict[str, Any]:
+def reading_options(args: argparse.Namespace) -> dict[str, Any]:
     """Return the reading options by the names of `workflow.read`."""
     plain = {name: getattr(args, name) for name in READING if name != "qc"}
     return {
         **plain,
-        "columns": _parse_columns(args.columns),
         "missing": _parse_missing(args.missing),
         "pixel_size": _quantity(args.pixel_size, "--pixel-size"),
         "frame_interval": _quantity(args.frame_interval, "--frame-interval"),
@@ -307,16 +307,6 @@ def _quantity(text: str | None, option: str) -> tuple[float, str] | None:
     from driftbayes.data.units import parse_quantity
 
     return None if text is None else parse_quantity(text, option)
-
-
-def _parse_columns(text: str | None) -> dict[str, str | None] | None:
-    if text is None:
-        return None
-    pairs = [item.partition("=") for item in text.split(",") if item]
-    if any(not equals for _, equals, _ in pairs):
-        msg = f"--columns must be NAME=COLUMN,..., got {text!r}; for example x=lon,y=lat"
-        raise DriftbayesError(msg)
-    return {name: column or None for name, _, column in pairs}
 
 
 def _parse_missing(text: str | None) -> tuple[float, ...] | None:

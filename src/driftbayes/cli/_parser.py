@@ -65,6 +65,7 @@ class Output:
 
 netcdf = Output(suffixes=(".nc",), what="results are NetCDF files")
 figure = Output(suffixes=(".png", ".pdf", ".svg"), what="a figure is a PNG, PDF or SVG file")
+geojson = Output(suffixes=(".geojson", ".json"), what="regions are GeoJSON files")
 
 
 class Parser(argparse.ArgumentParser):
@@ -289,6 +290,6 @@ def _reads(args: argparse.Namespace) -> list[Path]:
         for action in args.parser._actions
         if action.dest not in args.parser.written and action.dest not in _NEITHER
         for value in [getattr(args, action.dest, None)]
-        for path in (value if isinstance(value, list) else [value])
+        for path in (value if isinstance(value, list | tuple) else [value])
         if isinstance(path, Path)
     ]

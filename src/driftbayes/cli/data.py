@@ -6,6 +6,7 @@ import argparse
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from driftbayes.cli import _console, _jax, _options
@@ -55,8 +56,8 @@ def _qc(args: argparse.Namespace) -> int:
         [f.name, f.sentence, str(f.n_observations), str(f.n_trajectories)] for f in report.findings
     ]
     title = (
-        f"{args.file.name}: {report.n_observations} positions in "
-        f"{report.n_trajectories} trajectories"
+        f"{args.file.name}: {report.n_observations:,} positions in "
+        f"{report.n_trajectories:,} trajectories"
     )
     _console.print_table(title, ["check", "finding", "positions", "trajectories"], rows, left=2)
     if not report.is_clean:
@@ -213,11 +214,24 @@ def _dependence(args: argparse.Namespace) -> int:
 def _add_convert(parser: Parser) -> None:
     _options.add_reading(parser)
     parser.add_output(
-        "output",
+        "-o",
+        "--output",
         output=Output("trajectories"),
         metavar="OUT",
-        help="output file: .csv, .csv.gz, .parquet, .nc or .zarr",
+        help="output file: .csv, .csv.gz, .parquet, .nc or .zarr (default: the last file named)",
     )
+    parser.set_defaults(reads=_convert_reads)
+
+
+def _convert_reads(args: argparse.Namespace) -> list[Path]:
+    """Return the files to read; without -o, the last file named is the output."""
+    files = list(args.file) if isinstance(args.file, _options.Files) else [args.file]
+    if args.output is None:
+        if len(files) == 1:
+            args.parser.error("the following arguments are required: -o/--output")
+        args.output = files.pop()
+        args.file = files[0] if len(files) == 1 else _options.Files(files)
+    return files
 
 
 def _convert(args: argparse.Namespace) -> int:
@@ -235,7 +249,8 @@ def _convert(args: argparse.Namespace) -> int:
         _console.note(note)
     length, time = tracks.length_unit, tracks.time_unit
     units = f"length unit {length or 'unknown'}, time unit {time or 'unknown'}"
-    _console.say(f"wrote {args.output}: {tracks!r}, {units}")
+    _console.say(_console.written(args.output, tracks))
+    _console.say(units)
     if args.output.name.lower().endswith((".csv", ".csv.gz")) and (length or time):
         options = [f"--length-unit {length}"] * bool(length) + [f"--time-unit {time}"] * bool(time)
         _console.note(
@@ -271,8 +286,9 @@ COMMANDS = {
         _add_convert,
         _convert,
         (
-            "driftbayes convert tracks.xml tracks.parquet",
-            "driftbayes convert drifters.nc clean.csv --qc default --units km,d",
+            "driftbayes convert tracks.xml -o tracks.parquet",
+            "driftbayes convert drifters.nc -o clean.csv --qc default --units km,d",
+            "driftbayes convert track1.csv track2.csv -o tracks.parquet",
         ),
     ),
 }

@@ -50,7 +50,11 @@ _COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "sensitivity": ("check", "Compute the sensitivity of the verdict to the priors."),
         "pairs": ("pairs", "Compare laws of relative dispersion for pairs of particles."),
         "segments": ("segments", "Find where each track changes, with probabilities."),
-        "score": ("predict", "Score predictions of each model for held-out trajectories."),
+        "score": ("predict", "Score predictions of models, or ensembles of a simulator."),
+        "backtest": (
+            "backtest",
+            "Forecast observed particles from their past and score against their future.",
+        ),
         "map": ("predict", "Map diffusivity and model evidence on a grid of cells."),
         "models": ("about", "List models with their parameters, units and limits."),
         "explore": (
@@ -63,6 +67,10 @@ _COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "predict": (
             "predict",
             "Predict the dispersion of particles under each model and their average.",
+        ),
+        "recommend": (
+            "recommend",
+            "Recommend a diffusivity or random flight for a horizon, and price other choices.",
         ),
         "export": (
             "report",

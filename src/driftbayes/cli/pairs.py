@@ -35,10 +35,9 @@ def _run(args: argparse.Namespace) -> int:
     from driftbayes.relative import pairs
     from driftbayes.representation import describe
 
-    names = "all" if args.models == "all" else [n.strip() for n in args.models.split(",")]
     how: dict[str, Any] = {
         "within": args.within,
-        "models": names,
+        "models": args.models,
         "priors": _options.parse_priors(args.prior),
         "seed": args.seed,
     }

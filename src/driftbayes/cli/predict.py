@@ -7,8 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from driftbayes.cli import _console, _jax, _options
-from driftbayes.cli._parser import Command, Output, Parser, figure, netcdf
+from driftbayes.cli._parser import Command, Output, Parser, figure, geojson, netcdf
 from driftbayes.errors import DriftbayesError
+
+# Members from which search regions are made, at the least.
+_REGION_MEMBERS = 400
+# Options of reading that hold for observations and ensembles alike.
+_SHARED = ("units", "coordinates", "frame", "length_unit", "time_unit", "missing", "date_order")
 
 if TYPE_CHECKING:
     from driftbayes.prediction import Forecast, TrajectoryScores
@@ -29,6 +34,12 @@ def _add_predict(parser: Parser) -> None:
         metavar="FILE",
         help="write an ensemble of future trajectories from the last observed positions, named "
         "particle/member: CSV, Parquet, NetCDF or Zarr",
+    )
+    parser.add_output(
+        "--regions",
+        output=geojson,
+        metavar="FILE.geojson",
+        help="write the regions that hold each particle with 50 and 95 % probability at each time",
     )
     _options.add_data(parser)
     _options.add_inference(parser)
@@ -61,7 +72,9 @@ def _predict(args: argparse.Namespace) -> int:
             data_fingerprint=tracks.fingerprint,
         )
         write_trajectories(written, args.output)
-        _console.note(f"wrote {args.output}: {written!r}")
+        _console.note(_console.written(args.output, written))
+    if args.regions is not None:
+        _write_regions(result, args)
     if args.json:
         _console.print_json(result.to_json())
         return 0
@@ -69,6 +82,19 @@ def _predict(args: argparse.Namespace) -> int:
     for text in result.warnings:
         _console.say(f"warning: {text}")
     return 0
+
+
+def _write_regions(result: "Forecast", args: argparse.Namespace) -> None:
+    """Write search regions as GeoJSON."""
+    import json
+
+    from driftbayes.prediction.regions import search_regions
+    from driftbayes.storage import atomic_path
+
+    found = search_regions(result.particles(max(args.members, _REGION_MEMBERS)))
+    with atomic_path(args.regions) as temporary:
+        temporary.write_text(json.dumps(found.to_geojson()), encoding="utf-8")
+    _console.note(f"wrote {args.regions}")
 
 
 def _print_prediction(made: "Forecast") -> None:
@@ -107,27 +133,47 @@ def _print_prediction(made: "Forecast") -> None:
     diffusivity = f"{length}²/{time}" if length and time else ""
     columns = [
         *(with_unit("T", time_shown), "model", "probability"),
-        *(with_unit("sd", length_shown), "95 % interval"),
+        *(with_unit("sd", length_shown), "95 % of sd"),
         *(with_unit(name, length_shown) for name in ("median |ΔX|", "97.5 % |ΔX|")),
-        *(with_unit("κ = Var/2T", diffusivity), "95 % interval"),
+        *(with_unit("κ = Var/2T", diffusivity), "95 % of κ"),
     ]
     _console.print_table(title, columns, rows, left=2, keys=2)
 
 
 def _add_score(parser: Parser) -> None:
-    _options.add_reading(parser)
-    _options.add_tau(parser)
+    _options.add_reading(parser, nargs="*")
+    _options.add_tau(parser, required=False)
     parser.add_options("""
+--ensemble [NAME=]FILE<list>  score these simulated trajectories against observed ones: members
+    written by a simulator or by predict, or a table id,member,time,x,y; may be repeated
+--observed FILE  with --ensemble: the observed trajectories
+--leads T[,T...]  with --ensemble: lead times to score, for example 1d,3d (default: all)
 --held-out-taus T[,T...]  also score displacements over these times of held-out trajectories: log
     density, CRPS, energy score
 --folds N<int=5>  number of folds for --held-out-taus
 """)
+    parser.add_output(
+        "--figure",
+        output=figure,
+        metavar="FILE.png",
+        help="with --ensemble: write a figure of the scores by lead time: PNG, PDF or SVG",
+    )
     _options.add_data(parser)
     _options.add_inference(parser)
     _options.add_json(parser)
 
 
 def _score(args: argparse.Namespace) -> int:
+    if args.ensemble:
+        return _score_ensembles(args)
+    for option in ("observed", "leads", "figure"):
+        if getattr(args, option) is not None:
+            msg = f"--{option} is for simulated trajectories; name them with --ensemble FILE"
+            raise DriftbayesError(msg)
+    if args.file is None or args.tau is None:
+        missing = "a file of trajectories" if args.file is None else "--tau"
+        msg = f"score needs {missing}; or --ensemble FILE --observed FILE to score a simulator"
+        raise DriftbayesError(msg)
     tau = _options.parse_tau(args.tau)
     wanted = args.held_out_taus
     times = () if wanted is None else _options.parse_times("--held-out-taus", wanted)
@@ -151,6 +197,44 @@ def _score(args: argparse.Namespace) -> int:
     for text in result.warnings:
         _console.say(f"warning: {text}")
     _console.say(result.remark)
+    return 0
+
+
+def _score_ensembles(args: argparse.Namespace) -> int:
+    """Score members of ensembles against observed trajectories."""
+    from pathlib import Path
+
+    if args.observed is None or args.file is not None:
+        msg = "give the observed trajectories: driftbayes score --ensemble FILE --observed FILE"
+        raise DriftbayesError(msg)
+    if args.tau is not None or args.held_out_taus is not None:
+        msg = "--tau is for models; the lead times of an ensemble are those of its file (--leads)"
+        raise DriftbayesError(msg)
+    _options.check_seed(args.seed)
+    named = {}
+    for text in args.ensemble:
+        name, equals, file = text.partition("=")
+        path = Path(file) if equals and not Path(text).exists() else Path(text)
+        named[name if path == Path(file) and equals else path.stem] = path
+    if len(named) < len(args.ensemble):
+        msg = "two ensembles have the same name; name them: --ensemble NAME=FILE"
+        raise DriftbayesError(msg)
+    args.file = Path(args.observed)
+    tracks = _options.read(args)
+    from driftbayes.representation import describe
+    from driftbayes.workflow.verification import score_ensembles
+
+    how = {name: value for name, value in _options.reading_options(args).items() if name in _SHARED}
+    result = score_ensembles(tracks, named, leads=args.leads, seed=args.seed, **how)
+    if args.figure is not None:
+        from driftbayes.plots.panels import plot_panels
+        from driftbayes.verification.describe import score_panels
+
+        _console.save_figure(plot_panels(score_panels(result)), args.figure)
+    if args.json:
+        _console.print_json(result.to_json())
+    else:
+        _console.print_card(describe(result))
     return 0
 
 
@@ -307,6 +391,7 @@ COMMANDS = {
         (
             "driftbayes score tracks.csv --tau 0.5",
             "driftbayes score tracks.csv --tau 0.5 --held-out-taus 1,2 --folds 10",
+            "driftbayes score --ensemble parcels.zarr --observed drifters.csv",
         ),
     ),
     "map": Command(

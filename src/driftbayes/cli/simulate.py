@@ -90,7 +90,7 @@ def _run(args: argparse.Namespace) -> int:
     with _console.stage("simulation"):
         tracks = simulate(name, theta, tau=args.tau, seed=args.seed, **counts)
     write_trajectories(tracks, args.output)
-    _console.note(f"wrote {args.output}: {tracks!r}")
+    _console.note(_console.written(args.output, tracks))
     return 0
 
 

@@ -37,8 +37,15 @@ if TYPE_CHECKING:
 
 # Kass and Raftery (1995): 2 ln K of 2, 6 and 10.
 _SCALE = ((5.0, "very strongly"), (3.0, "strongly"), (1.0, "positively"))
-# A model is contradicted by a goodness of fit whose adjusted p-value is smaller.
+# A model is contradicted by a goodness of fit whose p-value is smaller. P-values are adjusted for
+# the number of quantities, so a true model is contradicted with this probability; the 200 replicas
+# of a report resolve nothing below 1/201, so a level of 0.005 would hang on a single one of them.
 FIT_LEVEL = 0.01
+# Sums over a file do not tell what single displacements do.
+NOT_TESTED = (
+    "goodness of fit, measurement noise and dependence between particles are not tested for files "
+    "read in blocks; run `driftbayes check`, which reads a sample"
+)
 
 
 def strength(log_bayes_factor: float) -> str:
@@ -171,41 +178,55 @@ class Comparison(Described):
         return max(self.probabilities, key=lambda name: np.nan_to_num(self.probabilities[name]))
 
     @property
+    def without_evidence(self) -> dict[str, str]:
+        """Models whose evidence could not be computed, and why in a word or two."""
+        lost = {n: e.status for n, e in self.evidences.items() if not np.isfinite(e.log_evidence)}
+        return {
+            name: "no finite evidence" if status is Status.OK else status.value.replace("_", " ")
+            for name, status in lost.items()
+        }
+
+    @property
+    def _ranked(self) -> list[Evidence]:
+        """Evidences that could be computed, the largest first."""
+        found = [e for e in self.evidences.values() if np.isfinite(e.log_evidence)]
+        return sorted(found, key=lambda e: -e.log_evidence)
+
+    @property
     def verdict(self) -> str:
         """One sentence on the scale of Kass and Raftery, with every known doubt.
 
         Its word is that of the lower end of ln K, one standard error down, corrected for particles
-        that move together.
+        that move together. A model without an evidence is named, and the others are ranked.
         """
         at = f"at tau = {readable(self.tau, self.time_unit)}"
-        failed = [n for n, e in self.evidences.items() if not np.isfinite(e.log_evidence)]
-        if failed:
-            return f"no verdict {at}: the evidence of {', '.join(failed)} could not be computed"
+        ranked, without = self._ranked, [f"{n}: {why}" for n, why in self.without_evidence.items()]
+        if not ranked:
+            return f"no verdict {at}, no model has an evidence; {'; '.join(without)}"
         misfit = self.misfit
-        sentence = "; ".join([self._ranking(at) + misfit, *self.doubts])
-        if misfit:
+        sentence = "; ".join([self._ranking(at) + misfit, *without, *self.doubts])
+        if without and len(ranked) > 1:
+            sentence = f"among the {len(ranked)} models with an evidence, {sentence}"
+        elif misfit:
             sentence = f"among the models compared, {sentence}"
-        unknown = [
-            f"{name} of {e.name}"
-            for e in self.evidences.values()
-            for name in e.unidentified_parameters
-        ]
+        unknown = [f"{name} of {e.name}" for e in ranked for name in e.unidentified_parameters]
         if unknown:
             sentence += f"; not identifiable: {', '.join(unknown)}"
-        conflicts = [n for n, e in self.evidences.items() if e.contradicts_prior]
+        conflicts = [e.name for e in ranked if e.contradicts_prior]
         if conflicts:
             sentence += f"; prior and data are in conflict for {', '.join(conflicts)}"
-        doubtful = [n for n, e in self.evidences.items() if e.status is not Status.OK]
+        doubtful = [e.name for e in ranked if e.status is not Status.OK]
         if doubtful:
             sentence += f"; with doubts about {', '.join(doubtful)}, see the warnings"
         return sentence
 
     def _ranking(self, at: str) -> str:
         """Which model is favoured, how strongly."""
-        ranked = sorted(self.evidences.values(), key=lambda e: -e.log_evidence)
+        ranked = self._ranked
         best = ranked[0]
         if len(ranked) == 1:
-            return f"{best.name} is the only model considered {at}"
+            what = "with an evidence" if len(self.evidences) > 1 else "considered"
+            return f"{best.name} is the only model {what} {at}"
         close = [e for e in ranked if not self._lower_end(best, e) >= _SCALE[-1][0]]
         if len(close) > 1:
             names = [e.name for e in reversed(close)]
@@ -271,7 +292,7 @@ class Comparison(Described):
         p_value = self.fit_p_values.get(self.best, np.nan)
         if not p_value < FIT_LEVEL:
             return ""
-        checked = [self.fit_p_values.get(name, np.nan) for name in self.evidences]
+        checked = [self.fit_p_values.get(e.name, np.nan) for e in self._ranked]
         is_none = len(checked) > 1 and all(p < FIT_LEVEL for p in checked)
         what = "none explains" if is_none else f"{self.best} does not explain"
         return f", but {what} the data (goodness of fit p = {p_value:.2g})"
@@ -279,7 +300,7 @@ class Comparison(Described):
     @property
     def overstated(self) -> str:
         """Ln K of the best two models where particles move together; empty where they do not."""
-        ranked = sorted(self.evidences.values(), key=lambda e: -e.log_evidence)
+        ranked = self._ranked
         if len(ranked) < 2 or not self._correction(ranked[0].name, ranked[1].name):
             return ""
         return f"ln K = {self._told(ranked[0], ranked[1], with_error=False)}"

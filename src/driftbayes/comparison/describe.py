@@ -16,6 +16,7 @@ __all__ = [
 ]
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -223,7 +224,7 @@ def most_probable(scan: Scan) -> list[str]:
     best = [comparison.best for comparison in scan.comparisons]
     if len(scan.models) == 1:
         alone = f"Only {best[0]} was fitted; there is no other model to compare it with"
-        return [f"{alone}{_doubts(scan.comparisons)}."]
+        return [f"{alone}{_doubts(scan, scan.comparisons)}."]
     sentences = []
     starts = [i for i in range(len(best)) if i == 0 or best[i] != best[i - 1]]
     for first, end in zip(starts, [*starts[1:], len(best)], strict=True):
@@ -233,23 +234,48 @@ def most_probable(scan: Scan) -> list[str]:
         if end > first + 1:
             where = f"at sampling times from {low} to {high}"
         name = _named(best[first])
-        if any(c.misfit for c in part):
+        if all(len(c.without_evidence) == len(scan.models) for c in part):
+            reasons = "; ".join(_without_evidence(part))
+            sentences.append(f"No verdict {where}, no model has an evidence; {reasons}.")
+            continue
+        if any(c.without_evidence for c in part):
+            name = f"Among the models with an evidence, {best[first]}"
+        elif any(c.misfit for c in part):
             name = f"Among the models compared, {best[first]}"
-        certainty = _certainty([c.probabilities[c.best] for c in part])
-        sentences.append(f"{name} is the most probable model {where}: {certainty}{_doubts(part)}.")
+        rest = _certainty([c.probabilities[c.best] for c in part]) + _doubts(scan, part)
+        sentences.append(f"{name} is the most probable model {where}: {rest}.")
     return sentences
 
 
-def _doubts(comparisons: Sequence[Comparison]) -> str:
+def _doubts(scan: Scan, comparisons: Sequence[Comparison]) -> str:
     """The end of a sentence: what makes verdicts doubtful, each where it does so most."""
-    found = {c: f"at τ = {readable_time(c.tau, c.time_unit)}" for c in comparisons}
-    text = "".join(f"{c.misfit} {at}" for c, at in found.items() if c.misfit)
+    at_tau = "" if uses_all_fixes(scan) else " at τ = {}"
+    found = {c: at_tau.format(readable_time(c.tau, c.time_unit)) for c in comparisons}
+    text = "".join(f"{c.misfit}{at}" for c, at in found.items() if c.misfit)
     together = [c for c in found if c.dependence is not None and c.overstated]
     if together:
         worst = max(together, key=lambda c: float((c.dependence or {})["inflation"]))
-        text += f"; {found[worst]}, {worst.overstated}"
-    every = {doubt.partition(" ")[0]: (at, doubt) for c, at in found.items() for doubt in c.doubts}
-    return text + "".join(f"; {at}, {doubt}" for at, doubt in every.values())
+        text += f"; {_placed(worst.overstated, found[worst])}"
+    # What holds at every sampling time needs no mention of one.
+    common = set.intersection(*(set(c.doubts) for c in found))
+    every = {
+        doubt.partition(" ")[0]: _placed(doubt, "" if doubt in common else at)
+        for c, at in found.items()
+        for doubt in c.doubts
+    }
+    return "; ".join([text, *_without_evidence(comparisons), *every.values()])
+
+
+def _placed(clause: str, at: str) -> str:
+    return f"{at.strip()}, {clause}" if at else clause
+
+
+def _without_evidence(comparisons: Sequence[Comparison]) -> list[str]:
+    """Models without an evidence, why, and at how many sampling times."""
+    counts = Counter(item for c in comparisons for item in c.without_evidence.items())
+    n = len(comparisons)
+    where = "" if n == 1 else f" at {{}} of {n} sampling times"
+    return [f"{name}: {why}{where.format(count)}" for (name, why), count in counts.items()]
 
 
 def scan_verdict(scan: Scan) -> list[str]:
@@ -269,7 +295,8 @@ def scan_verdict(scan: Scan) -> list[str]:
         start = _named(name) if text.startswith(name) else text[0].upper()
         sentences.append(f"{start}{text.removeprefix(name if text.startswith(name) else text[0])}.")
     doubtful = {
-        name: sum(e.status.value != "ok" for e in scan.evidences(name)) for name in scan.models
+        name: sum(e.status.value != "ok" and np.isfinite(e.log_evidence) for e in found)
+        for name, found in ((name, scan.evidences(name)) for name in scan.models)
     }
     parts = [f"{name} at {n} of {len(best)} sampling times" for name, n in doubtful.items() if n]
     if parts:

@@ -94,6 +94,7 @@ class Dimension(NamedTuple):
 LENGTH = Dimension("length", 1, 0, "50km")
 TIME = Dimension("time", 0, 1, "6h")
 SPEED = Dimension("speed", 1, -1, "3m/s")
+DIFFUSIVITY = Dimension("diffusivity", 2, -1, "10m2/s")
 
 
 def in_units(value: Any, what: Dimension, units: Units | None, name: str) -> float:

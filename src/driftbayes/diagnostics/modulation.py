@@ -25,6 +25,9 @@ _MIN_STRETCHES = 8
 _LARGEST = 9.0
 _N_PERMUTATIONS = 499
 SIGNIFICANT = 0.005
+# Contrasts that are this many standard deviations above chance are worth permutations: one of 29
+# periods is so in a few per cent of all data, a significant one always.
+_LIKELY = 5.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,12 +103,16 @@ def step_correlations(trajectories: Trajectories, n_lags: int = 4) -> tuple[Floa
     return found, errors
 
 
-def modulation(trajectories: Trajectories, seed: int = 0) -> Modulation | None:
+def modulation(
+    trajectories: Trajectories, seed: int = 0, *, only_likely: bool = False
+) -> Modulation | None:
     """Find the period in frames with which the variance of steps repeats, if it does.
 
     Args:
         trajectories: At regular times.
         seed: Random seed of the permutations.
+        only_likely: Whether to leave out the permutations, which take most of the time, where no
+            period stands out.
 
     Returns:
         The most significant period; None if there are too few steps to say.
@@ -122,13 +129,17 @@ def modulation(trajectories: Trajectories, seed: int = 0) -> Modulation | None:
     sizes = np.minimum(squares[usable] / own[owner][usable], _LARGEST)
     place, n = stretch[usable] // every, -(-n // every)
     periods = range(2, MAX_PERIOD + 1)
+    totals: list[FloatArray] = []
+    for period in periods:
+        cells = place * period + frame[usable] % period
+        sums = np.bincount(cells, sizes - sizes.mean(), n * period)
+        totals.append(np.asarray(sums, dtype=np.float64).reshape(n, period))
+    if only_likely and max(map(_excess, totals)) < _LIKELY:
+        return None
     rng = np.random.default_rng(whole(seed, "seed"))
     shifts = rng.random((_N_PERMUTATIONS, n))
     scores = np.empty((len(periods), _N_PERMUTATIONS + 1))
-    for i, period in enumerate(periods):
-        cells = place * period + frame[usable] % period
-        sums = np.bincount(cells, sizes - sizes.mean(), n * period)
-        total: FloatArray = np.asarray(sums, dtype=np.float64).reshape(n, period)
+    for i, (period, total) in enumerate(zip(periods, totals, strict=True)):
         moved = np.floor(shifts * period).astype(np.int64)
         scores[i] = _contrast(total, np.concatenate([np.zeros((1, n), dtype=np.int64), moved]))
     # Each period on its own scale, so that none counts for more.
@@ -170,17 +181,33 @@ def _stretches(frame: IntArray, owner: IntArray) -> IntArray:
 def _contrast(total: FloatArray, shifts: IntArray) -> FloatArray:
     """Sum of squares over phases of the sums over stretches, each shifted, for each set of shifts.
 
-    By Fourier coefficients along the phase a shift is a factor.
+    By Fourier coefficients along the phase a shift is a factor, a power for each order.
     """
     period = total.shape[1]
     waves = np.fft.rfft(total, axis=1)[:, 1:].astype(np.complex64)
-    orders = np.arange(1, waves.shape[1] + 1)
-    turns = np.exp(-2j * np.pi / period * np.arange(period)).astype(np.complex64)
+    turn = np.exp(-2j * np.pi / period * np.arange(period)).astype(np.complex64)[shifts]
+    factor = np.ones_like(turn)
     found = np.zeros(len(shifts))
-    for order, wave in zip(orders, waves.T, strict=True):
+    for order, wave in enumerate(waves.T, start=1):
+        factor *= turn
         weight = 1.0 if 2 * order == period else 2.0
-        found += weight * np.abs(turns[(order * shifts) % period] @ wave) ** 2
+        found += weight * np.abs(factor @ wave) ** 2
     return found
+
+
+def _excess(total: FloatArray) -> float:
+    """The contrast without shifts, in standard deviations of that with random shifts.
+
+    A sum of waves with random phases is nearly normal: its square has the mean P, the sum of their
+    squares, and the standard deviation P, or √2 P for a wave that only changes sign.
+    """
+    waves = np.fft.rfft(total, axis=1)[:, 1:]
+    is_real = 2 * np.arange(1, waves.shape[1] + 1) == total.shape[1]
+    weight = np.where(is_real, 1.0, 2.0)
+    power = weight * np.sum(np.abs(waves) ** 2, axis=0)
+    spread = np.sqrt(np.sum(np.where(is_real, 2.0, 1.0) * power**2))
+    found = np.sum(weight * np.abs(waves.sum(axis=0)) ** 2)
+    return float((found - power.sum()) / spread) if spread > 0 else 0.0
 
 
 def _profile(

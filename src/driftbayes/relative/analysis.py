@@ -85,7 +85,8 @@ def compare_pairs(
         tracks: Where the particles were.
         tau: Sampling time.
         within: Distance at which a pair begins; None pairs all particles as they are first seen.
-        models: Names of laws (rayleigh, richardson, lundgren, power), or "all".
+        models: Names of laws (rayleigh, richardson, lundgren, power), separated by commas or in a
+            list, or "all".
         priors: Priors of `xi` and `K`; by default uniform, and exponential with a scale from the
             data.
         seed: Random seed of draws and of the bootstrap.

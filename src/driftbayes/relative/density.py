@@ -20,10 +20,10 @@ from scipy.special import gammaln, ive
 
 from driftbayes.typing import FloatArray
 
-# From this order on by Debye's expansion, in so many terms; below it, from this argument on by
-# Hankel's.
+# From this order on by Debye's expansion, in so many terms; below it by Hankel's from this argument
+# on, or from the square of the order: the first term left out is below 1e-14 there.
 _DEBYE_ORDER, _N_DEBYE = 40.0, 8
-_HANKEL_ARGUMENT, _N_HANKEL = 1e4, 16
+_HANKEL_ARGUMENT, _N_HANKEL = 32.0, 16
 # Below this argument by the power series.
 _SMALL, _N_SERIES = 1e-2, 4
 LOG_2PI = float(np.log(2 * np.pi))
@@ -56,7 +56,7 @@ def log_bessel_i(order: float, z: FloatArray) -> FloatArray:
         exponent = order**2 / (root + z) - order * np.arcsinh(order / z)
         return exponent - 0.5 * LOG_2PI - 0.5 * np.log(root) + np.log(sums)
     out = np.empty_like(z)
-    small, large = z < _SMALL, z > _HANKEL_ARGUMENT
+    small, large = z < _SMALL, z > max(_HANKEL_ARGUMENT, order**2)
     rest = ~(small | large)
     out[rest] = np.log(ive(order, z[rest]))
     if small.any():
@@ -68,10 +68,11 @@ def log_bessel_i(order: float, z: FloatArray) -> FloatArray:
         log_first = order * np.log(0.5 * z[small]) - gammaln(order + 1)
         out[small] = log_first + np.log(total) - z[small]
     if large.any():
-        term, total = np.ones(int(large.sum())), np.ones(int(large.sum()))
+        inverse = 1 / z[large]
+        term, total = np.ones_like(inverse), np.ones_like(inverse)
         for k in range(1, _N_HANKEL):
-            term = -term * (4 * order**2 - (2 * k - 1) ** 2) / (8 * k * z[large])
-            total = total + term
+            term *= ((2 * k - 1) ** 2 - 4 * order**2) / (8 * k) * inverse
+            total += term
         out[large] = np.log(total) - 0.5 * (LOG_2PI + np.log(z[large]))
     return out
 

@@ -8,6 +8,7 @@ from driftbayes.data.units import readable
 from driftbayes.inference.describe import model_table, parameter_table
 from driftbayes.models import Parameter
 from driftbayes.relative.analysis import PairComparison
+from driftbayes.relative.separations import Separations
 from driftbayes.relative.statistics import NAMES
 from driftbayes.representation import (
     Card,
@@ -52,7 +53,8 @@ def describe_pairs(result: PairComparison) -> Card:
         (xi, xi_sd), (kappa, kappa_sd) = both["xi"], both["kappa"]
         exponent = with_error(xi, xi_sd) if xi_sd else number(xi, 4)
         size = with_error(kappa, kappa_sd)
-        facts.append((f"K(r) of {name}", f"κ r^ξ, ξ = {exponent}, κ = {size}"))
+        unit = f" {length}^(2-ξ)/{data.time_unit}" if length and data.time_unit else ""
+        facts.append((f"K(r) of {name}", f"κ r^ξ, ξ = {exponent}, κ = {size}{unit}"))
     posterior = parameter_table(evidences, "Posterior; K is at the reference separation")
     tables = (
         model_table(evidences, comparison.probabilities),
@@ -67,13 +69,18 @@ def statistics_table(result: PairComparison) -> Table:
     """Model-free statistics by classes of separation."""
     found, data = result.statistics, result.data
     heads = [f"r ({data.length_unit})" if data.length_unit else "r", "steps"]
-    heads += [_TITLES[name][0] for name in NAMES]
+    heads += [with_unit(_TITLES[name][0], _unit(name, data)) for name in NAMES]
     rows = []
     for i, centre in enumerate(found.centres):
         cells = [_cell(found.values[n][i], found.errors[n][i]) for n in NAMES]
         rows.append((number(centre, 3), f"{int(found.n_steps[i]):,}", *cells))
     title = "Without a model: structure functions, relative diffusivity, Lyapunov exponent"
     return Table(tuple(heads), tuple(rows), "r" * len(heads), title=title)
+
+
+def _unit(name: str, data: Separations) -> str:
+    title, length, time = _TITLES[name]
+    return Parameter(title, title, length, time).unit(data.length_unit, data.time_unit)
 
 
 def _cell(value: float, error: float) -> str:
@@ -87,18 +94,17 @@ def pair_panels(result: PairComparison) -> list[Panel]:
     found, data = result.statistics, result.data
     panels = []
     for name in NAMES:
-        title, length, time = _TITLES[name]
+        title = _TITLES[name][0]
         y, error = found.values[name], found.errors[name]
         known = np.isfinite(error)
         y = np.where(known & (y > 0), y, np.nan)
-        unit = Parameter(title, title, length, time).unit(data.length_unit, data.time_unit)
         panels.append(
             Panel(
                 name=name,
                 title=title,
                 x=found.centres,
                 x_label=with_unit("separation", data.length_unit),
-                y_label=with_unit(title, unit),
+                y_label=with_unit(title, _unit(name, data)),
                 curves=[Curve("data", "data", y, y - 1.96 * error, y + 1.96 * error)],
                 scales=("log", "linear"),
                 at_tau=data.tau,

@@ -136,11 +136,13 @@ def law_hypotheses(
     vector between two particles over 2τ per axis, as if the diffusivity were constant.
 
     Args:
-        models: Names of laws, or "all".
+        models: Names of laws, separated by commas or in a list, or "all".
         data: Separations, for the scale of the prior.
         priors: Priors of `xi` and `K`, as objects or as text.
     """
-    names = list(LAWS) if models == "all" else list(models)
+    if isinstance(models, str):
+        models = [*LAWS] if models == "all" else [name.strip() for name in models.split(",")]
+    names = list(models)
     for name in names:
         if name not in LAWS:
             near = did_you_mean(name, LAWS)

@@ -27,6 +27,7 @@ import numpy as np
 from driftbayes._version import __version__
 from driftbayes.checks.describe import check_table, fit_panels
 from driftbayes.comparison import Scan
+from driftbayes.comparison.bayes import NOT_TESTED
 from driftbayes.comparison.describe import (
     as_scan,
     scan_command,
@@ -59,6 +60,8 @@ if TYPE_CHECKING:
 
 # Numbers of a parameter in the files beside the page.
 _FIELDS = ("map", "posterior_mean", "posterior_sd", "contraction")
+# Spaces at which a line may not end.
+_PAIRS = re.compile(r"(?<=\d) (?=(?:[nµmk]?m|[nµm]?s|min|h|d)\b)|(?<=\w) (?==)|(?<==) (?=\S)")
 # A file of numbers is recognised by these first characters, with the id of the report first.
 _CSV_START = re.compile(rb"report,tau,model,parameter,field,at,value\r?\n")
 _JSON_START = re.compile(rb'\[\s*\{\s*"report": "[0-9a-f]{16}",')
@@ -197,6 +200,7 @@ def build_report(
         seconds=lambda value: readable_time(value, "s"),
         place=reference_tau_index(scan),
         verdict=verdict(scan, examination),
+        bound=_bound,
         colours=page_colours(scan.models),
         **_examined_tables(examination),
         **_recommended(scan),
@@ -208,6 +212,11 @@ def build_report(
         script=static.joinpath("report.js").read_text(encoding="utf-8"),
     )
     return Report(page, records, identity)
+
+
+def _bound(text: str) -> str:
+    """A text in which no line ends between a number and its unit, or beside an equals sign."""
+    return _PAIRS.sub("\u00a0", text)
 
 
 def _with_fit(scan: Scan, examination: Examination | None) -> Scan:
@@ -230,7 +239,7 @@ def verdict(scan: Scan, examination: Examination | None = None) -> list[str]:
     scan = _with_fit(scan, examination)
     sentences = scan_verdict(scan)
     check = None if examination is None else examination.check
-    if check is None:
+    if check is None and not any(NOT_TESTED in c.doubts for c in scan.comparisons):
         sentences.append(
             "This compares these models only; run `driftbayes check` to test whether the best of "
             "them explains the data."
@@ -277,11 +286,15 @@ def _examined_tables(examination: Examination | None) -> dict[str, Any]:
     if examination is None:
         return {"examination": None, "check": None}
     tracks, found, check = examination.trajectories, examination.survey, examination.check
+    dependence: dict[str, list[str]] = {}
+    for one in examination.dependence.values():
+        dependence.setdefault(one.sentence, []).append(readable_time(one.tau, tracks.time_unit))
     return {
         "examination": examination,
         "check": check,
         "p_values": None if check is None else check_table(check),
         "facts_of_data": data_facts(tracks, found),
+        "dependence": {sentence: ", ".join(taus) for sentence, taus in dependence.items()},
         "quality": quality_findings(found, examination.quality),
         "drawing": trajectories_svg(tracks),
     }

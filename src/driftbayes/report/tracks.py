@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from driftbayes.data.trajectories import Trajectories
+from driftbayes.data.units import readable_unit
 from driftbayes.report.svg import BOTTOM, LEFT, RIGHT, TOP, WIDTH, Axis, frame, path, runs
 from driftbayes.representation import number, render, with_unit
 from driftbayes.typing import FloatArray
@@ -36,6 +37,15 @@ def trajectories_svg(trajectories: Trajectories) -> str:
     known = known if len(known) else np.zeros((1, 2))
     low, high = known.min(axis=0), known.max(axis=0)
     length, time = trajectories.length_unit, trajectories.time_unit
+    factors = np.ones(2)
+    if trajectories.lonlat is None:
+        # In the units of the text.
+        if trajectories.n_dim == 1:
+            factors[0], time = readable_unit([np.abs([low[0], high[0]]).max()], time)
+            factors[1], length = readable_unit([np.abs([low[1], high[1]]).max()], length)
+        else:
+            factors[:], length = readable_unit([np.abs([low, high]).max()], length)
+    low, high = low * factors, high * factors
     x_label, y_label = with_unit("x", length), with_unit("y", length)
     aspect: float | None = 1.0
     if trajectories.lonlat is not None:
@@ -48,7 +58,7 @@ def trajectories_svg(trajectories: Trajectories) -> str:
     x_axis, y_axis = _map_axes(low, high, aspect)
     drawn = []
     for track in tracks:
-        x, y = x_axis(track[:, 0]), y_axis(track[:, 1])
+        x, y = x_axis(track[:, 0] * factors[0]), y_axis(track[:, 1] * factors[1])
         parts = runs(np.isfinite(x) & np.isfinite(y))
         if parts:
             first = parts[0].start

@@ -7,6 +7,7 @@ from driftbayes.aliases import lazy
 if TYPE_CHECKING:
     from driftbayes.data.sampling import Cut
     from driftbayes.workflow.analyses import Scales, compare, scan, suggested_taus
+    from driftbayes.workflow.backtests import backtest, recommend
     from driftbayes.workflow.changes import segments
     from driftbayes.workflow.examples import example, write_example
     from driftbayes.workflow.fits import (
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     )
     from driftbayes.workflow.overview import Overview, info
     from driftbayes.workflow.reading import Blocks, FileInBlocks, open_scan, read
+    from driftbayes.workflow.verification import score_ensembles
 
 __all__ = [
     "Blocks",
@@ -27,6 +29,7 @@ __all__ = [
     "FileInBlocks",
     "Overview",
     "Scales",
+    "backtest",
     "bootstrap",
     "check",
     "compare",
@@ -36,8 +39,10 @@ __all__ = [
     "open_scan",
     "predict",
     "read",
+    "recommend",
     "scan",
     "score",
+    "score_ensembles",
     "segments",
     "sensitivity",
     "simulate",
@@ -48,11 +53,13 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
+        "backtests": "backtest recommend",
         "analyses": "Cut Scales compare scan suggested_taus",
         "changes": "segments",
         "examples": "example write_example",
         "fits": "bootstrap check map predict score sensitivity simulate",
         "overview": "Overview info trajectories_card",
         "reading": "Blocks FileInBlocks open_scan read",
+        "verification": "score_ensembles",
     },
 )

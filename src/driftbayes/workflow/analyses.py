@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from driftbayes.comparison.bayes import Comparison, compare_hypotheses
+from driftbayes.comparison.bayes import NOT_TESTED, Comparison, compare_hypotheses
 from driftbayes.comparison.dependence import quick_dependence
 from driftbayes.comparison.hypotheses import HypothesisSet, make_hypotheses
 from driftbayes.comparison.scan import Scan, scan_hypotheses
@@ -122,7 +122,7 @@ def compare(
     )
     result = replace(result, priors_from_data=setup.from_data)
     if not isinstance(data, Displacements):
-        return result
+        return replace(result, doubts=(NOT_TESTED,))
     result = with_doubts(tracks, result, data, setup.hypotheses)
     warn_if_dependent([result])
     return result
@@ -161,7 +161,9 @@ def scan(
         tally = tracks.tally(partial(named_models, models), taus, cut, snap=True)
         shortest = tally.spec.strides[0] * tally.recording_interval
         setup = hypotheses_for(models, tally.sample(), priors=priors, scales=scales, tau=shortest)
-        return scan_tally(tally, setup.hypotheses, provenance=tracks.provenance, **options)
+        found = scan_tally(tally, setup.hypotheses, provenance=tracks.provenance, **options)
+        untested = tuple(replace(c, doubts=(NOT_TESTED,)) for c in found.comparisons)
+        return replace(found, comparisons=untested)
     is_all = isinstance(taus, str) and taus == "all"
     wanted: Iterable[float] | str = "all"
     finest: float | None = None

@@ -145,6 +145,12 @@ class Overview:
             )
         if (doubt := self._lag_one) is not None:
             warnings.append(doubt)
+        if tracks.recording_interval is not None and len(tracks.times) <= _LARGE:
+            from driftbayes.diagnostics.modulation import modulation
+
+            repeats = modulation(tracks, only_likely=True)
+            if repeats is not None and repeats.is_significant:
+                warnings.append(repeats.sentence)
         if self._has_short:
             warnings.append("some trajectories have fewer than two positions; pass --drop-short")
         return tuple(warnings)

@@ -89,8 +89,8 @@ def read(
         drop_short: Whether to leave out trajectories of fewer than two positions.
         qc: Quality checks whose findings to repair, as in "spikes=3m/s,stuck=6h" or "default".
         blocks: Leave a file on disk; `compare`, `scan` and `check` read it in such blocks.
-        **options: Further options of `read_trajectories` for files and tables, and those of
-            `Trajectories.from_arrays` for arrays (`dt`).
+        **options: Further options of `read_trajectories` for files and tables, with `columns` also
+            as text ("time=t,x=X"), and those of `Trajectories.from_arrays` for arrays (`dt`).
 
     Raises:
         DriftbayesError: The source cannot be read, or an option does not fit it.
@@ -193,12 +193,15 @@ def _for_files(options: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(options)
     _check_options(found, [field.name for field in fields(ReadOptions)])
     expect(found.get("format"), str | None, "format", "the name of a format, for example 'gdp'")
-    expect(
-        found.get("columns"),
-        Mapping | None,
-        "columns",
-        "names by role, for example {'id': 'track'}",
-    )
+    wanted = "names by role, for example {'id': 'track'} or 'id=track,x=lon'"
+    expect(found.get("columns"), Mapping | str | None, "columns", wanted)
+    if isinstance(found.get("columns"), str):
+        pairs = [item.partition("=") for item in found["columns"].split(",") if item.strip()]
+        if not all(equals for _, equals, _ in pairs):
+            text = f"got {found['columns']!r}; for example x=lon,y=lat"
+            msg = f"columns (--columns) must be NAME=COLUMN,..., {text}"
+            raise DriftbayesError(msg)
+        found["columns"] = {role.strip(): name.strip() or None for role, _, name in pairs}
     for name in ("pixel_size", "frame_interval"):
         if isinstance(found.get(name), str):
             found[name] = parse_quantity(found[name], name)
@@ -325,7 +328,7 @@ class FileInBlocks:
 
             if files_of(path) is not None:
                 msg = "several files cannot be read in blocks; first run: driftbayes convert FILES "
-                raise DriftbayesError(f"{msg}all.parquet")
+                raise DriftbayesError(f"{msg}-o all.parquet")
         self.path, self.blocks, self._qc = Path(path), blocks, qc
         self._options = dict(options or {})
         self._recorded = _texts(self._options) if recorded is None else dict(recorded)

@@ -1,0 +1,65 @@
+"""Forecast observed particles from their past, and score against their future."""
+
+__all__ = ["COMMANDS"]
+
+import argparse
+
+from driftbayes.cli import _console, _jax, _options
+from driftbayes.cli._parser import Command, Parser, figure
+
+
+def _add_arguments(parser: Parser) -> None:
+    _options.add_reading(parser)
+    _options.add_tau(parser)
+    parser.add_options("""
+--horizons T[,T...]<!>  times ahead, for example 1d,3d
+--origins N<int=10>  number of times from which to forecast, over the last two thirds of the data
+--members N<int=50>  members of each forecast
+--kappa K  also score a fixed diffusivity, for example 10m2/s, as a simulator would use
+""")
+    parser.add_output(
+        "--figure",
+        output=figure,
+        metavar="FILE.png",
+        help="write a figure of the scores by lead time: PNG, PDF or SVG",
+    )
+    _options.add_data(parser)
+    _options.add_inference(parser)
+    _options.add_json(parser)
+
+
+def _run(args: argparse.Namespace) -> int:
+    tau = _options.parse_tau(args.tau)
+    horizons = _options.parse_times("--horizons", args.horizons)
+    _options.check_seed(args.seed)
+    tracks = _options.read(args)
+    _jax.prepare_jax()
+    from driftbayes.representation import describe
+    from driftbayes.workflow import backtest
+
+    how = {"origins": args.origins, "members": args.members, "kappa": args.kappa}
+    with _console.progress_bar() as progress:
+        given = {**_options.analysis(args), **how, "progress": progress}
+        result = backtest(tracks, tau, horizons, **given)
+    if args.figure is not None:
+        from driftbayes.plots.panels import plot_panels
+        from driftbayes.verification.describe import score_panels
+
+        _console.save_figure(plot_panels(score_panels(result)), args.figure)
+    if args.json:
+        _console.print_json(result.to_json())
+    else:
+        _console.print_card(describe(result))
+    return 0
+
+
+COMMANDS = {
+    "backtest": Command(
+        _add_arguments,
+        _run,
+        (
+            "driftbayes backtest drifters.nc --tau 6h --horizons 1d,3d --kappa 100m2/s",
+            "driftbayes backtest tracks.csv --tau 0.5 --horizons 1,2,4 --origins 20 --json",
+        ),
+    )
+}

@@ -1,0 +1,52 @@
+"""Recommend a diffusivity or random flight for a horizon."""
+
+__all__ = ["COMMANDS"]
+
+import argparse
+
+from driftbayes.cli import _console, _jax, _options
+from driftbayes.cli._parser import Command, Parser
+
+
+def _add_arguments(parser: Parser) -> None:
+    _options.add_reading(parser)
+    _options.add_tau(parser)
+    parser.add_options("""
+--horizon T[,T...]<!>  times ahead, for example 1d,10d
+--kappa K  also judge this diffusivity, for example 100m2/s
+--draws N<int=1000>  number of posterior draws
+""")
+    _options.add_data(parser)
+    _options.add_inference(parser)
+    _options.add_json(parser)
+
+
+def _run(args: argparse.Namespace) -> int:
+    tau = _options.parse_tau(args.tau)
+    horizons = _options.parse_times("--horizon", args.horizon)
+    _options.check_seed(args.seed)
+    tracks = _options.read(args)
+    _jax.prepare_jax()
+    from driftbayes.representation import describe
+    from driftbayes.workflow import recommend
+
+    with _console.progress_bar() as progress:
+        given = {**_options.analysis(args), "n_draws": args.draws, "progress": progress}
+        result = recommend(tracks, tau, horizons, kappa=args.kappa, **given)
+    if args.json:
+        _console.print_json(result.to_json())
+    else:
+        _console.print_card(describe(result))
+    return 0
+
+
+COMMANDS = {
+    "recommend": Command(
+        _add_arguments,
+        _run,
+        (
+            "driftbayes recommend drifters.nc --tau 6h --horizon 1d,10d --kappa 100m2/s",
+            "driftbayes recommend tracks.csv --tau 0.5 --horizon 5 --json",
+        ),
+    )
+}

@@ -1,0 +1,39 @@
+"""Figures of panels that a result describes."""
+
+__all__ = ["plot_panels"]
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from driftbayes.plots.style import draw_panel, journal_style, shared_legend
+from driftbayes.representation import Panel, colours_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def plot_panels(panels: Sequence[Panel], n_columns: int = 2) -> "Figure":
+    """Draw panels with one legend, in columns.
+
+    Args:
+        panels: What to draw; groups have the same colour in all of them.
+        n_columns: Panels beside each other.
+    """
+    from matplotlib.figure import Figure
+
+    groups = dict.fromkeys(curve.group for panel in panels for curve in panel.curves)
+    colours = colours_of([name for name in groups if name != "data"])
+    n_rows = int(np.ceil(len(panels) / n_columns))
+    with journal_style():
+        figure = Figure(figsize=(3.4 * n_columns, 2.6 * n_rows), layout="constrained")
+        axes = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
+        for ax, panel in zip(axes, panels, strict=False):
+            draw_panel(panel, ax, colours)
+            ax.set_title(panel.title, fontsize=8)
+        for ax in axes[len(panels) :]:
+            ax.set_visible(False)
+        if len(groups) > 1:
+            shared_legend(figure, axes[0])
+    return figure

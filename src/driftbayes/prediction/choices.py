@@ -1,0 +1,216 @@
+"""Which diffusivity or random flight to use for a horizon, and what another choice costs."""
+
+__all__ = ["Choice", "Recommendations", "recommend_for"]
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import gamma
+
+from driftbayes.data.units import readable, readable_unit
+from driftbayes.prediction.forecast import Forecast
+from driftbayes.prediction.predict import AVERAGE, ScaleMixture
+from driftbayes.prediction.rules import log_score
+from driftbayes.representation import (
+    Card,
+    Described,
+    Table,
+    describe,
+    number,
+    summarise,
+    with_error,
+    with_unit,
+)
+
+_LEVEL = 0.95
+# Nodes of the integral over distances.
+_N_NODES = 400
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One way to simulate the spread at a horizon.
+
+    Args:
+        horizon: Time ahead.
+        name: Of the choice.
+        kappa: Diffusivity of a random walk with this spread, Var/2T.
+        size: Radius, area or volume of the region that holds a particle with 95 % probability.
+        ratio: That region over the one of the model average.
+        loss: Loss of logarithmic score per particle against the model average, in nats.
+        held: Probability with which the region of this choice holds the particle.
+    """
+
+    horizon: float
+    name: str
+    kappa: float
+    size: float
+    ratio: float
+    loss: float
+    held: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Recommendations(Described):
+    """What to simulate with, for each horizon.
+
+    Args:
+        choices: Ways to simulate, for each horizon in turn; the model average first.
+        memory: Posterior mean and standard deviation of 2k/γ, the variance that memory saves at
+            long times, if Langevin dynamics were fitted.
+        best: Model with the largest probability, and that probability.
+        n_dim: Number of axes.
+        length_unit: Unit of length.
+        time_unit: Unit of time.
+    """
+
+    choices: tuple[Choice, ...]
+    memory: tuple[float, float] | None
+    best: tuple[str, float]
+    n_dim: int
+    length_unit: str
+    time_unit: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers."""
+        return {
+            "choices": [vars(choice) for choice in self.choices],
+            "variance_saved_by_memory": None if self.memory is None else self.memory[0],
+            "variance_saved_by_memory_sd": None if self.memory is None else self.memory[1],
+            "model": self.best[0],
+            "probability": self.best[1],
+            "n_dim": self.n_dim,
+            "length_unit": self.length_unit,
+            "time_unit": self.time_unit,
+        }
+
+
+def recommend_for(forecast: Forecast, kappa: float | None = None) -> Recommendations:
+    """Compare ways to simulate the spread of fresh particles.
+
+    Each fitted model; a random walk with the diffusivity that is right at this horizon, or at
+    another; a diffusivity of the user.
+
+    Args:
+        forecast: Fitted models and their spread at the horizons.
+        kappa: A diffusivity to judge, in the units of the data.
+    """
+    prediction = forecast.prediction
+    average = prediction.spreads[AVERAGE]
+    times, n_dim = prediction.horizons, prediction.n_dim
+    unit = forecast.data.time_unit
+    choices = []
+    for i, horizon in enumerate(times):
+        truth = average.mixtures[i]
+        ways = {"model average": truth}
+        ways |= {
+            name: spread.mixtures[i]
+            for name, spread in prediction.spreads.items()
+            if name != AVERAGE
+        }
+        for j, other in enumerate(times):
+            where = "this time" if i == j else readable(float(other), unit, 3)
+            variance = 2 * average.diffusivity[j] * horizon
+            ways[f"random walk, K right at {where}"] = _gaussian(variance, n_dim)
+        if kappa is not None:
+            ways["random walk, K as given"] = _gaussian(2 * kappa * horizon, n_dim)
+        choices += [_judged(name, float(horizon), way, truth) for name, way in ways.items()]
+    best = max(prediction.probabilities, key=lambda name: prediction.probabilities[name])
+    return Recommendations(
+        choices=tuple(choices),
+        memory=_memory(forecast),
+        best=(best, float(prediction.probabilities[best])),
+        n_dim=n_dim,
+        length_unit=forecast.data.length_unit,
+        time_unit=unit,
+    )
+
+
+def _gaussian(variance: float, n_dim: int) -> ScaleMixture:
+    return ScaleMixture(np.array([variance]), np.ones(1), n_dim)
+
+
+def _judged(name: str, horizon: float, way: ScaleMixture, truth: ScaleMixture) -> Choice:
+    radius, right = (float(m.distance_quantiles([_LEVEL])[0]) for m in (way, truth))
+    return Choice(
+        horizon=horizon,
+        name=name,
+        kappa=way.variance / (2 * horizon),
+        size=_ball(radius, way.n_dim),
+        ratio=(radius / right) ** way.n_dim,
+        loss=_loss(way, truth) if way is not truth else 0.0,
+        held=float(truth.distance_cdf(radius)),
+    )
+
+
+def _ball(radius: float, n_dim: int) -> float:
+    """Length, area or volume of a ball."""
+    return float(np.pi ** (n_dim / 2) / gamma(n_dim / 2 + 1) * radius**n_dim)
+
+
+def _loss(way: ScaleMixture, truth: ScaleMixture) -> float:
+    """Kullback–Leibler divergence of a choice from the truth, by integration over the distance."""
+    nodes, weights = np.polynomial.legendre.leggauss(_N_NODES)
+    # Gaussians end well before twelve of the largest standard deviations.
+    used = truth.weights > 0
+    end = 12 * float(np.sqrt(truth.variances[used].max()))
+    r, weights = 0.5 * end * (nodes + 1), 0.5 * end * weights
+    log_p = log_score(truth, r)
+    surface = truth.n_dim * _ball(1.0, truth.n_dim) * r ** (truth.n_dim - 1)
+    return float(np.sum(weights * surface * np.exp(log_p) * (log_p - log_score(way, r))))
+
+
+def _memory(forecast: Forecast) -> tuple[float, float] | None:
+    """Posterior of 2k/γ of plain Langevin dynamics; None if it was not fitted."""
+    for draws in forecast.draws:
+        if draws.evidence.name == "langevin":
+            values = dict(zip(draws.names, np.asarray(draws.theta).T, strict=True))
+            saved = 2 * values["k"] / values["gamma"]
+            return float(saved.mean()), float(saved.std())
+    return None
+
+
+@summarise.register
+def _(result: Recommendations) -> str:
+    name, probability = result.best
+    return f"use {name} (probability {number(probability, 3)})"
+
+
+@describe.register
+def describe_recommendations(result: Recommendations) -> Card:
+    """Describe what each choice costs, and what memory saves."""
+    length, time = result.length_unit, result.time_unit
+    what = {1: "half-width", 2: "area", 3: "volume"}[result.n_dim]
+    power = {1: "", 2: "²", 3: "³"}[result.n_dim]
+    per_time, shown = readable_unit([c.horizon for c in result.choices], time)
+    rows = []
+    for choice in result.choices:
+        rows.append(
+            (
+                number(choice.horizon * per_time, 4),
+                choice.name,
+                number(choice.kappa, 3),
+                number(choice.size, 3),
+                number(choice.ratio, 3),
+                f"{100 * choice.held:.1f}",
+                number(choice.loss, 2) if choice.loss > 1e-9 else "0",
+            )
+        )
+    heads = (
+        *(with_unit("T", shown), "choice"),
+        with_unit("K", f"{length}²/{time}" if length and time else ""),
+        with_unit(f"95 % {what}", f"{length}{power}" if length else ""),
+        *("ratio", "holds (%)", "loss (nats)"),
+    )
+    table = Table(heads, tuple(rows), "rlrrrrr", title="Fresh particle, velocity unknown", keys=2)
+    facts = []
+    if result.memory is not None:
+        saved = with_error(*result.memory)
+        facts.append(("variance saved by memory, 2k/γ", f"{saved} {length}² per axis".rstrip()))
+    sentences = (
+        "Loss: logarithmic score lost per particle against the average of the models. A region "
+        "that holds fewer than 95 % is too small; a ratio above 1 is area searched in vain.",
+    )
+    headline = summarise(result)
+    return Card("Recommendations", headline, tuple(facts), sentences, (table,))

@@ -1,0 +1,142 @@
+"""Regions in which particles are to be found: 50 and 95 % of a forecast, over time."""
+
+__all__ = ["SearchRegions", "search_regions"]
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from driftbayes._version import __version__
+from driftbayes.errors import DriftbayesError
+from driftbayes.prediction.forecast import ParticleForecast
+from driftbayes.typing import FloatArray, StrArray
+
+_N_VERTICES = 72
+
+
+@dataclass(frozen=True, eq=False)
+class SearchRegions:
+    """Ellipses that hold given shares of a forecast, for each particle and horizon.
+
+    Args:
+        ids: Particles.
+        times: Time of each particle and horizon.
+        horizons: Times since the last fix.
+        levels: Probabilities.
+        polygons: Vertices (particle, horizon, level, vertex, 2), longitude and latitude in degrees
+            for data from degrees.
+        areas: Area of each, (particle, horizon, level), in the square of the unit of length.
+        length_unit: Unit of length.
+        time_unit: Unit of time.
+        in_degrees: Whether vertices are longitudes and latitudes.
+    """
+
+    ids: StrArray
+    times: FloatArray
+    horizons: FloatArray
+    levels: tuple[float, ...]
+    polygons: FloatArray
+    areas: FloatArray
+    length_unit: str
+    time_unit: str
+    in_degrees: bool
+
+    def to_geojson(self) -> dict[str, Any]:
+        """One feature for each particle, horizon and level, the largest region first."""
+        features = []
+        for p, name in enumerate(self.ids):
+            for h, horizon in enumerate(self.horizons):
+                for level in np.argsort(self.levels)[::-1]:
+                    ring = self.polygons[p, h, level]
+                    properties = {
+                        "particle": str(name),
+                        "time": float(self.times[p, h]),
+                        "horizon": float(horizon),
+                        "probability": self.levels[level],
+                        "area": float(self.areas[p, h, level]),
+                    }
+                    closed = np.vstack([ring, ring[:1]]).tolist()
+                    geometry = {"type": "Polygon", "coordinates": [closed]}
+                    features.append(
+                        {"type": "Feature", "properties": properties, "geometry": geometry}
+                    )
+        return {
+            "type": "FeatureCollection",
+            "driftbayes": {
+                "version": __version__,
+                "length_unit": self.length_unit,
+                "time_unit": self.time_unit,
+                "coordinates": "degrees" if self.in_degrees else "plane",
+            },
+            "features": features,
+        }
+
+
+def search_regions(
+    forecast: ParticleForecast, levels: Sequence[float] = (0.5, 0.95)
+) -> SearchRegions:
+    """Find the ellipse of each particle and horizon that holds given shares of the members.
+
+    Its shape is that of the members' covariance; its size is an order statistic of their
+    Mahalanobis distances, whatever their law.
+
+    Args:
+        forecast: Members of the forecast, 20 or more for a region of 95 %.
+        levels: Probabilities, between 0 and 1.
+
+    Raises:
+        DriftbayesError: There are too few members, or the motion is not in a plane.
+    """
+    n_members, _, _, n_dim = forecast.positions.shape
+    if n_dim != 2:
+        msg = f"search regions are for two dimensions; the particles move in {n_dim}"
+        raise DriftbayesError(msg)
+    for level in levels:
+        if not 0 < level < 1:
+            msg = f"a level must be between 0 and 1, got {level}"
+            raise DriftbayesError(msg)
+    needed = int(np.ceil(1 / (1 - max(levels))))
+    if n_members < needed:
+        msg = f"a region of {max(levels):.0%} needs {needed} members, got {n_members}"
+        raise DriftbayesError(msg)
+    x = forecast.positions[:, :, 1:]
+    mean = x.mean(axis=0)
+    away = x - mean
+    covariance = np.einsum("mphi,mphj->phij", away, away) / (n_members - 1)
+    root = np.linalg.cholesky(covariance)
+    inverse = np.linalg.inv(root)
+    distance = np.sort(np.linalg.norm(np.einsum("phij,mphj->mphi", inverse, away), axis=-1), axis=0)
+    # The next member is within the k-th distance with probability k/(M + 1).
+    ranks = [min(int(np.ceil(level * (n_members + 1))), n_members) - 1 for level in levels]
+    radius = distance[ranks]
+    angle = 2 * np.pi * np.arange(_N_VERTICES) / _N_VERTICES
+    circle = np.stack([np.cos(angle), np.sin(angle)])
+    offsets = np.einsum("phij,jv->phvi", root, circle)
+    polygons = mean[None, :, :, None] + radius[..., None, None] * offsets[None]
+    areas = np.pi * radius**2 * np.sqrt(np.linalg.det(covariance))
+    return SearchRegions(
+        ids=forecast.ids,
+        times=forecast.last_times[:, None] + forecast.horizons[1:],
+        horizons=forecast.horizons[1:],
+        levels=tuple(levels),
+        polygons=_on_earth(forecast, np.moveaxis(polygons, 0, 2)),
+        areas=np.moveaxis(areas, 0, 2),
+        length_unit=forecast.length_unit,
+        time_unit=forecast.time_unit,
+        in_degrees=forecast.fixes is not None,
+    )
+
+
+def _on_earth(forecast: ParticleForecast, polygons: FloatArray) -> FloatArray:
+    """Vertices in degrees, if that is what the data were; longitudes do not jump."""
+    if forecast.fixes is None:
+        return polygons
+    n_particles, n_horizons, n_levels, n_vertices, _ = polygons.shape
+    # Each vertex is the end of a straight path from the last fix.
+    ends = polygons.transpose(1, 2, 3, 0, 4).reshape(-1, n_particles, 1, 2)
+    laid = forecast.fixes.lay(ends).reshape(n_horizons, n_levels, n_vertices, n_particles, 2)
+    found = laid.transpose(3, 0, 1, 2, 4).copy()
+    found[..., 0] = np.degrees(np.unwrap(np.radians(found[..., 0]), axis=-1))
+    return found

@@ -1,0 +1,116 @@
+"""Score ensembles in files against observed trajectories."""
+
+__all__ = ["read_ensemble", "score_ensembles"]
+
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from driftbayes.data.trajectories import Trajectories, check_tracks
+from driftbayes.data.units import times_in
+from driftbayes.errors import DataWarning, DriftbayesError
+from driftbayes.verification import EnsembleScores, match_cases, score_cases
+from driftbayes.workflow.reading import load
+
+_MEMBER, _START = "member", "start"
+_TABLES = {".csv": "read_csv", ".txt": "read_csv", ".parquet": "read_parquet"}
+
+
+def read_ensemble(source: Any, **options: Any) -> Trajectories:
+    """Read the members of an ensemble.
+
+    A table may have a column `member`, and a column `start` where a drifter has several forecasts;
+    trajectories are then named id/member or id@start/member. Other files are read as any
+    trajectories: members named so, or as a simulator writes them.
+
+    Args:
+        source: A file, a pandas DataFrame, or what else `read` takes.
+        **options: Options of `read`.
+    """
+    table = _table(source)
+    if table is None:
+        return load(source, **options)
+    names = {str(name).strip().casefold(): name for name in table.columns}
+    columns = dict(options.pop("columns", None) or {})
+    known = columns.get("id") or names.get("id")
+    if known is None:
+        msg = (
+            "an ensemble with a column 'member' also needs the column 'id' of its drifters; name "
+            "it, for example --columns id=drifter"
+        )
+        raise DriftbayesError(msg)
+    made = table.copy()
+    ids = made[known].astype(str)
+    if _START in names:
+        ids = ids + "@" + made.pop(names[_START]).astype(str)
+    made[known] = ids + "/" + made.pop(names[_MEMBER]).astype(str)
+    # Rows of one member come one after the other.
+    made = made.sort_values(known, kind="stable")
+    return load(made, columns=columns or None, **options)
+
+
+def _table(source: Any) -> Any:
+    """The table of a source that has a column of members; None for another."""
+    import pandas as pd
+
+    if isinstance(source, str | Path):
+        reader = _TABLES.get(Path(source).suffix.lower())
+        if reader is None or not Path(source).is_file():
+            return None
+        if reader == "read_csv":
+            head = pd.read_csv(source, nrows=0, comment="#", skipinitialspace=True)
+            if not _has_members(head):
+                return None
+            return pd.read_csv(source, comment="#", skipinitialspace=True)
+        source = pd.read_parquet(source)
+    return source if isinstance(source, pd.DataFrame) and _has_members(source) else None
+
+
+def _has_members(table: Any) -> bool:
+    return _MEMBER in {str(name).strip().casefold() for name in table.columns}
+
+
+def score_ensembles(
+    observed: Trajectories,
+    ensembles: Mapping[str, Any],
+    *,
+    leads: Any = None,
+    seed: int = 0,
+    **options: Any,
+) -> EnsembleScores:
+    """Score ensembles of simulated trajectories against observed ones.
+
+    Args:
+        observed: Observed trajectories.
+        ensembles: Files of members, tables or trajectories, by the name of the ensemble.
+        leads: Lead times to score, in the unit of the observations or with their own; default all.
+        seed: Random seed of the bootstrap over drifters.
+        **options: Options of `read` for the ensembles.
+
+    Raises:
+        DriftbayesError: Members and observations do not belong together.
+    """
+    check_tracks(observed)
+    with warnings.catch_warnings():
+        # What holds for both was said of the observations.
+        warnings.simplefilter("ignore", DataWarning)
+        cases = [
+            match_cases(
+                source if isinstance(source, Trajectories) else read_ensemble(source, **options),
+                observed,
+                name,
+            )
+            for name, source in ensembles.items()
+        ]
+    if leads is not None:
+        wanted = np.array(times_in(leads, observed.units, "leads"))
+        for i, own in enumerate(cases):
+            near = np.abs(own.lead[:, None] - wanted).min(axis=1) <= 1e-3 * wanted.min()
+            if not near.any():
+                msg = f"{own.name}: no forecast has one of the lead times asked for"
+                raise DriftbayesError(msg)
+            cases[i] = own.take(near)
+    return score_cases(cases, units=observed.units, seed=seed)

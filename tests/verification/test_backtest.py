@@ -1,0 +1,90 @@
+"""Forecasts from the past of particles, scored against their future."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+import driftbayes as db
+from driftbayes.cli.main import main
+from driftbayes.errors import DriftbayesError
+
+SCALES = db.Scales(u_rms=0.7, time=2.0)
+
+
+def simulated(n_particles, n_steps, seed):
+    model = db.Langevin(gamma=0.5, k=1.0)
+    how = {"n_particles": n_particles, "n_steps": n_steps, "n_dim": 2, "tau": 0.5}
+    x = np.asarray(model.simulate(jax.random.key(seed), **how))
+    return db.Trajectories.from_arrays(x, dt=0.5, length_unit="km", time_unit="d")
+
+
+@pytest.fixture(scope="module")
+def result():
+    tracks = simulated(20, 60, 1)
+    return db.backtest(
+        tracks, 0.5, "0.5,2", origins=3, members=25, kappa="3km2/d", scales=SCALES, n_draws=200
+    )
+
+
+def test_the_model_of_the_data_predicts_best(result):
+    assert set(result.ensembles) == {
+        *("brownian", "langevin", "model average", "persistence", "fixed kappa")
+    }
+    assert result.best in ("langevin", "model average")
+    behind = {name: own.behind for name, own in result.ensembles.items()}
+    for name in ("brownian", "fixed kappa"):
+        assert behind[name][0] > 3 * behind[name][1]
+    assert behind["persistence"][0] > 0
+    assert result.ensembles["fixed kappa"].dispersion == "spread too large"
+
+
+def test_every_particle_is_forecast_from_every_origin(result):
+    assert (result.n_drifters, result.n_forecasts) == (20, 60)
+    assert result.counts.tolist() == [60, 60]
+    assert result.leads.tolist() == pytest.approx([0.5, 2.0])
+
+
+def test_the_future_is_not_used():
+    """Another future leaves the forecasts from the only origin as they are."""
+    tracks = simulated(10, 40, 2)
+    x = tracks.positions.reshape(10, -1, 2).copy()
+    seen = {"origins": 1, "members": 10, "scales": SCALES, "n_draws": 100}
+    first = db.backtest(tracks, 0.5, "1", **seen)
+    origin = int((1 / 3) * 40)
+    x[:, origin + 1 :] += 5.0
+    moved = db.Trajectories.from_arrays(x, dt=0.5, length_unit="km", time_unit="d")
+    second = db.backtest(moved, 0.5, "1", **seen)
+    for name in first.ensembles:
+        spreads = [r.ensembles[name].means["spread"][0] for r in (first, second)]
+        assert spreads[0] == pytest.approx(spreads[1], rel=1e-12)
+        errors = [r.ensembles[name].means["error"][0] for r in (first, second)]
+        assert errors[1] > errors[0] + 3
+
+
+def test_the_command_prints_the_same(tmp_path, capsys):
+    simulated(6, 40, 3).to_dataframe().to_csv(tmp_path / "tracks.csv", index=False)
+    words = ["backtest", str(tmp_path / "tracks.csv"), "--units", "km,d", "--tau", "0.5"]
+    words += ["--horizons", "1", "--origins", "2", "--members", "10"]
+    assert main([*words, "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["n_forecasts"] == 12
+    assert main(words) == 0
+    assert "langevin" in capsys.readouterr().out
+
+
+def test_a_horizon_longer_than_the_data_is_refused():
+    with pytest.raises(DriftbayesError, match="leaves no origin"):
+        db.backtest(simulated(3, 20, 4), 0.5, "9")
+
+
+@pytest.mark.slow
+def test_regions_of_forecasts_hold_their_level():
+    """1,200 forecasts of the model that made the data: 50 and 95 % are that."""
+    found = db.backtest(
+        simulated(200, 120, 5), 0.5, "0.5,1,2", origins=6, members=40, scales=SCALES
+    )
+    for score, level in (("coverage_50", 0.5), ("coverage_95", 0.95)):
+        mean, error = found.ensembles["langevin"].means[score]
+        assert abs(mean - level) < 4 * error
