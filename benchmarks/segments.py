@@ -49,6 +49,7 @@ def judged(name: str, x: FloatArray, truth: list[FloatArray], prior: str) -> Non
     """Segment the tracks of one data set and print the score."""
     begin = time.perf_counter()
     tracks = db.read(list(x), dt=1.0, noise=SD)
+    assert isinstance(tracks, Trajectories)
     result = tracks.segments(1.0, priors={"kappa": prior})
     took = time.perf_counter() - begin
     found = [track.change_times for track in result.tracks]
@@ -67,7 +68,8 @@ def switching(n_tracks: int) -> None:
     """Two states, exits with probability 0.01 per frame, spells of three frames or more."""
     rng = np.random.default_rng(1)
     for ratio in (1, 2, 4, 10, 100):
-        x, truth = [], []
+        x: list[FloatArray] = []
+        truth: list[FloatArray] = []
         while len(x) < n_tracks:
             state = (np.cumsum(rng.random(N_FRAMES) < 0.01) + rng.integers(2)) % 2
             changes = 1 + np.flatnonzero(np.diff(state))
@@ -78,7 +80,7 @@ def switching(n_tracks: int) -> None:
             path = np.vstack([np.zeros(2), np.cumsum(steps, axis=0)])
             x.append(path + SD * rng.normal(size=path.shape))
             # The first step of the new state ends at the frame of the change.
-            truth.append(changes - 1.0 if ratio > 1 else np.zeros(0))
+            truth.append((changes - 1.0)[: len(changes) * (ratio > 1)].astype(np.float64))
         judged(f"two states, ratio {ratio}", np.array(x), truth, "exponential:1")
 
 
@@ -105,6 +107,7 @@ def calibration(n_sets: int) -> None:
             x.append(path + sd * rng.normal(size=path.shape))
             truth.append(np.append(1 + np.flatnonzero(changes), kappa))
         tracks = db.read(x, dt=1.0, noise=sd or None)
+        assert isinstance(tracks, Trajectories)
         found = tracks.segments(1.0, priors={"kappa": "exponential:1"}, rate=rate).tracks
         _report(sd, found, truth, n_steps)
 

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
         TwoScaleLangevin,
     )
     from driftbayes.plots.scan import plot_scan
+    from driftbayes.plots.segments import plot_segments
     from driftbayes.priors import (
         Exponential,
         Fixed,
@@ -121,6 +122,7 @@ __getattr__ = lazy(
             "TwoScaleLangevin"
         ),
         "plots.scan": "plot_scan",
+        "plots.segments": "plot_segments",
         "report": "write_report",
         "relative": "PairComparison pairs",
         "priors": "Exponential Fixed Gamma LogNormal Normal Uniform scaling_priors",
@@ -204,6 +206,7 @@ __all__ = [
     "open_scan",
     "pairs",
     "plot_scan",
+    "plot_segments",
     "predict",
     "read",
     "read_scan",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from driftbayes._version import __version__
+from driftbayes.aliases import public
 from driftbayes.changes.posterior import TrackSegments, log_bayes_factor, segment_track
 from driftbayes.changes.tables import Run, segment_model
 from driftbayes.data.sampling import Displacements
@@ -195,11 +196,9 @@ class Segments(Described):
             msg = f"segments are written as NetCDF or CSV: expected .nc or .csv, got {suffix!r}"
             raise DriftbayesError(msg)
 
-    def plot(self, **options: Any) -> Any:
+    def plot(self, tracks: list[int | str] | None = None, **options: Any) -> Any:
         """Draw tracks by segment, and the probability of a change; see `plot_segments`."""
-        from driftbayes.plots.segments import plot_segments
-
-        return plot_segments(self, **options)
+        return public("plot_segments")(self, tracks, **options)
 
 
 @in_double_precision

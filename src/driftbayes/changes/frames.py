@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-def _attributes(result: Segments) -> dict[str, Any]:
+def _attributes(result: Segments) -> dict[Any, Any]:
     return {
         "model": result.hypothesis.name,
         "priors": json.dumps(result.hypothesis.describe()),
