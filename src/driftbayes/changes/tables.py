@@ -352,7 +352,7 @@ def segment_model(hypothesis: Hypothesis, n_dim: int, *, has_error: bool) -> Seg
         known = ", ".join(MODELS_THAT_CHANGE)
         extra = ""
         if "+noise" in name:
-            extra = "; give a known measurement error with --noise (noise= of read) instead"
+            extra = "; for a known measurement error use brownian and --noise (noise= of read)"
         msg = f"segments are judged by one of {known}, got {name!r}{extra}"
         raise DriftbayesError(msg)
     if name != "brownian" and has_error:
