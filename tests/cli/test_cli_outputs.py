@@ -30,6 +30,7 @@ COMMANDS = {
     "check": (IN, *TAU, "--replicas", "100", *MODEL),
     "sensitivity": (IN, *TAU, "--factors", "1/2:2:3", *PRIORS),
     "map": (IN, *TAU, "--cell", "50", "--n-tau", "2", "--min-windows", "2", *MODEL),
+    "segments": (IN, *TAU, *PRIORS),
     "report": (IN, "--brief", "--taus", "0.1,0.2", *MODEL),
     "predict": (IN, *TAU, "--horizon", "0.1", "--members", "2", "--draws", "20", *MODEL),
     "export": (IN, "--for", "json", *TAU, "--length-unit", "m", "--time-unit", "s"),
