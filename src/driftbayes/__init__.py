@@ -123,6 +123,7 @@ __getattr__ = lazy(
         ),
         "plots.scan": "plot_scan",
         "plots.segments": "plot_segments",
+        "plots.pairs": "plot_pairs",
         "report": "write_report",
         "relative": "PairComparison pairs",
         "priors": "Exponential Fixed Gamma LogNormal Normal Uniform scaling_priors",

@@ -29,6 +29,7 @@ COMMANDS = {
     "scan": (IN, "--taus", "0.1,0.2", *MODEL),
     "check": (IN, *TAU, "--replicas", "100", *MODEL),
     "sensitivity": (IN, *TAU, "--factors", "1/2:2:3", *PRIORS),
+    "pairs": (IN, *TAU, "--models", "rayleigh"),
     "map": (IN, *TAU, "--cell", "50", "--n-tau", "2", "--min-windows", "2", *MODEL),
     "segments": (IN, *TAU, *PRIORS),
     "report": (IN, "--brief", "--taus", "0.1,0.2", *MODEL),

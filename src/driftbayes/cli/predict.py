@@ -16,7 +16,9 @@ _REGION_MEMBERS = 400
 _SHARED = ("units", "coordinates", "frame", "length_unit", "time_unit", "missing", "date_order")
 
 if TYPE_CHECKING:
-    from driftbayes.prediction import Forecast, TrajectoryScores
+    from driftbayes.prediction import Forecast, LostForecast, TrajectoryScores
+
+_MODELS = {None: "brownian,langevin", "others": "brownian+flow,langevin+flow"}
 
 
 def _add_predict(parser: Parser) -> None:
@@ -26,6 +28,7 @@ def _add_predict(parser: Parser) -> None:
 --horizon T[,T...]<!>  forecast times, for example 1d,10d
 --members N<int=100>  ensemble members per particle, for -o
 --draws N<int=1000>  number of posterior draws
+--given {others}  find where lost particles are, from those that are still seen
 """)
     parser.add_output(
         "-o",
@@ -39,10 +42,15 @@ def _add_predict(parser: Parser) -> None:
         "--regions",
         output=geojson,
         metavar="FILE.geojson",
-        help="write the regions that hold each particle with 50 and 95 % probability at each time",
+        help="write the regions that hold each particle with 50 and 95 %% probability at each time",
     )
     _options.add_data(parser)
     _options.add_inference(parser)
+    parser.set_defaults(models=None)
+    parser._option_string_actions["--models"].help = (
+        f"models to average, see `driftbayes models` (default: {_MODELS[None]}; with --given "
+        f"others: {_MODELS['others']})"
+    )
     _options.add_json(parser)
 
 
@@ -54,14 +62,16 @@ def _predict(args: argparse.Namespace) -> int:
             msg = f"{option} must be 1 or more, got {number}"
             raise DriftbayesError(msg)
     _options.check_seed(args.seed)
+    args.models = args.models or _MODELS[args.given]
     tracks = _options.read(args)
     _jax.prepare_jax()
     from driftbayes.io import write_trajectories
+    from driftbayes.prediction.lost import LostForecast
     from driftbayes.workflow import predict
 
     with _console.progress_bar() as progress:
         given = {**_options.analysis(args), "n_draws": args.draws, "progress": progress}
-        result = predict(tracks, tau, horizons, **given)
+        result = predict(tracks, tau, horizons, given=args.given, **given)
     if args.output is not None:
         ensemble = result.particles(args.members)
         written = ensemble.trajectories(
@@ -78,7 +88,10 @@ def _predict(args: argparse.Namespace) -> int:
     if args.json:
         _console.print_json(result.to_json())
         return 0
-    _print_prediction(result)
+    if isinstance(result, LostForecast):
+        _print_lost(result)
+    else:
+        _print_prediction(result)
     for text in result.warnings:
         _console.say(f"warning: {text}")
     return 0
@@ -138,6 +151,52 @@ def _print_prediction(made: "Forecast") -> None:
         *(with_unit("κ = Var/2T", diffusivity), "95 % of κ"),
     ]
     _console.print_table(title, columns, rows, left=2, keys=2)
+
+
+def _print_lost(made: "LostForecast") -> None:
+    """Print where lost particles are, with and without those still seen."""
+    from driftbayes.data.units import readable, readable_unit
+    from driftbayes.representation import number, with_unit
+
+    lost, time = made.lost, made.data.time_unit
+    horizons = lost.given.horizons[1:]
+    per_time, time_shown = readable_unit(horizons, time)
+    radii = {
+        name: [[r.radii for r in own] for own in found] for name, found in lost.regions.items()
+    }
+    sizes = [size for found in radii.values() for own in found for both in own for size in both]
+    per_length, length_shown = readable_unit(sizes, made.data.length_unit)
+    lonlat, rows = lost.mean_lonlat, []
+    for p, name in enumerate(lost.given.ids):
+        for i, horizon in enumerate(horizons):
+            region, alone = (lost.regions[key][p][i] for key in ("given", "alone"))
+            mean = region.mean if lonlat is None else lonlat[p, i]
+            rows.append(
+                [
+                    *(str(name), number(horizon * per_time, 5), str(lost.n_seen[p, i])),
+                    ", ".join(number(value, 6) for value in mean),
+                    *(number(radius * per_length) for radius in region.radii),
+                    number(alone.radii[1] * per_length),
+                    number(region.radii[1] / alone.radii[1], 2),
+                ]
+            )
+    tau = readable(made.data.tau, time)
+    models = ", ".join(f"{name} ({number(p)})" for name, p in made.prediction.probabilities.items())
+    title = (
+        f"Lost particles a time T after their last position, given those still seen, fit at tau = "
+        f"{tau}; radii of circles as large as the 50 % and 95 % regions; {models}"
+    )
+    place = "mean lon, lat (°)" if lonlat is not None else "mean position"
+    columns = [
+        *("particle", with_unit("T", time_shown), "still seen"),
+        place if lonlat is not None else with_unit(place, made.data.length_unit),
+        *(with_unit(name, length_shown) for name in ("50 %", "95 %", "95 % alone")),
+        "ratio",
+    ]
+    _console.print_table(title, columns, rows, left=1, keys=2)
+    if lost.left_out:
+        names = ", ".join(lost.left_out)
+        _console.say(f"not predicted, since their last position stands alone: {names}")
 
 
 def _add_score(parser: Parser) -> None:
@@ -383,6 +442,7 @@ COMMANDS = {
         (
             "driftbayes predict tracks.csv --tau 0.5 --horizon 5,10",
             "driftbayes predict tracks.csv --tau 0.5 --horizon 5 --members 50 -o futures.parquet",
+            "driftbayes predict drifters.nc --tau 6h --horizon 1d,5d --given others",
         ),
     ),
     "score": Command(

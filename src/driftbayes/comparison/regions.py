@@ -186,7 +186,7 @@ def _parts(
             # Nothing moved here: no diffusivity can be inferred.
             continue
         keys.append(tuple(int(i) for i in unique[number]))
-        lonlat = data.start_lonlat
+        lonlat = data.lonlat
         part = replace(
             data,
             dx=dx[inside],
@@ -197,7 +197,7 @@ def _parts(
             start=None if data.start is None else data.start[order[runs]],
             start_row=None if data.start_row is None else data.start_row[order[runs]],
             start_time=None if data.start_time is None else data.start_time[order[runs]],
-            start_lonlat=None if lonlat is None else lonlat[order[runs]],
+            lonlat=None if lonlat is None else lonlat[steps[inside]],
         )
         # A flow that is linear in space is so around the middle of the cell.
         parts.append(part.on_own_ground())

@@ -5,7 +5,7 @@ __all__ = ["bootstrap", "check", "map", "predict", "score", "sensitivity", "simu
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import inf, isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -137,7 +137,8 @@ def predict(
     tau: float | str,
     horizons: ArrayLike | str,
     *,
-    models: Models = "brownian, langevin",
+    given: Literal["others"] | None = None,
+    models: Models | None = None,
     priors: Priors | None = None,
     scales: Scales | None = None,
     cut: Cut = WHOLE,
@@ -146,7 +147,9 @@ def predict(
     """Predict the dispersion of particles under each model and their average.
 
     `tau`: sampling time of the fit, or "all". `horizons`: times ahead, positive and increasing,
-    also as text ("1d,10d").
+    also as text ("1d,10d"). `given`: "others" to find where lost particles are from those still
+    seen; the result is then a `LostForecast`. `models`: "brownian, langevin" unless given, with
+    "+flow" for `given`.
     `models`, `priors`, `scales`, `cut` are as for `compare`. Further options: `n_draws` (1000)
     from the posterior, `method` and `seed`, as for `posterior_draws`; `prior_probabilities` of
     the models; `progress`.
@@ -158,7 +161,17 @@ def predict(
 
     check_tracks(tracks)
     horizons = sorted(set(times_in(horizons, tracks.units, "horizons")))
+    if given not in (None, "others"):
+        msg = f"given must be 'others' or None, got {shown(given)}"
+        raise DriftbayesError(msg)
+    if models is None:
+        models = "brownian, langevin" if given is None else "brownian+flow, langevin+flow"
     data, setup = _prepared(tracks, tau, cut, models, priors, scales)
+    if given is not None:
+        from driftbayes.prediction.lost import find_lost
+
+        # Refused before the fit, which takes longer.
+        find_lost((h.model for h in setup.hypotheses), tracks, horizons, as_tau(tau, tracks))
     prior = options.pop("prior_probabilities", None)
     progress = options.pop("progress", None) or (lambda *_: None)
     options = {"n_draws": 1000, "seed": 0, **options}
@@ -167,15 +180,22 @@ def predict(
         progress("models", len(draws), len(setup.hypotheses))
         draws.append(posterior_draws(hypothesis, data, **options))
     weights = model_probabilities([d.evidence for d in draws], prior).tolist()
-    return Forecast(
-        prediction=predict_spread(draws, horizons, probabilities=weights, n_dim=data.n_dim),
-        draws=tuple(draws),
-        data=data,
-        tracks=tracks,
-        tau=as_tau(tau, tracks),
-        seed=options["seed"],
-        priors_from_data=setup.from_data,
-    )
+    parts: dict[str, Any] = {
+        "prediction": predict_spread(draws, horizons, probabilities=weights, n_dim=data.n_dim),
+        "draws": tuple(draws),
+        "data": data,
+        "tracks": tracks,
+        "tau": as_tau(tau, tracks),
+        "seed": options["seed"],
+        "priors_from_data": setup.from_data,
+    }
+    if given is None:
+        return Forecast(**parts)
+    from driftbayes.prediction.lost import LostForecast, predict_lost
+
+    how = {"tau": parts["tau"], "n_paths": options["n_draws"], "seed": options["seed"]}
+    lost = predict_lost(draws, tracks, horizons, probabilities=weights, **how)
+    return LostForecast(**parts, lost=lost)
 
 
 @in_double_precision
@@ -282,6 +302,9 @@ def _check_values(model: AbstractModel, theta: Mapping[str, float]) -> None:
         # Components of a tensor may be negative; other parameters are positive.
         low = -inf if name[:1] == "h" and name[1:].isdigit() else 0.0
         is_number = isinstance(value, int | float)
+        # A flow may be free of divergence.
+        if name == "divergence" and value == 0:
+            continue
         if not (is_number and low < value < known[name].upper and isfinite(value)):
             bound = f" below {known[name].upper:g}" if isfinite(known[name].upper) else ""
             kind = "a finite" if low < 0 else "a positive, finite"
