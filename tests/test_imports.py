@@ -26,7 +26,10 @@ FLOORS = [
     {"comparison"},
     {"prediction"},
     {"checks"},
-    {"io", "plots", "relative", "reproduce", "simulators", "space", "verification"},
+    {
+        *("changes", "io", "plots", "relative", "reproduce", "simulators", "space"),
+        "verification",
+    },
     {"report", "streaming"},
     {"workflow"},
     {"explore"},

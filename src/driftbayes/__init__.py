@@ -9,6 +9,7 @@ from driftbayes._version import __version__
 from driftbayes.aliases import lazy
 
 if TYPE_CHECKING:
+    from driftbayes.changes import Segments
     from driftbayes.checks import FitCheck, check_fit
     from driftbayes.comparison import (
         Comparison,
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
         TwoScaleLangevin,
     )
     from driftbayes.plots.scan import plot_scan
+    from driftbayes.plots.segments import plot_segments
     from driftbayes.priors import (
         Exponential,
         Fixed,
@@ -95,6 +97,7 @@ if TYPE_CHECKING:
         scan,
         score,
         score_ensembles,
+        segments,
         sensitivity,
         simulate,
     )
@@ -102,6 +105,7 @@ if TYPE_CHECKING:
 __getattr__ = lazy(
     __name__,
     {
+        "changes": "Segments",
         "checks": "FitCheck check_fit",
         "comparison": "Comparison Scan compare_hypotheses dependence scan_hypotheses",
         "diagnostics": "data_scales diagnose",
@@ -118,13 +122,14 @@ __getattr__ = lazy(
             "TwoScaleLangevin"
         ),
         "plots.scan": "plot_scan",
+        "plots.segments": "plot_segments",
         "plots.pairs": "plot_pairs",
         "report": "write_report",
         "relative": "PairComparison pairs",
         "priors": "Exponential Fixed Gamma LogNormal Normal Uniform scaling_priors",
         "workflow": (
             "Blocks Cut Scales backtest check compare example info map open_scan predict read "
-            "recommend scan score score_ensembles sensitivity simulate trajectories_card"
+            "recommend scan score score_ensembles segments sensitivity simulate trajectories_card"
         ),
     },
 )
@@ -178,6 +183,7 @@ __all__ = [
     "Scan",
     "Scatter",
     "SecondOrderLangevin",
+    "Segments",
     "Status",
     "Student",
     "Sum",
@@ -201,6 +207,7 @@ __all__ = [
     "open_scan",
     "pairs",
     "plot_scan",
+    "plot_segments",
     "predict",
     "read",
     "read_scan",
@@ -211,6 +218,7 @@ __all__ = [
     "scan_hypotheses",
     "score",
     "score_ensembles",
+    "segments",
     "sensitivity",
     "simulate",
     "write_report",

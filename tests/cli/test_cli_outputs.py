@@ -31,6 +31,7 @@ COMMANDS = {
     "sensitivity": (IN, *TAU, "--factors", "1/2:2:3", *PRIORS),
     "pairs": (IN, *TAU, "--models", "rayleigh"),
     "map": (IN, *TAU, "--cell", "50", "--n-tau", "2", "--min-windows", "2", *MODEL),
+    "segments": (IN, *TAU, "--prior", "kappa=exponential:1"),
     "report": (IN, "--brief", "--taus", "0.1,0.2", *MODEL),
     "predict": (IN, *TAU, "--horizon", "0.1", "--members", "2", "--draws", "20", *MODEL),
     "export": (IN, "--for", "json", *TAU, "--length-unit", "m", "--time-unit", "s"),

@@ -246,6 +246,10 @@ class Trajectories(Described):
         """Compare laws of relative dispersion; see `driftbayes.pairs`."""
         return public("pairs")(self, tau, **options)
 
+    def segments(self, tau: float | str, **options: Any) -> Any:
+        """Find where each track changes; see `driftbayes.segments`."""
+        return public("segments")(self, tau, **options)
+
     def info(self) -> Any:
         """Describe the sampling and suggest sampling times; see `driftbayes.info`."""
         return public("info")(self)

@@ -205,7 +205,7 @@ def describe_recommendations(result: Recommendations) -> Card:
         *("ratio", "holds (%)", "loss (nats)"),
     )
     table = Table(heads, tuple(rows), "rlrrrrr", title="Fresh particle, velocity unknown", keys=2)
-    facts = []
+    facts: list[tuple[str, str]] = []
     if result.memory is not None:
         saved = with_error(*(per_length**2 * part for part in result.memory))
         unit = f" {far}²" if far else ""

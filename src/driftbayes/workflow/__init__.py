@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from driftbayes.data.sampling import Cut
     from driftbayes.workflow.analyses import Scales, compare, scan, suggested_taus
     from driftbayes.workflow.backtests import backtest, recommend
+    from driftbayes.workflow.changes import segments
     from driftbayes.workflow.examples import example, write_example
     from driftbayes.workflow.fits import (
         bootstrap,
@@ -42,6 +43,7 @@ __all__ = [
     "scan",
     "score",
     "score_ensembles",
+    "segments",
     "sensitivity",
     "simulate",
     "suggested_taus",
@@ -53,6 +55,7 @@ __getattr__ = lazy(
     {
         "backtests": "backtest recommend",
         "analyses": "Cut Scales compare scan suggested_taus",
+        "changes": "segments",
         "examples": "example write_example",
         "fits": "bootstrap check map predict score sensitivity simulate",
         "overview": "Overview info trajectories_card",
