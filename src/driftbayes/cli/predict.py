@@ -205,7 +205,7 @@ def _add_score(parser: Parser) -> None:
     parser.add_options("""
 --ensemble [NAME=]FILE<list>  score these simulated trajectories against observed ones: members
     written by a simulator or by predict, or a table id,member,time,x,y; may be repeated
---observed FILE  with --ensemble: the observed trajectories
+--observed FILE<path>  with --ensemble: the observed trajectories
 --leads T[,T...]  with --ensemble: lead times to score, for example 1d,3d (default: all)
 --held-out-taus T[,T...]  also score displacements over these times of held-out trajectories: log
     density, CRPS, energy score

@@ -207,7 +207,8 @@ def describe_recommendations(result: Recommendations) -> Card:
     table = Table(heads, tuple(rows), "rlrrrrr", title="Fresh particle, velocity unknown", keys=2)
     facts: list[tuple[str, str]] = []
     if result.memory is not None:
-        saved = with_error(*(per_length**2 * part for part in result.memory))
+        mean, sd = result.memory
+        saved = with_error(per_length**2 * mean, per_length**2 * sd)
         unit = f" {far}²" if far else ""
         facts.append(("variance saved by memory, 2k/γ", f"{saved}{unit} per axis"))
     sentences = (
