@@ -218,8 +218,18 @@ def test_uses_that_are_not_known_are_refused_in_one_sentence(option):
     x = np.cumsum(np.random.default_rng(0).normal(size=(5, 12, 2)), axis=1)
     tracks = db.read(x, dt=1.0)
     how = {"models": f"brownian+{option}", "scales": db.Scales(u_rms=1.0, time=1.0)}
-    for use in (tracks.score, lambda tau, **own: tracks.predict(tau, [2.0], **own)):
-        with pytest.raises(DriftbayesError, match=f"brownian\\+{option}"):
-            use(1.0, **how)
+    with pytest.raises(DriftbayesError, match=f"brownian\\+{option}"):
+        tracks.score(1.0, **how)
     with pytest.raises(DriftbayesError, match="no way is known to replicate data"):
         tracks.check(1.0, n_replicas=100, **how)
+
+
+@pytest.mark.parametrize("option", ["common", "flow"])
+def test_one_particle_spreads_by_its_whole_diffusivity(option):
+    x = np.cumsum(np.random.default_rng(0).normal(size=(5, 12, 2)), axis=1)
+    tracks = db.read(x, dt=1.0)
+    how = {"models": f"brownian+{option}", "scales": db.Scales(u_rms=1.0, time=1.0)}
+    found = tracks.predict(1.0, [2.0], n_draws=100, **how)
+    kappa = np.asarray(found.draws[0].theta)[:, found.draws[0].names.index("kappa")]
+    spread = found.prediction.spreads[f"brownian+{option}"]
+    assert_allclose(spread.variance, [2 * kappa.mean() * 2.0], rtol=1e-12)

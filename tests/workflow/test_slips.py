@@ -69,7 +69,7 @@ SLIPS = {
         "n_replicas must be a whole number, 0 or more, got 'many'",
     ),
     "horizons": (lambda t: t.predict(0.5, "soon"), "horizons must be a number or a time"),
-    "cell": (lambda t: t.map(None, [1]), "cell must be a number or a length with its unit"),
+    "cell": (lambda t: t.map([1], cell=[]), "cell must be a number or a length with its unit"),
     "info": (lambda t: db.info(5), f"{TRACKS}5"),
     "an array": (lambda t: db.compare(X, 0.5), f"{TRACKS}ndarray of shape (4, 12, 2)"),
     "scan": (lambda t: db.scan(5), f"{TRACKS}5"),
