@@ -26,7 +26,7 @@ FLOORS = [
     {"comparison"},
     {"prediction"},
     {"checks"},
-    {"io", "plots", "relative", "reproduce", "simulators", "verification"},
+    {"fields", "io", "plots", "relative", "reproduce", "simulators", "verification"},
     {"report", "streaming"},
     {"workflow"},
     {"explore"},
