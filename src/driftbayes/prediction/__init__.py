@@ -2,6 +2,7 @@
 
 from driftbayes.prediction.forecast import Forecast, ParticleForecast, ensemble, predict_particles
 from driftbayes.prediction.predict import Prediction, predict
+from driftbayes.prediction.presence import PresenceMap
 from driftbayes.prediction.scores import (
     Scores,
     TrajectoryScores,
@@ -14,6 +15,7 @@ __all__ = [
     "Forecast",
     "ParticleForecast",
     "Prediction",
+    "PresenceMap",
     "Scores",
     "TrajectoryScores",
     "ensemble",
