@@ -152,7 +152,7 @@ def test_a_map_that_reaches_a_pole_is_refused_and_a_wide_one_told():
 
 
 def test_longitudes_come_round_the_earth():
-    made = drifters(30.0 * np.arange(12)[:, None], 10.0, n=12, kappa=3e6)
+    made = drifters(30.0 * np.arange(12)[:, None], 10.0, n=12, kappa=2e6)
     found = made.presence("2deg", n_draws=60)
     edges = found.edges[0]
     assert_allclose(np.ptp(edges), 360)
