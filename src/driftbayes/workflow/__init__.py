@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from driftbayes.workflow.analyses import Scales, compare, scan, suggested_taus
     from driftbayes.workflow.backtests import backtest, recommend
     from driftbayes.workflow.examples import example, write_example
+    from driftbayes.workflow.fields import field
     from driftbayes.workflow.fits import (
         bootstrap,
         check,
@@ -33,6 +34,7 @@ __all__ = [
     "check",
     "compare",
     "example",
+    "field",
     "info",
     "map",
     "open_scan",
@@ -54,6 +56,7 @@ __getattr__ = lazy(
         "backtests": "backtest recommend",
         "analyses": "Cut Scales compare scan suggested_taus",
         "examples": "example write_example",
+        "fields": "field",
         "fits": "bootstrap check map predict score sensitivity simulate",
         "overview": "Overview info trajectories_card",
         "reading": "Blocks FileInBlocks open_scan read",
