@@ -12,6 +12,7 @@ from driftbayes.fields import FieldPriors, Splines, fit_field
 from driftbayes.fields.fit import _laplace
 from driftbayes.fields.local import StepSums, log_likelihood
 from driftbayes.models import model_named
+from driftbayes.relative.density import log_separation_density
 
 PRIORS = FieldPriors(kappa=2 * KAPPA, flow=0.3)
 
@@ -231,3 +232,15 @@ def test_results_describe_themselves_and_have_a_dataset():
         middle = {name: 20 for name in dataset.dims}
         x = np.array([[float(dataset[name][20]) for name in "xy"[:n_dim]]])
         assert_allclose(dataset["kappa"].isel(middle), fit.at(x)["kappa"][0])
+
+
+@pytest.mark.parametrize("xi", [1.0, 4 / 3])
+def test_the_local_gaussian_errs_by_the_square_of_the_roughness(xi):
+    """Against the exact density of κ = x^ξ: 3ε²/8 nats per step, ε = |∇κ|√(τ/κ)."""
+    for roughness, accuracy in ((0.03, 2e-3), (0.1, 1e-2), (0.3, 5e-2)):
+        tau = (roughness / xi) ** 2
+        x = np.linspace(1e-3, 1 + 14 * np.sqrt(2 * tau) + 4 * tau, 100_001)
+        exact = log_separation_density(np.ones(len(x)), x, np.full(len(x), tau), xi, 1.0, 1)
+        local = norm.logpdf(x, 1 + xi * tau, np.sqrt(2 * tau))
+        loss = np.trapezoid(np.exp(exact) * (exact - local), x)
+        assert_allclose(loss, 0.375 * roughness**2, rtol=accuracy)

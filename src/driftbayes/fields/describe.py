@@ -26,12 +26,6 @@ from driftbayes.typing import FloatArray
 if TYPE_CHECKING:
     import xarray as xr
 
-_WORDS = {
-    "homogeneous": "nothing varies",
-    "kappa": "κ varies",
-    "flow": "u varies",
-    "both": "κ and u vary",
-}
 # Points along the longer side of a dataset, by dimension.
 _N_POINTS = {1: 200, 2: 60}
 
@@ -80,14 +74,14 @@ def _evidence_table(result: FieldFit) -> Table:
         scale = readable(best.length, result.units[0], 3) if np.isfinite(best.length) else "-"
         rows.append(
             (
-                *(name, _WORDS[name], f"{log_evidence:.4f}"),
+                *(name, f"{log_evidence:.4f}"),
                 "" if log_k is None else number(log_k),
                 *(number(result.probabilities[name]), amplitude, flow, scale),
             )
         )
-    heads = ("model", "", "ln Z", "ln K", "P(model)", "sd of ln κ", _flow_head(result), "length")
+    heads = ("model", "ln Z", "ln K", "P(model)", "sd of ln κ", _flow_head(result), "length")
     title = "ln K is over the homogeneous model; sd and length of the most probable prior"
-    return Table(heads, tuple(rows), "ll" + "r" * 6, title=title)
+    return Table(heads, tuple(rows), "l" + "r" * 6, title=title)
 
 
 def _flow_head(result: FieldFit) -> str:

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
 HYPOTHESES = ("homogeneous", "kappa", "flow", "both")
 # Standard deviations of ln κ, and of the flow over that of its mean.
-_AMPLITUDES = (0.1, 0.2, 0.4, 0.8, 1.6)
-_FLOW_AMPLITUDES = (0.125, 0.25, 0.5, 1.0, 2.0)
+_AMPLITUDES = _FLOW_AMPLITUDES = (0.1, 0.25, 0.6, 1.5)
 # Knot intervals along the longer side, by dimension.
 _N_INTERVALS = {1: 16, 2: 8}
 # More steps than this are summed in boxes, so many per interval and axis: ln K changes by less than
@@ -326,7 +325,8 @@ class FieldFit(Described):
     def roughness(self) -> float:
         r"""$|\nabla\kappa|\sqrt{\tau/\kappa}$ where 95 % of the steps have less, at the mode.
 
-        The change of κ over a step relative to κ. Over 0.3 the density of a step is not Gaussian.
+        The change of κ over a step relative to κ. The local Gaussian loses 3/8 of its square in
+        nats per step, and at 0.3 finds κ too large by 4 to 7 %.
         """
         member = max(self.members, key=lambda m: m.log_evidence)
         p, _ = self._problem.sizes(member.name)
@@ -472,7 +472,7 @@ def _members(problem: _Problem, names: Sequence[str], progress: Any) -> list[_Me
     d = problem.n_dim
     longest = float((problem.splines.high - problem.splines.low).max())
     lengths = [longest]
-    while lengths[-1] >= 4 * problem.splines.spacing.max():
+    while lengths[-1] >= 1.99 * problem.splines.spacing.max():
         lengths.append(0.5 * lengths[-1])
     shapes = {length: problem.splines.precision(length) for length in lengths}
     sums = problem.data

@@ -72,7 +72,8 @@ def _draw_maps(figure: "Figure", dataset: "xr.Dataset", near: float) -> None:
             values = np.ma.masked_array(dataset[name + suffix].values, far)
             colours, limits = "viridis", {}
             if column and not row:
-                most = float(np.abs(values).max()) or 1.0
+                # A flow that is consistent with zero is pale.
+                most = float(max(np.abs(values).max(), 2 * dataset[f"{name}_sd"].max()))
                 colours, limits = "RdBu_r", {"vmin": -most, "vmax": most}
             mesh = ax.pcolormesh(x, y, values, cmap=colours, rasterized=True, **limits)
             figure.colorbar(mesh, ax=ax, label=_label(dataset, name, kind + words))
