@@ -34,7 +34,7 @@ test: setup
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-slow: setup
-	$(BIN)/python -m pytest -m slow
+	DRIFTBAYES_CHECK_ALL=1 $(BIN)/python -m pytest -m slow
 
 lint: setup
 	$(BIN)/ruff check .

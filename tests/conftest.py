@@ -25,11 +25,12 @@ jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
-# Every annotated array is checked at run time; before the package is first imported.
-install_import_hook(
-    ["driftbayes.models", "driftbayes.likelihood", "driftbayes.priors", "driftbayes.inference"],
-    "beartype.beartype",
-)
+# Annotated arrays are checked at run time; before the package is first imported. Those of
+# inference, a quarter of the time of the tests, only by `make test-slow`.
+_CHECKED = ["driftbayes.models", "driftbayes.likelihood", "driftbayes.priors"]
+if os.environ.get("DRIFTBAYES_CHECK_ALL"):
+    _CHECKED.append("driftbayes.inference")
+install_import_hook(_CHECKED, "beartype.beartype")
 
 # The first example of each shape compiles; a deadline would measure the compiler.
 settings.register_profile(

@@ -26,7 +26,10 @@ FLOORS = [
     {"comparison"},
     {"prediction"},
     {"checks"},
-    {"fields", "io", "plots", "relative", "reproduce", "simulators", "verification"},
+    {
+        *("changes", "fields", "io", "plots", "relative", "reproduce", "simulators", "space"),
+        "verification",
+    },
     {"report", "streaming"},
     {"workflow"},
     {"explore"},

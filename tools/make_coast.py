@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
-TARGET = ROOT / "src/driftbayes/report/static/coast.npz"
+TARGET = ROOT / "src/driftbayes/plots/static/coast.npz"
 # Islands of fewer points are smaller than a dot.
 _MIN_POINTS = 5
 

@@ -9,6 +9,7 @@ from driftbayes._version import __version__
 from driftbayes.aliases import lazy
 
 if TYPE_CHECKING:
+    from driftbayes.changes import Segments
     from driftbayes.checks import FitCheck, check_fit
     from driftbayes.comparison import (
         Comparison,
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
         TwoScaleLangevin,
     )
     from driftbayes.plots.scan import plot_scan
+    from driftbayes.plots.segments import plot_segments
     from driftbayes.priors import (
         Exponential,
         Fixed,
@@ -96,6 +98,7 @@ if TYPE_CHECKING:
         scan,
         score,
         score_ensembles,
+        segments,
         sensitivity,
         simulate,
     )
@@ -103,6 +106,7 @@ if TYPE_CHECKING:
 __getattr__ = lazy(
     __name__,
     {
+        "changes": "Segments",
         "checks": "FitCheck check_fit",
         "comparison": "Comparison Scan compare_hypotheses dependence scan_hypotheses",
         "diagnostics": "data_scales diagnose",
@@ -119,12 +123,15 @@ __getattr__ = lazy(
             "TwoScaleLangevin"
         ),
         "plots.scan": "plot_scan",
+        "plots.segments": "plot_segments",
+        "plots.pairs": "plot_pairs",
         "report": "write_report",
         "relative": "PairComparison pairs",
         "priors": "Exponential Fixed Gamma LogNormal Normal Uniform scaling_priors",
         "workflow": (
             "Blocks Cut Scales backtest check compare example field info map open_scan predict "
-            "read recommend scan score score_ensembles sensitivity simulate trajectories_card"
+            "read recommend scan score score_ensembles segments sensitivity simulate "
+            "trajectories_card"
         ),
     },
 )
@@ -178,6 +185,7 @@ __all__ = [
     "Scan",
     "Scatter",
     "SecondOrderLangevin",
+    "Segments",
     "Status",
     "Student",
     "Sum",
@@ -202,6 +210,7 @@ __all__ = [
     "open_scan",
     "pairs",
     "plot_scan",
+    "plot_segments",
     "predict",
     "read",
     "read_scan",
@@ -212,6 +221,7 @@ __all__ = [
     "scan_hypotheses",
     "score",
     "score_ensembles",
+    "segments",
     "sensitivity",
     "simulate",
     "write_report",

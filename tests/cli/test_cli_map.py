@@ -46,6 +46,52 @@ def test_a_map_is_written_drawn_and_told(ask, drifters_csv, tmp_path):
     assert "m²/s" in answer.out
 
 
+def test_a_map_by_evidence_is_told_drawn_and_written(ask, drifters_csv, tmp_path):
+    options = ("--models", "brownian+mean", "--u-rms", "0.5", "--timescale", "3600")
+    out, png = tmp_path / "map.nc", tmp_path / "map.png"
+    answer = ask("map", drifters_csv, "--taus", "3600", *options, "-o", out, "--figure", png)
+    assert answer.code == 0
+    assert "evidence against parameters that vary in space" in answer.out
+    assert "place, season and population are confounded" in " ".join(answer.out.split())
+    assert "own diffusivity for each particle" in answer.out
+    found = read_dataset(out, kind="map")
+    kappa, error = found["brownian_mean_kappa"].values, found["brownian_mean_kappa_sd"].values
+    there = np.isfinite(kappa)
+    assert (np.abs(kappa - 500)[there] < 5 * error[there]).all()
+    assert found["x"].attrs["units"] == "degrees_east"
+    assert found.attrs["probability_homogeneous"] > 0.9
+    assert int(found["n_steps"].sum()) == 40 * 48
+    assert png.read_bytes().startswith(b"\x89PNG")
+    told = ask("map", drifters_csv, "--taus", "3600", *options, "--split", "0.1", "--json").json
+    assert told["split_probability"] == 0.1
+    odds = told["log_bayes_factor_inhomogeneous"] + np.log(0.1 / 0.9)
+    assert abs(told["probability_homogeneous"] - 1 / (1 + np.exp(odds))) < 1e-12
+    assert told["log_bayes_factor_inhomogeneous"] < 0
+    own = told["models"]["brownian+mean"]
+    assert own["log_bayes_factor_inhomogeneous"] == told["log_bayes_factor_inhomogeneous"]
+    compared = ask("compare", drifters_csv, "--tau", "3600", *options, "--json").json
+    ln_z = compared["models"]["brownian+mean"]["log_evidence"]
+    assert abs(own["log_evidence_homogeneous"] - ln_z) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--taus", "3600", "--seasons"), "--seasons is for a fixed grid; give --cell too"),
+        (("--taus", "3600", "--min-windows", "3"), "--min-windows is for a fixed grid"),
+        (("--taus", "3600,7200"), "one sampling time, got 2"),
+        (("--taus", "3600", "--depth", "0"), "depth must be a whole number from 1 to 10, got 0"),
+        (("--taus", "3600", "--split", "2"), "must lie between 0 and 1, got 2"),
+        (("--taus", "3600", "--cell", "5deg", "--json"), "a fixed grid has no evidence to print"),
+    ],
+)
+def test_options_of_maps_that_do_not_fit_are_refused(ask, drifters_csv, options, message):
+    scales = ("--models", "brownian", "--u-rms", "0.5", "--timescale", "3600")
+    answer = ask("map", drifters_csv, *options, *scales)
+    assert answer.code == 2
+    assert message in answer.err
+
+
 @pytest.mark.parametrize(
     ("cell", "message"),
     [

@@ -15,7 +15,7 @@ from driftbayes.cli.main import build_parser
 from driftbayes.io import write_trajectories
 
 # Options with the path of something that is read, and of a folder for temporary files.
-READ = {"file", "data", "scan", "directory", "positions", "start_from"}
+READ = {"file", "observed", "data", "scan", "directory", "positions", "start_from"}
 NEITHER = {"scratch"}
 
 # Arguments of every command that writes, without its output; IN stands for what it reads. A command
@@ -29,7 +29,11 @@ COMMANDS = {
     "scan": (IN, "--taus", "0.1,0.2", *MODEL),
     "check": (IN, *TAU, "--replicas", "100", *MODEL),
     "sensitivity": (IN, *TAU, "--factors", "1/2:2:3", *PRIORS),
+    "pairs": (IN, *TAU, "--models", "rayleigh"),
+    "backtest": (IN, *TAU, "--horizons", "0.1", "--origins", "1", "--members", "3", *MODEL),
+    "score": ("--ensemble", IN, "--observed", IN),
     "map": (IN, *TAU, "--cell", "50", "--n-tau", "2", "--min-windows", "2", *MODEL),
+    "segments": (IN, *TAU, "--prior", "kappa=exponential:1"),
     "report": (IN, "--brief", "--taus", "0.1,0.2", *MODEL),
     "predict": (IN, *TAU, "--horizon", "0.1", "--members", "2", "--draws", "20", *MODEL),
     "export": (IN, "--for", "json", *TAU, "--length-unit", "m", "--time-unit", "s"),
@@ -259,7 +263,9 @@ def test_what_cannot_be_written_is_refused_first(ask, source_of, tmp_path, name,
 
 
 @pytest.mark.parametrize(
-    ("name", "dest", "suffix"), [c for c in FILES if c.values[0] != "turbulence movie"]
+    # Ensembles to score are written, and figures of them, in tests/verification.
+    ("name", "dest", "suffix"),
+    [c for c in FILES if c.values[0] not in ("turbulence movie", "score")],
 )
 def test_it_is_written_and_replaced_when_told(ask, source_of, tmp_path, name, dest, suffix):
     source = tmp_path / ("source.nc" if name == "export" else "source.csv")

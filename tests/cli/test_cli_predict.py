@@ -5,7 +5,9 @@ import pytest
 from desk import PRIORS, langevin_tracks
 from numpy.testing import assert_allclose, assert_array_equal
 
-from driftbayes.io import read_dataset, read_trajectories
+from driftbayes import Brownian, Flow, Trajectories
+from driftbayes.io import read_dataset, read_trajectories, write_trajectories
+from driftbayes.models.options.correlated import simulate_flow
 
 LENGTHS = ("--horizon", "0.1,1")
 # Ten steps of 0.1, as elsewhere; few draws, since they cost time and prove nothing here.
@@ -208,3 +210,65 @@ def test_a_map_of_presence_is_written_drawn_and_told(ask, question, tmp_path):
     refused = ask(*question, "--cell", "1")
     assert refused.code != 0
     assert "--cell is for a map" in refused.err
+
+
+KNOWN = ("--prior", "length=fixed:4", "--prior", "own_share=fixed:0.1", *PRIORS[:2])
+
+
+@pytest.fixture(scope="module")
+def lost_csv(tmp_path_factory):
+    """Five particles in one flow, of which the last is lost halfway."""
+    model = Flow(Brownian(kappa=0.5), length=4.0, own_share=0.1, nu=1.5)
+    rng = np.random.default_rng(4)
+    x = simulate_flow(model, rng, rng.uniform(0, 4, size=(5, 2)), 12, 1.0)
+    path = tmp_path_factory.mktemp("lost") / "lost.csv"
+    tracks = Trajectories.from_arrays([*x[:4], x[4, :7]], dt=1.0, ids=list("abcde"))
+    write_trajectories(tracks, path)
+    return path
+
+
+def test_others_tell_where_a_lost_particle_is(ask, lost_csv, tmp_path):
+    question = ("predict", lost_csv, "--tau", "1", "--horizon", "1,6,8", "--given", "others")
+    question += ("--models", "brownian+flow", "--draws", "400", *KNOWN)
+    output = tmp_path / "paths.csv"
+    found = ask(*question, "--json", "--members", "20", "-o", output).json
+    assert found["given"] == "others"
+    (lost,) = found["lost"]
+    assert (lost["id"], lost["last_time"]) == ("e", 6.0)
+    rows = lost["horizons"]
+    assert [(row["time"], row["n_seen"]) for row in rows] == [(7.0, 4), (12.0, 4), (14.0, 0)]
+    assert rows[0]["radius_ratio"] < rows[1]["radius_ratio"] < rows[2]["radius_ratio"] < 1
+    for row in rows:
+        region = row["given_others"]
+        assert 0 < region["radius_50"] < region["radius_95"] < row["alone"]["radius_95"]
+        assert_allclose(
+            region["radius_95"],
+            region["scales"]["0.95"] * np.linalg.det(region["covariance"]) ** 0.25,
+        )
+    # Alone a particle of known diffusivity spreads by sqrt(2 κ T ln 20).
+    kappa = found["models"]["brownian+flow"]["diffusivity"][0]
+    expected = np.sqrt(2 * kappa * np.array([1, 6, 8]) * 2 * np.log(20))
+    assert_allclose([row["alone"]["radius_95"] for row in rows], expected, rtol=0.15)
+    paths = read_trajectories(output)
+    assert set(paths.ids.astype(str)) == {f"e/{member}" for member in range(20)}
+    text = ask(*question).out
+    for word in ("Lost particles", "still seen", "95 % alone", "ratio"):
+        assert word in text
+    assert len([line for line in text.splitlines() if line.split()[:1] == ["e"]]) == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("--models", "brownian+flow,brownian"), "under brownian particles move independently"),
+        (("--horizon", "1.5"), "horizons must be multiples of tau = 1, got 1.5"),
+        (("--noise", "0.1"), "takes exact positions"),
+        (("--given", "some"), "'some'"),
+        (("--map", "unwritten.nc"), "--map and --figure take no --given"),
+    ],
+)
+def test_bad_questions_of_lost_particles_are_refused(ask, lost_csv, change, message):
+    question = ("predict", lost_csv, "--tau", "1", "--horizon", "1", "--given", "others")
+    answer = ask(*question, "--models", "brownian+flow", *KNOWN, *change)
+    assert answer.code == 2
+    assert message in answer.err

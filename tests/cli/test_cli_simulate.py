@@ -109,3 +109,33 @@ def test_impossible_numbers_are_refused(ask, tmp_path, change, message):
 
 def test_the_largest_seed_is_a_seed(ask, tmp_path):
     assert ask(*LANGEVIN, *SIZE, "--seed", 2**63 - 1, "-o", tmp_path / "a.csv").code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("langevin+common", "gamma=1 k=1 gamma_common=0.2 common=0.5"),
+        ("langevin+flow", "gamma=1 k=1 length=2 own_share=0.2 nu=1.5"),
+        ("brownian+eddies", "kappa=1 length=2 own_share=0.2 nu=1.5 divergence=0"),
+    ],
+)
+def test_models_with_shared_motion_are_simulated(ask, tmp_path, name, values):
+    path = tmp_path / "tracks.csv"
+    given = [part for value in values.split() for part in ("--set", value)]
+    size = ("--particles", "30", "--steps", "40", "--tau", "0.5", "-o", path)
+    assert ask("simulate", "model", name, *given, *size).code == 0
+    x = read_trajectories(path).positions.reshape(30, 41, 2)
+    steps = np.diff(x, axis=1)
+    # Neighbours move together.
+    apart = np.linalg.norm(x[:, None, :-1] - x[None, :, :-1], axis=-1)
+    apart[np.diag_indices(30)] = np.inf
+    nearest = np.take_along_axis(steps, apart.argmin(axis=0)[..., None], axis=0)
+    assert np.mean(steps * nearest) > 0.15 * np.mean(steps**2)
+
+
+def test_a_flow_without_a_closed_form_is_not_simulated(ask, tmp_path):
+    values = ("--set", "kappa=1", "--set", "length=2", "--set", "own_share=0.2", "--set", "nu=1")
+    size = ("--particles", "3", "--steps", "4", "--tau", "0.5", "-o", tmp_path / "tracks.csv")
+    answer = ask("simulate", "model", "brownian+flow", *values, *size)
+    assert answer.code == 2
+    assert "nu of a flow must be fixed at 0.5, 1.5 or 2.5, got 1" in answer.err

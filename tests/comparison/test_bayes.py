@@ -12,13 +12,14 @@ from numpy.testing import assert_allclose
 
 from driftbayes.comparison import (
     Comparison,
+    Scan,
     compare_hypotheses,
     log_bayes_factor,
     model_probabilities,
     strength,
 )
 from driftbayes.comparison.bayes import comparison_of, log_bayes_factor_err
-from driftbayes.comparison.describe import describe_comparison
+from driftbayes.comparison.describe import describe_comparison, scan_verdict
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import evidence
@@ -386,6 +387,43 @@ def test_the_verdict_corrects_for_particles_that_move_together(log_k, scaled, ex
     assert found.to_json()["verdict"] == found.verdict
     assert found.verdict in repr(found)
     assert describe_comparison(found).headline == found.verdict
+
+
+def test_the_verdict_names_the_models_of_the_shared_motion():
+    known = dependent(1604.0, 41.0)
+    models = ["brownian+common", "langevin+common"]
+    found = replace(known, dependence={**known.dependence, "models": models})
+    assert found.missing_models == tuple(models)
+    assert found.verdict.endswith(
+        "effective particles of 40; brownian+common, langevin+common model the shared motion)"
+    )
+
+
+def test_the_verdict_states_ln_k_both_ways():
+    evidences = {
+        "brownian": -1700.0,
+        "langevin": -96.0,
+        "matern": -90.0,
+        "brownian+common": -250.0,
+        "langevin+common": -17.0,
+        "brownian+flow": -30.0,
+        "langevin+flow": -32.5,
+    }
+    found = comparison(*(made_evidence(name, log_z) for name, log_z in evidences.items()))
+    assert found.shared_motion == {
+        "langevin:brownian": {"independent": 1604.0, "common": 233.0, "flow": -2.5}
+    }
+    both = (
+        "langevin over brownian: treated as independent ln K = 1604; with shared motion (+common) "
+        "ln K = 233; with shared motion (+flow) ln K = -2.5"
+    )
+    assert both in found.verdict
+    assert found.to_json()["shared_motion"] == found.shared_motion
+    assert both in describe_comparison(found).headline
+    assert both in scan_verdict(Scan((found,)))[0]
+    one_way = comparison(made_evidence("brownian"), made_evidence("langevin+common", -5.0))
+    assert "treated as independent" not in one_way.verdict
+    assert "shared_motion" not in one_way.to_json()
 
 
 def test_the_verdict_says_if_the_goodness_of_fit_contradicts_the_best_model():

@@ -3,9 +3,11 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+import driftbayes as db
 from driftbayes.comparison import (
     bootstrap,
     compare_hypotheses,
@@ -20,7 +22,8 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
 from driftbayes.likelihood import ReducedDisplacements, second_moments
 from driftbayes.likelihood.reduced import window_moments
-from driftbayes.models import Brownian, Langevin
+from driftbayes.models import Brownian, Flow, Langevin
+from driftbayes.models.options.correlated import simulate_flow
 from driftbayes.priors import Exponential
 from driftbayes.testing import reference
 
@@ -42,6 +45,78 @@ def common_motion(rho, n_particles=40, n_steps=500, gamma=1.0, seed=0):
     shared = steps(1, n_steps, gamma=gamma, seed=seed)
     own = steps(n_particles, n_steps, gamma=gamma, seed=seed + 10_000)
     return np.sqrt(rho) * shared + np.sqrt(1 - rho) * own
+
+
+# Which model fits
+
+
+def in_one_flow(length, side=10.0, n_particles=60, n_steps=60):
+    """Brownian particles in a flow of a correlation length, spread over a square."""
+    rng = np.random.default_rng(5)
+    start = rng.uniform(0.0, side, (n_particles, 2))
+    model = Flow(Brownian(kappa=0.002), length, 0.05, 1.5)
+    return simulate_flow(model, rng, start, n_steps, 1.0)
+
+
+def test_common_motion_and_a_flow_are_told_apart_by_separation():
+    scattered = np.random.default_rng(0).uniform(0.0, 100.0, (40, 1, 2))
+    shared = np.cumsum(common_motion(0.9, n_steps=100), axis=1) + scattered
+    found = dependence(Trajectories.from_arrays(shared, dt=1.0), 1.0)
+    assert found.options == ("common",)
+    near, far = found.correlations
+    # The known correlation, near and far.
+    assert abs(near - 0.9) < 0.05
+    assert abs(far - 0.9) < 0.05
+    assert "+common" in found.advice
+
+    x = in_one_flow(1.0)
+    found = dependence(Trajectories.from_arrays(x, dt=1.0, length_unit="km"), 1.0)
+    assert found.options == ("flow",)
+    # (1 - a) C(r) at the median separations, with Matérn's C of order 3/2.
+    s = np.sqrt(3) * np.array(found.separations)
+    expected = 0.95 * (1 + s) * np.exp(-s)
+    assert_allclose(found.correlations, expected, atol=0.12)
+    assert "falls off with separation" in found.advice
+    assert " km)" in found.advice
+    assert "+flow" in found.advice
+    assert found.to_json()["options"] == ["flow"]
+
+    alone = dependence(tracks(steps(30, 50)), 1.0)
+    assert (alone.options, alone.advice) == ((), "")
+
+
+def test_separations_in_a_periodic_domain_are_to_the_nearest_image():
+    x = in_one_flow(1.0)
+    whole = Trajectories.from_arrays(x, dt=1.0)
+    # The same flow, of which half the particles are counted one period further on.
+    moved = x.copy()
+    moved[::2] += 1000.0
+    known = {"unwrapped": [1000.0, 1000.0]}
+    apart = Trajectories.from_arrays(moved, dt=1.0)
+    folded = replace(apart, provenance={**apart.provenance, **known})
+    assert dependence(apart, 1.0).separations[1] > 900
+    assert_allclose(
+        dependence(folded, 1.0).separations, dependence(whole, 1.0).separations, rtol=1e-9
+    )
+
+
+def test_separations_on_the_earth_are_in_the_unit_of_the_data():
+    lon = np.linspace(179.0, 181.0, 12)[:, None] + 0.01 * np.arange(30)
+    lonlat = np.stack([(lon + 180) % 360 - 180, np.full_like(lon, 60.0)], axis=-1)
+    wave = 0.02 * np.sin(np.arange(30.0))
+    lonlat[..., 1] += wave
+    rows = [[str(p), t, *lonlat[p, t]] for p in range(len(lonlat)) for t in range(lonlat.shape[1])]
+    frame = pd.DataFrame(rows, columns=["id", "time", "lon", "lat"])
+    found = dependence(db.read(frame), 1.0)
+    # Pairs are up to two degrees of longitude apart at 60° north, 55.8 km each.
+    assert 0.5 * 2 * 55_800 < found.separations[1] < 2 * 55_800
+
+
+@pytest.mark.parametrize("n_particles", [1, 3])
+def test_too_few_pairs_leave_the_model_open(n_particles):
+    found = dependence(tracks(common_motion(0.9, n_particles, 3)), 1.0)
+    assert np.isnan(found.correlations).all()
+    assert found.to_json()["near"] == {"separation": None, "correlation": None}
 
 
 # Effective numbers

@@ -137,3 +137,16 @@ def test_data_that_do_not_move_give_no_scales():
     still = Trajectories.from_arrays(np.ones((3, 5, 2)), dt=1.0)
     with pytest.raises(DriftbayesError, match="all 12 displacements are zero"):
         make_hypotheses(BOTH, still)
+
+
+def test_the_length_of_a_flow_is_thought_to_be_the_extent_of_the_particles():
+    start = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 8.0], [6.0, 8.0]])
+    x = start[:, None] + 0.01 * np.random.default_rng(1).normal(size=(4, 30, 2)).cumsum(axis=1)
+    tracks = Trajectories.from_arrays(x, dt=1.0)
+    made = make_hypotheses(["brownian+flow"], tracks)
+    mean = means(made)["length"]
+    # Four corners, each 5 from the centre.
+    assert abs(mean - 5.0) < 0.05
+    at_one_place = Trajectories.from_arrays(x - x[:, :1], dt=1.0)
+    with pytest.raises(DriftbayesError, match="all particles begin at one place"):
+        make_hypotheses(["brownian+flow"], at_one_place)

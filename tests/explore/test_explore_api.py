@@ -204,14 +204,37 @@ def test_irregular_times_are_compared_but_not_scanned(client):
     assert client.ask("scan", request)[1]["error"].startswith("a scan over sampling times needs")
 
 
-def test_the_verdict_corrects_for_particles_that_move_together(client):
+def together_csv():
+    """Twelve particles that all but go the same way."""
     rng = np.random.default_rng(0)
     common = rng.normal(size=(60, 2)).cumsum(axis=0)
     lines = ["id,time,x,y"]
     for name in range(12):
         own = common + 0.1 * rng.normal(size=(60, 2)).cumsum(axis=0)
         lines += [f"{name},{t},{x!r},{y!r}" for t, (x, y) in enumerate(own.tolist())]
-    _, card = client.upload({"t.csv": "\n".join(lines).encode()})
+    return "\n".join(lines).encode()
+
+
+def test_models_with_shared_motion_are_compared_and_laws_of_pairs_refused(client):
+    _, card = client.upload({"t.csv": together_csv()})
+    request = {"data": card["data"], "tau": 0, "u_rms": 1.0, "timescale": 1.0}
+    models = ["brownian", "langevin", "brownian+common", "langevin+common"]
+    _, found = client.ask("compare", {**request, "models": models})
+    assert [model["name"] for model in found["models"]] == models
+    assert "brownian: treated as independent ln K = " in found["verdict"]
+    assert "with shared motion (+common) ln K = " in found["verdict"]
+    _, found = client.ask("compare", {**request, "models": ["power"]})
+    assert found["error"] == (
+        "'power' is a law of pairs of particles; compare it with `driftbayes pairs`"
+    )
+    _, begun = client.ask("scan", {**request, "models": ["brownian+common", "brownian+flow"]})
+    state = finished(client, begun["scan"])
+    assert (state["state"], state["error"]) == ("done", "")
+    assert "brownian+common" in state["verdict"][0].lower()
+
+
+def test_the_verdict_corrects_for_particles_that_move_together(client):
+    _, card = client.upload({"t.csv": together_csv()})
     request = {"data": card["data"], "models": ["brownian", "langevin"], "tau": 0}
     _, found = client.ask("compare", {**request, "u_rms": 1.0, "timescale": 1.0})
     assert " as if particles were independent, about " in found["verdict"]

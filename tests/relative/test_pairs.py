@@ -1,18 +1,30 @@
 """Pairs: how they are found, what they tell of known laws, and what is refused."""
 
+import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.stats import kstest
 
 import driftbayes as db
 from driftbayes.cli.main import main
 from driftbayes.comparison import compare_hypotheses
 from driftbayes.data import Trajectories
 from driftbayes.errors import DriftbayesError
-from driftbayes.relative import Separations, compare_pairs, pair_statistics, separations
+from driftbayes.relative import (
+    Separations,
+    compare_pairs,
+    log_separation_density,
+    pair_statistics,
+    replicate,
+    separations,
+)
+from driftbayes.relative.describe import pair_scan_panels
 from driftbayes.relative.models import law_hypotheses
+from driftbayes.representation import describe
 
 KAPPA, TAU = 0.1, 0.1
 
@@ -122,6 +134,26 @@ def test_no_particle_is_in_two_pairs_and_the_closest_go_first():
     assert separations(tracks, 1.0, within=2.0).members.tolist() == [[1, 2]]
 
 
+def test_in_a_periodic_domain_pairs_begin_with_the_nearest_images():
+    tracks = tracks_of(chains(1.0, 10, 12, np.random.default_rng(9)))
+    x = [tracks.positions[a:b].copy() for a, b in itertools.pairwise(tracks.starts)]
+    for i, path in enumerate(x):
+        path[:, 1] += 5000.0 * (i % 2) - 3000.0 * (i % 3)
+    moved = Trajectories.from_arrays(x, dt=TAU)
+    # Periods of 1000 in y: shifts by whole periods change nothing.
+    folded = replace(moved, provenance={**moved.provenance, "unwrapped": [None, 1000.0]})
+    for within in (2.0, None):
+        known = separations(tracks, TAU, within=within)
+        found = separations(folded, TAU, within=within)
+        assert found.members.tolist() == known.members.tolist()
+        assert_allclose(found.last, known.last, rtol=1e-9)
+        assert_allclose(found.moved, known.moved, rtol=1e-6, atol=1e-12)
+    with pytest.raises(DriftbayesError, match="no two particles come within 2 of each other"):
+        separations(moved, TAU, within=2.0)
+    with pytest.raises(DriftbayesError, match=r"no two particles come within 0\.001 of each other"):
+        separations(folded, TAU, within=0.001)
+
+
 def test_a_missing_position_is_spanned_by_a_longer_step():
     times = [np.arange(4.0), np.array([0.0, 1.0, 3.0])]
     x = [np.zeros((4, 2)), np.array([[1.0, 0.0], [2.0, 0.0], [5.0, 0.0]])]
@@ -158,13 +190,19 @@ def test_distances_on_the_earth_are_along_it(tmp_path):
             [np.arange(3.0), np.arange(3.0)],
             [np.zeros((3, 2)), np.ones((3, 2))],
             {"within": 0.5},
-            "no two particles come within 0.5",
+            "no two particles come within 0.5 of each other, the closest are 1.414 apart",
         ),
         (
             [np.arange(3.0), 10 + np.arange(3.0)],
             [np.zeros((3, 2)), np.ones((3, 2))],
             {},
-            "no two particles are seen at the same times",
+            "no two particles are seen together at two times, tau = 1 or a multiple apart",
+        ),
+        (
+            [np.arange(3.0), 10 + np.arange(3.0)],
+            [np.zeros((3, 2)), np.ones((3, 2))],
+            {"within": 2.0},
+            "no two particles are seen together at two times",
         ),
         (
             [np.arange(3.0), np.arange(3.0)],
@@ -220,14 +258,137 @@ def test_the_command_prints_the_promised_json(tmp_path, capsys):
     assert "favoured" in found["verdict"] or "indistinguishable" in found["verdict"]
 
 
-def test_a_scan_states_the_diffusivity_at_one_separation():
+@pytest.fixture(scope="module")
+def local():
+    """A scan of pairs with ξ = 1."""
     tracks = tracks_of(chains(1.0, 30, 16, np.random.default_rng(5)))
-    scan = tracks.pairs([0.1, 0.2, 0.4, 99.0], within=2.0, models=["power"])
-    assert scan.taus.tolist() == [0.1, 0.2, 0.4]
-    assert list(scan.skipped) == [99.0]
+    return tracks.pairs([0.1, 0.2, 0.4, 99.0], within=2.0, models=["rayleigh", "power"])
+
+
+def test_a_scan_states_the_diffusivity_at_one_separation(local):
+    scan = local.scan
+    assert scan.taus.tolist() == pytest.approx([0.1, 0.2, 0.4])
+    assert [round(tau, 9) for tau in scan.skipped] == [99.0]
     values = [record.parameters["K"] for record in scan.evidences("power")]
     assert all(abs(v.mean - values[0].mean) < 4 * (v.sd + values[0].sd) for v in values)
-    assert scan.consistency["power"]["xi"] is not None
+
+
+def test_a_scan_states_where_the_exponent_does_not_depend_on_tau(local):
+    found = local.scan.consistency["power"]["xi"]
+    assert (found.tau_min, found.tau_max) == pytest.approx((0.1, 0.4))
+    assert abs(found.value - 1.0) < 4 * found.sd
+    card = describe(local)
+    assert card.kind == "PairScan"
+    assert any("power is sampling-time consistent" in text for text in card.sentences)
+    rows = local.to_json()
+    assert [row["n_pairs"] for row in rows] == [30, 30, 30]
+    assert rows[0]["consistency"]["power"]["xi"]["n_taus"] == 3
+    assert set(rows[0]["models"]["power"]["posterior_mean"]) == {"xi", "K", "kappa"}
+
+
+def test_the_panels_show_evidence_exponent_and_statistics_beside_the_fitted_law(local):
+    panels = {panel.name: panel for panel in pair_scan_panels(local)}
+    assert list(panels)[:3] == ["pairs_evidence", "pairs_parameter_xi", "pairs_parameter_K"]
+    logs = np.array([c.evidences["rayleigh"].log_evidence for c in local.scan.comparisons])
+    rayleigh, power = panels["pairs_evidence"].curves
+    assert_allclose(np.maximum(rayleigh.y, power.y), 0.0, atol=1e-12)
+    assert_allclose(
+        rayleigh.y - power.y,
+        logs - [e.log_evidence for e in local.scan.evidences("power")],
+        atol=1e-9,
+    )
+    xi = panels["pairs_parameter_xi"]
+    assert xi.reference == (0.0, 4 / 3, 2.0)
+    assert xi.curves[0].strong.all()
+    for name in ("dispersion", "longitudinal", "diffusivity", "fsle"):
+        data, fitted = panels[f"pairs_{name}"].curves
+        assert (data.kind, fitted.kind, fitted.label) == ("points", "dashed", "power, fitted")
+        known = np.isfinite(data.y) & np.isfinite(data.low) & np.isfinite(fitted.y)
+        assert known.sum() >= 2
+        inside = (data.low <= fitted.y) & (fitted.y <= data.high)
+        # The law that the pairs were drawn from is within most of the 95 % errors.
+        assert inside[known].mean() > 0.6, name
+    # The vector between particles is not part of the laws.
+    assert len(panels["pairs_structure"].curves) == 1
+
+
+def test_replicas_are_drawn_from_the_density():
+    data = separations_of(chains(1.0, 1, 1, np.random.default_rng(0)))
+    grid = np.linspace(1e-4, 4.0, 40_001)
+    for xi in (0.0, 0.7, 4 / 3, 1.9, 2.0):
+        drawn = replicate(data, xi, KAPPA, n_copies=4000, seed=1).last
+        density = np.exp(
+            log_separation_density(np.ones_like(grid), grid, np.full_like(grid, TAU), xi, KAPPA, 2)
+        )
+        cdf = np.concatenate([[0.0], np.cumsum(0.5 * np.diff(grid) * (density[1:] + density[:-1]))])
+        assert abs(cdf[-1] - 1) < 1e-6
+        assert kstest(np.interp(drawn, grid, cdf), "uniform").pvalue > 1e-3
+
+
+@pytest.mark.parametrize("xi", [0.0, 2.0])
+def test_relative_dispersion_is_that_of_theory(xi):
+    # ⟨r²⟩ = r_0² + 2dKt for diffusion, and r_0² exp(2(d + 2)κt) for Lundgren's law.
+    data = separations_of(chains(xi, 40, 30, np.random.default_rng(1)))
+    drawn = replicate(replace(data, reference=1.0), xi, KAPPA, n_copies=500, seed=2)
+    found = pair_statistics(drawn, n_replicates=30)
+    t = found.times
+    assert (t[0], t[-1]) == pytest.approx((0.0, 3.0))
+    known = 1 + 4 * KAPPA * t if xi == 0.0 else np.exp(8 * KAPPA * t)
+    assert_allclose(found.dispersion[0], 1.0)
+    assert np.all(np.abs(found.dispersion - known)[1:] < 4.5 * found.dispersion_err[1:])
+    assert np.isnan(found.values["structure"]).all()
+
+
+def test_relative_dispersion_is_over_the_pairs_that_are_seen():
+    times = [np.arange(4.0), np.array([0.0, 1.0, 3.0]), np.arange(3.0), np.arange(3.0)]
+    x = [np.zeros((4, 2)), np.array([[1.0, 0.0], [2.0, 0.0], [5.0, 0.0]])]
+    far = np.full((3, 2), 100.0)
+    x += [far, far + np.array([[0.0, 3.0], [0.0, 4.0], [0.0, 6.0]])]
+    found = pair_statistics(separations(Trajectories.from_arrays(x, times=times), 1.0))
+    assert found.times.tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert found.dispersion.tolist() == [5.0, 10.0, 36.0, 25.0]
+
+
+def test_the_command_scans_by_itself_and_writes_a_figure(tmp_path, capsys):
+    path, picture = tmp_path / "pairs.csv", tmp_path / "pairs.png"
+    tracks = tracks_of(chains(1.0, 20, 40, np.random.default_rng(6)))
+    tracks.to_dataframe().to_csv(path, index=False)
+    given = ["pairs", str(path), "--within", "2", "--models", "rayleigh,power"]
+    assert main([*given, "--figure", str(picture)]) == 0
+    assert "PairScan: 20 pairs" in capsys.readouterr().out
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert main([*given, "--tau", "0.1", "--taus", "0.1,0.2"]) == 2
+    assert "--tau and --taus exclude each other" in capsys.readouterr().err
+    assert main([*given, "--tau", "0.15"]) == 2
+    assert "whole multiple of the recording interval" in capsys.readouterr().err
+
+
+def test_a_report_has_a_section_on_pairs(tmp_path, capsys):
+    path, page = tmp_path / "pairs.csv", tmp_path / "pairs.html"
+    r, turn = chains(1.0, 12, 20, np.random.default_rng(8)), np.arange(12.0)
+    apart = 0.5 * r[..., None] * np.stack([np.cos(turn), np.sin(turn)], axis=-1)[:, None]
+    place = np.column_stack([1000 * turn, turn])[:, None]
+    tracks = Trajectories.from_arrays([*(place + apart), *(place - apart)], dt=TAU)
+    tracks.to_dataframe().to_csv(path, index=False)
+    given = ["report", str(path), "-o", str(page), "--taus", "0.1,0.2,0.4", "--replicas", "0"]
+    assert main([*given, "--pairs", "--within", "2"]) == 0
+    assert "Pairs of particles:" in capsys.readouterr().out
+    html = page.read_text(encoding="utf-8")
+    section = html.split('<section id="pairs">')[1].split("</section>")[0]
+    assert "Relative dispersion of pairs" in section
+    assert section.count('<svg class="panel"') >= 7
+    assert "12, begun within 2; 240 steps" in section
+    numbers = (tmp_path / "pairs.report.csv").read_text()
+    assert "pairs_evidence: power" in numbers
+    assert main([*given, "--overwrite", "--pairs", "--within", "1e-9"]) == 0
+    capsys.readouterr()
+    assert "Not computed: no pairs at any tau: no two particles come within" in page.read_text()
+    for wrong, message in [
+        (["--within", "2"], "add --pairs"),
+        (["--pairs", "--brief"], "exclude each other"),
+    ]:
+        assert main([*given, "--overwrite", *wrong]) == 2
+        assert message in capsys.readouterr().err
 
 
 def test_particles_released_at_one_place_are_a_pair_once_they_parted():

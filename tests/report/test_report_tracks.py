@@ -8,7 +8,8 @@ from numpy.testing import assert_allclose
 
 from driftbayes import Trajectories
 from driftbayes.data.sphere import on_plane
-from driftbayes.report.tracks import _coast_points, trajectories_svg
+from driftbayes.plots.coast import coast_points
+from driftbayes.report.tracks import trajectories_svg
 
 
 def drawing(lon, lat):
@@ -29,7 +30,7 @@ def places(path):
 
 def test_the_coast_is_drawn_where_it_is():
     # Gibraltar: Africa and Europe, 14 km apart at 5.6° W.
-    points, _ = _coast_points()
+    points, _ = coast_points()
     near = points[np.hypot(points[:, 0] + 5.6, points[:, 1] - 36.0) < 0.3]
     assert near[:, 1].min() < 35.95 < near[:, 1].max()
     assert coast_of(drawing((-7.0, -4.0), (35.5, 36.5)))

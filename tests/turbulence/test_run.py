@@ -108,6 +108,7 @@ def test_trajectories_are_read_as_they_are(unbroken):
     assert trajectories.n_trajectories == 20
     assert trajectories.recording_interval == pytest.approx(0.04)
     assert trajectories.provenance["seed"] == 3
+    assert trajectories.period == (2 * np.pi, 2 * np.pi)
     assert_allclose(trajectories.times[:51], 0.8 + 0.04 * np.arange(51), rtol=1e-12)
     # Recorded velocities are those of the recorded paths.
     with xr.open_zarr(unbroken / "trajectories.zarr") as dataset:

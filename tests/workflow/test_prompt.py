@@ -166,7 +166,7 @@ def test_a_map_at_the_prompt_is_that_of_the_command(tracks, file, tmp_path):
     out = tmp_path / "map.nc"
     options = ["--cell", "5km", "--tau", "0.5", "--min-windows", "5", *ASKED]
     assert main(["map", str(file), *options, "-o", str(out)]) == 0
-    found = tracks.map("5km", [0.5], min_windows=5, scales=SCALES)
+    found = tracks.map([0.5], cell="5km", min_windows=5, scales=SCALES)
     with xr.open_dataset(out) as written:
         for name, values in found.data_vars.items():
             assert_allclose(written[name].values, values, rtol=1e-12, err_msg=name)

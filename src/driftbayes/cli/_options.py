@@ -24,6 +24,8 @@ __all__ = [
 ]
 
 import argparse
+import shlex
+from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -373,6 +375,30 @@ def model_names(args: argparse.Namespace) -> list[str]:
     from driftbayes.models import MODELS
 
     return list(MODELS)
+
+
+def without(words: Sequence[str], *options: str) -> list[str]:
+    """Return a command line without some options and their values."""
+    found = [word for word in words if not word.startswith(tuple(f"{o}=" for o in options))]
+    for option in options:
+        while option in found[:-1]:
+            place = found.index(option)
+            del found[place : place + 2]
+    return found
+
+
+def offer_models(args: argparse.Namespace, models: Sequence[str], *, command: str = "") -> str:
+    """Return the command line that was given, with other models and without outputs.
+
+    Args:
+        args: Parsed arguments.
+        models: Names of models.
+        command: Command in place of the one that was given.
+    """
+    dropped = ("--models", "-o", "--output", "--figure", "--bootstrap", "--draw", "--model-prior")
+    words = [word for word in without(args.words, *dropped) if word != "--json"]
+    words = [command or word if word == args.command else word for word in words]
+    return shlex.join(["driftbayes", *words, "--models", ",".join(models)])
 
 
 def check_seed(seed: int) -> None:

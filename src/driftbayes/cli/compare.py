@@ -31,13 +31,17 @@ def _run(args: argparse.Namespace) -> int:
             wanted: dict[str, Any] = {"sensitivity": args.sensitivity or None, "progress": progress}
             result = compare(tracks, tau, **wanted, **_options.analysis(args))
     _options.note_blocks(args, tracks)
+    models = result.missing_models
+    command = _options.offer_models(args, models) if models else ""
     if args.json:
-        quality = {k: v for k, v in tracks.provenance.items() if k == "quality"}
-        _console.print_json({**result.to_json(), **quality})
-    else:
-        from driftbayes.representation import describe
+        more = {k: v for k, v in tracks.provenance.items() if k == "quality"}
+        _console.print_json({**result.to_json(), **more, **({"next": command} if command else {})})
+        return 0
+    from driftbayes.representation import describe
 
-        _console.print_card(describe(result))
+    _console.print_card(describe(result))
+    if command:
+        _console.say(f"next: {command}")
     return 0
 
 

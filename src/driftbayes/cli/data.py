@@ -173,6 +173,7 @@ def _dependence(args: argparse.Namespace) -> int:
     _jax.prepare_jax()
     from driftbayes import workflow
     from driftbayes.comparison import dependence
+    from driftbayes.workflow.sharing import models_at
 
     replicates = None
     if args.bootstrap is None:
@@ -184,9 +185,12 @@ def _dependence(args: argparse.Namespace) -> int:
         with _console.stage("bootstrap"):
             replicates = workflow.bootstrap(tracks, tau, **how)
         found = replicates.dependence
+    models = models_at(tracks, found.tau, names, found.options) if found.options else []
+    command = _options.offer_models(args, models, command="compare") if models else ""
     if args.json:
         drawn = {} if replicates is None else {"bootstrap": replicates.to_json()}
-        _console.print_json({**found.to_json(), **drawn})
+        offered = {"models": models, "next": command} if models else {}
+        _console.print_json({**found.to_json(), **offered, **drawn})
         return 0
     from driftbayes.data.units import readable
     from driftbayes.representation import number, with_error
@@ -202,12 +206,22 @@ def _dependence(args: argparse.Namespace) -> int:
         ["effective number of particles, mean flow", number(found.n_effective_mean, 3)],
         ["clusters of particles", str(found.n_clusters)],
     ]
+    for which, r, c in zip(
+        ("nearest tenth", "farther half"), found.separations, found.correlations, strict=True
+    ):
+        if math.isfinite(r):
+            apart = readable(r, found.length_unit, 3)
+            rows.append([f"correlation, {which} of the pairs ({apart} apart)", f"{c:.4f}"])
     tau = readable(found.tau, found.time_unit)
     title = f"tau = {tau}: {found.n_particles} particles{few}, {found.n_steps} steps"
     _console.print_table(title, ["", ""], rows)
     _console.say(found.sentence)
+    if found.advice:
+        _console.say(found.advice)
     if replicates is not None:
         _console.say(replicates.sentence)
+    if command:
+        _console.say(f"next: {command}")
     return 0
 
 

@@ -50,12 +50,13 @@ _COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "sensitivity": ("check", "Compute the sensitivity of the verdict to the priors."),
         "pairs": ("pairs", "Compare laws of relative dispersion for pairs of particles."),
         "field": ("field", "Fit smooth fields of diffusivity and flow, with evidence for them."),
+        "segments": ("segments", "Find where each track changes, with probabilities."),
         "score": ("predict", "Score predictions of models, or ensembles of a simulator."),
         "backtest": (
             "backtest",
             "Forecast observed particles from their past and score against their future.",
         ),
-        "map": ("predict", "Map diffusivity and model evidence on a grid of cells."),
+        "map": ("map", "Map dispersion by evidence: does it vary in space, and how."),
         "models": ("about", "List models with their parameters, units and limits."),
         "explore": (
             "explore",
@@ -160,6 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with announce(args).enforced(), warnings.catch_warnings():
             warnings.simplefilter("always", DriftbayesWarning)
             warnings.showwarning = _show_warning
+            args.words = given
             code = int(args.run(args))
         _jax.report_compilation()
         _console.detail("done")
@@ -171,7 +173,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         _console.complain(f"driftbayes: {error}")
         if isinstance(error, ColumnsError):
-            words = ["driftbayes", *_without(given, "--columns"), "--columns", error.option]
+            from driftbayes.cli._options import without
+
+            words = ["driftbayes", *without(given, "--columns"), "--columns", error.option]
             _console.complain(f"next: {shlex.join(words)}")
         return 2
     except (MemoryError, RuntimeError) as error:
@@ -199,15 +203,6 @@ def _check_numbers(args: argparse.Namespace) -> None:
             checked(value, option)
         elif isinstance(value, int) and name != "seed":
             checked_count(value, option)
-
-
-def _without(words: Sequence[str], option: str) -> list[str]:
-    """Return a command line without an option and its value."""
-    found = [word for word in words if not word.startswith(f"{option}=")]
-    if option in found[:-1]:
-        place = found.index(option)
-        del found[place : place + 2]
-    return found
 
 
 def entry_point() -> None:

@@ -3,18 +3,23 @@
 __all__ = ["COMMANDS"]
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from driftbayes.cli import _console, _jax, _options
-from driftbayes.cli._parser import Command, Parser
+from driftbayes.cli._parser import Command, Parser, figure
 from driftbayes.errors import DriftbayesError
+
+if TYPE_CHECKING:
+    from driftbayes.relative import PairComparison, PairScan
 
 
 def _add_arguments(parser: Parser) -> None:
     _options.add_reading(parser)
     parser.add_options("""
 --tau TAU  sampling time, for example 6h
---taus TAU,...  sampling times of a scan, in place of --tau
+--taus LOW:HIGH:COUNT[log]  sampling times of a scan, in place of --tau, for example 1h:10d:12log
+    or 1h,6h,1d, rounded to multiples of the recording interval (default: twelve over the range of
+    the data)
 --within R  pairs begin when two particles are within this distance of each other (default:
     all particles are paired when they are first seen)
 --models NAME,...<=all>  laws to compare: rayleigh, richardson, lundgren, power
@@ -22,18 +27,23 @@ def _add_arguments(parser: Parser) -> None:
     separation, for example K=exponential:100; may be repeated
 --seed SEED<int=0>  random seed of the bootstrap and of draws
 """)
+    parser.add_output(
+        "--figure", output=figure, metavar="FILE.png", help="write a figure: PNG, PDF or SVG"
+    )
     _options.add_json(parser)
 
 
 def _run(args: argparse.Namespace) -> int:
     _options.check_seed(args.seed)
-    if (args.tau is None) == (args.taus is None):
-        msg = "give one sampling time (--tau T) or several (--taus T,...)"
+    if args.tau is not None and args.taus is not None:
+        msg = "--tau and --taus exclude each other; give one sampling time or several"
         raise DriftbayesError(msg)
+    taus = None if args.taus is None else _options.parse_times("--taus", args.taus)
     tracks = _options.read(args)
     _jax.prepare_jax()
-    from driftbayes.relative import pairs
+    from driftbayes.relative import compare_pairs, scan_pairs
     from driftbayes.representation import describe
+    from driftbayes.workflow import suggested_taus
 
     how: dict[str, Any] = {
         "within": args.within,
@@ -41,7 +51,14 @@ def _run(args: argparse.Namespace) -> int:
         "priors": _options.parse_priors(args.prior),
         "seed": args.seed,
     }
-    result = pairs(tracks, args.taus.split(",") if args.tau is None else args.tau, **how)
+    result: PairComparison | PairScan
+    with _console.stage("pairs"):
+        if args.tau is not None:
+            result = compare_pairs(tracks, args.tau, **how)
+        else:
+            result = scan_pairs(tracks, taus or suggested_taus(tracks), **how)
+    if args.figure is not None:
+        _console.save_figure(result.plot(), args.figure, dpi=200)
     if args.json:
         _console.print_json(result.to_json())
     else:
@@ -55,6 +72,7 @@ COMMANDS = {
         _run,
         (
             "driftbayes pairs drifters.nc --tau 6h --within 10km",
+            "driftbayes pairs drifters.nc --within 10km --figure pairs.png",
             "driftbayes pairs tracks.csv --taus 1,2,4,8 --within 0.5 --json",
         ),
     )

@@ -1,4 +1,4 @@
-"""Predict the dispersion of particles, score predictions, and map diffusivities."""
+"""Predict the dispersion of particles, and score predictions."""
 
 __all__ = ["COMMANDS"]
 
@@ -16,7 +16,9 @@ _REGION_MEMBERS = 400
 _SHARED = ("units", "coordinates", "frame", "length_unit", "time_unit", "missing", "date_order")
 
 if TYPE_CHECKING:
-    from driftbayes.prediction import Forecast, PresenceMap, TrajectoryScores
+    from driftbayes.prediction import Forecast, LostForecast, PresenceMap, TrajectoryScores
+
+_MODELS = {None: "brownian,langevin", "others": "brownian+flow,langevin+flow"}
 
 
 def _add_predict(parser: Parser) -> None:
@@ -28,6 +30,7 @@ def _add_predict(parser: Parser) -> None:
 --draws N<int=1000>  number of posterior draws
 --cell SIDE  cell size for --map and --figure: 0.1deg for longitude and latitude, 10km or a number
     for a plane (default: a hundredth of the longer side of the map)
+--given {others}  find where lost particles are, from those that are still seen
 """)
     parser.add_output(
         "-o",
@@ -41,7 +44,7 @@ def _add_predict(parser: Parser) -> None:
         "--regions",
         output=geojson,
         metavar="FILE.geojson",
-        help="write the regions that hold each particle with 50 and 95 % probability at each time",
+        help="write the regions that hold each particle with 50 and 95 %% probability at each time",
     )
     parser.add_output(
         "--map",
@@ -58,6 +61,11 @@ def _add_predict(parser: Parser) -> None:
     )
     _options.add_data(parser)
     _options.add_inference(parser)
+    parser.set_defaults(models=None)
+    parser._option_string_actions["--models"].help = (
+        f"models to average, see `driftbayes models` (default: {_MODELS[None]}; with --given "
+        f"others: {_MODELS['others']})"
+    )
     _options.add_json(parser)
 
 
@@ -69,14 +77,23 @@ def _predict(args: argparse.Namespace) -> int:
             msg = f"{option} must be 1 or more, got {number}"
             raise DriftbayesError(msg)
     _options.check_seed(args.seed)
+    wants_map = args.map is not None or args.figure is not None
+    if args.cell is not None and not wants_map:
+        msg = "--cell is for a map; give --map FILE.nc or --figure FILE.png too"
+        raise DriftbayesError(msg)
+    if wants_map and args.given is not None:
+        msg = "--map and --figure take no --given: write regions of lost particles with --regions"
+        raise DriftbayesError(msg)
+    args.models = args.models or _MODELS[args.given]
     tracks = _options.read(args)
     _jax.prepare_jax()
     from driftbayes.io import write_trajectories
+    from driftbayes.prediction.lost import LostForecast
     from driftbayes.workflow import predict
 
     with _console.progress_bar() as progress:
         given = {**_options.analysis(args), "n_draws": args.draws, "progress": progress}
-        result = predict(tracks, tau, horizons, **given)
+        result = predict(tracks, tau, horizons, given=args.given, **given)
     if args.output is not None:
         ensemble = result.particles(args.members)
         written = ensemble.trajectories(
@@ -95,7 +112,10 @@ def _predict(args: argparse.Namespace) -> int:
         found = {} if presence is None else {"presence": presence.to_json()}
         _console.print_json(result.to_json() | found)
         return 0
-    _print_prediction(result)
+    if isinstance(result, LostForecast):
+        _print_lost(result)
+    else:
+        _print_prediction(result)
     if presence is not None:
         from driftbayes.representation import describe
 
@@ -108,9 +128,6 @@ def _predict(args: argparse.Namespace) -> int:
 def _write_presence(result: "Forecast", args: argparse.Namespace) -> "PresenceMap | None":
     """Write the map of presence and its figure, if they are wanted."""
     if args.map is None and args.figure is None:
-        if args.cell is not None:
-            msg = "--cell is for a map; give --map FILE.nc or --figure FILE.png too"
-            raise DriftbayesError(msg)
         return None
     found = result.presence(args.cell)
     if args.map is not None:
@@ -181,13 +198,59 @@ def _print_prediction(made: "Forecast") -> None:
     _console.print_table(title, columns, rows, left=2, keys=2)
 
 
+def _print_lost(made: "LostForecast") -> None:
+    """Print where lost particles are, with and without those still seen."""
+    from driftbayes.data.units import readable, readable_unit
+    from driftbayes.representation import number, with_unit
+
+    lost, time = made.lost, made.data.time_unit
+    horizons = lost.given.horizons[1:]
+    per_time, time_shown = readable_unit(horizons, time)
+    radii = {
+        name: [[r.radii for r in own] for own in found] for name, found in lost.regions.items()
+    }
+    sizes = [size for found in radii.values() for own in found for both in own for size in both]
+    per_length, length_shown = readable_unit(sizes, made.data.length_unit)
+    lonlat, rows = lost.mean_lonlat, []
+    for p, name in enumerate(lost.given.ids):
+        for i, horizon in enumerate(horizons):
+            region, alone = (lost.regions[key][p][i] for key in ("given", "alone"))
+            mean = region.mean if lonlat is None else lonlat[p, i]
+            rows.append(
+                [
+                    *(str(name), number(horizon * per_time, 5), str(lost.n_seen[p, i])),
+                    ", ".join(number(value, 6) for value in mean),
+                    *(number(radius * per_length) for radius in region.radii),
+                    number(alone.radii[1] * per_length),
+                    number(region.radii[1] / alone.radii[1], 2),
+                ]
+            )
+    tau = readable(made.data.tau, time)
+    models = ", ".join(f"{name} ({number(p)})" for name, p in made.prediction.probabilities.items())
+    title = (
+        f"Lost particles a time T after their last position, given those still seen, fit at tau = "
+        f"{tau}; radii of circles as large as the 50 % and 95 % regions; {models}"
+    )
+    place = "mean lon, lat (°)" if lonlat is not None else "mean position"
+    columns = [
+        *("particle", with_unit("T", time_shown), "still seen"),
+        place if lonlat is not None else with_unit(place, made.data.length_unit),
+        *(with_unit(name, length_shown) for name in ("50 %", "95 %", "95 % alone")),
+        "ratio",
+    ]
+    _console.print_table(title, columns, rows, left=1, keys=2)
+    if lost.left_out:
+        names = ", ".join(lost.left_out)
+        _console.say(f"not predicted, since their last position stands alone: {names}")
+
+
 def _add_score(parser: Parser) -> None:
     _options.add_reading(parser, nargs="*")
     _options.add_tau(parser, required=False)
     parser.add_options("""
 --ensemble [NAME=]FILE<list>  score these simulated trajectories against observed ones: members
     written by a simulator or by predict, or a table id,member,time,x,y; may be repeated
---observed FILE  with --ensemble: the observed trajectories
+--observed FILE<path>  with --ensemble: the observed trajectories
 --leads T[,T...]  with --ensemble: lead times to score, for example 1d,3d (default: all)
 --held-out-taus T[,T...]  also score displacements over these times of held-out trajectories: log
     density, CRPS, energy score
@@ -340,83 +403,6 @@ def _print_singles(many: "Sequence[TrajectoryScores]", time_unit: str) -> None:
     _console.print_table(title, columns, rows, left=3)
 
 
-def _add_map(parser: Parser) -> None:
-    _options.add_reading(parser)
-    parser.add_options("""
---cell SIDE<!>  cell size: 5deg for longitude and latitude, 50km or a number for a plane
---taus T[,T...]<!>  sampling times, for example 6h,1d
---n-tau N<int=10>  steps per window
---seasons  map DJF, MAM, JJA and SON separately
---min-windows N<int=20>  minimum number of windows in a cell
-""")
-    _options.add_inference(parser)
-    parser.set_defaults(models="brownian+mean,langevin+mean")
-    parser.add_old_names("--taus", "--tau")
-    parser.add_output(
-        "-o",
-        "--output",
-        output=netcdf,
-        required=True,
-        metavar="FILE.nc",
-        help="write the result as NetCDF",
-    )
-    parser.add_output(
-        "--figure",
-        output=figure,
-        metavar="FILE.png",
-        help="write a figure of the first sampling time: PNG, PDF or SVG",
-    )
-
-
-def _map(args: argparse.Namespace) -> int:
-    import numpy as np
-
-    taus = _options.parse_times("--taus", args.taus)
-    tracks = _options.read(args)
-    _jax.prepare_jax()
-    from driftbayes import workflow
-    from driftbayes.io import write_dataset
-
-    given = _options.analysis(args)
-    how = {name: given[name] for name in ("models", "priors", "scales", "method", "seed")}
-    how |= {"n_tau": args.n_tau, "seasons": args.seasons, "min_windows": args.min_windows}
-    with _console.progress_bar() as progress:
-        result = workflow.map(tracks, args.cell, taus, progress=progress, **how)
-    write_dataset(result, args.output, kind="map")
-    _console.note(f"wrote {args.output}")
-    names = [str(name) for name in result.data_vars]
-    if args.figure is not None:
-        from matplotlib.figure import Figure
-
-        from driftbayes.plots.map import plot_map
-        from driftbayes.plots.style import journal_style
-
-        shown = [name for name in names if name.endswith(("_kappa", "_k"))]
-        shown += [name for name in names if name.startswith("log_k")]
-        with journal_style():
-            drawing = Figure(figsize=(3.6 * len(shown), 3.0), layout="constrained")
-            axes = drawing.subplots(1, len(shown), squeeze=False)[0]
-            for ax, name in zip(axes, shown, strict=True):
-                plot_map(result, name, ax)
-            _console.save_figure(drawing, args.figure)
-    n_cells = int((result["n_windows"] >= args.min_windows).sum())
-    _console.say(
-        f"{n_cells} of {result['n_windows'].size} cells have {args.min_windows} or more windows"
-    )
-    from driftbayes.representation import number
-
-    rows = []
-    for name in names:
-        values = result[name].values
-        finite = values[values == values]
-        unit = result[name].attrs.get("units", "")
-        if not name.startswith("n_") and not name.endswith("_ok") and len(finite):
-            low, middle, high = (number(q) for q in np.quantile(finite, [0.0, 0.5, 1.0]))
-            rows.append([name, "" if unit == "1" else unit, middle, low, high])
-    _console.print_table("", ["quantity", "unit", "median", "lowest", "highest"], rows, left=2)
-    return 0
-
-
 COMMANDS = {
     "predict": Command(
         _add_predict,
@@ -425,6 +411,7 @@ COMMANDS = {
             "driftbayes predict tracks.csv --tau 0.5 --horizon 5,10",
             "driftbayes predict tracks.csv --tau 0.5 --horizon 5 --members 50 -o futures.parquet",
             "driftbayes predict tracks.csv --tau 0.5 --horizon 5 --map where.nc --figure where.png",
+            "driftbayes predict drifters.nc --tau 6h --horizon 1d,5d --given others",
         ),
     ),
     "score": Command(
@@ -434,14 +421,6 @@ COMMANDS = {
             "driftbayes score tracks.csv --tau 0.5",
             "driftbayes score tracks.csv --tau 0.5 --held-out-taus 1,2 --folds 10",
             "driftbayes score --ensemble parcels.zarr --observed drifters.csv",
-        ),
-    ),
-    "map": Command(
-        _add_map,
-        _map,
-        (
-            "driftbayes map drifters.nc --cell 5deg --taus 1d -o map.nc --figure map.png",
-            "driftbayes map tracks.csv --cell 50km --taus 6h,1d --min-windows 50 -o map.nc",
         ),
     ),
 }

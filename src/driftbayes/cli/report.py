@@ -42,6 +42,8 @@ def _add_report(parser: Parser) -> None:
 --data TRAJECTORIES<path>  with a scan: the file of its trajectories, read with the options of the
     scan unless others are given
 --replicas N<int=200>  replicas of each model for the goodness of fit; 0 for none
+--pairs  also compare laws of relative dispersion, as `driftbayes pairs` does
+--within R  with --pairs: distance at which pairs begin
 --brief  report only the scan, without quality, posteriors and goodness of fit
 """)
     _options.add_data(parser)
@@ -52,7 +54,16 @@ def _report(args: argparse.Namespace) -> int:
     if args.brief and args.data is not None:
         msg = "--brief and --data exclude each other; give one of them"
         raise DriftbayesError(msg)
+    if args.within is not None and not args.pairs:
+        msg = "--within is the distance of --pairs, which is not given; add --pairs"
+        raise DriftbayesError(msg)
+    if args.brief and args.pairs:
+        msg = "--brief and --pairs exclude each other; give one of them"
+        raise DriftbayesError(msg)
     scan, tracks = _scanned(args)
+    if args.pairs and tracks is None:
+        msg = "--pairs needs the trajectories of the scan; pass --data TRAJECTORIES"
+        raise DriftbayesError(msg)
     examination = None
     from driftbayes.report import examine, write_report
     from driftbayes.report.page import verdict
@@ -60,12 +71,17 @@ def _report(args: argparse.Namespace) -> int:
     if tracks is not None:
         _jax.prepare_jax()
         with _console.progress_bar() as progress:
-            examination = examine(tracks, scan, n_replicas=args.replicas, progress=progress)
+            wanted = {"n_replicas": args.replicas, "pairs": args.pairs, "within": args.within}
+            examination = examine(tracks, scan, progress=progress, **wanted)
     output = args.output or _default_path(args)
     for path in write_report(scan, output, title=args.title, examination=examination):
         _console.note(f"wrote {path}")
     for sentence in verdict(scan, examination):
         _console.say(sentence)
+    if scan.missing_models:
+        from driftbayes.comparison.describe import shared_motion_command
+
+        _console.say(f"next: {shared_motion_command(scan, str(args.data or args.file))}")
     return 0
 
 

@@ -58,6 +58,8 @@ def _run(args: argparse.Namespace) -> int:
         from driftbayes.comparison.describe import describe_scan
 
         _console.print_card(describe_scan(result, max_taus=None))
+        if result.missing_models:
+            _console.say(f"next: {_options.offer_models(args, result.missing_models)}")
     return 0
 
 

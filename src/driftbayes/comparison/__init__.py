@@ -20,8 +20,15 @@ from driftbayes.comparison.sensitivity import PriorSensitivity, prior_sensitivit
 
 if TYPE_CHECKING:
     from driftbayes.comparison._bootstrap import Bootstrap, bootstrap, thinned_log_bayes_factor
+    from driftbayes.comparison.prunings import Prunings, average_prunings
 
-__getattr__ = lazy(__name__, {"_bootstrap": "Bootstrap bootstrap thinned_log_bayes_factor"})
+__getattr__ = lazy(
+    __name__,
+    {
+        "_bootstrap": "Bootstrap bootstrap thinned_log_bayes_factor",
+        "prunings": "Prunings average_prunings",
+    },
+)
 
 __all__ = [
     "Bootstrap",
@@ -30,7 +37,9 @@ __all__ = [
     "Dependence",
     "HypothesisSet",
     "PriorSensitivity",
+    "Prunings",
     "Scan",
+    "average_prunings",
     "bootstrap",
     "compare_hypotheses",
     "consistent_range",

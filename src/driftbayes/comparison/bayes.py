@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 # Kass and Raftery (1995): 2 ln K of 2, 6 and 10.
 _SCALE = ((5.0, "very strongly"), (3.0, "strongly"), (1.0, "positively"))
+# Options of models in which particles share motion.
+_SHARING = ("common", "flow", "eddies")
 # A model is contradicted by a goodness of fit whose p-value is smaller. P-values are adjusted for
 # the number of quantities, so a true model is contradicted with this probability; the 200 replicas
 # of a report resolve nothing below 1/201, so a level of 0.005 would hang on a single one of them.
@@ -204,7 +206,8 @@ class Comparison(Described):
         if not ranked:
             return f"no verdict {at}, no model has an evidence; {'; '.join(without)}"
         misfit = self.misfit
-        sentence = "; ".join([self._ranking(at) + misfit, *without, *self.doubts])
+        shared = [self.both_ways] if self.both_ways else []
+        sentence = "; ".join([self._ranking(at) + misfit, *shared, *without, *self.doubts])
         if without and len(ranked) > 1:
             sentence = f"among the {len(ranked)} models with an evidence, {sentence}"
         elif misfit:
@@ -280,11 +283,56 @@ class Comparison(Described):
             return ""
         scaled = self._scaled(best, other)
         about = "overstated" if scaled is None else f"about {scaled:.3g} corrected"
+        models = ", ".join(self.missing_models)
+        remedy = f"; {models} model the shared motion" if models else ""
         return (
             f" as if particles were independent, {about} for "
             f"{self.dependence['n_effective']:.3g} effective particles of "
-            f"{self.dependence['n_particles']}"
+            f"{self.dependence['n_particles']}{remedy}"
         )
+
+    @property
+    def missing_models(self) -> tuple[str, ...]:
+        """Models of the motion that particles share, if they do and these were not compared."""
+        known = (self.dependence or {}).get("models", ())
+        return tuple(name for name in known if name not in self.evidences)
+
+    @property
+    def shared_motion(self) -> dict[str, dict[str, float]]:
+        """Ln K of two models treated as independent, and of the same two with shared motion.
+
+        By pair ("langevin:brownian", the better first when treated as independent) and by way:
+        "independent", and the options that were compared ("common", "flow", "eddies").
+        """
+        found: dict[str, dict[str, float]] = {}
+        for option in _SHARING:
+            # Models with the option, by the name that they have without it.
+            bases = {
+                "+".join(part for part in name.split("+") if part != option): e
+                for name, e in self.evidences.items()
+                if option in name.split("+") and name not in self.without_evidence
+            }
+            ranked = [e for e in self._ranked if e.name in bases][:2]
+            if len(ranked) == 2:
+                best, other = ranked
+                known = found.setdefault(f"{best.name}:{other.name}", {})
+                known["independent"] = log_bayes_factor(best, other)
+                known[option] = log_bayes_factor(bases[best.name], bases[other.name])
+        return found
+
+    @property
+    def both_ways(self) -> str:
+        """Ln K treated as independent and with shared motion; empty if not compared both ways."""
+        clauses = []
+        for pair, ways in self.shared_motion.items():
+            parts = [
+                f"with shared motion (+{way}) ln K = {log_k:.4g}"
+                if way in _SHARING
+                else f"treated as independent ln K = {log_k:.4g}"
+                for way, log_k in ways.items()
+            ]
+            clauses.append(f"{pair.replace(':', ' over ')}: {'; '.join(parts)}")
+        return "; ".join(clauses)
 
     @property
     def misfit(self) -> str:
@@ -328,6 +376,10 @@ class Comparison(Described):
             result["priors_from_data"] = self.priors_from_data
         if self.dependence is not None:
             result["dependence"] = dict(self.dependence)
+        if self.shared_motion:
+            result["shared_motion"] = {
+                pair: _finite_values(ways) for pair, ways in self.shared_motion.items()
+            }
         if self.fit_p_values:
             result["fit_p_values"] = _finite_values(self.fit_p_values)
         if self.doubts:

@@ -34,6 +34,10 @@ $\sqrt 2\, b$.
 Positions are taken at common times; where a particle has no fix there, between its two nearest,
 if these are no more than tau apart (twice tau if times are irregular). A mean displacement common
 to all particles and times is a steady flow, not dependence, and is taken out.
+
+Which model fits is told by the correlation at two separations, of the nearest tenth of all pairs at
+the same time and of the farther half: motion that all share (`+common`) does not fall off with
+separation, that of a flow (`+flow`) does.
 """
 
 __all__ = ["Aligned", "Dependence", "aligned", "dependence", "quick_dependence"]
@@ -57,6 +61,11 @@ _MOST_FIXES = 4_000_000
 _SIGMAS = 4.0
 # Particles are in one cluster if their correlation exceeds this, and the noise by far.
 _LINK = 0.3
+# Particles and times at which correlations are looked at by separation.
+_SEPARATED_PARTICLES, _SEPARATED_TIMES = 200, 64
+# Shares of the pairs that count as near and as far, and the ratio of far to near correlation below
+# which motion is shared by neighbours only.
+_NEAR, _FAR, _FALLEN = 0.1, 0.5, 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +78,8 @@ class Aligned:
         particles: Numbers of the trajectories.
         tau: Sampling time.
         start: Time at which the first step begins.
+        places: Where steps begin, (particle, step, axis); on the earth, in space.
+        period: Of each axis, infinite where the domain is not periodic.
     """
 
     dx: FloatArray
@@ -76,6 +87,8 @@ class Aligned:
     particles: IntArray
     tau: float
     start: float
+    places: FloatArray
+    period: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +108,9 @@ class Dependence:
         mean_inflation: By how much the variance of the mean flow does.
         correlation_steps: Integral of the squared autocorrelation over lags, in steps.
         time_unit: Name of the unit of tau.
+        length_unit: Name of the unit of separations.
+        separations: Median separation of near and of far pairs; NaN if there are too few.
+        correlations: Mean correlation of these pairs.
         clusters: Cluster of each particle looked at.
         particles: Numbers of the trajectories looked at.
     """
@@ -111,6 +127,9 @@ class Dependence:
     mean_inflation: float
     correlation_steps: float
     time_unit: str = ""
+    length_unit: str = ""
+    separations: tuple[float, float] = (np.nan, np.nan)
+    correlations: tuple[float, float] = (np.nan, np.nan)
     clusters: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     particles: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
@@ -150,6 +169,31 @@ class Dependence:
             return f"{who} move together: {worth}"
         return f"no dependence between the {n} particles was detected"
 
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Options of models that fit the shared motion; both if separations do not tell."""
+        if not self.inflation - 1 > _SIGMAS * self.inflation_err:
+            return ()
+        near, far = self.correlations
+        if not np.isfinite(near - far):
+            return ("common", "flow")
+        return ("flow",) if far < _FALLEN * near else ("common",)
+
+    @property
+    def advice(self) -> str:
+        """Which model fits, and why; empty if no dependence was detected."""
+        if not self.options:
+            return ""
+        models = " or ".join(f"+{option}" for option in self.options)
+        if len(self.options) > 1:
+            return f"{models} models the shared motion"
+        falls = "falls off" if self.options == ("flow",) else "does not fall off"
+        near, far = (
+            f"{c:.2g} at {readable(r, self.length_unit, 2)}"
+            for c, r in zip(self.correlations, self.separations, strict=True)
+        )
+        return f"the correlation {falls} with separation ({near}, {far}): use models with {models}"
+
     def to_json(self) -> dict[str, Any]:
         """Plain numbers and text."""
         names = (
@@ -157,7 +201,12 @@ class Dependence:
             *("noise", "inflation", "inflation_err", "mean_inflation", "n_effective"),
             *("n_effective_mean", "n_clusters", "correlation_steps", "time_unit", "sentence"),
         )
-        return {name: getattr(self, name) for name in names}
+        ends = {
+            name: {"separation": _finite(r), "correlation": _finite(c)}
+            for name, r, c in zip(("near", "far"), self.separations, self.correlations, strict=True)
+        }
+        own = {name: getattr(self, name) for name in names}
+        return {**own, **ends, "options": list(self.options), "advice": self.advice}
 
 
 def dependence(
@@ -199,6 +248,7 @@ def dependence(
     others = total / max(float(np.sum(np.diagonal(common))), 1.0)
     others *= (trajectories.n_trajectories - 1) / max(n_used - 1, 1)
     spread = np.sqrt(2.0) * mean_noise / np.sqrt(max(n_pairs, 1.0)) * total / max(weight, 1e-9)
+    separations, correlations = near_and_far(data)
     return Dependence(
         tau=data.tau,
         n_particles=trajectories.n_trajectories,
@@ -212,6 +262,9 @@ def dependence(
         mean_inflation=1 + others * mean,
         correlation_steps=float(1 + 2 * plain[1:].sum() / plain[0]) if plain[0] > 0 else 1.0,
         time_unit=trajectories.time_unit,
+        length_unit=trajectories.length_unit,
+        separations=separations,
+        correlations=correlations,
         clusters=_clusters((rho > link) & (common > 0)),
         particles=data.particles,
     )
@@ -251,13 +304,31 @@ def aligned(
         start += tau * int(np.clip(middle - max_steps // 2, 0, n_steps - max_steps))
         n_steps = max_steps
     grid = start + tau * np.arange(n_steps + 1)
+    positions = _on_grid(trajectories, trajectories.positions, chosen, grid, tau)
+    dx = np.diff(positions, axis=1)
+    dx = _common_axes(trajectories, chosen, dx)
+    present = ~np.isnan(dx[..., 0])
+    dx = np.where(present[..., None], dx, 0.0)
+    dx -= present[..., None] * (dx.sum(axis=(0, 1)) / max(int(present.sum()), 1))
+    in_space = _in_space(trajectories)
+    places = positions if in_space is None else _on_grid(trajectories, in_space, chosen, grid, tau)
+    period = np.full(places.shape[2], np.inf)
+    if in_space is None and "unwrapped" in trajectories.provenance:
+        period = np.array([p or np.inf for p in trajectories.provenance["unwrapped"]])
+    return Aligned(dx, present, chosen, float(tau), float(start), places[:, :-1], period)
+
+
+def _on_grid(
+    trajectories: Trajectories, values: FloatArray, chosen: IntArray, grid: FloatArray, tau: float
+) -> FloatArray:
+    """Positions (particle, time, axis) at common times, between fixes that are near enough."""
     # Uneven intervals of about tau are no gaps, or half of the steps would seem to be missing.
     longest = tau if trajectories.recording_interval is not None else 2 * tau
-    positions = np.full((len(chosen), n_steps + 1, trajectories.n_dim), np.nan)
+    positions = np.full((len(chosen), len(grid), values.shape[1]), np.nan)
     for i, particle in enumerate(chosen):
         rows = slice(trajectories.starts[particle], trajectories.starts[particle + 1])
         seen = trajectories.observed[rows]
-        times, x = trajectories.times[rows][seen], trajectories.positions[rows][seen]
+        times, x = trajectories.times[rows][seen], values[rows][seen]
         if len(times) > 1:
             low, high, here = _between_fixes(times, grid, tau)
             share = ((grid[low:high] - times[here]) / (times[here + 1] - times[here]))[:, None]
@@ -267,12 +338,56 @@ def aligned(
             value = x[here] + share * (x[here + 1] - x[here])
             on_fix = (share[:, 0] == 0) | (share[:, 0] == 1)
             positions[i, low:high] = np.where((near | on_fix)[:, None], value, np.nan)
-    dx = np.diff(positions, axis=1)
-    dx = _common_axes(trajectories, chosen, dx)
-    present = ~np.isnan(dx[..., 0])
-    dx = np.where(present[..., None], dx, 0.0)
-    dx -= present[..., None] * (dx.sum(axis=(0, 1)) / max(int(present.sum()), 1))
-    return Aligned(dx, present, chosen, float(tau), float(start))
+    return positions
+
+
+def _in_space(trajectories: Trajectories) -> FloatArray | None:
+    """Positions on the earth in space, in the unit of displacements; None of those in a plane."""
+    if trajectories.lonlat is None:
+        return None
+    from driftbayes.data.sphere import points_in_space
+    from driftbayes.data.tangent import ground_of
+
+    found = ground_of(trajectories)
+    if found is None:
+        return None
+    lon, lat = np.radians(trajectories.lonlat.T)
+    return np.asarray(found[0].per_metre * points_in_space(lon, lat, found[0].radius)[1].T)
+
+
+def near_and_far(data: Aligned) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Median separation and mean correlation of the nearest and of the farther pairs.
+
+    Args:
+        data: Displacements on common time stamps, and where they begin.
+    """
+    n, n_steps = data.present.shape
+    some = np.unique(np.linspace(0, n - 1, min(n, _SEPARATED_PARTICLES)).round().astype(int))
+    times = np.unique(np.linspace(0, n_steps - 1, min(n_steps, _SEPARATED_TIMES)).round())
+    dx, present = data.dx[some], data.present[some]
+    power = np.sum(dx**2, axis=(1, 2)) / np.maximum(present.sum(axis=1), 1)
+    size = np.sqrt(power)[:, None, None]
+    unit = np.divide(dx, size, out=np.zeros_like(dx), where=size > 0)
+    length = np.where(np.isfinite(data.period), data.period, 0.0)
+    apart, products = [], []
+    for time in times.astype(int):
+        here = np.flatnonzero(present[:, time] & (power > 0))
+        one, other = np.triu_indices(len(here), 1)
+        x, u = data.places[some[here], time], unit[here, time]
+        between = x[one] - x[other]
+        # The nearest image in a periodic domain.
+        between -= np.round(between / data.period) * length
+        apart.append(np.linalg.norm(between, axis=1))
+        products.append(np.sum(u[one] * u[other], axis=1))
+    r, product = np.concatenate(apart), np.concatenate(products)
+    if len(r) < 2 / _NEAR:
+        return (np.nan, np.nan), (np.nan, np.nan)
+    low, high = np.quantile(r, [_NEAR, 1 - _FAR])
+    near, far = r <= low, r >= high
+    return (
+        (float(np.median(r[near])), float(np.median(r[far]))),
+        (float(np.mean(product[near])), float(np.mean(product[far]))),
+    )
 
 
 def _between_fixes(times: FloatArray, grid: FloatArray, tau: float) -> tuple[int, int, IntArray]:
@@ -358,6 +473,10 @@ def _clusters(linked: np.ndarray) -> IntArray:
 
     labels = connected_components(csr_matrix(linked), directed=False)[1]
     return np.asarray(labels, dtype=np.int64)
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
 
 
 def _between(n_particles: int, inflation: float) -> float:

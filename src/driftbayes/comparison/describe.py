@@ -11,6 +11,7 @@ __all__ = [
     "scan_tables",
     "scan_verdict",
     "sensitivity_panel",
+    "shared_motion_command",
     "stored",
     "uses_all_fixes",
 ]
@@ -159,7 +160,9 @@ def _scan_table(scan: Scan, places: Iterable[int]) -> Table:
         }
         best = comparison.best
         of_best = ", ".join(
-            f"{p} = {cell} {units[m, p]}".rstrip() for (m, p), cell in cells.items() if m == best
+            f"{p} = {cell} {'' if units[m, p] == '1' else units[m, p]}".rstrip()
+            for (m, p), cell in cells.items()
+            if m == best
         )
         rows.append(
             (
@@ -256,6 +259,10 @@ def _doubts(scan: Scan, comparisons: Sequence[Comparison]) -> str:
     if together:
         worst = max(together, key=lambda c: float((c.dependence or {})["inflation"]))
         text += f"; {_placed(worst.overstated, found[worst])}"
+    both = [c for c in found if c.both_ways]
+    if both:
+        worst = max(both, key=lambda c: max(w["independent"] for w in c.shared_motion.values()))
+        text += f"; {_placed(worst.both_ways, found[worst])}"
     # What holds at every sampling time needs no mention of one.
     common = set.intersection(*(set(c.doubts) for c in found))
     every = {
@@ -331,13 +338,30 @@ def stored(scan: Scan, name: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def scan_command(scan: Scan, source: str | None = None, output: str | None = None) -> str:
+def shared_motion_command(scan: Scan, source: str | None = None) -> str:
+    """Return the command that scans models with shared motion; empty if there is no need.
+
+    Args:
+        scan: The scan.
+        source: Input file; by default the one that the scan names.
+    """
+    models = scan.missing_models
+    return scan_command(scan, source, models=models) if models else ""
+
+
+def scan_command(
+    scan: Scan,
+    source: str | None = None,
+    output: str | None = None,
+    models: Sequence[str] | None = None,
+) -> str:
     """Return the command that repeats a scan.
 
     Args:
         scan: The scan.
         source: Input file; by default the one that the scan names.
         output: Output file, if one is to be written.
+        models: Models in place of those of the scan.
     """
     options, origin = stored(scan, "options"), stored(scan, "provenance")
     first = scan.comparisons[0]
@@ -345,7 +369,9 @@ def scan_command(scan: Scan, source: str | None = None, output: str | None = Non
     is_named = method in ("laplace", "laplace_is", "bridge", "smc", "nested")
     coords = options.get("coords", "natural")
     n_tau, chances = options.get("n_tau"), options.get("prior_probabilities")
-    priors = {name: text for e in first.evidences.values() for name, text in e.priors.items()}
+    # Of other models, priors of the parameters that they share with those of the scan.
+    bases = {name.rpartition("+")[0] for name in models or ()} or set(scan.models)
+    priors = {n: t for m, e in first.evidences.items() if m in bases for n, t in e.priors.items()}
     is_all = uses_all_fixes(scan)
     taus = ",".join(f"{tau:.10g}" for tau in scan.taus)
     return repeat_command(
@@ -354,7 +380,7 @@ def scan_command(scan: Scan, source: str | None = None, output: str | None = Non
         {
             **({"tau": "all"} if is_all else {"taus": taus}),
             **{name: value or "" for name, value in origin.get("reading", {}).items()},
-            "models": ",".join(scan.models),
+            "models": ",".join(models or scan.models),
             "prior": [f"{name}={text}" for name, text in priors.items()],
             "method": method if is_named else None,
             "coords": coords if method == "laplace" and coords != "natural" else None,
@@ -362,7 +388,9 @@ def scan_command(scan: Scan, source: str | None = None, output: str | None = Non
             "windows": None if n_tau is None else options.get("windows"),
             "gaps": options["gaps"] if options.get("gaps", "split") != "split" else None,
             "seed": options.get("seed") or None,
-            "model_prior": ",".join(f"{p:g}" for p in chances) if chances else None,
+            "model_prior": ",".join(f"{p:g}" for p in chances)
+            if chances and models is None
+            else None,
         },
         output,
     )

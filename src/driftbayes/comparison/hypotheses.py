@@ -14,7 +14,7 @@ from driftbayes.errors import DriftbayesError, did_you_mean, expect, shown
 from driftbayes.inference import Hypothesis
 from driftbayes.models import MODELS, AbstractModel, model_named
 from driftbayes.precision import in_double_precision
-from driftbayes.priors import AbstractPrior, scaling_priors
+from driftbayes.priors import AbstractPrior, Exponential, scaling_priors
 from driftbayes.representation import amount
 
 
@@ -47,7 +47,8 @@ def make_hypotheses(
 
     Priors come from the first of: `priors`, the scaling rule with `u_rms` and `timescale`, the same
     rule with scales estimated from the trajectories at tau. The last uses the data twice; it is
-    meant for a first look, and the note says so.
+    meant for a first look, and the note says so. The prior mean of a flow's correlation length is
+    the extent of the particles where they are first seen.
 
     Args:
         names: Names of models, with options: see `model_named`.
@@ -98,6 +99,8 @@ def make_hypotheses(
             source = f"from the given scales ({size})"
         if given:
             source = f"for {', '.join(given)} as given, for {', '.join(missing)} {source}"
+        if "length" in missing and trajectories is not None:
+            table = {**table, "length": Exponential(mean=_extent(trajectories))}
         # Of a mixture, each class has the same prior.
         plain = {name: name.removeprefix("class_").partition("_")[0] for name in missing}
         without = [name for name in missing if plain[name] not in table]
@@ -117,6 +120,30 @@ def make_hypotheses(
         from_data=from_data,
         note=note,
     )
+
+
+def _extent(trajectories: Trajectories) -> float:
+    """Root mean square distance of the particles from their centre, where they are first seen.
+
+    The density of a flow is conditional on these places: a prior may depend on them.
+    """
+    from driftbayes.data.tangent import ground_of
+
+    rows = np.flatnonzero(trajectories.observed)
+    first = rows[np.unique(trajectories.trajectory_index[rows], return_index=True)[1]]
+    ground = ground_of(trajectories)
+    if ground is None or trajectories.lonlat is None:
+        x = trajectories.positions[first]
+    else:
+        x = ground[0].positions(trajectories.lonlat[first])
+    extent = float(np.sqrt(np.mean(np.sum((x - x.mean(axis=0)) ** 2, axis=1))))
+    if extent > 0:
+        return extent
+    msg = (
+        "all particles begin at one place, which says nothing of the correlation length of a "
+        "flow; give its prior, for example length=exponential:10"
+    )
+    raise DriftbayesError(msg)
 
 
 def _scales_text(scales: Scales, trajectories: Trajectories, tau: float | None) -> str:

@@ -1,6 +1,6 @@
 """Maps: the comparison in every cell of a grid, at every sampling time, and in every season."""
 
-__all__ = ["SEASONS", "map_regions"]
+__all__ = ["SEASONS", "map_regions", "season_numbers"]
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -74,7 +74,7 @@ def map_regions(
     is_lonlat = trajectories.lonlat is not None
     edges = _edges(place, cell, is_lonlat=is_lonlat)
     labels = list(SEASONS) if seasons else ["all"]
-    season = _season(trajectories) if seasons else np.zeros(len(place), dtype=np.int64)
+    season = season_numbers(trajectories) if seasons else np.zeros(len(place), dtype=np.int64)
     actual = snap_taus(trajectories, taus)
     found: dict[tuple[int, int, int, int], Comparison] = {}
     counts = np.zeros((2, len(actual), len(labels), len(edges[1]) - 1, len(edges[0]) - 1))
@@ -150,7 +150,7 @@ def _number(values: FloatArray, edges: FloatArray, turn: float | None = None) ->
     return np.asarray(np.clip(found, 0, len(edges) - 2))
 
 
-def _season(trajectories: Trajectories) -> IntArray:
+def season_numbers(trajectories: Trajectories) -> IntArray:
     """Number of the season of each observation."""
     origin = trajectories.provenance.get("time_origin")
     if origin is None or trajectories.time_unit != "s":
@@ -186,7 +186,7 @@ def _parts(
             # Nothing moved here: no diffusivity can be inferred.
             continue
         keys.append(tuple(int(i) for i in unique[number]))
-        lonlat = data.start_lonlat
+        lonlat = data.lonlat
         part = replace(
             data,
             dx=dx[inside],
@@ -197,7 +197,7 @@ def _parts(
             start=None if data.start is None else data.start[order[runs]],
             start_row=None if data.start_row is None else data.start_row[order[runs]],
             start_time=None if data.start_time is None else data.start_time[order[runs]],
-            start_lonlat=None if lonlat is None else lonlat[order[runs]],
+            lonlat=None if lonlat is None else lonlat[steps[inside]],
         )
         # A flow that is linear in space is so around the middle of the cell.
         parts.append(part.on_own_ground())

@@ -101,6 +101,11 @@ class Scan(Described):
         )
 
     @property
+    def missing_models(self) -> tuple[str, ...]:
+        """Models of the motion that particles share, if they do and these were not compared."""
+        return next((c.missing_models for c in self.comparisons if c.missing_models), ())
+
+    @property
     def sentences(self) -> dict[str, str]:
         """For each model one sentence on its consistency."""
         unit = self.comparisons[0].time_unit

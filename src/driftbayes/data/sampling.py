@@ -3,7 +3,7 @@
 __all__ = ["WHOLE", "Cut", "Displacements", "displacements", "snap_taus"]
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, get_args
@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from driftbayes.data.trajectories import GRID_TOLERANCE, Trajectories, check_tracks
+from driftbayes.data.trajectories import (
+    GRID_TOLERANCE,
+    Trajectories,
+    check_tracks,
+    checked_period,
+)
 from driftbayes.data.units import TIME, in_units, readable, times_in
 from driftbayes.errors import DriftbayesError
 from driftbayes.magnitudes import whole
@@ -70,7 +75,8 @@ class Displacements(Described):
         start: Position at which each run begins, if known: for a flow that depends on it.
         start_row: Observation of the trajectories at which each run begins, if it was cut from any.
         start_time: Time at which each run begins, if known: for particles that share motion.
-        start_lonlat: Longitude and latitude in degrees at which each run begins, if they are known.
+        lonlat: Longitude and latitude in degrees at which each step begins, if they are known.
+        period: Length of a periodic domain along each axis (None: not periodic), if there is one.
         ground: Where on the earth the displacements are, if `start` is on the tangent plane there.
     """
 
@@ -87,7 +93,8 @@ class Displacements(Described):
     start: FloatArray | None = None
     start_row: IntArray | None = None
     start_time: FloatArray | None = None
-    start_lonlat: FloatArray | None = None
+    lonlat: FloatArray | None = None
+    period: tuple[float | None, ...] | None = None
     ground: "Ground | None" = None
 
     def __post_init__(self) -> None:
@@ -115,11 +122,13 @@ class Displacements(Described):
         length_unit: str = "",
         time_unit: str = "",
         start: ArrayLike | None = None,
+        period: Sequence[float | None] | None = None,
     ) -> "Displacements":
         """Make displacements from a (particle, step, dim) array of steps of duration `tau`.
 
-        Where the particles started, (particle, dim), matters to a flow that depends on position.
-        All particles are taken to start at the same time.
+        Where the particles started, (particle, dim), matters to a flow that depends on position, as
+        does the period of the domain along each axis (None: not periodic). All particles are taken
+        to start at the same time.
         """
         array = np.asarray(dx, dtype=np.float64)
         if array.ndim != 3:
@@ -152,6 +161,7 @@ class Displacements(Described):
             time_unit=time_unit,
             start=begin,
             start_time=np.zeros(n_particles),
+            period=None if period is None else checked_period(period, n_dim),
         )
 
     @property
@@ -210,6 +220,11 @@ class Displacements(Described):
             begin[run] += np.cumsum(self.dx[first : first + n_steps - 1], axis=0)
         return begin
 
+    @property
+    def start_lonlat(self) -> FloatArray | None:
+        """Longitude and latitude in degrees at which each run begins, if they are known."""
+        return None if self.lonlat is None else self.lonlat[_offsets(self.row_sizes)]
+
     @cached_property
     def centre(self) -> FloatArray:
         """Mean of the positions at which steps begin."""
@@ -242,10 +257,11 @@ class Displacements(Described):
 
     def on_own_ground(self) -> "Displacements":
         """Move the tangent plane to the centre of these runs."""
-        if self.ground is None or self.start_lonlat is None:
+        start = self.start_lonlat
+        if self.ground is None or start is None:
             return self
-        ground = self.ground.at_centre_of(self.start_lonlat, self.row_sizes)
-        return replace(self, ground=ground, start=ground.positions(self.start_lonlat))
+        ground = self.ground.at_centre_of(start, self.row_sizes)
+        return replace(self, ground=ground, start=ground.positions(start))
 
     def as_array(self) -> FloatArray:
         """Return the steps as one (run, step, dim) array; the runs must have equal length."""
@@ -307,7 +323,7 @@ def displacements(
         ends = np.repeat(firsts, n_steps + 1) + _ragged_arange(n_steps + 1)
         sd = trajectories.position_sd[rows[ends]]
     trajectory = trajectories.trajectory_index[rows[firsts]]
-    start, start_lonlat, ground = trajectories.positions[rows[firsts]], None, None
+    start, lonlat, ground = trajectories.positions[rows[firsts]], None, None
     if trajectories.lonlat is not None:
         # Only data on the earth need its geometry.
         from driftbayes.data.tangent import ground_of, rotated
@@ -317,10 +333,10 @@ def displacements(
             ground, angles = found
             if angles is not None:
                 dx = rotated(dx, np.repeat(angles[trajectory], n_steps))
-            start_lonlat = trajectories.lonlat[rows[firsts]]
+            lonlat = trajectories.lonlat[rows[step_rows]]
             middles = trajectories.lonlat[rows[firsts + n_steps // 2]]
             ground = ground.at_centre_of(middles, n_steps)
-            start = ground.positions(start_lonlat)
+            start = ground.positions(trajectories.lonlat[rows[firsts]])
     return Displacements(
         dx=dx,
         interval=interval,
@@ -335,7 +351,8 @@ def displacements(
         start=start,
         start_row=rows[firsts],
         start_time=trajectories.times[rows[firsts]],
-        start_lonlat=start_lonlat,
+        lonlat=lonlat,
+        period=trajectories.period if lonlat is None else None,
         ground=ground,
     )
 

@@ -238,13 +238,17 @@ class Trajectories(Described):
         """Predict the dispersion of particles; see `driftbayes.predict`."""
         return public("predict")(self, tau, horizons, **options)
 
-    def map(self, cell: float | str, taus: Iterable[float], **options: Any) -> Any:
-        """Compare models in every cell of a grid; see `driftbayes.map`."""
-        return public("map")(self, cell, taus, **options)
+    def map(self, tau: float | str | Iterable[float | str], **options: Any) -> Any:
+        """Map dispersion by evidence, or on a fixed grid; see `driftbayes.map`."""
+        return public("map")(self, tau, **options)
 
     def pairs(self, tau: float | str | Iterable[float | str], **options: Any) -> Any:
         """Compare laws of relative dispersion; see `driftbayes.pairs`."""
         return public("pairs")(self, tau, **options)
+
+    def segments(self, tau: float | str, **options: Any) -> Any:
+        """Find where each track changes; see `driftbayes.segments`."""
+        return public("segments")(self, tau, **options)
 
     def info(self) -> Any:
         """Describe the sampling and suggest sampling times; see `driftbayes.info`."""
@@ -515,20 +519,15 @@ class Trajectories(Described):
         Args:
             period: Length of the domain, one for all axes or one per axis (None: not periodic).
         """
-        periods: list[float | None]
         several = isinstance(period, Sequence | np.ndarray)
-        periods = list(period) if several else [period] * self.n_dim  # type: ignore[arg-type,list-item]
-        if len(periods) != self.n_dim:
-            msg = f"period must have one entry per axis ({self.n_dim}), got {len(periods)}"
-            raise DriftbayesError(msg)
+        given = list(period) if several else [period] * self.n_dim  # type: ignore[arg-type]
+        periods = checked_period(given, self.n_dim)
         rows = np.flatnonzero(self.observed)
         same = np.diff(self.trajectory_index[rows]) == 0
         positions = self.positions.copy()
         for axis, length in enumerate(periods):
             if length is None:
                 continue
-            if not (np.isfinite(length) and length > 0):
-                raise DriftbayesError(f"period must be a positive number, got {length}")
             steps = np.diff(positions[rows, axis])
             turns = np.where(same, np.round(steps / length), 0.0)
             shortest = np.abs(steps - turns * length)[same]
@@ -547,8 +546,14 @@ class Trajectories(Described):
         return replace(
             self,
             positions=positions,
-            provenance={**self.provenance, "unwrapped": [p and float(p) for p in periods]},
+            provenance={**self.provenance, "unwrapped": list(periods)},
         )
+
+    @property
+    def period(self) -> tuple[float | None, ...] | None:
+        """Length of the domain along each axis (None: not periodic), if `unwrap` was told one."""
+        known = self.provenance.get("unwrapped")
+        return checked_period(known, self.n_dim) if isinstance(known, list | tuple) else None
 
     def drop_short(self, min_points: int = 2) -> "Trajectories":
         """Keep only trajectories with at least `min_points` positions."""
@@ -610,6 +615,9 @@ class Trajectories(Described):
             sd = self.position_sd
             changed |= {"positions": self.positions * length[0], "length_unit": length[1]}
             changed |= {"position_sd": None if sd is None else sd * length[0]}
+            if self.period is not None:
+                scaled = [part and part * length[0] for part in self.period]
+                changed |= {"provenance": {**self.provenance, "unwrapped": scaled}}
         if time is not None:
             changed |= {"times": self.times * time[0], "time_unit": time[1]}
         return replace(self, **changed)
@@ -747,6 +755,23 @@ class Trajectories(Described):
 def check_tracks(tracks: Any) -> None:
     """Refuse anything but trajectories."""
     expect(tracks, Trajectories, "tracks", "trajectories, as driftbayes.read(...) returns them")
+
+
+def checked_period(period: Any, n_dim: int) -> tuple[float | None, ...]:
+    """Periods of a domain along each axis, refused unless they are positive or None.
+
+    Args:
+        period: One for each axis.
+        n_dim: Number of axes.
+    """
+    if len(period) != n_dim:
+        msg = f"period must have one entry per axis ({n_dim}), got {len(period)}"
+        raise DriftbayesError(msg)
+    for length in period:
+        is_number = isinstance(length, int | float | np.number)
+        if length is not None and not (is_number and np.isfinite(length) and length > 0):
+            raise DriftbayesError(f"period must be a positive number, got {length}")
+    return tuple(None if length is None else float(length) for length in period)
 
 
 def stray_note(counts: IntArray, dt: float, time_unit: str, n_unused: int) -> str:

@@ -21,6 +21,7 @@ import numpy as np
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import OUT_OF_MEMORY, DriftbayesError, Status, expect, is_out_of_memory
 from driftbayes.inference._batch import Batch
+from driftbayes.inference.density import Density
 from driftbayes.inference.evidence import QUANTILES, Evidence, make_estimates
 from driftbayes.inference.exact import (
     LogEvidence,
@@ -49,7 +50,7 @@ from driftbayes.likelihood import (
     SecondMoments,
     SummedDisplacements,
 )
-from driftbayes.likelihood.engines import DenseEngine, ToeplitzEngine
+from driftbayes.likelihood.engines import DenseEngine, Engine, ToeplitzEngine
 from driftbayes.models import AbstractModel
 from driftbayes.precision import in_double_precision
 from driftbayes.typing import FloatArray
@@ -72,6 +73,8 @@ def with_truncation_error(record: Evidence, hypothesis: Hypothesis, batch: Batch
     engine = batch.engine(0, model)
     if isinstance(engine, ToeplitzEngine) and engine.n_later > 0:
         return _with_window_error(record, hypothesis, engine)
+    if model.kind == "flow":
+        return _with_flow_error(record, hypothesis, engine)
     if model.memory is not None or not batch.is_summed:
         return record
     data = batch.data
@@ -116,6 +119,44 @@ def _with_window_error(
         log_evidence_err=float(np.hypot(record.log_evidence_err, error)),
         warnings=(*record.warnings, *(said if error > _SAID else ())),
     )
+
+
+def _with_flow_error(record: Evidence, hypothesis: Hypothesis, engine: Engine) -> Evidence:
+    """Add what conditioning on neighbours leaves out, and say what a periodic domain does."""
+    from driftbayes.likelihood.flow import FlowEngine
+
+    assert isinstance(engine, FlowEngine)
+    theta = np.array([[record.map[name] for name in hypothesis.names]])
+    finer = engine.finer()
+    if finer is not None and Rows(hypothesis, theta).n_state() == 1:
+        here, there = (Density(hypothesis, one).terms(theta)[0][0] for one in (engine, finer))
+        error = abs(float(there - here))
+        said = (
+            f"at more than {engine.max_exact:,} particles groups are conditioned on their "
+            f"{engine.n_neighbours} nearest neighbours; twice as many change ln L by {error:.2g}"
+        )
+        record = replace(
+            record,
+            log_evidence_err=float(np.hypot(record.log_evidence_err, error)),
+            warnings=(*record.warnings, said),
+        )
+    if not any(engine.period or ()):
+        return record
+    theta = np.tile(theta, (len(QUANTILES), 1))
+    for i, name in enumerate(hypothesis.names):
+        if name == "length":
+            theta[:, i] = record.parameters[name].quantiles
+        if name == "own_share":
+            theta[:, i] = record.parameters[name].interval[0]
+    if np.isfinite(Density(hypothesis, engine).terms(theta)[0]).all():
+        return record
+    shortest = min(length for length in engine.period or () if length)
+    said = (
+        "some correlation lengths that the data allow are too long for a domain of period "
+        f"{shortest:.3g}, whose nearest images then give no positive definite covariance; they are "
+        "left out of the evidence: use a prior of shorter lengths, or +common"
+    )
+    return replace(record, warnings=(*record.warnings, said))
 
 
 def truncation_error(model: AbstractModel, tau: float, window: int, n_later: float) -> float:

@@ -389,6 +389,9 @@ def _read_run(contents: Contents, options: ReadOptions) -> Trajectories:
     check_memory(3 * n_bytes, f"{store.name!r}")
     x, y = (array.read((len(ids), written)) for array in arrays)
     earlier = reading.from_json(attributes.get(schema.PROVENANCE_ATTRIBUTE, "{}"), store.name)
+    if earlier.get("simulated") == "turbulence":
+        # Its domain is a square of 2π, and positions are not wrapped.
+        earlier = {"unwrapped": [2 * np.pi] * 2, **earlier}
     if written < len(times):
         earlier = {**earlier, "records": f"{written} of {len(times)}"}
     if not all(array.has_checksums for array in arrays):

@@ -1,6 +1,6 @@
-"""One parameter value of a flow that few particles share: compiled loops over steps."""
+"""Correlation of the kicks of a flow; and the filter of few particles, in compiled loops."""
 
-__all__ = ["flow_products"]
+__all__ = ["correlate", "flow_products", "separate"]
 
 from typing import Any
 
@@ -11,9 +11,24 @@ from driftbayes.typing import FloatArray
 
 
 @compiled(fastmath={"contract", "reassoc", "nsz"})
-def _correlate(
-    x: Any, r: Any, length: float, own: float, divergence: float, smoothness: float, out: Any
-) -> None:
+def separate(x: Any, period: Any, out: Any) -> None:
+    """Distances of the nearest images of particles."""
+    for p in range(len(x)):
+        out[p, p] = 0.0
+        for q in range(p):
+            total = 0.0
+            for axis in range(x.shape[1]):
+                apart = x[p, axis] - x[q, axis]
+                if period[axis] > 0:
+                    apart -= period[axis] * np.round(apart / period[axis])
+                total += apart * apart
+            out[p, q] = out[q, p] = np.sqrt(total)
+
+
+@compiled(fastmath={"contract", "reassoc", "nsz"})
+def correlate(x: Any, r: Any, period: Any, shape: Any, out: Any) -> None:
+    """Correlation of the kicks of particles, by axis and particle if axes correlate."""
+    length, own, divergence, smoothness = shape
     n = len(x)
     is_tensor = len(out) > n
     rate = np.sqrt(2 * smoothness) / length
@@ -35,7 +50,12 @@ def _correlate(
             same = along + (1 - divergence) * slope + extra
             e0, e1 = 0.0, 0.0
             if r[p, q] > 0:
-                e0, e1 = (x[p, 0] - x[q, 0]) / r[p, q], (x[p, 1] - x[q, 1]) / r[p, q]
+                e0, e1 = x[p, 0] - x[q, 0], x[p, 1] - x[q, 1]
+                if period[0] > 0:
+                    e0 -= period[0] * np.round(e0 / period[0])
+                if period[1] > 0:
+                    e1 -= period[1] * np.round(e1 / period[1])
+                e0, e1 = e0 / r[p, q], e1 / r[p, q]
             turn = (1 - 2 * divergence) * slope
             out[p, q] = out[q, p] = same - turn * e0 * e0
             out[n + p, n + q] = out[n + q, n + p] = same - turn * e1 * e1
@@ -75,9 +95,10 @@ def _solve(factor: Any, b: Any) -> None:
 
 
 @compiled(fastmath={"contract", "reassoc", "nsz"})
-def _filter(x: Any, r: Any, dx: Any, matrices: Any, start: float, shape: Any, out: Any) -> float:
+def _filter(
+    x: Any, r: Any, period: Any, dx: Any, matrices: Any, start: float, shape: Any, out: Any
+) -> float:
     """Log-determinant of all rows; `out` takes the products of the columns."""
-    length, own, divergence, smoothness = shape
     n_times, size, n_columns = dx.shape
     has_memory = matrices.shape[1] > 1
     corr, factor = np.empty((size, size)), np.empty((size, size))
@@ -90,7 +111,7 @@ def _filter(x: Any, r: Any, dx: Any, matrices: Any, start: float, shape: Any, ou
         q_xv, q_vv = matrices[1, 0, 1], matrices[1, 1, 1]
     log_det = 0.0
     for k in range(n_times):
-        _correlate(x[k], r[k], length, own, divergence, smoothness, corr)
+        correlate(x[k], r[k], period, shape, corr)
         if k == 0 and has_memory:
             cov[:] = start * corr
         factor[:] = step * step * cov + q_xx * corr
@@ -121,6 +142,7 @@ def _filter(x: Any, r: Any, dx: Any, matrices: Any, start: float, shape: Any, ou
 def flow_products(
     x: FloatArray,
     r: FloatArray,
+    period: FloatArray,
     dx: FloatArray,
     matrices: FloatArray,
     start: float,
@@ -131,11 +153,12 @@ def flow_products(
     Args:
         x: Positions at which steps begin, (time, particle, axis).
         r: Their distances, (time, particle, particle).
+        period: Length of the domain along each axis; 0 where it is not periodic.
         dx: Steps, (time, particle, axis), or (time, axis and particle, 1) where axes correlate.
         matrices: Propagator and noise covariance of position and velocity, or of position alone.
         start: Stationary variance of the velocity.
         shape: Length, own share, share of divergence (NaN if axes are independent), smoothness.
     """
     products = np.zeros((dx.shape[2], dx.shape[2]))
-    log_det = _filter(x, r, dx, np.ascontiguousarray(matrices), start, shape, products)
+    log_det = _filter(x, r, period, dx, np.ascontiguousarray(matrices), start, shape, products)
     return float(log_det), products

@@ -12,17 +12,34 @@ that the product over steps is the density of all of them.
 
 Velocities of particles that are seen first together have their stationary covariance times R. One
 that is seen first later has its stationary distribution given the velocities of the others.
+
+**Distances.** In a periodic domain those of the nearest images. Matérn's correlation of these is
+positive definite only for lengths well below the period; where a factorisation fails, the density
+is zero. On the earth they are chords through it, of which Matérn's correlation is positive definite
+whatever its order; of arcs it is not beyond order 1/2. To 1,000 km a chord is shorter than the arc
+by 0.1 %. Components along east and north are compared with those along east and north elsewhere, or
+all along the axes of the centre if these were carried there (`data/tangent.py`). Eddies also need
+the direction from one particle to another: it is taken on the tangent plane at the centre.
+
+**Many particles.** Of a model without memory, compact groups of particles are put in the order of
+their first coordinate, and each is conditioned on its nearest particles among those before
+(Vecchia's approximation in groups, Guinness 2018): with all of them as neighbours it is exact.
+Groups matter because of the share that is each particle's own: with it, single particles would need
+hundreds of neighbours. The filter of a model with memory carries all velocities, and is exact or
+refused.
 """
 
-__all__ = ["FlowEngine", "flow_correlation", "flow_engine"]
+__all__ = ["FlowEngine", "distances", "flow_correlation", "flow_engine"]
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
+from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.blas import dsyrk, dtrsm
+from scipy.linalg.lapack import dpotrf
 
 from driftbayes.data.sampling import Displacements
 from driftbayes.data.trajectories import GRID_TOLERANCE
@@ -32,8 +49,14 @@ from driftbayes.likelihood.runs import Context
 from driftbayes.likelihood.sums import Formulas, NumberedFormulas, Sums
 from driftbayes.typing import FloatArray, IntArray
 
-# Particles of which the covariance is factorised.
-_MAX_PARTICLES = 2_000
+# Particles of which the covariance is factorised: of models without memory, beyond which each
+# particle is conditioned on neighbours, and of models with memory, beyond which they are refused.
+_MAX_EXACT, _MAX_PARTICLES = 1_000, 2_000
+# Particles of a group, and its neighbours among those before it. From about `_MAX_EXACT` particles
+# on this takes less time than one factorisation of all.
+_GROUP, _N_NEIGHBOURS = 128, 256
+# Length, own share, share of divergence (NaN if axes are independent), smoothness.
+_Shape: TypeAlias = tuple[float, float, float, float]
 # Smoothness of Matérn's correlations that have a closed form.
 SMOOTHNESS = (0.5, 1.5, 2.5)
 # Particles for which compiled loops are faster than a library's factorisations.
@@ -49,20 +72,35 @@ def check_smoothness(smoothness: float) -> None:
         raise DriftbayesError(msg)
 
 
-def _kernel(r: FloatArray, length: float, smoothness: float) -> tuple[FloatArray, FloatArray]:
-    """Matérn's correlation C(r) and r C'(r), of smoothness 1/2, 3/2 or 5/2."""
-    check_smoothness(smoothness)
-    s = r * (np.sqrt(2 * smoothness) / length)
-    fall = np.exp(-s)
-    if smoothness == 0.5:
-        return fall, -s * fall
-    if smoothness == 1.5:
-        return (1 + s) * fall, -(s**2) * fall
-    return (1 + s + s**2 / 3) * fall, -(s**2) * (1 + s) / 3 * fall
+def _nearest(apart: FloatArray, period: Sequence[float | None] | None) -> FloatArray:
+    """Separations of the nearest images, from those of any images, which are overwritten."""
+    for axis, length in enumerate(period or ()):
+        if length is not None:
+            apart[..., axis] -= length * np.round(apart[..., axis] / length)
+    return apart
+
+
+def distances(x: FloatArray, period: Sequence[float | None] | None = None) -> FloatArray:
+    """Distances between all pairs of points, of the nearest images in a periodic domain.
+
+    Args:
+        x: Positions, (particle, axis).
+        period: Length of the domain along each axis, None where it is not periodic.
+    """
+    from driftbayes.kernels.flow import separate
+
+    out = np.empty((len(x), len(x)))
+    separate(np.ascontiguousarray(x), _periods(period, x.shape[1]), out)
+    return out
 
 
 def flow_correlation(
-    x: FloatArray, r: FloatArray, length: float, smoothness: float, divergence: float
+    x: FloatArray,
+    r: FloatArray,
+    length: float,
+    smoothness: float,
+    divergence: float,
+    period: Sequence[float | None] | None = None,
 ) -> FloatArray:
     r"""Correlation of the flow between points: of each axis by itself, or of both in the plane.
 
@@ -76,21 +114,31 @@ def flow_correlation(
         smoothness: 1/2, 3/2 or 5/2.
         divergence: Share δ of the variance in motion free of rotation; NaN if axes are independent
             and each has the correlation C.
+        period: Length of the domain along each axis, None where it is not periodic.
 
     Returns:
         (particle, particle) if axes are independent, else (axis, particle) by (axis, particle).
     """
-    along, slope = _kernel(r, length, smoothness)
-    if np.isnan(divergence):
-        return along
-    n = len(x)
-    apart = x[:, None, :] - x[None, :, :]
-    unit = np.divide(apart, r[..., None], out=np.zeros_like(apart), where=r[..., None] > 0)
-    outer = np.einsum("pqi,pqj->ipjq", unit, unit)
-    # Free of divergence: C e eᵀ + (C + rC')(1 - e eᵀ); free of rotation: the other way round.
-    one = np.einsum("ij,pq->ipjq", np.eye(2), along + (1 - divergence) * slope)
-    whole = one - (1 - 2 * divergence) * outer * slope[None, :, None, :]
-    return whole.reshape(2 * n, 2 * n)
+    check_smoothness(smoothness)
+    return _correlation(x, r, (length, 0.0, divergence, smoothness), period)
+
+
+def _correlation(
+    x: FloatArray, r: FloatArray, shape: _Shape, period: Sequence[float | None] | None
+) -> FloatArray:
+    """The same of the kicks, of which a share is each particle's own."""
+    from driftbayes.kernels.flow import correlate
+
+    size = len(x) if np.isnan(shape[2]) else 2 * len(x)
+    out = np.empty((size, size))
+    numbers = tuple(float(value) for value in shape)
+    correlate(np.ascontiguousarray(x), r, _periods(period, x.shape[1]), numbers, out)
+    return out
+
+
+def _periods(period: Sequence[float | None] | None, n_dim: int) -> FloatArray:
+    """The same with 0 for an axis that is not periodic, as kernels take it."""
+    return np.array([length or 0.0 for length in period or (None,) * n_dim])
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,13 +148,15 @@ class _Step:
     Args:
         kept: Of the particles of the step before, those that are still there.
         n_new: Number of particles that are seen first.
-        x: Positions at which the step begins, those kept first.
+        x: Positions at which the step begins, those kept first; in space if they are on the earth.
+        plane: The same on a plane, for eddies.
         dx: Steps.
     """
 
     kept: IntArray
     n_new: int
     x: FloatArray
+    plane: FloatArray
     dx: FloatArray
 
 
@@ -119,12 +169,17 @@ class FlowEngine:
         tau: Sampling time.
         n_dim: Number of axes.
         n: Number of steps of all particles.
+        period: Length of the domain along each axis, None where it is not periodic.
+        n_neighbours: Of models without memory, how many neighbours a group of particles is
+            conditioned on where there are more than `_MAX_EXACT`.
     """
 
     steps: Sequence[_Step]
     tau: float
     n_dim: int
     n: int
+    period: tuple[float | None, ...] | None = None
+    n_neighbours: int = _N_NEIGHBOURS
     noisy: ClassVar[bool] = False
     kind: ClassVar[str] = "flow"
 
@@ -138,6 +193,11 @@ class FlowEngine:
         """Duration of the shortest step."""
         return self.tau
 
+    @cached_property
+    def n_most(self) -> int:
+        """Number of particles at the step that has most."""
+        return max(len(step.dx) for step in self.steps)
+
     def thinned(self, n_steps: int) -> "tuple[FlowEngine, float]":
         """The first steps of all particles, about as many as asked for."""
         mean = self.n / len(self.steps)
@@ -146,39 +206,97 @@ class FlowEngine:
             return self, 1.0
         part = self.steps[:few]
         n = sum(len(step.dx) for step in part)
-        return FlowEngine(part, self.tau, self.n_dim, n), self.n / n
+        return replace(self, steps=part, n=n), self.n / n
+
+    @property
+    def max_exact(self) -> int:
+        """Number of particles beyond which those of models without memory are conditioned."""
+        return _MAX_EXACT
+
+    def finer(self) -> "FlowEngine | None":
+        """The same with twice as many neighbours; None if nothing is left out."""
+        if self.n_most <= _MAX_EXACT:
+            return None
+        return replace(self, n_neighbours=2 * self.n_neighbours)
 
     @cached_property
-    def _distances(self) -> list[FloatArray] | None:
-        if sum(8 * len(step.x) ** 2 for step in self.steps) > _KEPT_BYTES:
-            return None
-        return [_distance(step.x) for step in self.steps]
+    def _keeps(self) -> bool:
+        """Whether distances are kept from one parameter value to the next."""
+        return sum(8 * len(step.x) ** 2 for step in self.steps) <= _KEPT_BYTES
 
     @cached_property
-    def _few(self) -> tuple[FloatArray, FloatArray, FloatArray] | None:
-        """Positions, distances and steps by time of few particles that are there all the time."""
-        same = all(not step.n_new and len(step.kept) == len(step.x) for step in self.steps[1:])
-        if not same or len(self.steps[0].x) > _FEW or self._distances is None:
-            return None
-        x, dx = (np.stack([getattr(step, name) for step in self.steps]) for name in ("x", "dx"))
-        return x, np.stack(self._distances), dx
+    def _distances(self) -> list[FloatArray]:
+        return [distances(step.x, self.period) for step in self.steps]
 
-    def _quickly(
-        self, matrices: FloatArray, start: FloatArray, shape: tuple[float, float, float, float]
-    ) -> tuple[float, FloatArray]:
-        """The same as `_one` of few particles."""
-        from driftbayes.kernels.flow import flow_products
+    @cached_property
+    def _plane_distances(self) -> list[FloatArray]:
+        if all(step.plane is step.x for step in self.steps):
+            return self._distances
+        return [distances(step.plane, self.period) for step in self.steps]
 
-        assert self._few is not None
-        check_smoothness(shape[-1])
-        x, r, dx = self._few
-        velocity = float(start[1, 1]) if len(start) > 1 else 0.0
-        if np.isnan(shape[2]):
-            return flow_products(x, r, dx, matrices, velocity, shape)
-        dx = np.moveaxis(dx, 2, 1).reshape(len(dx), -1, 1)
-        log_det, products = flow_products(x, r, dx, matrices, velocity, shape)
-        size = self.n_dim
-        return log_det / size, np.eye(size) * products[0, 0] / size
+    def _at_step(self, k: int, *, is_tensor: bool) -> tuple[FloatArray, FloatArray]:
+        """Positions and distances at a step."""
+        x = self.steps[k].plane if is_tensor else self.steps[k].x
+        if not self._keeps:
+            return x, distances(x, self.period)
+        return x, (self._plane_distances if is_tensor else self._distances)[k]
+
+    @cached_property
+    def _is_few(self) -> bool:
+        """Whether these are few particles that are there all the time."""
+        n = len(self.steps[0].x)
+        same = all(not step.n_new and len(step.kept) == n for step in self.steps[1:])
+        return same and n <= _FEW and self._keeps
+
+    @cached_property
+    def _few(self) -> dict[bool, tuple[FloatArray, FloatArray, FloatArray]]:
+        """Positions, distances and steps by time, for axes that are independent or not."""
+        dx = np.stack([step.dx for step in self.steps])
+        places = {
+            is_tensor: [self._at_step(k, is_tensor=is_tensor) for k in range(len(self.steps))]
+            for is_tensor in (False, True)
+        }
+        joined = np.moveaxis(dx, 2, 1).reshape(len(dx), -1, 1)
+        return {
+            is_tensor: (
+                np.stack([x for x, _ in found]),
+                np.stack([r for _, r in found]),
+                joined if is_tensor else dx,
+            )
+            for is_tensor, found in places.items()
+        }
+
+    @cached_property
+    def _groups(self) -> dict[tuple[int, bool], list[tuple[IntArray, int]]]:
+        """Groups by step and whether on the plane, filled as they are asked for."""
+        return {}
+
+    def _no_products(self, *, is_tensor: bool) -> FloatArray:
+        """Zeros to add products to: of all axes, or of one column that holds them."""
+        size = 1 if is_tensor else self.n_dim
+        return np.zeros((size, size))
+
+    def _conditioned(self, k: int, shape: _Shape) -> tuple[float, FloatArray]:
+        """Log-determinant and products at a step, each group given its neighbours before it."""
+        step, is_tensor = self.steps[k], not np.isnan(shape[2])
+        x = step.plane if is_tensor else step.x
+        if (k, is_tensor) not in self._groups:
+            self._groups[k, is_tensor] = _groups(x, self.n_neighbours, self.period)
+        log_det, total = 0.0, self._no_products(is_tensor=is_tensor)
+        for who, n_own in self._groups[k, is_tensor]:
+            near = x[who]
+            corr = _correlation(near, distances(near, self.period), shape, self.period)
+            n, dx = len(who), step.dx[who]
+            if is_tensor:
+                # Both components of the group come last.
+                rows = np.arange(2 * n).reshape(2, n)
+                rows = np.concatenate([rows[:, :-n_own].ravel(), rows[:, -n_own:].ravel()])
+                corr, dx = corr[np.ix_(rows, rows)], dx.T.reshape(-1, 1)[rows]
+            n_last = len(corr) // n * n_own
+            _, white, factor = _whitened(corr, dx)
+            log_det += 2 * np.sum(np.log(np.diag(factor)[-n_last:]))
+            total += white[-n_last:].T @ white[-n_last:]
+        return float(log_det), total
 
     def sums(self, formulas: Formulas) -> Sums:
         assert isinstance(formulas, NumberedFormulas)
@@ -187,77 +305,145 @@ class FlowEngine:
         lanes = np.moveaxis(formulas.lanes(np.array([self.tau]))[:, 0], -1, 1)
         both = lanes.reshape(-1, *lanes.shape[2:])[:n_rows]
         start, _, _ = formulas.starts()
-        tasks = [(both[i], start[i], *(float(part[i]) for part in numbers)) for i in range(n_rows)]
-        found = run_in_threads(self._one, tasks)
+        shapes = zip(*(part.tolist() for part in numbers), strict=True)
+        tasks = list(zip(both, start, shapes, strict=True))
+        if self._is_few:
+            found = run_in_threads(self._one, tasks)
+        else:
+            # Factorisations have threads of their own, which would compete with these.
+            found = [self._one(*task) for task in tasks]
         log_det, products = (np.stack(part) for part in zip(*found, strict=True))
         n = np.array([float(self.n)])
         return Sums(n, log_det[:, None], products[:, None], np.zeros((n_rows, 1)))
 
     def _one(
-        self,
-        matrices: FloatArray,
-        start: FloatArray,
-        length: float,
-        own: float,
-        divergence: float,
-        smoothness: float,
+        self, matrices: FloatArray, start: FloatArray, shape: _Shape
     ) -> tuple[float, FloatArray]:
         """Log-determinant of one axis, and products of all axes, at one parameter value."""
-        if self.n_dim != 2 and not np.isnan(divergence):
+        divergence, is_tensor = shape[2], not np.isnan(shape[2])
+        if self.n_dim != 2 and is_tensor:
             msg = f"eddies need two dimensions, got {self.n_dim}; use +flow"
             raise DriftbayesError(msg)
-        m = start.shape[0] - 1
-        if m < 2 and self._few is not None:
-            return self._quickly(matrices, start, (length, own, divergence, smoothness))
-        log_det, products = 0.0, np.zeros((self.n_dim, self.n_dim))
-        # Of what is beside the position in the state, (state, particle), mean and covariance.
+        check_smoothness(shape[3])
+        velocity = float(start[1, 1]) if len(start) > 1 else None
+        if self._is_few:
+            from driftbayes.kernels.flow import flow_products
+
+            period = _periods(self.period, self.n_dim)
+            x, r, dx = self._few[is_tensor]
+            found = flow_products(x, r, period, dx, matrices, velocity or 0.0, shape)
+        elif velocity is None:
+            found = self._without_memory(float(matrices[1, 0, 0]), shape)
+        else:
+            found = self._with_memory(matrices, velocity, shape)
+        log_det, products = found
+        if np.isnan(divergence):
+            return log_det, products
+        # Both axes together were one column.
+        return log_det / 2, np.eye(2) * products[0, 0] / 2
+
+    def _without_memory(self, variance: float, shape: _Shape) -> tuple[float, FloatArray]:
+        """Steps that are independent of all before: one factorisation each."""
+        is_tensor = not np.isnan(shape[2])
+        log_det, total = 0.0, self._no_products(is_tensor=is_tensor)
+        for k, step in enumerate(self.steps):
+            if len(step.dx) > _MAX_EXACT:
+                det, products = self._conditioned(k, shape)
+            else:
+                corr = _correlation(*self._at_step(k, is_tensor=is_tensor), shape, self.period)
+                dx = step.dx.T.reshape(-1, 1) if is_tensor else step.dx
+                det, white, _ = _whitened(corr, dx)
+                products = white.T @ white
+            log_det += det + step.dx.size // products.shape[0] * np.log(variance)
+            total += products / variance
+        return float(log_det), total
+
+    def _with_memory(
+        self, matrices: FloatArray, velocity: float, shape: _Shape
+    ) -> tuple[float, FloatArray]:
+        r"""The Kalman filter of all velocities.
+
+        With P the covariance of the velocities, $F = s^2 P + q_{xx} R$ that of the steps and
+        $s\varphi P + q_{xv} R = \alpha F + \beta R$ that of both, the next P is
+        $(q_{vv} - \alpha^2 q_{xx} - 2\alpha\beta) R - \beta^2 R F^{-1} R$.
+        """
+        if self.n_most > _MAX_PARTICLES:
+            msg = (
+                f"a flow with memory takes up to {_MAX_PARTICLES:,} particles at a time, got "
+                f"{self.n_most:,}; take a part of the particles, or brownian+flow"
+            )
+            raise DriftbayesError(msg)
+        is_tensor = not np.isnan(shape[2])
+        (s, phi), (q_xx, q_xv, q_vv) = matrices[0, :, 1], matrices[1][[0, 0, 1], [0, 1, 1]]
+        alpha = phi / s
+        beta = q_xv - alpha * q_xx
+        rest = q_vv - alpha**2 * q_xx - 2 * alpha * beta
+        log_det, total = 0.0, self._no_products(is_tensor=is_tensor)
         mean, cov = np.zeros((0, 1)), np.zeros((0, 0))
         for k, step in enumerate(self.steps):
-            r = _distance(step.x) if self._distances is None else self._distances[k]
-            corr = (1 - own) * flow_correlation(step.x, r, length, smoothness, divergence)
-            corr[np.diag_indices(len(corr))] += own
-            is_tensor = len(corr) > len(step.x)
+            corr = _correlation(*self._at_step(k, is_tensor=is_tensor), shape, self.period)
             dx = step.dx.T.reshape(-1, 1) if is_tensor else step.dx
-            propagate, noise = matrices
             try:
-                if m:
-                    mean, cov = _entered(mean, cov, corr, step, start[1:, 1:], dx.shape[1])
-                    reached = _times(propagate[:1, 1:], cov)
-                    variance = _times(propagate[:1, 1:], reached.T) + noise[0, 0] * corr
-                else:
-                    variance = noise[0, 0] * corr
-                factor = cholesky(variance, lower=True, check_finite=False)
+                mean, cov = _entered(mean, cov, corr, step, velocity, dx.shape[1])
             except np.linalg.LinAlgError:
-                return np.nan, products
-            left = dx - _times(propagate[:1, 1:], mean) if m else dx
-            white = solve_triangular(factor, left, lower=True, check_finite=False)
-            det = 2 * np.sum(np.log(np.diag(factor)))
-            if is_tensor:
-                log_det += det / self.n_dim
-                products += np.eye(self.n_dim) * float(np.sum(white**2)) / self.n_dim
-            else:
-                log_det += det
-                products += white.T @ white
-            if m:
-                moves = propagate[1:, 1:]
-                cross = _times(moves, reached.T) + np.kron(noise[1:, :1], corr)
-                white_cross = solve_triangular(factor, cross.T, lower=True, check_finite=False)
-                mean = _times(moves, mean) + white_cross.T @ white
-                cov = _times(moves, _times(moves, cov).T) + np.kron(noise[1:, 1:], corr)
-                cov -= white_cross.T @ white_cross
-                cov = 0.5 * (cov + cov.T)
-        return float(log_det), products
+                return np.nan, total
+            left = dx - s * mean
+            cov *= s**2
+            cov += q_xx * corr
+            det, white, factor = _whitened(cov, left)
+            log_det += det
+            total += white.T @ white
+            if np.isnan(det):
+                break
+            # L⁻¹R, with R symmetric: its transpose in the other order of memory is itself.
+            whole = dtrsm(1.0, factor, corr.T, trans_a=1)
+            mean = phi * mean + alpha * left + beta * (whole.T @ white)
+            corr *= rest
+            # Of the covariance only the lower triangle is used.
+            cov = dsyrk(-(beta**2), whole, c=corr.T, beta=1.0, trans=1, overwrite_c=1).T
+        return float(log_det), total
 
 
-def _times(small: FloatArray, whole: FloatArray) -> FloatArray:
-    """(small ⊗ 1) whole: a small matrix acts on the state of every particle alike."""
-    n_out, n_in = small.shape
-    blocks = whole.reshape(n_in, -1, whole.shape[1])
-    return np.tensordot(small, blocks, axes=1).reshape(n_out * blocks.shape[1], -1)
+def _groups(
+    x: FloatArray, n_neighbours: int, period: Sequence[float | None] | None
+) -> list[tuple[IntArray, int]]:
+    """Particles in compact groups along the first axis, each after its neighbours before it.
+
+    Returns:
+        Of each group the neighbours and then its own particles, and the number of the latter.
+    """
+    parts = [np.arange(len(x))]
+    while len(parts[0]) > _GROUP:
+        halves = []
+        for part in parts:
+            axis = int(np.argmax(np.ptp(x[part], axis=0)))
+            order = part[np.argsort(x[part, axis], kind="stable")]
+            halves += np.array_split(order, 2)
+        parts = halves
+    parts.sort(key=lambda part: float(x[part, 0].mean()))
+    found, before = [], np.zeros(0, dtype=np.int64)
+    for part in parts:
+        low, high = x[part].min(axis=0), x[part].max(axis=0)
+        apart = _nearest(x[before] - (low + high) / 2, period)
+        # From the box that holds the group.
+        away = np.sum(np.maximum(np.abs(apart) - (high - low) / 2, 0.0) ** 2, axis=1)
+        nearest = before[np.argsort(away, kind="stable")[:n_neighbours]]
+        found.append((np.concatenate([nearest, part]), len(part)))
+        before = np.concatenate([before, part])
+    return found
 
 
-def _distance(x: FloatArray) -> FloatArray:
-    return np.asarray(np.linalg.norm(x[:, None] - x[None], axis=-1))
+def _whitened(covariance: FloatArray, dx: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+    """Log-determinant, whitened steps and Cholesky's upper factor; NaN where there is none.
+
+    The covariance is overwritten.
+    """
+    # A symmetric matrix in the order of memory that LAPACK wants.
+    factor, info = dpotrf(covariance.T, lower=0, clean=1, overwrite_a=1)
+    if info:
+        return np.nan, dx, np.full_like(factor, np.nan)
+    white = dtrsm(1.0, factor, dx, trans_a=1)
+    return float(2 * np.sum(np.log(np.diag(factor)))), white, factor
 
 
 def _entered(
@@ -265,37 +451,37 @@ def _entered(
     cov: FloatArray,
     corr: FloatArray,
     step: _Step,
-    start: FloatArray,
+    velocity: float,
     n_columns: int,
 ) -> tuple[FloatArray, FloatArray]:
-    """Mean and covariance without the particles that left, and with those that are new."""
-    m, size, n_new = len(start), len(corr), step.n_new
+    """Mean and covariance without the particles that left, and with those that are new.
+
+    Only the lower triangle of the covariance is used.
+    """
+    size, n_new = len(corr), step.n_new
     per = size // len(step.x)
     n_old = len(step.x) - n_new
     if not n_old:
-        whole: FloatArray = np.asarray(np.kron(start, corr), dtype=np.float64)
-        return np.zeros((m * size, n_columns)), whole
-    n_before = len(mean) // (m * per)
-    if n_before != n_old or n_new:
-        rows = (np.arange(m * per)[:, None] * n_before + step.kept).ravel()
+        return np.zeros((size, n_columns)), velocity * corr
+    n_before = len(mean) // per
+    if n_before != n_old:
+        rows = (np.arange(per)[:, None] * n_before + step.kept).ravel()
         mean, cov = mean[rows], cov[np.ix_(rows, rows)]
     if not n_new:
         return mean, cov
     # Regression of the new on the old under the stationary distribution at these positions.
-    old = (np.arange(per)[:, None] * len(step.x) + np.arange(n_old)).ravel()
-    new = (np.arange(per)[:, None] * len(step.x) + np.arange(n_old, len(step.x))).ravel()
+    places = np.arange(size).reshape(per, len(step.x))
+    old, new = places[:, :n_old].ravel(), places[:, n_old:].ravel()
     weights = cho_solve(cho_factor(corr[np.ix_(old, old)], lower=True), corr[np.ix_(old, new)]).T
     rest = corr[np.ix_(new, new)] - weights @ corr[np.ix_(old, new)]
-    regress = np.kron(np.eye(m), weights)
-    cross = regress @ cov
-    whole_mean, whole = np.zeros((m * size, n_columns)), np.zeros((m * size, m * size))
-    place_old = (np.arange(m)[:, None] * size + old).ravel()
-    place_new = (np.arange(m)[:, None] * size + new).ravel()
-    whole_mean[place_old], whole_mean[place_new] = mean, regress @ mean
-    whole[np.ix_(place_old, place_old)] = cov
-    whole[np.ix_(place_new, place_old)] = cross
-    whole[np.ix_(place_old, place_new)] = cross.T
-    whole[np.ix_(place_new, place_new)] = cross @ regress.T + np.kron(start, rest)
+    cov = np.tril(cov) + np.tril(cov, -1).T
+    cross = weights @ cov
+    whole_mean, whole = np.empty((size, n_columns)), np.empty((size, size))
+    whole_mean[old], whole_mean[new] = mean, weights @ mean
+    whole[np.ix_(old, old)] = cov
+    whole[np.ix_(new, old)] = cross
+    whole[np.ix_(old, new)] = cross.T
+    whole[np.ix_(new, new)] = cross @ weights.T + velocity * rest
     return whole_mean, whole
 
 
@@ -329,17 +515,12 @@ def flow_engine(data: Displacements, model: str) -> FlowEngine:
             "share, or leave +flow out"
         )
         raise DriftbayesError(msg)
+    x, plane = _places(data)
     run = np.repeat(np.arange(len(sizes)), sizes)
     steps, before = [], np.zeros(0, dtype=np.int64)
     last = -2
     for time in np.unique(index):
         rows = np.flatnonzero(index == time)
-        if len(rows) > _MAX_PARTICLES:
-            msg = (
-                f"{model} can take {_MAX_PARTICLES} particles at a time, and these are "
-                f"{len(rows)}; take a part of them"
-            )
-            raise DriftbayesError(msg)
         here = run[rows]
         if time != last + 1:
             before = np.zeros(0, dtype=np.int64)
@@ -347,9 +528,45 @@ def flow_engine(data: Displacements, model: str) -> FlowEngine:
         kept = np.flatnonzero(still)
         order = np.concatenate([before[still], here[~np.isin(here, before)]])
         rows = rows[np.argsort(here)][np.searchsorted(np.sort(here), order)]
-        steps.append(_Step(kept, len(order) - len(kept), data.origin[rows], data.dx[rows]))
+        here_x = np.ascontiguousarray(x[rows])
+        here_plane = here_x if plane is None else np.ascontiguousarray(plane[rows])
+        steps.append(_Step(kept, len(order) - len(kept), here_x, here_plane, data.dx[rows]))
         before, last = order, int(time)
     if all(len(step.dx) < 2 for step in steps):
         msg = f"no two particles are seen at the same time; leave +flow out of {model}"
         raise DriftbayesError(msg)
-    return FlowEngine(tuple(steps), tau, data.n_dim, len(data.dx))
+    if _move_alike(steps):
+        msg = (
+            f"some particles are at the same place and move exactly alike, so {model} has nothing "
+            "that is their own; keep one of them"
+        )
+        raise DriftbayesError(msg)
+    return FlowEngine(tuple(steps), tau, data.n_dim, len(data.dx), data.period)
+
+
+def _move_alike(steps: Sequence[_Step]) -> bool:
+    """Whether two particles go the same way to the end, so that the density has no bound."""
+    for k, step in enumerate(steps):
+        rows = np.concatenate([step.x, step.dx], axis=1)
+        _, place, counts = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
+        alike = counts[place.ravel()] > 1
+        if not alike.any():
+            continue
+        # Those that go on together are looked at again.
+        goes_on = np.zeros(len(rows), dtype=bool)
+        if k + 1 < len(steps):
+            goes_on[steps[k + 1].kept] = True
+        if np.any(alike & ~goes_on):
+            return True
+    return False
+
+
+def _places(data: Displacements) -> tuple[FloatArray, FloatArray | None]:
+    """Where steps begin, in space if on the earth; and then also on the tangent plane."""
+    if data.ground is None or data.lonlat is None:
+        return data.origin, None
+    from driftbayes.data.sphere import points_in_space
+
+    lon, lat = np.radians(data.lonlat).T
+    space = data.ground.per_metre * points_in_space(lon, lat, data.ground.radius)[1].T
+    return np.ascontiguousarray(space), data.ground.positions(data.lonlat)

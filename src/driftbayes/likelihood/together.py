@@ -286,7 +286,7 @@ def _runs(data: Displacements, runs: IntArray) -> Displacements:
         position_sd=sd,
         start=None,
         start_row=None,
-        start_lonlat=None,
+        lonlat=None,
         start_time=np.asarray(data.start_time)[runs],
     )
 

@@ -136,6 +136,8 @@ class AbstractModel(eqx.Module):
     exact_positions: ClassVar[bool] = False
     # Whether it matters where a step begins.
     needs_positions: ClassVar[bool] = False
+    # Whether these positions must be on one plane.
+    needs_plane: ClassVar[bool] = fact(lambda self: self.needs_positions)
     # Whether `transition` is the exponential of `generator`, which engines then compute themselves.
     moves_by_generator: ClassVar[bool] = False
     # Whether `derived` tells more than the parameters.
@@ -394,6 +396,7 @@ class AbstractModel(eqx.Module):
             self.exact_positions,
             self.needs_positions,
             self.kind in ("channels", "together", "flow") and self.shares_axes,
+            self.needs_plane,
         )
 
     def _autocovariance(self, data: SecondMoments | ChannelMoments) -> Float[Array, " step"]:

@@ -50,6 +50,8 @@ class _Models(MutableMapping[str, Any]):
         return f"models: {', '.join(self)}"
 
 
+# Names of laws of relative dispersion, which are no models of single particles.
+PAIR_LAWS = ("rayleigh", "richardson", "lundgren", "power")
 # Every model by its name, from simple to complex.
 MODELS = _Models(
     {
@@ -119,6 +121,9 @@ def model_named(
     bases = [base for base, *_ in components]
     options = [option for _, *own in components for option in own]
     for base in bases:
+        if base in PAIR_LAWS and base not in models:
+            msg = f"{base!r} is a law of pairs of particles; compare it with `driftbayes pairs`"
+            raise DriftbayesError(msg)
         if base not in models:
             near = did_you_mean(base, models)
             msg = f"unknown model {base!r}; known are {', '.join(models)}{near}"

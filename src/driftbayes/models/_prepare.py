@@ -71,6 +71,9 @@ _MAX_COMMON, _MAX_PLANE = 1.0, 0.5
 # By what angle, in radians, axes may differ: those carried along paths from the centre's, and east
 # and north from east and north there.
 _MAX_MISALIGNED, _MAX_TURN = 0.2, 0.5
+# The same limits for eddies, which have a direction from one particle to another: distances on the
+# plane are then right to 0.7 %, directions to 6 degrees.
+_MAX_EDDY_PLANE, _MAX_EDDY_TURN = 0.2, 0.1
 
 
 class Needs(NamedTuple):
@@ -84,6 +87,7 @@ class Needs(NamedTuple):
         exact_positions: Whether positions must be free of errors.
         positions: Whether the model must know where steps begin.
         axes: Whether all particles must be seen along the same axes.
+        plane: Whether the positions at which steps begin must be on one plane.
     """
 
     model: str = "the model"
@@ -93,6 +97,7 @@ class Needs(NamedTuple):
     exact_positions: bool = False
     positions: bool = False
     axes: bool = False
+    plane: bool = False
 
 
 PLAIN = Needs()
@@ -183,15 +188,20 @@ def preparation(
 
 def _check_ground(data: Displacements, ground: "Ground", needs: Needs) -> None:
     """Refuse a region of the earth on which a flow or a tensor would mean nothing."""
-    if not needs.axes or (ground.frame == "local" and not needs.positions):
+    if not needs.axes or (ground.frame == "local" and not needs.plane):
         return
     extent, turn = data.extent
     far, apart = f"{extent:.2g} earth radii", f"{np.degrees(turn):.0f} degrees"
-    if needs.positions and (extent > _MAX_PLANE or (ground.frame == "local" and turn > _MAX_TURN)):
+    is_eddy = needs.kind == "flow"
+    reach_limit, turn_limit = (
+        (_MAX_EDDY_PLANE, _MAX_EDDY_TURN) if is_eddy else (_MAX_PLANE, _MAX_TURN)
+    )
+    turns = turn > turn_limit and (ground.frame == "local" or is_eddy)
+    if needs.plane and (extent > reach_limit or turns):
         msg = (
             f"{needs.model} needs a region that is nearly plane, and these data reach {far} from "
-            f"their centre, with axes up to {apart} apart; use a smaller region, or map cell by "
-            "cell"
+            f"their centre, with axes up to {apart} apart; use a smaller region, or "
+            f"{'+flow' if is_eddy else 'map cell by cell'}"
         )
         raise DriftbayesError(msg)
     # Axes come from where the tangent plane is, which may be far from some part of the data.

@@ -1,6 +1,6 @@
-"""Draw one variable of a map."""
+"""Draw maps."""
 
-__all__ = ["plot_map"]
+__all__ = ["map_figure", "plot_map"]
 
 from typing import TYPE_CHECKING
 
@@ -8,11 +8,14 @@ import numpy as np
 
 from driftbayes.data.units import readable_time
 from driftbayes.errors import DriftbayesError, did_you_mean
-from driftbayes.plots.style import journal_axes
+from driftbayes.plots.coast import coast_lines
+from driftbayes.plots.style import journal_axes, journal_style
+from driftbayes.representation import INK
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 def plot_map(
@@ -34,11 +37,15 @@ def plot_map(
         near = did_you_mean(variable, known)
         msg = f"the map has no variable {variable!r}; it has {', '.join(known)}{near}"
         raise DriftbayesError(msg)
-    chosen = dataset[variable].isel(tau=tau, season=season)
+    places = {"tau": tau, "season": season}
+    chosen = dataset[variable].isel({k: i for k, i in places.items() if k in dataset.dims})
     values = np.asarray(chosen.values, dtype=np.float64)
     there = values[np.isfinite(values)]
     norm: Normalize
-    if variable.startswith("log_k"):
+    if "_flow_" in variable and not variable.endswith("_sd"):
+        most = float(np.abs(there).max(initial=0.0)) or 1.0
+        norm, colours = Normalize(-most, most), "RdBu_r"
+    elif variable.startswith("log_k"):
         most = max(float(np.abs(there).max(initial=1.0)), 1.0)
         norm, colours = SymLogNorm(1.0, vmin=-most, vmax=most), "PuOr"
     elif variable.endswith(("probability", "_ok")):
@@ -73,7 +80,48 @@ def plot_map(
         if len(rows):
             ax.set_xlim(x[columns[0]], x[columns[-1] + 1])
             ax.set_ylim(y[rows[0]], y[rows[-1] + 1])
+        if is_lonlat:
+            _draw_coast(ax)
         time = readable_time(float(dataset["tau"].values[tau]), dataset.attrs.get("time_unit", ""))
-        name = str(dataset["season"].values[season])
+        name = str(dataset["season"].values[season]) if "season" in dataset.dims else "all"
         ax.set_title(f"τ = {time}" + ("" if name == "all" else f", {name}"))
     return ax
+
+
+def _draw_coast(ax: "Axes") -> None:
+    """Draw the coast within the axes, and keep their limits."""
+    from matplotlib.collections import LineCollection
+
+    lines = coast_lines(ax.get_xlim(), ax.get_ylim())
+    ax.add_collection(LineCollection(lines, colors=INK, linewidths=0.5), autolim=False)
+
+
+def map_figure(dataset: "xr.Dataset", model: str | None = None) -> "Figure":
+    """Draw the main variables of a map side by side.
+
+    Args:
+        dataset: A map.
+        model: The model to draw, of a map by evidence, with errors; None draws all diffusivities
+            and ln K of a fixed grid.
+    """
+    from matplotlib.figure import Figure
+
+    names = [str(name) for name in dataset.data_vars]
+    if model is None:
+        shown = [name for name in names if name.endswith(("_kappa", "_k"))]
+        shown += [name for name in names if name.startswith("log_k")]
+        n_rows = 1
+    else:
+        plain = model.replace("+", "_")
+        wanted = ("kappa", "k", "K_11", "K_12", "K_22", "memory_time", "flow_1", "flow_2")
+        first = [f"{plain}_{name}" for name in wanted if f"{plain}_{name}" in names]
+        if f"{plain}_K_11" in names:
+            first = [name for name in first if not name.endswith(("_kappa", "_k"))]
+        shown, n_rows = [*first, *(f"{name}_sd" for name in first)], 2
+    n_columns = len(shown) // n_rows
+    with journal_style():
+        drawing = Figure(figsize=(3.6 * n_columns, 3.0 * n_rows), layout="constrained")
+        axes = drawing.subplots(n_rows, n_columns, squeeze=False).ravel()
+        for ax, name in zip(axes, shown, strict=True):
+            plot_map(dataset, name, ax)
+    return drawing

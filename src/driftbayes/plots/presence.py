@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from driftbayes.data.units import readable, readable_unit
+from driftbayes.plots.coast import coast_lines
 from driftbayes.plots.style import INK, inward_ticks, journal_style
 from driftbayes.prediction.presence import LEVELS, PresenceMap
 from driftbayes.representation import with_unit
@@ -23,6 +24,7 @@ def presence_figure(found: PresenceMap) -> "Figure":
     Args:
         found: The map.
     """
+    from matplotlib.collections import LineCollection
     from matplotlib.colors import LogNorm
     from matplotlib.figure import Figure
 
@@ -52,6 +54,9 @@ def presence_figure(found: PresenceMap) -> "Figure":
             ax.plot(*(found.last.T * per), "+", color="#D55E00", ms=4, mew=0.9)
             ax.set_title(f"after {readable(found.horizons[i], found.time_unit)}")
             if found.in_degrees:
+                ax.set(xlim=x[[0, -1]], ylim=y[[0, -1]])
+                lines = coast_lines((x[0], x[-1]), (y[0], y[-1]))
+                ax.add_collection(LineCollection(lines, colors=INK, linewidths=0.5), autolim=False)
                 ax.set_aspect(1 / np.cos(np.radians(np.clip(np.mean(y), -80, 80))))
             else:
                 ax.set_aspect("equal")

@@ -125,7 +125,7 @@ def plot_scan(scan: "Scan | xr.Dataset") -> "Figure":
         for ax, panel in zip(axes, panels, strict=False):
             draw_panel(panel, ax, colours)
             ax.set_title(panel.title)
-            _label_few(ax, whole.taus)
+            label_few(ax, whole.taus)
             ax.tick_params(labelbottom=True)
         axes[len(panels) - 1].legend(fontsize=7)
     return figure
@@ -166,7 +166,7 @@ def log_factor_label(pair: str) -> str:
     return rf"$\ln K_{{{initials}}}$"
 
 
-def _label_few(ax: "Axes", tau: np.ndarray) -> None:
+def label_few(ax: "Axes", tau: np.ndarray) -> None:
     """Write plain labels over about a decade, where powers of ten would overlap."""
     from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 

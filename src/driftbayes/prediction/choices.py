@@ -184,6 +184,7 @@ def describe_recommendations(result: Recommendations) -> Card:
     what = {1: "half-width", 2: "area", 3: "volume"}[result.n_dim]
     power = {1: "", 2: "²", 3: "³"}[result.n_dim]
     per_time, shown = readable_unit([c.horizon for c in result.choices], time)
+    per_length, far = readable_unit([c.size ** (1 / result.n_dim) for c in result.choices], length)
     rows = []
     for choice in result.choices:
         rows.append(
@@ -191,7 +192,7 @@ def describe_recommendations(result: Recommendations) -> Card:
                 number(choice.horizon * per_time, 4),
                 choice.name,
                 number(choice.kappa, 3),
-                number(choice.size, 3),
+                number(choice.size * per_length**result.n_dim, 3),
                 number(choice.ratio, 3),
                 f"{100 * choice.held:.1f}",
                 number(choice.loss, 2) if choice.loss > 1e-9 else "0",
@@ -200,14 +201,16 @@ def describe_recommendations(result: Recommendations) -> Card:
     heads = (
         *(with_unit("T", shown), "choice"),
         with_unit("K", f"{length}²/{time}" if length and time else ""),
-        with_unit(f"95 % {what}", f"{length}{power}" if length else ""),
+        with_unit(f"95 % {what}", f"{far}{power}" if far else ""),
         *("ratio", "holds (%)", "loss (nats)"),
     )
     table = Table(heads, tuple(rows), "rlrrrrr", title="Fresh particle, velocity unknown", keys=2)
-    facts = []
+    facts: list[tuple[str, str]] = []
     if result.memory is not None:
-        saved = with_error(*result.memory)
-        facts.append(("variance saved by memory, 2k/γ", f"{saved} {length}² per axis".rstrip()))
+        mean, sd = result.memory
+        saved = with_error(per_length**2 * mean, per_length**2 * sd)
+        unit = f" {far}²" if far else ""
+        facts.append(("variance saved by memory, 2k/γ", f"{saved}{unit} per axis"))
     sentences = (
         "Loss: logarithmic score lost per particle against the average of the models. A region "
         "that holds fewer than 95 % is too small; a ratio above 1 is area searched in vain.",

@@ -1,6 +1,14 @@
 """Possible futures of the particles that were observed, from where they were last seen."""
 
-__all__ = ["Forecast", "ParticleForecast", "ensemble", "gaussians", "predict_particles"]
+__all__ = [
+    "Forecast",
+    "ParticleForecast",
+    "draw_members",
+    "ensemble",
+    "gaussians",
+    "philox",
+    "predict_particles",
+]
 
 import warnings
 from collections.abc import Sequence
@@ -225,17 +233,7 @@ def predict_particles(
     n_members = whole(n_members, "n_members", 1)
     hypotheses = [draws.hypothesis for draws in draws_by_model]
     check_plain(hypotheses, _PURPOSE, state_space=True)
-    weights = average_weights(draws_by_model, probabilities)
-    chance = np.random.Generator(_philox(seed, _CHOICE)).random((n_members, 2))
-    # The last is left out: rounding may leave the sum below one.
-    choice = np.searchsorted(np.cumsum(weights)[:-1], chance[:, 0], side="right")
-    with jax.enable_x64(True):  # noqa: FBT003
-        members = [
-            draws_by_model[m].hypothesis.at(
-                jnp.asarray(draws_by_model[m].theta[int(u * len(draws_by_model[m]))])
-            )
-            for m, u in zip(choice, chance[:, 1], strict=True)
-        ]
+    members = draw_members(draws_by_model, probabilities, n_members, seed)
     since = times if times[0] == 0 else np.concatenate([[0.0], times])
     return ParticleForecast(
         positions=ensemble(members, trajectories, since, tau=tau, seed=seed),
@@ -247,6 +245,33 @@ def predict_particles(
         time_unit=trajectories.time_unit,
         fixes=last_fixes(trajectories),
     )
+
+
+def draw_members(
+    draws_by_model: Sequence[PosteriorDraws],
+    probabilities: Sequence[float] | None,
+    n_members: int,
+    seed: int,
+) -> list[AbstractModel]:
+    """Draw models with their probabilities, each with parameters of one of its posterior draws.
+
+    Args:
+        draws_by_model: Posterior draws of each model.
+        probabilities: Weights of the models, as for `predict`.
+        n_members: Number of models to draw.
+        seed: Key of the random numbers. More members leave the first ones as they were.
+    """
+    weights = average_weights(draws_by_model, probabilities)
+    chance = np.random.Generator(philox(seed, _CHOICE)).random((n_members, 2))
+    # The last is left out: rounding may leave the sum below one.
+    choice = np.searchsorted(np.cumsum(weights)[:-1], chance[:, 0], side="right")
+    with jax.enable_x64(True):  # noqa: FBT003
+        return [
+            draws_by_model[m].hypothesis.at(
+                jnp.asarray(draws_by_model[m].theta[int(u * len(draws_by_model[m]))])
+            )
+            for m, u in zip(choice, chance[:, 1], strict=True)
+        ]
 
 
 @in_double_precision
@@ -287,7 +312,7 @@ def ensemble(
         for i, model in enumerate(members):
             n_state = _n_state(model.template())
             shape = (len(times) + 1, len(last), trajectories.n_dim, n_state)
-            kicks = np.random.Generator(_philox(seed, i)).standard_normal(shape)
+            kicks = np.random.Generator(philox(seed, i)).standard_normal(shape)
             out[i] = _paths(model, tracks, jnp.asarray(intervals), jnp.asarray(kicks))
     out += last[:, None, :]
     return out
@@ -467,6 +492,6 @@ def _last_rows(trajectories: Trajectories) -> IntArray:
     return last
 
 
-def _philox(seed: int, member: int) -> np.random.Philox:
+def philox(seed: int, member: int) -> np.random.Philox:
     """Random numbers that depend on the seed and the member, and on nothing else."""
     return np.random.Philox(key=np.array([whole(seed, "seed"), member], dtype=np.uint64))

@@ -259,7 +259,9 @@ def predictive_mixtures(
 
     $$v_i = \langle \Delta x^2 \rangle(T; \theta_i) + 2 (\sigma_i^2 + e^2).$$
     """
-    check_plain([draws.hypothesis for draws in draws_by_model], "prediction")
+    hypotheses = [draws.hypothesis for draws in draws_by_model]
+    # What particles share does not change the law of one of them.
+    check_plain([h for h in hypotheses if observed or not _is_exact_shared(h.model)], "prediction")
     mixtures: dict[str, list[ScaleMixture]] = {}
     # The library does not flip JAX's switch; draws were made with it on.
     with jax.enable_x64(True):  # noqa: FBT003
@@ -280,6 +282,10 @@ def predictive_mixtures(
         for parts in zip(*mixtures.values(), strict=True)
     ]
     return mixtures
+
+
+def _is_exact_shared(model: AbstractModel) -> bool:
+    return model.shares_motion and model.observes_position and "sigma" not in model.parameters
 
 
 def average_weights(

@@ -31,7 +31,7 @@ def subset(data: Displacements, keep: np.ndarray) -> Displacements:
         start=None if data.start is None else data.start[keep],
         start_row=None if data.start_row is None else data.start_row[keep],
         start_time=None if data.start_time is None else data.start_time[keep],
-        start_lonlat=None if data.start_lonlat is None else data.start_lonlat[keep],
+        lonlat=None if data.lonlat is None else data.lonlat[steps],
     )
 
 

@@ -1,9 +1,16 @@
 """Relative dispersion: pairs of particles and how they separate."""
 
 from driftbayes.relative import describe as _describe  # noqa: F401  (registers descriptions)
-from driftbayes.relative.analysis import PairComparison, compare_pairs, pairs, scan_pairs
+from driftbayes.relative.analysis import (
+    PairComparison,
+    PairScan,
+    compare_pairs,
+    pairs,
+    scan_pairs,
+)
 from driftbayes.relative.density import log_separation_density
 from driftbayes.relative.models import LAWS, Lundgren, PowerLaw, Rayleigh, Richardson
+from driftbayes.relative.replicas import replicate
 from driftbayes.relative.separations import Separations, separations
 from driftbayes.relative.statistics import PairStatistics, pair_statistics
 
@@ -11,6 +18,7 @@ __all__ = [
     "LAWS",
     "Lundgren",
     "PairComparison",
+    "PairScan",
     "PairStatistics",
     "PowerLaw",
     "Rayleigh",
@@ -20,6 +28,7 @@ __all__ = [
     "log_separation_density",
     "pair_statistics",
     "pairs",
+    "replicate",
     "scan_pairs",
     "separations",
 ]

@@ -1,14 +1,17 @@
 """Compare laws of relative dispersion, at one sampling time or over several."""
 
-__all__ = ["PairComparison", "compare_pairs", "pairs", "scan_pairs"]
+__all__ = ["PairComparison", "PairScan", "compare_pairs", "pairs", "scan_pairs"]
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from driftbayes.aliases import public
 from driftbayes.comparison import Comparison, Scan, compare_hypotheses
+from driftbayes.data.sampling import snap_taus
 from driftbayes.data.trajectories import Trajectories, check_tracks
 from driftbayes.data.units import LENGTH, TIME, in_units, times_in
 from driftbayes.errors import DriftbayesError
@@ -16,12 +19,18 @@ from driftbayes.inference import Evidence, posterior_draws
 from driftbayes.precision import in_double_precision
 from driftbayes.priors import AbstractPrior, Fixed
 from driftbayes.relative.models import AbstractLaw, law_hypotheses
+from driftbayes.relative.replicas import replicate
 from driftbayes.relative.separations import Separations, separations
 from driftbayes.relative.statistics import PairStatistics, pair_statistics
 from driftbayes.representation import Described
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Pairs drawn from a fitted law, in all.
+_N_REPLICAS = 2000
 # Draws from the posterior of a law with a free exponent, for the moments of κ.
-_N_DRAWS = 4000
+_N_DRAWS = 1000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -32,15 +41,15 @@ class PairComparison(Described):
         comparison: Evidences and posteriors.
         data: Separations of the pairs.
         statistics: The same without a model.
-        coefficients: Of each law mean and standard deviation of ξ and of κ in K(r) = κ r^ξ.
         within: Distance at which pairs begin; None for any.
+        seed: Random seed of draws.
     """
 
     comparison: Comparison
     data: Separations
     statistics: PairStatistics
-    coefficients: Mapping[str, Mapping[str, tuple[float, float]]]
     within: float | None = None
+    seed: int = 0
 
     def __getitem__(self, model: str) -> Evidence:
         """The evidence of one law."""
@@ -50,6 +59,36 @@ class PairComparison(Described):
     def verdict(self) -> str:
         """One sentence on the scale of Kass and Raftery."""
         return self.comparison.verdict
+
+    @cached_property
+    def coefficients(self) -> dict[str, dict[str, tuple[float, float]]]:
+        """Of each law mean and standard deviation of ξ and of κ in K(r) = κ r^ξ."""
+        return {
+            name: _coefficients(record, self.data, self.seed)
+            for name, record in self.comparison.evidences.items()
+        }
+
+    @property
+    def fitted_law(self) -> str:
+        """The law that is drawn beside the statistics: with a free exponent, or the best."""
+        return "power" if "power" in self.comparison.evidences else self.comparison.best
+
+    @cached_property
+    def fitted(self) -> PairStatistics:
+        """The statistics of pairs that separate by the fitted law and begin as those of the data.
+
+        Of the law at its posterior mean, sampled as the data are.
+        """
+        record = self.comparison[self.fitted_law]
+        exponent, size = _value(record, "xi"), _value(record, "K")
+        n_copies = max(1, min(50, _N_REPLICAS // self.data.n_pairs))
+        drawn = replicate(self.data, exponent, size, n_copies=n_copies)
+        return pair_statistics(drawn, n_replicates=2, edges=self.statistics.edges)
+
+    def plot(self) -> "Figure":
+        """Draw the statistics against separation and time, with the fitted law."""
+        figure: Figure = public("plot_pairs")(self)
+        return figure
 
     def to_json(self) -> dict[str, Any]:
         """The comparison as plain numbers and text."""
@@ -66,6 +105,37 @@ class PairComparison(Described):
             **result,
             "statistics": self.statistics.to_json(),
         }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PairScan(Described):
+    """Laws of relative dispersion compared at several sampling times.
+
+    Args:
+        results: One comparison per sampling time, increasing.
+        skipped: Sampling times at which there are no pairs, with the reason.
+    """
+
+    results: tuple[PairComparison, ...]
+    skipped: Mapping[float, str]
+
+    @cached_property
+    def scan(self) -> Scan:
+        """Evidences and posteriors along tau, and where parameters do not depend on it."""
+        return Scan(tuple(result.comparison for result in self.results), self.skipped)
+
+    def plot(self) -> "Figure":
+        """Draw evidences and the exponent against tau, and the statistics at the shortest."""
+        figure: Figure = public("plot_pairs")(self)
+        return figure
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """The comparisons as plain numbers and text, each with what is known of the whole scan."""
+        whole = ("consistency", "skipped")
+        return [
+            {**result.to_json(), **{name: found[name] for name in whole}}
+            for result, found in zip(self.results, self.scan.to_json(), strict=True)
+        ]
 
 
 @in_double_precision
@@ -107,12 +177,19 @@ def _compared(
 ) -> PairComparison:
     hypotheses = law_hypotheses(models, data, priors)
     comparison = compare_hypotheses(hypotheses, data, seed=seed, **options)
-    coefficients = {
-        name: _coefficients(record, data, seed) for name, record in comparison.evidences.items()
-    }
-    return PairComparison(comparison, data, pair_statistics(data, seed=seed), coefficients, within)
+    return PairComparison(comparison, data, pair_statistics(data, seed=seed), within, seed)
 
 
+def _value(record: Evidence, name: str) -> float:
+    """Posterior mean of a parameter, or its value where it is known."""
+    law = record.hypothesis.model
+    if name == "xi" and isinstance(law, AbstractLaw) and law.exponent is not None:
+        return law.exponent
+    prior = record.hypothesis.priors[name]
+    return float(prior.value) if isinstance(prior, Fixed) else record.parameters[name].mean
+
+
+@in_double_precision
 def _coefficients(record: Evidence, data: Separations, seed: int) -> dict[str, tuple[float, float]]:
     """Mean and standard deviation of ξ and κ."""
     law = record.hypothesis.model
@@ -142,49 +219,55 @@ def scan_pairs(
     within: float | str | None = None,
     models: Sequence[str] | str = "all",
     priors: Mapping[str, AbstractPrior | str] | None = None,
+    seed: int = 0,
     **options: Any,
-) -> Scan:
+) -> PairScan:
     """Compare laws of relative dispersion over a range of sampling times.
 
-    The scale of the priors is that of the data at the first sampling time, and the pairs are found
-    anew at each; arguments are those of `compare_pairs`.
+    Sampling times are rounded to multiples of the recording interval. The scale of the priors is
+    that of the data at the first, and the pairs are found anew at each; arguments are those of
+    `compare_pairs`.
     """
-    comparisons: list[Comparison] = []
+    results: list[PairComparison] = []
     skipped: dict[float, str] = {}
-    reference = 0.0
     known = dict(priors or {})
     reach = None if within is None else in_units(within, LENGTH, tracks.units, "within")
-    for tau in times_in(taus, tracks.units, "taus"):
+    # Irregular times are taken as they are.
+    wanted = times_in(taus, tracks.units, "taus")
+    if tracks.recording_interval is not None:
+        wanted = snap_taus(tracks, wanted).tolist()
+    for tau in sorted(set(wanted)):
         try:
             data = separations(tracks, tau, within=reach)
         except DriftbayesError as error:
             skipped[tau] = str(error)
             continue
-        if comparisons:
+        if results:
             # K is stated at one separation for all sampling times.
-            data = replace(data, reference=reference)
-        reference = data.reference
-        hypotheses = law_hypotheses(models, data, known)
-        for hypothesis in hypotheses:
-            known |= hypothesis.priors
-        comparisons.append(compare_hypotheses(hypotheses, data, **options))
-    if not comparisons:
+            data = replace(data, reference=results[0].data.reference)
+        results.append(_compared(data, models, known, reach, seed, options))
+        for record in results[-1].comparison.evidences.values():
+            known |= record.hypothesis.priors
+    if not results:
         msg = f"no pairs at any tau: {next(iter(skipped.values()), 'no tau was given')}"
         raise DriftbayesError(msg)
-    return Scan(tuple(comparisons), skipped)
+    return PairScan(tuple(results), skipped)
 
 
 def pairs(
     tracks: Trajectories, tau: float | str | Iterable[float | str], **options: Any
-) -> PairComparison | Scan:
+) -> PairComparison | PairScan:
     """Compare laws of relative dispersion at one sampling time, or scan several.
 
     Args:
         tracks: Where the particles were.
-        tau: Sampling time, or several.
+        tau: Sampling time, or several, also as text ("1h,6h,1d", "1h:10d:12log").
         **options: As for `compare_pairs`.
     """
     check_tracks(tracks)
-    if isinstance(tau, Iterable) and not isinstance(tau, str):
+    if isinstance(tau, str):
+        several = "," in tau or ":" in tau
+        return (scan_pairs if several else compare_pairs)(tracks, tau, **options)
+    if isinstance(tau, Iterable):
         return scan_pairs(tracks, tau, **options)
     return compare_pairs(tracks, tau, **options)

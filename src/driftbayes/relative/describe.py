@@ -1,13 +1,24 @@
 """Describe comparisons of laws of relative dispersion."""
 
-__all__ = ["describe_pairs", "pair_panels", "statistics_table"]
+__all__ = [
+    "describe_pair_scan",
+    "describe_pairs",
+    "pair_panels",
+    "pair_scan_panels",
+    "pair_sentences",
+    "statistics_table",
+]
+
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from driftbayes.data.units import readable
+from driftbayes.comparison.describe import describe_scan, scan_panels, scan_verdict
+from driftbayes.data.units import readable, readable_times
 from driftbayes.inference.describe import model_table, parameter_table
 from driftbayes.models import Parameter
-from driftbayes.relative.analysis import PairComparison
+from driftbayes.relative.analysis import PairComparison, PairScan
 from driftbayes.relative.separations import Separations
 from driftbayes.relative.statistics import NAMES
 from driftbayes.representation import (
@@ -21,13 +32,24 @@ from driftbayes.representation import (
     with_error,
     with_unit,
 )
+from driftbayes.typing import FloatArray
 
 _TITLES = {
+    "dispersion": ("⟨r²⟩", 2, 0),
     "structure": ("⟨|δu|²⟩", 2, -2),
     "longitudinal": ("⟨δu∥²⟩", 2, -2),
     "diffusivity": ("½ d⟨r²⟩/dt", 2, -1),
     "fsle": ("FSLE", 0, -1),
 }
+_WORDS = {
+    "structure": "Structure function",
+    "longitudinal": "Longitudinal structure function",
+    "diffusivity": "Relative diffusivity",
+    "fsle": "Finite-size Lyapunov exponent",
+}
+# Of Rayleigh's, Richardson's and Lundgren's law.
+_EXPONENTS = (0.0, 4 / 3, 2.0)
+_EXPONENT = "Exponent ξ (lines: the named laws)"
 
 
 @summarise.register
@@ -39,13 +61,10 @@ def _(result: PairComparison) -> str:
 def describe_pairs(result: PairComparison) -> Card:
     """Describe the verdict, the evidences, the posteriors and what needs no model."""
     data, comparison = result.data, result.comparison
-    length = data.length_unit
     evidences = list(comparison.evidences.values())
-    within = "" if result.within is None else f", begun within {readable(result.within, length, 4)}"
     facts = [
         ("tau", readable(data.tau, data.time_unit)),
-        ("pairs", f"{data.n_pairs:,}{within}; {data.n_displacements:,} steps, {data.n_dim}D"),
-        ("reference separation", readable(data.reference, length, 4)),
+        *_pair_facts(result),
         ("method", comparison.method),
         ("fingerprint", data.fingerprint),
     ]
@@ -53,7 +72,8 @@ def describe_pairs(result: PairComparison) -> Card:
         (xi, xi_sd), (kappa, kappa_sd) = both["xi"], both["kappa"]
         exponent = with_error(xi, xi_sd) if xi_sd else number(xi, 4)
         size = with_error(kappa, kappa_sd)
-        unit = f" {length}^(2-ξ)/{data.time_unit}" if length and data.time_unit else ""
+        length, time = data.length_unit, data.time_unit
+        unit = f" {length}^(2-ξ)/{time}" if length and time else ""
         facts.append((f"K(r) of {name}", f"κ r^ξ, ξ = {exponent}, κ = {size}{unit}"))
     posterior = parameter_table(evidences, "Posterior; K is at the reference separation")
     tables = (
@@ -63,6 +83,38 @@ def describe_pairs(result: PairComparison) -> Card:
     )
     warnings = tuple(f"{e.name}: {text}" for e in evidences for text in e.warnings)
     return Card("PairComparison", result.verdict, (*facts,), (), tables, warnings)
+
+
+def _pair_facts(result: PairComparison) -> list[tuple[str, str]]:
+    data, length = result.data, result.data.length_unit
+    within = "" if result.within is None else f", begun within {readable(result.within, length, 4)}"
+    steps = "1 step" if data.n_displacements == 1 else f"{data.n_displacements:,} steps"
+    return [
+        ("pairs", f"{data.n_pairs:,}{within}; {steps}, {data.n_dim}D"),
+        ("reference separation", readable(data.reference, length, 4)),
+    ]
+
+
+@summarise.register
+def _(result: PairScan) -> str:
+    return f"{result.results[0].data.n_pairs:,} pairs, {summarise(result.scan)}"
+
+
+@describe.register
+def describe_pair_scan(result: PairScan) -> Card:
+    """Describe the verdict along tau, where parameters are consistent, and the statistics."""
+    first = result.results[0]
+    card = describe_scan(result.scan, max_taus=None)
+    at = readable(first.data.tau, first.data.time_unit)
+    statistics = statistics_table(first)
+    shown = replace(statistics, title=f"{statistics.title} (tau = {at})")
+    return replace(
+        card,
+        kind="PairScan",
+        headline=summarise(result),
+        facts=(*_pair_facts(first), *card.facts),
+        tables=(*card.tables, shown),
+    )
 
 
 def statistics_table(result: PairComparison) -> Table:
@@ -90,24 +142,107 @@ def _cell(value: float, error: float) -> str:
 
 
 def pair_panels(result: PairComparison) -> list[Panel]:
-    """Structure functions, relative diffusivity and Lyapunov exponent against separation."""
-    found, data = result.statistics, result.data
-    panels = []
+    """Describe relative dispersion against time, and the statistics against separation.
+
+    Each with bootstrap errors, and as the fitted law has it.
+    """
+    found, data, law = result.statistics, result.data, result.fitted_law
+    model = result.fitted
+    length, time = data.length_unit, data.time_unit
+    times, unit = readable_times(found.times[1:], time)
+    panels = [
+        _panel(
+            *("dispersion", "Relative dispersion ⟨r²⟩", times),
+            (with_unit("time since the pair began", unit), "⟨r²⟩", _unit("dispersion", data)),
+            (found.dispersion[1:], found.dispersion_err[1:], model.dispersion[1:]),
+            law,
+            data.tau,
+        )
+    ]
     for name in NAMES:
-        title = _TITLES[name][0]
-        y, error = found.values[name], found.errors[name]
-        known = np.isfinite(error)
-        y = np.where(known & (y > 0), y, np.nan)
+        symbol = _TITLES[name][0]
         panels.append(
-            Panel(
-                name=name,
-                title=title,
-                x=found.centres,
-                x_label=with_unit("separation", data.length_unit),
-                y_label=with_unit(title, _unit(name, data)),
-                curves=[Curve("data", "data", y, y - 1.96 * error, y + 1.96 * error)],
-                scales=("log", "linear"),
-                at_tau=data.tau,
+            _panel(
+                *(name, f"{_WORDS[name]} {symbol}".rstrip(), found.centres),
+                (with_unit("separation", length), symbol, _unit(name, data)),
+                (found.values[name], found.errors[name], model.values[name]),
+                law,
+                data.tau,
             )
         )
-    return panels
+    return [panel for panel in panels if panel.values.size]
+
+
+def _panel(
+    name: str,
+    title: str,
+    x: FloatArray,
+    labels: tuple[str, str, str],
+    values: tuple[FloatArray, FloatArray, FloatArray],
+    law: str,
+    tau: float,
+) -> Panel:
+    """A statistic with its errors, and as a law has it."""
+    y, error, model = values
+    y = np.where(y > 0, y, np.nan)
+    # A lower end below zero is cut at a tenth, so that the axis may be logarithmic.
+    low = y - 1.96 * error
+    low = np.where(low <= 0, 0.1 * y, low)
+    curves = [Curve("data", "data", y, low, y + 1.96 * error, kind="points")]
+    if np.isfinite(model).any():
+        fit = np.where(model > 0, model, np.nan)
+        curves.append(Curve(f"{law}, fitted", law, fit, kind="dashed"))
+    return Panel(
+        *(f"pairs_{name}", title, x, labels[0], with_unit(labels[1], labels[2]), curves),
+        ("log", "linear"),
+        description=f"{title} of the pairs with 95 % bootstrap errors, and of pairs that separate "
+        f"by the fitted law ({law})",
+        at_tau=tau,
+    )
+
+
+def pair_scan_panels(result: PairScan) -> list[Panel]:
+    """Describe evidences and posteriors against tau, and the statistics at the shortest tau."""
+    scan, first = result.scan, result.results[0]
+    taus, unit = readable_times(scan.taus, first.data.time_unit)
+    label = with_unit("sampling time τ", unit)
+    panels = []
+    if len(scan.models) > 1:
+        logs = np.array([[e.log_evidence for e in scan.evidences(m)] for m in scan.models])
+        behind = logs - logs.max(axis=0)
+        curves = [Curve(m, m, y) for m, y in zip(scan.models, behind, strict=True)]
+        words = "Evidence of each law, less that of the best"
+        panels.append(
+            Panel(
+                *("pairs_evidence", words, taus, label, "ln Z − ln Z of the best", curves),
+                ("symlog", "linear"),
+                (0.0,),
+                words,
+                at_tau=first.data.tau,
+            )
+        )
+    along = {panel.name: panel for panel in scan_panels(scan)}
+    at = readable(first.data.reference, first.data.length_unit, 3)
+    changes: dict[str, dict[str, Any]] = {
+        "parameter_xi": {"title": _EXPONENT, "scales": ("linear",), "reference": _EXPONENTS},
+        "parameter_K": {"title": f"Relative diffusivity at {at}"},
+    }
+    for name, change in changes.items():
+        if name in along:
+            panel = replace(along[name], name=f"pairs_{name}", at_tau=first.data.tau)
+            panels.append(replace(panel, **change))
+    return [*panels, *pair_panels(first)]
+
+
+def pair_sentences(result: PairScan) -> list[str]:
+    """Return the result in words: which law, at which sampling times, with which exponent."""
+    sentences = scan_verdict(result.scan)
+    found = result.scan.consistency.get("power", {}).get("xi")
+    if found is not None:
+        unit = result.results[0].data.time_unit
+        low, high = readable(found.tau_min, unit), readable(found.tau_max, unit)
+        sentences.append(
+            f"With a free exponent, ξ = {with_error(found.value, found.sd)} for sampling times "
+            f"from {low} to {high}."
+        )
+    return sentences

@@ -148,14 +148,16 @@ def law_hypotheses(
             near = did_you_mean(name, LAWS)
             msg = f"unknown law of pairs {name!r}; known are {', '.join(LAWS)}{near}"
             raise DriftbayesError(msg)
-    scale = float(np.mean(data.moved / data.interval)) / (2 * data.n_dim)
-    known: dict[str, AbstractPrior] = {"xi": Uniform(0.0, 2.0), "K": Exponential(scale)}
-    extra = [name for name in priors or {} if name not in known]
+    extra = [name for name in priors or {} if name not in PowerLaw.parameters]
     if extra:
         msg = f"there is no parameter {extra[0]!r} in a law of pairs; they have xi and K"
         raise DriftbayesError(msg)
+    known: dict[str, AbstractPrior] = {"xi": Uniform(0.0, 2.0)}
     for name, prior in (priors or {}).items():
         known[name] = parse_prior(prior) if isinstance(prior, str) else prior
+    if "K" not in known:
+        scale = float(np.mean(data.moved / data.interval)) / (2 * data.n_dim)
+        known["K"] = Exponential(scale)
     return [
         Hypothesis(LAWS[name], **{p: known[p] for p in LAWS[name].parameters}) for name in names
     ]

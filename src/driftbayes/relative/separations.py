@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
+from driftbayes.data.sampling import stride_of
 from driftbayes.data.sphere import points_in_space
 from driftbayes.data.trajectories import GRID_TOLERANCE, Trajectories
+from driftbayes.data.units import readable
 from driftbayes.errors import DriftbayesError
 from driftbayes.kernels.compiled import run_in_threads
 from driftbayes.likelihood.runs import Context
@@ -164,7 +166,7 @@ def separations(
     A pair begins when its particles are first within a distance of each other (chance pairs), the
     closest first, or, without a distance, when both are first seen and apart; it ends with the
     shorter of its trajectories. Where a position is missing, a step lasts until both are seen
-    again.
+    again. In a periodic domain a pair begins with the nearest images of its particles.
 
     Args:
         trajectories: Where the particles were.
@@ -184,16 +186,65 @@ def separations(
     if trajectories.n_trajectories < 2:
         msg = "pairs need two particles or more, got one trajectory; check the column of ids"
         raise DriftbayesError(msg)
+    if trajectories.recording_interval is not None:
+        tau = stride_of(trajectories, tau)[1]
     places, radius = _at_common_times(trajectories, tau)
-    members, begins = find_pairs(places, within, radius)
+    period = _period(trajectories)
+    members, begins = find_pairs(places, within, radius, period)
     if not len(members):
-        what = "no two particles are seen at the same times"
-        if within is not None:
-            unit = f" {trajectories.length_unit}".rstrip()
-            what = f"no two particles come within {within:g}{unit} of each other"
-        msg = f"{what} for one step of tau = {tau:g}; choose another tau or a larger distance"
-        raise DriftbayesError(msg)
-    return _steps(trajectories, places, radius, members, begins, tau)
+        raise DriftbayesError(_no_pairs(trajectories, places, radius, period, tau, within))
+    return _steps(trajectories, places, radius, period, members, begins, tau)
+
+
+def _period(trajectories: Trajectories) -> FloatArray:
+    """Length of a periodic domain along each axis, 0 where it is not periodic."""
+    known = trajectories.provenance.get("unwrapped")
+    if known is None or trajectories.lonlat is not None:
+        return np.zeros(trajectories.n_dim)
+    return np.array([length or 0.0 for length in known])
+
+
+def _images(apart: FloatArray, period: FloatArray) -> FloatArray:
+    """What to take from vectors between points of a periodic domain to reach the nearest image."""
+    if not period.any():
+        return np.zeros_like(apart)
+    return period * np.round(apart / np.where(period > 0, period, np.inf))
+
+
+def _no_pairs(
+    trajectories: Trajectories,
+    places: FloatArray,
+    radius: float | None,
+    period: FloatArray,
+    tau: float,
+    within: float | None,
+) -> str:
+    """Why there are no pairs, and what to do."""
+    apart = readable(tau, trajectories.time_unit)
+    if within is None or not len(find_pairs(places, None, radius, period)[0]):
+        return (
+            f"no two particles are seen together at two times, tau = {apart} or a multiple apart; "
+            "pairs need trajectories that overlap in time and are sampled at the same times"
+        )
+    closest = np.inf
+    for x in places.swapaxes(0, 1):
+        seen = x[np.isfinite(x[:, 0])]
+        if len(seen) > 1:
+            closest = min(closest, float(_tree(seen, period).query(seen, k=2)[0][:, 1].min()))
+    if radius is not None:
+        closest = 2 * radius * np.arcsin(min(0.5 * closest / radius, 1.0))
+    near, reach = (readable(r, trajectories.length_unit, 4) for r in (closest, within))
+    return (
+        f"no two particles come within {reach} of each other, the closest are {near} apart; "
+        "choose a larger distance"
+    )
+
+
+def _tree(x: FloatArray, period: FloatArray) -> cKDTree:
+    """A search tree of points, in a periodic domain if it is one."""
+    if not period.any():
+        return cKDTree(x)
+    return cKDTree(np.where(period > 0, x % np.where(period > 0, period, 1.0), x), boxsize=period)
 
 
 def _at_common_times(trajectories: Trajectories, tau: float) -> tuple[FloatArray, float | None]:
@@ -229,7 +280,10 @@ def _at_common_times(trajectories: Trajectories, tau: float) -> tuple[FloatArray
 
 
 def find_pairs(
-    places: FloatArray, within: float | None, radius: float | None = None
+    places: FloatArray,
+    within: float | None,
+    radius: float | None = None,
+    period: FloatArray | None = None,
 ) -> tuple[IntArray, IntArray]:
     """Match particles, each once: the earliest first, and of these the closest.
 
@@ -237,6 +291,7 @@ def find_pairs(
         places: Positions (particle, time, axis), NaN where there are none.
         within: Distance at which a pair begins; None for any.
         radius: Radius of the earth, if positions are in space.
+        period: Length of a periodic domain along each axis, 0 where it is not periodic.
 
     Returns:
         The two particles of each pair, and the time at which it begins.
@@ -248,6 +303,7 @@ def find_pairs(
             "within which pairs begin (--within, in Python within=)"
         )
         raise DriftbayesError(msg)
+    lengths = np.zeros(places.shape[2]) if period is None or radius is not None else period
     reach = np.inf
     if within is not None:
         reach = within if radius is None else 2 * radius * np.sin(min(within / radius, np.pi) / 2)
@@ -263,8 +319,10 @@ def find_pairs(
         if np.isinf(reach):
             one, other = np.triu_indices(len(here), 1)
         else:
-            one, other = cKDTree(x).query_pairs(reach, output_type="ndarray").T
-        order = np.argsort(np.linalg.norm(x[one] - x[other], axis=1), kind="stable")
+            one, other = _tree(x, lengths).query_pairs(reach, output_type="ndarray").T
+        apart = x[one] - x[other]
+        apart -= _images(apart, lengths)
+        order = np.argsort(np.linalg.norm(apart, axis=1), kind="stable")
         for i, j in zip(here[one[order]], here[other[order]], strict=True):
             # Both must be seen again together.
             if free[i] and free[j] and np.any(seen[i, time + 1 :] & seen[j, time + 1 :]):
@@ -278,6 +336,7 @@ def _steps(
     trajectories: Trajectories,
     places: FloatArray,
     radius: float | None,
+    period: FloatArray,
     members: IntArray,
     begins: IntArray,
     tau: float,
@@ -287,6 +346,9 @@ def _steps(
         x, y = places[i, begin:], places[j, begin:]
         times = np.flatnonzero(np.isfinite(x[:, 0]) & np.isfinite(y[:, 0]))
         apart = x[times] - y[times]
+        if radius is None:
+            # The nearest image where the pair begins; from there on the particles are followed.
+            apart -= _images(apart[:1], period)
         r = np.linalg.norm(apart, axis=1)
         if radius is not None:
             r = 2 * radius * np.arcsin(np.minimum(0.5 * r / radius, 1.0))

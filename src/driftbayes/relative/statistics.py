@@ -1,4 +1,7 @@
-r"""Relative dispersion without a model, by classes of separation.
+r"""Relative dispersion without a model: against time, and by classes of separation.
+
+Against the time since pairs began: the relative dispersion $\langle r^2 \rangle$, over the pairs
+that are seen then.
 
 Of the vector r between two particles, in each class of separations: the second-order structure
 functions $\langle |\delta u|^2 \rangle$ and $\langle \delta u_\parallel^2 \rangle$ with
@@ -22,6 +25,8 @@ from driftbayes.typing import FloatArray
 NAMES = ("structure", "longitudinal", "diffusivity", "fsle")
 # Pairs below which a class has no error.
 _MIN_PAIRS = 3
+# Times since pairs began at which their relative dispersion is computed.
+_N_TIMES = 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,12 +38,18 @@ class PairStatistics:
         n_steps: Steps that begin in each class.
         values: Of each statistic, one value per class; NaN where there is none.
         errors: Standard errors by bootstrap over pairs.
+        times: Times since pairs began.
+        dispersion: Mean of r² over the pairs that are seen then.
+        dispersion_err: Its standard error.
     """
 
     edges: FloatArray
     n_steps: FloatArray
     values: dict[str, FloatArray]
     errors: dict[str, FloatArray]
+    times: FloatArray
+    dispersion: FloatArray
+    dispersion_err: FloatArray
 
     @property
     def centres(self) -> FloatArray:
@@ -56,11 +67,19 @@ class PairStatistics:
             "n_steps": self.n_steps.astype(int).tolist(),
             **{name: plain(self.values[name]) for name in NAMES},
             **{f"{name}_err": plain(self.errors[name]) for name in NAMES},
+            "times": self.times.tolist(),
+            "dispersion": plain(self.dispersion),
+            "dispersion_err": plain(self.dispersion_err),
         }
 
 
 def pair_statistics(
-    data: Separations, *, ratio: float = 1.5, n_replicates: int = 200, seed: int = 0
+    data: Separations,
+    *,
+    ratio: float = 1.5,
+    n_replicates: int = 200,
+    seed: int = 0,
+    edges: FloatArray | None = None,
 ) -> PairStatistics:
     """Compute statistics of pairs by classes of separation.
 
@@ -69,13 +88,20 @@ def pair_statistics(
         ratio: Ratio α of the edges of a class, above 1.
         n_replicates: Replicates of the bootstrap.
         seed: Random seed of the bootstrap.
+        edges: Edges of the classes; by default from the smallest separation on. Steps that begin
+            elsewhere are left out.
     """
     if not (np.isfinite(ratio) and ratio > 1):
         msg = f"the ratio of the edges of a class must exceed 1, got {ratio}"
         raise DriftbayesError(msg)
-    low, high = np.log(data.first.min()), np.log(max(data.first.max(), data.last.max()))
-    n_classes = max(int(np.ceil((high - low) / np.log(ratio) - 1e-9)), 1)
-    edges = np.exp(low + np.log(ratio) * np.arange(n_classes + 1))
+    if edges is None:
+        low, high = np.log(data.first.min()), np.log(max(data.first.max(), data.last.max()))
+        n_classes = max(int(np.ceil((high - low) / np.log(ratio) - 1e-9)), 1)
+        edges = np.exp(low + np.log(ratio) * np.arange(n_classes + 1))
+        # No separation is lost to rounding.
+        edges[0], edges[-1] = data.first.min(), max(edges[-1], np.exp(high))
+    n_classes = len(edges) - 1
+    inside = (data.first >= edges[0]) & (data.first <= edges[-1])
     which = np.clip(np.searchsorted(edges, data.first, side="right") - 1, 0, n_classes - 1)
     speed = data.moved / data.interval**2
     along = ((data.last - data.first) / data.interval) ** 2
@@ -83,7 +109,8 @@ def pair_statistics(
     shape = (data.n_pairs, n_classes)
 
     def by_pair(values: FloatArray) -> FloatArray:
-        flat = np.bincount(data.pair * n_classes + which, weights=values, minlength=np.prod(shape))
+        place = data.pair[inside] * n_classes + which[inside]
+        flat = np.bincount(place, weights=values[inside], minlength=np.prod(shape))
         return np.asarray(flat, dtype=np.float64).reshape(shape)
 
     count = by_pair(np.ones(len(which)))
@@ -92,7 +119,10 @@ def pair_statistics(
     rng = np.random.Generator(np.random.Philox(seed))
     weights = rng.multinomial(data.n_pairs, np.full(data.n_pairs, 1 / data.n_pairs), n_replicates)
     weights = np.vstack([np.ones(data.n_pairs), weights])
+    numbers, squares, seen = _squares(data)
     with np.errstate(all="ignore"):
+        dispersion = (weights @ squares) / (weights @ seen)
+        dispersion_err = _spread(dispersion[1:])
         means = [(weights @ total) / (weights @ count) for total in sums]
         means.append(np.log(ratio) * (weights @ reached) / (weights @ times))
         errors = [_spread(mean[1:]) for mean in means]
@@ -103,7 +133,29 @@ def pair_statistics(
         count.sum(axis=0),
         {name: mean[0] for name, mean in zip(NAMES, means, strict=True)},
         {n: np.where(ok, e, np.nan) for n, e, ok in zip(NAMES, errors, enough, strict=True)},
+        data.tau * numbers,
+        dispersion[0],
+        np.where(seen.sum(axis=0) >= _MIN_PAIRS, dispersion_err, np.nan),
     )
+
+
+def _squares(data: Separations) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Steps since pairs began, evenly spaced in their logarithm; r² of each pair, and if seen."""
+    starts = np.flatnonzero(np.diff(data.pair, prepend=-1))
+    counts = np.diff(np.append(starts, len(data.pair)))
+    passed = np.cumsum(data.interval)
+    begun = np.repeat(passed[starts] - data.interval[starts], counts)
+    number = np.round((passed - begun) / data.tau).astype(np.int64)
+    wanted = np.geomspace(1, number.max(), _N_TIMES).round().astype(np.int64)
+    numbers = np.unique(np.append(0, wanted))
+    squares = np.zeros((data.n_pairs, len(numbers)))
+    seen = np.zeros_like(squares)
+    squares[:, 0], seen[:, 0] = data.first[starts] ** 2, 1.0
+    place = np.searchsorted(numbers, number)
+    known = np.flatnonzero(numbers[np.minimum(place, len(numbers) - 1)] == number)
+    squares[data.pair[known], place[known]] = data.last[known] ** 2
+    seen[data.pair[known], place[known]] = 1.0
+    return numbers.astype(np.float64), squares, seen
 
 
 def _spread(replicates: FloatArray) -> FloatArray:

@@ -24,6 +24,8 @@ from driftbayes.representation import describe
 if TYPE_CHECKING:
     import xarray as xr
 
+    from driftbayes.relative import PairScan
+
 Progress = Callable[[str, int, int], None]
 
 # Draws of each posterior: enough to see its shape.
@@ -49,6 +51,7 @@ class Examination:
         check: Goodness of fit at the reference sampling time.
         draws: Posterior draws of each model at the reference sampling time.
         sensitivity: Sensitivity of ln K to the priors, by index of the sampling time.
+        pairs: Laws of relative dispersion along the sampling time, if asked for.
         skipped: Parts that could not be computed, with the reason.
     """
 
@@ -60,6 +63,7 @@ class Examination:
     check: FitCheck | None = None
     draws: tuple[PosteriorDraws, ...] = ()
     sensitivity: dict[int, PriorSensitivity] = field(default_factory=dict)
+    pairs: "PairScan | None" = None
     skipped: dict[str, str] = field(default_factory=dict)
 
 
@@ -68,6 +72,8 @@ def examine(
     scan: "Scan | xr.Dataset",
     *,
     n_replicas: int = 200,
+    pairs: bool = False,
+    within: float | str | None = None,
     progress: Progress | None = None,
 ) -> Examination:
     """Examine the trajectories of a scan beyond it.
@@ -80,6 +86,8 @@ def examine(
         trajectories: Trajectories of the scan.
         scan: The scan, or its dataset.
         n_replicas: Replicas of each model, 100 or more; 0 omits the goodness of fit.
+        pairs: Whether to compare laws of relative dispersion too.
+        within: Distance at which pairs begin; None for any.
         progress: Called with a stage, the number done, and the total.
     """
     scan = as_scan(scan)
@@ -140,6 +148,15 @@ def examine(
                 )
         if progress is not None:
             progress("examining", i + 1, len(places))
+    pair_scan = None
+    if pairs:
+        from driftbayes.relative import scan_pairs
+
+        # The longest sampling times leave few steps; they are left out by themselves.
+        taus = scan.taus.tolist()
+        pair_scan = attempt(
+            "pairs", scan_pairs, trajectories, taus, within=within, seed=how["seed"]
+        )
     return Examination(
         trajectories,
         survey(trajectories),
@@ -149,6 +166,7 @@ def examine(
         check=check,
         draws=tuple(found for found in draws if found is not None),
         sensitivity={place: s for place, s in sensitivities.items() if s is not None},
+        pairs=pair_scan,
         skipped=skipped,
     )
 

@@ -35,6 +35,7 @@ from driftbayes.comparison.describe import (
     scan_tables,
     scan_verdict,
     sensitivity_panel,
+    shared_motion_command,
     stored,
     uses_all_fixes,
 )
@@ -51,7 +52,7 @@ from driftbayes.report.examination import (
 )
 from driftbayes.report.svg import page_colours, panel_svg, x_places
 from driftbayes.report.tracks import trajectories_svg
-from driftbayes.representation import Panel, number, render
+from driftbayes.representation import Panel, describe, number, render
 from driftbayes.simulators import export, recommend
 from driftbayes.storage import PathLike, atomic_paths
 
@@ -204,7 +205,7 @@ def build_report(
         colours=page_colours(scan.models),
         **_examined_tables(examination),
         **_recommended(scan),
-        command=scan_command(scan),
+        **{"command": scan_command(scan), "shared": shared_motion_command(scan)},
         **{"numbers": numbers, "identity": identity, "version": __version__, "svg": panel_svg},
         seed=stored(scan, "options").get("seed", 0),
         embedded=json.dumps(embedded, allow_nan=False).replace("<", "\\u003c"),
@@ -253,10 +254,16 @@ def verdict(scan: Scan, examination: Examination | None = None) -> list[str]:
         where = at.format(readable_time(check.comparison.tau, unit))
         sentences.append(f"Goodness of fit of {best}{where}: {check.models[best].verdict}.")
     for place, found in examination.dependence.items():
-        # What a comparison knows of it is in its sentence.
-        if found.is_serious and scan.comparisons[place].dependence is None:
+        # What a comparison knows of it is in its sentence; models with shared motion allow for it.
+        at_tau = scan.comparisons[place]
+        are_shared = all(e.hypothesis.model.shares_motion for e in at_tau.evidences.values())
+        if found.is_serious and at_tau.dependence is None and not are_shared:
             text, where = found.sentence, at.format(readable_time(found.tau, unit))
             sentences.append(f"{text[0].upper()}{text[1:]}{where}; the evidences are overstated.")
+    if examination.pairs is not None:
+        from driftbayes.relative.describe import pair_sentences
+
+        sentences += [f"Pairs of particles: {text}" for text in pair_sentences(examination.pairs)]
     for prior in examination.sensitivity.values():
         where = at.format(readable_time(prior.tau, unit))
         for pair in prior.log_bayes_factors:
@@ -267,6 +274,8 @@ def verdict(scan: Scan, examination: Examination | None = None) -> list[str]:
 
 def _examined_panels(scan: Scan, examination: Examination) -> dict[str, list[Panel]]:
     """Panels of posteriors, goodness of fit and prior sensitivity."""
+    from driftbayes.relative.describe import pair_scan_panels
+
     first, check = scan.comparisons[0], examination.check
     tau, units = float(scan.taus[examination.reference]), (first.length_unit, first.time_unit)
     return {
@@ -278,13 +287,14 @@ def _examined_panels(scan: Scan, examination: Examination) -> dict[str, list[Pan
             sensitivity_panel(found, f"prior_sensitivity_{place}", first.time_unit)
             for place, found in examination.sensitivity.items()
         ],
+        "pairs": [] if examination.pairs is None else pair_scan_panels(examination.pairs),
     }
 
 
 def _examined_tables(examination: Examination | None) -> dict[str, Any]:
     """Facts, tables and the drawing of an examination."""
     if examination is None:
-        return {"examination": None, "check": None}
+        return {"examination": None, "check": None, "pairs": None, "pair_colours": {}}
     tracks, found, check = examination.trajectories, examination.survey, examination.check
     dependence: dict[str, list[str]] = {}
     for one in examination.dependence.values():
@@ -297,6 +307,23 @@ def _examined_tables(examination: Examination | None) -> dict[str, Any]:
         "dependence": {sentence: ", ".join(taus) for sentence, taus in dependence.items()},
         "quality": quality_findings(found, examination.quality),
         "drawing": trajectories_svg(tracks),
+        **_paired(examination),
+    }
+
+
+def _paired(examination: Examination) -> dict[str, Any]:
+    """Sentences, colours and tables of laws of relative dispersion."""
+    found = examination.pairs
+    if found is None:
+        return {"pairs": None, "pair_colours": {}}
+    from driftbayes.relative.describe import pair_sentences
+
+    first = found.results[0]
+    return {
+        "pairs": describe(found),
+        "pair_colours": page_colours(list(first.comparison.evidences)),
+        "pair_sentences": pair_sentences(found),
+        "pair_tau": readable_time(first.data.tau, first.data.time_unit),
     }
 
 

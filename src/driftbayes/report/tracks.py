@@ -2,14 +2,13 @@
 
 __all__ = ["trajectories_svg"]
 
-from functools import cache
-from importlib import resources
 from typing import Any
 
 import numpy as np
 
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.data.units import readable_unit
+from driftbayes.plots.coast import coast_lines
 from driftbayes.report.svg import BOTTOM, LEFT, RIGHT, TOP, WIDTH, Axis, frame, path, runs
 from driftbayes.representation import number, render, with_unit
 from driftbayes.typing import FloatArray
@@ -114,40 +113,8 @@ def _scale_bar(x_axis: Axis, cos: float) -> dict[str, Any]:
 
 def _coast(x_axis: Axis, y_axis: Axis) -> str:
     """Return the path of the coast within the frame."""
-    points, is_last = _coast_points()
-    width, height = x_axis.high - x_axis.low, y_axis.high - y_axis.low
-    lon = (points[:, 0] - x_axis.low + width) % 360 + x_axis.low - width
-    lat = points[:, 1]
-    inside = (np.abs(lon - x_axis.low - 0.5 * width) <= 0.5 * width) & (
-        np.abs(lat - y_axis.low - 0.5 * height) <= 0.5 * height
-    )
-    # A segment is drawn if either end lies inside; beyond the frame it is clipped.
-    drawn = (inside[:-1] | inside[1:]) & ~is_last[:-1] & (np.abs(np.diff(lon)) < 180)
-    # Edges of the map are no coast.
-    drawn &= ~((np.abs(points[:-1, 0]) > 179.98) & (np.abs(points[1:, 0]) > 179.98))
-    drawn &= ~((lat[:-1] < -89.9) | (lat[1:] < -89.9))
-    x, y = x_axis(lon), y_axis(lat)
-    return "".join(path(x[r.start : r.stop + 1], y[r.start : r.stop + 1]) for r in runs(drawn))
-
-
-@cache
-def _coast_points() -> tuple[FloatArray, np.ndarray]:
-    """Points of all lines of the coast, and which of them end a line; made by make_coast.py."""
-    file = resources.files("driftbayes.report").joinpath("static/coast.npz")
-    with file.open("rb") as stream, np.load(stream) as stored:
-        first, size, step = (stored[name].astype(np.int64) for name in ("first", "size", "step"))
-    ends = np.cumsum(size)
-    jumps = np.zeros((ends[-1], 2), dtype=np.int64)
-    starts = ends - size
-    is_start = np.zeros(ends[-1], dtype=bool)
-    is_start[starts] = True
-    jumps[~is_start] = step
-    along = np.cumsum(jumps, axis=0)
-    line = np.cumsum(is_start) - 1
-    points = 0.01 * (along - along[starts][line] + first[line])
-    is_last = np.zeros(ends[-1], dtype=bool)
-    is_last[ends - 1] = True
-    return points, is_last
+    lines = coast_lines((x_axis.low, x_axis.high), (y_axis.low, y_axis.high))
+    return "".join(path(x_axis(line[:, 0]), y_axis(line[:, 1])) for line in lines)
 
 
 def _west(trajectories: Trajectories) -> float:

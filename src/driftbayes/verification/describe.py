@@ -33,7 +33,7 @@ def describe_scores(result: EnsembleScores) -> Card:
     first, last = (number(result.leads[i] * per_time, 4) for i in (0, -1))
     facts = (
         ("drifters", f"{result.n_drifters:,}; {result.n_forecasts:,} forecasts"),
-        ("lead times", f"{len(result.leads)}, {first} to {last} {time}".rstrip()),
+        ("lead times", f"{len(result.leads)}, from {first} to {last} {time}".rstrip()),
         ("errors", "bootstrap over drifters"),
     )
     few = (

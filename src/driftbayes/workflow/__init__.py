@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from driftbayes.data.sampling import Cut
     from driftbayes.workflow.analyses import Scales, compare, scan, suggested_taus
     from driftbayes.workflow.backtests import backtest, recommend
+    from driftbayes.workflow.changes import segments
     from driftbayes.workflow.examples import example, write_example
     from driftbayes.workflow.fields import field
     from driftbayes.workflow.fits import (
@@ -44,6 +45,7 @@ __all__ = [
     "scan",
     "score",
     "score_ensembles",
+    "segments",
     "sensitivity",
     "simulate",
     "suggested_taus",
@@ -55,6 +57,7 @@ __getattr__ = lazy(
     {
         "backtests": "backtest recommend",
         "analyses": "Cut Scales compare scan suggested_taus",
+        "changes": "segments",
         "examples": "example write_example",
         "fields": "field",
         "fits": "bootstrap check map predict score sensitivity simulate",

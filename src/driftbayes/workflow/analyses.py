@@ -258,7 +258,17 @@ def with_doubts(
 
     factor = found.n_particles / found.n_effective
     scaled = thinned_log_bayes_factor(comparison, hypotheses, data, factor)
-    known = {**found.to_json(), "scaled_log_bayes_factors": scaled}
+    from driftbayes.workflow.sharing import models_with_shared_motion
+
+    alone = [
+        h.name
+        for h in hypotheses
+        if not h.model.shares_motion and h.name not in comparison.without_evidence
+    ]
+    # Of many models, the two that the independent treatment favours.
+    best = sorted(alone, key=lambda name: -comparison[name].log_evidence)[:2]
+    models = models_with_shared_motion([n for n in alone if n in best], data, found.options)
+    known = {**found.to_json(), "scaled_log_bayes_factors": scaled, "models": models}
     return replace(comparison, dependence=known, doubts=doubts)
 
 
@@ -276,9 +286,10 @@ def warn_if_dependent(comparisons: Sequence[Comparison]) -> None:
             f"{comparison.log_bayes_factors[pair]:.4g}"
         )
     at = f"at tau = {readable(comparison.tau, comparison.time_unit)}"
+    missing = ", ".join(comparison.missing_models)
+    remedy = f"; {missing} model the shared motion" if missing else ""
     warnings.warn(
-        f"{at} {found['sentence']}{text}; see `driftbayes dependence`, or compare models with "
-        "+common, in which particles share motion",
+        f"{at} {found['sentence']}{text}{remedy}; see `driftbayes dependence`",
         DependenceWarning,
         stacklevel=4,
     )

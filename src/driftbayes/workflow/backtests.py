@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from driftbayes.data.tangent import last_fixes
 from driftbayes.data.trajectories import GRID_TOLERANCE, Trajectories, check_tracks
@@ -89,7 +90,7 @@ def backtest(
 def recommend(
     tracks: Trajectories,
     tau: float | str,
-    horizons: Iterable[float | str] | str,
+    horizons: ArrayLike | str,
     *,
     kappa: float | str | None = None,
     **options: Any,

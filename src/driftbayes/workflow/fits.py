@@ -5,7 +5,7 @@ __all__ = ["bootstrap", "check", "map", "predict", "score", "sensitivity", "simu
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import inf, isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from driftbayes.checks import FitCheck
     from driftbayes.comparison import Bootstrap, HypothesisSet, PriorSensitivity
     from driftbayes.prediction import Forecast, Scores
+    from driftbayes.space import TreeMap
 
 
 @in_double_precision
@@ -135,7 +136,8 @@ def predict(
     tau: float | str,
     horizons: ArrayLike | str,
     *,
-    models: Models = "brownian, langevin",
+    given: Literal["others"] | None = None,
+    models: Models | None = None,
     priors: Priors | None = None,
     scales: Scales | None = None,
     cut: Cut = WHOLE,
@@ -144,7 +146,9 @@ def predict(
     """Predict the dispersion of particles under each model and their average.
 
     `tau`: sampling time of the fit, or "all". `horizons`: times ahead, positive and increasing,
-    also as text ("1d,10d").
+    also as text ("1d,10d"). `given`: "others" to find where lost particles are from those still
+    seen; the result is then a `LostForecast`. `models`: "brownian, langevin" unless given, with
+    "+flow" for `given`.
     `models`, `priors`, `scales`, `cut` are as for `compare`. Further options: `n_draws` (1000)
     from the posterior, `method` and `seed`, as for `posterior_draws`; `prior_probabilities` of
     the models; `progress`.
@@ -156,7 +160,17 @@ def predict(
 
     check_tracks(tracks)
     horizons = sorted(set(times_in(horizons, tracks.units, "horizons")))
+    if given not in (None, "others"):
+        msg = f"given must be 'others' or None, got {shown(given)}"
+        raise DriftbayesError(msg)
+    if models is None:
+        models = "brownian, langevin" if given is None else "brownian+flow, langevin+flow"
     data, setup = _prepared(tracks, tau, cut, models, priors, scales)
+    if given is not None:
+        from driftbayes.prediction.lost import find_lost
+
+        # Refused before the fit, which takes longer.
+        find_lost((h.model for h in setup.hypotheses), tracks, horizons, as_tau(tau, tracks))
     prior = options.pop("prior_probabilities", None)
     progress = options.pop("progress", None) or (lambda *_: None)
     options = {"n_draws": 1000, "seed": 0, **options}
@@ -165,41 +179,76 @@ def predict(
         progress("models", len(draws), len(setup.hypotheses))
         draws.append(posterior_draws(hypothesis, data, **options))
     weights = model_probabilities([d.evidence for d in draws], prior).tolist()
-    return Forecast(
-        prediction=predict_spread(draws, horizons, probabilities=weights, n_dim=data.n_dim),
-        draws=tuple(draws),
-        data=data,
-        tracks=tracks,
-        tau=as_tau(tau, tracks),
-        seed=options["seed"],
-        priors_from_data=setup.from_data,
-    )
+    parts: dict[str, Any] = {
+        "prediction": predict_spread(draws, horizons, probabilities=weights, n_dim=data.n_dim),
+        "draws": tuple(draws),
+        "data": data,
+        "tracks": tracks,
+        "tau": as_tau(tau, tracks),
+        "seed": options["seed"],
+        "priors_from_data": setup.from_data,
+    }
+    if given is None:
+        return Forecast(**parts)
+    from driftbayes.prediction.lost import LostForecast, predict_lost
+
+    how = {"tau": parts["tau"], "n_paths": options["n_draws"], "seed": options["seed"]}
+    lost = predict_lost(draws, tracks, horizons, probabilities=weights, **how)
+    return LostForecast(**parts, lost=lost)
 
 
 @in_double_precision
 def map(
     tracks: Trajectories,
-    cell: float | str,
-    taus: Iterable[float | str] | str,
+    tau: float | str | Iterable[float | str],
     *,
+    cell: float | str | None = None,
     models: Models = "brownian+mean, langevin+mean",
     priors: Priors | None = None,
     scales: Scales | None = None,
     **options: Any,
-) -> "xr.Dataset":
-    """Compare models in every cell of a grid.
+) -> "TreeMap | xr.Dataset":
+    """Map dispersion by evidence: does it vary in space, and how.
 
-    `cell`: side of a cell: "5deg" for longitude and latitude, "50km" or a number for a plane.
-    `taus`: sampling times. `models`, `priors`, `scales` are as for `compare`. Further options:
-    `n_tau`, `seasons`, `min_windows`, `method`, `seed` and `progress`, as for `map_regions`.
+    Args:
+        tracks: Trajectories in two dimensions, as `read` gives them.
+        tau: Sampling time; with `cell` also several.
+        cell: Side of the cells of a fixed grid, in which the models are compared one by one: "5deg"
+            for longitude and latitude, "50km" or a number for a plane. By default cells are found
+            by evidence, and the map is averaged over all ways to divide the region.
+        models: As for `compare`.
+        priors: As for `compare`.
+        scales: As for `compare`.
+        **options: `depth`, `split`, `n_tau` and `progress`, as for `driftbayes.space.map_tree`; of
+            a fixed grid `n_tau`, `seasons`, `min_windows`, `method`, `seed` and `progress`.
+
+    Returns:
+        The map; of a fixed grid an xarray Dataset.
+
+    Raises:
+        DriftbayesError: No map can be made of the data, or an option does not fit.
     """
-    from driftbayes.comparison.regions import map_regions
-
     check_tracks(tracks)
-    side = _side(cell, tracks)
-    taus = times_in(taus, tracks.units, "taus")
+    taus = times_in([tau] if isinstance(tau, float | int) else tau, tracks.units, "tau")
+    if cell is None and len(taus) != 1:
+        msg = (
+            f"a map by evidence is made at one sampling time, got {len(taus)}; give one, or the "
+            "side of a cell for a fixed grid (--cell)"
+        )
+        raise DriftbayesError(msg)
+    side = None if cell is None else _side(cell, tracks)
     shortest = float(snap_taus(tracks, taus)[0])
     setup = hypotheses_for(models, tracks, priors=priors, scales=scales, tau=shortest)
+    if side is None:
+        from driftbayes.space import map_tree
+
+        grid = [name for name in ("seasons", "min_windows", "method", "seed") if name in options]
+        if grid:
+            msg = f"{grid[0]} is for a fixed grid; give cell (--cell) too, or leave it out"
+            raise DriftbayesError(msg)
+        return map_tree(tracks, setup.hypotheses, shortest, **options)
+    from driftbayes.comparison.regions import map_regions
+
     return map_regions(tracks, setup.hypotheses, cell=side, taus=taus, **options)
 
 
@@ -280,6 +329,9 @@ def _check_values(model: AbstractModel, theta: Mapping[str, float]) -> None:
         # Components of a tensor may be negative; other parameters are positive.
         low = -inf if name[:1] == "h" and name[1:].isdigit() else 0.0
         is_number = isinstance(value, int | float)
+        # A flow may be free of divergence.
+        if name == "divergence" and value == 0:
+            continue
         if not (is_number and low < value < known[name].upper and isfinite(value)):
             bound = f" below {known[name].upper:g}" if isfinite(known[name].upper) else ""
             kind = "a finite" if low < 0 else "a positive, finite"

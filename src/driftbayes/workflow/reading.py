@@ -293,7 +293,7 @@ def _converted(tracks: Trajectories, units: str) -> Trajectories:
         return tracks
     converted = tracks.in_units(length=factors.get("length"), time=factors.get("time"))
     changes = {what: [old[what], name] for what, (_, name) in factors.items()}
-    return replace(converted, provenance={**tracks.provenance, "units": changes})
+    return replace(converted, provenance={**converted.provenance, "units": changes})
 
 
 @runtime_checkable

@@ -3,6 +3,7 @@
 __all__ = ["Eddies", "Flow", "simulate_flow"]
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar
 
 import equinox as eqx
@@ -12,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from driftbayes.jax_typing import Key, Leaf, ScalarLike
-from driftbayes.likelihood.flow import flow_correlation
+from driftbayes.likelihood.flow import distances, flow_correlation
 from driftbayes.models._base import Parameter, fact
 from driftbayes.models._prepare import Kind
 from driftbayes.models.options._base import AbstractOption, check_base
@@ -72,6 +73,9 @@ class Flow(_AbstractFlow):
     that are drawn there. Axes are independent. As $\ell \to 0$ or $a \to 1$ the particles become
     independent. For Brownian and Langevin motion.
 
+    In a periodic domain distances are those of the nearest images. On the earth they are chords,
+    for which Matérn's correlation is positive definite whatever its order.
+
     Args:
         base: Model of one particle.
         length: Correlation length ℓ.
@@ -83,6 +87,7 @@ class Flow(_AbstractFlow):
     own_share: Leaf = eqx.field(converter=as_leaf)
     nu: Leaf = eqx.field(converter=as_leaf)
 
+    needs_plane: ClassVar[bool] = False
     option: ClassVar[str] = "flow"
     name: ClassVar[str] = fact(lambda self: f"{self.base.name}+flow")
     summary: ClassVar[str] = fact(lambda self: f"{self.base.summary}, in one flow")
@@ -128,8 +133,9 @@ def simulate_flow(
     x: Float[np.ndarray, "particle dim"],
     n_steps: int,
     tau: float,
+    period: Sequence[float | None] | None = None,
 ) -> Float[np.ndarray, "particle position dim"]:
-    """Positions of particles that start at x.
+    """Positions of particles that start at x; they are not wrapped in a periodic domain.
 
     Args:
         model: The model.
@@ -137,6 +143,7 @@ def simulate_flow(
         x: Where the particles start.
         n_steps: Number of steps.
         tau: Sampling time.
+        period: Length of the domain along each axis, None where it is not periodic.
     """
     length, own, divergence, nu = (
         float(v) for v in (model.length, model.own_share, model.divergent_share, model.nu)
@@ -148,8 +155,8 @@ def simulate_flow(
     state = np.zeros((m, n * n_dim))
     path = [x]
     for k in range(n_steps):
-        r = np.linalg.norm(x[:, None] - x[None], axis=-1)
-        corr = (1 - own) * flow_correlation(x, r, length, nu, divergence)
+        r = distances(x, period)
+        corr = (1 - own) * flow_correlation(x, r, length, nu, divergence, period)
         corr[np.diag_indices(len(corr))] += own
         if len(corr) == n:
             corr = np.asarray(np.kron(np.eye(n_dim), corr), dtype=np.float64)

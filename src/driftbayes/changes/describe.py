@@ -1,0 +1,142 @@
+"""Describe changes along tracks."""
+
+__all__ = ["describe_segments"]
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+
+from driftbayes.changes.analysis import Segments
+from driftbayes.changes.posterior import TrackSegments
+from driftbayes.data.units import readable, readable_unit
+from driftbayes.representation import (
+    Card,
+    Table,
+    amount,
+    describe,
+    number,
+    summarise,
+    with_error,
+    with_unit,
+)
+
+_MAX_TRACKS = 20
+# Above this a track is said to change.
+_LIKELY = 0.95
+_MINUTE, _DAY = 60.0, 86400.0
+
+
+@summarise.register
+def _(result: Segments) -> str:
+    return _verdict(result)
+
+
+def _verdict(result: Segments) -> str:
+    n_changed = sum(track.any_change > _LIKELY for track in result.tracks)
+    log_k = f"ln K(change:none) = {number(result.log_bayes_factor_change)}"
+    if len(result) == 1:
+        track = result.tracks[0]
+        return f"P(change) = {number(track.any_change, 3)} for track {track.id}; {log_k}"
+    tracks = "1 track changes" if n_changed == 1 else f"{n_changed:,} tracks change"
+    return f"{tracks} of {len(result):,} (P > {_LIKELY:g}); {log_k} for all tracks together"
+
+
+@describe.register
+def describe_segments(result: Segments) -> Card:
+    """Describe the verdict, the tracks most likely to change, and their segments."""
+    data = result.data
+    unit = f"1/{data.time_unit}" if data.time_unit else ""
+    n_steps = sum(track.n_steps for track in result.tracks)
+    facts = [
+        ("tau", readable(data.tau, data.time_unit)),
+        ("tracks", f"{len(result):,}; {n_steps:,} steps, {data.n_dim}D"),
+        ("model", result.hypothesis.name),
+        ("priors", ", ".join(f"{k} ~ {v}" for k, v in _priors(result).items())),
+        ("rate of changes", f"{amount(result.rate, unit, 4)} (prior)"),
+        ("ln Z, changes", number(result.log_evidence, 8)),
+        ("ln Z, no change", number(result.log_evidence_no_change, 8)),
+        ("fingerprint", data.fingerprint),
+    ]
+    if result.n_short:
+        facts.insert(2, ("too short", f"{result.n_short:,} tracks with fewer than two steps"))
+    # Those most likely to change, in the order of the file.
+    order = np.argsort([-track.any_change for track in result.tracks], kind="stable")
+    shown = [result.tracks[i] for i in sorted(order[:_MAX_TRACKS])]
+    tables = (_track_table(result, shown), _segment_table(result, shown))
+    coarse = [track for track in result.tracks if track.spacing > 1]
+    warnings = []
+    if coarse:
+        most = max(coarse, key=lambda track: track.spacing)
+        one = "1 track is" if len(coarse) == 1 else f"{len(coarse):,} tracks are"
+        warnings.append(
+            f"{one} too long to consider a change after every step; only every "
+            f"{most.spacing}th step of {most.id} is considered"
+        )
+    return Card("Segments", _verdict(result), tuple(facts), (), tables, tuple(warnings))
+
+
+def _priors(result: Segments) -> dict[str, str]:
+    return {name: prior.describe(4) for name, prior in result.hypothesis.priors.items()}
+
+
+def _track_table(result: Segments, shown: list[TrackSegments]) -> Table:
+    rows = []
+    for track in shown:
+        likely = int(np.argmax(track.n_changes))
+        chance = number(float(track.n_changes[likely]), 3)
+        log_k = f"{track.log_bayes_factor:.2f}"
+        rows.append(
+            (
+                track.id,
+                f"{track.n_steps:,}",
+                number(track.any_change, 3),
+                log_k,
+                str(likely),
+                chance,
+            )
+        )
+    title = "Tracks"
+    if len(shown) < len(result):
+        title = f"Tracks most likely to change, {len(shown)} of {len(result):,}"
+    heads = ("track", "steps", "P(change)", "ln K", "changes", "P(changes)")
+    return Table(heads, tuple(rows), "lrrrrr", title=title)
+
+
+def _segment_table(result: Segments, shown: list[TrackSegments]) -> Table:
+    """Segments of tracks that change, or of all if none does."""
+    shown_time, name = _clock(result, shown)
+    rows = []
+    known = result.hypothesis.model.parameters
+    about = [known[p].symbol if p in known else p.replace("flow_", "U_") for p in result.names]
+    for track in shown:
+        edges = track.edges
+        for k, (i, j) in enumerate(pairwise(edges)):
+            begin, end = (shown_time(track.times[e]) for e in (i, j))
+            place = " … ".join(map(shown_time, track.intervals[k - 1])) if k else "-"
+            values = [with_error(*both) for both in zip(track.mean[k], track.sd[k], strict=True)]
+            steps = f"{track.candidates[j] - track.candidates[i]:,}"
+            rows.append((track.id, begin, place, end, steps, *values))
+    heads = ["track", with_unit("from", name), "95 % interval", with_unit("to", name), "steps"]
+    heads += [with_unit(text, unit) for text, unit in zip(about, result.units, strict=True)]
+    title = "Segments, with the most probable number of changes of each track"
+    return Table(tuple(heads), tuple(rows), "lrrrr" + "r" * len(about), title=title, keys=2)
+
+
+def _clock(result: Segments, shown: list[TrackSegments]) -> tuple[Callable[[float], str], str]:
+    """How times are printed, and their unit: as dates where these are known."""
+    tau = result.data.tau
+    if result.time_origin is not None and tau >= _MINUTE:
+        origin = np.datetime64(result.time_origin, "s")
+        unit = "D" if tau >= _DAY else "m"
+
+        def date(value: float) -> str:
+            found = origin + np.timedelta64(round(float(value)), "s")
+            return str(found.astype(f"datetime64[{unit}]")).replace("T", " ")
+
+        return date, ""
+    span = max(float(track.times[-1] - track.times[0]) for track in shown)
+    factor, name = readable_unit([span], result.data.time_unit)
+    # A tenth of a step is seen, however late the time.
+    places = 1 - int(np.floor(np.log10(factor * tau)))
+    return lambda value: number(round(factor * float(value), places), 15), name

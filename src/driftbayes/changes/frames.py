@@ -1,0 +1,87 @@
+"""Label segments as tables of pandas and datasets of xarray."""
+
+__all__ = ["segments_dataset"]
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from driftbayes._version import __version__
+from driftbayes.changes.analysis import Segments
+from driftbayes.representation import to_dataframe, to_dataset
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+
+def _attributes(result: Segments) -> dict[Any, Any]:
+    return {
+        "model": result.hypothesis.name,
+        "priors": json.dumps(result.hypothesis.describe()),
+        "tau": result.data.tau,
+        "rate": result.rate,
+        "log_evidence": result.log_evidence,
+        "log_evidence_no_change": result.log_evidence_no_change,
+        "log_bayes_factor_change": result.log_bayes_factor_change,
+        "length_unit": result.data.length_unit,
+        "time_unit": result.data.time_unit,
+        "time_origin": result.time_origin or "",
+        "data_fingerprint": result.data.fingerprint,
+        "driftbayes_version": __version__,
+    }
+
+
+@to_dataframe.register(Segments)
+def _(result: Segments) -> "pd.DataFrame":
+    import pandas as pd
+
+    frame = pd.DataFrame(result.rows())
+    frame.attrs = _attributes(result)
+    return frame
+
+
+@to_dataset.register(Segments)
+def segments_dataset(result: Segments) -> "xr.Dataset":
+    """Label tracks, their segments, and what is averaged over all segmentations along them.
+
+    Candidates and segments of all tracks follow one another (contiguous ragged arrays).
+    """
+    import xarray as xr
+
+    tracks, time = result.tracks, result.data.time_unit
+    in_time = {"units": time} if time else {}
+    rows = result.rows()
+    track: dict[str, Any] = {
+        "candidate_count": [len(t.times) for t in tracks],
+        "segment_count": [len(t.mean) for t in tracks],
+        "n_steps": [t.n_steps for t in tracks],
+        "spacing": [t.spacing for t in tracks],
+        "probability_change": [t.any_change for t in tracks],
+        "log_bayes_factor_change": [t.log_bayes_factor for t in tracks],
+        "track_log_evidence": [t.log_evidence for t in tracks],
+        "track_log_evidence_no_change": [t.log_evidence_no_change for t in tracks],
+    }
+    variables: dict[str, Any] = {name: ("track", values) for name, values in track.items()}
+    for name, of in (("candidate_count", "candidate"), ("segment_count", "segment")):
+        variables[name] = ("track", track[name], {"sample_dimension": of})
+    for name in ("start", "start_low", "start_high", "end"):
+        variables[name] = ("segment", [row[name] for row in rows], in_time)
+    variables["segment_n_steps"] = ("segment", [row["n_steps"] for row in rows])
+    variables["time"] = ("candidate", np.concatenate([t.times for t in tracks]), in_time)
+    about = {"long_name": "probability of a change at this time"}
+    chances = np.concatenate([t.probability for t in tracks])
+    variables["change_probability"] = ("candidate", chances, about)
+    for p, (name, unit) in enumerate(zip(result.names, result.units, strict=True)):
+        for suffix, own, average in (("", "mean", "average"), ("_sd", "sd", "average_sd")):
+            values = [row[f"{name}{suffix}"] for row in rows]
+            text = {"long_name": f"posterior {own} of {name} in a segment", "units": unit}
+            variables[f"{name}{suffix}"] = ("segment", values, text)
+            # The last candidate of a track begins no step.
+            along = [np.append(getattr(t, average)[:, p], np.nan) for t in tracks]
+            words = f"posterior {own} of {name} after this time, over all segmentations"
+            text = {"long_name": words, "units": unit}
+            variables[f"{name}_average{suffix}"] = ("candidate", np.concatenate(along), text)
+    ids = ("track", [t.id for t in tracks], {"cf_role": "trajectory_id"})
+    return xr.Dataset(variables, coords={"id": ids}, attrs=_attributes(result))

@@ -1,0 +1,388 @@
+"""Evidence of every segment of a track, for the models that may change along it.
+
+Each segment is a run of its own, judged as `compare` judges a run: its parameters are drawn anew
+from the priors, and so are its first velocity (Langevin) and the error of its first position
+(measurement error). Given where a track changes, its segments are independent.
+"""
+
+__all__ = ["MODELS_THAT_CHANGE", "Run", "SegmentModel", "segment_model"]
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import factorial
+
+import numpy as np
+from scipy.special import gammainccinv, gammaincinv, ndtri
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.inference import Hypothesis
+from driftbayes.inference.scale import gamma_form
+from driftbayes.kernels import segments as kernels
+from driftbayes.models import Parameter
+from driftbayes.priors import AbstractPrior, Exponential, Fixed, Gamma, LogNormal
+from driftbayes.typing import FloatArray, IntArray
+
+MODELS_THAT_CHANGE = ("brownian", "brownian+mean", "langevin")
+# Candidates of a track: a table of their segments takes 64 MiB.
+_MAX_CANDIDATES = 4096
+# Where every segment is filtered at many nodes.
+_MAX_FILTERED = 1024
+_MAX_FILTERED_STEPS = 20_000
+# Least probability of a segment that counts in averages over all segmentations.
+_LEAST_SHARE = 1e-9
+# Nodes lie this many standard deviations of the longest track's posterior apart.
+_NODE_SPACING = 0.8
+_WIDEST_SPACING = 0.3
+# Prior probability beyond the nodes, to either side.
+_TAIL = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Steps of one track.
+
+    Args:
+        dx: Steps, one row each.
+        interval: Time that each took.
+        sd: Standard deviation of the error of each position; None if positions are exact.
+        candidates: Numbers of steps after which a change may be, with 0 and the last.
+    """
+
+    dx: FloatArray
+    interval: FloatArray
+    sd: FloatArray | None
+    candidates: IntArray
+
+    @property
+    def sums(self) -> FloatArray:
+        """Running sums at the candidates: of 1, ln 2h, |Δx|²/2h, h and of each component of Δx."""
+        each = np.column_stack(
+            [
+                np.ones(len(self.dx)),
+                np.log(2 * self.interval),
+                np.sum(self.dx**2, axis=1) / (2 * self.interval),
+                self.interval,
+                self.dx,
+            ]
+        )
+        whole = np.vstack([np.zeros(each.shape[1]), np.cumsum(each, axis=0)])
+        return np.ascontiguousarray(whole[self.candidates])
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentModel:
+    """A hypothesis whose evidence is known for every segment of a track.
+
+    Args:
+        hypothesis: Model and priors of each segment.
+        n_dim: Number of axes.
+    """
+
+    hypothesis: Hypothesis
+    n_dim: int
+    least_share = _LEAST_SHARE
+    max_candidates = _MAX_CANDIDATES
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters of a segment."""
+
+    @property
+    def parameters(self) -> list[Parameter]:
+        """What these parameters are."""
+        known = self.hypothesis.model.parameters
+        return [known.get(name, _VELOCITY) for name in self.names]
+
+    @abstractmethod
+    def table(self, run: Run) -> FloatArray:
+        """Log-evidence of each segment between two candidates."""
+
+    @abstractmethod
+    def moments(self, run: Run, pairs: IntArray) -> FloatArray:
+        """First and second moments of the parameters, (segment, parameter, moment)."""
+
+    def check(self, run: Run, name: str) -> None:
+        """Refuse a track whose evidence is not finite."""
+        n_still = int(np.sum(~np.any(run.dx, axis=1)))
+        if n_still and run.sd is None:
+            steps = "a step" if n_still == 1 else f"{n_still} steps"
+            msg = (
+                f"trajectory {name!r} has {steps} of exactly zero length; a rest has infinite "
+                "evidence if positions are exact: give their error, at least that of rounding "
+                "(--noise SD)"
+            )
+            raise DriftbayesError(msg)
+
+
+_VELOCITY = Parameter("U", "mean velocity of a segment", 1, -1)
+
+
+class BrownianSegments(SegmentModel):
+    """Independent steps; κ is integrated out in closed form."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("kappa",)
+
+    def table(self, run: Run) -> FloatArray:
+        form = _form(self.hypothesis, "kappa")
+        return np.asarray(kernels.brownian_table(run.sums, self.n_dim, form))
+
+    def moments(self, run: Run, pairs: IntArray) -> FloatArray:
+        form = _form(self.hypothesis, "kappa")
+        return np.asarray(kernels.brownian_moments(run.sums, self.n_dim, form, pairs))
+
+
+class DriftingSegments(SegmentModel):
+    """Independent steps about a mean velocity of each segment."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("kappa", *(f"flow_{i + 1}" for i in range(self.n_dim)))
+
+    @property
+    def _spread(self) -> float:
+        flow = self.hypothesis.priors["flow"]
+        assert isinstance(flow, Fixed)
+        return float(flow.value)
+
+    def table(self, run: Run) -> FloatArray:
+        form = _form(self.hypothesis, "kappa")
+        return np.asarray(kernels.drifting_table(run.sums, form, self._spread))
+
+    def moments(self, run: Run, pairs: IntArray) -> FloatArray:
+        form = _form(self.hypothesis, "kappa")
+        return np.asarray(kernels.drifting_moments(run.sums, form, self._spread, pairs))
+
+    def check(self, run: Run, name: str) -> None:
+        SegmentModel.check(self, run, name)
+        velocity = run.dx / run.interval[:, None]
+        if np.any(np.all(np.diff(velocity, axis=0) == 0, axis=1)):
+            msg = (
+                f"trajectory {name!r} has successive steps of exactly the same velocity, of which "
+                "brownian+mean has infinite evidence; use brownian, or positions with more digits"
+            )
+            raise DriftbayesError(msg)
+
+
+class FilteredSegments(SegmentModel):
+    """A model that is filtered at nodes of one parameter, in ln θ."""
+
+    max_candidates = _MAX_FILTERED
+    least_share = 1e-7
+
+    @property
+    @abstractmethod
+    def node_name(self) -> str:
+        """Parameter that the nodes are of."""
+
+    @abstractmethod
+    def range(self, run: Run) -> tuple[float, float]:
+        """Values of it between which segments may have their posterior."""
+
+    @abstractmethod
+    def filters(self, nodes: FloatArray, run: Run) -> tuple[FloatArray, FloatArray]:
+        """Matrices of the filter at the nodes, and variances of its state; see `_filter`."""
+
+    @abstractmethod
+    def form(self) -> FloatArray:
+        """Prior of the scale; zeros if there is none."""
+
+    def check(self, run: Run, name: str) -> None:
+        SegmentModel.check(self, run, name)
+        if len(run.dx) > _MAX_FILTERED_STEPS:
+            what = "known measurement error" if run.sd is not None else self.hypothesis.name
+            msg = (
+                f"trajectory {name!r} has {len(run.dx):,} steps; segments with {what} take at most "
+                f"{_MAX_FILTERED_STEPS:,}: use a larger tau, or brownian with exact positions"
+            )
+            raise DriftbayesError(msg)
+
+    def table(self, run: Run) -> FloatArray:
+        nodes, log_weights = self._nodes(run)
+        matrices = self.filters(nodes, run)
+        form = self.form()
+        return np.asarray(
+            kernels.filtered_table(run.dx, *matrices, log_weights, form, run.candidates)
+        )
+
+    def moments(self, run: Run, pairs: IntArray) -> FloatArray:
+        nodes, log_weights = self._nodes(run)
+        matrices = self.filters(nodes, run)
+        form = self.form()
+        return np.asarray(
+            kernels.filtered_moments(
+                run.dx, *matrices, log_weights, form, run.candidates, nodes, pairs
+            )
+        )
+
+    def _nodes(self, run: Run) -> tuple[FloatArray, FloatArray]:
+        """Nodes and their log-weights, with spacing for the longest segment."""
+        prior = self.hypothesis.priors[self.node_name]
+        if isinstance(prior, Fixed):
+            return np.array([float(prior.value)]), np.zeros(1)
+        spacing = min(_WIDEST_SPACING, _NODE_SPACING * float(np.sqrt(2 / run.dx.size)))
+        low, high = np.log(self.range(run))
+        z = np.linspace(low, high, int(np.ceil((high - low) / spacing)) + 2)
+        return np.exp(z), _log_density(prior, z) + z + np.log(z[1] - z[0])
+
+
+def _log_density(prior: AbstractPrior, z: FloatArray) -> FloatArray:
+    """Log-density of θ = exp z; without JAX, as threads call it with any number of nodes."""
+    form = gamma_form(prior)
+    if form is not None:
+        return form.log_norm + (form.shape - 1) * z - form.rate * np.exp(z)
+    assert isinstance(prior, LogNormal)
+    middle, width = np.log(float(prior.median)), float(prior.sigma)
+    return -0.5 * ((z - middle) / width) ** 2 - z - np.log(width) - 0.5 * np.log(2 * np.pi)
+
+
+class NoisySegments(FilteredSegments):
+    """Independent steps between positions of known error, or with any smooth prior of κ."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("kappa",)
+
+    @property
+    def node_name(self) -> str:
+        return "kappa"
+
+    def range(self, run: Run) -> tuple[float, float]:
+        prior = self.hypothesis.priors["kappa"]
+        low, high = _ends(prior)
+        size = np.sum(run.dx**2, axis=1) / (2 * run.interval)
+        # Below this κ a step is too improbable, or κ makes no difference beside its errors.
+        least = size / 200
+        if run.sd is not None:
+            errors = (run.sd[1:] ** 2 + run.sd[:-1] ** 2) / run.interval
+            least = np.where(errors > 0, 1e-7 * errors / np.sqrt(run.dx.size), least)
+        return max(low, float(least.min())), max(high, float(size.max()))
+
+    def filters(self, nodes: FloatArray, run: Run) -> tuple[FloatArray, FloatArray]:
+        sd = np.zeros(len(run.dx) + 1) if run.sd is None else run.sd
+        start, variance, interval = sd**2, sd[1:] ** 2, run.interval
+        if np.ptp(start) == 0 and np.ptp(interval) <= 1e-9 * interval[0]:
+            # One for all.
+            start, variance, interval = start[:1], variance[:1], interval[:1]
+        steps = np.empty((len(nodes), len(interval), 5))
+        # The state is the error of the position at which a step begins.
+        steps[..., 0], steps[..., 1] = -1.0, 0.0
+        steps[..., 2] = 2 * nodes[:, None] * interval + variance
+        steps[..., 3] = steps[..., 4] = variance
+        return steps, np.tile(start, (len(nodes), 1))
+
+    def form(self) -> FloatArray:
+        return np.zeros(3)
+
+
+class LangevinSegments(FilteredSegments):
+    """An Ornstein-Uhlenbeck velocity; k is integrated out in closed form."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("gamma", "k")
+
+    @property
+    def node_name(self) -> str:
+        return "gamma"
+
+    def range(self, run: Run) -> tuple[float, float]:
+        low, high = _ends(self.hypothesis.priors["gamma"])
+        return max(low, 1e-8 / float(run.interval.sum())), high
+
+    def filters(self, nodes: FloatArray, run: Run) -> tuple[FloatArray, FloatArray]:
+        interval = run.interval
+        if np.ptp(interval) <= 1e-9 * interval[0]:
+            interval = interval[:1]
+        x = nodes[:, None] * interval
+        steps = np.empty((*x.shape, 5))
+        # The state is the velocity; k = 1.
+        steps[..., 0] = -np.expm1(-x) / nodes[:, None]
+        steps[..., 1] = np.exp(-x)
+        steps[..., 2] = 2 / nodes[:, None] * _spread_beyond_velocity(x)
+        steps[..., 3] = np.expm1(-x) ** 2
+        steps[..., 4] = -nodes[:, None] * np.expm1(-2 * x)
+        return steps, nodes[:, None].copy()
+
+    def form(self) -> FloatArray:
+        return _form(self.hypothesis, "k")
+
+
+def _spread_beyond_velocity(x: FloatArray) -> FloatArray:
+    r"""$x - 2(1 - e^{-x}) + (1 - e^{-2x})/2$, which is $x^3/3$ for small x."""
+    small = np.minimum(x, 1.0)
+    terms = [(2 - 2.0 ** (k - 1)) / factorial(k) * (-small) ** k for k in range(3, 28)]
+    plain = x + 2 * np.expm1(-x) - 0.5 * np.expm1(-2 * x)
+    return np.where(x < 1.0, np.sum(terms[::-1], axis=0), plain)
+
+
+def _ends(prior: AbstractPrior) -> tuple[float, float]:
+    """Values between which lies nearly all of a prior; without JAX, as threads call it."""
+    form = gamma_form(prior)
+    if form is not None:
+        low, high = gammaincinv(form.shape, _TAIL), gammainccinv(form.shape, 1e-3 * _TAIL)
+        return float(low) / form.rate, float(high) / form.rate
+    assert isinstance(prior, LogNormal)
+    width = -float(prior.sigma) * ndtri(_TAIL)
+    return float(prior.median * np.exp(-width)), float(prior.median * np.exp(1.2 * width))
+
+
+def _form(hypothesis: Hypothesis, name: str) -> FloatArray:
+    form = gamma_form(hypothesis.priors[name])
+    assert form is not None
+    return np.array([form.shape, form.rate, form.log_norm])
+
+
+def segment_model(hypothesis: Hypothesis, n_dim: int, *, has_error: bool) -> SegmentModel:
+    """How the segments of a hypothesis are judged.
+
+    Args:
+        hypothesis: Model and priors.
+        n_dim: Number of axes.
+        has_error: Whether positions have a known measurement error.
+
+    Raises:
+        DriftbayesError: The model or a prior does not allow the evidence of every segment.
+    """
+    name, priors = hypothesis.name, hypothesis.priors
+    if name not in MODELS_THAT_CHANGE:
+        known = ", ".join(MODELS_THAT_CHANGE)
+        extra = ""
+        if "+noise" in name:
+            extra = "; for a known measurement error use brownian and --noise (noise= of read)"
+        msg = f"segments are judged by one of {known}, got {name!r}{extra}"
+        raise DriftbayesError(msg)
+    if name != "brownian" and has_error:
+        msg = (
+            f"segments of {name} need exact positions, but these have a known error; use brownian, "
+            "or a tau at which the error is small and positions without it"
+        )
+        raise DriftbayesError(msg)
+    if name == "brownian+mean":
+        _require(priors, "flow", (Fixed,), "fixed, for example flow=fixed:0.2")
+    scale = "k" if name == "langevin" else "kappa"
+    if name == "langevin":
+        kinds = (Fixed, Exponential, Gamma, LogNormal)
+        _require(priors, "gamma", kinds, "fixed, exponential, gamma or lognormal")
+    if name == "brownian" and (has_error or isinstance(priors[scale], LogNormal)):
+        smooth = (Exponential, Gamma, LogNormal)
+        _require(priors, scale, smooth, "exponential, gamma or lognormal")
+        return NoisySegments(hypothesis, n_dim)
+    _require(priors, scale, (Exponential, Gamma), "exponential or gamma")
+    if name == "brownian":
+        return BrownianSegments(hypothesis, n_dim)
+    if name == "langevin":
+        return LangevinSegments(hypothesis, n_dim)
+    return DriftingSegments(hypothesis, n_dim)
+
+
+def _require(
+    priors: Mapping[str, AbstractPrior], name: str, kinds: tuple[type, ...], expected: str
+) -> None:
+    if not isinstance(priors[name], kinds):
+        got = priors[name].describe(4)
+        msg = f"for segments the prior of {name} must be {expected}, got {got}"
+        raise DriftbayesError(msg)

@@ -1,0 +1,123 @@
+"""Map dispersion by evidence, or on a fixed grid."""
+
+__all__ = ["COMMANDS"]
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from driftbayes.cli import _console, _jax, _options
+from driftbayes.cli._parser import Command, Parser, figure, netcdf
+from driftbayes.errors import DriftbayesError
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def _add_arguments(parser: Parser) -> None:
+    _options.add_reading(parser)
+    parser.add_options("""
+--taus T[,T...]<!>  sampling time, for example 1d; with --cell also several
+--depth N<int>  divide the region into four at most N times (default: as the data allow)
+--split P<float=0.5>  prior probability that a cell is divided
+--cell SIDE  use a fixed grid instead, with cells of this size: 5deg for longitude and latitude,
+    50km or a number for a plane
+--n-tau N<int>  steps per run (default: whole trajectories; with --cell 10)
+--seasons  map DJF, MAM, JJA and SON separately; with --cell
+--min-windows N<int>  minimum number of windows in a cell (default: 20); with --cell
+""")
+    _options.add_inference(parser)
+    parser.set_defaults(models="brownian+mean,langevin+mean")
+    parser.add_old_names("--taus", "--tau")
+    parser.add_output(
+        "-o",
+        "--output",
+        output=netcdf,
+        metavar="FILE.nc",
+        help="write the map as NetCDF by the CF conventions",
+    )
+    parser.add_output(
+        "--figure",
+        output=figure,
+        metavar="FILE.png",
+        help="write a figure of the map, of the first sampling time: PNG, PDF or SVG",
+    )
+    _options.add_json(parser)
+
+
+def _run(args: argparse.Namespace) -> int:
+    taus = _options.parse_times("--taus", args.taus)
+    given = _options.analysis(args)
+    how: dict[str, Any] = {name: given[name] for name in ("models", "priors", "scales")}
+    if args.cell is None:
+        if args.seasons or args.min_windows is not None:
+            option = "--seasons" if args.seasons else "--min-windows"
+            msg = f"{option} is for a fixed grid; give --cell too, or leave it out"
+            raise DriftbayesError(msg)
+        how |= {"depth": args.depth, "split": args.split, "n_tau": args.n_tau}
+    else:
+        if args.json:
+            msg = "a fixed grid has no evidence to print as JSON; write it with -o, or leave --cell"
+            raise DriftbayesError(msg)
+        fixed = {"n_tau": args.n_tau, "min_windows": args.min_windows}
+        how |= {name: number for name, number in fixed.items() if number is not None}
+        how |= {name: given[name] for name in ("method", "seed")}
+        how |= {"seasons": args.seasons, "cell": args.cell}
+    tracks = _options.read(args)
+    _jax.prepare_jax()
+    from driftbayes import workflow
+    from driftbayes.io import write_dataset
+
+    with _console.progress_bar() as progress:
+        result: Any = workflow.map(tracks, taus, progress=progress, **how)
+    dataset: xr.Dataset = result if args.cell is not None else result.to_dataset()
+    if args.output is not None:
+        write_dataset(dataset, args.output, kind="map")
+        _console.note(f"wrote {args.output}")
+    if args.figure is not None:
+        from driftbayes.plots.map import map_figure
+
+        best = None if args.cell is not None else result.best
+        _console.save_figure(map_figure(dataset, best), args.figure)
+    if args.json:
+        _console.print_json(result.to_json())
+    elif args.cell is not None:
+        _print_grid(dataset, args.min_windows or 20)
+    else:
+        from driftbayes.representation import describe
+
+        _console.print_card(describe(result))
+    return 0
+
+
+def _print_grid(result: "xr.Dataset", min_windows: int) -> None:
+    """Print a fixed grid as a table of medians and extremes."""
+    import numpy as np
+
+    from driftbayes.representation import number
+
+    n_cells = int((result["n_windows"] >= min_windows).sum())
+    _console.say(
+        f"{n_cells} of {result['n_windows'].size} cells have {min_windows} or more windows"
+    )
+    rows = []
+    for name in map(str, result.data_vars):
+        values = result[name].values
+        finite = values[values == values]
+        unit = result[name].attrs.get("units", "")
+        if not name.startswith("n_") and not name.endswith("_ok") and len(finite):
+            low, middle, high = (number(q) for q in np.quantile(finite, [0.0, 0.5, 1.0]))
+            rows.append([name, "" if unit == "1" else unit, middle, low, high])
+    _console.print_table("", ["quantity", "unit", "median", "lowest", "highest"], rows, left=2)
+
+
+COMMANDS = {
+    "map": Command(
+        _add_arguments,
+        _run,
+        (
+            "driftbayes map drifters.nc --taus 1d -o map.nc --figure map.png",
+            "driftbayes map tracks.csv --taus 8d --models langevin+mean --json",
+            "driftbayes map drifters.nc --cell 5deg --taus 6h,1d --seasons -o grid.nc",
+        ),
+    )
+}

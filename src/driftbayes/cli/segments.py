@@ -1,0 +1,87 @@
+"""Find where each track changes."""
+
+__all__ = ["COMMANDS"]
+
+import argparse
+
+from driftbayes.cli import _console, _jax, _options
+from driftbayes.cli._parser import Command, Output, Parser, figure
+from driftbayes.errors import DriftbayesError
+
+_TABLE = Output(suffixes=(".nc", ".csv"), what="segments are written as NetCDF or CSV")
+
+
+def _add_arguments(parser: Parser) -> None:
+    _options.add_reading(parser)
+    _options.add_tau(parser)
+    parser.add_options("""
+--model NAME<=brownian>  what changes: brownian (diffusivity), brownian+mean (diffusivity and mean
+    velocity) or langevin (memory and diffusivity)
+--rate RATE  expected changes per time, for example 0.5/s (default: a track of mean duration
+    changes with probability 1/2)
+--prior PARAM=FAMILY:NUMBERS<list>  prior of a parameter of each segment, for example
+    kappa=exponential:2; may be repeated
+--u-rms U  root-mean-square velocity, for example 0.2m/s, sets prior scales
+--timescale T  velocity time scale, for example 2d, sets prior scales
+""")
+    parser.add_output(
+        "-o",
+        "--output",
+        output=_TABLE,
+        metavar="FILE.nc",
+        help="write all numbers as NetCDF, or the segments as CSV",
+    )
+    parser.add_output(
+        "--figure",
+        output=figure,
+        metavar="FILE.png",
+        help="write a figure of the tracks most likely to change: PNG, PDF or SVG",
+    )
+    _options.add_json(parser)
+
+
+def _run(args: argparse.Namespace) -> int:
+    tau = _options.parse_tau(args.tau)
+    if (args.u_rms is None) != (args.timescale is None):
+        msg = "--u-rms and --timescale must be given together"
+        raise DriftbayesError(msg)
+    tracks = _options.read(args)
+    _jax.prepare_jax()
+    from driftbayes.representation import describe
+    from driftbayes.workflow import Scales, segments
+
+    scales = None if args.u_rms is None else Scales(args.u_rms, args.timescale)
+    priors = _options.parse_priors(args.prior)
+    with _console.progress_bar() as progress, _console.timed(f"segments of {args.model}"):
+        result = segments(
+            tracks,
+            tau,
+            model=args.model,
+            rate=args.rate,
+            priors=priors,
+            scales=scales,
+            progress=progress,
+        )
+    if args.output is not None:
+        result.save(args.output)
+        _console.note(f"wrote {args.output}")
+    if args.figure is not None:
+        _console.save_figure(result.plot(), args.figure)
+    if args.json:
+        _console.print_json(result.to_json())
+    else:
+        _console.print_card(describe(result))
+    return 0
+
+
+COMMANDS = {
+    "segments": Command(
+        _add_arguments,
+        _run,
+        (
+            "driftbayes segments tracks.csv --tau 0.1",
+            "driftbayes segments spots.csv --tau 10ms --noise 0.03um --figure changes.png",
+            "driftbayes segments animal.csv --tau 1h --model brownian+mean -o segments.csv",
+        ),
+    )
+}

@@ -1,0 +1,58 @@
+"""The coast of Natural Earth (1:50m, public domain) as lines of longitude and latitude."""
+
+__all__ = ["coast_lines", "coast_points"]
+
+from functools import cache
+from importlib import resources
+
+import numpy as np
+
+from driftbayes.typing import FloatArray
+
+
+def coast_lines(
+    longitudes: tuple[float, float], latitudes: tuple[float, float]
+) -> list[FloatArray]:
+    """Lines of the coast within a frame, each (point, 2); they may reach a little beyond it.
+
+    Args:
+        longitudes: West and east of the frame in degrees, increasing, also beyond 180.
+        latitudes: South and north of the frame.
+    """
+    points, is_last = coast_points()
+    (west, east), (south, north) = longitudes, latitudes
+    width, height = east - west, north - south
+    lon = (points[:, 0] - west + width) % 360 + west - width
+    lat = points[:, 1]
+    inside = (np.abs(lon - west - 0.5 * width) <= 0.5 * width) & (
+        np.abs(lat - south - 0.5 * height) <= 0.5 * height
+    )
+    # A segment is drawn if either end lies inside; beyond the frame it is clipped.
+    drawn = (inside[:-1] | inside[1:]) & ~is_last[:-1] & (np.abs(np.diff(lon)) < 180)
+    # Edges of the map are no coast.
+    drawn &= ~((np.abs(points[:-1, 0]) > 179.98) & (np.abs(points[1:, 0]) > 179.98))
+    drawn &= ~((lat[:-1] < -89.9) | (lat[1:] < -89.9))
+    edges = np.diff(np.concatenate([[False], drawn, [False]]).astype(np.int8))
+    ends = zip(np.flatnonzero(edges == 1), np.flatnonzero(edges == -1), strict=True)
+    both = np.stack([lon, lat], axis=-1)
+    return [both[first : last + 1] for first, last in ends]
+
+
+@cache
+def coast_points() -> tuple[FloatArray, np.ndarray]:
+    """Points of all lines of the coast, and which of them end a line; made by make_coast.py."""
+    file = resources.files("driftbayes.plots").joinpath("static/coast.npz")
+    with file.open("rb") as stream, np.load(stream) as stored:
+        first, size, step = (stored[name].astype(np.int64) for name in ("first", "size", "step"))
+    ends = np.cumsum(size)
+    jumps = np.zeros((ends[-1], 2), dtype=np.int64)
+    starts = ends - size
+    is_start = np.zeros(ends[-1], dtype=bool)
+    is_start[starts] = True
+    jumps[~is_start] = step
+    along = np.cumsum(jumps, axis=0)
+    line = np.cumsum(is_start) - 1
+    points = 0.01 * (along - along[starts][line] + first[line])
+    is_last = np.zeros(ends[-1], dtype=bool)
+    is_last[ends - 1] = True
+    return points, is_last

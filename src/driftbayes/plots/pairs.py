@@ -1,0 +1,51 @@
+"""Draw laws of relative dispersion: evidences and the exponent against tau, and the statistics."""
+
+__all__ = ["plot_pairs"]
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from driftbayes.plots.scan import label_few
+from driftbayes.plots.style import colours_of, draw_panel, journal_figure
+from driftbayes.relative import PairComparison, PairScan
+from driftbayes.relative.describe import pair_panels, pair_scan_panels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def plot_pairs(result: PairComparison | PairScan) -> "Figure":
+    """Draw a comparison of laws of relative dispersion, or a scan of them.
+
+    Of a scan first the evidence of each law and the posterior of ξ and of K against tau, heavier
+    where they do not depend on it. Then relative dispersion, structure functions, relative
+    diffusivity and Lyapunov exponent with 95 % bootstrap errors, and as the fitted law has them.
+
+    Args:
+        result: From `pairs`.
+    """
+    if isinstance(result, PairScan):
+        panels, first = pair_scan_panels(result), result.results[0]
+    else:
+        panels, first = pair_panels(result), result
+    colours = colours_of(list(first.comparison.evidences))
+    rows = -(-len(panels) // 2)
+    with journal_figure(7.0, 2.4 * rows, rows, 2, squeeze=False) as (figure, grid):
+        axes = list(np.ravel(grid))
+        for ax in axes[len(panels) :]:
+            ax.set_visible(False)
+        for ax, panel in zip(axes, panels, strict=False):
+            draw_panel(panel, ax, colours)
+            ax.set_title(panel.title)
+            label_few(ax, panel.x)
+        handles: dict[str, Any] = {}
+        for ax in axes[: len(panels)]:
+            for handle, name in zip(*ax.get_legend_handles_labels(), strict=True):
+                # Parameters have the colours of their laws.
+                if "." not in name:
+                    handles.setdefault(name, handle)
+        figure.legend(
+            handles.values(), handles, loc="outside upper center", ncols=len(handles), fontsize=7
+        )
+    return figure

@@ -1,0 +1,94 @@
+"""Draw tracks coloured by segment, their parameters in time, and the probability of a change."""
+
+__all__ = ["plot_segments"]
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from driftbayes.data.units import readable_unit
+from driftbayes.plots.style import COLOURS, GUIDE, INK, MORE_COLOURS, inward_ticks, journal_figure
+from driftbayes.representation import with_unit
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from driftbayes.changes.analysis import Segments
+
+_MAX_TRACKS = 4
+
+
+def plot_segments(
+    result: "Segments", tracks: "list[int | str] | None" = None, *, parameter: str | None = None
+) -> "Figure":
+    """Draw some tracks, one row each: path by segment, a parameter in time, P(change).
+
+    Args:
+        result: Changes along tracks.
+        tracks: Numbers or ids of the tracks; by default the four most likely to change.
+        parameter: Parameter to draw, averaged over all segmentations; by default the first.
+    """
+    ids = [track.id for track in result.tracks]
+    if tracks is None:
+        order = np.argsort([-track.any_change for track in result.tracks], kind="stable")
+        chosen = sorted(int(i) for i in order[:_MAX_TRACKS])
+    else:
+        chosen = [ids.index(result[one].id) for one in tracks]
+    name = result.names[0] if parameter is None else parameter
+    column = result.names.index(name)
+    known = result.hypothesis.model.parameters
+    symbol = known[name].symbol if name in known else name
+    with journal_figure(7.2, 1.9 * len(chosen) + 0.3, len(chosen), 3, squeeze=False) as both:
+        figure, axes = both
+        for row, which in zip(axes, chosen, strict=True):
+            _draw(result, which, row, column, with_unit(symbol, result.units[column]))
+            row[0].set_title(f"track {ids[which]}", loc="left")
+    return figure
+
+
+def _draw(result: "Segments", which: int, axes: "np.ndarray", column: int, label: str) -> None:
+    track, length = result.tracks[which], result.data.length_unit
+    factor, unit = readable_unit([float(track.times[-1] - track.times[0])], result.data.time_unit)
+    path, begin = result.path(which), track.times[0]
+    times, time_label = factor * (track.times - begin), with_unit("time since start", unit)
+    place, value, chance = axes
+    colours = [*COLOURS.values(), *MORE_COLOURS]
+    edges = track.edges
+    for k, (i, j) in enumerate(pairwise(edges)):
+        inside = slice(i, j + 1)
+        colour = colours[k % len(colours)]
+        if result.data.n_dim == 1:
+            place.plot(times[inside], path[inside, 0], color=colour, lw=0.8)
+        else:
+            place.plot(path[inside, 0], path[inside, 1], color=colour, lw=0.8)
+        value.axvspan(times[i], times[j], color=colour, alpha=0.15, lw=0)
+    if result.data.n_dim == 1:
+        place.set(xlabel=time_label, ylabel=with_unit("x", length))
+    else:
+        place.set(xlabel=with_unit("x", length), ylabel=with_unit("y", length))
+        place.set_aspect("equal", adjustable="datalim")
+    _draw_parameter(value, times, track.average[:, column], track.average_sd[:, column])
+    value.set(xlabel=time_label, ylabel=label, xlim=(times[0], times[-1]))
+    # Lines reach the axis only where there is a change.
+    chance.vlines(times, 0, track.probability, color=INK, lw=0.8)
+    # Intervals of the changes, one below the other where they may overlap.
+    for k, (low, high) in enumerate(factor * (track.intervals - begin)):
+        chance.plot([low, high], [0.97 - 0.05 * (k % 3)] * 2, color=GUIDE, lw=2)
+    chance.set(xlabel=time_label, ylabel="P(change)", ylim=(0, 1.02), xlim=(times[0], times[-1]))
+    inward_ticks(*axes)
+
+
+def _draw_parameter(ax: "Axes", times: np.ndarray, mean: np.ndarray, sd: np.ndarray) -> None:
+    """Mean and one standard deviation in time, logarithmic where the mean varies much."""
+    if mean.min() > 0 and mean.max() > 5 * mean.min():
+        ax.set_yscale("log")
+        # In ln θ, so that the band ends above zero.
+        spread = np.sqrt(np.log1p((sd / mean) ** 2))
+        low, high = mean * np.exp(-spread), mean * np.exp(spread)
+    else:
+        low, high = mean - sd, mean + sd
+    ends = [np.append(values, values[-1]) for values in (low, high, mean)]
+    ax.fill_between(times, ends[0], ends[1], color=INK, alpha=0.25, lw=0, step="post")
+    ax.step(times, ends[2], color=INK, lw=1, where="post")

@@ -1,0 +1,456 @@
+r"""Paths of particles that were lost, given those that are still seen, at one parameter value.
+
+The observed particles move by themselves: the covariance of their kicks does not depend on where
+an unseen particle is. So the joint density is that of the observed ones, with their velocities w,
+times that of the lost one given them,
+
+$$p(x_o, w_o)\; \prod_k p(x_{l,k+1}, w_{l,k+1} \mid x_{l,k}, w_{l,k}, \text{kicks of the others}),$$
+
+and a path is drawn in two parts, exactly and without weights: first the velocities of the observed
+particles given all their steps, forward by a Kalman filter and backward by sampling; they tell what
+every kick was. Then the path of the lost particle, whose kicks at each step are Gaussian given
+those of the others, at the place that it has reached.
+
+Distances are those of nearest images in a periodic domain, and on the tangent plane on the earth,
+where the evidence takes chords: over 1,000 km these differ by 0.1 %.
+
+A particle that is seen first after another was lost tells of the lost one's kicks from then on.
+"""
+
+__all__ = ["SharedMotion", "paths_of_lost", "shared_motion"]
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import jax.numpy as jnp
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
+
+from driftbayes.likelihood.flow import check_smoothness
+from driftbayes.models import AbstractModel
+from driftbayes.prediction.simultaneous import SimultaneousSteps
+from driftbayes.typing import FloatArray, IntArray
+
+# Propagator and noise covariance over one step, and stationary covariance.
+_Matrices = tuple[FloatArray, FloatArray, FloatArray]
+# Added to the correlation of a particle with itself: particles may come close to each other.
+_JITTER = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class SharedMotion:
+    """A model with shared motion as numbers, at one sampling time.
+
+    Args:
+        own: Matrices of one particle, or of what is its own.
+        common: Matrices of the common motion; None for a flow.
+        shape: Length, own share, share of divergence (NaN if axes are independent) and smoothness
+            of a flow; None for a common motion.
+        period: Length of the domain along each axis, None where it is not periodic.
+    """
+
+    own: _Matrices
+    common: _Matrices | None
+    shape: tuple[float, ...] | None
+    period: Sequence[float | None] | None = None
+
+
+def shared_motion(
+    model: AbstractModel, tau: float, period: Sequence[float | None] | None = None
+) -> SharedMotion:
+    """Evaluate a model, with parameters, at a sampling time.
+
+    Args:
+        model: The model.
+        tau: Sampling time.
+        period: Length of the domain along each axis, None where it is not periodic.
+    """
+
+    def matrices(part: AbstractModel) -> _Matrices:
+        found = (*part.transition(jnp.asarray(tau)), part.initial_covariance())
+        a, q, start = (np.asarray(one) for one in found)
+        return a, q, start
+
+    if model.kind == "flow":
+        numbers = tuple(float(value) for value in model.trajectory_numbers())
+        return SharedMotion(matrices(model), None, numbers, period)
+    own, common = model.components()
+    return SharedMotion(matrices(own), matrices(common), None)
+
+
+@dataclass(frozen=True, eq=False)
+class _Linear:
+    """One step of all particles: dx = observe w, w' = move w, and noise of both.
+
+    Args:
+        observe: (step, state).
+        move: (state, state).
+        noise: Covariance of the noise of steps and states.
+    """
+
+    observe: FloatArray
+    move: FloatArray
+    noise: FloatArray
+
+
+class _Law(Protocol):
+    """Motion of all particles at one parameter value."""
+
+    def enter(
+        self, k: int, mean: FloatArray, cov: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:  # pragma: no cover
+        """State as step k begins, from that after the step before."""
+
+    def linear(self, k: int) -> _Linear:  # pragma: no cover
+        """Equations of step k."""
+
+    def kept(self, k: int) -> tuple[IntArray, IntArray]:  # pragma: no cover
+        """Entries of the states after step k - 1, and as step k begins, of those still seen."""
+
+    def columns(self, k: int) -> FloatArray:  # pragma: no cover
+        """Steps, (row, column)."""
+
+    def follow(
+        self, run: int, x: FloatArray, n_steps: int, drawn: "_Drawn", rng: np.random.Generator
+    ) -> FloatArray:  # pragma: no cover
+        """Positions (time, path, axis) of a run after its last step, the first of them x."""
+
+
+# States as a step begins and after it, (state, column, path), by number of the step.
+_Drawn = dict[int, tuple[FloatArray, FloatArray]]
+
+
+def _draw(mean: FloatArray, cov: FloatArray, rng: np.random.Generator, n_paths: int) -> FloatArray:
+    """Draws (state, column, path) of one mean for all paths, or of one for each."""
+    whole = mean[:, :, None] if mean.ndim == 2 else mean
+    kick = rng.standard_normal((len(cov), mean.shape[1] * n_paths))
+    return whole + (_root(cov) @ kick).reshape(len(cov), mean.shape[1], n_paths)
+
+
+def _root(cov: FloatArray) -> FloatArray:
+    try:
+        return np.asarray(cholesky(cov, lower=True, check_finite=False))
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(0.5 * (cov + cov.T))
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+
+def _draw_states(
+    law: _Law, n_steps: int, first: int, rng: np.random.Generator, n_paths: int
+) -> _Drawn:
+    """States of the observed particles from step `first` on, given all their steps."""
+    mean, cov = np.zeros((0, 1)), np.zeros((0, 0))
+    filtered = {}
+    for k in range(n_steps):
+        mean, cov = law.enter(k, mean, cov)
+        step, dx = law.linear(k), law.columns(k)
+        before = (mean, cov)
+        n = len(dx)
+        both = np.concatenate([step.observe, step.move])
+        joint = both @ cov @ both.T + step.noise
+        gain = cho_solve(cho_factor(joint[:n, :n], lower=True), joint[:n, n:]).T
+        mean = step.move @ mean + gain @ (dx - step.observe @ mean)
+        cov = joint[n:, n:] - gain @ joint[:n, n:]
+        cov = 0.5 * (cov + cov.T)
+        if k >= first:
+            filtered[k] = (*before, mean, cov)
+    drawn: _Drawn = {}
+    for k in reversed(range(first, n_steps)):
+        mean, cov, after_mean, after_cov = filtered.pop(k)
+        old, now = law.kept(k + 1) if k + 1 < n_steps else (np.zeros(0, dtype=np.int64),) * 2
+        left = np.setdiff1d(np.arange(len(after_cov)), old)
+        after = np.empty((len(after_cov), after_mean.shape[1], n_paths))
+        if len(old):
+            after[old] = drawn[k + 1][0][now]
+        if len(left):
+            own_mean: FloatArray = after_mean[left]
+            own_cov = after_cov[np.ix_(left, left)]
+            if len(old):
+                cross = after_cov[np.ix_(left, old)]
+                gain = cross @ np.linalg.pinv(after_cov[np.ix_(old, old)], hermitian=True)
+                excess = after[old] - after_mean[old][:, :, None]
+                own_mean = own_mean[:, :, None] + np.tensordot(gain, excess, axes=1)
+                own_cov = own_cov - gain @ cross.T
+            after[left] = _draw(own_mean, own_cov, rng, n_paths)
+        step, dx = law.linear(k), law.columns(k)
+        both = np.concatenate([step.observe, step.move])
+        spread = both @ cov
+        joint = spread @ both.T + step.noise
+        gain = cho_solve(cho_factor(joint, lower=True), spread).T
+        steps = np.broadcast_to(dx[:, :, None], (*dx.shape, n_paths))
+        excess = np.concatenate([steps, after]) - (both @ mean)[:, :, None]
+        begin = mean[:, :, None] + np.tensordot(gain, excess, axes=1)
+        drawn[k] = _draw(begin, cov - gain @ spread, rng, n_paths), after
+    return drawn
+
+
+def _matern(r: FloatArray, length: float, nu: float) -> tuple[FloatArray, FloatArray]:
+    """Matérn's correlation C(r) and r C'(r), of order 1/2, 3/2 or 5/2."""
+    check_smoothness(nu)
+    s = r * (np.sqrt(2 * nu) / length)
+    fall = np.exp(-s)
+    if nu == 0.5:
+        return fall, -s * fall
+    if nu == 1.5:
+        return (1 + s) * fall, -(s**2) * fall
+    return (1 + s + s**2 / 3) * fall, -(s**2) * (1 + s) / 3 * fall
+
+
+class _FlowLaw:
+    """Kicks correlated in space, of Brownian and Langevin motion."""
+
+    def __init__(self, motion: SharedMotion, steps: Sequence[SimultaneousSteps]) -> None:
+        assert motion.shape is not None
+        self.length, self.own, self.divergence, self.nu = motion.shape
+        self.propagate, self.noise, start = motion.own
+        self.start = start[1:, 1:]
+        self.period = motion.period
+        self.steps = steps
+        self.by_time = {step.time: k for k, step in enumerate(steps)}
+        self.is_tensor = not np.isnan(self.divergence)
+
+    def _correlation(self, k: int) -> FloatArray:
+        """Of the kicks of the observed particles."""
+        corr = self._correlation_with(k, self.steps[k].x)
+        corr = corr.reshape(len(corr), len(corr))
+        corr[np.diag_indices(len(corr))] += self.own + _JITTER
+        return corr
+
+    def _correlation_with(self, k: int, points: FloatArray) -> FloatArray:
+        """Correlation of their kicks with those elsewhere, (row, row of a point, point)."""
+        x = self.steps[k].x
+        apart = x[:, None] - points[None]
+        for axis, length in enumerate(self.period or ()):
+            if length is not None:
+                apart[..., axis] -= length * np.round(apart[..., axis] / length)
+        r = np.asarray(np.linalg.norm(apart, axis=-1))
+        along, slope = _matern(r, self.length, self.nu)
+        if not self.is_tensor:
+            return (1 - self.own) * along[:, None, :]
+        unit = np.divide(apart, r[..., None], out=np.zeros_like(apart), where=r[..., None] > 0)
+        outer = np.einsum("pqi,pqj->ipjq", unit, unit)
+        # Free of divergence: C e eᵀ + (C + rC')(1 - e eᵀ); free of rotation: the other way round.
+        both = np.einsum("ij,pq->ipjq", np.eye(2), along + (1 - self.divergence) * slope)
+        both -= (1 - 2 * self.divergence) * outer * slope[None, :, None, :]
+        return (1 - self.own) * both.reshape(2 * len(x), 2, len(points))
+
+    def columns(self, k: int) -> FloatArray:
+        dx = self.steps[k].dx
+        return dx.T.reshape(-1, 1) if self.is_tensor else dx
+
+    def enter(self, k: int, mean: FloatArray, cov: FloatArray) -> tuple[FloatArray, FloatArray]:
+        corr, n_columns = self._correlation(k), self.columns(k).shape[1]
+        whole_mean, whole = np.zeros((len(corr), n_columns)), self.start[0, 0] * corr
+        before, old = self.kept(k)
+        if not len(old):
+            return whole_mean, whole
+        # Regression of the new on the old under the stationary distribution at these positions.
+        new = np.setdiff1d(np.arange(len(corr)), old)
+        factor = cho_factor(corr[np.ix_(old, old)], lower=True)
+        weights = np.zeros((len(corr), len(old)))
+        weights[old] = np.eye(len(old))
+        weights[new] = cho_solve(factor, corr[np.ix_(old, new)]).T
+        whole[np.ix_(new, new)] -= self.start[0, 0] * weights[new] @ corr[np.ix_(old, new)]
+        whole[old], whole[:, old] = 0.0, 0.0
+        return weights @ mean[before], whole + weights @ cov[np.ix_(before, before)] @ weights.T
+
+    def linear(self, k: int) -> _Linear:
+        corr = self._correlation(k)
+        one = np.eye(len(corr))
+        return _Linear(
+            np.asarray(np.kron(self.propagate[:1, 1:], one)),
+            np.asarray(np.kron(self.propagate[1:, 1:], one)),
+            np.asarray(np.kron(self.noise, corr)),
+        )
+
+    def kept(self, k: int) -> tuple[IntArray, IntArray]:
+        step, n_before = self.steps[k], len(self.steps[max(k - 1, 0)].runs)
+        axes = np.arange(2 if self.is_tensor else 1)[:, None]
+        n_old = len(step.kept)
+        now = axes * len(step.runs) + np.arange(n_old)
+        return (axes * n_before + step.kept).ravel(), now.ravel()
+
+    def follow(
+        self, run: int, x: FloatArray, n_steps: int, drawn: _Drawn, rng: np.random.Generator
+    ) -> FloatArray:
+        k = _last_step(self.steps, run)
+        place = np.flatnonzero(self.steps[k].runs == run)
+        rows, columns = (2, 1) if self.is_tensor else (1, x.shape[1])
+        own = (np.arange(rows)[:, None] * len(self.steps[k].runs) + place).ravel()
+        m = len(self.start)
+        state = drawn[k][1][own] if m else np.zeros((rows, columns, len(x)))
+        step_by, keep_by = (self.propagate[0, 1], self.propagate[1, 1]) if m else (0.0, 0.0)
+        root = _root(self.noise)
+        time, path = self.steps[k].time, [x]
+        for i in range(1, n_steps + 1):
+            kick = np.tensordot(root, rng.standard_normal((m + 1, rows, columns, len(x))), axes=1)
+            other = self.by_time.get(time + i)
+            if other is not None:
+                kick = self._given(other, drawn, path[-1], kick)
+            move = step_by * state + kick[0]
+            state = keep_by * state + kick[-1] if m else state
+            path.append(path[-1] + move.reshape(-1, len(x)).T)
+        return np.stack(path)
+
+    def _given(self, k: int, drawn: _Drawn, x: FloatArray, kick: FloatArray) -> FloatArray:
+        """Kicks at x, given those of the observed particles at step k.
+
+        Args:
+            k: Number of the step.
+            drawn: States of the observed particles.
+            x: Where each path is, (path, axis).
+            kick: Kicks without the others, (state, row, column, path).
+        """
+        factor = cholesky(self._correlation(k), lower=True, check_finite=False)
+        with_x = self._correlation_with(k, x)
+        size, rows, n_paths = with_x.shape
+        white = solve_triangular(factor, with_x.reshape(size, -1), lower=True, check_finite=False)
+        white = white.reshape(size, rows, n_paths)
+        left = np.eye(rows) - np.einsum("srp,sqp->prq", white, white)
+        values, vectors = np.linalg.eigh(left)
+        roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+        out = np.einsum("prq,aqcp->arcp", roots, kick)
+        for i, seen in enumerate(self._kicks(k, drawn)):
+            flat = seen.reshape(size, -1)
+            told = solve_triangular(factor, flat, lower=True, check_finite=False)
+            told = told.reshape(size, -1, 1 if seen.ndim == 2 else n_paths)
+            told = np.broadcast_to(told, (*told.shape[:2], n_paths))
+            out[i] += np.einsum("srp,scp->rcp", white, told)
+        return out
+
+    def _kicks(self, k: int, drawn: _Drawn) -> list[FloatArray]:
+        """Kicks of the observed particles' positions and velocities."""
+        dx = self.columns(k)
+        if not len(self.start):
+            return [dx]
+        before, after = drawn[k]
+        return [
+            dx[:, :, None] - self.propagate[0, 1] * before,
+            after - self.propagate[1, 1] * before,
+        ]
+
+
+class _CommonLaw:
+    """A motion that all share beside each particle's own.
+
+    The state is the last step of the common motion, what is beside its position in its state, and
+    the same of each particle, (state, particle).
+    """
+
+    def __init__(self, motion: SharedMotion, steps: Sequence[SimultaneousSteps]) -> None:
+        assert motion.common is not None
+        self.own, self.common = motion.own, motion.common
+        self.steps = steps
+        self.by_time = {step.time: k for k, step in enumerate(steps)}
+        self.n_shared, self.n_own = len(self.common[0]), len(self.own[0]) - 1
+
+    def columns(self, k: int) -> FloatArray:
+        return self.steps[k].dx
+
+    def enter(self, k: int, mean: FloatArray, cov: FloatArray) -> tuple[FloatArray, FloatArray]:
+        n, shared = len(self.steps[k].runs), self.n_shared
+        size = shared + self.n_own * n
+        whole_mean, whole = np.zeros((size, self.columns(k).shape[1])), np.zeros((size, size))
+        new = np.ones(n)
+        if len(self.steps[k].kept):
+            old, now = self.kept(k)
+            whole_mean[now], whole[np.ix_(now, now)] = mean[old], cov[np.ix_(old, old)]
+            new[: len(self.steps[k].kept)] = 0
+        else:
+            whole[1:shared, 1:shared] = self.common[2][1:, 1:]
+        whole[shared:, shared:] += np.kron(self.own[2][1:, 1:], np.diag(new))
+        return whole_mean, whole
+
+    def linear(self, k: int) -> _Linear:
+        n, shared = len(self.steps[k].runs), self.n_shared
+        one, ones, zero = np.eye(n), np.ones((n, 1)), np.zeros((n, 1))
+        (own, own_noise, _), (common, common_noise, _) = self.own, self.common
+        observe = np.concatenate([zero, ones * common[:1, 1:], np.kron(own[:1, 1:], one)], axis=1)
+        move = np.zeros((shared + self.n_own * n,) * 2)
+        move[:shared, 1:shared] = common[:, 1:]
+        move[shared:, shared:] = np.kron(own[1:, 1:], one)
+        # From the noise of the common motion, then of each particle's, to steps and states.
+        n_rows = n + len(move)
+        spread = np.zeros((n_rows, shared + (self.n_own + 1) * n))
+        spread[:n, :1] = ones
+        spread[n : n + shared, :shared] = np.eye(shared)
+        spread[:n, shared : shared + n] = one
+        spread[n + shared :, shared + n :] = np.eye(self.n_own * n)
+        noise = np.zeros((spread.shape[1],) * 2)
+        noise[:shared, :shared] = common_noise
+        noise[shared:, shared:] = np.kron(own_noise, one)
+        return _Linear(observe, move, spread @ noise @ spread.T)
+
+    def kept(self, k: int) -> tuple[IntArray, IntArray]:
+        step, n_before = self.steps[k], len(self.steps[k - 1].runs)
+        if not len(step.kept):
+            return (np.zeros(0, dtype=np.int64),) * 2
+        shared, each = np.arange(self.n_shared), np.arange(self.n_own)[:, None]
+        old = (each * n_before + step.kept).ravel() + self.n_shared
+        now = (each * len(step.runs) + np.arange(len(step.kept))).ravel() + self.n_shared
+        return np.concatenate([shared, old]), np.concatenate([shared, now])
+
+    def follow(
+        self, run: int, x: FloatArray, n_steps: int, drawn: _Drawn, rng: np.random.Generator
+    ) -> FloatArray:
+        k = _last_step(self.steps, run)
+        n, place = len(self.steps[k].runs), np.flatnonzero(self.steps[k].runs == run)
+        after = drawn[k][1]
+        own = after[self.n_shared + (np.arange(self.n_own)[:, None] * n + place).ravel()]
+        common = after[1 : self.n_shared]
+        roots = _root(self.own[1]), _root(self.common[1])
+        time, path = self.steps[k].time, [x]
+        for i in range(1, n_steps + 1):
+            kick = np.tensordot(
+                roots[0], rng.standard_normal((self.n_own + 1, x.shape[1], len(x))), axes=1
+            )
+            free = np.tensordot(
+                roots[1], rng.standard_normal((self.n_shared, x.shape[1], len(x))), axes=1
+            )
+            ahead = np.tensordot(self.own[0][:, 1:], own, axes=1) + kick
+            other = self.by_time.get(time + i)
+            shared = np.tensordot(self.common[0][:, 1:], common, axes=1) + free
+            if other is not None:
+                shared = drawn[other][1][: self.n_shared]
+            own, common = ahead[1:], shared[1:]
+            path.append(path[-1] + (ahead[0] + shared[0]).T)
+        return np.stack(path)
+
+
+def _last_step(steps: Sequence[SimultaneousSteps], run: int) -> int:
+    return max(k for k, step in enumerate(steps) if run in step.runs)
+
+
+def paths_of_lost(
+    motion: SharedMotion,
+    steps: Sequence[SimultaneousSteps],
+    runs: Sequence[int],
+    n_steps: int,
+    rng: np.random.Generator,
+    n_paths: int,
+) -> FloatArray:
+    """Paths (path, run, time, axis) of lost particles, from their last position on.
+
+    Args:
+        motion: Model with parameters.
+        steps: Steps of all particles, by time.
+        runs: Numbers of the runs that ended.
+        n_steps: Number of steps to draw.
+        rng: Random numbers.
+        n_paths: Number of paths.
+    """
+    is_flow = motion.common is None
+    law: _Law = _FlowLaw(motion, steps) if is_flow else _CommonLaw(motion, steps)
+    ends = [_last_step(steps, run) for run in runs]
+    drawn: _Drawn = {}
+    # Kicks of a flow without memory are the steps themselves.
+    if not is_flow or len(motion.own[0]) > 1:
+        drawn = _draw_states(law, len(steps), min(ends), rng, n_paths)
+    found = []
+    for run, k in zip(runs, ends, strict=True):
+        place = int(np.flatnonzero(steps[k].runs == run)[0])
+        last = steps[k].x[place] + steps[k].dx[place]
+        start = np.tile(last, (n_paths, 1))
+        found.append(law.follow(run, start, n_steps, drawn, rng))
+    return np.stack([np.moveaxis(path, 0, 1) for path in found], axis=1)

@@ -1,0 +1,75 @@
+"""Steps of all particles in the order of time."""
+
+__all__ = ["SimultaneousSteps", "simultaneous_steps"]
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from driftbayes.data.sampling import Displacements
+from driftbayes.data.trajectories import GRID_TOLERANCE
+from driftbayes.errors import DriftbayesError
+from driftbayes.typing import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class SimultaneousSteps:
+    """Steps of all particles at one sampling time.
+
+    Args:
+        time: Number of the sampling time at which they begin.
+        runs: Number of the run of each particle, those kept from the step before first.
+        kept: Of the particles of the step before, those that are still there.
+        x: Positions at which the steps begin.
+        dx: Steps.
+    """
+
+    time: int
+    runs: IntArray
+    kept: IntArray
+    x: FloatArray
+    dx: FloatArray
+
+    def only(self, run: int) -> "SimultaneousSteps":
+        """The step of one run alone."""
+        place = np.flatnonzero(self.runs == run)
+        is_kept = len(place) > 0 and place[0] < len(self.kept)
+        kept = np.zeros(int(is_kept), dtype=np.int64)
+        return SimultaneousSteps(self.time, self.runs[place], kept, self.x[place], self.dx[place])
+
+
+def simultaneous_steps(data: Displacements) -> tuple[SimultaneousSteps, ...]:
+    """Put the steps of all particles in the order of time.
+
+    Args:
+        data: Displacements at one tau, with times and positions at which they begin.
+
+    Raises:
+        DriftbayesError: Particles are not seen at common regular times.
+    """
+    assert data.start_time is not None
+    sizes, tau = data.row_sizes, data.tau
+    number = np.arange(len(data.dx)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    place = (np.asarray(data.start_time) - np.min(data.start_time)) / tau
+    first = np.round(place).astype(np.int64)
+    if np.any(np.abs(place - first) > GRID_TOLERANCE):
+        msg = (
+            "prediction given others needs particles that are seen at common regular times; choose "
+            "a tau that all share"
+        )
+        raise DriftbayesError(msg)
+    index, run = np.repeat(first, sizes) + number, np.repeat(np.arange(len(sizes)), sizes)
+    steps: list[SimultaneousSteps] = []
+    for time in np.unique(index):
+        # In the order of the runs.
+        rows = np.flatnonzero(index == time)
+        follows = bool(steps) and steps[-1].time == time - 1
+        before = steps[-1].runs if follows else np.zeros(0, dtype=np.int64)
+        still = np.isin(before, run[rows])
+        is_new = ~np.isin(run[rows], before)
+        old = rows[np.searchsorted(run[rows], before[still])]
+        rows = np.concatenate([old, rows[is_new]])
+        kept = np.flatnonzero(still)
+        where = (data.origin[rows], data.dx[rows])
+        steps.append(SimultaneousSteps(int(time), run[rows], kept, *where))
+    return tuple(steps)

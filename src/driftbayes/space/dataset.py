@@ -1,0 +1,161 @@
+"""A map by evidence as an xarray Dataset by the CF conventions."""
+
+__all__ = ["map_dataset"]
+
+import json
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from driftbayes._version import __version__
+from driftbayes.models import Parameter
+from driftbayes.representation import to_dataset
+from driftbayes.space.cells import interleave
+from driftbayes.space.leaves import Quantity
+from driftbayes.space.tree import TreeMap
+from driftbayes.typing import FloatArray
+
+_DIMS = ("tau", "y", "x")
+
+
+@to_dataset.register
+def map_dataset(result: TreeMap) -> xr.Dataset:
+    """The averaged map of every model, on the finest grid of the tree."""
+    depth = result.levels.depth
+    length, time = result.units
+    size = 2**depth
+    variables: dict[str, Any] = {}
+    row, column = (part.ravel() for part in np.indices((size, size)))
+    codes = interleave(column, row, depth)
+    steps, particles = result.visits(codes)
+    for name, counts, words in (
+        ("n_steps", steps, "steps that begin here"),
+        ("n_particles", particles, "particles among them"),
+    ):
+        grid = counts.reshape(size, size).astype(np.int32)
+        variables[name] = _DIMS, grid[None], {"long_name": words}
+    for model, tree in result.models.items():
+        plain = model.replace("+", "_")
+        averaged = result.averaged(model)
+        for quantity in tree.leaves.quantities:
+            mean, sd, within = averaged[quantity.name]
+            unit = Parameter("", quantity.meaning, quantity.length_power, quantity.time_power).unit(
+                length, time
+            )
+            words = quantity_words(quantity, result)
+            kind = "geometric mean" if quantity.is_log else "mean"
+            variables[f"{plain}_{quantity.name}"] = _variable(mean, words, unit, f"{kind}, {model}")
+            variables[f"{plain}_{quantity.name}_sd"] = _variable(
+                sd, f"error of {words}", unit, f"standard deviation, {model}"
+            )
+            variables[f"{plain}_{quantity.name}_within"] = _variable(
+                within, f"variation of {words} within the cell", unit, f"mean, {model}"
+            )
+        (empty,) = averaged["no_data"]
+        variables[f"{plain}_no_data"] = _variable(
+            empty, "probability that the cell of this place holds no data", "1", model
+        )
+        variables[f"{plain}_cell_side"] = _variable(
+            _cell_sides(result, model), "side of the cell", length, f"mean, {model}"
+        )
+    is_there = steps.reshape(size, size) > 0
+    rows, columns = (np.flatnonzero(is_there.any(axis=axis)) for axis in (1, 0))
+    dataset = xr.Dataset(variables).assign_coords(
+        tau=("tau", [result.tau], {"long_name": "sampling time", "time_unit": time}),
+        **_axes(result, depth),
+    )
+    # Only the part of the square that holds data.
+    dataset = dataset.isel(x=slice(columns[0], columns[-1] + 1), y=slice(rows[0], rows[-1] + 1))
+    dataset = _with_plane(dataset, result)
+    found = result.to_json()
+    priors = {name: one.pop("priors") for name, one in found["models"].items()}
+    return dataset.assign_attrs(
+        Conventions="CF-1.11",
+        driftbayes_version=__version__,
+        convention="Var(dx_i) = 2 kappa tau per axis; ln is natural",
+        length_unit=length,
+        time_unit=time,
+        log_bayes_factor_inhomogeneous=result.log_bayes_factor_inhomogeneous,
+        probability_homogeneous=result.probability_homogeneous,
+        data_fingerprint=result.attributes["data_fingerprint"],
+        provenance=json.dumps(result.attributes["provenance"], default=str),
+        priors=json.dumps(priors),
+        evidences=json.dumps({"models": found["models"], "rivals": found["rivals"]}),
+        options=json.dumps(
+            {"depth": depth, "split": result.split, "n_tau": result.attributes["n_tau"]}
+        ),
+    )
+
+
+def _variable(values: FloatArray, words: str, unit: str, comment: str) -> tuple[Any, ...]:
+    attributes = {"long_name": words, "comment": f"posterior {comment}; all prunings averaged"}
+    return _DIMS, values[None], attributes | ({"units": unit} if unit else {})
+
+
+def quantity_words(quantity: Quantity, result: TreeMap) -> str:
+    """Name of a quantity for axes of figures and for files."""
+    if quantity.name.startswith("flow_"):
+        axis = int(quantity.name[-1]) - 1
+        if result.box.is_lonlat:
+            return ("eastward", "northward")[axis] + " mean flow"
+        return f"mean flow along {'xy'[axis]}"
+    words = {"kappa": "diffusivity", "k": "diffusivity", "gamma": "rate gamma"}
+    words |= {"memory_time": "memory time"}
+    words |= {f"K_{i}": f"diffusivity tensor, {i}" for i in ("11", "12", "22")}
+    return words.get(quantity.name, quantity.name)
+
+
+def _cell_sides(result: TreeMap, model: str) -> FloatArray:
+    """Posterior mean of the side of the cell that each place is in."""
+    depth = result.levels.depth
+    places, size = result.cell_of(depth)
+    leaf, split = result.models[model].prunings.leaf, result.models[model].prunings.split
+    reached = np.ones(size * size)
+    total = np.zeros(size * size)
+    for d, place in enumerate(places):
+        side = result.attributes["side"] / 2**d
+        there = place >= 0
+        # A cell without data ends its branch where it begins.
+        chance = np.where(there, leaf[d][place], reached)
+        total += chance * side
+        reached = np.where(there, reached * split[d][place], 0.0)
+    return np.asarray(total.reshape(size, size))
+
+
+def _axes(result: TreeMap, depth: int) -> dict[str, Any]:
+    x: dict[str, str] = {"axis": "X", "bounds": "x_bounds"}
+    y: dict[str, str] = {"axis": "Y", "bounds": "y_bounds"}
+    if result.box.is_lonlat:
+        x |= {"standard_name": "longitude", "units": "degrees_east"}
+        y |= {"standard_name": "latitude", "units": "degrees_north"}
+    elif result.units[0]:
+        x["units"] = y["units"] = result.units[0]
+    edges = result.box.edges(depth)
+    middle = [0.5 * (e[1:] + e[:-1]) for e in edges]
+    bounds = [np.stack([e[:-1], e[1:]], axis=-1) for e in edges]
+    return {
+        "x": ("x", middle[0], x),
+        "y": ("y", middle[1], y),
+        "x_bounds": (("x", "bound"), bounds[0]),
+        "y_bounds": (("y", "bound"), bounds[1]),
+    }
+
+
+def _with_plane(dataset: xr.Dataset, result: TreeMap) -> xr.Dataset:
+    """Say which plane x and y are on, where that is known: near a pole."""
+    centre = result.attributes["centre"]
+    if result.box.is_lonlat or centre is None:
+        return dataset
+    attributes = {
+        "grid_mapping_name": "azimuthal_equidistant",
+        "longitude_of_projection_origin": centre[0],
+        "latitude_of_projection_origin": centre[1],
+    }
+    dataset["plane"] = xr.DataArray(np.int32(0), attrs=attributes)
+    for name in dataset.data_vars:
+        if name != "plane":
+            dataset[name].attrs["grid_mapping"] = "plane"
+    for axis in ("x", "y"):
+        dataset[axis].attrs["standard_name"] = f"projection_{axis}_coordinate"
+    return dataset

@@ -1,0 +1,232 @@
+"""Evidence and posterior of one model in many sets of steps, from their sums."""
+
+__all__ = ["Leaves", "Quantity", "leaf_window", "solve_leaves"]
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.inference import Batch, Evidence, Hypothesis, evidence_batch
+from driftbayes.inference.formulas import points_at, prior_quantiles
+from driftbayes.likelihood import MEMORY
+from driftbayes.models import MeanFlow
+from driftbayes.models.options.anisotropy import Anisotropic
+from driftbayes.priors import Fixed
+from driftbayes.space.moments import StepMoments
+from driftbayes.space.side_by_side import option_of, solve_side_by_side
+from driftbayes.typing import FloatArray
+
+# Innovations of integrated Langevin velocities forget at least as fast as (2 - sqrt 3)^lag: a step
+# before the 9 that are kept would have a weight below 2e-6.
+_WINDOW = 10
+# Runs of models that forget more slowly may not be longer than this.
+_MAX_WINDOW = 32
+_N_PRIOR_DRAWS = 4000
+
+Report = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What is mapped.
+
+    Args:
+        name: Name in files.
+        meaning: The same in words.
+        length_power: Dimension.
+        time_power: Dimension.
+        is_log: Whether moments are those of its logarithm.
+    """
+
+    name: str
+    meaning: str
+    length_power: int
+    time_power: int
+    is_log: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Leaves:
+    """Evidences and posteriors of all sets.
+
+    Args:
+        log_evidence: ln Z of each set.
+        quantities: What is known of each set.
+        mean: Posterior means, (quantity, set); of logarithms where the quantity says so.
+        sd: Posterior standard deviations.
+        prior: Mean and standard deviation of each quantity without data, (quantity, 2).
+    """
+
+    log_evidence: FloatArray
+    quantities: tuple[Quantity, ...]
+    mean: FloatArray
+    sd: FloatArray
+    prior: FloatArray
+
+
+def leaf_window(hypothesis: Hypothesis, longest: int) -> int:
+    """How many steps, with those before it, are needed to judge a step.
+
+    Args:
+        hypothesis: Model family and prior.
+        longest: Steps of the longest run.
+
+    Raises:
+        DriftbayesError: The model cannot be judged from sums over steps.
+    """
+    model = hypothesis.model
+    if model.kind not in ("summed", "channels") or model.needs_positions or model.is_turning:
+        msg = (
+            f"a map by evidence cannot take {model.name}, which needs more than sums over the "
+            "steps of a cell; leave it out, or give --cell for a fixed grid"
+        )
+        raise DriftbayesError(msg)
+    if model.memory is None:
+        if longest > _MAX_WINDOW:
+            msg = (
+                f"{model.name} needs all steps of a run, up to {longest} here, and a map by "
+                f"evidence keeps {_MAX_WINDOW}; cut the runs with --n-tau {_MAX_WINDOW} or less"
+            )
+            raise DriftbayesError(msg)
+        return longest
+    if model.name.partition("+")[0] == "brownian":
+        return 1
+    return min(longest, _WINDOW if model.memory == MEMORY else model.memory)
+
+
+def solve_leaves(
+    hypothesis: Hypothesis, moments: StepMoments, report: Report = lambda _: None
+) -> Leaves:
+    """Evidence and posterior of a hypothesis for each set of steps.
+
+    Args:
+        hypothesis: Model family and prior, the same for all.
+        moments: Sums over the steps of each set.
+        report: Called with the number of sets that are done.
+
+    Raises:
+        DriftbayesError: The evidence of a set is infinite.
+    """
+    quantities = _quantities(hypothesis, moments.n_dim)
+    found = solve_side_by_side(hypothesis, moments, report)
+    if found is None:
+        found = _one_by_one(hypothesis, moments, quantities, report)
+    log_evidence, mean, sd = found
+    bad = np.flatnonzero(~np.isfinite(log_evidence))
+    if len(bad):
+        n = int(moments.n_steps[bad[0]])
+        msg = (
+            f"a cell holds {n} step{'s' * (n > 1)} that {hypothesis.name} can fit exactly, so that "
+            "its evidence is infinite: positions that are equal or rounded; use a larger tau, a "
+            "smaller --depth, or a model with +noise"
+        )
+        raise DriftbayesError(msg)
+    return Leaves(log_evidence, quantities, mean, sd, _prior_moments(hypothesis, quantities))
+
+
+def _quantities(hypothesis: Hypothesis, n_dim: int) -> tuple[Quantity, ...]:
+    model = hypothesis.model
+    found = []
+    for name in hypothesis.names:
+        about = model.parameters[name]
+        if about.is_prior_scale:
+            continue
+        found.append(Quantity(name, about.meaning, about.length_power, about.time_power))
+    if "gamma" in hypothesis.names and model.name.partition("+")[0] == "langevin":
+        found.append(Quantity("memory_time", "memory time 1/gamma", 0, 1, is_log=True))
+    if option_of(model, Anisotropic) is not None:
+        axes = [(i, j) for i in range(n_dim) for j in range(i, n_dim)]
+        found += [
+            Quantity(f"K_{i + 1}{j + 1}", f"diffusivity tensor, {i + 1}{j + 1}", 2, -1)
+            for i, j in axes
+        ]
+    if option_of(model, MeanFlow) is not None:
+        found += [
+            Quantity(f"flow_{i + 1}", f"mean flow, component {i + 1}", 1, -1) for i in range(n_dim)
+        ]
+    return tuple(found)
+
+
+def _prior_moments(hypothesis: Hypothesis, quantities: tuple[Quantity, ...]) -> FloatArray:
+    """Mean and standard deviation of each quantity under the prior, from draws."""
+    rng = np.random.default_rng(0)
+    names = hypothesis.names
+    columns = [rng.permutation(_N_PRIOR_DRAWS) for _ in names]
+    chances = (np.stack(columns, axis=1) + 0.5) / _N_PRIOR_DRAWS
+    theta = points_at(hypothesis, prior_quantiles(hypothesis, chances))[0]
+    draws = dict(zip(names, np.asarray(theta).T, strict=True))
+    for name, prior in hypothesis.priors.items():
+        if isinstance(prior, Fixed):
+            draws[name] = np.full(_N_PRIOR_DRAWS, float(prior.value))
+    out = np.empty((len(quantities), 2))
+    for i, quantity in enumerate(quantities):
+        if quantity.name.startswith("flow_"):
+            out[i] = 0.0, np.sqrt(np.mean(draws["flow"] ** 2))
+            continue
+        if quantity.name == "memory_time":
+            values = -np.log(draws["gamma"])
+        elif quantity.name.startswith("K_"):
+            scale = draws[hypothesis.model.scale_parameter]
+            h = np.stack([draws[name] for name in ("h1", "h2")], axis=1)
+            values = scale * _tensors(h)[_axes(quantity)]
+        else:
+            values = draws[quantity.name]
+        out[i] = values.mean(), values.std()
+    return out
+
+
+def _tensors(h: FloatArray) -> FloatArray:
+    """Exp H of traceless 2 by 2 matrices with components h in the basis of `Anisotropic`."""
+    a, b = h[:, 0] / np.sqrt(2), h[:, 1] / np.sqrt(2)
+    size = np.hypot(a, b)
+    ratio = np.where(size > 1e-8, np.sinh(size) / np.maximum(size, 1e-8), 1.0)
+    cosh = np.cosh(size)
+    rows = [[cosh + a * ratio, b * ratio], [b * ratio, cosh - a * ratio]]
+    return np.moveaxis(np.array(rows), 2, 0)
+
+
+def _axes(quantity: Quantity) -> tuple[slice, int, int]:
+    """Place of a component in an array of tensors."""
+    return slice(None), int(quantity.name[2]) - 1, int(quantity.name[3]) - 1
+
+
+def _one_by_one(
+    hypothesis: Hypothesis, moments: StepMoments, quantities: tuple[Quantity, ...], report: Report
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The same by the general methods, which take any model and more time."""
+    is_summed = hypothesis.model.kind == "summed"
+    log_evidence = np.empty(len(moments))
+    mean, sd = np.empty((2, len(quantities), len(moments)))
+    for i in range(len(moments)):
+        data = moments.second_moments(i) if is_summed else moments.channel_moments(i)
+        record = evidence_batch([hypothesis], Batch(data, (moments.tau,), (f"cell {i}",)))[0]
+        log_evidence[i] = record.log_evidence
+        for j, quantity in enumerate(quantities):
+            mean[j, i], sd[j, i] = _posterior(record, quantity)
+        report(i + 1)
+    return log_evidence, mean, sd
+
+
+def _posterior(record: Evidence, quantity: Quantity) -> tuple[float, float]:
+    """Mean and standard deviation of one quantity."""
+    if quantity.name in record.parameters:
+        own = record.parameters[quantity.name]
+        return own.mean, own.sd
+    if quantity.name == "memory_time":
+        rate = record.parameters["gamma"]
+        return -rate.log_mean, rate.log_sd
+    if quantity.name.startswith("flow_"):
+        return record.derived[quantity.name], record.derived[f"{quantity.name}_sd"]
+    # To first order in the errors of ln k and H.
+    names = list(record.parameters)
+    scale = record.hypothesis.model.scale_parameter
+    used = [names.index(name) for name in (scale, "h1", "h2")]
+    values = np.array([record.parameters[name].mean for name in (scale, "h1", "h2")])
+    steps = np.concatenate([np.zeros((1, 3)), 1e-5 * np.diag([values[0], 1.0, 1.0])])
+    points = values + steps
+    tensors = points[:, 0] * _tensors(points[:, 1:])[_axes(quantity)]
+    gradient = (tensors[1:] - tensors[0]) / steps[1:].diagonal()
+    covariance = record.posterior_cov[np.ix_(used, used)]
+    return float(tensors[0]), float(np.sqrt(gradient @ covariance @ gradient))

@@ -1,0 +1,195 @@
+"""Sums over steps, from which the evidence of any set of them follows."""
+
+__all__ = ["StepMoments", "predecessors", "step_moments"]
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from driftbayes.likelihood import ChannelMoments, SecondMoments
+from driftbayes.typing import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class StepMoments:
+    r"""Sums over the steps of each of several sets, each step with those before it in its run.
+
+    A step is judged given up to L - 1 earlier ones, wherever these were:
+    $\sum_n \ln p(x_n \mid x_{n-1}, x_{n-2}, \dots)$ is a sum over steps, and a step belongs to one
+    set. Steps are grouped by the number of earlier ones, 0 to L - 1; of each group are kept the
+    sums of products $x_{n-p} x_{n-q}$ and of $x_{n-p}$.
+
+    Args:
+        squares: (set, pair of axes, product); a single pair, of which all axes are the sum, or the
+            lower triangle of pairs. Products are those of groups 0, 1, ..., each with all p and q.
+        sums: (set, axis, term), terms those of groups 0, 1, ..., each with all p.
+        counts: (set, group).
+        tau: Sampling time.
+    """
+
+    squares: FloatArray
+    sums: FloatArray
+    counts: FloatArray
+    tau: float
+
+    def __len__(self) -> int:
+        """Number of sets."""
+        return len(self.counts)
+
+    @property
+    def window(self) -> int:
+        """L: a step and those before it."""
+        return self.counts.shape[1]
+
+    @property
+    def n_dim(self) -> int:
+        """Number of axes."""
+        return self.sums.shape[1]
+
+    @property
+    def n_steps(self) -> FloatArray:
+        """Steps of each set."""
+        return np.asarray(self.counts.sum(axis=1))
+
+    @property
+    def total(self) -> FloatArray:
+        """Products summed over axes, (set, product)."""
+        if self.squares.shape[1] == 1:
+            return self.squares[:, 0]
+        places = np.cumsum(np.arange(1, self.n_dim + 1)) - 1
+        return np.asarray(self.squares[:, places].sum(axis=1))
+
+    def merged(self, begin: IntArray, end: IntArray) -> "StepMoments":
+        """Sums over neighbouring sets.
+
+        Args:
+            begin: First set of each.
+            end: One after the last set of each.
+        """
+
+        def added(values: FloatArray) -> FloatArray:
+            # Unlike differences of cumulative sums, these lose no digits.
+            flat = np.concatenate([values, np.zeros((1, *values.shape[1:]))])
+            places = np.stack([begin, end], axis=1).ravel()
+            return np.asarray(np.add.reduceat(flat, places, axis=0)[::2])
+
+        return StepMoments(added(self.squares), added(self.sums), added(self.counts), self.tau)
+
+    def shortened(self, window: int) -> "StepMoments":
+        """The same for a model that needs fewer earlier steps.
+
+        Args:
+            window: A step and those before it.
+        """
+        if window == self.window:
+            return self
+        squares, sums = self.squares, self.sums
+        sizes = np.arange(1, self.window + 1)
+        kept = sizes[:window]
+        new_squares = squares[..., : int((kept**2).sum())].copy()
+        new_sums = sums[..., : int(kept.sum())].copy()
+        counts = self.counts[:, :window].copy()
+        # Steps with more earlier ones join the last group.
+        first_square, first_sum = int((kept**2).sum()), int(kept.sum())
+        for group in range(window, self.window):
+            n = group + 1
+            own = squares[..., first_square : first_square + n * n]
+            own = own.reshape(*own.shape[:-1], n, n)[..., :window, :window]
+            new_squares[..., -(window**2) :] += own.reshape(*own.shape[:-2], -1)
+            new_sums[..., -window:] += sums[..., first_sum : first_sum + window]
+            counts[:, -1] += self.counts[:, group]
+            first_square += n * n
+            first_sum += n
+        return StepMoments(new_squares, new_sums, counts, self.tau)
+
+    def second_moments(self, index: int) -> SecondMoments:
+        """One set as the statistics engine takes it, summed over axes."""
+        forms = self._forms(self.total[index])
+        predicted = self.counts[index] * self.n_dim
+        return SecondMoments(forms, *self._groups(), predicted, np.array(self.tau))
+
+    def channel_moments(self, index: int) -> ChannelMoments:
+        """The same with the axes apart and the duration of steps as a channel."""
+        d, size = self.n_dim, self.window
+        forms = np.zeros((size, d + 1, d + 1, size, size))
+        pair = 0
+        for a in range(d):
+            for b in range(a + 1):
+                own = self._forms(self.squares[index, pair])
+                forms[:, a, b] = own
+                forms[:, b, a] = np.swapaxes(own, 1, 2)
+                pair += 1
+        first = 0
+        for group in range(size):
+            n = group + 1
+            part = self.sums[index, :, first : first + n] * self.tau
+            forms[group, :d, d, :n, :n] = part[:, :, None]
+            forms[group, d, :d, :n, :n] = part[:, None, :]
+            forms[group, d, d, :n, :n] = self.tau**2 * self.counts[index, group]
+            first += n
+        return ChannelMoments(
+            forms, *self._groups(), self.counts[index], np.array(self.tau), np.zeros(d)
+        )
+
+    def _groups(self) -> tuple[IntArray, FloatArray]:
+        return np.arange(self.window), np.zeros(self.window)
+
+    def _forms(self, products: FloatArray) -> FloatArray:
+        size = self.window
+        forms, first = np.zeros((size, size, size)), 0
+        for group in range(size):
+            n = group + 1
+            forms[group, :n, :n] = products[first : first + n * n].reshape(n, n)
+            first += n * n
+        return forms
+
+
+def predecessors(row_sizes: IntArray) -> IntArray:
+    """Number of earlier steps of each step in its run."""
+    ends = np.cumsum(row_sizes)
+    return np.arange(int(ends[-1])) - np.repeat(ends - row_sizes, row_sizes)
+
+
+def step_moments(
+    dx: FloatArray, earlier: IntArray, labels: IntArray, window: int, tau: float, *, apart: bool
+) -> StepMoments:
+    """Sum over the steps of each set.
+
+    Args:
+        dx: Steps of all runs one after another, (step, axis).
+        earlier: Number of earlier steps of each in its run.
+        labels: Set of each step, 0, 1, ... without gaps.
+        window: L, a step and those before it from which it is predicted.
+        tau: Sampling time.
+        apart: Whether axes are kept apart.
+    """
+    n_sets, d = int(labels.max()) + 1, dx.shape[1]
+    pairs = [(a, b) for a in range(d) for b in range(a + 1)] if apart else []
+    sizes = np.arange(1, window + 1)
+    squares = np.zeros((n_sets, max(len(pairs), 1), int((sizes**2).sum())))
+    sums, counts = np.zeros((n_sets, d, int(sizes.sum()))), np.zeros((n_sets, window))
+    order = np.argsort(labels, kind="stable")
+    capped = np.minimum(earlier, window - 1)[order]
+    first_square = first_sum = 0
+    for group in range(window):
+        n = group + 1
+        steps = order[capped == group]
+        if len(steps):
+            there, begins = np.unique(labels[steps], return_index=True)
+            counts[there, group] = np.diff(begins, append=len(steps))
+            x = [np.ascontiguousarray(dx[steps - p].T) for p in range(n)]
+            for p in range(n):
+                sums[there, :, first_sum + p] = np.add.reduceat(x[p], begins, axis=1).T
+                for q in range(n):
+                    place = first_square + p * n + q
+                    for pair, (a, b) in enumerate(pairs):
+                        product = x[p][a] * x[q][b]
+                        squares[there, pair, place] = np.add.reduceat(product, begins)
+                    if not pairs and q <= p:
+                        product = np.einsum("as,as->s", x[p], x[q])
+                        found = np.add.reduceat(product, begins)
+                        squares[there, 0, place] = found
+                        squares[there, 0, first_square + q * n + p] = found
+        first_square += n * n
+        first_sum += n
+    return StepMoments(squares, sums, counts, tau)

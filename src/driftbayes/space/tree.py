@@ -1,0 +1,496 @@
+"""Maps by evidence: a quadtree of cells, averaged exactly over all its prunings."""
+
+__all__ = ["ModelTree", "TreeMap", "map_tree"]
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from driftbayes.comparison.dependence import quick_dependence
+from driftbayes.comparison.hypotheses import check_names, make_hypotheses
+from driftbayes.comparison.prunings import Prunings, average_prunings
+from driftbayes.comparison.regions import season_numbers
+from driftbayes.data.sampling import Displacements, displacements, sampled_runs
+from driftbayes.data.trajectories import Trajectories
+from driftbayes.data.units import readable
+from driftbayes.errors import DriftbayesError
+from driftbayes.inference import Hypothesis, evidence
+from driftbayes.models import MODELS, model_named
+from driftbayes.precision import in_double_precision
+from driftbayes.representation import Described, to_dataset
+from driftbayes.space.cells import MAX_DEPTH, Box, Levels, box_around, interleave, levels_of
+from driftbayes.space.leaves import Leaves, leaf_window, solve_leaves
+from driftbayes.space.moments import StepMoments, predecessors, step_moments
+from driftbayes.space.side_by_side import is_fast
+from driftbayes.typing import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+Progress = Callable[[str, int, int], None]
+
+# Cells with fewer steps are not divided.
+_MIN_STEPS = 8
+# The default depth is at most this, and leaves on average so many steps in a finest cell.
+_MAX_DEFAULT_DEPTH, _STEPS_PER_CELL = 6, 10
+# Models that are solved one by one get fewer cells by default.
+_MAX_SLOW_DEPTH = 3
+# More steps than this are too many for a model that judges every trajectory by itself.
+_MAX_SCATTERED = 100_000
+_SCATTERED = ("brownian", "langevin")
+# Models that are solved one by one are not solved for each of many particles.
+_MAX_SLOW_PARTICLES = 30
+
+
+@dataclass(frozen=True, eq=False)
+class ModelTree:
+    """What the data say of one model, alike everywhere or varying in space.
+
+    Args:
+        hypothesis: Model family and prior, the same in all cells.
+        leaves: Evidences and posteriors of all cells, depth after depth.
+        prunings: The average over all prunings.
+    """
+
+    hypothesis: Hypothesis
+    leaves: Leaves
+    prunings: Prunings
+
+    @property
+    def log_evidence_homogeneous(self) -> float:
+        """Ln Z with the same parameters everywhere."""
+        return float(self.leaves.log_evidence[0])
+
+    @property
+    def log_evidence(self) -> float:
+        """Ln Z of all prunings, the undivided region among them."""
+        return float(self.prunings.log_evidence[0][0])
+
+    @property
+    def log_evidence_inhomogeneous(self) -> float:
+        """Ln Z of all prunings that divide the region."""
+        if len(self.prunings.log_evidence) == 1:
+            return self.log_evidence_homogeneous
+        return float(self.prunings.log_evidence[1].sum())
+
+    @property
+    def log_bayes_factor_inhomogeneous(self) -> float:
+        """Ln K of varying against constant parameters."""
+        return self.log_evidence_inhomogeneous - self.log_evidence_homogeneous
+
+    @property
+    def probability_homogeneous(self) -> float:
+        """Probability that the region is not divided."""
+        return float(1 - self.prunings.split[0][0])
+
+    @property
+    def expected_cells(self) -> float:
+        """Posterior mean of the number of cells with data."""
+        return float(sum(level.sum() for level in self.prunings.leaf))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TreeMap(Described):
+    """A map at one sampling time: evidence for it, and averages over all ways to divide the region.
+
+    Args:
+        tau: Sampling time.
+        box: The region.
+        levels: Cells that hold data.
+        models: Trees of each model.
+        rivals: Ln Z of what place may be mistaken for, by kind and model: parameters of their own
+            for each particle or each season, and diffusivities that differ between particles.
+        n_steps: Steps in each cell, by depth.
+        n_particles: Particles in each cell, by depth.
+        fine: Number, steps and particles of all cells of the finest grid that hold data.
+        attributes: Units, where the data come from, and options.
+    """
+
+    tau: float
+    box: Box
+    levels: Levels
+    models: Mapping[str, ModelTree]
+    rivals: Mapping[str, Mapping[str, float]]
+    n_steps: tuple[IntArray, ...]
+    n_particles: tuple[IntArray, ...]
+    fine: tuple[IntArray, IntArray, IntArray]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, model: str) -> ModelTree:
+        """The tree of one model."""
+        return self.models[model]
+
+    @property
+    def units(self) -> tuple[str, str]:
+        """Names of the units of length and time."""
+        return self.attributes["length_unit"], self.attributes["time_unit"]
+
+    @property
+    def split(self) -> float:
+        """Prior probability that a cell is divided."""
+        return float(self.attributes["split"])
+
+    @property
+    def particles_per_cell(self) -> float:
+        """Expected number of particles in the cell of a step, of the best model."""
+        leaf = self.models[self.best].prunings.leaf
+        parts = zip(leaf, self.n_steps, self.n_particles, strict=True)
+        return float(sum(p @ (n * m) for p, n, m in parts) / self.n_steps[0][0])
+
+    @property
+    def best(self) -> str:
+        """The model with the largest evidence over all prunings."""
+        return max(self.models, key=lambda name: self.models[name].log_evidence)
+
+    @property
+    def log_bayes_factor_inhomogeneous(self) -> float:
+        """Ln K of varying against constant parameters, averaged over the models."""
+        varying = [tree.log_evidence_inhomogeneous for tree in self.models.values()]
+        alike = [tree.log_evidence_homogeneous for tree in self.models.values()]
+        return float(np.logaddexp.reduce(varying) - np.logaddexp.reduce(alike))
+
+    @property
+    def probability_homogeneous(self) -> float:
+        """Probability that parameters are the same everywhere, averaged over the models."""
+        if self.levels.depth == 0:
+            return 1.0
+        odds = self.log_bayes_factor_inhomogeneous + np.log(self.split) - np.log1p(-self.split)
+        return float(np.exp(-np.logaddexp(0.0, odds)))
+
+    def cell_of(self, depth: int) -> tuple[tuple[IntArray, ...], int]:
+        """Place among the cells of each depth of every cell of a grid; -1 where there is none.
+
+        Args:
+            depth: Depth of the grid, row after row.
+        """
+        row, column = (part.ravel() for part in np.indices((2**depth, 2**depth)))
+        codes = interleave(column, row, depth)
+        places = tuple(
+            self.levels.find(d, codes >> (2 * (depth - d)))
+            for d in range(min(depth, self.levels.depth) + 1)
+        )
+        return places, 2**depth
+
+    def visits(self, codes: IntArray) -> tuple[IntArray, IntArray]:
+        """Steps and particles in cells of the finest grid, by their numbers."""
+        known, *counts = self.fine
+        place = np.searchsorted(known, codes).clip(0, len(known) - 1)
+        steps, particles = (np.where(known[place] == codes, own[place], 0) for own in counts)
+        return steps, particles
+
+    def averaged(self, model: str, depth: int | None = None) -> dict[str, tuple[FloatArray, ...]]:
+        """Mean, error and variation within cells of each quantity, averaged over all prunings.
+
+        The error is the posterior standard deviation, which includes the spread between prunings.
+        Variation within a cell, as a standard deviation, is what the quarters of the cell differ by
+        beyond their errors: the tree takes it as nothing. Where a cell of a pruning has no data,
+        it has the prior; places that have more likely no data than some are left empty.
+
+        Args:
+            model: Name of a model.
+            depth: Depth of the grid, by default the deepest of the tree.
+        """
+        depth = self.levels.depth if depth is None else depth
+        tree, leaves = self.models[model], self.models[model].leaves
+        places, size = self.cell_of(depth)
+        first = np.concatenate([[0], np.cumsum([len(level) for level in self.levels.codes])])
+        n_cells = size * size
+        left = np.ones(n_cells)
+        total, square, within = np.zeros((3, len(leaves.quantities), n_cells))
+        variation = self._variation(leaves)
+        for d, place in enumerate(places):
+            there = place >= 0
+            chance = np.where(there, tree.prunings.leaf[d][place], 0.0)
+            number = first[d] + place
+            mean = np.where(there, leaves.mean[:, number], 0.0)
+            second = np.where(there, leaves.sd[:, number] ** 2 + mean**2, 0.0)
+            total += chance * mean
+            square += chance * second
+            within += chance * np.where(there, variation[:, number], 0.0)
+            left -= chance
+        empty = np.clip(left, 0.0, 1.0)
+        prior_mean, prior_sd = leaves.prior.T
+        total += empty * prior_mean[:, None]
+        square += empty * (prior_sd**2 + prior_mean**2)[:, None]
+        sd = np.sqrt(np.maximum(square - total**2, 0.0))
+        out: dict[str, tuple[FloatArray, ...]] = {}
+        for i, quantity in enumerate(leaves.quantities):
+            value, error, inner = total[i], sd[i], np.sqrt(within[i])
+            if quantity.is_log:
+                value = np.exp(value)
+                error, inner = value * error, value * inner
+            hidden = empty > 0.5
+            out[quantity.name] = tuple(
+                np.where(hidden, np.nan, part).reshape(size, size) for part in (value, error, inner)
+            )
+        out["no_data"] = (empty.reshape(size, size),)
+        return out
+
+    def _variation(self, leaves: Leaves) -> FloatArray:
+        """Variance within each cell, (quantity, cell), from the differences of its quarters.
+
+        Of a constant gradient, quarters show three fourths of the variance.
+        """
+        out = np.zeros_like(leaves.mean)
+        first = np.concatenate([[0], np.cumsum([len(level) for level in self.levels.codes])])
+        for d in range(self.levels.depth):
+            own = slice(first[d], first[d + 1])
+            below = slice(first[d + 1], first[d + 2])
+            parent, steps = self.levels.parents[d + 1], self.n_steps[d + 1].astype(np.float64)
+            n = first[d + 1] - first[d]
+            whole = np.bincount(parent, steps, minlength=n)
+            weight = steps / whole[parent]
+            for i in range(len(out)):
+                mean, sd = leaves.mean[i, below], leaves.sd[i, below]
+                middle = np.bincount(parent, weight * mean, minlength=n)
+                spread = weight * (mean - middle[parent]) ** 2
+                noise = weight * (1 - weight) * sd**2
+                found = np.bincount(parent, spread - noise, minlength=n)
+                out[i, own] = np.maximum(found, 0.0) * 4 / 3
+        return out
+
+    def to_json(self) -> dict[str, Any]:
+        """The evidences as plain numbers and text."""
+        models = {}
+        for name, tree in self.models.items():
+            models[name] = {
+                "log_evidence_homogeneous": tree.log_evidence_homogeneous,
+                "log_evidence_inhomogeneous": tree.log_evidence_inhomogeneous,
+                "log_evidence": tree.log_evidence,
+                "log_bayes_factor_inhomogeneous": tree.log_bayes_factor_inhomogeneous,
+                "probability_homogeneous": tree.probability_homogeneous,
+                "expected_cells": tree.expected_cells,
+                "priors": tree.hypothesis.describe(),
+            }
+        return {
+            "tau": self.tau,
+            "length_unit": self.units[0],
+            "time_unit": self.units[1],
+            "log_bayes_factor_inhomogeneous": self.log_bayes_factor_inhomogeneous,
+            "probability_homogeneous": self.probability_homogeneous,
+            "split_probability": self.split,
+            "depth": self.levels.depth,
+            "n_steps": int(self.n_steps[0][0]),
+            "n_particles": int(self.n_particles[0][0]),
+            "models": models,
+            "rivals": {kind: dict(found) for kind, found in self.rivals.items()},
+            "dependence": self.attributes["dependence"],
+            "data_fingerprint": self.attributes["data_fingerprint"],
+        }
+
+    def to_dataset(self) -> "xr.Dataset":
+        """The averaged map as an xarray Dataset by the CF conventions."""
+        return to_dataset(self)
+
+
+@in_double_precision
+def map_tree(
+    trajectories: Trajectories,
+    hypotheses: Sequence[Hypothesis],
+    tau: float,
+    *,
+    depth: int | None = None,
+    split: float = 0.5,
+    n_tau: int | None = None,
+    scatter: bool = True,
+    progress: Progress | None = None,
+) -> TreeMap:
+    """Compare constant parameters with parameters that vary in space, and map these.
+
+    The region is a square, divided into four again and again. Parameters are constant in each cell
+    of a division, and all divisions are averaged, each with its evidence. A step belongs to the
+    cell in which it begins; it is judged given the steps before it in its run.
+
+    Args:
+        trajectories: Where the particles were, in two dimensions.
+        hypotheses: Model families with their priors, the same in all cells.
+        tau: Sampling time.
+        depth: How often the region is divided at most. By default cells are no smaller than the
+            root mean square of a step, and as many as the data can fill.
+        split: Prior probability that a cell is divided.
+        n_tau: Steps of a run; None takes stretches of trajectories whole.
+        scatter: Whether to compare diffusivities that differ between particles (`+scatter`) too.
+        progress: Called with a stage, how many are done, and of how many.
+
+    Raises:
+        DriftbayesError: No map can be made of the data, or a model cannot be mapped.
+    """
+    check_names(hypotheses)
+    if trajectories.n_dim != 2:
+        msg = f"a map needs two dimensions, got {trajectories.n_dim}; read only two with --columns"
+        raise DriftbayesError(msg)
+    data = displacements(trajectories, tau, n_tau=n_tau, windows="all")
+    if not data.is_regular:
+        msg = (
+            "a map by evidence needs exact positions, and these have known errors; leave the "
+            "errors out, or give --cell for a fixed grid"
+        )
+        raise DriftbayesError(msg)
+    longest = int(data.row_sizes.max())
+    windows = {h.name: leaf_window(h, longest) for h in hypotheses}
+    apart = any("anisotropic" in h.name for h in hypotheses)
+    places, is_lonlat = _places(trajectories, data, tau, n_tau)
+    box = box_around(places, is_lonlat=is_lonlat)
+    slow = not all(is_fast(h) for h in hypotheses)
+    deepest = _depth(data, box, depth, slow=slow)
+    codes = box.codes(places, deepest)
+    fine, labels, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    levels = levels_of(fine, counts, deepest, _MIN_STEPS)
+    earlier = predecessors(data.row_sizes)
+    window = max(windows.values())
+    moments = step_moments(data.dx, earlier, labels.ravel(), window, data.tau, apart=apart)
+    nodes = _of_levels(moments, levels)
+    groups = _rival_groups(trajectories, data, tau, n_tau)
+    models: dict[str, ModelTree] = {}
+    rivals: dict[str, dict[str, float]] = {}
+    for number, hypothesis in enumerate(hypotheses):
+        report = _reporter(progress, number, len(hypotheses), len(nodes))
+        leaves = solve_leaves(hypothesis, nodes.shortened(windows[hypothesis.name]), report)
+        ends = np.cumsum([len(level) for level in levels.codes])[:-1]
+        by_depth = np.split(leaves.log_evidence, ends)
+        prunings = average_prunings(by_depth, levels.parents, split)
+        models[hypothesis.name] = ModelTree(hypothesis, leaves, prunings)
+        for name, group in groups.items():
+            if slow and int(group.max()) >= _MAX_SLOW_PARTICLES:
+                continue
+            own = windows[hypothesis.name]
+            sums = step_moments(data.dx, earlier, group, own, data.tau, apart=apart)
+            parts = solve_leaves(hypothesis, sums)
+            rivals.setdefault(name, {})[hypothesis.name] = float(parts.log_evidence.sum())
+    if scatter and data.n_particles > 1 and len(data.dx) <= _MAX_SCATTERED:
+        for hypothesis in _scattered(hypotheses, trajectories):
+            record = evidence(hypothesis, data)
+            rivals.setdefault("scatter", {})[hypothesis.name] = record.log_evidence
+    particle = np.repeat(data.trajectory, data.row_sizes)
+    shared = quick_dependence(trajectories, data.tau)
+    attributes = {
+        "dependence": shared.to_json() if shared.is_serious else None,
+        "length_unit": trajectories.length_unit,
+        "time_unit": trajectories.time_unit,
+        "split": split,
+        "n_tau": n_tau,
+        "data_fingerprint": data.fingerprint,
+        "provenance": dict(trajectories.provenance),
+        "frame": "plane" if data.ground is None else data.ground.frame,
+        "centre": None if data.ground is None else (data.ground.lon, data.ground.lat),
+        "side": _side(data, box),
+    }
+    counted = [
+        _counts(codes >> (2 * (deepest - depth)), own, particle)
+        for depth, own in enumerate(levels.codes)
+    ]
+    steps, visitors = zip(*counted, strict=True)
+    grid = np.unique(codes >> (2 * (deepest - levels.depth)))
+    visited = _counts(codes >> (2 * (deepest - levels.depth)), grid, particle)
+    found = (data.tau, box, levels, models, rivals, steps, visitors)
+    return TreeMap(*found, fine=(grid, *visited), attributes=attributes)
+
+
+def _places(
+    trajectories: Trajectories, data: Displacements, tau: float, n_tau: int | None
+) -> tuple[FloatArray, bool]:
+    """Where steps begin: longitudes and latitudes, or positions on a plane."""
+    lonlat, ground = trajectories.lonlat, data.ground
+    # Positions of a file that has both x, y and degrees are on a plane of its own choice.
+    if lonlat is None or ground is None or ground.frame != "local":
+        return data.origin, False
+    return lonlat[_rows(trajectories, tau, n_tau)], True
+
+
+def _rows(trajectories: Trajectories, tau: float, n_tau: int | None) -> IntArray:
+    """Row of the trajectories at which each step begins."""
+    runs = sampled_runs(trajectories, tau, n_tau=n_tau, windows="all")
+    return runs.rows[np.repeat(runs.firsts, runs.n_steps) + predecessors(runs.n_steps)]
+
+
+def _depth(data: Displacements, box: Box, wanted: int | None, *, slow: bool) -> int:
+    """Greatest depth: as asked for, or as the data allow."""
+    if wanted is not None:
+        if not (isinstance(wanted, int | np.integer) and 1 <= wanted <= MAX_DEPTH):
+            msg = f"depth must be a whole number from 1 to {MAX_DEPTH}, got {wanted}"
+            raise DriftbayesError(msg)
+        return int(wanted)
+    side = _side(data, box)
+    step = float(np.sqrt(np.mean(data.dx**2)))
+    by_step = int(np.floor(np.log2(side / step)))
+    if by_step < 1:
+        size, unit = readable(side, data.length_unit, 3), data.length_unit
+        msg = (
+            f"steps of {readable(step, unit, 3)} are as long as the region of {size} is wide, so "
+            "that no cell can be told from another; use a smaller tau, or give --depth"
+        )
+        raise DriftbayesError(msg)
+    by_number = int(np.ceil(np.log2(len(data.dx) / _STEPS_PER_CELL) / 2))
+    most = _MAX_SLOW_DEPTH if slow else _MAX_DEFAULT_DEPTH
+    return int(np.clip(min(by_step, by_number), 1, most))
+
+
+def _side(data: Displacements, box: Box) -> float:
+    """Side of the region as a length."""
+    if not box.is_lonlat or data.ground is None:
+        return box.size[1]
+    return float(np.radians(box.size[1]) * data.ground.earth_radius)
+
+
+def _of_levels(moments: StepMoments, levels: Levels) -> StepMoments:
+    """Sums of the cells of all depths, one after another."""
+    ends = np.concatenate(levels.members)
+    return moments.merged(ends[:, 0], ends[:, 1])
+
+
+def _rival_groups(
+    trajectories: Trajectories, data: Displacements, tau: float, n_tau: int | None
+) -> dict[str, IntArray]:
+    """Other ways to divide the steps: by particle, and by season where times are dates."""
+    groups = {}
+    particle = np.repeat(data.trajectory, data.row_sizes)
+    if data.n_particles > 1:
+        groups["particles"] = np.unique(particle, return_inverse=True)[1].ravel()
+    if trajectories.provenance.get("time_origin") and trajectories.time_unit == "s":
+        season = season_numbers(trajectories)[_rows(trajectories, tau, n_tau)]
+        found, numbers = np.unique(season, return_inverse=True)
+        if len(found) > 1:
+            groups["seasons"] = numbers.ravel()
+    return groups
+
+
+def _scattered(
+    hypotheses: Sequence[Hypothesis], trajectories: Trajectories
+) -> tuple[Hypothesis, ...]:
+    """The models without other options, with diffusivities that differ between particles."""
+    found = {}
+    for hypothesis in hypotheses:
+        core = hypothesis.name.partition("+")[0]
+        if core in _SCATTERED and core not in found:
+            name = f"{core}+scatter"
+            model = model_named(name, MODELS, trajectories.n_dim)
+            known = {p: hypothesis.priors[p] for p in model.parameters if p in hypothesis.priors}
+            found[core] = make_hypotheses([name], trajectories, priors=known).hypotheses[0]
+    return tuple(found.values())
+
+
+def _counts(codes: IntArray, cells: IntArray, particle: IntArray) -> tuple[IntArray, IntArray]:
+    """Steps and particles in some cells.
+
+    Args:
+        codes: Cell of each step.
+        cells: Cells to count in, increasing.
+        particle: Particle of each step.
+    """
+    place = np.searchsorted(cells, codes).clip(0, len(cells) - 1)
+    there = cells[place] == codes
+    place, particle = place[there], particle[there]
+    steps = np.bincount(place, minlength=len(cells))
+    pairs = np.unique(place * (int(particle.max()) + 1) + particle)
+    visitors = np.bincount(pairs // (int(particle.max()) + 1), minlength=len(cells))
+    return steps, visitors
+
+
+def _reporter(
+    progress: Progress | None, number: int, n_models: int, n_nodes: int
+) -> Callable[[int], None]:
+    if progress is None:
+        return lambda _: None
+    return lambda done: progress("cells", number * n_nodes + done, n_models * n_nodes)
