@@ -197,7 +197,7 @@ def _laplace(
 ) -> tuple[float, FloatArray, FloatArray]:
     """Laplace's evidence, the mode, and the lower Cholesky factor of minus the Hessian."""
     mode, value, curvature = _mode(problem, name, start, prior[0])
-    root = np.linalg.cholesky(curvature)
+    root: FloatArray = np.asarray(np.linalg.cholesky(curvature), dtype=np.float64)
     log_det = 2 * float(np.sum(np.log(np.diag(root))))
     return value + prior[1] + 0.5 * (len(mode) * _LOG_2PI - log_det), mode, root
 
@@ -485,7 +485,8 @@ def _members(problem: _Problem, names: Sequence[str], progress: Any) -> list[_Me
         "flow": list(itertools.product([0.0], _FLOW_AMPLITUDES, lengths)),
         "both": list(itertools.product(_AMPLITUDES, _FLOW_AMPLITUDES, lengths)),
     }
-    total, members = sum(len(varied[name]) for name in names), []
+    total = sum(len(varied[name]) for name in names)
+    members: list[_Member] = []
     for name in names:
         p, q = problem.sizes(name)
         start = np.zeros(p + d * q)

@@ -67,7 +67,7 @@ class StepSums:
         def total(values: FloatArray) -> FloatArray:
             return np.stack([np.bincount(box, column) for column in values.T], axis=-1)
 
-        second = np.bincount(box, np.sum(dx**2, axis=1))
+        second = total(np.sum(dx**2, axis=1, keepdims=True))[:, 0]
         return cls(total(x) / n[:, None], n, total(dx), second, tau)
 
 

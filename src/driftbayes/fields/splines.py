@@ -77,7 +77,7 @@ class Splines:
 
     @cached_property
     def _laplacian(self) -> FloatArray:
-        out = np.zeros((1, 1))
+        out: FloatArray = np.zeros((1, 1))
         for n, step in zip(self.n_intervals, self.spacing, strict=True):
             difference = np.diff(np.eye(n + _DEGREE), axis=0) / step
             own = difference.T @ difference
