@@ -81,7 +81,8 @@ class Splines:
         for n, step in zip(self.n_intervals, self.spacing, strict=True):
             difference = np.diff(np.eye(n + _DEGREE), axis=0) / step
             own = difference.T @ difference
-            out = np.kron(out, np.eye(len(own))) + np.kron(np.eye(len(out)), own)
+            both = np.kron(out, np.eye(len(own))) + np.kron(np.eye(len(out)), own)
+            out = np.asarray(both, dtype=np.float64)
         return out
 
     def precision(self, length: float) -> FloatArray:
