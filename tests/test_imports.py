@@ -27,7 +27,7 @@ FLOORS = [
     {"prediction"},
     {"checks"},
     {
-        *("changes", "io", "plots", "relative", "reproduce", "simulators", "space"),
+        *("changes", "fields", "io", "plots", "relative", "reproduce", "simulators", "space"),
         "verification",
     },
     {"report", "streaming"},

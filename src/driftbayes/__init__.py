@@ -88,6 +88,7 @@ if TYPE_CHECKING:
         check,
         compare,
         example,
+        field,
         info,
         map,
         open_scan,
@@ -128,8 +129,9 @@ __getattr__ = lazy(
         "relative": "PairComparison pairs",
         "priors": "Exponential Fixed Gamma LogNormal Normal Uniform scaling_priors",
         "workflow": (
-            "Blocks Cut Scales backtest check compare example info map open_scan predict read "
-            "recommend scan score score_ensembles segments sensitivity simulate trajectories_card"
+            "Blocks Cut Scales backtest check compare example field info map open_scan predict "
+            "read recommend scan score score_ensembles segments sensitivity simulate "
+            "trajectories_card"
         ),
     },
 )
@@ -202,6 +204,7 @@ __all__ = [
     "displacements",
     "evidence",
     "example",
+    "field",
     "info",
     "map",
     "open_scan",

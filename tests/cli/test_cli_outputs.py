@@ -37,6 +37,7 @@ COMMANDS = {
     "report": (IN, "--brief", "--taus", "0.1,0.2", *MODEL),
     "predict": (IN, *TAU, "--horizon", "0.1", "--members", "2", "--draws", "20", *MODEL),
     "export": (IN, "--for", "json", *TAU, "--length-unit", "m", "--time-unit", "s"),
+    "field": (IN, "--tau", "0.1", "--intervals", "2", "--u-rms", "1", "--timescale", "1"),
     "example": ("particles",),
     "simulate brownian": ("--kappa", "1", "--particles", "2", "--steps", "3", "--tau", "1"),
     "turbulence run": ("--positions", IN),

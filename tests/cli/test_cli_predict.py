@@ -6,7 +6,7 @@ from desk import PRIORS, langevin_tracks
 from numpy.testing import assert_allclose, assert_array_equal
 
 from driftbayes import Brownian, Flow, Trajectories
-from driftbayes.io import read_trajectories, write_trajectories
+from driftbayes.io import read_dataset, read_trajectories, write_trajectories
 from driftbayes.models.options.correlated import simulate_flow
 
 LENGTHS = ("--horizon", "0.1,1")
@@ -194,6 +194,24 @@ def test_futures_of_drifters_have_longitudes_and_latitudes(ask, tmp_path, lon, l
     assert len(np.unique(lon[:, 1])) == 240
 
 
+def test_a_map_of_presence_is_written_drawn_and_told(ask, question, tmp_path):
+    files = tmp_path / "where.nc", tmp_path / "where.png"
+    answer = ask(*question, "--map", files[0], "--figure", files[1], "--cell", "0.2")
+    assert answer.code == 0
+    assert "area of 95 %" in answer.out
+    found = read_dataset(files[0], kind="presence")
+    total = found["probability"].sum(("x", "y")) + found["outside"]
+    assert_allclose(total, 1, rtol=1e-12)
+    assert found.attrs["Conventions"].startswith("CF")
+    assert_allclose(np.diff(found["x"]), 0.2)
+    assert files[1].stat().st_size > 10_000
+    parsed = ask(*question, "--figure", tmp_path / "other.svg", "--json").json["presence"]
+    assert parsed["region_areas"]["0.95"][1] > parsed["region_areas"]["0.5"][1] > 0
+    refused = ask(*question, "--cell", "1")
+    assert refused.code != 0
+    assert "--cell is for a map" in refused.err
+
+
 KNOWN = ("--prior", "length=fixed:4", "--prior", "own_share=fixed:0.1", *PRIORS[:2])
 
 
@@ -246,6 +264,7 @@ def test_others_tell_where_a_lost_particle_is(ask, lost_csv, tmp_path):
         (("--horizon", "1.5"), "horizons must be multiples of tau = 1, got 1.5"),
         (("--noise", "0.1"), "takes exact positions"),
         (("--given", "some"), "'some'"),
+        (("--map", "unwritten.nc"), "--map and --figure take no --given"),
     ],
 )
 def test_bad_questions_of_lost_particles_are_refused(ask, lost_csv, change, message):

@@ -49,6 +49,7 @@ _COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "check": ("check", "Test the goodness of fit of each model with simulated replicas."),
         "sensitivity": ("check", "Compute the sensitivity of the verdict to the priors."),
         "pairs": ("pairs", "Compare laws of relative dispersion for pairs of particles."),
+        "field": ("field", "Fit smooth fields of diffusivity and flow, with evidence for them."),
         "segments": ("segments", "Find where each track changes, with probabilities."),
         "score": ("predict", "Score predictions of models, or ensembles of a simulator."),
         "backtest": (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from driftbayes.cli import _console, _jax, _options
-from driftbayes.cli._parser import Command, Output, Parser, figure, geojson
+from driftbayes.cli._parser import Command, Output, Parser, figure, geojson, netcdf
 from driftbayes.errors import DriftbayesError
 
 # Members from which search regions are made, at the least.
@@ -16,7 +16,7 @@ _REGION_MEMBERS = 400
 _SHARED = ("units", "coordinates", "frame", "length_unit", "time_unit", "missing", "date_order")
 
 if TYPE_CHECKING:
-    from driftbayes.prediction import Forecast, LostForecast, TrajectoryScores
+    from driftbayes.prediction import Forecast, LostForecast, PresenceMap, TrajectoryScores
 
 _MODELS = {None: "brownian,langevin", "others": "brownian+flow,langevin+flow"}
 
@@ -28,6 +28,8 @@ def _add_predict(parser: Parser) -> None:
 --horizon T[,T...]<!>  forecast times, for example 1d,10d
 --members N<int=100>  ensemble members per particle, for -o
 --draws N<int=1000>  number of posterior draws
+--cell SIDE  cell size for --map and --figure: 0.1deg for longitude and latitude, 10km or a number
+    for a plane (default: a hundredth of the longer side of the map)
 --given {others}  find where lost particles are, from those that are still seen
 """)
     parser.add_output(
@@ -43,6 +45,19 @@ def _add_predict(parser: Parser) -> None:
         output=geojson,
         metavar="FILE.geojson",
         help="write the regions that hold each particle with 50 and 95 %% probability at each time",
+    )
+    parser.add_output(
+        "--map",
+        output=netcdf,
+        metavar="FILE.nc",
+        help="write the probability that a particle is in each cell of a grid, at each time, as "
+        "NetCDF by the CF conventions",
+    )
+    parser.add_output(
+        "--figure",
+        output=figure,
+        metavar="FILE.png",
+        help="write a figure of this map with the regions of 50 and 95 %%: PNG, PDF or SVG",
     )
     _options.add_data(parser)
     _options.add_inference(parser)
@@ -62,6 +77,13 @@ def _predict(args: argparse.Namespace) -> int:
             msg = f"{option} must be 1 or more, got {number}"
             raise DriftbayesError(msg)
     _options.check_seed(args.seed)
+    wants_map = args.map is not None or args.figure is not None
+    if args.cell is not None and not wants_map:
+        msg = "--cell is for a map; give --map FILE.nc or --figure FILE.png too"
+        raise DriftbayesError(msg)
+    if wants_map and args.given is not None:
+        msg = "--map and --figure take no --given: write regions of lost particles with --regions"
+        raise DriftbayesError(msg)
     args.models = args.models or _MODELS[args.given]
     tracks = _options.read(args)
     _jax.prepare_jax()
@@ -85,16 +107,39 @@ def _predict(args: argparse.Namespace) -> int:
         _console.note(_console.written(args.output, written))
     if args.regions is not None:
         _write_regions(result, args)
+    presence = _write_presence(result, args)
     if args.json:
-        _console.print_json(result.to_json())
+        found = {} if presence is None else {"presence": presence.to_json()}
+        _console.print_json(result.to_json() | found)
         return 0
     if isinstance(result, LostForecast):
         _print_lost(result)
     else:
         _print_prediction(result)
+    if presence is not None:
+        from driftbayes.representation import describe
+
+        _console.print_card(describe(presence))
     for text in result.warnings:
         _console.say(f"warning: {text}")
     return 0
+
+
+def _write_presence(result: "Forecast", args: argparse.Namespace) -> "PresenceMap | None":
+    """Write the map of presence and its figure, if they are wanted."""
+    if args.map is None and args.figure is None:
+        return None
+    found = result.presence(args.cell)
+    if args.map is not None:
+        from driftbayes.io import write_dataset
+
+        write_dataset(found.to_dataset(), args.map, kind="presence")
+        _console.note(f"wrote {args.map}")
+    if args.figure is not None:
+        from driftbayes.plots.presence import presence_figure
+
+        _console.save_figure(presence_figure(found), args.figure)
+    return found
 
 
 def _write_regions(result: "Forecast", args: argparse.Namespace) -> None:
@@ -365,6 +410,7 @@ COMMANDS = {
         (
             "driftbayes predict tracks.csv --tau 0.5 --horizon 5,10",
             "driftbayes predict tracks.csv --tau 0.5 --horizon 5 --members 50 -o futures.parquet",
+            "driftbayes predict tracks.csv --tau 0.5 --horizon 5 --map where.nc --figure where.png",
             "driftbayes predict drifters.nc --tau 6h --horizon 1d,5d --given others",
         ),
     ),

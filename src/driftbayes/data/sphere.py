@@ -12,6 +12,7 @@ __all__ = [
     "between",
     "earth_radius",
     "from_plane",
+    "metres_per_degree",
     "on_plane",
     "rotated",
 ]
@@ -130,6 +131,24 @@ def _check(lon: FloatArray, lat: FloatArray) -> None:
 def earth_radius(radius: float | None) -> float:
     """Return the radius of the sphere in metres; for WGS 84, the equatorial radius."""
     return _SEMI_MAJOR if radius is None else radius
+
+
+def metres_per_degree(
+    lat: FloatArray, radius: float | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Length of a degree of longitude and of latitude, in metres.
+
+    Args:
+        lat: Latitudes in degrees.
+        radius: Of a sphere, in metres; None for WGS 84.
+    """
+    semi_major, flattening = (_SEMI_MAJOR, _FLATTENING) if radius is None else (radius, 0.0)
+    square = flattening * (2 - flattening)
+    phi = np.radians(lat)
+    part = 1 - square * np.sin(phi) ** 2
+    east = semi_major * np.cos(phi) / np.sqrt(part)
+    north = semi_major * (1 - square) / part**1.5
+    return np.radians(east), np.radians(north)
 
 
 def between(

@@ -10,6 +10,7 @@ __all__ = [
     "TIME",
     "Dimension",
     "Units",
+    "cell_side",
     "converted",
     "in_units",
     "is_degrees",
@@ -150,6 +151,30 @@ def converted(value: float, unit: str, what: Dimension, units: Units | None, nam
             factor /= tables[kind][_known(own, kind, name)] ** power
     value *= factor
     return checked(value, name)
+
+
+def cell_side(cell: Any, units: Units | None, *, in_degrees: bool) -> float:
+    """Side of a cell, in degrees or in the unit of positions.
+
+    Args:
+        cell: A number, or text with its unit: "5deg" or "50km".
+        units: Units of the data.
+        in_degrees: Whether cells are of longitude and latitude.
+    """
+    unit = _split(cell)[1] if isinstance(cell, str) else ""
+    if is_degrees(unit):
+        if not in_degrees:
+            msg = f"cell = {cell!r} is an angle, but positions are on a plane; give a length"
+            raise DriftbayesError(msg)
+        return parse_quantity(cell, "cell")[0]
+    side = in_units(cell, LENGTH, units, "cell")
+    if in_degrees and unit:
+        msg = (
+            f"cell = {cell!r} is a length, but positions are in degrees; give an angle, for "
+            "example 5deg"
+        )
+        raise DriftbayesError(msg)
+    return side
 
 
 def times_in(values: Any, units: Units | None, name: str) -> list[float]:

@@ -3,6 +3,7 @@
 from driftbayes.prediction.forecast import Forecast, ParticleForecast, ensemble, predict_particles
 from driftbayes.prediction.lost import LostForecast, LostParticles, Region, predict_lost
 from driftbayes.prediction.predict import Prediction, predict
+from driftbayes.prediction.presence import PresenceMap
 from driftbayes.prediction.scores import (
     Scores,
     TrajectoryScores,
@@ -17,6 +18,7 @@ __all__ = [
     "LostParticles",
     "ParticleForecast",
     "Prediction",
+    "PresenceMap",
     "Region",
     "Scores",
     "TrajectoryScores",

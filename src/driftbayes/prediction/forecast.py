@@ -5,6 +5,7 @@ __all__ = [
     "ParticleForecast",
     "draw_members",
     "ensemble",
+    "gaussians",
     "philox",
     "predict_particles",
 ]
@@ -26,7 +27,7 @@ from driftbayes.data.sampling import Displacements, displacements
 from driftbayes.data.sphere import on_plane
 from driftbayes.data.tangent import LastFixes, last_fixes
 from driftbayes.data.trajectories import Trajectories
-from driftbayes.data.units import readable
+from driftbayes.data.units import cell_side, readable
 from driftbayes.errors import DriftbayesWarning
 from driftbayes.inference import PosteriorDraws
 from driftbayes.inference.hypothesis import check_plain, check_plain_models
@@ -36,6 +37,7 @@ from driftbayes.magnitudes import whole
 from driftbayes.models import AbstractModel
 from driftbayes.precision import in_double_precision
 from driftbayes.prediction.predict import Prediction, average_weights, checked_horizons
+from driftbayes.prediction.presence import Gaussians, PresenceMap, presence_map
 from driftbayes.typing import FloatArray, IntArray, StrArray
 
 # Key of the generator that chooses members; no member has so high a number.
@@ -157,6 +159,34 @@ class Forecast:
             probabilities=list(self.prediction.probabilities.values()),
             seed=self.seed,
         )
+
+    def presence(self, cell: float | str | None = None, *, n_draws: int = 200) -> PresenceMap:
+        """Probability of presence of the observed particles on a grid, at each horizon.
+
+        Args:
+            cell: Side of a cell: "10km" or a number for a plane, "0.1deg" for longitude and
+                latitude; by default a hundredth of the longer side of the map.
+            n_draws: Posterior draws of each model; models are weighted by their probability.
+
+        Raises:
+            DriftbayesError: The motion is not in a plane, or a model has no forecast of particles.
+        """
+        fixes, tracks = last_fixes(self.tracks), self.tracks
+        side = None
+        if cell is not None:
+            side = cell_side(cell, tracks.units, in_degrees=fixes is not None)
+        horizons = self.prediction.horizons
+        found = gaussians(
+            self.draws,
+            tracks,
+            horizons,
+            tau=self.tau,
+            n_draws=n_draws,
+            probabilities=list(self.prediction.probabilities.values()),
+        )
+        last = tracks.positions[_last_rows(tracks)]
+        units = tracks.length_unit, tracks.time_unit
+        return presence_map(found, horizons, last, cell=side, fixes=fixes, units=units)
 
     def to_json(self) -> dict[str, Any]:
         """The prediction as plain numbers and text."""
@@ -286,6 +316,64 @@ def ensemble(
             out[i] = _paths(model, tracks, jnp.asarray(intervals), jnp.asarray(kicks))
     out += last[:, None, :]
     return out
+
+
+@in_double_precision
+def gaussians(
+    draws_by_model: Sequence[PosteriorDraws],
+    trajectories: Trajectories,
+    horizons: ArrayLike,
+    *,
+    tau: float | None,
+    n_draws: int = 200,
+    probabilities: Sequence[float] | None = None,
+) -> Gaussians:
+    """Exact distribution of the observed particles after each horizon, given each draw.
+
+    Given its parameters, a model's forecast is Gaussian: the state that the Kalman filter leaves at
+    the last fix, carried on. `ensemble` draws from the same distribution.
+
+    Args:
+        draws_by_model: Posterior draws of each model.
+        trajectories: Where the particles were.
+        horizons: Times since each particle's last fix, positive and increasing.
+        tau: Sampling time at which the past is looked at; None for every fix.
+        n_draws: Draws of each model that are used, the first ones.
+        probabilities: Weights of the models, as for `predict`.
+    """
+    times = checked_horizons(horizons)
+    check_plain([draws.hypothesis for draws in draws_by_model], _PURPOSE, state_space=True)
+    n_draws = whole(n_draws, "n_draws", 1)
+    weights = average_weights(draws_by_model, probabilities)
+    last = trajectories.positions[_last_rows(trajectories)]
+    means, sds, shares = [], [], []
+    with jax.enable_x64(True):  # noqa: FBT003
+        tracks = _seen_backwards(trajectories, tau)
+        for draws, weight in zip(draws_by_model, weights, strict=True):
+            # The others would be computed for nothing.
+            if weight == 0:
+                continue
+            theta = draws.theta[:n_draws]
+            for values in theta:
+                model = draws.hypothesis.at(jnp.asarray(values))
+                mean, variance = _carried(model, tracks, jnp.asarray(times))
+                means.append(np.asarray(mean) + last[:, None, :])
+                sds.append(np.sqrt(np.asarray(variance)))
+            shares += [weight / len(theta)] * len(theta)
+    return Gaussians(np.stack(means), np.stack(sds), np.array(shares))
+
+
+@eqx.filter_jit
+def _carried(
+    model: AbstractModel, tracks: "_Tracks", times: Float[Array, " time"]
+) -> tuple[Float[Array, "particle time dim"], Float[Array, "particle time"]]:
+    """Mean, from the last fix, and variance of the position after each time."""
+    mean, cov = jax.vmap(lambda track: _last_state(model, track))(tracks)
+    a, q = jax.vmap(lambda time: _transition(model, time))(times)
+    first = a[:, 0]
+    position = jnp.einsum("ti,pdi->ptd", first, mean)
+    variance = jnp.einsum("ti,pij,tj->pt", first, cov, first) + q[None, :, 0, 0]
+    return position, jnp.maximum(variance, 0.0)
 
 
 @cache

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from driftbayes.workflow.backtests import backtest, recommend
     from driftbayes.workflow.changes import segments
     from driftbayes.workflow.examples import example, write_example
+    from driftbayes.workflow.fields import field
     from driftbayes.workflow.fits import (
         bootstrap,
         check,
@@ -34,6 +35,7 @@ __all__ = [
     "check",
     "compare",
     "example",
+    "field",
     "info",
     "map",
     "open_scan",
@@ -57,6 +59,7 @@ __getattr__ = lazy(
         "analyses": "Cut Scales compare scan suggested_taus",
         "changes": "segments",
         "examples": "example write_example",
+        "fields": "field",
         "fits": "bootstrap check map predict score sensitivity simulate",
         "overview": "Overview info trajectories_card",
         "reading": "Blocks FileInBlocks open_scan read",

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from driftbayes.data.sampling import WHOLE, Cut, Displacements, snap_taus
 from driftbayes.data.trajectories import Trajectories, check_tracks
-from driftbayes.data.units import LENGTH, in_units, parse_quantity, times_in
+from driftbayes.data.units import cell_side, times_in
 from driftbayes.errors import DriftbayesError, expect, shown
 from driftbayes.inference import Method
 from driftbayes.magnitudes import whole
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from driftbayes.comparison import Bootstrap, HypothesisSet, PriorSensitivity
     from driftbayes.prediction import Forecast, Scores
     from driftbayes.space import TreeMap
-
-_DEGREES = ("degrees", "degree", "deg", "°")
 
 
 @in_double_precision
@@ -356,16 +354,4 @@ def _prepared(
 
 def _side(cell: Any, tracks: Trajectories) -> float:
     """Side of a cell in degrees, or in the unit of positions."""
-    if isinstance(cell, str) and cell.strip().endswith(_DEGREES):
-        if tracks.lonlat is None:
-            msg = f"cell = {cell!r} is an angle, but positions are on a plane; give a length"
-            raise DriftbayesError(msg)
-        return parse_quantity(cell, "cell")[0]
-    side = in_units(cell, LENGTH, tracks.units, "cell")
-    if tracks.lonlat is not None and isinstance(cell, str) and cell.strip()[-1:].isalpha():
-        msg = (
-            f"cell = {cell!r} is a length, but positions are in degrees; give an angle, for "
-            "example 5deg"
-        )
-        raise DriftbayesError(msg)
-    return side
+    return cell_side(cell, tracks.units, in_degrees=tracks.lonlat is not None)

@@ -1,0 +1,111 @@
+r"""Likelihood of steps whose diffusivity and drift vary in space, locally Gaussian.
+
+$$\Delta X \mid X \sim N\big((u + \nabla\kappa)\,\tau,\; 2\kappa\tau I\big), \qquad
+  \ln\kappa = s,\quad \nabla\kappa = \kappa g,\quad g = \nabla s,$$
+
+with all fields at the beginning X of the step. With $r = \Delta X - u\tau$,
+
+$$\ln p = -\tfrac{d}{2}(\ln 4\pi\tau + s) - \frac{|r|^2 e^{-s}}{4\tau} + \tfrac12 r\cdot g
+  - \tfrac14 \tau e^{s} |g|^2 .$$
+
+It depends on steps that begin at one place through their number, sum and sum of squares. Steps in
+one small box are taken to begin at their mean position. The approximation loses
+$3\varepsilon^2/8$ nats per step against the exact density, $\varepsilon =
+|\nabla\kappa|\sqrt{\tau/\kappa}$ (tested with $\kappa \propto x^\xi$).
+"""
+
+__all__ = ["StepSums", "log_likelihood"]
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from driftbayes.fields.splines import Splines
+from driftbayes.typing import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class StepSums:
+    """Sums of the steps that begin in each of many small boxes.
+
+    Args:
+        x: Mean position of their beginnings, (box, dim).
+        n: Number of steps.
+        first: Sum of the steps, (box, dim).
+        second: Sum of their squares.
+        tau: Sampling time.
+    """
+
+    x: FloatArray
+    n: FloatArray
+    first: FloatArray
+    second: FloatArray
+    tau: float
+
+    @classmethod
+    def of(
+        cls, x: FloatArray, dx: FloatArray, tau: float, splines: Splines, n_boxes: int | None
+    ) -> "StepSums":
+        """Sum steps in boxes.
+
+        Args:
+            x: Where the steps begin, (step, dim).
+            dx: The steps.
+            tau: Sampling time.
+            splines: The splines, whose knots are divided.
+            n_boxes: Boxes per knot interval and axis; None keeps each step by itself.
+        """
+        if n_boxes is None:
+            return cls(x, np.ones(len(x)), dx, np.sum(dx**2, axis=1), tau)
+        counts = np.array(splines.n_intervals) * n_boxes
+        place = (x - splines.low) / (splines.high - splines.low) * counts
+        index = np.clip(place.astype(np.int64), 0, counts - 1)
+        flat = np.ravel_multi_index(tuple(index.T), tuple(counts))
+        _, box = np.unique(flat, return_inverse=True)
+        n = np.bincount(box).astype(np.float64)
+
+        def total(values: FloatArray) -> FloatArray:
+            return np.stack([np.bincount(box, column) for column in values.T], axis=-1)
+
+        second = total(np.sum(dx**2, axis=1, keepdims=True))[:, 0]
+        return cls(total(x) / n[:, None], n, total(dx), second, tau)
+
+
+def log_likelihood(
+    data: StepSums, s: FloatArray, g: FloatArray, u: FloatArray
+) -> tuple[float, FloatArray, FloatArray]:
+    """Ln p of all steps, with derivatives by (s, g, u) in each box.
+
+    Args:
+        data: Sums of steps.
+        s: ln κ in each box.
+        g: Its gradient, (box, dim).
+        u: The flow, (box, dim).
+
+    Returns:
+        The sum; first derivatives (box, 1 + 2 dim); second derivatives (box, 1 + 2 dim, 1 + 2 dim).
+    """
+    n, tau, n_dim = data.n, data.tau, g.shape[1]
+    away = data.first - n[:, None] * tau * u
+    square = data.second - 2 * tau * np.sum(u * data.first, axis=1)
+    square = square + n * tau**2 * np.sum(u**2, axis=1)
+    kappa = np.exp(s)
+    misfit = square / (4 * tau * kappa)
+    slope = 0.25 * n * tau * kappa * np.sum(g**2, axis=1)
+    value = -0.5 * n * n_dim * (np.log(4 * np.pi * tau) + s) - misfit - slope
+    total = float(np.sum(value + 0.5 * np.sum(away * g, axis=1)))
+    size = 1 + 2 * n_dim
+    first = np.empty((len(n), size))
+    second = np.zeros((len(n), size, size))
+    first[:, 0] = -0.5 * n * n_dim + misfit - slope
+    second[:, 0, 0] = -misfit - slope
+    for i in range(n_dim):
+        j, k = 1 + i, 1 + n_dim + i
+        first[:, j] = 0.5 * away[:, i] - 0.5 * n * tau * kappa * g[:, i]
+        second[:, j, j] = -0.5 * n * tau * kappa
+        second[:, 0, j] = second[:, j, 0] = second[:, j, j] * g[:, i]
+        first[:, k] = -0.5 * n * tau * g[:, i] + 0.5 * away[:, i] / kappa
+        second[:, k, k] = -0.5 * n * tau / kappa
+        second[:, j, k] = second[:, k, j] = -0.5 * n * tau
+        second[:, 0, k] = second[:, k, 0] = -0.5 * away[:, i] / kappa
+    return total, first, second

@@ -1,0 +1,84 @@
+"""Draw fields of diffusivity and flow."""
+
+__all__ = ["field_figure"]
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from driftbayes.data.units import readable, readable_unit
+from driftbayes.fields.fit import FieldFit
+from driftbayes.plots.style import COLOURS, draw_band, inward_ticks, journal_style
+from driftbayes.representation import number, with_unit
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.figure import Figure
+
+
+def field_figure(result: FieldFit) -> "Figure":
+    """Draw the diffusivity and the flow with their errors.
+
+    Args:
+        result: A fit of fields.
+    """
+    from matplotlib.figure import Figure
+
+    dataset = result.to_dataset()
+    with journal_style():
+        if result.splines.n_dim == 1:
+            drawing = Figure(figsize=(6.8, 2.6), layout="constrained")
+            _draw_lines(drawing, dataset)
+        else:
+            drawing = Figure(figsize=(10.0, 5.2), layout="constrained")
+            _draw_maps(drawing, dataset, float(result.splines.spacing.max()))
+        log_k = number(result.log_bayes_factor_inhomogeneous)
+        tau = readable(result.tau, result.units[1])
+        drawing.suptitle(f"τ = {tau}; ln K = {log_k} for fields that vary", fontsize=9)
+    return drawing
+
+
+def _label(dataset: "xr.Dataset", name: str, words: str) -> str:
+    return with_unit(words, dataset[name].attrs.get("units", ""))
+
+
+def _draw_lines(figure: "Figure", dataset: "xr.Dataset") -> None:
+    per, unit = readable_unit(dataset["x"].values, dataset.attrs["length_unit"])
+    axes = figure.subplots(1, 2)
+    inward_ticks(*axes)
+    for ax, name, words in zip(axes, ("kappa", "flow_x"), ("κ", "u"), strict=True):
+        x, mean, sd = dataset["x"].values * per, dataset[name].values, dataset[f"{name}_sd"].values
+        ax.plot(x, mean, color=COLOURS["langevin"])
+        draw_band(ax, x, mean, 1.96 * sd, COLOURS["langevin"])
+        ax.set(xlabel=with_unit("x", unit), ylabel=_label(dataset, name, words))
+    axes[0].set_ylim(bottom=0)
+
+
+def _draw_maps(figure: "Figure", dataset: "xr.Dataset", near: float) -> None:
+    """Draw maps where there are steps within a knot interval."""
+    from scipy.ndimage import distance_transform_edt
+
+    spacing = float(dataset["x"].values[1] - dataset["x"].values[0])
+    far = distance_transform_edt(dataset["n_steps"].values == 0) * spacing > near
+    per, unit = readable_unit(
+        np.concatenate([dataset["x"].values, dataset["y"].values]), dataset.attrs["length_unit"]
+    )
+    x, y = (dataset[name].values * per for name in ("x", "y"))
+    axes = figure.subplots(2, 3, sharex=True, sharey=True)
+    inward_ticks(*axes.ravel())
+    for column, (name, words) in enumerate((("kappa", "κ"), ("flow_x", "u"), ("flow_y", "v"))):
+        for row, (suffix, kind) in enumerate((("", ""), ("_sd", "sd of "))):
+            ax = axes[row, column]
+            values = np.ma.masked_array(dataset[name + suffix].values, far)
+            colours, limits = "viridis", {}
+            if column and not row:
+                # A flow that is consistent with zero is pale.
+                most = float(max(np.abs(values).max(), 2 * dataset[f"{name}_sd"].max()))
+                colours, limits = "RdBu_r", {"vmin": -most, "vmax": most}
+            mesh = ax.pcolormesh(x, y, values, cmap=colours, rasterized=True, **limits)
+            figure.colorbar(mesh, ax=ax, label=_label(dataset, name, kind + words))
+            ax.set_aspect("equal")
+            if row:
+                ax.set_xlabel(with_unit("x", unit))
+            if not column:
+                ax.set_ylabel(with_unit("y", unit))

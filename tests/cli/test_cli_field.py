@@ -1,0 +1,62 @@
+"""`driftbayes field`: evidence for fields, as text, JSON, NetCDF and a figure."""
+
+import json
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from driftbayes.io import read_dataset
+
+SCALES = ("--u-rms", "1", "--timescale", "0.02")
+
+
+@pytest.fixture(scope="module")
+def walk_csv(tmp_path_factory):
+    """One long walk between walls, where κ = 0.01 (1 + 0.7 sin 2πx)."""
+    rng = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("field") / "walk.csv"
+    x, dt = rng.uniform(size=20), 0.002
+    with path.open("w") as stream:
+        stream.write("id,time,x\n")
+        for n in range(51):
+            for i, place in enumerate(x):
+                stream.write(f"{i},{5 * dt * n!r},{float(place)!r}\n")
+            for _ in range(5):
+                kappa = 0.01 * (1 + 0.7 * np.sin(2 * np.pi * x))
+                slope = 0.014 * np.pi * np.cos(2 * np.pi * x)
+                x = x + slope * dt + np.sqrt(2 * kappa * dt) * rng.normal(size=20)
+                x = 1 - np.abs(1 - np.abs(x))
+    return path
+
+
+def test_a_field_is_told_written_and_drawn(ask, walk_csv, tmp_path):
+    files = tmp_path / "field.nc", tmp_path / "field.png"
+    question = ("field", walk_csv, "--tau", "0.01", "--intervals", "8", *SCALES)
+    answer = ask(*question, "-o", files[0], "--figure", files[1])
+    assert answer.code == 0
+    assert "evidence that dispersion varies in space" in answer.out
+    found = read_dataset(files[0], kind="field")
+    truth = 0.01 * (1 + 0.7 * np.sin(2 * np.pi * found["x"]))
+    off = (found["log_kappa"] - np.log(truth)) / found["log_kappa_sd"]
+    assert np.abs(off).mean() < 1.5
+    assert files[1].stat().st_size > 10_000
+    parsed = ask(*question, "--json").json
+    assert parsed["log_bayes_factor_inhomogeneous"] > 10
+    assert parsed["probability_homogeneous"] < 1e-4
+    assert_allclose(sum(m["probability"] for m in parsed["smoothness"]), 1)
+    assert json.loads(found.attrs["result"]) == parsed
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--u-rms", "1"), "--u-rms and --timescale must be given together"),
+        ((*SCALES, "--prior", "kappa=lognormal:0.01:2"), "needs an exponential prior of kappa"),
+        ((*SCALES, "--intervals", "1"), "2 or more intervals"),
+    ],
+)
+def test_bad_options_get_one_sentence(ask, walk_csv, options, message):
+    answer = ask("field", walk_csv, "--tau", "0.01", *options)
+    assert answer.code == 2
+    assert message in answer.err
