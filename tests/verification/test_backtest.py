@@ -74,6 +74,11 @@ def test_the_command_prints_the_same(tmp_path, capsys):
     assert "langevin" in capsys.readouterr().out
 
 
+def test_models_with_shared_motion_are_refused():
+    with pytest.raises(DriftbayesError, match=r"brownian\+common"):
+        db.backtest(simulated(5, 40, 4), 0.5, "1", models="brownian+common", scales=SCALES)
+
+
 def test_a_horizon_longer_than_the_data_is_refused():
     with pytest.raises(DriftbayesError, match="leaves no origin"):
         db.backtest(simulated(3, 20, 4), 0.5, "9")

@@ -155,6 +155,17 @@ def test_degrees_against_a_plane_are_refused(observed):
         match_cases(degrees, observed, "e")
 
 
+def test_periods_and_errors_of_observations_are_refused(observed):
+    from dataclasses import replace
+
+    members = ensemble(observed, 1.0)
+    with pytest.raises(DriftbayesError, match="in a periodic domain"):
+        db.score_ensembles(observed.unwrap(5000.0), {"e": members})
+    noisy = replace(observed, position_sd=np.full(len(observed.times), 0.1))
+    with pytest.raises(DriftbayesError, match="no measurement errors"):
+        db.score_ensembles(noisy, {"e": members})
+
+
 def test_a_time_without_some_members_is_refused(observed):
     members = ensemble(observed, 1.0)
     fewer = members.select(np.arange(len(members.times)) != 17)

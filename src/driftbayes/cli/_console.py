@@ -134,6 +134,16 @@ def print_card(card: "Card") -> None:
     print(card_text(card, _width()))
 
 
+def print_result(result: Any, *, as_json: bool) -> None:
+    """Print a result on stdout, as JSON or by its description."""
+    if as_json:
+        print_json(result.to_json())
+        return
+    from driftbayes.representation import describe
+
+    print_card(describe(result))
+
+
 def written(path: "Path", tracks: "Trajectories") -> str:
     """Return the sentence on a file of trajectories that was written."""
     from driftbayes.representation import summarise

@@ -34,7 +34,6 @@ def _run(args: argparse.Namespace) -> int:
     _options.check_seed(args.seed)
     tracks = _options.read(args)
     _jax.prepare_jax()
-    from driftbayes.representation import describe
     from driftbayes.workflow import backtest
 
     how = {"origins": args.origins, "members": args.members, "kappa": args.kappa}
@@ -46,10 +45,7 @@ def _run(args: argparse.Namespace) -> int:
         from driftbayes.verification.describe import score_panels
 
         _console.save_figure(plot_panels(score_panels(result)), args.figure)
-    if args.json:
-        _console.print_json(result.to_json())
-    else:
-        _console.print_card(describe(result))
+    _console.print_result(result, as_json=args.json)
     return 0
 
 

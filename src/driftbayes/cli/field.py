@@ -42,7 +42,6 @@ def _run(args: argparse.Namespace) -> int:
         raise DriftbayesError(msg)
     tracks = _options.read(args)
     _jax.prepare_jax()
-    from driftbayes.representation import describe
     from driftbayes.workflow import Scales, field
 
     scales = None if args.u_rms is None else Scales(args.u_rms, args.timescale)
@@ -65,10 +64,7 @@ def _run(args: argparse.Namespace) -> int:
         from driftbayes.plots.field import field_figure
 
         _console.save_figure(field_figure(result), args.figure)
-    if args.json:
-        _console.print_json(result.to_json())
-    else:
-        _console.print_card(describe(result))
+    _console.print_result(result, as_json=args.json)
     return 0
 
 

@@ -42,7 +42,6 @@ def _run(args: argparse.Namespace) -> int:
     tracks = _options.read(args)
     _jax.prepare_jax()
     from driftbayes.relative import compare_pairs, scan_pairs
-    from driftbayes.representation import describe
     from driftbayes.workflow import suggested_taus
 
     how: dict[str, Any] = {
@@ -59,10 +58,7 @@ def _run(args: argparse.Namespace) -> int:
             result = scan_pairs(tracks, taus or suggested_taus(tracks), **how)
     if args.figure is not None:
         _console.save_figure(result.plot(), args.figure, dpi=200)
-    if args.json:
-        _console.print_json(result.to_json())
-    else:
-        _console.print_card(describe(result))
+    _console.print_result(result, as_json=args.json)
     return 0
 
 

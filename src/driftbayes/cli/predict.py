@@ -325,7 +325,6 @@ def _score_ensembles(args: argparse.Namespace) -> int:
         raise DriftbayesError(msg)
     args.file = Path(args.observed)
     tracks = _options.read(args)
-    from driftbayes.representation import describe
     from driftbayes.workflow.verification import score_ensembles
 
     how = {name: value for name, value in _options.reading_options(args).items() if name in _SHARED}
@@ -335,10 +334,7 @@ def _score_ensembles(args: argparse.Namespace) -> int:
         from driftbayes.verification.describe import score_panels
 
         _console.save_figure(plot_panels(score_panels(result)), args.figure)
-    if args.json:
-        _console.print_json(result.to_json())
-    else:
-        _console.print_card(describe(result))
+    _console.print_result(result, as_json=args.json)
     return 0
 
 

@@ -27,16 +27,12 @@ def _run(args: argparse.Namespace) -> int:
     _options.check_seed(args.seed)
     tracks = _options.read(args)
     _jax.prepare_jax()
-    from driftbayes.representation import describe
     from driftbayes.workflow import recommend
 
     with _console.progress_bar() as progress:
         given = {**_options.analysis(args), "n_draws": args.draws, "progress": progress}
         result = recommend(tracks, tau, horizons, kappa=args.kappa, **given)
-    if args.json:
-        _console.print_json(result.to_json())
-    else:
-        _console.print_card(describe(result))
+    _console.print_result(result, as_json=args.json)
     return 0
 
 

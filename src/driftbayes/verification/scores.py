@@ -55,11 +55,6 @@ class EnsembleScore:
     behind: tuple[float, float]
 
     @property
-    def spread_ratio(self) -> tuple[float, float]:
-        """Spread of the members over the error of their mean; 1 if the ensemble is right."""
-        return self.means["spread_ratio"]
-
-    @property
     def dispersion(self) -> str:
         """Whether the spread is too small or too large, by the mean rank."""
         tilt, error = self.means["rank"][0] - 0.5, self.means["rank"][1]

@@ -94,6 +94,18 @@ def score_ensembles(
         DriftbayesError: Members and observations do not belong together.
     """
     check_tracks(observed)
+    if observed.period is not None:
+        msg = (
+            "ensembles cannot be scored in a periodic domain: members and observations may be on "
+            "different images; unwrap both and leave out the period"
+        )
+        raise DriftbayesError(msg)
+    if observed.position_sd is not None:
+        msg = (
+            "members have no measurement errors, and observations have: their scores cannot be "
+            "compared; leave out the errors of the observations, or add them to the members"
+        )
+        raise DriftbayesError(msg)
     with warnings.catch_warnings():
         # What holds for both was said of the observations.
         warnings.simplefilter("ignore", DataWarning)
