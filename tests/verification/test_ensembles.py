@@ -1,6 +1,7 @@
 """Ensembles in files against observed tracks: matching, verdicts, refusals."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -82,6 +83,23 @@ def test_other_units_are_converted(observed):
     assert_allclose(one, other, rtol=1e-9)
 
 
+def test_dates_may_count_from_different_days(observed):
+    """Simulators count seconds from the first day of their currents."""
+    members = ensemble(observed, 1.0)
+    dated = replace(observed, provenance={"time_origin": "1970-01-01T00:00:00"})
+    seconds = members.in_units(time=(86400.0, "s"))
+    moved = replace(
+        seconds,
+        times=seconds.times - 36 * 3600,
+        provenance={"time_origin": "1970-01-02T12:00:00"},
+    )
+    one, other = (
+        db.score_ensembles(dated, {"e": e}).ensembles["e"].means["energy_score"][0]
+        for e in (members, moved)
+    )
+    assert_allclose(one, other, rtol=1e-9)
+
+
 def test_across_the_date_line_distances_are_along_the_sphere():
     rng = np.random.default_rng(3)
     drift = np.array([0.02, 0.0])
@@ -156,8 +174,6 @@ def test_degrees_against_a_plane_are_refused(observed):
 
 
 def test_periods_and_errors_of_observations_are_refused(observed):
-    from dataclasses import replace
-
     members = ensemble(observed, 1.0)
     with pytest.raises(DriftbayesError, match="in a periodic domain"):
         db.score_ensembles(observed.unwrap(5000.0), {"e": members})
@@ -181,8 +197,6 @@ def test_missing_positions_of_members_are_refused(observed):
 
 
 def test_times_that_do_not_meet_are_refused(observed):
-    from dataclasses import replace
-
     members = ensemble(observed, 1.0)
     shifted = replace(members, times=members.times + 0.4)
     with pytest.raises(DriftbayesError, match="no position was observed at the times"):
@@ -202,6 +216,12 @@ def test_too_few_members_are_refused(observed):
         match_cases(two, observed, "e")
 
 
+def test_members_of_drifters_without_names_are_refused(observed):
+    table = pd.DataFrame({"buoy": ["a"], "member": [1], "time": [0.0], "x": [0.0], "y": [0.0]})
+    with pytest.raises(DriftbayesError, match=r"needs a column 'id' .* it has buoy, member"):
+        db.score_ensembles(observed, {"e": table})
+
+
 def test_ensembles_of_other_forecasts_are_not_compared(observed):
     one, other = ensemble(observed, 1.0), ensemble(observed, 0.5)
     first, second = (match_cases(e, observed, n) for e, n in ((one, "a"), (other, "b")))
@@ -215,7 +235,14 @@ def test_ensembles_of_other_forecasts_are_not_compared(observed):
         (["--ensemble", "a.csv"], "give the observed trajectories"),
         (["--observed", "a.csv"], "is for simulated trajectories"),
         ([], "score needs a file of trajectories"),
-        (["--ensemble", "a.csv", "--observed", "b.csv", "--tau", "1"], "--tau is for models"),
+        *(
+            (["--ensemble", "a.csv", "--observed", "b.csv", *more], f"leave out {more[0]} ")
+            for more in (
+                *(["--tau", "1"], ["--models", "brownian,langevin"], ["--prior", "k=uniform:0:1"]),
+                *(["--gaps", "split"], ["--n-tau", "3"], ["--folds", "5"], ["--u-rms", "1"]),
+                ["--method", "auto"],
+            )
+        ),
     ],
 )
 def test_the_command_says_what_it_needs(words, message, capsys):

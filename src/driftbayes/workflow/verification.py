@@ -38,8 +38,8 @@ def read_ensemble(source: Any, **options: Any) -> Trajectories:
     known = columns.get("id") or names.get("id")
     if known is None:
         msg = (
-            "an ensemble with a column 'member' also needs the column 'id' of its drifters; name "
-            "it, for example --columns id=drifter"
+            "an ensemble with a column 'member' also needs a column 'id' with the names of its "
+            f"drifters; it has {', '.join(map(str, table.columns))}"
         )
         raise DriftbayesError(msg)
     made = table.copy()
