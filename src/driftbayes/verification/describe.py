@@ -110,6 +110,8 @@ def score_panels(result: EnsembleScores) -> list[Panel]:
     """Energy score, coverage and ratio of spread to error against lead time; ranks."""
     per_time, time = readable_unit(result.leads, result.time_unit)
     x_label = with_unit("lead time", time)
+    sizes = [own.means["energy_score"][0] for own in result.ensembles.values()]
+    per, length = readable_unit(sizes, result.length_unit)
 
     def curves(score: str, factor: float = 1.0) -> list[Curve]:
         found = []
@@ -135,7 +137,7 @@ def score_panels(result: EnsembleScores) -> list[Panel]:
         for score, title, label, factor, reference in (
             (
                 *("energy_score", "Energy score: smaller is better"),
-                *(with_unit("energy score", result.length_unit), 1.0, ()),
+                *(with_unit("energy score", length), per, ()),
             ),
             ("coverage_50", "Within the 50 % region", "per cent", 100.0, (50.0,)),
             ("coverage_95", "Within the 95 % region", "per cent", 100.0, (95.0,)),

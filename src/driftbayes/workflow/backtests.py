@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from driftbayes.data.fixes import rows_at
 from driftbayes.data.tangent import last_fixes
 from driftbayes.data.trajectories import GRID_TOLERANCE, Trajectories, check_tracks
 from driftbayes.data.units import DIFFUSIVITY, in_units, readable, times_in
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
 from driftbayes.magnitudes import whole
+from driftbayes.prediction.arrival import parse_target
 from driftbayes.prediction.choices import Recommendations, recommend_for
 from driftbayes.prediction.forecast import ParticleForecast, predict_particles
 from driftbayes.typing import FloatArray
@@ -93,6 +95,7 @@ def recommend(
     horizons: ArrayLike | str,
     *,
     kappa: float | str | None = None,
+    arrival: str | None = None,
     **options: Any,
 ) -> Recommendations:
     """Recommend a diffusivity or random flight for each horizon, and price other choices.
@@ -102,10 +105,13 @@ def recommend(
         tau: Sampling time of the fits, or "all".
         horizons: Times ahead, also as text ("1d,10d").
         kappa: A diffusivity to judge, in the units of the data or with its own ("10m2/s").
+        arrival: Also compare the probability of first arrival at a straight line ("line:30km") or
+            at a distance from the start ("circle:30km").
         **options: As for `predict`.
     """
     fixed = _diffusivity(kappa, tracks)
-    return recommend_for(predict(tracks, tau, horizons, **options), fixed)
+    target = None if arrival is None else parse_target(arrival, tracks.units)
+    return recommend_for(predict(tracks, tau, horizons, **options), fixed, target)
 
 
 def _diffusivity(kappa: float | str | None, tracks: Trajectories) -> float | None:
@@ -216,19 +222,14 @@ def _persistence_errors(
     """Errors at each horizon of constant velocity from earlier fixes, (error, horizon, axis)."""
     t, x, own = early.times[rows], early.positions[rows], early.trajectory_index[rows]
     slack = GRID_TOLERANCE * float(np.median(early.intervals))
-    inside = np.r_[False, np.diff(own) == 0]
-    start = np.flatnonzero(inside)
-    # Trajectories one after the other on one axis of time.
-    width = float(np.ptp(t)) + times[-1] + 1.0
-    axis = own * width + (t - t.min())
+    start = np.flatnonzero(np.r_[False, np.diff(own) == 0])
     velocity = (x[start] - x[start - 1]) / (t[start] - t[start - 1])[:, None]
     errors = [np.zeros((len(start), x.shape[1]))]
     known = np.ones(len(start), bool)
     for horizon in times:
-        wanted = axis[start] + horizon
-        at = np.clip(np.searchsorted(axis, wanted - slack), 0, len(axis) - 1)
-        known &= np.abs(axis[at] - wanted) <= slack
-        errors.append(x[at] - x[start] - velocity * horizon)
+        at = rows_at(early, own[start], t[start] + horizon, slack)
+        known &= at >= 0
+        errors.append(early.positions[at] - x[start] - velocity * horizon)
     made = np.stack(errors, axis=1)[known]
     return made if len(made) >= _MIN_ERRORS else None
 
