@@ -31,6 +31,8 @@ def _add_score(parser: Parser) -> None:
     written by a simulator or by predict, or a table id,member,time,x,y; may be repeated
 --observed FILE<path>  with --ensemble: the observed trajectories
 --leads T[,T...]  with --ensemble: lead times to score, for example 1d,3d (default: all)
+--errors {drifters,starts}  with --ensemble: errors by bootstrap over drifters (default), or over
+    times of start, for drifters that move together
 --held-out-taus T[,T...]  also score displacements over these times of held-out trajectories: log
     density, CRPS, energy score
 --folds N<int=5>  number of folds for --held-out-taus
@@ -49,7 +51,7 @@ def _add_score(parser: Parser) -> None:
 def _score(args: argparse.Namespace) -> int:
     if args.ensemble:
         return _score_ensembles(args)
-    for option in ("observed", "leads", "figure"):
+    for option in ("observed", "leads", "errors", "figure"):
         if getattr(args, option) is not None:
             msg = f"--{option} is for simulated trajectories; name them with --ensemble FILE"
             raise DriftbayesError(msg)
@@ -103,6 +105,7 @@ def _score_ensembles(args: argparse.Namespace) -> int:
     from driftbayes.workflow.verification import score_ensembles
 
     how = {name: value for name, value in _options.reading_options(args).items() if name in _SHARED}
+    how["errors"] = args.errors or "drifters"
     result = score_ensembles(tracks, named, leads=args.leads, seed=args.seed, **how)
     if args.figure is not None:
         from driftbayes.plots.panels import plot_panels

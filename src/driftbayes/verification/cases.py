@@ -33,6 +33,7 @@ class Cases:
         row: Row of the observed position.
         forecast: Number of the forecast: one drifter from one start.
         lead: Time since the start of the forecast.
+        start: Time of that start.
         members: Members less the observed position, (case, member, axis).
         paths: Members less the observed position at the start, likewise.
         observed: Observed position less that at the start, (case, axis).
@@ -45,6 +46,7 @@ class Cases:
     row: IntArray
     forecast: IntArray
     lead: FloatArray
+    start: FloatArray
     members: FloatArray
     paths: FloatArray
     observed: FloatArray
@@ -53,7 +55,10 @@ class Cases:
 
     def take(self, which: np.ndarray) -> "Cases":
         """Some of the cases."""
-        names = ("drifter", "row", "forecast", "lead", "members", "paths", "observed", "travelled")
+        names = (
+            *("drifter", "row", "forecast", "lead", "start"),
+            *("members", "paths", "observed", "travelled"),
+        )
         return replace(self, **{name: getattr(self, name)[which] for name in names})
 
 
@@ -107,6 +112,7 @@ def match_cases(ensemble: Trajectories, observed: Trajectories, name: str) -> Ca
         row=found[known],
         forecast=key[known],
         lead=lead[known],
+        start=(time - lead)[known],
         notes=notes,
         **made,
     )

@@ -31,15 +31,16 @@ def describe_scores(result: EnsembleScores) -> Card:
     """Describe which ensemble predicts best, and whether its spread is right."""
     per_time, time = readable_unit(result.leads, result.time_unit)
     first, last = (number(result.leads[i] * per_time, 4) for i in (0, -1))
+    what = {"drifters": "drifters", "starts": "times of start"}[result.errors]
     facts = (
         ("drifters", f"{result.n_drifters:,}; {result.n_forecasts:,} forecasts"),
         ("lead times", f"{len(result.leads)}, from {first} to {last} {time}".rstrip()),
-        ("errors", "bootstrap over drifters"),
+        ("errors", f"bootstrap over {result.n_units:,} {what}"),
     )
     few = (
         ()
-        if result.n_drifters > 5
-        else (f"{result.n_drifters} drifters: standard errors by bootstrap are too small",)
+        if result.n_units > 5
+        else (f"{result.n_units} {what}: standard errors by bootstrap are too small",)
     )
     tables = (_overall(result), _by_lead(result))
     return Card("EnsembleScores", result.verdict, facts, (), tables, (*result.notes, *few))

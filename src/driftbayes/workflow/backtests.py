@@ -21,7 +21,9 @@ from driftbayes.prediction.choices import Recommendations, recommend_for
 from driftbayes.prediction.forecast import ParticleForecast, predict_particles
 from driftbayes.typing import FloatArray
 from driftbayes.verification import Cases, EnsembleScores, match_cases, score_cases
+from driftbayes.verification.scores import Errors
 from driftbayes.workflow.fits import predict
+from driftbayes.workflow.verification import with_dependence
 
 # Earlier errors from which those of persistence are drawn.
 _MIN_ERRORS = 20
@@ -38,6 +40,7 @@ def backtest(
     origins: int = 10,
     members: int = 50,
     kappa: float | str | None = None,
+    errors: Errors = "drifters",
     seed: int = 0,
     **options: Any,
 ) -> EnsembleScores:
@@ -54,6 +57,8 @@ def backtest(
         members: Members of each forecast.
         kappa: Diffusivity that a simulator would use, in the units of the data or with its own
             ("10m2/s").
+        errors: What the bootstrap resamples: "drifters", or "starts", the origins, for drifters
+            that move together.
         seed: Random seed of draws, members and bootstrap.
         **options: `models`, `priors`, `scales`, `cut`, `method`, `n_draws` as for `predict`, and
             `progress`.
@@ -81,12 +86,12 @@ def backtest(
         msg = "no particle is seen both before and after an origin; give shorter --horizons"
         raise DriftbayesError(msg)
     complete = {name: parts for name, parts in found.items() if len(parts) == len(found[AVERAGE])}
-    cases = [_together(parts, tracks, name) for name, parts in complete.items()]
-    result = score_cases(cases, units=tracks.units, seed=seed)
+    cases = [_together(parts, tracks, name, begins) for name, parts in complete.items()]
+    result = score_cases(cases, units=tracks.units, errors=errors, seed=seed)
     notes = [note for note in result.notes if "no observed position" not in note]
     if PERSISTENCE not in complete:
         notes.append("too few earlier steps for the errors of persistence; it is left out")
-    return replace(result, notes=tuple(notes))
+    return with_dependence(replace(result, notes=tuple(notes)), tracks)
 
 
 def recommend(
@@ -243,7 +248,9 @@ def _named(forecast: ParticleForecast, seen: set[str], origin: int) -> Trajector
     return replace(paths, ids=ids).select(keep[paths.trajectory_index])
 
 
-def _together(parts: list[Trajectories], observed: Trajectories, name: str) -> Cases:
+def _together(
+    parts: list[Trajectories], observed: Trajectories, name: str, origins: FloatArray
+) -> Cases:
     """Cases of the forecasts from all origins."""
     merged = Trajectories(
         positions=np.concatenate([part.positions for part in parts]),
@@ -256,4 +263,7 @@ def _together(parts: list[Trajectories], observed: Trajectories, name: str) -> C
         if parts[0].lonlat is None
         else np.concatenate([part.lonlat for part in parts if part.lonlat is not None]),
     )
-    return match_cases(merged, observed, name)
+    cases = match_cases(merged, observed, name)
+    # Forecasts begin at the last fix before their origin.
+    after = np.searchsorted(origins * (1 + 1e-12), cases.start)
+    return replace(cases, start=origins[np.minimum(after, len(origins) - 1)])
