@@ -6,11 +6,8 @@ import argparse
 from typing import TYPE_CHECKING
 
 from driftbayes.cli import _console, _jax, _options
-from driftbayes.cli._parser import Command, Output, Parser, figure, geojson, netcdf
+from driftbayes.cli._parser import Command, Output, Parser, figure, netcdf, regions
 from driftbayes.errors import DriftbayesError
-
-# Members from which search regions are made, at the least.
-_REGION_MEMBERS = 400
 
 if TYPE_CHECKING:
     from driftbayes.prediction import Forecast, LostForecast, PresenceMap
@@ -39,9 +36,10 @@ def _add_predict(parser: Parser) -> None:
     )
     parser.add_output(
         "--regions",
-        output=geojson,
+        output=regions,
         metavar="FILE.geojson",
-        help="write the regions that hold each particle with 50 and 95 %% probability at each time",
+        help="write the regions that hold each particle with 50 and 95 %% probability at each "
+        "time: GeoJSON, or NetCDF (FILE.nc)",
     )
     parser.add_output(
         "--map",
@@ -140,15 +138,19 @@ def _write_presence(result: "Forecast", args: argparse.Namespace) -> "PresenceMa
 
 
 def _write_regions(result: "Forecast", args: argparse.Namespace) -> None:
-    """Write search regions as GeoJSON."""
+    """Write search regions as GeoJSON or NetCDF."""
     import json
 
-    from driftbayes.prediction.regions import search_regions
+    from driftbayes.io import write_dataset
+    from driftbayes.prediction.regions import REGION_MEMBERS, search_regions
     from driftbayes.storage import atomic_path
 
-    found = search_regions(result.particles(max(args.members, _REGION_MEMBERS)))
-    with atomic_path(args.regions) as temporary:
-        temporary.write_text(json.dumps(found.to_geojson()), encoding="utf-8")
+    found = search_regions(result.particles(max(args.members, REGION_MEMBERS)))
+    if args.regions.suffix.lower() == ".nc":
+        write_dataset(found.to_dataset(), args.regions, kind="regions")
+    else:
+        with atomic_path(args.regions) as temporary:
+            temporary.write_text(json.dumps(found.to_geojson()), encoding="utf-8")
     _console.note(f"wrote {args.regions}")
 
 
