@@ -24,7 +24,9 @@ from driftbayes.representation import describe
 if TYPE_CHECKING:
     import xarray as xr
 
+    from driftbayes.prediction.regions import SearchRegions
     from driftbayes.relative import PairScan
+    from driftbayes.verification import EnsembleScores
 
 Progress = Callable[[str, int, int], None]
 
@@ -52,6 +54,8 @@ class Examination:
         draws: Posterior draws of each model at the reference sampling time.
         sensitivity: Sensitivity of ln K to the priors, by index of the sampling time.
         pairs: Laws of relative dispersion along the sampling time, if asked for.
+        regions: Regions in which the particles are to be found after their last positions.
+        backtest: Scores of forecasts from earlier times.
         skipped: Parts that could not be computed, with the reason.
     """
 
@@ -64,6 +68,8 @@ class Examination:
     draws: tuple[PosteriorDraws, ...] = ()
     sensitivity: dict[int, PriorSensitivity] = field(default_factory=dict)
     pairs: "PairScan | None" = None
+    regions: "SearchRegions | None" = None
+    backtest: "EnsembleScores | None" = None
     skipped: dict[str, str] = field(default_factory=dict)
 
 
