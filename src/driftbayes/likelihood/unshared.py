@@ -1,0 +1,178 @@
+"""Particles that share motion and are seen each at its own times: one filter of all of them."""
+
+__all__ = ["UnsharedTimes", "unshared_times"]
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from driftbayes.data.sampling import Displacements
+from driftbayes.errors import DriftbayesError
+from driftbayes.kernels.compiled import run_in_threads
+from driftbayes.likelihood.runs import distinct_intervals
+from driftbayes.likelihood.sums import Formulas, Sums
+from driftbayes.typing import FloatArray, IntArray
+
+# Times closer than this, relative to tau, differ by rounding.
+_SAME_TIME = 1e-9
+# Multiplications of one likelihood, beyond which an evidence would take hours.
+_MAX_WORK = 4e9
+# Bytes of the matrices of all intervals that are held at a time.
+_MATRIX_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class UnsharedTimes:
+    """Fixes of all particles in the order of time.
+
+    Args:
+        slot: Slot of the particle; one that is no longer seen leaves its slot to another.
+        time: When it is seen.
+        after: Time since its last fix; NaN if it is seen first.
+        dx: Its step since then, (fix, axis).
+        error: Variance of the error of the fix.
+        tau: Sampling time.
+    """
+
+    slot: IntArray
+    time: FloatArray
+    after: FloatArray
+    dx: FloatArray
+    error: FloatArray
+    tau: float
+
+    @property
+    def n_steps(self) -> int:
+        """Steps of all particles."""
+        return int(np.isfinite(self.after).sum())
+
+    @property
+    def n_slots(self) -> int:
+        """Largest number of particles that are seen at a time."""
+        return int(self.slot.max()) + 1
+
+    @property
+    def shortest_step(self) -> float:
+        """Duration of the shortest step."""
+        return float(np.nanmin(self.after))
+
+    def work(self, n_state: int) -> float:
+        """Multiplications of one likelihood.
+
+        Args:
+            n_state: Components of the state of one particle.
+        """
+        size = n_state * (self.n_slots + 1) - 1
+        return len(self.slot) * float(size) ** 2
+
+    def thinned(self, n_steps: int) -> "UnsharedTimes":
+        """The first fixes, about as many as asked for."""
+        if n_steps >= self.n_steps:
+            return self
+        last = int(np.searchsorted(np.cumsum(np.isfinite(self.after)), n_steps)) + 1
+        part = {
+            name: getattr(self, name)[:last] for name in ("slot", "time", "after", "dx", "error")
+        }
+        return replace(self, **part)
+
+    @cached_property
+    def _intervals(self) -> tuple[tuple[FloatArray, IntArray], tuple[FloatArray, IntArray]]:
+        """Distinct times since the last fix of any particle and of the same, and which; -1: none."""
+        reached, since = self.time[0], np.zeros(len(self.time))
+        for k, time in enumerate(self.time):
+            if time - reached > _SAME_TIME * self.tau:
+                since[k], reached = time - reached, time
+        found = []
+        for values in (since, np.nan_to_num(self.after)):
+            which = np.full(len(values), -1)
+            intervals, which[values > 0] = distinct_intervals(values[values > 0])
+            # One that nothing asks for, so that there are some.
+            found.append((intervals if len(intervals) else np.array([self.tau]), which))
+        return found[0], found[1]
+
+    def sums(self, own: Formulas, common: Formulas) -> Sums:
+        """Sums of all steps of each row."""
+        n_rows, n_state = own.n_rows, own.n_state()
+        if self.work(n_state) > _MAX_WORK:
+            msg = (
+                f"common motion of particles that are seen at times of their own takes "
+                f"{self.work(n_state):.1g} multiplications for one likelihood of these "
+                f"{len(self.slot):,} fixes of up to {self.n_slots:,} particles at a time, and "
+                f"{_MAX_WORK:.0g} are the limit; choose a tau that all share, fewer particles or a "
+                "part of the time"
+            )
+            raise DriftbayesError(msg)
+        row_bytes = 16 * n_state**2 * sum(len(part[0]) for part in self._intervals)
+        at_once = max(_MATRIX_BYTES // row_bytes, 1)
+        found: list[tuple[float, FloatArray]] = []
+        for low in range(0, n_rows, at_once):
+            rows = slice(low, low + at_once)
+            found += self._some(own.part(rows), common.part(rows))
+        log_det, products = (np.stack(part) for part in zip(*found, strict=True))
+        n = np.array([float(self.n_steps)])
+        return Sums(n, log_det[:, None], products[:, None], np.zeros((n_rows, 1)))
+
+    def _some(self, own: Formulas, common: Formulas) -> list[tuple[float, FloatArray]]:
+        from driftbayes.kernels.common import filter_together
+
+        (since, which_since), (after, which_after) = self._intervals
+        fixes = (self.slot, which_since, which_after, self.dx, self.error, self.n_slots)
+        n_dim = self.dx.shape[1]
+
+        def filter_row(
+            own: tuple[FloatArray, FloatArray], common: tuple[FloatArray, FloatArray], extra: float
+        ) -> tuple[float, FloatArray]:
+            products = np.zeros((n_dim, n_dim))
+            return filter_together(fixes, own, common, extra, products), products
+
+        own_start, extra, _ = own.starts()
+        both = (
+            zip(_by_row(own, after), own_start, strict=True),
+            zip(_by_row(common, since), common.starts()[0], strict=True),
+        )
+        return run_in_threads(filter_row, list(zip(*both, extra.tolist(), strict=True)))
+
+
+def _by_row(formulas: Formulas, intervals: FloatArray) -> NDArray[Any]:
+    """Propagator and noise covariance of each row, (row, interval, 2, state, state)."""
+    lanes = np.moveaxis(formulas.lanes(intervals), -1, 1)
+    return np.ascontiguousarray(lanes.reshape(-1, *lanes.shape[2:])[: formulas.n_rows])
+
+
+def unshared_times(block: Displacements) -> UnsharedTimes:
+    """Put the fixes of all runs in the order of time.
+
+    Args:
+        block: Displacements whose runs begin at known times.
+    """
+    sizes = block.row_sizes
+    firsts = np.cumsum(sizes + 1) - sizes - 1
+    is_first = np.zeros(len(block.dx) + len(sizes), dtype=bool)
+    is_first[firsts] = True
+    after = np.full(len(is_first), np.nan)
+    after[~is_first] = block.interval
+    dx = np.zeros((len(is_first), block.n_dim))
+    dx[~is_first] = block.dx
+    total = np.cumsum(np.nan_to_num(after))
+    run = np.repeat(np.arange(len(sizes)), sizes + 1)
+    time = np.asarray(block.start_time)[run] + total - total[firsts][run]
+    error = np.zeros(len(dx)) if block.position_sd is None else block.position_sd**2
+    slot = _slots(time[firsts], time[firsts + sizes])[run]
+    order = np.lexsort((run, time))
+    return UnsharedTimes(
+        slot[order], time[order], after[order], dx[order], error[order], block.tau
+    )
+
+
+def _slots(begin: FloatArray, end: FloatArray) -> IntArray:
+    """A slot for each run: the first that no run holds which ends later."""
+    free_from: list[float] = []
+    out = np.empty(len(begin), dtype=np.int64)
+    for run in np.argsort(begin, kind="stable"):
+        place = next((i for i, time in enumerate(free_from) if time < begin[run]), len(free_from))
+        free_from[place : place + 1] = [end[run]]
+        out[run] = place
+    return out
