@@ -191,9 +191,7 @@ def test_density_at_times_that_particles_do_not_share(base, kind):
 def test_exact_fixes_at_times_that_particles_do_not_share(base):
     name, data = f"{base}+common", replace(data_of("unshared"), position_sd=None)
     theta, values = parameters(name)
-    assert_allclose(
-        log_likelihood(name, theta, data), expected(base, values, data), rtol=1e-10
-    )
+    assert_allclose(log_likelihood(name, theta, data), expected(base, values, data), rtol=1e-10)
 
 
 @pytest.mark.parametrize("kind", ["regular", "gaps", "alike", "errors"])

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -146,6 +147,37 @@ def test_density_is_that_of_all_kicks_together(base, option, nu, few, monkeypatc
     found = log_likelihood(f"{base}+{option}", data, nu=nu)
     divergence = None if option == "flow" else 0.3
     assert_allclose(found, expected(base, data, nu, divergence), rtol=1e-8)
+
+
+@pytest.mark.parametrize("period", [None, (9.0, 8.0)])
+@pytest.mark.parametrize("option", ["flow", "eddies"])
+@pytest.mark.parametrize("base", ["brownian", "langevin"])
+def test_the_program_of_a_gpu_agrees(base, option, period, monkeypatch):
+    # The same program on the processor that JAX has here.
+    data = replace(data_of(n=12), period=period)
+    values = VALUES | {"length": 0.7}
+    known = [log_likelihood(f"{base}+{option}", data, values, nu=nu) for nu in (0.5, 1.5, 2.5)]
+    accelerator = "driftbayes.likelihood.flow_accelerator"
+    monkeypatch.setattr(f"{accelerator}.accelerator", lambda: jax.devices("cpu")[0])
+    assert known == [
+        log_likelihood(f"{base}+{option}", data, values, nu=nu) for nu in (0.5, 1.5, 2.5)
+    ]
+    monkeypatch.setattr("driftbayes.likelihood.flow._MIN_ACCELERATED", 2)
+    monkeypatch.setattr("driftbayes.likelihood.flow.FlowEngine._one", None)
+    found = [log_likelihood(f"{base}+{option}", data, values, nu=nu) for nu in (0.5, 1.5, 2.5)]
+    assert_allclose(found, known, rtol=1e-12)
+
+
+def test_many_parameter_values_on_a_gpu_keep_their_order(monkeypatch):
+    accelerator = "driftbayes.likelihood.flow_accelerator"
+    one = hypothesis("langevin+flow")
+    theta = np.tile([[VALUES[n] for n in one.names]], (21, 1))
+    theta[:, one.names.index("length")] = np.linspace(0.1, 3.0, 21)
+    density = Density(one, Batch.of(data_of(), model=one.model).engine(0, one.model))
+    known = density.terms(theta)[0]
+    monkeypatch.setattr(f"{accelerator}.accelerator", lambda: jax.devices("cpu")[0])
+    monkeypatch.setattr("driftbayes.likelihood.flow._MIN_ACCELERATED", 2)
+    assert_allclose(density.terms(theta)[0], known, rtol=1e-12)
 
 
 @pytest.mark.parametrize("option", ["flow", "eddies"])

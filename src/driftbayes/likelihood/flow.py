@@ -27,6 +27,9 @@ their first coordinate, and each is conditioned on its nearest particles among t
 Groups matter because of the share that is each particle's own: with it, single particles would need
 hundreds of neighbours. The filter of a model with memory carries all velocities, and is exact or
 refused.
+
+**GPU.** Where JAX has one, it is used for particles that are there all the time
+(`flow_accelerator.py`).
 """
 
 __all__ = ["FlowEngine", "distances", "flow_correlation", "flow_engine"]
@@ -34,7 +37,7 @@ __all__ = ["FlowEngine", "distances", "flow_correlation", "flow_engine"]
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -49,6 +52,9 @@ from driftbayes.likelihood.runs import Context
 from driftbayes.likelihood.sums import Formulas, NumberedFormulas, Sums
 from driftbayes.typing import FloatArray, IntArray
 
+if TYPE_CHECKING:
+    from driftbayes.likelihood.flow_accelerator import Crowd
+
 # Particles of which the covariance is factorised: of models without memory, beyond which each
 # particle is conditioned on neighbours, and of models with memory, beyond which they are refused.
 _MAX_EXACT, _MAX_PARTICLES = 1_000, 2_000
@@ -61,6 +67,8 @@ _Shape: TypeAlias = tuple[float, float, float, float]
 SMOOTHNESS = (0.5, 1.5, 2.5)
 # Particles for which compiled loops are faster than a library's factorisations.
 _FEW = 64
+# Particles from which on a GPU is used where there is one.
+_MIN_ACCELERATED = 128
 # Distances of all steps that are kept, in bytes.
 _KEPT_BYTES = 400 << 20
 
@@ -242,11 +250,30 @@ class FlowEngine:
         return x, (self._plane_distances if is_tensor else self._distances)[k]
 
     @cached_property
+    def _are_always_there(self) -> bool:
+        """Whether no particle comes or goes."""
+        n = len(self.steps[0].x)
+        return all(not step.n_new and len(step.kept) == n for step in self.steps[1:])
+
+    @cached_property
     def _is_few(self) -> bool:
         """Whether these are few particles that are there all the time."""
-        n = len(self.steps[0].x)
-        same = all(not step.n_new and len(step.kept) == n for step in self.steps[1:])
-        return same and n <= _FEW and self._keeps
+        return self._are_always_there and self.n_most <= _FEW and self._keeps
+
+    def _crowd(self, *, is_tensor: bool) -> "Crowd | None":
+        """The data for a GPU, if there is one and it is worth while."""
+        from driftbayes.likelihood.flow_accelerator import Crowd, accelerator
+
+        if not self._are_always_there or self.n_most < _MIN_ACCELERATED:
+            return None
+        device = accelerator()
+        if device is None:
+            return None
+        x = np.stack([step.plane if is_tensor else step.x for step in self.steps])
+        dx = np.stack([step.dx for step in self.steps])
+        if is_tensor:
+            dx = np.moveaxis(dx, 2, 1).reshape(len(dx), -1, 1)
+        return Crowd(x, dx, _periods(self.period, x.shape[2]), device)
 
     @cached_property
     def _few(self) -> dict[bool, tuple[FloatArray, FloatArray, FloatArray]]:
@@ -307,40 +334,53 @@ class FlowEngine:
         start, _, _ = formulas.starts()
         shapes = zip(*(part.tolist() for part in numbers), strict=True)
         tasks = list(zip(both, start, shapes, strict=True))
-        if self._is_few:
+        self._check(numbers, n_state=start.shape[1])
+        is_tensor = not np.isnan(numbers[2][0])
+        crowd = None
+        if start.shape[1] > 1 or self.n_most <= _MAX_EXACT:
+            crowd = self._crowd(is_tensor=is_tensor)
+        if crowd is not None:
+            found = crowd.products(both, start, np.stack(numbers, axis=1))
+        elif self._is_few:
             found = run_in_threads(self._one, tasks)
         else:
             # Factorisations have threads of their own, which would compete with these.
             found = [self._one(*task) for task in tasks]
         log_det, products = (np.stack(part) for part in zip(*found, strict=True))
+        if is_tensor:
+            # Both axes together were one column.
+            log_det, products = log_det / 2, np.eye(2) * products / 2
         n = np.array([float(self.n)])
         return Sums(n, log_det[:, None], products[:, None], np.zeros((n_rows, 1)))
 
     def _one(
         self, matrices: FloatArray, start: FloatArray, shape: _Shape
     ) -> tuple[float, FloatArray]:
-        """Log-determinant of one axis, and products of all axes, at one parameter value."""
-        divergence, is_tensor = shape[2], not np.isnan(shape[2])
-        if self.n_dim != 2 and is_tensor:
-            msg = f"eddies need two dimensions, got {self.n_dim}; use +flow"
-            raise DriftbayesError(msg)
-        check_smoothness(shape[3])
+        """Log-determinant and products at one parameter value; correlated axes as one column."""
         velocity = float(start[1, 1]) if len(start) > 1 else None
         if self._is_few:
             from driftbayes.kernels.flow import flow_products
 
             period = _periods(self.period, self.n_dim)
-            x, r, dx = self._few[is_tensor]
-            found = flow_products(x, r, period, dx, matrices, velocity or 0.0, shape)
-        elif velocity is None:
-            found = self._without_memory(float(matrices[1, 0, 0]), shape)
-        else:
-            found = self._with_memory(matrices, velocity, shape)
-        log_det, products = found
-        if np.isnan(divergence):
-            return log_det, products
-        # Both axes together were one column.
-        return log_det / 2, np.eye(2) * products[0, 0] / 2
+            x, r, dx = self._few[not np.isnan(shape[2])]
+            return flow_products(x, r, period, dx, matrices, velocity or 0.0, shape)
+        if velocity is None:
+            return self._without_memory(float(matrices[1, 0, 0]), shape)
+        return self._with_memory(matrices, velocity, shape)
+
+    def _check(self, numbers: tuple[FloatArray, ...], n_state: int) -> None:
+        """Refuse what has no likelihood."""
+        if self.n_dim != 2 and not np.isnan(numbers[2]).all():
+            msg = f"eddies need two dimensions, got {self.n_dim}; use +flow"
+            raise DriftbayesError(msg)
+        for smoothness in np.unique(numbers[3]):
+            check_smoothness(float(smoothness))
+        if n_state > 1 and self.n_most > _MAX_PARTICLES:
+            msg = (
+                f"a flow with memory takes up to {_MAX_PARTICLES:,} particles at a time, got "
+                f"{self.n_most:,}; take a part of the particles, or brownian+flow"
+            )
+            raise DriftbayesError(msg)
 
     def _without_memory(self, variance: float, shape: _Shape) -> tuple[float, FloatArray]:
         """Steps that are independent of all before: one factorisation each."""
@@ -367,12 +407,6 @@ class FlowEngine:
         $s\varphi P + q_{xv} R = \alpha F + \beta R$ that of both, the next P is
         $(q_{vv} - \alpha^2 q_{xx} - 2\alpha\beta) R - \beta^2 R F^{-1} R$.
         """
-        if self.n_most > _MAX_PARTICLES:
-            msg = (
-                f"a flow with memory takes up to {_MAX_PARTICLES:,} particles at a time, got "
-                f"{self.n_most:,}; take a part of the particles, or brownian+flow"
-            )
-            raise DriftbayesError(msg)
         is_tensor = not np.isnan(shape[2])
         (s, phi), (q_xx, q_xv, q_vv) = matrices[0, :, 1], matrices[1][[0, 0, 1], [0, 1, 1]]
         alpha = phi / s

@@ -4,14 +4,13 @@ __all__ = ["UnsharedTimes", "unshared_times"]
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.kernels.compiled import run_in_threads
+from driftbayes.likelihood.engines import lanes_last
 from driftbayes.likelihood.runs import distinct_intervals
 from driftbayes.likelihood.sums import Formulas, Sums
 from driftbayes.typing import FloatArray, IntArray
@@ -80,7 +79,7 @@ class UnsharedTimes:
 
     @cached_property
     def _intervals(self) -> tuple[tuple[FloatArray, IntArray], tuple[FloatArray, IntArray]]:
-        """Distinct times since the last fix of any particle and of the same, and which; -1: none."""
+        """Times since the last fix of any particle, and of the same: distinct ones, and which."""
         reached, since = self.time[0], np.zeros(len(self.time))
         for k, time in enumerate(self.time):
             if time - reached > _SAME_TIME * self.tau:
@@ -105,41 +104,45 @@ class UnsharedTimes:
                 "part of the time"
             )
             raise DriftbayesError(msg)
+        from driftbayes.kernels.filter import LANES
+
+        # As many rows at a time as their matrices leave room for, in whole blocks.
         row_bytes = 16 * n_state**2 * sum(len(part[0]) for part in self._intervals)
-        at_once = max(_MATRIX_BYTES // row_bytes, 1)
-        found: list[tuple[float, FloatArray]] = []
+        at_once = max(_MATRIX_BYTES // (row_bytes * LANES), 1) * LANES
+        found: list[tuple[FloatArray, FloatArray]] = []
         for low in range(0, n_rows, at_once):
             rows = slice(low, low + at_once)
-            found += self._some(own.part(rows), common.part(rows))
-        log_det, products = (np.stack(part) for part in zip(*found, strict=True))
-        n = np.array([float(self.n_steps)])
-        return Sums(n, log_det[:, None], products[:, None], np.zeros((n_rows, 1)))
+            found += self._blocks(own.part(rows), common.part(rows))
+        log_det, products = (np.concatenate(part, axis=-1) for part in zip(*found, strict=True))
+        return Sums(
+            np.array([float(self.n_steps)]),
+            log_det[:n_rows, None],
+            np.moveaxis(products, -1, 0)[:n_rows, None],
+            np.zeros((n_rows, 1)),
+        )
 
-    def _some(self, own: Formulas, common: Formulas) -> list[tuple[float, FloatArray]]:
+    def _blocks(self, own: Formulas, common: Formulas) -> list[tuple[FloatArray, FloatArray]]:
+        """Log-determinants and products of blocks of rows, the rows along the last axis."""
         from driftbayes.kernels.common import filter_together
+        from driftbayes.kernels.filter import LANES
 
         (since, which_since), (after, which_after) = self._intervals
         fixes = (self.slot, which_since, which_after, self.dx, self.error, self.n_slots)
-        n_dim = self.dx.shape[1]
-
-        def filter_row(
-            own: tuple[FloatArray, FloatArray], common: tuple[FloatArray, FloatArray], extra: float
-        ) -> tuple[float, FloatArray]:
-            products = np.zeros((n_dim, n_dim))
-            return filter_together(fixes, own, common, extra, products), products
-
+        n_dim, n_blocks = self.dx.shape[1], -(-own.n_rows // LANES)
         own_start, extra, _ = own.starts()
-        both = (
-            zip(_by_row(own, after), own_start, strict=True),
-            zip(_by_row(common, since), common.starts()[0], strict=True),
+        given = (
+            (own.lanes(after), lanes_last(own_start, n_blocks)),
+            (common.lanes(since), lanes_last(common.starts()[0], n_blocks)),
         )
-        return run_in_threads(filter_row, list(zip(*both, extra.tolist(), strict=True)))
+        extras = lanes_last(extra, n_blocks)
 
+        def filter_block(b: int) -> tuple[FloatArray, FloatArray]:
+            sums = np.zeros(LANES), np.zeros((n_dim, n_dim, LANES))
+            parts = [(matrices[b], start[b]) for matrices, start in given]
+            filter_together(fixes, *parts, extras[b], sums)
+            return sums
 
-def _by_row(formulas: Formulas, intervals: FloatArray) -> NDArray[Any]:
-    """Propagator and noise covariance of each row, (row, interval, 2, state, state)."""
-    lanes = np.moveaxis(formulas.lanes(intervals), -1, 1)
-    return np.ascontiguousarray(lanes.reshape(-1, *lanes.shape[2:])[: formulas.n_rows])
+        return run_in_threads(filter_block, [(b,) for b in range(n_blocks)])
 
 
 def unshared_times(block: Displacements) -> UnsharedTimes:
@@ -158,13 +161,12 @@ def unshared_times(block: Displacements) -> UnsharedTimes:
     dx[~is_first] = block.dx
     total = np.cumsum(np.nan_to_num(after))
     run = np.repeat(np.arange(len(sizes)), sizes + 1)
-    time = np.asarray(block.start_time)[run] + total - total[firsts][run]
+    begin = np.asarray(block.start_time)
+    time = (begin - begin.min())[run] + total - total[firsts][run]
     error = np.zeros(len(dx)) if block.position_sd is None else block.position_sd**2
     slot = _slots(time[firsts], time[firsts + sizes])[run]
     order = np.lexsort((run, time))
-    return UnsharedTimes(
-        slot[order], time[order], after[order], dx[order], error[order], block.tau
-    )
+    return UnsharedTimes(slot[order], time[order], after[order], dx[order], error[order], block.tau)
 
 
 def _slots(begin: FloatArray, end: FloatArray) -> IntArray:
