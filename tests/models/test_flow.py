@@ -298,7 +298,6 @@ def test_evidence_finds_a_simulated_flow():
         ({"start_time": None}, "must know when steps begin"),
         ({"start_time": np.array([0.0, 0.3, 0.0, 0.0, 0.0])}, "common regular times"),
         ({"start_time": np.arange(5) * 70.0}, "no two particles are seen at the same time"),
-        ({"position_sd": np.full(25, 0.1)}, "takes exact positions"),
     ],
 )
 def test_bad_data_are_refused_in_one_sentence(change, message):
@@ -328,19 +327,13 @@ def test_particles_at_the_same_place_must_move_apart(base):
         log_likelihood(f"{base}+flow", replace(together, dx=dx))
 
 
-@pytest.mark.parametrize("name", ["langevin+flow+noise", "brownian+noise+flow"])
-def test_errors_of_positions_are_refused(name):
-    with pytest.raises(DriftbayesError, match="is for the models 'brownian' and 'langevin'"):
-        model_named(name, MODELS)
-
-
 def test_what_no_closed_form_has_is_refused():
     with pytest.raises(DriftbayesError, match=r"nu of a flow must be fixed at 0\.5, 1\.5 or 2\.5"):
         log_likelihood("brownian+flow", data_of(), nu=1.0)
     with pytest.raises(DriftbayesError, match="is for the models 'brownian' and 'langevin'"):
         model_named("oscillating+flow", MODELS)
     with pytest.raises(DriftbayesError, match="is for the models 'brownian' and 'langevin'"):
-        model_named("langevin+noise+flow", MODELS)
+        model_named("langevin+blur+flow", MODELS)
 
 
 def test_eddies_outside_the_plane_are_refused():

@@ -28,8 +28,11 @@ Groups matter because of the share that is each particle's own: with it, single 
 hundreds of neighbours. The filter of a model with memory carries all velocities, and is exact or
 refused.
 
+**Errors of positions.** One filter of all positions and velocities (`flow_errors.py`), with
+correlations between fixes: an approximation for errors much smaller than the correlation length.
+
 **GPU.** Where JAX has one, it is used for particles that are there all the time
-(`flow_accelerator.py`).
+and seen exactly (`flow_accelerator.py`).
 """
 
 __all__ = ["FlowEngine", "distances", "flow_correlation", "flow_engine"]
@@ -54,6 +57,7 @@ from driftbayes.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from driftbayes.likelihood.flow_accelerator import Crowd
+    from driftbayes.likelihood.flow_errors import NoisyStep
 
 # Particles of which the covariance is factorised: of models without memory, beyond which each
 # particle is conditioned on neighbours, and of models with memory, beyond which they are refused.
@@ -159,6 +163,8 @@ class _Step:
         x: Positions at which the step begins, those kept first; in space if they are on the earth.
         plane: The same on a plane, for eddies.
         dx: Steps.
+        begin_error: Variance of the error of the fix at which each begins.
+        end_error: Of that at which it ends.
     """
 
     kept: IntArray
@@ -166,6 +172,8 @@ class _Step:
     x: FloatArray
     plane: FloatArray
     dx: FloatArray
+    begin_error: FloatArray
+    end_error: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +196,6 @@ class FlowEngine:
     n: int
     period: tuple[float | None, ...] | None = None
     n_neighbours: int = _N_NEIGHBOURS
-    noisy: ClassVar[bool] = False
     kind: ClassVar[str] = "flow"
 
     @property
@@ -200,6 +207,17 @@ class FlowEngine:
     def shortest_step(self) -> float:
         """Duration of the shortest step."""
         return self.tau
+
+    @cached_property
+    def noisy(self) -> bool:
+        """Whether the error of some fix is known."""
+        return self.largest_error > 0
+
+    @cached_property
+    def largest_error(self) -> float:
+        """Largest known variance of the error of a fix."""
+        errors = (max(step.begin_error.max(), step.end_error.max()) for step in self.steps)
+        return float(max(errors))
 
     @cached_property
     def n_most(self) -> int:
@@ -331,15 +349,23 @@ class FlowEngine:
         numbers = formulas.numbers()
         lanes = np.moveaxis(formulas.lanes(np.array([self.tau]))[:, 0], -1, 1)
         both = lanes.reshape(-1, *lanes.shape[2:])[:n_rows]
-        start, _, _ = formulas.starts()
+        start, extra, _ = formulas.starts()
         shapes = zip(*(part.tolist() for part in numbers), strict=True)
         tasks = list(zip(both, start, shapes, strict=True))
-        self._check(numbers, n_state=start.shape[1])
+        has_errors = self.noisy or bool(np.any(extra > 0))
+        has_memory = start.shape[1] > 1 or has_errors
+        self._check(numbers, has_memory=has_memory)
         is_tensor = not np.isnan(numbers[2][0])
         crowd = None
-        if start.shape[1] > 1 or self.n_most <= _MAX_EXACT:
+        if not has_errors and (has_memory or self.n_most <= _MAX_EXACT):
             crowd = self._crowd(is_tensor=is_tensor)
-        if crowd is not None:
+        if has_errors:
+            noisy = [(*task, error) for task, error in zip(tasks, extra.tolist(), strict=True)]
+            if self._is_few:
+                found = run_in_threads(self._with_errors, noisy)
+            else:
+                found = [self._with_errors(*task) for task in noisy]
+        elif crowd is not None:
             found = crowd.products(both, start, np.stack(numbers, axis=1))
         elif self._is_few:
             found = run_in_threads(self._one, tasks)
@@ -368,17 +394,59 @@ class FlowEngine:
             return self._without_memory(float(matrices[1, 0, 0]), shape)
         return self._with_memory(matrices, velocity, shape)
 
-    def _check(self, numbers: tuple[FloatArray, ...], n_state: int) -> None:
+    def _with_errors(
+        self, matrices: FloatArray, start: FloatArray, shape: _Shape, extra: float
+    ) -> tuple[float, FloatArray]:
+        """The same of fixes with errors."""
+        from driftbayes.likelihood.flow_errors import noisy_products
+
+        is_tensor = not np.isnan(shape[2])
+        velocity = float(start[1, 1]) if len(start) > 1 else 0.0
+        steps = self._noisy_steps[is_tensor]
+        if self._is_few:
+            from driftbayes.kernels.flow import noisy_flow_products
+
+            x, r, dx = self._few[is_tensor]
+            errors = np.stack([steps[0].begin, *(step.end for step in steps)]) + extra
+            crowd = x, r, _periods(self.period, self.n_dim), dx
+            return noisy_flow_products(crowd, matrices, velocity, shape, errors)
+
+        def correlation(k: int) -> FloatArray:
+            return _correlation(*self._at_step(k, is_tensor=is_tensor), shape, self.period)
+
+        return noisy_products(steps, correlation, matrices, velocity, extra)
+
+    @cached_property
+    def _noisy_steps(self) -> "dict[bool, list[NoisyStep]]":
+        """Steps and errors by time, for axes that are independent or not."""
+        from driftbayes.likelihood.flow_errors import NoisyStep
+
+        return {
+            is_tensor: [
+                NoisyStep(
+                    step.kept,
+                    step.n_new,
+                    step.dx.T.reshape(-1, 1) if is_tensor else step.dx,
+                    np.tile(step.begin_error, 1 + is_tensor),
+                    np.tile(step.end_error, 1 + is_tensor),
+                )
+                for step in self.steps
+            ]
+            for is_tensor in (False, True)
+        }
+
+    def _check(self, numbers: tuple[FloatArray, ...], *, has_memory: bool) -> None:
         """Refuse what has no likelihood."""
         if self.n_dim != 2 and not np.isnan(numbers[2]).all():
             msg = f"eddies need two dimensions, got {self.n_dim}; use +flow"
             raise DriftbayesError(msg)
         for smoothness in np.unique(numbers[3]):
             check_smoothness(float(smoothness))
-        if n_state > 1 and self.n_most > _MAX_PARTICLES:
+        if has_memory and self.n_most > _MAX_PARTICLES:
             msg = (
-                f"a flow with memory takes up to {_MAX_PARTICLES:,} particles at a time, got "
-                f"{self.n_most:,}; take a part of the particles, or brownian+flow"
+                f"a flow with memory or errors of positions takes up to {_MAX_PARTICLES:,} "
+                f"particles at a time, got {self.n_most:,}; take a part of the particles, or "
+                "brownian+flow of exact positions"
             )
             raise DriftbayesError(msg)
 
@@ -532,9 +600,6 @@ def flow_engine(data: Displacements, model: str) -> FlowEngine:
     if data.n_particles < 2:
         msg = f"one particle cannot tell what particles share; leave +flow out of {model}"
         raise DriftbayesError(msg)
-    if data.position_sd is not None and np.any(data.position_sd > 0):
-        msg = f"{model} takes exact positions, not measurement errors; leave --noise out"
-        raise DriftbayesError(msg)
     sizes, tau = data.row_sizes, data.tau
     begin = np.repeat(np.asarray(data.start_time), sizes)
     total = np.concatenate([[0.0], np.cumsum(data.interval)])[:-1]
@@ -551,6 +616,8 @@ def flow_engine(data: Displacements, model: str) -> FlowEngine:
         raise DriftbayesError(msg)
     x, plane = _places(data)
     run = np.repeat(np.arange(len(sizes)), sizes)
+    sd = data.position_sd
+    errors = np.zeros(len(data.dx) + len(sizes)) if sd is None else sd**2
     steps, before = [], np.zeros(0, dtype=np.int64)
     last = -2
     for time in np.unique(index):
@@ -564,7 +631,13 @@ def flow_engine(data: Displacements, model: str) -> FlowEngine:
         rows = rows[np.argsort(here)][np.searchsorted(np.sort(here), order)]
         here_x = np.ascontiguousarray(x[rows])
         here_plane = here_x if plane is None else np.ascontiguousarray(plane[rows])
-        steps.append(_Step(kept, len(order) - len(kept), here_x, here_plane, data.dx[rows]))
+        fixes = rows + run[rows]
+        steps.append(
+            _Step(
+                *(kept, len(order) - len(kept), here_x, here_plane, data.dx[rows]),
+                *(errors[fixes], errors[fixes + 1]),
+            )
+        )
         before, last = order, int(time)
     if all(len(step.dx) < 2 for step in steps):
         msg = f"no two particles are seen at the same time; leave +flow out of {model}"
