@@ -297,3 +297,36 @@ def test_one_particle_spreads_by_its_whole_diffusivity(option):
     kappa = np.asarray(found.draws[0].theta)[:, found.draws[0].names.index("kappa")]
     spread = found.prediction.spreads[f"brownian+{option}"]
     assert_allclose(spread.variance, [2 * kappa.mean() * 2.0], rtol=1e-12)
+
+
+def test_the_search_sees_the_first_of_many_fixes():
+    rng = np.random.default_rng(4)
+    n = 900
+    data = Displacements(
+        dx=rng.normal(size=(n, 2)),
+        interval=rng.uniform(0.5, 1.5, n),
+        row_sizes=np.array([400, 500]),
+        trajectory=np.arange(2),
+        tau=1.0,
+        start_time=np.array([0.0, 0.3]),
+    )
+    model = model_named("langevin+common", MODELS)
+    few, factor = Batch.of(data, model=model).engine(0, model).thinned(600)
+    (part,) = few.unshared
+    assert part.n_steps == 500
+    assert factor == n / 500
+    # The fixes of both particles up to a time.
+    last = part.time[-1]
+    ends = [np.searchsorted(np.cumsum(data.interval[:400]), last + 1e-9)]
+    ends.append(np.searchsorted(0.3 + np.cumsum(data.interval[400:]), last + 1e-9))
+    steps = np.concatenate([np.arange(ends[0]), 400 + np.arange(ends[1])])
+    known = replace(
+        data, dx=data.dx[steps], interval=data.interval[steps], row_sizes=np.array(ends)
+    )
+    theta, _ = parameters("langevin+common")
+    hypothesis = Hypothesis(
+        model, gamma=Exponential(1.0), k=Exponential(1.0), gamma_common=Exponential(1.0),
+        common=Uniform(0.0, 1.0),
+    )  # fmt: skip
+    found = Density(hypothesis, few).terms(np.array([[theta[n] for n in hypothesis.names]]))[0][0]
+    assert_allclose(found, log_likelihood("langevin+common", theta, known), rtol=1e-11)

@@ -258,3 +258,34 @@ def test_evidence_finds_flow_and_errors():
     for name, truth in (("length", 2.0), ("own_share", 0.2), ("kappa", 0.05), ("sigma", 0.1)):
         estimate = record.parameters[name]
         assert abs(estimate.mean - truth) < 3 * estimate.sd
+
+
+@pytest.mark.parametrize("name", ["langevin+flow", "langevin+noise+eddies"])
+@pytest.mark.parametrize("late", [False, True])
+def test_the_search_sees_some_of_many_particles(name, late):
+    # Of 60 particles 48 are looked at first, their steps as if there were no others.
+    begins, sizes = [0] * 60, [4] * 60
+    if late:
+        begins[10:20], sizes[10:20], sizes[30:35] = [1] * 10, [3] * 10, [2] * 5
+    data = data_of(sizes, begins, errors=True)
+    one = hypothesis(name)
+    engine = Batch.of(data, model=one.model).engine(0, one.model)
+    few, factor = engine.thinned(10_000)
+    who = np.unique(np.concatenate([step.who for step in few.steps]))
+    assert len(who) == 48
+    assert factor == len(data.dx) / few.n
+    ends = np.cumsum(data.row_sizes)
+    steps = np.concatenate([np.arange(ends[r] - sizes[r], ends[r]) for r in who])
+    fixes = np.concatenate([r + np.arange(ends[r] - sizes[r], ends[r] + 1) for r in who])
+    part = replace(
+        data,
+        dx=data.dx[steps],
+        interval=data.interval[steps],
+        row_sizes=data.row_sizes[who],
+        trajectory=np.arange(48),
+        position_sd=data.position_sd[fixes],
+        start=data.start[who],
+        start_time=data.start_time[who],
+    )
+    theta = np.array([[VALUES[n] for n in one.names]])
+    assert_allclose(Density(one, few).terms(theta)[0][0], log_likelihood(name, part), rtol=1e-11)

@@ -86,27 +86,28 @@ def _move_all(cov: Any, mean: Any, matrices: Any, n_slots: int, work: Any) -> No
                     cov[j, c, lane] += matrices[0, c + 1, d + 1, lane] * before
         for e in range(c + 1):
             for lane in range(LANES):
-                total = matrices[1, c + 1, e + 1, lane]
-                for d in range(m):
-                    for f in range(m):
-                        total += (
+                cov[c, e, lane] = matrices[1, c + 1, e + 1, lane]
+            for d in range(m):
+                for f in range(m):
+                    for lane in range(LANES):
+                        cov[c, e, lane] += (
                             matrices[0, c + 1, d + 1, lane]
                             * work[d, f, lane]
                             * matrices[0, e + 1, f + 1, lane]
                         )
-                cov[c, e, lane] = total
     for a in range(n_columns):
         for lane in range(LANES):
-            shift = 0.0
-            for c in range(m):
+            added[lane] = 0.0
+        for c in range(m):
+            for lane in range(LANES):
                 work[c, 0, lane] = mean[c, a, lane]
-                shift += matrices[0, 0, c + 1, lane] * mean[c, a, lane]
-            added[lane] = shift
-            for c in range(m):
-                total = 0.0
-                for d in range(m):
-                    total += matrices[0, c + 1, d + 1, lane] * work[d, 0, lane]
-                mean[c, a, lane] = total
+                added[lane] += matrices[0, 0, c + 1, lane] * mean[c, a, lane]
+        for c in range(m):
+            for lane in range(LANES):
+                mean[c, a, lane] = 0.0
+            for d in range(m):
+                for lane in range(LANES):
+                    mean[c, a, lane] += matrices[0, c + 1, d + 1, lane] * work[d, 0, lane]
         for i in range(first, size):
             for lane in range(LANES):
                 mean[i, a, lane] += added[lane]
@@ -145,16 +146,17 @@ def _move_one(cov: Any, mean: Any, places: Any, matrices: Any, work: Any) -> Non
         _column(cov, places[c], work[c])
     for c in range(n_state):
         for d in range(c + 1):
+            place = c * (c + 1) // 2 + d
             for lane in range(LANES):
-                total = matrices[1, c, d, lane]
-                for e in range(n_state):
-                    for f in range(n_state):
-                        total += (
+                block[place, lane] = matrices[1, c, d, lane]
+            for e in range(n_state):
+                for f in range(n_state):
+                    for lane in range(LANES):
+                        block[place, lane] += (
                             matrices[0, c, e, lane]
                             * work[e, places[f], lane]
                             * matrices[0, d, f, lane]
                         )
-                block[c * (c + 1) // 2 + d, lane] = total
     for c in range(n_state):
         moved[:] = 0.0
         for d in range(n_state):
@@ -166,14 +168,14 @@ def _move_one(cov: Any, mean: Any, places: Any, matrices: Any, work: Any) -> Non
             for lane in range(LANES):
                 cov[row, column, lane] = block[c * (c + 1) // 2 + d, lane]
     for a in range(mean.shape[1]):
-        for lane in range(LANES):
-            for c in range(n_state):
+        for c in range(n_state):
+            for lane in range(LANES):
                 work[c, 0, lane] = mean[places[c], a, lane]
-            for c in range(n_state):
-                total = 0.0
-                for d in range(n_state):
-                    total += matrices[0, c, d, lane] * work[d, 0, lane]
-                mean[places[c], a, lane] = total
+                mean[places[c], a, lane] = 0.0
+        for c in range(n_state):
+            for d in range(n_state):
+                for lane in range(LANES):
+                    mean[places[c], a, lane] += matrices[0, c, d, lane] * work[d, 0, lane]
 
 
 @compiled(**_OPTIONS)

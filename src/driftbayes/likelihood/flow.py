@@ -71,6 +71,8 @@ _Shape: TypeAlias = tuple[float, float, float, float]
 SMOOTHNESS = (0.5, 1.5, 2.5)
 # Particles for which compiled loops are faster than a library's factorisations.
 _FEW = 64
+# Particles by which modes are sought before all are looked at.
+_N_SEARCHED = 48
 # Particles from which on a GPU is used where there is one.
 _MIN_ACCELERATED = 128
 # Distances of all steps that are kept, in bytes.
@@ -158,6 +160,7 @@ class _Step:
     """What happens at one sampling time.
 
     Args:
+        who: Which particle each row is.
         kept: Of the particles of the step before, those that are still there.
         n_new: Number of particles that are seen first.
         x: Positions at which the step begins, those kept first; in space if they are on the earth.
@@ -167,6 +170,7 @@ class _Step:
         end_error: Of that at which it ends.
     """
 
+    who: IntArray
     kept: IntArray
     n_new: int
     x: FloatArray
@@ -174,6 +178,15 @@ class _Step:
     dx: FloatArray
     begin_error: FloatArray
     end_error: FloatArray
+
+    def part(self, rows: IntArray, kept: IntArray) -> "_Step":
+        """Some of the particles, of which `kept` were among those of the part before."""
+        x = self.x[rows]
+        return _Step(
+            *(self.who[rows], kept, len(rows) - len(kept), x),
+            x if self.plane is self.x else self.plane[rows],
+            *(self.dx[rows], self.begin_error[rows], self.end_error[rows]),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,14 +238,32 @@ class FlowEngine:
         return max(len(step.dx) for step in self.steps)
 
     def thinned(self, n_steps: int) -> "tuple[FlowEngine, float]":
-        """The first steps of all particles, about as many as asked for."""
-        mean = self.n / len(self.steps)
-        few = max(int(n_steps / mean), 8)
-        if few >= len(self.steps):
-            return self, 1.0
-        part = self.steps[:few]
-        n = sum(len(step.dx) for step in part)
-        return replace(self, steps=part, n=n), self.n / n
+        """Fewer particles, and the first steps of these, about as many as asked for."""
+        engine = self._with_few_particles()
+        few = max(int(n_steps / engine.n * len(engine.steps)), 8)
+        steps = engine.steps[:few]
+        n = sum(len(step.dx) for step in steps)
+        return (self, 1.0) if n == self.n else (replace(self, steps=steps, n=n), self.n / n)
+
+    def _with_few_particles(self) -> "FlowEngine":
+        """Some particles that are close to each other, and some that are not."""
+        if self.n_most <= _N_SEARCHED:
+            return self
+        fullest = max(self.steps, key=lambda step: len(step.dx))
+        chosen = fullest.who[_close_and_far(fullest.x, self.period)]
+        steps, before = [], np.zeros(0, dtype=np.int64)
+        former: _Step | None = None
+        for step in self.steps:
+            rows = np.flatnonzero(np.isin(step.who, chosen))
+            went_on = np.zeros(0, dtype=np.int64) if former is None else former.who[step.kept]
+            who, former = step.who[rows], step
+            if len(rows):
+                kept = np.flatnonzero(np.isin(before, went_on) & np.isin(before, who))
+                steps.append(step.part(rows, kept))
+            before = who
+        n = sum(len(step.dx) for step in steps)
+        # Where particles change, those of one moment may say little of the rest.
+        return replace(self, steps=steps, n=n) if n >= len(chosen) * len(self.steps) / 2 else self
 
     @property
     def max_exact(self) -> int:
@@ -506,6 +537,15 @@ class FlowEngine:
         return float(log_det), total
 
 
+def _close_and_far(x: FloatArray, period: Sequence[float | None] | None) -> IntArray:
+    """Half of `_N_SEARCHED` particles the nearest to one, the others evenly among the rest."""
+    away = np.sum(_nearest(x - x[len(x) // 2], period) ** 2, axis=1)
+    order = np.argsort(away, kind="stable")
+    near, rest = np.split(order, [_N_SEARCHED // 2])
+    places = np.linspace(0, len(rest) - 1, _N_SEARCHED - len(near))
+    return np.sort(np.concatenate([near, rest[places.astype(np.int64)]]))
+
+
 def _groups(
     x: FloatArray, n_neighbours: int, period: Sequence[float | None] | None
 ) -> list[tuple[IntArray, int]]:
@@ -634,7 +674,7 @@ def flow_engine(data: Displacements, model: str) -> FlowEngine:
         fixes = rows + run[rows]
         steps.append(
             _Step(
-                *(kept, len(order) - len(kept), here_x, here_plane, data.dx[rows]),
+                *(order, kept, len(order) - len(kept), here_x, here_plane, data.dx[rows]),
                 *(errors[fixes], errors[fixes + 1]),
             )
         )

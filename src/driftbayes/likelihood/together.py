@@ -35,6 +35,9 @@ from driftbayes.typing import FloatArray, IntArray
 
 # Steps on a common grid where particles come and go: matrices of that size are factorised.
 _MAX_GRID = 2048
+# How many times as much a fix costs at times that particles do not share, and fixes by which modes
+# are sought at least.
+_FIX_COST, _MIN_SEARCHED = 4, 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,8 +198,8 @@ class CommonEngine:
         longest = max(self.unshared, key=lambda block: block.n_steps, default=None)
         if longest is None or longest.n_steps <= n_steps:
             return self, 1.0
-        # The largest block stands for all.
-        part = longest.thinned(n_steps)
+        # The largest block stands for all, with fewer fixes the more each of them costs.
+        part = longest.thinned(max(n_steps // _FIX_COST, _MIN_SEARCHED))
         total = sum(len(engine.runs.columns) for engine in self._engines())
         total += sum(block.n_steps for block in self.unshared)
         few = replace(self, means={}, contrasts=None, grids=[], unshared=[part])
