@@ -13,6 +13,7 @@ from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Batch, Hypothesis
 from driftbayes.inference.density import Density
+from driftbayes.likelihood.unshared import unshared_times
 from driftbayes.models import MODELS, model_named
 from driftbayes.priors import Exponential, Uniform
 
@@ -297,6 +298,32 @@ def test_one_particle_spreads_by_its_whole_diffusivity(option):
     kappa = np.asarray(found.draws[0].theta)[:, found.draws[0].names.index("kappa")]
     spread = found.prediction.spreads[f"brownian+{option}"]
     assert_allclose(spread.variance, [2 * kappa.mean() * 2.0], rtol=1e-12)
+
+
+def test_the_search_sees_some_of_many_particles():
+    rng = np.random.default_rng(4)
+    sizes = rng.integers(1, 6, 90)
+    n = int(sizes.sum())
+    data = Displacements(
+        dx=rng.normal(size=(n, 2)),
+        interval=rng.uniform(0.5, 1.5, n),
+        row_sizes=sizes,
+        trajectory=np.arange(90),
+        tau=1.0,
+        start_time=rng.uniform(0, 9, 90),
+    )
+    whole = unshared_times(data)
+    few = whole.thinned(10_000)
+    assert few.n_slots == 16 < whole.n_slots
+    # Runs as a whole: every particle is seen first, and steps are those of its run.
+    firsts = np.isnan(few.after)
+    assert all(np.isnan(few.after[few.slot == slot][0]) for slot in range(16))
+    own = {tuple(step) for step in few.dx[~firsts]}
+    ends = np.cumsum(sizes)
+    runs = [{tuple(s) for s in data.dx[e - k : e]} for e, k in zip(ends, sizes, strict=True)]
+    chosen = [run for run in runs if run & own]
+    assert set.union(*chosen) == own
+    assert len(chosen) == firsts.sum()
 
 
 def test_the_search_sees_the_first_of_many_fixes():

@@ -2,7 +2,7 @@
 
 __all__ = ["UnsharedTimes", "unshared_times"]
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +18,9 @@ from driftbayes.typing import FloatArray, IntArray
 # Times closer than this, relative to tau, differ by rounding.
 _SAME_TIME = 1e-9
 # Multiplications of one likelihood, beyond which an evidence would take hours.
-_MAX_WORK = 4e9
+_MAX_WORK = 2e9
+# Particles by which modes are sought.
+_N_SEARCHED = 16
 # Bytes of the matrices of all intervals that are held at a time.
 _MATRIX_BYTES = 64 << 20
 
@@ -68,14 +70,15 @@ class UnsharedTimes:
         return len(self.slot) * float(size) ** 2
 
     def thinned(self, n_steps: int) -> "UnsharedTimes":
-        """The first fixes, about as many as asked for."""
-        if n_steps >= self.n_steps:
-            return self
-        last = int(np.searchsorted(np.cumsum(np.isfinite(self.after)), n_steps)) + 1
-        part = {
-            name: getattr(self, name)[:last] for name in ("slot", "time", "after", "dx", "error")
-        }
-        return replace(self, **part)
+        """The first fixes of some of the particles, about as many as asked for."""
+        chosen = np.unique(np.linspace(0, self.n_slots - 1, _N_SEARCHED).astype(np.int64))
+        rows = np.flatnonzero(np.isin(self.slot, chosen))
+        rows = rows[: np.searchsorted(np.cumsum(np.isfinite(self.after[rows])), n_steps) + 1]
+        return UnsharedTimes(
+            np.searchsorted(chosen, self.slot[rows]),
+            *(self.time[rows], self.after[rows], self.dx[rows], self.error[rows]),
+            self.tau,
+        )
 
     @cached_property
     def _intervals(self) -> tuple[tuple[FloatArray, IntArray], tuple[FloatArray, IntArray]]:
