@@ -11,6 +11,7 @@ import driftbayes as db
 from driftbayes.data.sampling import Displacements
 from driftbayes.inference import Batch, Hypothesis
 from driftbayes.inference.density import Density
+from driftbayes.likelihood.flow import flow_correlation
 from driftbayes.likelihood.flow_errors import decorrelation
 from driftbayes.models import MODELS, model_named
 from driftbayes.models.options.correlated import simulate_flow
@@ -226,7 +227,7 @@ def test_decorrelation_is_that_of_the_kernel():
     for nu in (0.5, 1.5, 2.5):
         x = np.array([[0.0, 0.0], [0.2 * np.sqrt(2), 0.0]])
         r = np.linalg.norm(x[:, None] - x[None], axis=-1)
-        known = db.likelihood.flow.flow_correlation(x, r, 1.5, nu, np.nan)[0, 1]
+        known = flow_correlation(x, r, 1.5, nu, np.nan)[0, 1]
         assert_allclose(1 - decorrelation(0.2, 1.5, nu), known, rtol=1e-12)
 
 
