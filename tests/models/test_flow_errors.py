@@ -290,3 +290,16 @@ def test_the_search_sees_some_of_many_particles(name, late):
     )
     theta = np.array([[VALUES[n] for n in one.names]])
     assert_allclose(Density(one, few).terms(theta)[0][0], log_likelihood(name, part), rtol=1e-11)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("length", "own"), [(0.15, 0.2), (0.5, 0.6), (20.0, 0.02), (1.0, 0.97)])
+def test_a_search_by_few_particles_finds_the_same_evidence(length, own, monkeypatch):
+    rng = np.random.default_rng(4)
+    model = db.Flow(db.Brownian(kappa=1e-3), length, own, 1.5)
+    x = simulate_flow(model, rng, rng.uniform(0, 6, (70, 2)), 8, 1.0)
+    data = Displacements.from_array(np.diff(x, axis=1), 1.0, start=x[:, 0])
+    few = db.evidence(hypothesis("brownian+flow"), data)
+    monkeypatch.setattr("driftbayes.likelihood.flow._N_SEARCHED", 1000)
+    known = db.evidence(hypothesis("brownian+flow"), data)
+    assert_allclose(few.log_evidence, known.log_evidence, atol=1e-4)
