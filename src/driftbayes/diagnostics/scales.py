@@ -27,9 +27,8 @@ from driftbayes.typing import FloatArray, IntArray
 BATCH_SIZE = 2**18
 # Below this filling, most of the memory would hold gaps: the times are irregular in all but name.
 MIN_FILLING = 0.01
-# Doubts at lag one: so many standard errors; correlations from which noise is likely and from which
-# it dominates, and those of an exposure of half a step to a whole one; a share of the mean square.
-_SIGMAS = 5.0
+# Doubts at lag one: correlations from which noise is likely and from which it dominates, and those
+# of an exposure of half a step to a whole one; a share of the mean square.
 _NOISY, _DOMINATED = -0.03, -0.35
 _BLURRED = (0.1, 0.27)
 _DRIFTING = 0.005
@@ -157,7 +156,8 @@ MAX_POSITIONS = 2**20
 BLOCK = 2**16
 
 
-# A correlation of successive steps counts if it is as large as this, and so many times its error.
+# A correlation of successive steps counts if it is as large as this, and so many times its error; a
+# doubt at lag one, and a drift, too, if it is as many times its error.
 _MIN_CORRELATION, _SIGMAS = 0.1, 4.0
 
 

@@ -435,7 +435,7 @@ class Outliers(AbstractCheck):
             deviations=self.deviations,
         )
 
-    def mend(self, trajectories: Trajectories, finding: Finding) -> Trajectories:
+    def repair(self, trajectories: Trajectories, finding: Finding) -> Trajectories:
         """Outliers become missing fixes."""
         return _without_detours(trajectories.blanked(finding.rows))
 

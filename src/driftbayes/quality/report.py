@@ -41,6 +41,7 @@ _DONE = {
     "drogued": "{positions} in {tracks} removed",
     "stuck": _BLANKED,
     "spikes": _BLANKED,
+    "outliers": _BLANKED,
     "repeated": _BLANKED,
     "gaps": "{tracks} split before {positions}",
     "min-points": "{tracks} with {positions} removed",
