@@ -483,10 +483,9 @@ def stride_of(trajectories: Trajectories, tau: float | str) -> tuple[int, float]
         raise DriftbayesError(trajectories.irregular_message())
     if tau / dt > _MAX_STRIDE:
         interval = readable(dt, unit)
-        msg = (
+        raise DriftbayesError(
             f"tau = {readable(tau, unit)} is longer than any trajectory, recorded every {interval}"
         )
-        raise DriftbayesError(msg)
     stride = round(tau / dt)
     if stride < 1 or abs(tau - stride * dt) > GRID_TOLERANCE * dt:
         low = int(tau / dt)

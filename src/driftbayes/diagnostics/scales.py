@@ -69,11 +69,10 @@ def lag_steps(trajectories: Trajectories, n_lags: int, max_lag: float | str | No
             least, most, given = (
                 readable(time, trajectories.time_unit) for time in (dt, span * dt, lag)
             )
-            msg = (
+            raise DriftbayesError(
                 f"max_lag must lie between the recording interval {least} and the length of the "
                 f"longest trajectory {most}, got {given}"
             )
-            raise DriftbayesError(msg)
     # So many in the logarithm reach every step; more would be the same ones again.
     steps = np.unique(np.rint(np.geomspace(1, last, min(n_lags, 64 * last))).astype(np.int64))
     return np.concatenate([[0], steps])
@@ -93,11 +92,10 @@ def gridded(
     lengths = place[firsts + row_sizes - 1] + 1
     filling = len(place) / lengths.sum()
     if filling < MIN_FILLING:
-        msg = (
+        raise DriftbayesError(
             f"the positions fill only {filling:.1e} of the grid of recording intervals, too few "
             "for averages at fixed lags; round the times to a coarser interval"
         )
-        raise DriftbayesError(msg)
     order = np.argsort(lengths, kind="stable")
     batch, slot = _assign(lengths[order])
     batch_of, slot_of = np.empty_like(order), np.empty_like(order)
@@ -237,17 +235,15 @@ def _scales(trajectories: Trajectories) -> tuple[Scales, float]:
     """Scales at the recording interval, and the correlation of successive steps; 0 if by chance."""
     dx, duration, run, index, dt = _steps(trajectories)
     if len(dx) == 0:
-        msg = (
+        raise DriftbayesError(
             "no trajectory has two positions, so nothing is known about how the particles move; "
             "check the column of ids"
         )
-        raise DriftbayesError(msg)
     if not np.any(dx):
-        msg = (
+        raise DriftbayesError(
             f"all {len(dx)} displacements are zero, so the data have no scale; "
             "check the columns and the number of digits in the file"
         )
-        raise DriftbayesError(msg)
     weight = np.sqrt(duration)
     values = dx / weight[:, None]
     u_rms = float(np.sqrt(np.sum(values**2) / duration.sum()))

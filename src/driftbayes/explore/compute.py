@@ -161,11 +161,10 @@ class ComputeProcess:
                 self._forget()
                 if self._closed:
                     raise Abandoned from error
-                msg = (
+                raise DriftbayesError(
                     f"the computation was ended by the system ({error.reason}), most likely for "
                     "lack of memory; use fewer data or fewer models"
-                )
-                raise DriftbayesError(msg) from error
+                ) from error
 
     def close(self) -> None:
         """End the child, whatever it is doing."""

@@ -124,8 +124,7 @@ class Session:
         with self._lock:
             found = self._scans.get(str(number))
         if found is None:
-            msg = "this scan is no longer kept; start it again"
-            raise DriftbayesError(msg)
+            raise DriftbayesError("this scan is no longer kept; start it again")
         return found
 
     def _drop(self, number: str) -> None:

@@ -105,8 +105,7 @@ class AbstractCheck(ABC):
     def parse(cls, value: str) -> "AbstractCheck":
         """The check with the limits that are written after its name."""
         if value:
-            msg = f"{cls.name} takes no value, got {value!r}; omit it"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"{cls.name} takes no value, got {value!r}; omit it")
         return cls()
 
     @abstractmethod
@@ -155,8 +154,7 @@ class Drogue(AbstractCheck):
     def refuse_unknown(self, trajectories: Trajectories) -> None:
         """Refuse data in which no loss can be seen."""
         if "drogued" not in trajectories.flags and not self.if_known:
-            msg = "the data have no flag 'drogued'; omit this check"
-            raise DriftbayesError(msg)
+            raise DriftbayesError("the data have no flag 'drogued'; omit this check")
 
     def find(self, trajectories: Trajectories) -> Finding:
         lost = np.zeros(len(trajectories.times), dtype=bool)
@@ -402,8 +400,7 @@ class Outliers(AbstractCheck):
     def parse(cls, value: str) -> "Outliers":
         number, unit = _parse_amount(value, "outliers") or (_DEVIATIONS, "")
         if unit:
-            msg = f"outliers takes a number of standard deviations, got {value!r}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"outliers takes a number of standard deviations, got {value!r}")
         return cls(number)
 
     def find(self, trajectories: Trajectories) -> Finding:
@@ -565,8 +562,7 @@ class Short(AbstractCheck):
     def parse(cls, value: str) -> "Short":
         number, unit = _parse_amount(value, "min-points") or (2.0, "")
         if unit or number != int(number):
-            msg = f"min-points must be a whole number, got {value!r}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"min-points must be a whole number, got {value!r}")
         return cls(int(number))
 
     def find(self, trajectories: Trajectories) -> Finding:
@@ -594,8 +590,7 @@ def parse_check(name: str, value: str) -> AbstractCheck:
     if name not in CHECKS:
         known = ["default", *CHECKS]
         near = did_you_mean(name, known)
-        msg = f"unknown check {name!r}; known are {', '.join(known)}{near}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"unknown check {name!r}; known are {', '.join(known)}{near}")
     return CHECKS[name].parse(value)
 
 
