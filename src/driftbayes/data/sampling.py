@@ -1,7 +1,5 @@
 """Displacements at one sampling time tau: the data that a model is judged by."""
 
-__all__ = ["WHOLE", "Cut", "Displacements", "displacements", "snap_taus"]
-
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace

@@ -1,7 +1,5 @@
 """Trajectories: where the particles were, and when."""
 
-__all__ = ["Trajectories", "check_tracks"]
-
 import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

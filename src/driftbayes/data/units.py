@@ -4,28 +4,6 @@ One rule holds wherever a length, a time, a speed or a parameter is given: a num
 of the data, and text may name its own unit ("6h", "50 km", "0.2m/s"), which is converted to them.
 """
 
-__all__ = [
-    "LENGTH",
-    "SPEED",
-    "TIME",
-    "Dimension",
-    "Units",
-    "cell_side",
-    "converted",
-    "in_units",
-    "is_degrees",
-    "is_length",
-    "is_time",
-    "length_factor",
-    "parse_quantity",
-    "readable",
-    "readable_time",
-    "readable_times",
-    "readable_unit",
-    "time_factor",
-    "times_in",
-]
-
 import re
 from collections.abc import Iterable
 from contextlib import suppress

@@ -1,15 +1,5 @@
 """Scales of the motion from the data, the grid that they are counted on, doubts at lag one."""
 
-__all__ = [
-    "Batch",
-    "Scales",
-    "autocorrelate",
-    "data_scales",
-    "gridded",
-    "lag_one_doubts",
-    "lag_steps",
-]
-
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 

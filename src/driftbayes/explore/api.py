@@ -1,7 +1,5 @@
 """Requests of the page; every answer is plain numbers and text."""
 
-__all__ = ["Explorer"]
-
 import io
 import secrets
 import shutil

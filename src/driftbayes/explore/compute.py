@@ -4,17 +4,6 @@ Neither a compiler nor a long integral can be interrupted from another thread, b
 killed. Compiled programs are cached on disk for its successor.
 """
 
-__all__ = [
-    "Abandoned",
-    "ComputeProcess",
-    "compare",
-    "compare_tau",
-    "keep",
-    "prepare",
-    "simulate_data",
-    "warm_up",
-]
-
 import threading
 import time
 from collections import OrderedDict

@@ -1,17 +1,5 @@
 """Data sets of the page: read from files or simulated from a model."""
 
-__all__ = [
-    "CHOICES",
-    "START",
-    "DataSet",
-    "Portable",
-    "Read",
-    "Reading",
-    "read_file",
-    "simulate",
-    "sliders",
-]
-
 import math
 import secrets
 import threading

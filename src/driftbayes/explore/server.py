@@ -1,7 +1,5 @@
 """Serve the page to one person on one machine, with the server of the standard library."""
 
-__all__ = ["Guard", "Server", "serve"]
-
 import io
 import ipaddress
 import json

@@ -1,7 +1,5 @@
 """State of the server: data sets, scans, uploaded files, and the newest request of each kind."""
 
-__all__ = ["LatestOnly", "Session"]
-
 import secrets
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """Receive uploaded files: one body, a line that lists the files and then their bytes."""
 
-__all__ = ["check_size", "parse_size", "receive", "safe_name"]
-
 import io
 import json
 import re

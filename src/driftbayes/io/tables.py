@@ -1,7 +1,5 @@
 """Tables with one row per observation, CSV or Parquet, of ours and of other programs."""
 
-__all__ = ["READERS", "Columns", "TableSpec", "assemble", "read_columns", "read_foreign"]
-
 import re
 import warnings
 from collections import Counter

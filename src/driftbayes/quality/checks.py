@@ -14,20 +14,6 @@ time. Of a turn or a fast stretch the neighbours do not fit; of a restless stret
 off.
 """
 
-__all__ = [
-    "CHECKS",
-    "AbstractCheck",
-    "Drogue",
-    "Finding",
-    "Gaps",
-    "Outliers",
-    "Repeats",
-    "Short",
-    "Spikes",
-    "Stuck",
-    "parse_check",
-]
-
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Examine trajectories beyond their scan: quality, goodness of fit, posteriors, priors."""
 
-__all__ = ["Examination", "data_facts", "examine", "quality_findings", "reference_tau_index"]
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
