@@ -26,7 +26,7 @@ def through(tracks, path):
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(tracks=trajectories())
 def test_there_and_back_changes_no_bit(scratch, suffix, tracks):
     read = through(tracks, scratch / f"t{suffix}")
