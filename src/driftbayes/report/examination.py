@@ -1,7 +1,5 @@
 """Examine trajectories beyond their scan: quality, goodness of fit, posteriors, priors."""
 
-__all__ = ["Examination", "data_facts", "examine", "quality_findings", "reference_tau_index"]
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -99,12 +97,11 @@ def examine(
     scan = as_scan(scan)
     fingerprint = str(scan.attributes.get("data_fingerprint", ""))
     if fingerprint != trajectories.fingerprint:
-        msg = (
+        raise DriftbayesError(
             f"these trajectories are not those of the scan: expected fingerprint {fingerprint!r}, "
             f"got {trajectories.fingerprint!r}; read the same file with the same options, or scan "
             "it again"
         )
-        raise DriftbayesError(msg)
     options = stored(scan, "options")
     records = list(scan.comparisons[0].evidences.values())
     hypotheses = tuple(record.hypothesis for record in records)
@@ -193,11 +190,10 @@ def _check(
     trajectories: Trajectories, data: Displacements, hypotheses: Any, **options: Any
 ) -> FitCheck:
     if len(data.dx) > _MAX_DISPLACEMENTS:
-        msg = (
+        raise DriftbayesError(
             f"{len(data.dx):,} displacements exceed the limit of {_MAX_DISPLACEMENTS:,} for "
             f"replicas in a report; run `driftbayes check FILE --tau {data.tau:g}`"
         )
-        raise DriftbayesError(msg)
     start_times = trajectories.times[data.start_row]
     return check_fit(hypotheses, data, start_times=start_times, **options)
 

@@ -1,15 +1,5 @@
 """Write a report: one self-contained HTML page, with all its numbers as CSV and JSON."""
 
-__all__ = [
-    "Report",
-    "build_report",
-    "companions",
-    "default_path",
-    "is_companion",
-    "verdict",
-    "write_report",
-]
-
 import csv
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """Draw trajectories as SVG: on a plane, or over the coast with a scale bar."""
 
-__all__ = ["trajectories_svg"]
-
 from typing import Any
 
 import numpy as np

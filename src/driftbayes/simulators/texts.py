@@ -172,12 +172,11 @@ def opendrift_text(recommendation: Recommendation) -> str:
     """
     found = recommendation.dispersion
     if not found.is_isotropic:
-        msg = (
+        raise DriftbayesError(
             "OpenDrift takes one diffusivity for both axes, and those of "
             f"{recommendation.model} differ: {found.zonal.value:.4g} and "
             f"{found.meridional.value:.4g} m²/s; use --for parcels, or a model without +anisotropic"
         )
-        raise DriftbayesError(msg)
     text = _header(recommendation)
     if recommendation.is_langevin:
         gamma = recommendation.parameters["gamma"].value
