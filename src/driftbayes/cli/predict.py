@@ -254,7 +254,9 @@ def _add_score(parser: Parser) -> None:
 --leads T[,T...]  with --ensemble: lead times to score, for example 1d,3d (default: all)
 --held-out-taus T[,T...]  also score displacements over these times of held-out trajectories: log
     density, CRPS, energy score
---folds N<int=5>  number of folds for --held-out-taus
+--folds N<int=5>  number of folds for --held-out-taus and --learned
+--learned  also score transition densities learned from the data: neural networks and trees of
+    cells, given place and the displacement before; needs driftbayes[learned]
 """)
     parser.add_output(
         "--figure",
@@ -290,7 +292,7 @@ def _score(args: argparse.Namespace) -> int:
     from driftbayes.workflow import score
 
     with _console.progress_bar() as progress:
-        given = {**_options.analysis(args), "progress": progress}
+        given = {**_options.analysis(args), "progress": progress, "learned": args.learned}
         result = score(tracks, tau, times=times, n_folds=args.folds, **given)
     if args.json:
         _console.print_json(result.to_json())
@@ -298,6 +300,8 @@ def _score(args: argparse.Namespace) -> int:
     _print_whole(result.prequential, result.leave_one_out, result.time_unit)
     if result.held_out:
         _print_singles(result.held_out, result.time_unit)
+    if result.learned is not None:
+        _console.print_result(result.learned, as_json=False)
     for text in result.warnings:
         _console.say(f"warning: {text}")
     _console.say(result.remark)
@@ -313,6 +317,9 @@ def _score_ensembles(args: argparse.Namespace) -> int:
         raise DriftbayesError(msg)
     if args.tau is not None or args.held_out_taus is not None:
         msg = "--tau is for models; the lead times of an ensemble are those of its file (--leads)"
+        raise DriftbayesError(msg)
+    if args.learned:
+        msg = "--learned is for models; leave it out to score an ensemble"
         raise DriftbayesError(msg)
     _options.check_seed(args.seed)
     named = {}
@@ -416,6 +423,7 @@ COMMANDS = {
         (
             "driftbayes score tracks.csv --tau 0.5",
             "driftbayes score tracks.csv --tau 0.5 --held-out-taus 1,2 --folds 10",
+            "driftbayes score tracks.csv --tau 0.5 --learned",
             "driftbayes score --ensemble parcels.zarr --observed drifters.csv",
         ),
     ),
