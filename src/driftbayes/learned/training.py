@@ -164,7 +164,9 @@ def train(
             for task, stream in zip(tasks, streams, strict=True)
         ]
         batches = np.stack(draws, axis=1).astype(np.int32)
-        networks, state, losses = _chunk(networks, state, batches, data, adam)
+        # Optax mixes types of numbers, which the caller may have forbidden.
+        with jax.numpy_dtype_promotion("standard"):
+            networks, state, losses = _chunk(networks, state, batches, data, adam)
         found = np.asarray(losses)
         # NaN is no improvement: the weights before it are kept.
         better = found < least
