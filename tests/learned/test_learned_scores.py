@@ -61,7 +61,12 @@ def test_models_and_learned_densities_stand_in_one_table(scores, tracks):
         assert_allclose(result.sequential[name], scores.prequential.total(name))
         assert_allclose(result.held_out.values[name], expected.values[name], atol=1e-9)
     text = str(result)
-    for words in ("minus a code length", "is not a Bayes factor", "none before them", "brownian"):
+    for words in (
+        "minus a code length",
+        "is not a Bayes factor",
+        "none before them",
+        "nats more than",
+    ):
         assert words in text
     found = scores.to_json()["learned"]
     assert found["seed"] == 3
@@ -113,7 +118,7 @@ def test_longitudes_are_continuous_across_the_date_line():
     assert apart[0] < 0.01 < 1 < apart[1]
 
 
-@pytest.mark.parametrize("n", [2, 3, 7])
+@pytest.mark.parametrize("n", [1, 3, 7])
 def test_few_trajectories_are_refused(tracks, n):
     few = db.Trajectories.from_arrays(tracks.positions.reshape(16, 51, 2)[:n], dt=0.1)
     with pytest.raises(

@@ -2,6 +2,8 @@
 
 __all__ = ["describe_learned"]
 
+from math import isfinite
+
 from driftbayes.prediction.tables import LearnedScores
 from driftbayes.representation import Card, Table, describe, with_error
 
@@ -15,8 +17,11 @@ def describe_learned(result: LearnedScores) -> Card:
     for name in held.values:
         mean, (gap, error) = held.mean(name), held.difference(name, base)
         versus = "" if name == base else with_error(gap, error)
-        rows.append((name, f"{result.sequential[name]:.1f}", with_error(*mean), versus))
-    best = max(held.values, key=lambda name: held.mean(name)[0])
+        total = result.sequential[name]
+        shown = f"{total:.1f}" if isfinite(total) else "unknown"
+        rows.append((name, shown, with_error(*mean), versus))
+    best, second = sorted(held.values, key=lambda name: -held.mean(name)[0])[:2]
+    lead = with_error(*held.difference(best, second))
     n_steps = int(held.counts.sum())
     facts = (
         ("data", f"{len(held.counts):,} trajectories, {n_steps:,} displacements"),
@@ -26,7 +31,8 @@ def describe_learned(result: LearnedScores) -> Card:
         ("seed", str(result.seed)),
     )
     sentences = (
-        f"Of these, {best} predicts displacements of other trajectories best.",
+        f"{best} predicts displacements of other trajectories best, by {lead} nats more than "
+        f"{second}.",
         f"{result.training['n_without_previous']:,} displacements have none before them: rows with "
         "memory take the density without it there, models that of their first displacement.",
         result.remark,

@@ -66,13 +66,13 @@ def score_learned(
             not installed.
     """
     require_optax()
-    check_folds(data, n_folds)
     if data.n_particles < _MIN_TRAJECTORIES:
         msg = (
             f"a learned density needs {_MIN_TRAJECTORIES} trajectories or more, got "
             f"{data.n_particles}; score models alone, or use more trajectories"
         )
         raise DriftbayesError(msg)
+    check_folds(data, n_folds)
     training = training or Training()
     steps = successive_steps(data)
     folds, blocks = folds_of(steps, n_folds), blocks_of(steps, seed)

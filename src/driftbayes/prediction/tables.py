@@ -120,7 +120,10 @@ class LearnedScores(Described):
         return {
             "remark": self.remark,
             "held_out": self.held_out.to_json(),
-            "sequential": dict(self.sequential),
+            "sequential": {
+                name: value if np.isfinite(value) else None
+                for name, value in self.sequential.items()
+            },
             "blocks": list(self.blocks),
             "start": self.start,
             "training": dict(self.training),
