@@ -20,8 +20,6 @@ from driftbayes.learned.densities import learn
 from driftbayes.learned.places import cell_places, place_inputs
 from driftbayes.learned.splits import Split, Steps, successive_steps
 from driftbayes.learned.tree import grow
-from driftbayes.models import Langevin
-from driftbayes.precision import in_double_precision
 from driftbayes.testing import reference
 from driftbayes.typing import FloatArray
 
@@ -34,13 +32,12 @@ def _gaussian(dx: FloatArray, mean: FloatArray | float, variance: FloatArray | f
     return -np.sum((dx - mean) ** 2, axis=1) / (2 * variance) - np.log(2 * np.pi * variance)
 
 
-@in_double_precision
 def langevin(rng: np.random.Generator, n: int) -> tuple[Displacements, FloatArray]:
     """Langevin motion; the truth given the displacement before it, and nothing earlier."""
     dx = reference.simulate_langevin(rng, n, N_STEPS, 2, TAU, 1.0, 1.0)
     data = Displacements.from_array(dx, TAU, start=np.zeros((n, 2)))
-    model = Langevin(gamma=1.0, k=1.0)
-    r0, r1 = np.asarray(model.increment_autocovariance(np.arange(2), TAU))
+    # Variance of a displacement and covariance of successive ones, with gamma = k = tau = 1.
+    r0, r1 = 2 / np.e, (1 - 1 / np.e) ** 2
     steps = successive_steps(data)
     given = _gaussian(steps.dx, r1 / r0 * steps.previous, r0 - r1**2 / r0)
     return data, np.where(steps.has_previous, given, _gaussian(steps.dx, 0.0, r0))

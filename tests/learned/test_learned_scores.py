@@ -151,3 +151,16 @@ def test_a_learned_density_has_no_evidence_to_compare(tracks, name):
         db.DriftbayesError, match="without an evidence; score it beside models with"
     ):
         tracks.compare(tau=0.5, models=f"brownian,{name}")
+
+
+def test_a_model_without_an_evidence_has_no_score_and_comes_last(scores):
+    result = scores.learned
+    values = result.held_out.values | {"langevin": np.full(16, np.nan)}
+    broken = replace(
+        result,
+        held_out=replace(result.held_out, values=values),
+        sequential=result.sequential | {"langevin": np.nan},
+    )
+    assert "unknown" in str(broken)
+    assert "best: langevin" not in str(broken)
+    assert broken.to_json()["sequential"]["langevin"] is None

@@ -2,7 +2,7 @@
 
 __all__ = ["describe_learned"]
 
-from math import isfinite
+from math import inf, isfinite
 
 from driftbayes.prediction.tables import LearnedScores
 from driftbayes.representation import Card, Table, describe, with_error
@@ -20,7 +20,10 @@ def describe_learned(result: LearnedScores) -> Card:
         total = result.sequential[name]
         shown = f"{total:.1f}" if isfinite(total) else "unknown"
         rows.append((name, shown, with_error(*mean), versus))
-    best, second = sorted(held.values, key=lambda name: -held.mean(name)[0])[:2]
+    # A model without an evidence has no score, and comes last.
+    means = {name: held.mean(name)[0] for name in held.values}
+    order = sorted(means, key=lambda name: -means[name] if isfinite(means[name]) else inf)
+    best, second = order[:2]
     lead = with_error(*held.difference(best, second))
     n_steps = int(held.counts.sum())
     facts = (
