@@ -129,5 +129,6 @@ def test_an_ensemble_has_no_learned_densities(ask, tracks_csv):
     answer = ask("score", "--ensemble", tracks_csv, "--observed", tracks_csv, "--learned")
     assert answer.code == 2
     assert answer.err == (
-        "driftbayes: --learned is for models; leave it out to score an ensemble\n"
+        "driftbayes: --ensemble scores members, not models: leave out --learned "
+        "(--leads chooses lead times)\n"
     )
