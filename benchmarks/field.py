@@ -11,6 +11,7 @@ import sys
 import time
 
 import numpy as np
+import xarray as xr
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.linalg import spsolve
 
@@ -33,9 +34,12 @@ def errors(n_steps: int, n_sets: int) -> None:
         data = tracks(n_steps, 0.7, seed)
         tree = map_tree(data, hypotheses("brownian"), 1.0, scatter=False)
         dataset = tree.to_dataset()
-        at = dataset.interp(x=("p", points[:, 0]), y=("p", points[:, 1]), method="nearest")
-        mean = at["brownian_kappa"].values
-        sd = np.hypot(at["brownian_kappa_sd"].values, at["brownian_kappa_within"].values)
+        where = {name: xr.DataArray(points[:, i], dims="p") for i, name in enumerate("xy")}
+        at = dataset[["brownian_kappa", "brownian_kappa_sd", "brownian_kappa_within"]]
+        mean, *both = (
+            v.values.squeeze() for v in at.sel(where, method="nearest").data_vars.values()
+        )
+        sd = np.hypot(*both)
         rows["map"].append(_scored(mean, sd, truth))
         fit = fit_field(
             db.displacements(data, 1.0), FieldPriors(kappa=4e-4, flow=0.02), hypotheses=["kappa"]

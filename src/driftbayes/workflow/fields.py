@@ -61,9 +61,8 @@ def field(
     setup = hypotheses_for(name, tracks, priors=priors, scales=scales, tau=data.tau)
     known = setup.hypotheses[0].priors
     if model == "langevin":
-        given = {"density": "auto", "walls": None}
-        for option, default in given.items():
-            if options.pop(option, default) is not default:
+        for option in ("density", "walls"):
+            if options.pop(option, None) not in (None, "auto"):
                 msg = f"{option} is an option of Brownian fields; leave it out with model langevin"
                 raise DriftbayesError(msg)
         gamma, k = (_scale(known, parameter, Exponential) for parameter in ("gamma", "k"))
