@@ -218,6 +218,16 @@ def test_what_cannot_be_done_is_refused(options, message):
         fit_field(data, PRIORS, **options)
 
 
+def test_too_costly_grids_leave_the_local_density_with_a_warning():
+    rng = np.random.default_rng(9)
+    x = rng.uniform(size=(200, 1))
+    size = np.where(x[:, 0] > 0.5, 0.2, 1e-3)
+    data = Displacements.from_array((size * rng.normal(size=200))[:, None, None], 1.0, start=x)
+    fit = fit_field(data, PRIORS, hypotheses=["kappa"])
+    assert fit.density == "local"
+    assert any("use a smaller tau (the Fokker–Planck density" in text for text in fit.warnings)
+
+
 def test_too_costly_grids_are_refused_and_named():
     data = steps(np.random.default_rng(0), 60, 2, tau=0.1, n_sub=2)
     with pytest.raises(DriftbayesError, match="multiplications"):

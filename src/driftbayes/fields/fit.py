@@ -157,10 +157,12 @@ class FieldFit(AveragedFit):
         """What a reader should know."""
         out = []
         if self.density == "local" and self.roughness > _MAX_ROUGHNESS:
-            advice = f"; {self.refusal}" if self.refusal else "; use --density fokker-planck"
+            advice = "--density fokker-planck or a smaller tau"
+            if self.refusal:
+                advice = f"a smaller tau ({self.refusal})"
             out.append(
                 f"kappa changes by {self.roughness:.0%} over one step of tau: the local Gaussian "
-                f"density is no longer accurate{advice} or a smaller tau"
+                f"density is no longer accurate; use {advice}"
             )
         if self._shortest_is_best:
             out.append(
@@ -288,10 +290,10 @@ def fit_field(
         except DriftbayesError as error:
             if density == "fokker-planck" or away.sum() < _MIN_STEPS:
                 raise
-            problem, refusal = local, str(error)
+            problem, refusal = local, str(error).split(";")[0]
         else:
             members = fit_members(problem, names, progress)
-    members, error = _corrected(problem, members)
+    members, density_error = _corrected(problem, members)
     is_local = problem is local
     return FieldFit(
         log_evidences=summed_evidences(members),
@@ -305,7 +307,7 @@ def fit_field(
         fingerprint=data.fingerprint,
         _problem=problem,
         density="local" if is_local else "fokker-planck",
-        density_error=error,
+        density_error=density_error,
         refusal=refusal,
         n_near_walls=int((~kept).sum()) if is_local else 0,
     )

@@ -330,7 +330,9 @@ def _grid(problem: Problem, name: str) -> list[tuple[float, float, float]]:
     """Amplitudes and lengths of a hypothesis."""
     axes = [AMPLITUDES if varies else (0.0,) for varies in problem.hypotheses[name]]
     lengths = problem.splines.lengths if any(problem.hypotheses[name]) else (np.inf,)
-    return [(*pair, length) for pair in itertools.product(*axes) for length in lengths]
+    return [
+        (first, second, length) for first, second in itertools.product(*axes) for length in lengths
+    ]
 
 
 def _spread(problem: Problem, name: str) -> FloatArray:

@@ -278,8 +278,8 @@ class TransitionSteps(DifferencedProblem):
             name: The hypothesis.
             theta: Its parameters.
         """
-        ends = [(edges[0], edges[-1]) for edges in self.grid.edges]
-        grid = Grid.regular(*np.array(ends).T, [2 * round(0.75 * n) + 1 for n in self.grid.shape])
+        low, high = ([edges[end] for edges in self.grid.edges] for end in (0, -1))
+        grid = Grid.regular(low, high, [2 * round(0.75 * n) + 1 for n in self.grid.shape])
         priors = FieldPriors(self.blocks[0].scale, self.blocks[1].scale)
         finer = TransitionSteps(self.steps, self.tau, grid, self.local, priors)
         ratio = (grid.shape[0] / self.grid.shape[0]) ** 2

@@ -74,8 +74,10 @@ def field(
 def _scale(known: dict[str, AbstractPrior], name: str, kind: type) -> float:
     """Scale of a prior of the kind that fields need."""
     prior = known[name]
-    if not isinstance(prior, kind):
-        word = "an exponential" if kind is Exponential else "a fixed"
-        msg = f"a field needs {word} prior of {name}, got {name} ~ {prior.describe()}"
-        raise DriftbayesError(msg)
-    return float(prior.scale if isinstance(prior, Exponential) else prior.value)
+    if kind is Exponential and isinstance(prior, Exponential):
+        return float(prior.scale)
+    if kind is Fixed and isinstance(prior, Fixed):
+        return float(prior.value)
+    word = "an exponential" if kind is Exponential else "a fixed"
+    msg = f"a field needs {word} prior of {name}, got {name} ~ {prior.describe()}"
+    raise DriftbayesError(msg)
