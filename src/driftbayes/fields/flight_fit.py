@@ -179,6 +179,17 @@ def fit_flight(
 
     Raises:
         DriftbayesError: The data do not allow a field, or the splines are too many.
+
+    Example:
+        >>> import numpy as np
+        >>> from driftbayes import Displacements
+        >>> rng = np.random.default_rng(0)
+        >>> dx = 0.01 * rng.normal(size=(20, 10, 1)).cumsum(axis=1)
+        >>> data = Displacements.from_array(dx, 0.1, start=rng.uniform(size=(20, 1)))
+        >>> priors = FlightPriors(gamma=1.0, k=0.01)
+        >>> fit = fit_flight(data, priors, n_intervals=2, hypotheses=["sigma"])
+        >>> sorted(fit.at([[0.5]]))[:2]
+        ['k', 'k_sd']
     """
     check_data(data)
     unknown = sorted(set(hypotheses) - set(FLIGHT_HYPOTHESES))
