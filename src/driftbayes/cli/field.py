@@ -16,7 +16,7 @@ def _add_arguments(parser: Parser) -> None:
 --model {brownian,langevin}<str=brownian>  fields of kappa and the mean flow, or of the velocity
     scale sigma and the memory time T
 --density {auto,local,fokker-planck}<str=auto>  density of Brownian steps: local Gaussian,
-    Fokker-Planck on a grid, or the latter where kappa changes by more than 30 % over a step
+    Fokker-Planck on a grid, or the latter where kappa changes much over a step
 --walls LOW,HIGH<list>  where particles are reflected along an axis, in the unit of the data; once
     for each axis
 --hypotheses NAMES  which fields may vary, separated by commas: kappa, flow, both; or sigma, time,
