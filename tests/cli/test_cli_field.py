@@ -76,3 +76,9 @@ def test_bad_options_get_one_sentence(ask, walk_csv, options, message):
     answer = ask("field", walk_csv, "--tau", "0.01", *options)
     assert answer.code == 2
     assert message in answer.err
+
+
+def test_the_help_is_shown(ask):
+    answer = ask("field", "--help")
+    assert answer.code == 0
+    assert "--density {auto,local,fokker-planck}" in answer.out
