@@ -155,6 +155,7 @@ def field_dataset(result: FieldFit) -> "xr.Dataset":
         else {
             "origin_longitude": result.ground.lon,
             "origin_latitude": result.ground.lat,
+            "frame": result.ground.frame,
         }
     )
     return xr.Dataset(variables, coordinates).assign_attrs(
