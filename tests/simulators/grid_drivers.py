@@ -84,5 +84,9 @@ o.seed_elements(lon=x, lat=y, time=datetime(2020, 1, 1))
 n = int(np.ceil(float(sys.argv[4]) / step))
 o.run(steps=n, time_step=int(step), time_step_output=int(step) * n)
 assert len(o.elements.lon) == len(x)
-np.save(sys.argv[3], np.array([o.elements.lon, o.elements.lat]))
+lon, lat = np.asarray(o.elements.lon, float), np.asarray(o.elements.lat, float)
+# Positions are in single precision.
+inside = np.clip(lon, west, east), np.clip(lat, south, north)
+assert max(abs(lon - inside[0]).max(), abs(lat - inside[1]).max()) < 1e-5
+np.save(sys.argv[3], np.array(inside))
 """

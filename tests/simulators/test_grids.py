@@ -31,7 +31,9 @@ def waves(n):
     return s[:, None] * s
 
 
-def a_map(n=16, *, kappa=None, flow=None, degrees=None, model="brownian+mean", **attributes):
+def a_map(
+    n=16, *, kappa=None, flow=None, degrees=None, model="brownian+mean", side=1, **attributes
+):
     """A dataset as `driftbayes map -o` writes it, of κ = 1000 m²/s (1 ± 0.8) in km and h."""
     kappa = 1000 * (1 + 0.8 * waves(n)) if kappa is None else kappa
     plain, unit = model.replace("+", "_"), 3600 / 1e6
@@ -39,6 +41,8 @@ def a_map(n=16, *, kappa=None, flow=None, degrees=None, model="brownian+mean", *
     variables = {f"{plain}_kappa": (dims, unit * kappa[None])}
     for i, one in enumerate([0 * kappa, 0 * kappa] if flow is None else flow):
         variables[f"{plain}_flow_{i + 1}"] = dims, 3.6 * np.broadcast_to(one, kappa.shape)[None]
+    width = SIDE if degrees is None else np.radians(degrees[1][1] - degrees[1][0]) * 6.371e6
+    variables[f"{plain}_cell_side"] = dims, np.full((1, n, n), side * width / 1e3 / n)
     x = y = (np.arange(n) + 0.5) * SIDE / 1e3 / n
     about = {}, {}
     if degrees is not None:
@@ -102,19 +106,37 @@ def test_units_become_metres_and_seconds_and_cells_a_smooth_function():
     assert_allclose(found.drift_at(np.array([0.0]), np.array([3e4]))[0], 0, atol=1e-12)
 
 
-def test_the_drift_is_not_counted_twice_in_the_flow_of_a_map():
-    """The mean step of a map is the flow and the drift: Parcels adds the drift, OpenDrift not."""
-    steps = np.array([0.1, -0.2])[:, None, None]
-    on_plane = gridded(a_map(flow=steps))
-    x, y = points(on_plane)
-    assert_allclose(on_plane.flow_at(x, y) + on_plane.drift_at(x, y), steps[..., 0] + 0 * x)
-    earth = gridded(a_map(flow=steps, degrees=[(10, 14), (50, 54)]))
-    written = export_grid(earth, "opendrift").dataset
+@pytest.mark.parametrize("side", [1, 4])
+def test_the_drift_is_not_counted_twice_in_the_flow_of_a_map(side):
+    """Where κ grows by 1000 m²/s in 100 km, the mean step is 0.01 m/s: there is no other flow.
+
+    The map has steps of `side` cells, each of them constant.
+    """
+    stairs = 500 + 1000 * ((np.arange(16) // side + 0.5) * side / 16)
+    kappa = np.broadcast_to(stairs, (16, 16))
+    found = gridded(a_map(kappa=kappa, flow=(0.01, 0.2), side=side))
+    x = np.linspace(0.25, 0.75, 400, endpoint=False) * SIDE
+    u, v = found.flow_at(x, 0 * x + 4e4)
+    assert abs(u.mean()) < 2e-4
+    assert np.abs(u).max() < (0.0005 if side == 1 else 0.004)
+    assert_allclose(v, 0.2)
+    # The local drift stays with the diffusivity, all of it.
+    assert_allclose(found.drift_at(x, 0 * x + 4e4)[0].mean(), 0.01, rtol=1e-2)
+
+
+def test_opendrift_gets_the_drift_with_its_currents():
+    kappa = np.broadcast_to(1000.0 + 20 * np.arange(16), (16, 16))
+    found = gridded(a_map(kappa=kappa, flow=(0.1, -0.2), degrees=[(10, 14), (50, 54)]))
+    written = export_grid(found, "opendrift").dataset
+    points = np.meshgrid(written["lon"], written["lat"])
+    drift = found.drift_at(*points, on_sphere=False)
+    assert_allclose(written["u"], found.flow_at(*points)[0] + drift[0])
+    assert_allclose(written["v"], found.flow_at(*points)[1] + drift[1])
+    assert np.ptp(drift[0]) > 1e-3
+    # The mean step holds the curvature of the earth, which OpenDrift's straight lines have too.
     k = written["horizontal_diffusivity"]
-    tangent = np.tan(np.radians(k["lat"])) / earth_radius(None)
-    # On the earth the mean step holds the curvature, which OpenDrift's straight lines have too.
-    assert_allclose(written["u"], 0.1, rtol=1e-9)
-    assert_allclose(written["v"], -0.2 + (k * tangent), rtol=1e-9)
+    curved = k * np.tan(np.radians(k["lat"])) / earth_radius(None)
+    assert_allclose(written["v"], -0.2 + curved, rtol=1e-9)
 
 
 def test_a_field_keeps_its_flow():
@@ -135,7 +157,7 @@ def test_a_plane_is_laid_on_the_earth():
     middle = 0.5 * (edges[1:] + edges[:-1])
     k = np.broadcast_to(2000 + 5e-3 * middle, (n, n))
     found = GriddedDispersion(
-        (edges, edges), np.stack([k, k]), np.zeros((2, n, n)), np.ones((n, n), bool), False,
+        (edges, edges), np.stack([k, k]), np.zeros((2, n, n)), None, np.ones((n, n), bool), False,
         ground, 1.0, "a plane", (),
         {"kind": "field", "driftbayes_version": "", "data_fingerprint": ""},
     )  # fmt: skip
@@ -191,7 +213,7 @@ def uniform(edges, n, *, on_earth=False, seed=3):
 @pytest.mark.parametrize("naive", [False, True])
 def test_a_walk_in_the_exported_grid_keeps_a_uniform_density(naive):
     """Milstein steps as those of Parcels; without the drift particles gather where κ is small."""
-    found = gridded(a_map())
+    found = gridded(a_map(), with_flow=False)
     grid = export_grid(found, "parcels").dataset.isel(time=0, depth=0)
     k, low, side = grid["Kh_zonal"].values, grid["lon"].values[0], grid["lon"].diff("lon").values[0]
     rng, dt, dres = np.random.default_rng(1), grid.attrs["time_step_s"], 0.25 * side
@@ -249,7 +271,7 @@ def moved(simulator, found, seconds, tmp_path, *, naive, n):
 )  # fmt: skip
 def test_a_uniform_density_stays_uniform_in_a_simulator(simulator, is_lonlat, naive, tmp_path):
     degrees = [(10.0, 11.5), (50.0, 51.0)] if is_lonlat else None
-    found = gridded(a_map(degrees=degrees))
+    found = gridded(a_map(degrees=degrees), with_flow=False)
     x, y = moved(simulator, found, 1e5, tmp_path, naive=naive, n=20_000)
     p = uniformity(x, y, found.edges, on_earth=is_lonlat)
     assert p < 1e-30 if naive else p > 1e-3
@@ -260,7 +282,8 @@ def test_a_uniform_density_stays_uniform_in_a_simulator(simulator, is_lonlat, na
 @pytest.mark.parametrize("simulator", ["parcels", "parcels3"])
 def test_on_a_sphere_the_density_is_uniform_per_area(simulator, naive, tmp_path):
     """With a constant diffusivity, the kernels of Parcels alone fill all latitudes alike."""
-    found = gridded(a_map(kappa=np.full((16, 16), 1e6), degrees=[(0.0, 40.0), (45.0, 80.0)]))
+    constant = a_map(kappa=np.full((16, 16), 1e6), degrees=[(0.0, 40.0), (45.0, 80.0)])
+    found = gridded(constant, with_flow=False)
     x, y = moved(simulator, found, 1e6, tmp_path, naive=naive, n=20_000)
     p = uniformity(x, y, found.edges, on_earth=True)
     assert p < 1e-10 if naive else p > 1e-3

@@ -230,9 +230,13 @@ def _made(found: GriddedDispersion, dataset: "xr.Dataset", script: str) -> GridE
     lines = [
         f"{found.title}, by driftbayes {version}; data of fingerprint {fingerprint}",
         f"diffusivity from {k.min():.4g} to {k.max():.4g} m2/s; the flow "
-        + ("is that found" if found.flow is not None else "is left out"),
+        + (
+            "is that found: a uniform density stays uniform where it has no divergence"
+            if found.flow is not None
+            else "is left out: a uniform density stays uniform"
+        ),
         f"convention: {CONVENTION}",
-        f"time steps of up to {readable_time(_whole(found.time_step), 's')} keep a uniform density",
+        f"use time steps of up to {readable_time(_whole(found.time_step), 's')}",
         *(f"note: {note}" for note in notes),
     ]
     about = {

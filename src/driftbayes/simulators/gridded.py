@@ -9,7 +9,9 @@ $$d_i = \partial_i K_i, \quad\text{and on the earth}\quad d_y = \partial_y K_y
   - K_y \tan\varphi / R ,$$
 
 which is the well-mixed drift. A field has a flow besides this drift. The flow of a map is the mean
-step over τ, which holds the drift too: it is taken off, so that it is not counted twice.
+step over τ, which holds the mean of the drift over a cell of the tree: that is taken off, so that
+it is not counted twice. (The local drift, which the map concentrates at the edges of its cells,
+must not be taken off: without it particles gather on the side of an edge where K is smaller.)
 """
 
 __all__ = ["GriddedDispersion", "check_latitudes"]
@@ -37,7 +39,9 @@ class GriddedDispersion:
     Args:
         edges: Edges of the cells along x and y: degrees, or lengths on a plane.
         diffusivity: Along x and y, (2, y, x).
-        flow: Mean flow besides the well-mixed drift, (2, y, x); None if there is none.
+        flow: Mean flow, (2, y, x); None if there is none.
+        cell_side: Length of the cells over which the flow holds the well-mixed drift too, (y, x);
+            None if it does not.
         has_data: Which cells hold data, (y, x); the others have the value of the nearest that do.
         is_lonlat: Whether positions are longitudes and latitudes.
         ground: Where on the earth the plane is, if that is known.
@@ -50,6 +54,7 @@ class GriddedDispersion:
     edges: tuple[FloatArray, FloatArray]
     diffusivity: FloatArray
     flow: FloatArray | None
+    cell_side: FloatArray | None
     has_data: np.ndarray
     is_lonlat: bool
     ground: Ground | None
@@ -99,27 +104,39 @@ class GriddedDispersion:
         if self.flow is None:
             return np.zeros((2, *np.shape(x)))
         found = self._at(self.flow, x, y)
-        return found - self.drift_at(x, y) if self._holds_drift else found
+        if self.cell_side is None:
+            return found
+        side = self._at(self.cell_side[None], x, y)[0]
+        return found - self.drift_at(x, y, over=side)
 
-    def drift_at(self, x: FloatArray, y: FloatArray, *, on_sphere: bool = True) -> FloatArray:
+    def drift_at(
+        self,
+        x: FloatArray,
+        y: FloatArray,
+        *,
+        over: FloatArray | None = None,
+        on_sphere: bool = True,
+    ) -> FloatArray:
         """Well-mixed drift at points.
 
         Args:
             x: First coordinate.
             y: Second coordinate.
+            over: Length along each axis over which to take its mean; None for none.
             on_sphere: Whether to include that of the curvature of the earth.
         """
         (per_x, per_y), (kx, ky) = self.lengths(np.asarray(y)), self.diffusivity
-        along = self._at(kx[None], x, y, axis=0)[0] / per_x
-        across = self._at(ky[None], x, y, axis=1)[0] / per_y
+        if over is None:
+            along = self._at(kx[None], x, y, axis=0)[0] / per_x
+            across = self._at(ky[None], x, y, axis=1)[0] / per_y
+        else:
+            dx, dy = 0.5 * over / per_x, 0.5 * over / per_y
+            along = (self._at(kx[None], x + dx, y) - self._at(kx[None], x - dx, y))[0] / over
+            across = (self._at(ky[None], x, y + dy) - self._at(ky[None], x, y - dy))[0] / over
         if self.is_lonlat and on_sphere:
             radius = earth_radius(None) * self.per_metre
             across = across - self._at(ky[None], x, y)[0] * np.tan(np.radians(y)) / radius
         return np.stack([along, across])
-
-    @property
-    def _holds_drift(self) -> bool:
-        return self.origin["kind"] == "map"
 
     def _at(self, values: FloatArray, x: FloatArray, y: FloatArray, axis: int = -1) -> FloatArray:
         """Splines at points, or their derivatives along one axis."""
@@ -191,7 +208,7 @@ class GriddedDispersion:
             has_data=there & inside[0] & inside[1],
             is_lonlat=True,
         )
-        if flow is not None and not self._holds_drift:
+        if flow is not None:
             # The curvature of the earth is part of what was found on the plane.
             flow[1] += made.drift_at(lon, lat, on_sphere=False)[1] - made.drift_at(lon, lat)[1]
         return made

@@ -80,6 +80,13 @@ def gridded(
     places = distance_transform_edt(~has_data, return_distances=False, return_indices=True)
     filled = found[:, places[0], places[1]]
     has_flow = with_flow and len(found) == 4
+    sides = None
+    if has_flow and chosen:
+        name = f"{chosen.replace('+', '_')}_cell_side"
+        if name not in dataset:
+            msg = f"{noun} has no variable {name!r}; the file is damaged, make it again"
+            raise DriftbayesError(msg)
+        sides = _values(dataset, name, noun) * length
     stored = _json(dataset, "result")
     tau = float(stored.get("tau", np.nan)) if kind == "field" else float(dataset["tau"].values[0])
     time_unit = to[1] or str(dataset.attrs.get("time_unit", ""))
@@ -96,6 +103,7 @@ def gridded(
         edges=(edges[0], edges[1]),
         diffusivity=filled[:2] * length**2 / time,
         flow=filled[2:] * length / time if has_flow else None,
+        cell_side=sides,
         has_data=has_data,
         is_lonlat=is_lonlat,
         ground=_ground(dataset, per_metre),
@@ -172,7 +180,8 @@ def _map_notes(
         notes.append("only the long-time diffusivity is exported, and not the memory of velocities")
     if has_flow:
         notes.append(
-            "the mean flow of the map is the mean step: the well-mixed drift has been taken off"
+            "the mean flow of the map is the mean step: the mean of the well-mixed drift over a "
+            "cell has been taken off"
         )
     cross = f"{model.replace('+', '_')}_K_12"
     if cross in dataset:
