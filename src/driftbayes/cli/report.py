@@ -254,7 +254,7 @@ COMMANDS = {
             "driftbayes export scan.nc --for json",
             "driftbayes export scan.nc --for opendrift --length-unit km --time-unit h",
             "driftbayes export scan.nc --for parcels --model langevin --tau 3600 -o dispersion.py",
-            "driftbayes export map.nc --for parcels -o K.nc > forward.py",
+            "driftbayes export map.nc --for parcels -o K.nc",
             "driftbayes export field.nc --for opendrift -o K.nc",
         ),
     ),

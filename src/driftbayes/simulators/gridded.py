@@ -72,7 +72,7 @@ class GriddedDispersion:
     @property
     def is_isotropic(self) -> bool:
         """Whether both axes have the same diffusivity."""
-        return bool(np.allclose(*self.diffusivity, rtol=1e-12))
+        return bool(np.allclose(self.diffusivity[0], self.diffusivity[1], rtol=1e-12))
 
     def lengths(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Length of a unit of x and of y at some y: of a degree, or 1 on a plane.
@@ -190,8 +190,11 @@ class GriddedDispersion:
         lonlat = np.array([self.ground.lonlat(point) for point in rim])
         lonlat[:, 0] = self.ground.lon + (lonlat[:, 0] - self.ground.lon + 180) % 360 - 180
         low, high = lonlat.min(axis=0), lonlat.max(axis=0)
-        counts = self.diffusivity.shape[:0:-1]
-        edges = tuple(np.linspace(*ends, n + 1) for *ends, n in zip(low, high, counts, strict=True))
+        n_rows, n_columns = self.has_data.shape
+        edges = (
+            np.linspace(low[0], high[0], n_columns + 1),
+            np.linspace(low[1], high[1], n_rows + 1),
+        )
         check_latitudes(edges[1], self.title)
         lon, lat = np.meshgrid(*(0.5 * (e[1:] + e[:-1]) for e in edges))
         places = self.ground.positions(np.stack([lon.ravel(), lat.ravel()], axis=-1))
