@@ -71,8 +71,10 @@ def _predict(args: argparse.Namespace) -> int:
     if args.space is not None:
         return _predict_in_space(args)
     if args.tau is None or args.space_model is not None:
-        given = "--space-model is for --space FILE.nc" if args.tau else "predict needs --tau"
-        msg = f"{given}; or take dispersion that varies in space from a file, with --space FILE.nc"
+        problem = "--space-model is for --space FILE.nc" if args.tau else "predict needs --tau"
+        msg = (
+            f"{problem}; or take dispersion that varies in space from a file, with --space FILE.nc"
+        )
         raise DriftbayesError(msg)
     tau = _options.parse_tau(args.tau)
     horizons = _options.parse_times("--horizon", args.horizon)
