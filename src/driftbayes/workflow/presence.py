@@ -11,7 +11,7 @@ from driftbayes.data.tangent import last_fixes
 from driftbayes.data.trajectories import Trajectories, check_tracks
 from driftbayes.data.units import cell_side, times_in
 from driftbayes.errors import DriftbayesError
-from driftbayes.storage.atomic import PathLike
+from driftbayes.storage.outputs import PathLike
 
 if TYPE_CHECKING:
     from driftbayes.prediction import PresenceMap
