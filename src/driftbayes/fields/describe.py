@@ -218,6 +218,7 @@ def _gridded(result: AveragedFit, names: list[tuple[str, str, str, str]], law: s
         else {
             "origin_longitude": result.ground.lon,
             "origin_latitude": result.ground.lat,
+            "frame": result.ground.frame,
         }
     )
     return xr.Dataset(variables, coordinates).assign_attrs(
