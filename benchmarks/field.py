@@ -9,6 +9,7 @@ python benchmarks/field.py growth 100000
 import resource
 import sys
 import time
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -16,7 +17,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.linalg import spsolve
 
 import driftbayes as db
-from driftbayes.fields import FieldPriors, FlightPriors, fit_field, fit_flight
+from driftbayes.fields import FieldFit, FieldPriors, FlightFit, FlightPriors, fit_field, fit_flight
 from driftbayes.space import map_tree
 from driftbayes.typing import FloatArray
 from map import hypotheses, kappa_at, tracks
@@ -171,6 +172,7 @@ def growth(n_points: int, model: str = "brownian") -> None:
     """Processor time and memory of a fit."""
     data = db.displacements(tracks(n_points, 0.7, 0), 1.0)
     started, wall = time.process_time(), time.time()
+    result: FieldFit | FlightFit
     if model == "brownian":
         result = fit_field(data, FieldPriors(kappa=4e-4, flow=0.02))
     else:
@@ -186,4 +188,10 @@ def growth(n_points: int, model: str = "brownian") -> None:
 if __name__ == "__main__":
     name, *rest = sys.argv[1:]
     numbers = [int(text) if text.isdigit() else text for text in rest]
-    {"errors": errors, "cells": cells, "seasons": seasons, "growth": growth}[name](*numbers)
+    commands: dict[str, Any] = {
+        "errors": errors,
+        "cells": cells,
+        "seasons": seasons,
+        "growth": growth,
+    }
+    commands[name](*numbers)

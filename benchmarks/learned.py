@@ -12,6 +12,7 @@ __all__ = ["CASES", "deficits"]
 
 import sys
 from collections.abc import Callable
+from math import exp
 
 import numpy as np
 
@@ -37,7 +38,7 @@ def langevin(rng: np.random.Generator, n: int) -> tuple[Displacements, FloatArra
     dx = reference.simulate_langevin(rng, n, N_STEPS, 2, TAU, 1.0, 1.0)
     data = Displacements.from_array(dx, TAU, start=np.zeros((n, 2)))
     # Variance of a displacement and covariance of successive ones, with gamma = k = tau = 1.
-    r0, r1 = 2 / np.e, (1 - 1 / np.e) ** 2
+    r0, r1 = 2 * exp(-1), (1 - exp(-1)) ** 2
     steps = successive_steps(data)
     given = _gaussian(steps.dx, r1 / r0 * steps.previous, r0 - r1**2 / r0)
     return data, np.where(steps.has_previous, given, _gaussian(steps.dx, 0.0, r0))
