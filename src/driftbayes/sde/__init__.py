@@ -6,15 +6,17 @@ from driftbayes.aliases import lazy
 
 if TYPE_CHECKING:
     from driftbayes.sde.filter import Filter
+    from driftbayes.sde.law import Hidden
     from driftbayes.sde.likelihood import KalmanDensity, ParticleDensity
-    from driftbayes.sde.model import SDE, Hidden
+    from driftbayes.sde.model import SDE
 
 __getattr__ = lazy(
     __name__,
     {
         "filter": "Filter",
+        "law": "Hidden",
         "likelihood": "KalmanDensity ParticleDensity",
-        "model": "SDE Hidden",
+        "model": "SDE",
     },
 )
 

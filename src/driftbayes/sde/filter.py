@@ -22,8 +22,8 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array
 
 from driftbayes.jax_typing import Key
+from driftbayes.sde.law import Law
 from driftbayes.sde.linear import Linear
-from driftbayes.sde.model import Law
 from driftbayes.sde.potentials import (
     LOG_2PI,
     Ahead,

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from driftbayes.sde.filter import Given, relative
-from driftbayes.sde.model import Law
+from driftbayes.sde.law import Law
 from driftbayes.sde.potentials import Gaussian, Pseudo
 from driftbayes.sde.tracks import Tracks
 

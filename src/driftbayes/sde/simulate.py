@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from driftbayes.jax_typing import Key, ScalarLike
+from driftbayes.sde.law import Law
 from driftbayes.sde.linear import Linear
-from driftbayes.sde.model import SDE, Law
 from driftbayes.sde.potentials import Gaussian
 
 # Substeps of a sampling time, unless told otherwise.
@@ -19,7 +19,8 @@ _SUBSTEPS = 64
 
 
 def simulate_paths(
-    model: SDE,
+    law: Law,
+    theta: Any,
     key: Key,
     start: Array,
     *,
@@ -31,7 +32,8 @@ def simulate_paths(
     """Simulate positions and velocities at regular times.
 
     Args:
-        model: The equation with its parameters.
+        law: The equation.
+        theta: Its parameters.
         key: Random key.
         start: Where the particles start, (particle, dim).
         n_steps: Number of steps.
@@ -44,7 +46,7 @@ def simulate_paths(
     """
     clock = (jnp.asarray(time, dtype=float), jnp.asarray(tau, dtype=float))
     sizes = (n_steps, substeps)
-    return _paths(model.law, sizes, model.theta(), key, jnp.asarray(start, dtype=float), clock)
+    return _paths(law, sizes, theta, key, jnp.asarray(start, dtype=float), clock)
 
 
 @partial(jax.jit, static_argnums=(0, 1))

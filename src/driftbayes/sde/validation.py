@@ -14,7 +14,7 @@ from jaxtyping import Array
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.precision import in_double_precision
-from driftbayes.sde.model import Law
+from driftbayes.sde.law import Law
 
 # Dimensions that data may have; a function has to work for one of them.
 _DIMENSIONS = (2, 1, 3)
