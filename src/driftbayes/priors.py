@@ -495,6 +495,12 @@ def scaling_priors(
         "fraction": Uniform(low=0.0, high=0.5),
         "spread": Exponential(mean=u_rms * timescale),
         **{f"h{i}": Normal(mean=0.0, sd=1.0) for i in range(1, 6)},
+        **{f"slope{i}": Normal(mean=0.0, sd=1 / (u_rms * timescale)) for i in (1, 2)},
+        "nonlinearity": Exponential(mean=1.0),
+        "barrier": Exponential(mean=u_rms**2),
+        "separation": Exponential(mean=u_rms * timescale),
+        "intermittency": Exponential(mean=1.0),
+        "renewal": rate,
     }
 
 
