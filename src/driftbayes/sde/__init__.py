@@ -7,7 +7,7 @@ from driftbayes.aliases import lazy
 if TYPE_CHECKING:
     from driftbayes.sde.filter import Filter
     from driftbayes.sde.law import Hidden
-    from driftbayes.sde.likelihood import KalmanDensity, ParticleDensity
+    from driftbayes.sde.likelihood import EnsembleDensity, KalmanDensity, ParticleDensity
     from driftbayes.sde.model import SDE
 
 __getattr__ = lazy(
@@ -15,9 +15,9 @@ __getattr__ = lazy(
     {
         "filter": "Filter",
         "law": "Hidden",
-        "likelihood": "KalmanDensity ParticleDensity",
+        "likelihood": "EnsembleDensity KalmanDensity ParticleDensity",
         "model": "SDE",
     },
 )
 
-__all__ = ["SDE", "Filter", "Hidden", "KalmanDensity", "ParticleDensity"]
+__all__ = ["SDE", "EnsembleDensity", "Filter", "Hidden", "KalmanDensity", "ParticleDensity"]
