@@ -453,7 +453,9 @@ def scaling_priors(
     Those are the paper's. Other rates have the same prior as γ, but for that of acceleration, which
     is thought to be ten times faster; a measurement error is thought to be a tenth of
     $u_\mathrm{rms} T$, that of outliers $u_\mathrm{rms} T$; numbers between 0 and 1 are uniform,
-    and so is a fraction of outliers below 1/2. The time over which a camera blurs has no prior:
+    and so is a fraction of outliers below 1/2. Slopes of ln σ are normal with standard deviation
+    $1/(u_\mathrm{rms} T)$, a barrier is thought to be $u_\mathrm{rms}^2$ high and wells
+    $u_\mathrm{rms} T$ from it, numbers without a unit 1. The time over which a camera blurs has no prior:
     it must be given.
 
     Args:

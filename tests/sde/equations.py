@@ -7,18 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from driftbayes import SDE, Displacements, Exponential
+from driftbayes.models._named import SDES
 
 UNIT = Exponential(1.0)
 
 
-@cache
 def langevin():
-    return SDE(
-        lambda x, u, t, theta: -theta.gamma * u,
-        lambda x, u, t, theta: theta.gamma * jnp.sqrt(2 * theta.k),
-        {"gamma": UNIT, "k": UNIT},
-        name="own_langevin",
-    )
+    """The equation that comes with the package: its programs are compiled once for all tests."""
+    return SDES["sde_langevin"]
 
 
 @cache

@@ -39,7 +39,7 @@ def noisy(exact):
 def test_a_linear_model_has_the_exact_likelihood_from_few_particles(exact, noisy, substeps):
     for data in (exact, noisy):
         wanted = Langevin(**THETA).log_likelihood(data)
-        found = estimate(langevin(), data, THETA, Filter(4), substeps)
+        found = estimate(langevin(), data, THETA, Filter(8), substeps)
         assert_allclose(found, wanted, rtol=1e-10)
         kalman = KalmanDensity(data, substeps)
         columns = {name: np.array([value]) for name, value in THETA.items()}
@@ -60,13 +60,13 @@ def test_runs_of_any_length_and_interval_are_taken():
         start_time=rng.uniform(size=4),
     )
     wanted = Langevin(**THETA).log_likelihood(data)
-    assert_allclose(estimate(langevin(), data, THETA, Filter(4), 2), wanted, rtol=1e-10)
+    assert_allclose(estimate(langevin(), data, THETA, Filter(8), 2), wanted, rtol=1e-10)
 
 
 def test_an_error_of_the_model_is_added_to_every_fix(exact):
     theta = {**THETA, "sigma": 0.2}
     model = model_named("sde_langevin+noise", MODELS)
-    density = ParticleDensity(exact, Filter(4), 2)
+    density = ParticleDensity(exact, Filter(8), 2)
     found = density.log_densities(model, {name: np.array([v]) for name, v in theta.items()})
     assert_allclose(found, Noise(Langevin(**THETA), 0.2).log_likelihood(exact), rtol=1e-10)
 
@@ -74,7 +74,7 @@ def test_an_error_of_the_model_is_added_to_every_fix(exact):
 def test_positions_without_a_velocity(exact, noisy):
     for data in (exact, noisy):
         wanted = Brownian(0.7).log_likelihood(data)
-        found = estimate(brownian(), data, {"kappa": 0.7}, Filter(4), 3)
+        found = estimate(brownian(), data, {"kappa": 0.7}, Filter(8), 3)
         assert_allclose(found, wanted, rtol=1e-10)
 
 
@@ -85,9 +85,10 @@ def test_a_confined_position_has_the_density_of_ornstein_and_uhlenbeck():
     decay = np.exp(-0.8 * 0.4)
     variance = 0.5 / 0.8 * (1 - decay**2)
     wanted = np.sum(-0.5 * (np.log(2 * np.pi * variance) + (x1 - decay * x0) ** 2 / variance))
-    assert_allclose(estimate(ornstein(), data, values, Filter(4), 3), wanted, rtol=1e-10)
+    assert_allclose(estimate(ornstein(), data, values, Filter(8), 3), wanted, rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [Filter(256, lookahead=False), Filter(256, guided=False)])
 def test_filters_without_foresight_are_unbiased(noisy, how):
     data = replace(
@@ -107,6 +108,7 @@ def test_filters_without_foresight_are_unbiased(noisy, how):
     assert ratio.std(ddof=1) < 1.5
 
 
+@pytest.mark.slow
 def test_filters_agree_on_a_nonlinear_model():
     values = {"gamma": 1.0, "beta": 0.5, "s": 1.0}
     data = data_of(cubic(), values, n_particles=2, n_steps=6)
@@ -125,13 +127,14 @@ def test_filters_agree_on_a_nonlinear_model():
     assert guided < blind
 
 
+@pytest.mark.slow
 def test_points_that_share_random_numbers_differ_less():
     values = {"gamma": 1.0, "beta": 0.5, "s": 1.0}
     data = data_of(cubic(), values)
     columns = {name: np.full(32, value) for name, value in values.items()}
     columns["beta"] = np.linspace(0.5, 0.51, 32)
     apart = {
-        common: ParticleDensity(data, Filter(4), 4, 0, common).log_densities(
+        common: ParticleDensity(data, Filter(8), 4, 0, common).log_densities(
             cubic().template(), columns
         )
         for common in (True, False)
@@ -139,11 +142,12 @@ def test_points_that_share_random_numbers_differ_less():
     assert np.abs(np.diff(apart[True])).mean() < 0.2 * np.abs(np.diff(apart[False])).mean()
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_estimate_whatever_the_other_runs(exact):
     values = {"gamma": 1.0, "beta": 0.5, "s": 1.0}
     columns = {name: np.array([value]) for name, value in values.items()}
     first, again, other = (
-        ParticleDensity(exact, Filter(4), 2, seed).by_run(cubic().template(), columns)
+        ParticleDensity(exact, Filter(8), 2, seed).by_run(cubic().template(), columns)
         for seed in (1, 1, 2)
     )
     assert_allclose(first, again, rtol=0)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from equations import UNIT, data_of, langevin
 from numpy.testing import assert_allclose
+from scipy import stats
 from scipy.integrate import quad
 
 from driftbayes import ConfinedLangevin, DriftbayesError, scaling_priors
@@ -18,7 +19,9 @@ from driftbayes.sde import (
     in_potential,
     nonlinear_friction,
     random_flight,
+    student_langevin,
 )
+from driftbayes.sde.models.student import log_intensity
 
 THETA = {"gamma": 1.3, "k": 0.7}
 # What the other parameters are where a model is Langevin's.
@@ -179,6 +182,19 @@ def test_a_fluctuating_dissipation_has_langevins_second_moments():
     assert_allclose(second - first**2, 1.1**2, rtol=1e-10)
 
 
+@pytest.mark.parametrize("degrees", [2.5, 4.0, 7.0, 60.0])
+def test_students_intensity_is_inverse_gamma(degrees):
+    z = np.linspace(-7.9, 7.9, 81)
+    found = np.exp(log_intensity(degrees)(z))
+    # The chance of a larger intensity is that of a larger normal number.
+    chance = stats.invgamma(degrees / 2, scale=(degrees - 2) / 2).sf(found)
+    assert_allclose(chance, stats.norm.sf(z), rtol=1e-5)
+    law, theta = law_of(student_langevin(degrees), {**THETA, "renewal": 0.3})
+    b = law.diffusion_at(jnp.zeros(2), jnp.zeros(2), 0.0, theta, jnp.array([1.2]))
+    wanted = stats.invgamma(degrees / 2, scale=(degrees - 2) / 2).isf(stats.norm.sf(1.2))
+    assert_allclose(b**2, 2 * 1.3**2 * 0.7 * wanted, rtol=1e-7)
+
+
 def test_the_extended_kalman_filter_has_the_likelihood_of_the_limit():
     from driftbayes import Langevin
 
@@ -203,6 +219,7 @@ def test_the_extended_kalman_filter_has_the_likelihood_of_the_limit():
             lambda: in_potential(lambda x, th: th.a * x, {"a": UNIT}),
             "drift of in_potential failed with TypeError: Gradient only defined for scalar",
         ),
+        (lambda: student_langevin(2.0), r"degrees must be a number above 2, got 2"),
         (lambda: in_potential(lambda x, th: x @ x, [UNIT]), "parameters must be priors by name"),
     ],
 )

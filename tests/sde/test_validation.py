@@ -129,7 +129,7 @@ def test_a_prior_may_be_left_to_the_rules():
 def test_methods_that_need_an_exact_likelihood_are_refused(method):
     data = data_of(langevin(), {"gamma": 1.0, "k": 1.0})
     with pytest.raises(DriftbayesError, match="estimated by a particle filter, which method"):
-        evidence(langevin(), data, method=method)
+        evidence(Hypothesis(langevin(), gamma=UNIT, k=UNIT), data, method=method)
 
 
 FILE = """import driftbayes as db

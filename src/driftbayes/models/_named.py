@@ -79,6 +79,7 @@ SDES = _Models(
         "nonlinear_friction": "models.friction.nonlinear_friction",
         "double_well": "models.potential.double_well",
         "fluctuating_dissipation": "models.dissipation.fluctuating_dissipation",
+        "student_langevin": "models.student.student_langevin",
     },
     room="sde",
 )

@@ -10,7 +10,7 @@ $$\operatorname{E} \hat L(\theta) = p(y_{1:N} \mid y_0, \theta)$$
 of the equation solved with m substeps, for any number of particles.
 """
 
-__all__ = ["Filter", "Given", "log_likelihood", "relative"]
+__all__ = ["Filter", "log_likelihood"]
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -22,16 +22,9 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array
 
 from driftbayes.jax_typing import Key
+from driftbayes.sde.foresight import Given, foresee, guided_step, relative
 from driftbayes.sde.law import Law
-from driftbayes.sde.linear import Linear
-from driftbayes.sde.potentials import (
-    LOG_2PI,
-    Ahead,
-    Gaussian,
-    look_back,
-    nothing_ahead,
-    pseudo_of,
-)
+from driftbayes.sde.potentials import LOG_2PI, Ahead, Gaussian, nothing_ahead
 from driftbayes.sde.tracks import Tracks
 
 # Particles are resampled where fewer than this share of them are effective.
@@ -51,20 +44,6 @@ class Filter:
     particles: int = 32
     guided: bool = True
     lookahead: bool = True
-
-
-class Given(NamedTuple):
-    """What a likelihood is computed for.
-
-    Args:
-        theta: Parameters.
-        variance: Variance of an error that the model adds to each fix.
-        substeps: Substeps between two fixes; a number that no program is compiled for.
-    """
-
-    theta: Any
-    variance: Array
-    substeps: Array
 
 
 class _Particles(NamedTuple):
@@ -101,7 +80,7 @@ def log_likelihood(law: Law, how: Filter, given: Given, tracks: Tracks, key: Key
 
 def _filter_run(law: Law, how: Filter, given: Given, track: Tracks, key: Key) -> Array:
     theta, variance = given.theta, track.variance + given.variance
-    futures = _futures(law, how, theta, track, variance)
+    futures = _futures(law, how, given, track)
     key_start, key_steps = jax.random.split(key)
     first = (jax.tree.map(lambda a: a[0], futures), variance[0])
     start = _start(law, how, theta, track, first, key_start)
@@ -123,45 +102,12 @@ def _filter_run(law: Law, how: Filter, given: Given, track: Tracks, key: Key) ->
     return end.log_l + _log_mean(end.log_w)
 
 
-def _futures(law: Law, how: Filter, theta: Any, track: Tracks, variance: Array) -> Ahead:
+def _futures(law: Law, how: Filter, given: Given, track: Tracks) -> Ahead:
     """Each fix, with what lies beyond it where the filter looks there; (fix, dim)."""
-    error = jnp.broadcast_to(variance[:, None], track.y.shape)
-    if not (how.guided and how.lookahead):
-        return jax.vmap(nothing_ahead)(track.y, error)
-    step = track.y[1:] - track.y[:-1]
-    middle = 0.5 * (track.y[1:] + track.y[:-1])
-    speed = step / track.interval[:, None]
-    times = 0.5 * (track.t[1:] + track.t[:-1])
-
-    def linear_of(x: Array, u: Array, t: Array, interval: Array) -> Linear:
-        v = law.initial_hidden(track.origin + x, t, theta, jnp.zeros(law.n_hidden))
-        found = law.coefficients((track.origin + x, u, v), t, jnp.zeros(()), theta)
-        found = relative(law, found, track.origin)
-        return law.solve(found, interval)
-
-    linears = jax.vmap(linear_of)(middle, speed, times, track.interval)
-
-    def back(ahead: Ahead, inputs: Any) -> tuple[Ahead, Ahead]:
-        linear, y, error, valid = inputs
-        nothing = nothing_ahead(y, error)
-        found = look_back(linear, ahead, y, error)
-        # A reference that is not finite is no guide.
-        is_good = valid & jnp.all(jnp.stack([jnp.all(jnp.isfinite(a)) for a in found]))
-        found = jax.tree.map(lambda a, b: jnp.where(is_good, a, b), found, nothing)
-        return found, found
-
-    last = nothing_ahead(track.y[-1], error[-1])
-    inputs = (linears, track.y[:-1], error[:-1], track.valid)
-    _, before = jax.lax.scan(back, last, inputs, reverse=True)
-    return jax.tree.map(lambda a, b: jnp.concatenate([a, b[None]]), before, last)
-
-
-def relative(law: Law, coefficients: Any, origin: Array) -> Any:
-    """Coefficients for positions relative to an origin."""
-    if law.hidden_velocity:
-        return coefficients
-    shift = coefficients.constant - coefficients.rate * origin
-    return coefficients._replace(constant=shift)
+    if how.guided and how.lookahead:
+        return foresee(law, given, track)
+    error = (track.variance + given.variance)[:, None]
+    return jax.vmap(nothing_ahead)(track.y, jnp.broadcast_to(error, track.y.shape))
 
 
 def _start(
@@ -209,18 +155,13 @@ def _step(
 
     def at(x: Array, u: Array, v: Array, k: Array) -> tuple[Gaussian, Any, Array]:
         """The next substep of a particle, given the future; and ln of the future's density."""
-        now = t + k * h
-        found = law.coefficients((origin + x, u, v), now, 0.5 * h, theta)
-        found = relative(law, found, origin)
-        linear = law.solve(found, h)
-        mx, mu = linear.mean(x, u)
-        free = Gaussian(mx, mu, linear.qxx, linear.qxu, linear.quu)
-        if not how.guided:
-            return free, None, jnp.zeros(())
-        left = jnp.where(k == m - 1, 0.0, interval - (k + 1) * h)
-        pseudo = pseudo_of(law.solve(found, left), ahead)
-        proposal, log_g = free.observed(pseudo)
-        return proposal, pseudo, jnp.sum(log_g)
+        if how.guided:
+            left = jnp.where(k == m - 1, 0.0, interval - (k + 1) * h)
+            return guided_step(law, theta, (x, u, v, origin), (t + k * h, h, left), ahead)
+        found = law.coefficients((origin + x, u, v), t + k * h, 0.5 * h, theta)
+        linear = law.solve(relative(law, found, origin), h)
+        free = Gaussian(*linear.mean(x, u), linear.qxx, linear.qxu, linear.quu)
+        return free, None, jnp.zeros(())
 
     # By what the next fix and those beyond say of them, particles are chosen before they move.
     log_g = jax.vmap(lambda x, u, v: at(x, u, v, jnp.zeros(()))[2])(*particles[:3])

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from driftbayes.sde.filter import Given, relative
+from driftbayes.sde.foresight import Given, relative
 from driftbayes.sde.law import Law
 from driftbayes.sde.potentials import Gaussian, Pseudo
 from driftbayes.sde.tracks import Tracks

@@ -1,6 +1,6 @@
 """Likelihoods of a stochastic differential equation at many parameter values."""
 
-__all__ = ["KalmanDensity", "ParticleDensity"]
+__all__ = ["EnsembleDensity", "KalmanDensity", "ParticleDensity", "given_by"]
 
 import os
 from collections.abc import Mapping
@@ -19,7 +19,9 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key
 from driftbayes.likelihood.runs import Context
 from driftbayes.models import AbstractModel
-from driftbayes.sde.filter import Filter, Given, log_likelihood
+from driftbayes.sde.ensemble import ensemble_log_likelihood
+from driftbayes.sde.filter import Filter, log_likelihood
+from driftbayes.sde.foresight import Given
 from driftbayes.sde.kalman import kalman_log_likelihood
 from driftbayes.sde.model import SDE
 from driftbayes.sde.tracks import Tracks, make_tracks
@@ -57,6 +59,17 @@ def _kalman_block(model: AbstractModel, values: Any, substeps: Array, tracks: Tr
         return kalman_log_likelihood(sde.law, given, tracks)
 
     return jax.vmap(at)(values)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _ensemble_block(
+    model: AbstractModel, n_members: int, values: Any, substeps: Array, tracks: Tracks, keys: Key
+) -> Array:
+    def at(values: Any, key: Key) -> Array:
+        sde, given = given_by(model(**values), substeps)
+        return ensemble_log_likelihood(sde.law, n_members, given, tracks, key)
+
+    return jax.vmap(at)(values, keys)
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,8 +233,38 @@ class ParticleDensity(_AbstractDensity):
     def _block(
         self, model: AbstractModel, values: dict[str, FloatArray], places: Any, tracks: Tracks
     ) -> Array:
-        base = jax.random.key(self.seed)
-        numbers = jnp.asarray(places * 0 if self.common else places)
-        keys = jax.vmap(partial(jax.random.fold_in, base))(numbers)
+        keys = _keys(self.seed, places * 0 if self.common else places)
         m = jnp.asarray(self.substeps)
         return _particle_block(model, self.how, values, m, tracks, keys)
+
+
+@dataclass(frozen=True, eq=False)
+class EnsembleDensity(_AbstractDensity):
+    """Approximation by the ensemble Kalman filter.
+
+    Args:
+        data: Displacements.
+        members: Members of each ensemble.
+        substeps: Substeps between two fixes.
+        seed: Random seed.
+    """
+
+    members: int = 2048
+    substeps: int = 4
+    seed: int = 0
+
+    @property
+    def _particles(self) -> int:
+        return self.members
+
+    def _block(
+        self, model: AbstractModel, values: dict[str, FloatArray], places: Any, tracks: Tracks
+    ) -> Array:
+        m = jnp.asarray(self.substeps)
+        keys = _keys(self.seed, places)
+        return _ensemble_block(model, self.members, values, m, tracks, keys)
+
+
+def _keys(seed: int, numbers: Any) -> Key:
+    """A random key for each number."""
+    return jax.vmap(partial(jax.random.fold_in, jax.random.key(seed)))(jnp.asarray(numbers))

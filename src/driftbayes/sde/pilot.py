@@ -16,7 +16,7 @@ from driftbayes.typing import FloatArray
 # Estimates at the same parameters, from whose spread the variance is known.
 _N_ESTIMATES = 16
 # Change of ln L in nats when the substeps are doubled that is accepted, and their largest number.
-SUBSTEP_TOLERANCE = 0.05
+SUBSTEP_TOLERANCE = 0.1
 _MAX_SUBSTEPS = 64
 # Variance of ln L that the number of particles is tuned to, and the largest that is used at all.
 TARGET_VARIANCE, MAX_VARIANCE = 1.0, 3.0
@@ -80,7 +80,7 @@ def run_pilot(density: ParticleDensity, model: AbstractModel, values: Mapping[st
         (a, noise_a), (b, noise_b) = _averaged(here), _averaged(there)
         error, noise = abs(b - a), float(np.sqrt(noise_a + noise_b))
         # Accepted also where the change cannot be told from chance, if chance is small.
-        if error <= max(SUBSTEP_TOLERANCE, min(2 * noise, 4 * SUBSTEP_TOLERANCE)):
+        if error <= max(SUBSTEP_TOLERANCE, min(2 * noise, 3 * SUBSTEP_TOLERANCE)):
             break
         if 2 * m > _MAX_SUBSTEPS:
             break

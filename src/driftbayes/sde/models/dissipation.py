@@ -1,6 +1,6 @@
 """Langevin motion whose forcing fluctuates in time."""
 
-__all__ = ["fluctuating_dissipation"]
+__all__ = ["fluctuating_dissipation", "relaxation", "renewal_noise", "steady"]
 
 from typing import Any
 
@@ -22,15 +22,18 @@ def _diffusion(x: Array, u: Array, t: Array, theta: Any, v: Array) -> Array:
     return theta.gamma * jnp.sqrt(2 * theta.k) * jnp.exp(0.5 * scatter * v[0] - 0.25 * scatter**2)
 
 
-def _relaxation(v: Array, x: Array, u: Array, t: Array, theta: Any) -> Array:
+def relaxation(v: Array, x: Array, u: Array, t: Array, theta: Any) -> Array:
+    """Drift of a hidden variable that forgets at the rate `renewal`."""
     return -theta.renewal * v
 
 
-def _renewal_noise(v: Array, x: Array, u: Array, t: Array, theta: Any) -> Array:
+def renewal_noise(v: Array, x: Array, u: Array, t: Array, theta: Any) -> Array:
+    """Noise that keeps the hidden variable at unit variance."""
     return jnp.sqrt(2 * theta.renewal)
 
 
-def _steady(x: Array, t: Array, theta: Any) -> tuple[Array, Array]:
+def steady(x: Array, t: Array, theta: Any) -> tuple[Array, Array]:
+    """Mean and standard deviation of the hidden variable at first."""
     return jnp.zeros(()), jnp.ones(())
 
 
@@ -62,5 +65,5 @@ def fluctuating_dissipation() -> SDE:
         },
         name="fluctuating_dissipation",
         summary="langevin with a log-normal dissipation that fluctuates in time",
-        hidden=Hidden(1, _relaxation, _renewal_noise, _steady),
+        hidden=Hidden(1, relaxation, renewal_noise, steady),
     )
