@@ -6,9 +6,21 @@ import jax.numpy as jnp
 import pytest
 from equations import UNIT, data_of, langevin
 
-from driftbayes import SDE, DriftbayesError, Hypothesis, evidence
-from driftbayes.models import Parameter
+from driftbayes import (
+    SDE,
+    DriftbayesError,
+    Hypothesis,
+    Scales,
+    check,
+    evidence,
+    predict,
+    score,
+    simulate,
+)
+from driftbayes.inference import Batch
+from driftbayes.models import Parameter, prepare
 from driftbayes.sde.files import load_model, register_file_models
+from driftbayes.workflow.fits import bootstrap
 
 HERE = re.escape(__file__)
 
@@ -181,3 +193,33 @@ def test_a_name_alone_never_runs_a_file(tmp_path):
     file.write_text("raise SystemExit('this file was run')")
     with pytest.raises(DriftbayesError, match="names a file, whose code is run only for --models"):
         model_named(f"{file}:Mine", MODELS)
+
+
+@pytest.fixture(scope="module")
+def tracks():
+    return simulate("langevin", {"gamma": 1.0, "k": 1.0}, tau=0.4, n_particles=3, n_steps=8)
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda t, **how: check(t, 0.4, **how), "no way is known to replicate data"),
+        (lambda t, **how: predict(t, 0.4, [1.0], **how), "draws from its posterior are `evidence"),
+        (lambda t, **how: score(t, 0.4, **how), "a score cannot take sde_langevin"),
+        (lambda t, **how: bootstrap(t, 0.4, **how), "an SDE, whose likelihood is only estimated"),
+    ],
+)
+def test_what_no_sde_can_be_used_for_is_refused(tracks, use, message):
+    with pytest.raises(DriftbayesError, match=message):
+        use(tracks, models="langevin, sde_langevin", scales=Scales(1.0, 1.0))
+
+
+def test_the_engines_of_other_models_refuse_an_sde():
+    data = data_of(langevin(), {"gamma": 1.0, "k": 1.0})
+    model = langevin().template()
+    with pytest.raises(DriftbayesError, match="is an SDE, whose likelihood is only estimated"):
+        Batch.of(data, model=model).engine(0, model)
+    with pytest.raises(DriftbayesError, match="is an SDE, whose likelihood is only estimated"):
+        prepare(data, model.needs())
+    with pytest.raises(DriftbayesError, match="is an SDE without a closed form"):
+        model.mean_square_displacement(data.interval)

@@ -270,6 +270,14 @@ def check_double(leaves: Iterable[Any]) -> None:
         raise DriftbayesError(msg)
 
 
+def only_estimated(model: str) -> str:
+    """Say what can be done with a stochastic differential equation."""
+    return (
+        f"{model} is an SDE, whose likelihood is only estimated: compare, scan and simulate take "
+        "it, and nothing else does; leave it out here"
+    )
+
+
 def judged_together(model: str) -> str:
     """Say what to do with a model that no compiled program takes."""
     return (
@@ -290,8 +298,7 @@ def prepare(
     if kind in ("together", "flow"):
         raise DriftbayesError(judged_together(needs.model))
     if kind == "sde":
-        msg = f"{needs.model} is an SDE, whose likelihood is estimated; compute its evidence"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(only_estimated(needs.model))
     if isinstance(data, ReducedDisplacements):
         return data.second_moments()
     if isinstance(data, SummedDisplacements):
@@ -320,6 +327,8 @@ def make_engine(
         is_turning: Whether the model's covariances are complex.
     """
     way = preparation(data, needs, engine)
+    if way.kind == "sde":
+        raise DriftbayesError(only_estimated(needs.model))
     if way.kind == "flow":
         from driftbayes.likelihood.flow import flow_engine
 

@@ -139,8 +139,8 @@ class SDE(AbstractModel):
 
     def _no_form(self) -> DriftbayesError:
         return DriftbayesError(
-            f"{self.name} is a stochastic differential equation without a closed form; it can be "
-            "compared, scanned and simulated, and nothing else"
+            f"{self.name} is an SDE without a closed form; compare, scan and simulate take it, and "
+            "nothing else does"
         )
 
     def increment_autocovariance(
