@@ -16,20 +16,23 @@ from driftbayes.sde.models._parameters import LANGEVIN, merged
 
 _OWN = {
     "gamma": LANGEVIN["gamma"],
-    "k": Parameter("k", "diffusivity σ²/γ where ln σ has its reference value", 2, -1),
+    "k": Parameter("k", "diffusivity σ²/γ where s = 0, the origin by default", 2, -1),
 }
 
 
-def _exponential(x: Array, theta: Any) -> Array:
-    """A logarithm of σ that changes linearly along both axes."""
+def _ramp(x: Array, theta: Any) -> Array:
+    """A logarithm of σ that rises from -1 to 1 along a gradient.
+
+    Without bounds, σ that grows faster than linearly takes particles to infinity in a finite time.
+    """
     if len(x) != 2:
         msg = f"random_flight alone is for two dimensions, not {len(x)}; make it with log_sigma"
         raise DriftbayesError(msg)
-    return jnp.dot(jnp.stack([theta.slope1, theta.slope2]), x)
+    return jnp.tanh(jnp.dot(jnp.stack([theta.slope1, theta.slope2]), x))
 
 
 def _slopes() -> dict[str, Parameter]:
-    return {f"slope{i}": Parameter(f"g{i}", f"∂ ln σ/∂x{i}", -1, 0) for i in (1, 2)}
+    return {f"slope{i}": Parameter(f"g{i}", f"∂ ln σ/∂x{i} at the origin", -1, 0) for i in (1, 2)}
 
 
 def random_flight(
@@ -54,7 +57,8 @@ def random_flight(
 
     Args:
         log_sigma: Function `log_sigma(x, theta)` that gives s(x), a number; without it
-            $s = g_1 x_1 + g_2 x_2$ in two dimensions, of the coordinates that the data have.
+            $s = \tanh(g_1 x_1 + g_2 x_2)$ in two dimensions, of the coordinates that the data have.
+            σ must not grow faster than linearly with x, or particles reach infinity.
         parameters: Priors, or `Parameter`s, of the parameters of `log_sigma`.
         name: Name of the model.
         summary: What it is, in a line.
@@ -78,7 +82,7 @@ def random_flight(
     if (log_sigma is None) != (not parameters):
         msg = "log_sigma and its parameters go together; give both, or neither"
         raise DriftbayesError(msg)
-    profile = _exponential if log_sigma is None else log_sigma
+    profile = _ramp if log_sigma is None else log_sigma
 
     def gradient(x: Array, theta: Any) -> Array:
         return jax.grad(lambda y: jnp.reshape(jnp.asarray(profile(y, theta)), ()))(x)
