@@ -3,12 +3,15 @@
     python benchmarks/together.py common 1000
     python benchmarks/together.py flow 300
     python benchmarks/together.py cost 1000
+    python benchmarks/together.py gpu 1000
     python benchmarks/together.py neighbours 2000
     python benchmarks/together.py pairs 600
 
 Data sets of 20 particles and 8 steps, half Brownian and half Langevin, all parameters drawn from
 the priors; mean probability of Langevin, false certainties, and the logarithmic score. "cost"
-prints the time of a likelihood and of an evidence of up to so many particles and 25 steps,
+prints the time of a likelihood and of an evidence of up to so many particles and 25 steps, "gpu"
+the time of a likelihood on the processor and on a GPU (or what stands for one: JAX on the
+processor) and their difference,
 "neighbours" by how much ln L is off where groups of particles are conditioned on neighbours.
 
 Of pairs, data sets of 20 pairs and 10 steps, half of them with a free exponent and the others from
@@ -19,6 +22,7 @@ often it is true, and for a free exponent how often the central intervals of ξ 
 import sys
 import time
 from dataclasses import replace
+from typing import Any
 
 import jax
 import numpy as np
@@ -31,8 +35,10 @@ from driftbayes.data.sampling import Displacements
 from driftbayes.inference import Batch, Hypothesis, evidence
 from driftbayes.inference.density import Density
 from driftbayes.inference.evidence import QUANTILES
+from driftbayes.inference.formulas import Rows
 from driftbayes.likelihood.engines import Engine
 from driftbayes.likelihood.flow import FlowEngine
+from driftbayes.likelihood.flow_accelerator import Crowd, accelerator
 from driftbayes.models import (
     MODELS,
     AbstractModel,
@@ -216,6 +222,58 @@ def cost(n_most: int) -> None:
             print(said, flush=True)
 
 
+def gpu(n_most: int) -> None:
+    """Wall time of a likelihood without and with a GPU, 16 parameter values at a time."""
+    device = accelerator() or jax.devices()[0]
+    print(f"device: {device.device_kind} ({device.platform})")
+    for n in [n for n in (100, 400, 1000, 2000) if n <= n_most]:
+        data = crowd(n, 25)
+        for name in ("brownian+flow", "langevin+flow", "brownian+eddies", "langevin+eddies"):
+            if n > 1000 and name.startswith("brownian"):
+                continue
+            one = density(name, data)
+            assert isinstance(one.engine, FlowEngine)
+            row = [{"length": 1.0, "own_share": 0.2}.get(n, 1e-3) for n in one.hypothesis.names]
+            theta = np.tile([row], (16, 1))
+            theta[:, one.hypothesis.names.index("length")] = np.linspace(0.5, 2.0, 16)
+            x = np.stack([step.x for step in one.engine.steps])
+            dx = np.stack([step.dx for step in one.engine.steps])
+            if "eddies" in name:
+                dx = np.moveaxis(dx, 2, 1).reshape(len(dx), -1, 1)
+            numbers = Crowd(x, dx, np.zeros(2), device), Rows(one.hypothesis, theta)
+            _on_accelerator(*numbers)
+            begin = time.perf_counter()
+            there = _on_accelerator(*numbers)
+            took = (time.perf_counter() - begin) / len(theta)
+            few = theta[:2]
+            begin = time.perf_counter()
+            here = [one.engine._one(*task) for task in _tasks(Rows(one.hypothesis, few))]
+            alone = (time.perf_counter() - begin) / len(few)
+            off = [abs(a[0] - b[0]) / abs(b[0]) for a, b in zip(there, here, strict=False)]
+            off += [
+                np.max(np.abs(a[1] - b[1])) / np.max(np.abs(b[1]))
+                for a, b in zip(there, here, strict=False)
+            ]
+            print(
+                f"{n} particles, {name}: {alone:.3g} s on the processor, {took:.3g} s there, "
+                f"relative difference {max(off):.1g}",
+                flush=True,
+            )
+
+
+def _tasks(rows: Rows) -> list[tuple[Any, ...]]:
+    """Matrices, initial covariance and shape of each row."""
+    lanes = np.moveaxis(rows.lanes(np.array([1.0]))[:, 0], -1, 1)
+    matrices = lanes.reshape(-1, *lanes.shape[2:])[: rows.n_rows]
+    shapes = np.stack(rows.numbers(), axis=1)
+    return list(zip(matrices, rows.starts()[0], map(tuple, shapes.tolist()), strict=True))
+
+
+def _on_accelerator(crowd: Crowd, rows: Rows) -> list[tuple[float, NDArray[np.float64]]]:
+    matrices, start, shapes = (np.stack(part) for part in zip(*_tasks(rows), strict=True))
+    return crowd.products(matrices, start, shapes)
+
+
 def neighbours(n: int) -> None:
     """Error of ln L and processor time, with the default number of neighbours and others."""
     for option in ("flow", "eddies"):
@@ -235,7 +293,7 @@ def neighbours(n: int) -> None:
 
 if __name__ == "__main__":
     jax.config.update("jax_enable_x64", True)
-    if sys.argv[1] in ("cost", "neighbours"):
-        {"cost": cost, "neighbours": neighbours}[sys.argv[1]](int(sys.argv[2]))
+    if sys.argv[1] in ("cost", "gpu", "neighbours"):
+        {"cost": cost, "gpu": gpu, "neighbours": neighbours}[sys.argv[1]](int(sys.argv[2]))
     else:
         main(sys.argv[1], int(sys.argv[2]))

@@ -52,6 +52,7 @@ def test_the_file_keeps_its_kind(ask, tmp_path):
 TRUTH = {
     "parcels": (3600.0, "langevin", {"k": 100.0, "gamma": 1 / 21600}),
     "drifters": ("all", "langevin+noise", {"k": 400.0, "gamma": 1 / 21600, "sigma": 10.0}),
+    "buoys": (3600.0, "langevin", {"k": 400.0, "gamma": 1 / 21600}),
     "particles": (0.05, "brownian+noise", {"kappa": 0.4, "sigma": 0.1}),
     "animal": ("all", "confined", {"k": 26.0, "gamma": 1 / 3600, "well": 1 / 86400}),
 }

@@ -204,13 +204,13 @@ def test_irregular_times_are_compared_but_not_scanned(client):
     assert client.ask("scan", request)[1]["error"].startswith("a scan over sampling times needs")
 
 
-def together_csv():
+def together_csv(n_fixes=60):
     """Twelve particles that all but go the same way."""
     rng = np.random.default_rng(0)
-    common = rng.normal(size=(60, 2)).cumsum(axis=0)
+    common = rng.normal(size=(n_fixes, 2)).cumsum(axis=0)
     lines = ["id,time,x,y"]
     for name in range(12):
-        own = common + 0.1 * rng.normal(size=(60, 2)).cumsum(axis=0)
+        own = common + 0.1 * rng.normal(size=(n_fixes, 2)).cumsum(axis=0)
         lines += [f"{name},{t},{x!r},{y!r}" for t, (x, y) in enumerate(own.tolist())]
     return "\n".join(lines).encode()
 
@@ -227,7 +227,10 @@ def test_models_with_shared_motion_are_compared_and_laws_of_pairs_refused(client
     assert found["error"] == (
         "'power' is a law of pairs of particles; compare it with `driftbayes pairs`"
     )
-    _, begun = client.ask("scan", {**request, "models": ["brownian+common", "brownian+flow"]})
+    # Fewer fixes, and so fewer sampling times: each takes a second with shared motion.
+    _, card = client.upload({"t.csv": together_csv(22)})
+    request |= {"data": card["data"], "models": ["brownian+common", "brownian+flow"]}
+    _, begun = client.ask("scan", request)
     state = finished(client, begun["scan"])
     assert (state["state"], state["error"]) == ("done", "")
     assert "brownian+common" in state["verdict"][0].lower()

@@ -13,6 +13,7 @@ from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Batch, Hypothesis
 from driftbayes.inference.density import Density
+from driftbayes.likelihood.unshared import unshared_times
 from driftbayes.models import MODELS, model_named
 from driftbayes.priors import Exponential, Uniform
 
@@ -55,6 +56,15 @@ def data_of(kind):
         interval = np.tile(TAU * np.array([1.0, 2.0, 0.8, 3.0, 1.0, 1.5]), 4)
     if kind == "errors":
         sd = np.tile(rng.uniform(0.1, 0.5, 7), 4)
+    if kind == "unshared":
+        # Every particle at its own times, each fix with its own error; two meet long after.
+        sizes, begins = np.array([6, 5, 2, 3, 2, 2]), TAU * np.array([0, 0.4, 0.2, 3.1, 30, 31])
+        n = sizes.sum()
+        interval, sd = TAU * rng.uniform(0.1, 3.0, n), rng.uniform(0.0, 0.5, n + 6)
+    if kind == "unlike":
+        sizes, begins = np.array([6, 6, 4]), np.array([0.0, 0.0, TAU])
+        n = sizes.sum()
+        interval, sd = np.full(n, TAU), rng.uniform(0.1, 0.5, n + 3)
     if kind == "alike":
         sizes, begins = np.array([6, 6, 4]), np.array([0.0, 0.0, TAU])
         n = sizes.sum()
@@ -165,7 +175,63 @@ def test_density_is_that_of_all_particles_together(base, kind, noise):
     )
 
 
-@pytest.mark.parametrize("kind", ["regular", "gaps"])
+@pytest.mark.parametrize("kind", ["unshared", "unlike"])
+@pytest.mark.parametrize("base", list(MODELS))
+def test_density_at_times_that_particles_do_not_share(base, kind):
+    name, data = f"{base}+noise+common", data_of(kind)
+    theta, values = parameters(name)
+    if not MODELS[base].has_state_space:
+        with pytest.raises(DriftbayesError, match="needs particles that are seen at common times"):
+            log_likelihood(name, theta, data)
+        return
+    known = expected(f"{base}+noise", values, data)
+    assert_allclose(log_likelihood(name, theta, data), known, rtol=1e-10)
+
+
+@pytest.mark.parametrize("base", ["brownian", "langevin"])
+def test_exact_fixes_at_times_that_particles_do_not_share(base):
+    name, data = f"{base}+common", replace(data_of("unshared"), position_sd=None)
+    theta, values = parameters(name)
+    assert_allclose(log_likelihood(name, theta, data), expected(base, values, data), rtol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["regular", "gaps", "alike", "errors"])
+@pytest.mark.parametrize("base", ["brownian", "langevin", "second_order", "two_scale"])
+def test_one_filter_of_all_particles_agrees_with_contrasts_and_grids(base, kind, monkeypatch):
+    name, data = f"{base}+noise+common", data_of(kind)
+    theta, _ = parameters(name)
+    known = log_likelihood(name, theta, data)
+    together = "driftbayes.likelihood.together"
+    monkeypatch.setattr(f"{together}._is_simultaneous", lambda block: False)
+    monkeypatch.setattr(f"{together}._MAX_GRID", 0)
+    assert_allclose(log_likelihood(name, theta, data), known, rtol=1e-11)
+
+
+def test_too_many_particles_at_their_own_times_are_refused_with_a_figure():
+    rng = np.random.default_rng(1)
+    n = 3000
+    data = Displacements(
+        dx=rng.normal(size=(n, 2)),
+        interval=np.ones(n),
+        row_sizes=np.ones(n, dtype=np.int64),
+        trajectory=np.arange(n),
+        tau=1.0,
+        start_time=rng.uniform(0, 0.5, n),
+    )
+    message = r"5e\+10 multiplications for one likelihood of these 6,000 fixes of up to 3,000"
+    with pytest.raises(DriftbayesError, match=message):
+        log_likelihood("brownian+common", {"kappa": 1.0, "common": 0.5}, data)
+
+
+@pytest.mark.parametrize("option", ["blur", "blur+noise"])
+def test_blur_needs_common_times(option):
+    name = f"langevin+{option}+common"
+    theta, _ = parameters(name)
+    with pytest.raises(DriftbayesError, match="needs particles that are seen at common times"):
+        log_likelihood(name, theta, data_of("unshared"))
+
+
+@pytest.mark.parametrize("kind", ["regular", "gaps", "unshared"])
 def test_without_a_share_particles_are_independent(kind):
     data = data_of(kind)
     theta, _ = parameters("langevin+noise+common")
@@ -196,7 +262,6 @@ def test_simulated_particles_have_its_covariances():
     ("begins", "message"),
     [
         (np.arange(4) * 100.0, "no two particles are seen at the same time"),
-        (np.array([0.0, 0.3, 0.0, 0.0]), "seen at common times"),
         (None, "must know when steps begin"),
     ],
 )
@@ -233,3 +298,62 @@ def test_one_particle_spreads_by_its_whole_diffusivity(option):
     kappa = np.asarray(found.draws[0].theta)[:, found.draws[0].names.index("kappa")]
     spread = found.prediction.spreads[f"brownian+{option}"]
     assert_allclose(spread.variance, [2 * kappa.mean() * 2.0], rtol=1e-12)
+
+
+def test_the_search_sees_some_of_many_particles():
+    rng = np.random.default_rng(4)
+    sizes = rng.integers(1, 6, 90)
+    n = int(sizes.sum())
+    data = Displacements(
+        dx=rng.normal(size=(n, 2)),
+        interval=rng.uniform(0.5, 1.5, n),
+        row_sizes=sizes,
+        trajectory=np.arange(90),
+        tau=1.0,
+        start_time=rng.uniform(0, 9, 90),
+    )
+    whole = unshared_times(data)
+    few = whole.thinned(10_000)
+    assert few.n_slots == 16 < whole.n_slots
+    # Runs as a whole: every particle is seen first, and steps are those of its run.
+    firsts = np.isnan(few.after)
+    assert all(np.isnan(few.after[few.slot == slot][0]) for slot in range(16))
+    own = {tuple(step) for step in few.dx[~firsts]}
+    ends = np.cumsum(sizes)
+    runs = [{tuple(s) for s in data.dx[e - k : e]} for e, k in zip(ends, sizes, strict=True)]
+    chosen = [run for run in runs if run & own]
+    assert set.union(*chosen) == own
+    assert len(chosen) == firsts.sum()
+
+
+def test_the_search_sees_the_first_of_many_fixes():
+    rng = np.random.default_rng(4)
+    n = 900
+    data = Displacements(
+        dx=rng.normal(size=(n, 2)),
+        interval=rng.uniform(0.5, 1.5, n),
+        row_sizes=np.array([400, 500]),
+        trajectory=np.arange(2),
+        tau=1.0,
+        start_time=np.array([0.0, 0.3]),
+    )
+    model = model_named("langevin+common", MODELS)
+    few, factor = Batch.of(data, model=model).engine(0, model).thinned(600)
+    (part,) = few.unshared
+    assert part.n_steps == 500
+    assert factor == n / 500
+    # The fixes of both particles up to a time.
+    last = part.time[-1]
+    ends = [np.searchsorted(np.cumsum(data.interval[:400]), last + 1e-9)]
+    ends.append(np.searchsorted(0.3 + np.cumsum(data.interval[400:]), last + 1e-9))
+    steps = np.concatenate([np.arange(ends[0]), 400 + np.arange(ends[1])])
+    known = replace(
+        data, dx=data.dx[steps], interval=data.interval[steps], row_sizes=np.array(ends)
+    )
+    theta, _ = parameters("langevin+common")
+    hypothesis = Hypothesis(
+        model, gamma=Exponential(1.0), k=Exponential(1.0), gamma_common=Exponential(1.0),
+        common=Uniform(0.0, 1.0),
+    )  # fmt: skip
+    found = Density(hypothesis, few).terms(np.array([[theta[n] for n in hypothesis.names]]))[0][0]
+    assert_allclose(found, log_likelihood("langevin+common", theta, known), rtol=1e-11)

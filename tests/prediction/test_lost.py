@@ -20,7 +20,7 @@ from driftbayes.prediction import ensemble
 from driftbayes.prediction.conditional import _CommonLaw, _FlowLaw, paths_of_lost, shared_motion
 from driftbayes.prediction.lost import Region, find_lost
 from driftbayes.prediction.simultaneous import simultaneous_steps
-from driftbayes.priors import Fixed, Uniform
+from driftbayes.priors import Exponential, Fixed, Uniform
 
 TAU = 0.7
 VALUES = {
@@ -309,6 +309,41 @@ def test_regions_hold_the_truth_as_often_as_they_say(ratio):
         share, error = inside.mean(axis=0), np.sqrt(np.array([0.25, 0.95 * 0.05]) / 300)
         # Quantiles of 400 paths err a little themselves.
         assert np.all(np.abs(share - [0.5, 0.95]) < 3 * error + 0.005)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("base", ["brownian", "langevin"])
+def test_regions_hold_the_truth_with_inferred_parameters(base):
+    # Parameters are drawn from the priors by which they are inferred: regions are then calibrated.
+    priors = {
+        **{"kappa": Exponential(0.02), "gamma": Exponential(0.5), "k": Exponential(0.02)},
+        **{"length": Exponential(1.5), "own_share": Uniform(0.0, 1.0), "nu": Fixed(1.5)},
+    }
+    rng, n_sets, inside = np.random.default_rng(8), 120, []
+    for seed in range(n_sets):
+        names = MODELS[base].parameters
+        means = {name: float(priors[name].mean()) for name in (*names, "length")}
+        values = {name: rng.exponential(mean) for name, mean in means.items()}
+        length, own = values.pop("length"), rng.uniform()
+        model = db.Flow(MODELS[base](**values), length, own, 1.5)
+        x = simulate_flow(model, rng, rng.uniform(0.0, 2.0, (8, 2)), 16, 1.0)
+        tracks = Trajectories.from_arrays([x[0, :12], *x[1:]], dt=1.0)
+        used = {name: priors[name] for name in (*names, "length", "own_share", "nu")}
+        found = tracks.predict(
+            *(1.0, [5.0]),
+            **{"given": "others", "models": f"{base}+flow", "priors": used},
+            **{"n_draws": 400, "seed": seed},
+        )
+        inside.append(
+            [
+                Region.of(paths.positions[:, 0, -1]).contains(x[0, -1])
+                for paths in (found.lost.given, found.lost.alone)
+            ]
+        )
+    share = np.mean(inside, axis=0)
+    print(f"{base}: given others {share[0]}, alone {share[1]}")
+    error = np.sqrt(np.array([0.25, 0.95 * 0.05]) / n_sets)
+    assert np.all(np.abs(share - [0.5, 0.95]) < 3 * error + 0.005)
 
 
 def test_particles_may_come_and_go_while_one_is_lost():

@@ -90,3 +90,27 @@ def test_the_command_writes_geojson(tmp_path):
     content = json.loads(out.read_text())
     assert len(content["features"]) == 5 * 2 * 2
     assert content["driftbayes"]["coordinates"] == "plane"
+
+
+def test_netcdf_holds_the_same(tmp_path):
+    import json
+
+    import xarray as xr
+
+    from driftbayes.cli.main import main
+
+    x = np.asarray(jax.random.normal(jax.random.key(1), (3, 30, 2))).cumsum(axis=1)
+    Trajectories.from_arrays(x, dt=1.0).to_dataframe().to_csv(tmp_path / "t.csv", index=False)
+    words = ["predict", str(tmp_path / "t.csv"), "--tau", "1", "--horizon", "1,2"]
+    for name in ("areas.nc", "areas.geojson"):
+        assert main([*words, "--models", "brownian", "--regions", str(tmp_path / name)]) == 0
+    features = json.loads((tmp_path / "areas.geojson").read_text())["features"]
+    with xr.open_dataset(tmp_path / "areas.nc", decode_times=False) as found:
+        for feature in features:
+            about = feature["properties"]
+            where = {"horizon": about["horizon"], "probability": about["probability"]}
+            own = found.sel(particle=about["particle"], **where)
+            assert_allclose(own["area"], about["area"])
+            assert_allclose(own["time"], about["time"])
+            ring = np.array(feature["geometry"]["coordinates"][0])[:-1]
+            assert_allclose(np.column_stack([own["x"], own["y"]]), ring)

@@ -84,6 +84,7 @@ def test_outliers_become_missing_on_request():
     mended = quality.apply(tracks, "outliers")
     assert np.isnan(mended.positions.reshape(*x.shape)[3, 50]).all()
     assert np.isnan(mended.positions).any(axis=1).sum() == 1
+    assert quality.applied(mended) == ["outliers: 1 position in 1 trajectory set to missing"]
     finding = next(f for f in quality.inspect(tracks).findings if f.name == "outliers")
     assert (finding.n_observations, finding.is_notable) == (1, False)
     with pytest.raises(db.DriftbayesError, match="number of standard deviations"):

@@ -136,7 +136,8 @@ def test_a_detour_over_null_island_leaves_no_trace_in_the_plane(frame):
     expected = on_plane(Trajectories.from_arrays(missing, dt=1.0), frame=frame)
     with pytest.warns(UserWarning, match="no longer local"):
         bad = on_plane(Trajectories.from_arrays(wrong, dt=1.0), frame=frame)
-    assert_allclose(quality.apply(bad, "spikes").positions, expected.positions, atol=1e-6)
+    for check in ("spikes", "outliers"):
+        assert_allclose(quality.apply(bad, check).positions, expected.positions, atol=1e-6)
     assert_allclose(truth.positions[:40], expected.positions[:40], atol=1e-9)
     # Without it, what comes after would lie hundreds of metres off in the local frame.
     if frame == "local":

@@ -150,7 +150,7 @@ def test_every_text_carries_error_convention_and_validity(simulator):
         assert "from 30 min to 1 d" in text
 
 
-@pytest.mark.parametrize("dt", [60.0, 3600.0, 1e5])
+@pytest.mark.parametrize("dt", [0.0, 60.0, 3600.0, 1e5])
 @pytest.mark.parametrize("degree", [1.0, 1852 * 60.0])
 def test_the_kernel_for_parcels_moves_particles_as_the_model_does(dt, degree, monkeypatch):
     """Run on plain arrays, in place of Parcels' own."""
@@ -186,7 +186,8 @@ def test_the_kernel_for_parcels_moves_particles_as_the_model_does(dt, degree, mo
         for lag in range(3):
             products = x[0] * x[lag]
             error = products.std() / np.sqrt(n)
-            assert abs(products.mean() - expected[lag]) < 4.5 * error
+            # Nothing moves in a step of no length, as before a later release.
+            assert abs(products.mean() - expected[lag]) <= 4.5 * error
 
 
 # --- Every model and option -----------------------------------------------------------------------

@@ -107,7 +107,7 @@ def run(tmp_path, *arguments):
 
 @pytest.mark.skipif(not Path("/proc/net/unix").exists(), reason="needs Linux")
 @pytest.mark.parametrize(
-    "count", [pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow), 3]
+    "count", [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(3, marks=pytest.mark.slow)]
 )
 def test_the_sums_are_those_of_a_thread_and_nobody_can_connect_to_a_worker(tmp_path, count):
     write_time_major(ragged_tracks(), tmp_path / "tracks.parquet")

@@ -1,6 +1,7 @@
 """Forecasts from the past of particles, scored against their future."""
 
 import json
+from dataclasses import replace
 
 import jax
 import numpy as np
@@ -72,6 +73,15 @@ def test_the_command_prints_the_same(tmp_path, capsys):
     assert content["n_forecasts"] == 12
     assert main(words) == 0
     assert "langevin" in capsys.readouterr().out
+
+
+def test_errors_over_origins_have_one_unit_for_each():
+    """Also where last fixes before an origin are at different times."""
+    tracks = simulated(8, 60, 6)
+    late = tracks.times + 0.01 * tracks.trajectory_index
+    how = {"origins": 6, "members": 5, "scales": SCALES, "n_draws": 50, "errors": "starts"}
+    found = db.backtest(replace(tracks, times=late), 0.5, "1", models="brownian", **how)
+    assert (found.errors, found.n_units, found.n_drifters) == ("starts", 6, 8)
 
 
 def test_models_with_shared_motion_are_refused():

@@ -1,6 +1,7 @@
 """Ensembles in files against observed tracks: matching, verdicts, refusals."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -82,6 +83,23 @@ def test_other_units_are_converted(observed):
     assert_allclose(one, other, rtol=1e-9)
 
 
+def test_dates_may_count_from_different_days(observed):
+    """Simulators count seconds from the first day of their currents."""
+    members = ensemble(observed, 1.0)
+    dated = replace(observed, provenance={"time_origin": "1970-01-01T00:00:00"})
+    seconds = members.in_units(time=(86400.0, "s"))
+    moved = replace(
+        seconds,
+        times=seconds.times - 36 * 3600,
+        provenance={"time_origin": "1970-01-02T12:00:00"},
+    )
+    one, other = (
+        db.score_ensembles(dated, {"e": e}).ensembles["e"].means["energy_score"][0]
+        for e in (members, moved)
+    )
+    assert_allclose(one, other, rtol=1e-9)
+
+
 def test_across_the_date_line_distances_are_along_the_sphere():
     rng = np.random.default_rng(3)
     drift = np.array([0.02, 0.0])
@@ -138,6 +156,78 @@ def test_what_predict_writes_can_be_scored(observed, tmp_path):
     assert abs(own["coverage_95"][0] - 0.95) < 4 * own["coverage_95"][1] + 0.02
 
 
+# Drifters that move together
+
+
+def swarm(seed, n_starts=40, n_drifters=6, noise=0.05, every=4):
+    """Drifters that share their motion but for some noise, and forecasts of the right spread."""
+    rng = np.random.default_rng(seed)
+    n_times = every * n_starts + 1
+    shared = np.cumsum(rng.normal(size=(1, n_times, 2)), axis=1)
+    x = shared + np.cumsum(noise * rng.normal(size=(n_drifters, n_times, 2)), axis=1)
+    x += 1000 * rng.normal(size=(n_drifters, 1, 2))
+    tracks = Trajectories.from_arrays(x, dt=1.0, ids=[f"d{i}" for i in range(n_drifters)])
+    starts = every * np.arange(n_starts)
+    steps = np.hypot(1.0, noise) * rng.normal(size=(MEMBERS, n_drifters, n_starts, 2, 2))
+    steps[..., 0, :] = 0.0
+    paths = x[:, starts][None, :, :, None] + np.cumsum(steps, axis=3)
+    ids = [
+        f"d{i}@{s}/{m}" for m in range(MEMBERS) for i in range(n_drifters) for s in range(n_starts)
+    ]
+    times = np.broadcast_to(starts[:, None] + [0.0, 1.0], (MEMBERS, n_drifters, n_starts, 2))
+    members = Trajectories.from_arrays(
+        paths.reshape(-1, 2, 2), times=list(times.reshape(-1, 2)), ids=ids
+    )
+    return tracks, members
+
+
+def test_errors_over_starts_are_right_where_drifters_move_together():
+    """The spread of the mean score over 60 data sets, against the errors that are stated."""
+    means, errors = [], {"drifters": [], "starts": []}
+    for seed in range(60):
+        tracks, members = swarm(seed)
+        cases = [match_cases(members, tracks, "e")]
+        for what, found in errors.items():
+            own = score_cases(cases, errors=what).ensembles["e"].means["energy_score"]
+            found.append(own[1])
+        means.append(own[0])
+    spread = np.std(means, ddof=1)
+    # The spread of 60 is known to 9 per cent.
+    assert 0.7 < np.sqrt(np.mean(np.square(errors["starts"]))) / spread < 1.35
+    assert np.sqrt(np.mean(np.square(errors["drifters"]))) < 0.5 * spread
+
+
+def test_shared_motion_is_noted_unless_starts_are_resampled(tmp_path, capsys, observed):
+    tracks, members = swarm(1)
+    noted = db.score_ensembles(tracks, {"e": members})
+    assert any("move together" in note and "--errors starts" in note for note in noted.notes)
+    by_start = db.score_ensembles(tracks, {"e": members}, errors="starts")
+    assert not any("move together" in note for note in by_start.notes)
+    assert (by_start.n_units, noted.n_units) == (40, 6)
+    assert not db.score_ensembles(observed, {"e": ensemble(observed, 1.0)}).notes
+    tracks.to_dataframe().to_csv(tmp_path / "seen.csv", index=False)
+    members.to_dataframe().to_csv(tmp_path / "model.csv", index=False)
+    words = ["score", "--ensemble", str(tmp_path / "model.csv")]
+    words += ["--observed", str(tmp_path / "seen.csv")]
+    assert main(words) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "errors by bootstrap over drifters are too small" in out
+    assert main([*words, "--errors", "starts", "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert (content["errors"], content["n_units"]) == ("starts", 40)
+
+
+def test_starts_within_the_shortest_lead_are_one_unit(observed):
+    cases = match_cases(ensemble(observed, 1.0), observed, "e")
+    moved = replace(cases, start=cases.drifter // 20 * 10.0 + 0.01 * cases.drifter)
+    assert score_cases([moved], errors="starts").n_units == 3
+
+
+def test_unknown_errors_are_refused(observed):
+    with pytest.raises(DriftbayesError, match="errors must be one of drifters, starts"):
+        db.score_ensembles(observed, {"e": ensemble(observed, 1.0)}, errors="days")
+
+
 # What cannot be scored
 
 
@@ -156,8 +246,6 @@ def test_degrees_against_a_plane_are_refused(observed):
 
 
 def test_periods_and_errors_of_observations_are_refused(observed):
-    from dataclasses import replace
-
     members = ensemble(observed, 1.0)
     with pytest.raises(DriftbayesError, match="in a periodic domain"):
         db.score_ensembles(observed.unwrap(5000.0), {"e": members})
@@ -181,8 +269,6 @@ def test_missing_positions_of_members_are_refused(observed):
 
 
 def test_times_that_do_not_meet_are_refused(observed):
-    from dataclasses import replace
-
     members = ensemble(observed, 1.0)
     shifted = replace(members, times=members.times + 0.4)
     with pytest.raises(DriftbayesError, match="no position was observed at the times"):
@@ -202,6 +288,12 @@ def test_too_few_members_are_refused(observed):
         match_cases(two, observed, "e")
 
 
+def test_members_of_drifters_without_names_are_refused(observed):
+    table = pd.DataFrame({"buoy": ["a"], "member": [1], "time": [0.0], "x": [0.0], "y": [0.0]})
+    with pytest.raises(DriftbayesError, match=r"needs a column 'id' .* it has buoy, member"):
+        db.score_ensembles(observed, {"e": table})
+
+
 def test_ensembles_of_other_forecasts_are_not_compared(observed):
     one, other = ensemble(observed, 1.0), ensemble(observed, 0.5)
     first, second = (match_cases(e, observed, n) for e, n in ((one, "a"), (other, "b")))
@@ -214,8 +306,16 @@ def test_ensembles_of_other_forecasts_are_not_compared(observed):
     [
         (["--ensemble", "a.csv"], "give the observed trajectories"),
         (["--observed", "a.csv"], "is for simulated trajectories"),
+        (["a.csv", "--tau", "1", "--errors", "starts"], "is for simulated trajectories"),
         ([], "score needs a file of trajectories"),
-        (["--ensemble", "a.csv", "--observed", "b.csv", "--tau", "1"], "--tau is for models"),
+        *(
+            (["--ensemble", "a.csv", "--observed", "b.csv", *more], f"leave out {more[0]} ")
+            for more in (
+                *(["--tau", "1"], ["--models", "brownian,langevin"], ["--prior", "k=uniform:0:1"]),
+                *(["--gaps", "split"], ["--n-tau", "3"], ["--folds", "5"], ["--u-rms", "1"]),
+                ["--method", "auto"],
+            )
+        ),
     ],
 )
 def test_the_command_says_what_it_needs(words, message, capsys):

@@ -66,9 +66,36 @@ def test_the_variogram_score_of_a_path_is_by_pairs_of_times():
     terms = []
     for i in range(3):
         for j in range(i):
-            model = np.mean([np.sqrt(np.hypot(*(p[i] - p[j]))) for p in paths])
-            terms.append((np.sqrt(np.hypot(*(observed[i] - observed[j]))) - model) ** 2)
+            model = [np.sqrt(np.hypot(*(p[i] - p[j]))) for p in paths]
+            seen = np.sqrt(np.hypot(*(observed[i] - observed[j])))
+            apart = [(a - b) ** 2 for a in model for b in model]
+            # Half of the mean over pairs of different members, as in the energy score.
+            terms.append(np.mean([(seen - a) ** 2 for a in model]) - sum(apart) / (2 * 4 * 3))
     assert_allclose(rules.variogram_scores(paths, observed), np.mean(terms), rtol=1e-13)
+
+
+def test_the_mean_variogram_score_does_not_depend_on_the_number_of_members():
+    rng = np.random.default_rng(6)
+    observed = rng.normal(size=(3, 2))
+    found = {
+        n: np.array([rules.variogram_scores(x, observed) for x in rng.normal(size=(6000, n, 3, 2))])
+        for n in (3, 20)
+    }
+    errors = [own.std() / np.sqrt(len(own)) for own in found.values()]
+    few, many = (own.mean() for own in found.values())
+    assert abs(few - many) < 4 * np.hypot(*errors)
+
+
+def test_energy_and_variogram_scores_are_those_of_scoringrules():
+    """Numbers of scoringrules 0.10.0, estimator "fair", for the same draws."""
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(3, 8, 2)) * np.array([1.0, 2.0]) + 0.3
+    known = [0.5011773981611609, 0.6043955787173413, 0.33821544586980945]
+    assert_allclose(rules.energy_scores(x), known, rtol=1e-13)
+    paths, observed = rng.normal(size=(8, 5)).cumsum(axis=1), rng.normal(size=5).cumsum()
+    found = rules.variogram_scores(paths[..., None], observed[:, None])
+    # Theirs is the sum over all ordered pairs of the five variables.
+    assert_allclose(found, 0.9941765828416256 / 20, rtol=1e-12)
 
 
 def test_the_skill_of_liu_and_weisberg():

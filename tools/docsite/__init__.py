@@ -17,6 +17,7 @@ from docsite.names import assignment_of, constants, public_modules
 from docsite.parts import OtherModules
 from docsite.public import PublicNames
 from docsite.references import Links
+from docsite.shortcuts import add_shortcuts
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -34,6 +35,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("doctree-read", _name_aliases)
     app.connect("include-read", links.from_the_root)
     Links(app)
+    add_shortcuts(app)
     return {"parallel_read_safe": False, "parallel_write_safe": True}
 
 

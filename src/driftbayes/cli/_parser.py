@@ -65,7 +65,7 @@ class Output:
 
 netcdf = Output(suffixes=(".nc",), what="results are NetCDF files")
 figure = Output(suffixes=(".png", ".pdf", ".svg"), what="a figure is a PNG, PDF or SVG file")
-geojson = Output(suffixes=(".geojson", ".json"), what="regions are GeoJSON files")
+regions = Output(suffixes=(".geojson", ".json", ".nc"), what="regions are GeoJSON or NetCDF files")
 
 
 class Parser(argparse.ArgumentParser):

@@ -16,6 +16,8 @@ def _add_arguments(parser: Parser) -> None:
 --origins N<int=10>  number of times from which to forecast, over the last two thirds of the data
 --members N<int=50>  members of each forecast
 --kappa K  also score a fixed diffusivity, for example 10m2/s, as a simulator would use
+--errors {drifters,starts}<=drifters>  errors by bootstrap over drifters, or over times of origin,
+    for drifters that move together
 """)
     parser.add_output(
         "--figure",
@@ -37,6 +39,7 @@ def _run(args: argparse.Namespace) -> int:
     from driftbayes.workflow import backtest
 
     how = {"origins": args.origins, "members": args.members, "kappa": args.kappa}
+    how["errors"] = args.errors
     with _console.progress_bar() as progress:
         given = {**_options.analysis(args), **how, "progress": progress}
         result = backtest(tracks, tau, horizons, **given)

@@ -12,6 +12,7 @@ from driftbayes.cli._parser import Command, Output, Parser
 FILES = {
     "parcels": "parcels.parquet",
     "drifters": "drifters.csv",
+    "buoys": "buoys.csv",
     "particles": "particles.csv",
     "animal": "animal.csv",
 }

@@ -51,7 +51,7 @@ _COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "pairs": ("pairs", "Compare laws of relative dispersion for pairs of particles."),
         "field": ("field", "Fit smooth fields of diffusivity and flow, with evidence for them."),
         "segments": ("segments", "Find where each track changes, with probabilities."),
-        "score": ("predict", "Score predictions of models, or ensembles of a simulator."),
+        "score": ("score", "Score predictions of models, or ensembles of a simulator."),
         "backtest": (
             "backtest",
             "Forecast observed particles from their past and score against their future.",

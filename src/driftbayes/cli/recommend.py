@@ -14,6 +14,8 @@ def _add_arguments(parser: Parser) -> None:
     parser.add_options("""
 --horizon T[,T...]<!>  times ahead, for example 1d,10d
 --kappa K  also judge this diffusivity, for example 100m2/s
+--arrival SHAPE:DISTANCE  also compare the probability of first arrival at a straight line
+    (line:30km) or at a distance from the start (circle:30km)
 --draws N<int=1000>  number of posterior draws
 """)
     _options.add_data(parser)
@@ -31,7 +33,8 @@ def _run(args: argparse.Namespace) -> int:
 
     with _console.progress_bar() as progress:
         given = {**_options.analysis(args), "n_draws": args.draws, "progress": progress}
-        result = recommend(tracks, tau, horizons, kappa=args.kappa, **given)
+        how = {"kappa": args.kappa, "arrival": args.arrival}
+        result = recommend(tracks, tau, horizons, **how, **given)
     _console.print_result(result, as_json=args.json)
     return 0
 
@@ -42,6 +45,7 @@ COMMANDS = {
         _run,
         (
             "driftbayes recommend drifters.nc --tau 6h --horizon 1d,10d --kappa 100m2/s",
+            "driftbayes recommend drifters.nc --tau 6h --horizon 3d --arrival line:30km",
             "driftbayes recommend tracks.csv --tau 0.5 --horizon 5 --json",
         ),
     )

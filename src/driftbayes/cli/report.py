@@ -44,6 +44,8 @@ def _add_report(parser: Parser) -> None:
 --replicas N<int=200>  replicas of each model for the goodness of fit; 0 for none
 --pairs  also compare laws of relative dispersion, as `driftbayes pairs` does
 --within R  with --pairs: distance at which pairs begin
+--forecast T[,T...]  also draw where the particles are to be found these times after their last
+    positions, and score forecasts from five earlier times, as `driftbayes backtest` does
 --brief  report only the scan, without quality, posteriors and goodness of fit
 """)
     _options.add_data(parser)
@@ -60,7 +62,15 @@ def _report(args: argparse.Namespace) -> int:
     if args.brief and args.pairs:
         msg = "--brief and --pairs exclude each other; give one of them"
         raise DriftbayesError(msg)
+    if args.forecast is not None:
+        _options.parse_times("--forecast", args.forecast)
+        if args.brief:
+            msg = "--brief and --forecast exclude each other; give one of them"
+            raise DriftbayesError(msg)
     scan, tracks = _scanned(args)
+    if args.forecast is not None and tracks is None:
+        msg = "--forecast needs the trajectories of the scan; pass --data TRAJECTORIES"
+        raise DriftbayesError(msg)
     if args.pairs and tracks is None:
         msg = "--pairs needs the trajectories of the scan; pass --data TRAJECTORIES"
         raise DriftbayesError(msg)
@@ -73,6 +83,11 @@ def _report(args: argparse.Namespace) -> int:
         with _console.progress_bar() as progress:
             wanted = {"n_replicas": args.replicas, "pairs": args.pairs, "within": args.within}
             examination = examine(tracks, scan, progress=progress, **wanted)
+            if args.forecast is not None:
+                from driftbayes.workflow.forecasts import with_forecasts
+
+                given = {**_options.analysis(args), "progress": progress}
+                examination = with_forecasts(examination, scan, args.forecast, **given)
     output = args.output or _default_path(args)
     for path in write_report(scan, output, title=args.title, examination=examination):
         _console.note(f"wrote {path}")

@@ -1,7 +1,5 @@
 """Guess which column of a table is what, from the names and units in its header."""
 
-__all__ = ["guess"]
-
 import re
 from collections.abc import Mapping, Sequence
 

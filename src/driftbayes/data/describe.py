@@ -1,7 +1,5 @@
 """Describe trajectories and displacements, without a pass over very large ones."""
 
-__all__ = ["describe_displacements", "describe_trajectories"]
-
 import numpy as np
 
 from driftbayes.aliases import public

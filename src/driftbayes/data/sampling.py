@@ -1,7 +1,5 @@
 """Displacements at one sampling time tau: the data that a model is judged by."""
 
-__all__ = ["WHOLE", "Cut", "Displacements", "displacements", "snap_taus"]
-
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -483,10 +481,9 @@ def stride_of(trajectories: Trajectories, tau: float | str) -> tuple[int, float]
         raise DriftbayesError(trajectories.irregular_message())
     if tau / dt > _MAX_STRIDE:
         interval = readable(dt, unit)
-        msg = (
+        raise DriftbayesError(
             f"tau = {readable(tau, unit)} is longer than any trajectory, recorded every {interval}"
         )
-        raise DriftbayesError(msg)
     stride = round(tau / dt)
     if stride < 1 or abs(tau - stride * dt) > GRID_TOLERANCE * dt:
         low = int(tau / dt)

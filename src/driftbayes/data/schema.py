@@ -1,7 +1,5 @@
 """The schema of all tables and datasets: names of columns, and how other names map to them."""
 
-__all__ = ["Meaning", "extras_in", "fields_of", "file_names", "from_frame"]
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Trajectories: where the particles were, and when."""
 
-__all__ = ["Trajectories", "check_tracks"]
-
 import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -765,8 +763,7 @@ def checked_period(period: Any, n_dim: int) -> tuple[float | None, ...]:
         n_dim: Number of axes.
     """
     if len(period) != n_dim:
-        msg = f"period must have one entry per axis ({n_dim}), got {len(period)}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"period must have one entry per axis ({n_dim}), got {len(period)}")
     for length in period:
         is_number = isinstance(length, int | float | np.number)
         if length is not None and not (is_number and np.isfinite(length) and length > 0):

@@ -4,28 +4,6 @@ One rule holds wherever a length, a time, a speed or a parameter is given: a num
 of the data, and text may name its own unit ("6h", "50 km", "0.2m/s"), which is converted to them.
 """
 
-__all__ = [
-    "LENGTH",
-    "SPEED",
-    "TIME",
-    "Dimension",
-    "Units",
-    "cell_side",
-    "converted",
-    "in_units",
-    "is_degrees",
-    "is_length",
-    "is_time",
-    "length_factor",
-    "parse_quantity",
-    "readable",
-    "readable_time",
-    "readable_times",
-    "readable_unit",
-    "time_factor",
-    "times_in",
-]
-
 import re
 from collections.abc import Iterable
 from contextlib import suppress
@@ -139,8 +117,7 @@ def converted(value: float, unit: str, what: Dimension, units: Units | None, nam
         if kind is None:
             wanted = [kind for kind in tables if getattr(what, kind)]
             every = {names: size for kind in wanted for names, size in tables[kind].items()}
-            msg = f"{name}: {_unknown(text, every, ' or '.join(wanted))}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"{name}: {_unknown(text, every, ' or '.join(wanted))}")
         powers[kind] += power
         factor *= tables[kind][_find(text, tables[kind], kind)] ** power
     if powers != {"length": what.length, "time": what.time}:
@@ -169,11 +146,10 @@ def cell_side(cell: Any, units: Units | None, *, in_degrees: bool) -> float:
         return parse_quantity(cell, "cell")[0]
     side = in_units(cell, LENGTH, units, "cell")
     if in_degrees and unit:
-        msg = (
+        raise DriftbayesError(
             f"cell = {cell!r} is a length, but positions are in degrees; give an angle, for "
             "example 5deg"
         )
-        raise DriftbayesError(msg)
     return side
 
 
@@ -210,10 +186,9 @@ def _times_between(text: str, units: Units | None, name: str) -> list[float]:
     is_mixed = units is None and bool(_split(ends[0])[1]) != bool(_split(ends[1])[1])
     is_ordered = low <= high or is_mixed
     if not (low > 0 and is_ordered and isfinite(high)) or not 1 <= int(count) <= _MAX_TIMES:
-        msg = (
+        raise DriftbayesError(
             f"{name} needs 0 < low <= high and a count from 1 to {_MAX_TIMES:,}, got {text[:80]!r}"
         )
-        raise DriftbayesError(msg)
     low, high = checked(low, name), checked(high, name)
     space = np.geomspace if is_log else np.linspace
     return [float(time) for time in space(low, high, int(count))]
@@ -355,17 +330,15 @@ def _factors(unit: str, name: str) -> Iterable[tuple[str, int]]:
 def _known(unit: str, kind: str, name: str) -> tuple[str, ...]:
     """Return the unit of the data, which a quantity is converted to."""
     if not unit:
-        msg = (
+        raise DriftbayesError(
             f"{name} has a unit, but the data have no unit of {kind}: pass --{kind}-unit "
             f"({kind}_unit=), or give {name} as a plain number in the units of the data"
         )
-        raise DriftbayesError(msg)
     if unit in _ADVICE:
-        msg = (
+        raise DriftbayesError(
             f"{name} has a unit, but the data are in {unit!r}: pass {_ADVICE[unit]}, or give "
             f"{name} as a plain number in this unit"
         )
-        raise DriftbayesError(msg)
     return _find(unit, _LENGTHS if kind == "length" else _TIMES, kind)
 
 

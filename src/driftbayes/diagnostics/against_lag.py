@@ -1,7 +1,5 @@
 """Diagnose trajectories: averages against lag, with error bars from resampling particles."""
 
-__all__ = ["bootstrap_sd", "describe_error_bars", "diagnose"]
-
 import json
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any

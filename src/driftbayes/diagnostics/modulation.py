@@ -6,8 +6,6 @@ significance comes from permutations: trajectories are cut into stretches, and t
 shifted at random, which leaves all memory within a stretch as it is.
 """
 
-__all__ = ["Modulation", "modulation", "step_correlations"]
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,15 +1,5 @@
 """Scales of the motion from the data, the grid that they are counted on, doubts at lag one."""
 
-__all__ = [
-    "Batch",
-    "Scales",
-    "autocorrelate",
-    "data_scales",
-    "gridded",
-    "lag_one_doubts",
-    "lag_steps",
-]
-
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
@@ -27,9 +17,8 @@ from driftbayes.typing import FloatArray, IntArray
 BATCH_SIZE = 2**18
 # Below this filling, most of the memory would hold gaps: the times are irregular in all but name.
 MIN_FILLING = 0.01
-# Doubts at lag one: so many standard errors; correlations from which noise is likely and from which
-# it dominates, and those of an exposure of half a step to a whole one; a share of the mean square.
-_SIGMAS = 5.0
+# Doubts at lag one: correlations from which noise is likely and from which it dominates, and those
+# of an exposure of half a step to a whole one; a share of the mean square.
 _NOISY, _DOMINATED = -0.03, -0.35
 _BLURRED = (0.1, 0.27)
 _DRIFTING = 0.005
@@ -70,11 +59,10 @@ def lag_steps(trajectories: Trajectories, n_lags: int, max_lag: float | str | No
             least, most, given = (
                 readable(time, trajectories.time_unit) for time in (dt, span * dt, lag)
             )
-            msg = (
+            raise DriftbayesError(
                 f"max_lag must lie between the recording interval {least} and the length of the "
                 f"longest trajectory {most}, got {given}"
             )
-            raise DriftbayesError(msg)
     # So many in the logarithm reach every step; more would be the same ones again.
     steps = np.unique(np.rint(np.geomspace(1, last, min(n_lags, 64 * last))).astype(np.int64))
     return np.concatenate([[0], steps])
@@ -94,11 +82,10 @@ def gridded(
     lengths = place[firsts + row_sizes - 1] + 1
     filling = len(place) / lengths.sum()
     if filling < MIN_FILLING:
-        msg = (
+        raise DriftbayesError(
             f"the positions fill only {filling:.1e} of the grid of recording intervals, too few "
             "for averages at fixed lags; round the times to a coarser interval"
         )
-        raise DriftbayesError(msg)
     order = np.argsort(lengths, kind="stable")
     batch, slot = _assign(lengths[order])
     batch_of, slot_of = np.empty_like(order), np.empty_like(order)
@@ -157,7 +144,8 @@ MAX_POSITIONS = 2**20
 BLOCK = 2**16
 
 
-# A correlation of successive steps counts if it is as large as this, and so many times its error.
+# A correlation of successive steps counts if it is as large as this, and so many times its error; a
+# doubt at lag one, and a drift, too, if it is as many times its error.
 _MIN_CORRELATION, _SIGMAS = 0.1, 4.0
 
 
@@ -237,17 +225,15 @@ def _scales(trajectories: Trajectories) -> tuple[Scales, float]:
     """Scales at the recording interval, and the correlation of successive steps; 0 if by chance."""
     dx, duration, run, index, dt = _steps(trajectories)
     if len(dx) == 0:
-        msg = (
+        raise DriftbayesError(
             "no trajectory has two positions, so nothing is known about how the particles move; "
             "check the column of ids"
         )
-        raise DriftbayesError(msg)
     if not np.any(dx):
-        msg = (
+        raise DriftbayesError(
             f"all {len(dx)} displacements are zero, so the data have no scale; "
             "check the columns and the number of digits in the file"
         )
-        raise DriftbayesError(msg)
     weight = np.sqrt(duration)
     values = dx / weight[:, None]
     u_rms = float(np.sqrt(np.sum(values**2) / duration.sum()))

@@ -1,7 +1,5 @@
 """Answers of the server: the card of a data set, and a comparison at one sampling time."""
 
-__all__ = ["CompareRequest", "comparison_answer", "data_card", "fits_panel", "panel_answer"]
-
 import math
 import shlex
 from collections.abc import Mapping, Sequence

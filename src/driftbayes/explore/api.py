@@ -1,7 +1,5 @@
 """Requests of the page; every answer is plain numbers and text."""
 
-__all__ = ["Explorer"]
-
 import io
 import secrets
 import shutil
@@ -185,8 +183,7 @@ class Explorer:
         if request.get("file") == "report.html":
             return build_report(scan).html.encode(), "text/html; charset=utf-8"
         if request.get("file") != "scan.nc":
-            msg = f"expected report.html or scan.nc, got {request.get('file')!r}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"expected report.html or scan.nc, got {request.get('file')!r}")
         path = self.session.folder / f"{secrets.token_hex(8)}.nc"
         try:
             write_scan(scan.to_dataset(), path)
@@ -227,8 +224,7 @@ class Explorer:
 def _compare_request(request: Mapping[str, Any]) -> CompareRequest:
     models = request.get("models")
     if not isinstance(models, list) or not all(isinstance(name, str) for name in models):
-        msg = f"models must be a list of names, got {models!r}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"models must be a list of names, got {models!r}")
     scales = {
         name: None if request.get(name) is None else checked(request[name], name)
         for name in ("u_rms", "timescale")

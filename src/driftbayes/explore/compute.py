@@ -4,17 +4,6 @@ Neither a compiler nor a long integral can be interrupted from another thread, b
 killed. Compiled programs are cached on disk for its successor.
 """
 
-__all__ = [
-    "Abandoned",
-    "ComputeProcess",
-    "compare",
-    "compare_tau",
-    "keep",
-    "prepare",
-    "simulate_data",
-    "warm_up",
-]
-
 import threading
 import time
 from collections import OrderedDict
@@ -161,11 +150,10 @@ class ComputeProcess:
                 self._forget()
                 if self._closed:
                     raise Abandoned from error
-                msg = (
+                raise DriftbayesError(
                     f"the computation was ended by the system ({error.reason}), most likely for "
                     "lack of memory; use fewer data or fewer models"
-                )
-                raise DriftbayesError(msg) from error
+                ) from error
 
     def close(self) -> None:
         """End the child, whatever it is doing."""

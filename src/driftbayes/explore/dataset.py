@@ -1,17 +1,5 @@
 """Data sets of the page: read from files or simulated from a model."""
 
-__all__ = [
-    "CHOICES",
-    "START",
-    "DataSet",
-    "Portable",
-    "Read",
-    "Reading",
-    "read_file",
-    "simulate",
-    "sliders",
-]
-
 import math
 import secrets
 import threading
@@ -185,8 +173,7 @@ def simulate(request: Mapping[str, Any]) -> DataSet:
 
     name = str(request.get("model"))
     if name not in MODELS:
-        msg = f"unknown model {name!r}; known are {', '.join(MODELS)}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"unknown model {name!r}; known are {', '.join(MODELS)}")
     model = MODELS[name]
     given = request.get("theta")
     theta = (
@@ -194,21 +181,18 @@ def simulate(request: Mapping[str, Any]) -> DataSet:
     )
     for parameter, about in model.parameters.items():
         if not 0 < theta.get(parameter, 0.0) < about.upper:
-            msg = (
+            raise DriftbayesError(
                 f"{parameter} must be a positive number below {about.upper:g}, "
                 f"got {theta.get(parameter)}"
             )
-            raise DriftbayesError(msg)
     sizes = {what: checked(request.get(what), what) for what in CHOICES}
     for what, choices in CHOICES.items():
         if sizes[what] not in choices:
             known = ", ".join(f"{choice:g}" for choice in choices)
-            msg = f"{what} must be one of {known}, got {sizes[what]:g}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"{what} must be one of {known}, got {sizes[what]:g}")
     seed = checked(request.get("seed"), "seed")
     if seed != int(seed) or not 0 <= seed < 2**31:
-        msg = f"seed must be a whole number from 0 to 2^31 - 1, got {seed:g}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"seed must be a whole number from 0 to 2^31 - 1, got {seed:g}")
     shape = {"n_particles": int(sizes["particles"]), "n_steps": int(sizes["steps"]), "n_dim": 2}
     interval = sizes["interval"]
     positions = model(**theta).simulate(jax.random.key(int(seed)), tau=interval, **shape)

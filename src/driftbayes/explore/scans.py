@@ -1,7 +1,5 @@
 """Scan sampling times in the background, one after another, with results shown meanwhile."""
 
-__all__ = ["ScanJob"]
-
 import sys
 import threading
 import traceback

@@ -1,7 +1,5 @@
 """Serve the page to one person on one machine, with the server of the standard library."""
 
-__all__ = ["Guard", "Server", "serve"]
-
 import io
 import ipaddress
 import json
@@ -146,11 +144,10 @@ class Server(ThreadingHTTPServer):
             super().__init__((host, port), _Handler)
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or str(error)
-            msg = (
+            raise DriftbayesError(
                 f"cannot listen at {host}, port {port}: {reason}; choose another with --port, or "
                 "omit it for a free one"
-            )
-            raise DriftbayesError(msg) from error
+            ) from error
         self.guard = Guard(host, self.server_address[1])
 
     def server_bind(self) -> None:
@@ -395,6 +392,5 @@ def _parsed(body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        msg = "expected a request as a JSON object"
-        raise DriftbayesError(msg)
+        raise DriftbayesError("expected a request as a JSON object")
     return found

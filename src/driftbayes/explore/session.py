@@ -1,7 +1,5 @@
 """State of the server: data sets, scans, uploaded files, and the newest request of each kind."""
 
-__all__ = ["LatestOnly", "Session"]
-
 import secrets
 import shutil
 import tempfile
@@ -124,8 +122,7 @@ class Session:
         with self._lock:
             found = self._scans.get(str(number))
         if found is None:
-            msg = "this scan is no longer kept; start it again"
-            raise DriftbayesError(msg)
+            raise DriftbayesError("this scan is no longer kept; start it again")
         return found
 
     def _drop(self, number: str) -> None:

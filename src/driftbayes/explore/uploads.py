@@ -1,7 +1,5 @@
 """Receive uploaded files: one body, a line that lists the files and then their bytes."""
 
-__all__ = ["check_size", "parse_size", "receive", "safe_name"]
-
 import io
 import json
 import re
@@ -27,19 +25,17 @@ def parse_size(text: str) -> int:
     match = _SIZE.fullmatch(text)
     size = float(match[1]) * _UNITS.get(match[2].upper(), 0) if match else 0
     if size < 1:
-        msg = f"--max-upload must be a size such as 200MB or 1GB, got {text!r}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"--max-upload must be a size such as 200MB or 1GB, got {text!r}")
     return int(size)
 
 
 def check_size(size: int, most: int) -> None:
     """Refuse `size` bytes if they are more than `most`, before any is read."""
     if size > most:
-        msg = (
+        raise DriftbayesError(
             f"the upload has {_readable(size)}, at most {_readable(most)} are allowed; start with "
             "--max-upload SIZE, or open the file with `driftbayes explore FILE`"
         )
-        raise DriftbayesError(msg)
 
 
 def safe_name(text: str) -> str:
@@ -47,8 +43,7 @@ def safe_name(text: str) -> str:
     base = text.replace("\\", "/").rpartition("/")[2]
     kept = "".join(c if c.isalnum() or c in " ._-+=()[]@,#~" else "_" for c in base).strip(" ")
     if not kept.strip("."):
-        msg = f"expected the name of a file, got {text!r}; give it another name"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"expected the name of a file, got {text!r}; give it another name")
     if _DEVICES.fullmatch(kept):
         kept = f"_{kept}"
     # The suffix tells the format.
@@ -66,8 +61,7 @@ def receive(stream: io.BufferedIOBase, length: int, folder: Path) -> Path:
     line = stream.readline(min(length, _MAX_LIST))
     files = _listed(line)
     if len(line) + sum(size for _, size in files) != length:
-        msg = "the list of files does not match their bytes; send them again"
-        raise DriftbayesError(msg)
+        raise DriftbayesError("the list of files does not match their bytes; send them again")
     for path, size in files:
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -88,13 +82,11 @@ def _listed(line: bytes) -> list[tuple[PurePosixPath, int]]:
     except (ValueError, KeyError, TypeError, RecursionError):
         pairs = []
     if not 0 < len(pairs) <= _MAX_FILES:
-        msg = f"expected a list of 1 to {_MAX_FILES:,} files before their bytes"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"expected a list of 1 to {_MAX_FILES:,} files before their bytes")
     found = []
     for text, size in pairs:
         if not isinstance(size, int) or isinstance(size, bool) or size < 0:
-            msg = f"expected the size of {text!r} in bytes, got {size!r}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"expected the size of {text!r} in bytes, got {size!r}")
         found.append((_inside(text.split("/")), size))
     tops = {path.parts[0] for path, _ in found}
     if len(tops) > 1:

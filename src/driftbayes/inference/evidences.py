@@ -53,12 +53,15 @@ from driftbayes.likelihood import (
 from driftbayes.likelihood.engines import DenseEngine, Engine, ToeplitzEngine
 from driftbayes.models import AbstractModel
 from driftbayes.precision import in_double_precision
+from driftbayes.priors import Fixed
 from driftbayes.typing import FloatArray
 
 # So many times the window's length tell how the prediction errors go on.
 _REACH = 8
 # An error in nats that is worth saying.
 _SAID = 0.01
+# Correlation of a flow that may be lost over the errors of positions.
+_DECORRELATED = 0.03
 
 
 def with_truncation_error(record: Evidence, hypothesis: Hypothesis, batch: Batch) -> Evidence:
@@ -140,6 +143,7 @@ def _with_flow_error(record: Evidence, hypothesis: Hypothesis, engine: Engine) -
             log_evidence_err=float(np.hypot(record.log_evidence_err, error)),
             warnings=(*record.warnings, said),
         )
+    record = _with_flow_doubt(record, hypothesis, engine.largest_error)
     if not any(engine.period or ()):
         return record
     theta = np.tile(theta, (len(QUANTILES), 1))
@@ -155,6 +159,26 @@ def _with_flow_error(record: Evidence, hypothesis: Hypothesis, engine: Engine) -
         "some correlation lengths that the data allow are too long for a domain of period "
         f"{shortest:.3g}, whose nearest images then give no positive definite covariance; they are "
         "left out of the evidence: use a prior of shorter lengths, or +common"
+    )
+    return replace(record, warnings=(*record.warnings, said))
+
+
+def _with_flow_doubt(record: Evidence, hypothesis: Hypothesis, known: float) -> Evidence:
+    """Say where errors of positions are too large for kicks correlated between fixes."""
+    from driftbayes.likelihood.flow_errors import decorrelation
+
+    if not np.isfinite(record.log_evidence):
+        return record
+    values = {n: float(p.value) for n, p in hypothesis.priors.items() if isinstance(p, Fixed)}
+    values |= record.map
+    sd = float(np.hypot(np.sqrt(known), values.get("sigma", 0.0)))
+    lost = decorrelation(sd, values["length"], values["nu"])
+    if lost <= _DECORRELATED:
+        return record
+    said = (
+        f"positions have errors of {sd:.3g}, over which the flow of length {values['length']:.3g} "
+        f"loses {lost:.0%} of its correlation; +flow takes kicks between the fixes, which is right "
+        f"for a loss of {_DECORRELATED:.0%} at most: use better positions, or +common"
     )
     return replace(record, warnings=(*record.warnings, said))
 

@@ -13,15 +13,15 @@ __all__ = [
 ]
 
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from driftbayes.aliases import lazy
 from driftbayes.data.trajectories import Trajectories, check_tracks
 from driftbayes.errors import DriftbayesError, expect
 from driftbayes.io.formats import FORMATS, choose, contents_of, may_be_several, read_as
 from driftbayes.io.reading import ReadOptions
-from driftbayes.storage.atomic import PathLike, atomic_path
+from driftbayes.storage import PathLike, atomic_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,11 +36,8 @@ _WRITERS = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    # Results need modules that reading a table does not.
-    if name not in ("read_dataset", "read_scan", "write_dataset", "write_scan"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("driftbayes.io.scans"), name)
+# Results need modules that reading a table does not.
+__getattr__ = lazy(__name__, {"scans": "read_dataset read_scan write_dataset write_scan"})
 
 
 def __dir__() -> list[str]:

@@ -5,8 +5,6 @@ Parcels 4 writes them, is first partitioned by a hash of the ids into temporary 
 of the format reads its blocks too.
 """
 
-__all__ = ["Block", "Plan", "estimated_points", "plan_blocks", "read_block"]
-
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager

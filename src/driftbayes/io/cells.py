@@ -5,26 +5,6 @@ before it stops them. Text that begins with apostrophes before such a character 
 that taking one away always gives the text back.
 """
 
-__all__ = [
-    "MISSING",
-    "BadCellError",
-    "encode_ids",
-    "escape_cell",
-    "find_fills",
-    "has_other_dates",
-    "id_array",
-    "id_values",
-    "is_date",
-    "is_missing",
-    "is_number",
-    "numbers",
-    "parse_numbers",
-    "times",
-    "truths",
-    "whole_text",
-    "without",
-]
-
 import re
 from collections.abc import Sequence
 from datetime import datetime
@@ -281,9 +261,8 @@ def truths(column: Any) -> FloatArray | None:
 
     values = _plain(column)
     if not _is_text(values.type):
-        values = values.cast(pa.float64()) if not pa.types.is_boolean(values.type) else values
-        values = values.cast(pa.int8() if pa.types.is_boolean(values.type) else values.type)
-        found = np.asarray(values.to_numpy(), dtype=np.float64)
+        kind = pa.int8() if pa.types.is_boolean(values.type) else pa.float64()
+        found = np.asarray(values.cast(kind).to_numpy(), dtype=np.float64)
         return found if np.isin(found[np.isfinite(found)], (0.0, 1.0)).all() else None
     encoded = _stripped(values).combine_chunks().dictionary_encode()
     known = [

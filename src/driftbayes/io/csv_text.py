@@ -1,15 +1,5 @@
 """CSV as text: how it is laid out, its header, and the line on which something is wrong."""
 
-__all__ = [
-    "check_size",
-    "describe",
-    "find_layout",
-    "first_problem",
-    "line_of",
-    "open_stream",
-    "read_columns",
-]
-
 import csv
 import gzip
 import io

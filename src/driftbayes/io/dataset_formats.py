@@ -7,8 +7,6 @@ its two axes in metres. Parcels writes `units = "degrees_east"` whatever the mes
 attributes `parcels_mesh` (version 3) and `parcels_grid_mesh` (version 4) tell metres from degrees.
 """
 
-__all__ = ["READERS", "from_dataset", "mesh_of"]
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -50,7 +48,6 @@ _SMOOTHED = (
 )
 # A nautical mile is one minute of latitude: the sphere of Parcels 3.
 _PARCELS_RADIUS = 1852 * 60 * 180 / np.pi
-# Where a run of the turbulence simulator keeps its particles.
 
 
 # Our own layout: CF contiguous ragged, with our names.

@@ -1,17 +1,5 @@
 """Variables of a dataset, NetCDF or Zarr, as numbers in the order of trajectories."""
 
-__all__ = [
-    "Observed",
-    "contents_in",
-    "identifiers",
-    "numbers",
-    "observed",
-    "open_dataset",
-    "parse_time_unit",
-    "time_origin",
-    "verify",
-]
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext

@@ -4,8 +4,6 @@ Day and month are told apart by the whole column: a number above 12 is a day. A 
 number is above 12 is refused until the user gives the order.
 """
 
-__all__ = ["looks_like_date", "parse_clocks", "parse_dates", "times_of"]
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which files a list, a pattern such as tracks/*.csv or a folder stands for."""
 
-__all__ = ["files_of", "is_store"]
-
 import glob
 import os
 from pathlib import Path

@@ -1,15 +1,5 @@
 """All formats, and which of them a file has."""
 
-__all__ = [
-    "FORMATS",
-    "Format",
-    "choose",
-    "contents_of",
-    "format_named",
-    "may_be_several",
-    "read_as",
-]
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,10 +30,6 @@ def _is_ours(contents: Contents) -> bool:
     return schema.SCHEMA_ATTRIBUTE in contents.attributes
 
 
-def _has_attribute(contents: Contents, start: str) -> bool:
-    return any(key.startswith(start) for key in contents.attributes)
-
-
 def _layout_kind(contents: Contents) -> str:
     """Kind of the layout in which trajectories lie in a dataset; empty if none is found."""
     from driftbayes.io.layouts import find_layout
@@ -56,41 +42,20 @@ def _layout_kind(contents: Contents) -> str:
     return "clouddrift" if layout.kind == "contiguous" and is_count else layout.kind
 
 
+def _has(*groups: str, attribute: str = "", laid_out: bool = False) -> Callable[[Contents], bool]:
+    """Detect all names of one of the groups, an attribute that begins so, trajectories laid out."""
+
+    def detect(contents: Contents) -> bool:
+        named = any(contents.has(*group.split()) for group in groups)
+        marked = not attribute or any(key.startswith(attribute) for key in contents.attributes)
+        return named and marked and (not laid_out or bool(_layout_kind(contents)))
+
+    return detect
+
+
 def _is_own_netcdf(contents: Contents) -> bool:
     is_ours = _is_ours(contents) or contents.has("id", "time", "x")
     return contents.container == "netcdf" and is_ours
-
-
-def _is_parcels_3(contents: Contents) -> bool:
-    named = contents.has("lon", "lat", "time", "trajectory")
-    return named and _has_attribute(contents, "parcels_")
-
-
-def _is_parcels_4(contents: Contents) -> bool:
-    return contents.has("particle_id") and _has_attribute(contents, "parcels_")
-
-
-def _is_opendrift(contents: Contents) -> bool:
-    return _has_attribute(contents, "opendrift_") and bool(_layout_kind(contents))
-
-
-def _is_nested(contents: Contents) -> bool:
-    return contents.types.get("obs", "").startswith("struct<")
-
-
-def _is_saspt(contents: Contents) -> bool:
-    positions = contents.has("x", "y") or contents.has("x_px", "y_px")
-    return positions and contents.has("trajectory", "frame")
-
-
-def _is_trackmate(contents: Contents) -> bool:
-    timed = contents.has("POSITION_T") or contents.has("FRAME")
-    return timed and contents.has("TRACK_ID", "POSITION_X", "POSITION_Y")
-
-
-def _is_gdp(contents: Contents) -> bool:
-    named = contents.has("err_lon", "err_lat") or contents.has("drogue_status", "ve", "vn")
-    return named and bool(_layout_kind(contents))
 
 
 def _is_gdp_text(contents: Contents) -> bool:
@@ -112,6 +77,7 @@ _TABLE, _PARQUET, _TEXT = (
     for containers in (("csv", "parquet", "frame"), ("parquet",), ("csv",))
 )
 _XML = (("xml",), "trackmate")
+_SPOT = "TRACK_ID POSITION_X POSITION_Y"
 _SUMMARIES = {
     "run": "directory of a turbulence run",
     "zarr": "Zarr of driftbayes: id, time, x, y, z, sd in the CF contiguous ragged layout",
@@ -163,21 +129,25 @@ def _format(
 FORMATS: tuple[Format, ...] = (
     _format("run", (("run",), "dataset_formats")),
     _format("zarr", _DATASET, lambda c: c.container == "zarr" and _is_ours(c)),
-    _format("parcels-zarr", _DATASET, _is_parcels_3),
-    _format("parcels-parquet", _PARQUET, _is_parcels_4),
-    _format("opendrift", _DATASET, _is_opendrift),
+    _format("parcels-zarr", _DATASET, _has("lon lat time trajectory", attribute="parcels_")),
+    _format("parcels-parquet", _PARQUET, _has("particle_id", attribute="parcels_")),
+    _format("opendrift", _DATASET, _has("", attribute="opendrift_", laid_out=True)),
     _format("netcdf", _DATASET, _is_own_netcdf),
-    _format("gdp", _DATASET, _is_gdp),
-    _format("glad", _DATASET, lambda c: c.has("position_error") and bool(_layout_kind(c))),
+    _format("gdp", _DATASET, _has("err_lon err_lat", "drogue_status ve vn", laid_out=True)),
+    _format("glad", _DATASET, _has("position_error", laid_out=True)),
     _format("clouddrift", _DATASET, lambda c: _layout_kind(c) == "clouddrift"),
-    _format("clouddrift-parquet", (("parquet",), "parquet"), _is_nested),
+    _format(
+        "clouddrift-parquet",
+        (("parquet",), "parquet"),
+        lambda c: c.types.get("obs", "").startswith("struct<"),
+    ),
     _format("cf", _DATASET),
-    _format("trackpy", _TABLE, lambda c: c.has("particle", "frame", "x", "y")),
-    _format("saspt", _TABLE, _is_saspt),
-    _format("andi", _TABLE, lambda c: c.has("traj_idx", "frame", "x", "y")),
-    _format("sfi", _TABLE, lambda c: c.has("particle_id", "time_step", "x0")),
+    _format("trackpy", _TABLE, _has("particle frame x y")),
+    _format("saspt", _TABLE, _has("x y trajectory frame", "x_px y_px trajectory frame")),
+    _format("andi", _TABLE, _has("traj_idx frame x y")),
+    _format("sfi", _TABLE, _has("particle_id time_step x0")),
     _format("evalspt", _TABLE, _is_evalspt),
-    _format("trackmate-csv", _TABLE, _is_trackmate),
+    _format("trackmate-csv", _TABLE, _has(f"POSITION_T {_SPOT}", f"FRAME {_SPOT}")),
     _format("trackmate-tracks", _XML, lambda c: c.names == ("Tracks",)),
     _format("trackmate-xml", _XML, lambda c: c.names == ("TrackMate",)),
     _format("myptv", _TABLE, lambda _: False),

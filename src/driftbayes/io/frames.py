@@ -1,7 +1,5 @@
 """Tables in memory: pandas DataFrames, and what other readers make of their files."""
 
-__all__ = ["as_table", "contents_in_frame"]
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

@@ -5,8 +5,6 @@ The layouts are those of the CF conventions, appendix H.4: contiguous ragged, in
 Program are of them too, but leave out the attributes that say so.
 """
 
-__all__ = ["Layout", "find_counter", "find_layout", "from_grid", "from_ragged"]
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal

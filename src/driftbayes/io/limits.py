@@ -9,23 +9,6 @@ say how much they hold; what says nothing is inflated piece by piece, and only i
 to matter.
 """
 
-__all__ = [
-    "Budget",
-    "Clock",
-    "WatchedFile",
-    "check_memory",
-    "check_names",
-    "check_stored",
-    "exceeds",
-    "inflated_size",
-    "is_cut",
-    "memory_budget",
-    "readable_size",
-    "shard_parts",
-    "stored_size",
-    "watched",
-]
-
 import bz2
 import io
 import lzma

@@ -4,8 +4,6 @@ Version 5 to 7 are parsed here: the reader of SciPy trusts the lengths in a file
 ends the process. Version 7.3 is HDF5, read by h5py. Functions, objects and sparse arrays are None.
 """
 
-__all__ = ["load", "names"]
-
 import math
 import struct
 import zlib

@@ -13,8 +13,6 @@ variables:
 Times called `num` or `datenum` are MATLAB's days since the year 0.
 """
 
-__all__ = ["READERS", "describe"]
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -238,7 +236,6 @@ def _from_matrix(
 ) -> dict[str, Any]:
     """A row for each observation: x, y, other properties, frame, id."""
     width = matrix.shape[1]
-    table: dict[str, Any] = {f"column {i + 1}": matrix[:, i] for i in range(width)}
     if width < 4:
         raise DriftbayesError(
             f"{contents.source!r}: {name!r} has {width} columns, expected x, y, ..., frame, id; "
@@ -256,7 +253,6 @@ def _from_matrix(
         )
     between = f", {width - 4} not read" if width > 4 else ""
     notes.append(f"columns of {name!r} are taken for x, y{between}, t, id, as trackers write them")
-    del table
     return {"id": ids.astype(np.int64), "time": time, "x": matrix[:, 0], "y": matrix[:, 1]}
 
 

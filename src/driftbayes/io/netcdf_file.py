@@ -3,17 +3,6 @@
 This is the only module that calls the NetCDF library.
 """
 
-__all__ = [
-    "NEEDED",
-    "check_chunks",
-    "check_heaps",
-    "check_links",
-    "check_size",
-    "describe",
-    "load",
-    "open_file",
-]
-
 import math
 import struct
 from collections.abc import Iterator, Sequence

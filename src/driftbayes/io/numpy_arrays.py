@@ -3,8 +3,6 @@
 What a header claims is checked before room is made for it, and nothing is unpickled.
 """
 
-__all__ = ["READERS", "describe"]
-
 import io
 import math
 import warnings

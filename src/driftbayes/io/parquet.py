@@ -1,7 +1,5 @@
 """Parquet files: their columns, their rows, and the nested kind that clouddrift writes."""
 
-__all__ = ["READERS", "describe", "open_parquet", "plain_texts", "read_rows", "read_table"]
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 Nothing in a file is run: it is parsed into vectors, and other objects are left aside.
 """
 
-__all__ = ["READERS", "describe"]
-
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace

@@ -77,8 +77,7 @@ class ReadOptions:
     def __post_init__(self) -> None:
         """Refuse an order that does not exist."""
         if self.date_order not in (None, "dmy", "mdy"):
-            msg = f"date_order must be 'dmy' or 'mdy', got {self.date_order!r}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"date_order must be 'dmy' or 'mdy', got {self.date_order!r}")
 
     @property
     def names(self) -> dict[str, str]:

@@ -1,7 +1,5 @@
 """Results as NetCDF: scans over tau, diagnostics, anything that is an xarray Dataset."""
 
-__all__ = ["read_dataset", "read_scan", "write_dataset", "write_scan"]
-
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +13,8 @@ from driftbayes.errors import DriftbayesError, Status
 from driftbayes.io import netcdf_file
 from driftbayes.io.limits import MAX_ID_LENGTH
 from driftbayes.io.reading import check_schema_version, require
-from driftbayes.storage.atomic import PathLike, write_netcdf
+from driftbayes.storage.atomic import write_netcdf
+from driftbayes.storage.outputs import PathLike
 
 if TYPE_CHECKING:
     import xarray as xr

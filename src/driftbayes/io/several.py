@@ -1,7 +1,5 @@
 """Several files as one data set."""
 
-__all__ = ["read_several"]
-
 import os
 from collections import Counter
 from collections.abc import Sequence

@@ -7,8 +7,6 @@ two have names of their own. The text of the Global Drifter Program has no heade
 on with temperature, velocity, speed and variances, which are not read.
 """
 
-__all__ = ["READERS", "trackmate_unit"]
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Tables with one row per observation, CSV or Parquet, of ours and of other programs."""
 
-__all__ = ["READERS", "Columns", "TableSpec", "assemble", "read_columns", "read_foreign"]
-
 import re
 import warnings
 from collections import Counter
@@ -562,11 +560,9 @@ def _in_units(
 def _check_scales(options: ReadOptions, length: str, time: str) -> None:
     """Refuse the size of a pixel or a frame where the file has other units."""
     if options.pixel_size is not None and length not in (PIXEL, ""):
-        msg = f"positions are in {length}, not in pixels; leave out --pixel-size"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"positions are in {length}, not in pixels; leave out --pixel-size")
     if options.frame_interval is not None and time not in (FRAME, ""):
-        msg = f"times are in {time}, not in frames; leave out --frame-interval"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"times are in {time}, not in frames; leave out --frame-interval")
 
 
 def _scale_notes(options: ReadOptions, meaning: schema.Meaning) -> list[str]:

@@ -6,8 +6,6 @@ there: every stretch without a fork is a trajectory of its own, named TRACK/1, T
 at which a track splits ends the stretch before it; that at which branches merge begins a new one.
 """
 
-__all__ = ["READERS", "describe"]
-
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Write trajectories as CSV, Parquet, NetCDF or Zarr."""
 
-__all__ = ["to_dataset", "write_csv", "write_netcdf", "write_parquet", "write_zarr"]
-
 import gzip
 import json
 import re
@@ -19,8 +17,7 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells
 from driftbayes.io.reading import require, to_json
 from driftbayes.io.tables import METADATA_KEY
-from driftbayes.storage import atomic
-from driftbayes.storage.atomic import PathLike, atomic_path
+from driftbayes.storage import PathLike, atomic, atomic_path
 from driftbayes.typing import StrArray
 
 if TYPE_CHECKING:

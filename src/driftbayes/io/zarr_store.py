@@ -4,8 +4,6 @@ A store names the codecs that decode it, and some of them run what they decode: 
 Only codecs that turn bytes into numbers or text are allowed, whichever of its files names them.
 """
 
-__all__ = ["check_store", "describe", "is_foreign_store", "is_own_store", "open_store", "save"]
-
 import base64
 import json
 import logging
@@ -25,7 +23,8 @@ from driftbayes.data import schema
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import limits
 from driftbayes.io.reading import describe_dataset, reading_as, reason, require
-from driftbayes.storage.atomic import PathLike, atomic_folder
+from driftbayes.storage.atomic import atomic_folder
+from driftbayes.storage.outputs import PathLike
 
 if TYPE_CHECKING:
     import xarray as xr

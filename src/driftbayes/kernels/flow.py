@@ -1,6 +1,6 @@
 """Correlation of the kicks of a flow; and the filter of few particles, in compiled loops."""
 
-__all__ = ["correlate", "flow_products", "separate"]
+__all__ = ["correlate", "flow_products", "noisy_flow_products", "separate"]
 
 from typing import Any
 
@@ -137,6 +137,97 @@ def _filter(
                     for q in range(size):
                         cov[p, q] -= weight * white_cross[i, q]
     return log_det
+
+
+@compiled(fastmath={"contract", "reassoc", "nsz"})
+def _add_product(sign: float, a: Any, b: Any, out: Any) -> None:
+    """Add aᵀb, or take it away."""
+    for i in range(len(a)):
+        for p in range(a.shape[1]):
+            weight = sign * a[i, p]
+            for q in range(b.shape[1]):
+                out[p, q] += weight * b[i, q]
+
+
+@compiled(fastmath={"contract", "reassoc", "nsz"})
+def _filter_noisy(
+    crowd: Any, matrices: Any, start: float, shape: Any, errors: Any, out: Any
+) -> float:
+    """The same of fixes with errors, (time, row), one time more than steps."""
+    x, r, period, dx = crowd
+    n_times, size, n_columns = dx.shape
+    has_memory = matrices.shape[1] > 1
+    step, moved, q_xv, q_vv = 0.0, 0.0, 0.0, 0.0
+    q_xx = matrices[1, 0, 0]
+    if has_memory:
+        step, moved = matrices[0, 0, 1], matrices[0, 1, 1]
+        q_xv, q_vv = matrices[1, 0, 1], matrices[1, 1, 1]
+    corr, factor = np.empty((size, size)), np.empty((size, size))
+    of_error, cov = np.empty((size, size)), np.zeros((size, size))
+    cross, speeds = np.zeros((size, size)), np.zeros((size, size))
+    mean, speed = np.zeros((size, n_columns)), np.zeros((size, n_columns))
+    white = np.empty((size, n_columns))
+    log_det = 0.0
+    for i in range(size):
+        cov[i, i] = errors[0, i]
+    for k in range(n_times):
+        correlate(x[k], r[k], period, shape, corr)
+        if k == 0 and has_memory:
+            speeds[:] = start * corr
+        for i in range(size):
+            for j in range(size):
+                both = cross[i, j] + cross[j, i]
+                factor[i, j] = cov[i, j] + step * (both + step * speeds[i, j]) + q_xx * corr[i, j]
+                of_error[i, j] = 0.0
+            factor[i, i] += errors[k + 1, i]
+            of_error[i, i] = errors[k + 1, i]
+        white[:] = dx[k] - mean - step * speed
+        if not _factorise(factor):
+            return np.nan
+        _solve(factor, white)
+        for i in range(size):
+            log_det += 2 * np.log(factor[i, i])
+        _add_product(1.0, white, white, out)
+        _solve(factor, of_error)
+        cov[:] = 0.0
+        for i in range(size):
+            cov[i, i] = errors[k + 1, i]
+        _add_product(-1.0, of_error, of_error, cov)
+        # Counted from the latest fix.
+        mean[:] = 0.0
+        _add_product(-1.0, of_error, white, mean)
+        if has_memory:
+            factor_cross = moved * (cross + step * speeds) + q_xv * corr
+            _solve(factor, factor_cross)
+            speed *= moved
+            _add_product(1.0, factor_cross, white, speed)
+            speeds[:] = moved * moved * speeds + q_vv * corr
+            _add_product(-1.0, factor_cross, factor_cross, speeds)
+            cross[:] = 0.0
+            _add_product(1.0, of_error, factor_cross, cross)
+    return log_det
+
+
+def noisy_flow_products(
+    crowd: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
+    matrices: FloatArray,
+    start: float,
+    shape: tuple[float, float, float, float],
+    errors: FloatArray,
+) -> tuple[float, FloatArray]:
+    """The same as `flow_products` of fixes with errors.
+
+    Args:
+        crowd: The first four arguments of `flow_products`: x, r, period and dx.
+        matrices: Propagator and noise covariance.
+        start: Stationary variance of the velocity.
+        shape: Length, own share, share of divergence (NaN if axes are independent), smoothness.
+        errors: Variance of each fix, (time, row of dx), one time more than steps.
+    """
+    n_columns = crowd[3].shape[2]
+    products = np.zeros((n_columns, n_columns))
+    log_det = _filter_noisy(crowd, np.ascontiguousarray(matrices), start, shape, errors, products)
+    return float(log_det), products
 
 
 def flow_products(

@@ -10,6 +10,7 @@ __all__ = [
     "FilterEngine",
     "MomentsEngine",
     "ToeplitzEngine",
+    "lanes_last",
 ]
 
 from dataclasses import dataclass
@@ -180,8 +181,8 @@ class FilterEngine:
         start, extra, tails = formulas.starts()
         n_blocks = -(-n_rows // LANES)
         matrices = formulas.lanes(runs.intervals)
-        first = _lanes_last(start, n_blocks).reshape(n_blocks, -1)
-        extra, tails = (_lanes_last(part, n_blocks) for part in (extra, tails))
+        first = lanes_last(start, n_blocks).reshape(n_blocks, -1)
+        extra, tails = (lanes_last(part, n_blocks) for part in (extra, tails))
         matrices = matrices.reshape(n_blocks, len(runs.intervals), -1)
         tasks = [
             (part, matrices[b], first[b], extra[b], tails[b], start.shape[1])
@@ -252,12 +253,12 @@ class FilterEngine:
         intervals = self.runs.intervals
         return (
             formulas.lanes(intervals).reshape(len(intervals), -1),
-            _lanes_last(start, 1).reshape(-1),
-            _lanes_last(extra, 1).reshape(-1),
+            lanes_last(start, 1).reshape(-1),
+            lanes_last(extra, 1).reshape(-1),
         )
 
 
-def _lanes_last(values: NDArray[Any], n_blocks: int) -> NDArray[Any]:
+def lanes_last(values: NDArray[Any], n_blocks: int) -> NDArray[Any]:
     """(row, ...) as (block, ..., lane), the last block filled up with its last row."""
     from driftbayes.kernels.filter import LANES
 
@@ -311,7 +312,7 @@ def _transformed(
     from driftbayes.kernels.innovations import innovation_kernel
 
     n_sets, n_steps, n_columns = given.shape
-    lanes = np.ascontiguousarray(_lanes_last(given, 1)[0])
+    lanes = np.ascontiguousarray(lanes_last(given, 1)[0])
     found, variances = np.empty_like(lanes), np.empty((n_steps, LANES))
     n_state = round(np.sqrt(len(start) / LANES))
     kernel = innovation_kernel(n_state, n_columns, backwards=backwards)

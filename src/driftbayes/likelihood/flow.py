@@ -27,6 +27,12 @@ their first coordinate, and each is conditioned on its nearest particles among t
 Groups matter because of the share that is each particle's own: with it, single particles would need
 hundreds of neighbours. The filter of a model with memory carries all velocities, and is exact or
 refused.
+
+**Errors of positions.** One filter of all positions and velocities (`flow_errors.py`), with
+correlations between fixes: an approximation for errors much smaller than the correlation length.
+
+**GPU.** Where JAX has one, it is used for particles that are there all the time
+and seen exactly (`flow_accelerator.py`).
 """
 
 __all__ = ["FlowEngine", "distances", "flow_correlation", "flow_engine"]
@@ -34,7 +40,7 @@ __all__ = ["FlowEngine", "distances", "flow_correlation", "flow_engine"]
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -49,6 +55,10 @@ from driftbayes.likelihood.runs import Context
 from driftbayes.likelihood.sums import Formulas, NumberedFormulas, Sums
 from driftbayes.typing import FloatArray, IntArray
 
+if TYPE_CHECKING:
+    from driftbayes.likelihood.flow_accelerator import Crowd
+    from driftbayes.likelihood.flow_errors import NoisyStep
+
 # Particles of which the covariance is factorised: of models without memory, beyond which each
 # particle is conditioned on neighbours, and of models with memory, beyond which they are refused.
 _MAX_EXACT, _MAX_PARTICLES = 1_000, 2_000
@@ -61,6 +71,10 @@ _Shape: TypeAlias = tuple[float, float, float, float]
 SMOOTHNESS = (0.5, 1.5, 2.5)
 # Particles for which compiled loops are faster than a library's factorisations.
 _FEW = 64
+# Particles by which modes are sought before all are looked at.
+_N_SEARCHED = 48
+# Particles from which on a GPU is used where there is one.
+_MIN_ACCELERATED = 128
 # Distances of all steps that are kept, in bytes.
 _KEPT_BYTES = 400 << 20
 
@@ -146,18 +160,33 @@ class _Step:
     """What happens at one sampling time.
 
     Args:
+        who: Which particle each row is.
         kept: Of the particles of the step before, those that are still there.
         n_new: Number of particles that are seen first.
         x: Positions at which the step begins, those kept first; in space if they are on the earth.
         plane: The same on a plane, for eddies.
         dx: Steps.
+        begin_error: Variance of the error of the fix at which each begins.
+        end_error: Of that at which it ends.
     """
 
+    who: IntArray
     kept: IntArray
     n_new: int
     x: FloatArray
     plane: FloatArray
     dx: FloatArray
+    begin_error: FloatArray
+    end_error: FloatArray
+
+    def part(self, rows: IntArray, kept: IntArray) -> "_Step":
+        """Some of the particles, of which `kept` were among those of the part before."""
+        x = self.x[rows]
+        return _Step(
+            *(self.who[rows], kept, len(rows) - len(kept), x),
+            x if self.plane is self.x else self.plane[rows],
+            *(self.dx[rows], self.begin_error[rows], self.end_error[rows]),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +209,6 @@ class FlowEngine:
     n: int
     period: tuple[float | None, ...] | None = None
     n_neighbours: int = _N_NEIGHBOURS
-    noisy: ClassVar[bool] = False
     kind: ClassVar[str] = "flow"
 
     @property
@@ -194,19 +222,48 @@ class FlowEngine:
         return self.tau
 
     @cached_property
+    def noisy(self) -> bool:
+        """Whether the error of some fix is known."""
+        return self.largest_error > 0
+
+    @cached_property
+    def largest_error(self) -> float:
+        """Largest known variance of the error of a fix."""
+        errors = (max(step.begin_error.max(), step.end_error.max()) for step in self.steps)
+        return float(max(errors))
+
+    @cached_property
     def n_most(self) -> int:
         """Number of particles at the step that has most."""
         return max(len(step.dx) for step in self.steps)
 
     def thinned(self, n_steps: int) -> "tuple[FlowEngine, float]":
-        """The first steps of all particles, about as many as asked for."""
-        mean = self.n / len(self.steps)
-        few = max(int(n_steps / mean), 8)
-        if few >= len(self.steps):
-            return self, 1.0
-        part = self.steps[:few]
-        n = sum(len(step.dx) for step in part)
-        return replace(self, steps=part, n=n), self.n / n
+        """Fewer particles, and the first steps of these, about as many as asked for."""
+        engine = self._with_few_particles()
+        few = max(int(n_steps / engine.n * len(engine.steps)), 8)
+        steps = engine.steps[:few]
+        n = sum(len(step.dx) for step in steps)
+        return (self, 1.0) if n == self.n else (replace(self, steps=steps, n=n), self.n / n)
+
+    def _with_few_particles(self) -> "FlowEngine":
+        """Some particles that are close to each other, and some that are not."""
+        if self.n_most <= _N_SEARCHED:
+            return self
+        fullest = max(self.steps, key=lambda step: len(step.dx))
+        chosen = fullest.who[_close_and_far(fullest.x, self.period)]
+        steps, before = [], np.zeros(0, dtype=np.int64)
+        former: _Step | None = None
+        for step in self.steps:
+            rows = np.flatnonzero(np.isin(step.who, chosen))
+            went_on = np.zeros(0, dtype=np.int64) if former is None else former.who[step.kept]
+            who, former = step.who[rows], step
+            if len(rows):
+                kept = np.flatnonzero(np.isin(before, went_on) & np.isin(before, who))
+                steps.append(step.part(rows, kept))
+            before = who
+        n = sum(len(step.dx) for step in steps)
+        # Where particles change, those of one moment may say little of the rest.
+        return replace(self, steps=steps, n=n) if n >= len(chosen) * len(self.steps) / 2 else self
 
     @property
     def max_exact(self) -> int:
@@ -242,11 +299,30 @@ class FlowEngine:
         return x, (self._plane_distances if is_tensor else self._distances)[k]
 
     @cached_property
+    def _are_always_there(self) -> bool:
+        """Whether no particle comes or goes."""
+        n = len(self.steps[0].x)
+        return all(not step.n_new and len(step.kept) == n for step in self.steps[1:])
+
+    @cached_property
     def _is_few(self) -> bool:
         """Whether these are few particles that are there all the time."""
-        n = len(self.steps[0].x)
-        same = all(not step.n_new and len(step.kept) == n for step in self.steps[1:])
-        return same and n <= _FEW and self._keeps
+        return self._are_always_there and self.n_most <= _FEW and self._keeps
+
+    def _crowd(self, *, is_tensor: bool) -> "Crowd | None":
+        """The data for a GPU, if there is one and it is worth while."""
+        from driftbayes.likelihood.flow_accelerator import Crowd, accelerator
+
+        if not self._are_always_there or self.n_most < _MIN_ACCELERATED:
+            return None
+        device = accelerator()
+        if device is None:
+            return None
+        x = np.stack([step.plane if is_tensor else step.x for step in self.steps])
+        dx = np.stack([step.dx for step in self.steps])
+        if is_tensor:
+            dx = np.moveaxis(dx, 2, 1).reshape(len(dx), -1, 1)
+        return Crowd(x, dx, _periods(self.period, x.shape[2]), device)
 
     @cached_property
     def _few(self) -> dict[bool, tuple[FloatArray, FloatArray, FloatArray]]:
@@ -304,43 +380,106 @@ class FlowEngine:
         numbers = formulas.numbers()
         lanes = np.moveaxis(formulas.lanes(np.array([self.tau]))[:, 0], -1, 1)
         both = lanes.reshape(-1, *lanes.shape[2:])[:n_rows]
-        start, _, _ = formulas.starts()
+        start, extra, _ = formulas.starts()
         shapes = zip(*(part.tolist() for part in numbers), strict=True)
         tasks = list(zip(both, start, shapes, strict=True))
-        if self._is_few:
+        has_errors = self.noisy or bool(np.any(extra > 0))
+        has_memory = start.shape[1] > 1 or has_errors
+        self._check(numbers, has_memory=has_memory)
+        is_tensor = not np.isnan(numbers[2][0])
+        crowd = None
+        if not has_errors and (has_memory or self.n_most <= _MAX_EXACT):
+            crowd = self._crowd(is_tensor=is_tensor)
+        if has_errors:
+            noisy = [(*task, error) for task, error in zip(tasks, extra.tolist(), strict=True)]
+            if self._is_few:
+                found = run_in_threads(self._with_errors, noisy)
+            else:
+                found = [self._with_errors(*task) for task in noisy]
+        elif crowd is not None:
+            found = crowd.products(both, start, np.stack(numbers, axis=1))
+        elif self._is_few:
             found = run_in_threads(self._one, tasks)
         else:
             # Factorisations have threads of their own, which would compete with these.
             found = [self._one(*task) for task in tasks]
         log_det, products = (np.stack(part) for part in zip(*found, strict=True))
+        if is_tensor:
+            # Both axes together were one column.
+            log_det, products = log_det / 2, np.eye(2) * products / 2
         n = np.array([float(self.n)])
         return Sums(n, log_det[:, None], products[:, None], np.zeros((n_rows, 1)))
 
     def _one(
         self, matrices: FloatArray, start: FloatArray, shape: _Shape
     ) -> tuple[float, FloatArray]:
-        """Log-determinant of one axis, and products of all axes, at one parameter value."""
-        divergence, is_tensor = shape[2], not np.isnan(shape[2])
-        if self.n_dim != 2 and is_tensor:
-            msg = f"eddies need two dimensions, got {self.n_dim}; use +flow"
-            raise DriftbayesError(msg)
-        check_smoothness(shape[3])
+        """Log-determinant and products at one parameter value; correlated axes as one column."""
         velocity = float(start[1, 1]) if len(start) > 1 else None
         if self._is_few:
             from driftbayes.kernels.flow import flow_products
 
             period = _periods(self.period, self.n_dim)
+            x, r, dx = self._few[not np.isnan(shape[2])]
+            return flow_products(x, r, period, dx, matrices, velocity or 0.0, shape)
+        if velocity is None:
+            return self._without_memory(float(matrices[1, 0, 0]), shape)
+        return self._with_memory(matrices, velocity, shape)
+
+    def _with_errors(
+        self, matrices: FloatArray, start: FloatArray, shape: _Shape, extra: float
+    ) -> tuple[float, FloatArray]:
+        """The same of fixes with errors."""
+        from driftbayes.likelihood.flow_errors import noisy_products
+
+        is_tensor = not np.isnan(shape[2])
+        velocity = float(start[1, 1]) if len(start) > 1 else 0.0
+        steps = self._noisy_steps[is_tensor]
+        if self._is_few:
+            from driftbayes.kernels.flow import noisy_flow_products
+
             x, r, dx = self._few[is_tensor]
-            found = flow_products(x, r, period, dx, matrices, velocity or 0.0, shape)
-        elif velocity is None:
-            found = self._without_memory(float(matrices[1, 0, 0]), shape)
-        else:
-            found = self._with_memory(matrices, velocity, shape)
-        log_det, products = found
-        if np.isnan(divergence):
-            return log_det, products
-        # Both axes together were one column.
-        return log_det / 2, np.eye(2) * products[0, 0] / 2
+            errors = np.stack([steps[0].begin, *(step.end for step in steps)]) + extra
+            crowd = x, r, _periods(self.period, self.n_dim), dx
+            return noisy_flow_products(crowd, matrices, velocity, shape, errors)
+
+        def correlation(k: int) -> FloatArray:
+            return _correlation(*self._at_step(k, is_tensor=is_tensor), shape, self.period)
+
+        return noisy_products(steps, correlation, matrices, velocity, extra)
+
+    @cached_property
+    def _noisy_steps(self) -> "dict[bool, list[NoisyStep]]":
+        """Steps and errors by time, for axes that are independent or not."""
+        from driftbayes.likelihood.flow_errors import NoisyStep
+
+        return {
+            is_tensor: [
+                NoisyStep(
+                    step.kept,
+                    step.n_new,
+                    step.dx.T.reshape(-1, 1) if is_tensor else step.dx,
+                    np.tile(step.begin_error, 1 + is_tensor),
+                    np.tile(step.end_error, 1 + is_tensor),
+                )
+                for step in self.steps
+            ]
+            for is_tensor in (False, True)
+        }
+
+    def _check(self, numbers: tuple[FloatArray, ...], *, has_memory: bool) -> None:
+        """Refuse what has no likelihood."""
+        if self.n_dim != 2 and not np.isnan(numbers[2]).all():
+            msg = f"eddies need two dimensions, got {self.n_dim}; use +flow"
+            raise DriftbayesError(msg)
+        for smoothness in np.unique(numbers[3]):
+            check_smoothness(float(smoothness))
+        if has_memory and self.n_most > _MAX_PARTICLES:
+            msg = (
+                f"a flow with memory or errors of positions takes up to {_MAX_PARTICLES:,} "
+                f"particles at a time, got {self.n_most:,}; take a part of the particles, or "
+                "brownian+flow of exact positions"
+            )
+            raise DriftbayesError(msg)
 
     def _without_memory(self, variance: float, shape: _Shape) -> tuple[float, FloatArray]:
         """Steps that are independent of all before: one factorisation each."""
@@ -367,12 +506,6 @@ class FlowEngine:
         $s\varphi P + q_{xv} R = \alpha F + \beta R$ that of both, the next P is
         $(q_{vv} - \alpha^2 q_{xx} - 2\alpha\beta) R - \beta^2 R F^{-1} R$.
         """
-        if self.n_most > _MAX_PARTICLES:
-            msg = (
-                f"a flow with memory takes up to {_MAX_PARTICLES:,} particles at a time, got "
-                f"{self.n_most:,}; take a part of the particles, or brownian+flow"
-            )
-            raise DriftbayesError(msg)
         is_tensor = not np.isnan(shape[2])
         (s, phi), (q_xx, q_xv, q_vv) = matrices[0, :, 1], matrices[1][[0, 0, 1], [0, 1, 1]]
         alpha = phi / s
@@ -402,6 +535,15 @@ class FlowEngine:
             # Of the covariance only the lower triangle is used.
             cov = dsyrk(-(beta**2), whole, c=corr.T, beta=1.0, trans=1, overwrite_c=1).T
         return float(log_det), total
+
+
+def _close_and_far(x: FloatArray, period: Sequence[float | None] | None) -> IntArray:
+    """Half of `_N_SEARCHED` particles the nearest to one, the others evenly among the rest."""
+    away = np.sum(_nearest(x - x[len(x) // 2], period) ** 2, axis=1)
+    order = np.argsort(away, kind="stable")
+    near, rest = np.split(order, [_N_SEARCHED // 2])
+    places = np.linspace(0, len(rest) - 1, _N_SEARCHED - len(near))
+    return np.sort(np.concatenate([near, rest[places.astype(np.int64)]]))
 
 
 def _groups(
@@ -498,9 +640,6 @@ def flow_engine(data: Displacements, model: str) -> FlowEngine:
     if data.n_particles < 2:
         msg = f"one particle cannot tell what particles share; leave +flow out of {model}"
         raise DriftbayesError(msg)
-    if data.position_sd is not None and np.any(data.position_sd > 0):
-        msg = f"{model} takes exact positions, not measurement errors; leave --noise out"
-        raise DriftbayesError(msg)
     sizes, tau = data.row_sizes, data.tau
     begin = np.repeat(np.asarray(data.start_time), sizes)
     total = np.concatenate([[0.0], np.cumsum(data.interval)])[:-1]
@@ -517,6 +656,8 @@ def flow_engine(data: Displacements, model: str) -> FlowEngine:
         raise DriftbayesError(msg)
     x, plane = _places(data)
     run = np.repeat(np.arange(len(sizes)), sizes)
+    sd = data.position_sd
+    errors = np.zeros(len(data.dx) + len(sizes)) if sd is None else sd**2
     steps, before = [], np.zeros(0, dtype=np.int64)
     last = -2
     for time in np.unique(index):
@@ -530,7 +671,13 @@ def flow_engine(data: Displacements, model: str) -> FlowEngine:
         rows = rows[np.argsort(here)][np.searchsorted(np.sort(here), order)]
         here_x = np.ascontiguousarray(x[rows])
         here_plane = here_x if plane is None else np.ascontiguousarray(plane[rows])
-        steps.append(_Step(kept, len(order) - len(kept), here_x, here_plane, data.dx[rows]))
+        fixes = rows + run[rows]
+        steps.append(
+            _Step(
+                *(order, kept, len(order) - len(kept), here_x, here_plane, data.dx[rows]),
+                *(errors[fixes], errors[fixes + 1]),
+            )
+        )
         before, last = order, int(time)
     if all(len(step.dx) < 2 for step in steps):
         msg = f"no two particles are seen at the same time; leave +flow out of {model}"

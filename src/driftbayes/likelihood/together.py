@@ -8,7 +8,8 @@ particles come and go on a regular grid, with M the map from common steps to tho
 $$S = D + M C_c M^T, \qquad \det S = \det D\,\det(1 + L^T B L), \qquad
   x^T S^{-1} x = x^T D^{-1} x - b^T L (1 + L^T B L)^{-1} L^T b$$
 
-with $C_c = L L^T$, $B = M^T D^{-1} M$ and $b = M^T D^{-1} x$.
+with $C_c = L L^T$, $B = M^T D^{-1} M$ and $b = M^T D^{-1} x$. At times that particles do not share,
+or with errors that differ, one filter takes all particles (`unshared.py`).
 """
 
 __all__ = ["CommonEngine", "common_engine"]
@@ -29,10 +30,14 @@ from driftbayes.kernels.compiled import run_in_threads
 from driftbayes.likelihood.engines import FilterEngine
 from driftbayes.likelihood.runs import Context
 from driftbayes.likelihood.sums import Formulas, Sums
+from driftbayes.likelihood.unshared import UnsharedTimes, unshared_times
 from driftbayes.typing import FloatArray, IntArray
 
 # Steps on a common grid where particles come and go: matrices of that size are factorised.
 _MAX_GRID = 2048
+# How many times as much a fix costs at times that particles do not share, and fixes by which modes
+# are sought at least.
+_FIX_COST, _MIN_SEARCHED = 4, 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +164,8 @@ class CommonEngine:
     Args:
         means: Mean of the particles of each block times the root of their number, by that number.
         contrasts: Orthonormal contrasts of all blocks; None if there are none.
-        grids: Blocks in which particles come and go.
+        grids: Blocks in which particles come and go on a regular grid.
+        unshared: Blocks in which each is seen at its own times.
         tau: Sampling time.
         n_dim: Number of axes.
         noisy: Whether the error of some position is known.
@@ -168,6 +174,7 @@ class CommonEngine:
     means: dict[int, FilterEngine]
     contrasts: FilterEngine | None
     grids: list[_Grid]
+    unshared: list[UnsharedTimes]
     tau: float
     n_dim: int
     noisy: bool
@@ -179,7 +186,7 @@ class CommonEngine:
 
     @property
     def shortest_step(self) -> float:
-        return min(engine.shortest_step for engine in self._engines())
+        return min(engine.shortest_step for engine in (*self._engines(), *self.unshared))
 
     def _engines(self) -> Iterator[FilterEngine]:
         yield from self.means.values()
@@ -188,7 +195,15 @@ class CommonEngine:
         yield from (grid.engine for grid in self.grids)
 
     def thinned(self, n_steps: int) -> "tuple[CommonEngine, float]":
-        return self, 1.0
+        longest = max(self.unshared, key=lambda block: block.n_steps, default=None)
+        if longest is None or longest.n_steps <= n_steps:
+            return self, 1.0
+        # The largest block stands for all, with fewer fixes the more each of them costs.
+        part = longest.thinned(max(n_steps // _FIX_COST, _MIN_SEARCHED))
+        total = sum(len(engine.runs.columns) for engine in self._engines())
+        total += sum(block.n_steps for block in self.unshared)
+        few = replace(self, means={}, contrasts=None, grids=[], unshared=[part])
+        return few, total / part.n_steps
 
     def sums(self, formulas: Formulas) -> Sums:
         own, common = (formulas.part(slice(i, None, 2)) for i in range(2))
@@ -198,6 +213,7 @@ class CommonEngine:
         if self.contrasts is not None:
             parts.append(self.contrasts.sums(own))
         parts += [grid.sums(own, common, float(grid.engine.runs.error[0])) for grid in self.grids]
+        parts += [block.sums(own, common) for block in self.unshared]
         return Sums(
             *(
                 sum((getattr(part, name) for part in parts[1:]), start=getattr(parts[0], name))
@@ -207,7 +223,11 @@ class CommonEngine:
 
 
 def common_engine(
-    data: Displacements, model: str, make: Callable[[Displacements], FilterEngine]
+    data: Displacements,
+    model: str,
+    make: Callable[[Displacements], FilterEngine],
+    *,
+    moves_by_generator: bool,
 ) -> CommonEngine:
     """Find which particles are seen at the same times, and prepare them.
 
@@ -215,6 +235,7 @@ def common_engine(
         data: Displacements at one tau.
         model: Name of the model, for messages.
         make: Makes the engine of runs that are independent.
+        moves_by_generator: Whether the model moves on over any interval, however short.
     """
     if data.start_time is None:
         msg = (
@@ -223,7 +244,7 @@ def common_engine(
         )
         raise DriftbayesError(msg)
     means: dict[int, list[Displacements]] = {}
-    contrasts, grids = [], []
+    contrasts, grids, unshared = [], [], []
     blocks = [_runs(data, runs) for runs in _blocks(data)]
     if all(len(block.row_sizes) == 1 for block in blocks):
         msg = (
@@ -233,7 +254,18 @@ def common_engine(
         raise DriftbayesError(msg)
     for block in blocks:
         if not _is_simultaneous(block):
-            grids.append(_grid(block, model, make))
+            trouble = _why_not_on_grid(block)
+            if not trouble:
+                grids.append(_grid(block, make))
+            elif moves_by_generator:
+                unshared.append(unshared_times(block))
+            else:
+                msg = (
+                    f"{model} needs particles that are seen at common times, since it has no "
+                    f"state-space form or is blurred, and {trouble}: choose a tau that all share, "
+                    "a part of the data in which all are present, or leave +common out"
+                )
+                raise DriftbayesError(msg)
             continue
         mean, others = _helmert(block)
         means.setdefault(len(block.row_sizes), []).append(_first(block, mean))
@@ -249,6 +281,7 @@ def common_engine(
         means={n: make(_concatenated(some)) for n, some in means.items()},
         contrasts=make(_concatenated(contrasts)) if contrasts else None,
         grids=grids,
+        unshared=unshared,
         tau=data.tau,
         n_dim=data.n_dim,
         noisy=data.position_sd is not None and bool(np.any(data.position_sd > 0)),
@@ -341,29 +374,29 @@ def _concatenated(parts: list[Displacements]) -> Displacements:
     )
 
 
-def _grid(block: Displacements, model: str, make: Callable[[Displacements], FilterEngine]) -> _Grid:
-    """Runs on a common grid, grouped by where they begin."""
-    begin, tau = np.asarray(block.start_time), block.tau
-    place = (begin - begin.min()) / tau
-    first = np.round(place).astype(np.int64)
-    on_grid = np.all(np.abs(place - first) <= GRID_TOLERANCE)
-    sd = block.position_sd
-    if not (on_grid and np.all(np.abs(block.interval - tau) <= GRID_TOLERANCE * tau)) or (
-        sd is not None and np.ptp(sd) > 0
-    ):
-        msg = (
-            f"{model} needs particles that are seen at common times, with errors that are alike; "
-            "these come and go at irregular times: choose a tau that all share, a part of the data "
-            "in which all are present, or leave +common out"
-        )
-        raise DriftbayesError(msg)
+def _grid_places(block: Displacements) -> FloatArray:
+    """When runs begin, counted in steps from the first."""
+    begin = np.asarray(block.start_time)
+    return (begin - begin.min()) / block.tau
+
+
+def _why_not_on_grid(block: Displacements) -> str:
+    """What keeps runs from a common grid of steps; empty if nothing does."""
+    place = _grid_places(block)
+    first = np.round(place)
+    is_even = np.all(np.abs(block.interval - block.tau) <= GRID_TOLERANCE * block.tau)
+    if not (is_even and np.all(np.abs(place - first) <= GRID_TOLERANCE)):
+        return "these come and go at irregular times"
+    if block.position_sd is not None and np.ptp(block.position_sd) > 0:
+        return "these come and go, with errors that differ"
     n_steps = int((first + block.row_sizes).max())
-    if n_steps > _MAX_GRID:
-        msg = (
-            f"{model} can take {_MAX_GRID} steps where particles come and go, and these are "
-            f"{n_steps}: choose a longer tau, or a part of the data in which all are present"
-        )
-        raise DriftbayesError(msg)
+    return f"these come and go over {n_steps:,} steps" if n_steps > _MAX_GRID else ""
+
+
+def _grid(block: Displacements, make: Callable[[Displacements], FilterEngine]) -> _Grid:
+    """Runs on a common grid, grouped by where they begin."""
+    first = np.round(_grid_places(block)).astype(np.int64)
+    n_steps = int((first + block.row_sizes).max())
     ends = np.cumsum(block.row_sizes)
     groups = np.unique(first)
     n_later, summed = [], []

@@ -401,6 +401,7 @@ class AbstractModel(eqx.Module):
             self.needs_positions,
             self.kind in ("channels", "together", "flow", "sde") and self.shares_axes,
             self.needs_plane,
+            self.has_state_space and self.moves_by_generator,
         )
 
     def _autocovariance(self, data: SecondMoments | ChannelMoments) -> Float[Array, " step"]:

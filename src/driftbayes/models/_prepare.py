@@ -88,6 +88,7 @@ class Needs(NamedTuple):
         positions: Whether the model must know where steps begin.
         axes: Whether all particles must be seen along the same axes.
         plane: Whether the positions at which steps begin must be on one plane.
+        moves_by_generator: Whether the model moves on over any interval, however short.
     """
 
     model: str = "the model"
@@ -98,6 +99,7 @@ class Needs(NamedTuple):
     positions: bool = False
     axes: bool = False
     plane: bool = False
+    moves_by_generator: bool = True
 
 
 PLAIN = Needs()
@@ -337,7 +339,12 @@ def make_engine(
         from driftbayes.likelihood.together import common_engine
 
         alone = needs._replace(kind="summed", axes=False)
-        return common_engine(data, needs.model, lambda some: _engine_of_all(some, alone))
+        return common_engine(
+            data,
+            needs.model,
+            lambda some: _engine_of_all(some, alone),
+            moves_by_generator=needs.moves_by_generator,
+        )
     runs = make_runs(
         data,
         channels=way.kind == "channels",

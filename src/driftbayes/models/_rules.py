@@ -81,9 +81,9 @@ def check_options(text: str, base: AbstractModel, options: Sequence[str]) -> Non
         )
         raise DriftbayesError(msg)
     shared = [option for option in ("flow", "eddies") if option in options]
-    if shared and (base.name not in ("brownian", "langevin") or set(options) - {*shared}):
+    if shared and (base.name not in ("brownian", "langevin") or set(options) - {*shared, "noise"}):
         msg = (
-            f"{shared[0]!r} is for the models 'brownian' and 'langevin' without other options, not "
+            f"{shared[0]!r} is for the models 'brownian' and 'langevin', with noise at most, not "
             f"for {text!r}; leave it out"
         )
         raise DriftbayesError(msg)

@@ -47,14 +47,12 @@ def write_movie(
     read_config(folder)  # refuses a directory that is not a run
     target = _target(folder, output)
     if not is_group(folder / SNAPSHOTS):
-        msg = f"{str(folder)!r} has no snapshots; run again with --snapshot-every"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"{str(folder)!r} has no snapshots; run again with --snapshot-every")
     vorticity = open_array(folder / SNAPSHOTS, "vorticity")
     times = open_array(folder / SNAPSHOTS, "time").read()
     frames = [i for i in range(len(times)) if vorticity.is_written((i, 0, 0))]
     if not frames:
-        msg = f"{str(folder)!r} has no snapshots yet; resume the run first"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"{str(folder)!r} has no snapshots yet; resume the run first")
     particles = _particles(folder, n_particles)
     # One scale for the whole movie, from its last frame: vortices are few and strong.
     last = vorticity.read_chunk((frames[-1], 0, 0))[0]
@@ -103,8 +101,7 @@ def _target(folder: Path, output: str | Path | None) -> Path:
     has_ffmpeg = shutil.which("ffmpeg") is not None
     target = default_path(folder) if output is None else Path(output)
     if target.suffix.lower() not in (".mp4", ".gif"):
-        msg = f"a movie has the suffix .mp4 or .gif, got {target.name!r}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"a movie has the suffix .mp4 or .gif, got {target.name!r}")
     if target.suffix.lower() == ".mp4" and not has_ffmpeg:
         msg = "an MP4 movie needs ffmpeg, which is not installed; choose a name ending in .gif"
         raise DriftbayesError(msg)

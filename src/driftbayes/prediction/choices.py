@@ -9,6 +9,8 @@ import numpy as np
 from scipy.special import gamma
 
 from driftbayes.data.units import readable, readable_unit
+from driftbayes.prediction.arrival import Arrivals, arrivals
+from driftbayes.prediction.first_passage import Shape
 from driftbayes.prediction.forecast import Forecast
 from driftbayes.prediction.predict import AVERAGE, ScaleMixture
 from driftbayes.prediction.rules import log_score
@@ -63,6 +65,7 @@ class Recommendations(Described):
         n_dim: Number of axes.
         length_unit: Unit of length.
         time_unit: Unit of time.
+        arrivals: First arrival at a distance, if it was asked for.
     """
 
     choices: tuple[Choice, ...]
@@ -71,6 +74,7 @@ class Recommendations(Described):
     n_dim: int
     length_unit: str
     time_unit: str
+    arrivals: Arrivals | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers."""
@@ -83,10 +87,15 @@ class Recommendations(Described):
             "n_dim": self.n_dim,
             "length_unit": self.length_unit,
             "time_unit": self.time_unit,
+            **({} if self.arrivals is None else {"arrivals": self.arrivals.to_json()}),
         }
 
 
-def recommend_for(forecast: Forecast, kappa: float | None = None) -> Recommendations:
+def recommend_for(
+    forecast: Forecast,
+    kappa: float | None = None,
+    arrival: tuple[Shape, float] | None = None,
+) -> Recommendations:
     """Compare ways to simulate the spread of fresh particles.
 
     Each fitted model; a random walk with the diffusivity that is right at this horizon, or at
@@ -95,12 +104,14 @@ def recommend_for(forecast: Forecast, kappa: float | None = None) -> Recommendat
     Args:
         forecast: Fitted models and their spread at the horizons.
         kappa: A diffusivity to judge, in the units of the data.
+        arrival: Also compare the probability of first arrival at this shape and distance.
     """
     prediction = forecast.prediction
     average = prediction.spreads[AVERAGE]
     times, n_dim = prediction.horizons, prediction.n_dim
     unit = forecast.data.time_unit
     choices = []
+    walks: dict[float, dict[str, float]] = {}
     for i, horizon in enumerate(times):
         truth = average.mixtures[i]
         ways = {"model average": truth}
@@ -109,12 +120,13 @@ def recommend_for(forecast: Forecast, kappa: float | None = None) -> Recommendat
             for name, spread in prediction.spreads.items()
             if name != AVERAGE
         }
+        own = walks[float(horizon)] = {}
         for j, other in enumerate(times):
             where = "this time" if i == j else readable(float(other), unit, 3)
-            variance = 2 * average.diffusivity[j] * horizon
-            ways[f"random walk, K right at {where}"] = _gaussian(variance, n_dim)
+            own[f"random walk, K right at {where}"] = float(average.diffusivity[j])
         if kappa is not None:
-            ways["random walk, K as given"] = _gaussian(2 * kappa * horizon, n_dim)
+            own["random walk, K as given"] = kappa
+        ways |= {name: _gaussian(2 * k * horizon, n_dim) for name, k in own.items()}
         choices += [_judged(name, float(horizon), way, truth) for name, way in ways.items()]
     best = max(prediction.probabilities, key=lambda name: prediction.probabilities[name])
     return Recommendations(
@@ -124,6 +136,7 @@ def recommend_for(forecast: Forecast, kappa: float | None = None) -> Recommendat
         n_dim=n_dim,
         length_unit=forecast.data.length_unit,
         time_unit=unit,
+        arrivals=None if arrival is None else arrivals(forecast, walks, *arrival),
     )
 
 
@@ -215,5 +228,9 @@ def describe_recommendations(result: Recommendations) -> Card:
         "Loss: logarithmic score lost per particle against the average of the models. A region "
         "that holds fewer than 95 % is too small; a ratio above 1 is area searched in vain.",
     )
-    headline = summarise(result)
-    return Card("Recommendations", headline, tuple(facts), sentences, (table,))
+    headline, tables = summarise(result), [table]
+    warnings: tuple[str, ...] = ()
+    if result.arrivals is not None:
+        tables.append(result.arrivals.table(length, time))
+        warnings = result.arrivals.notes
+    return Card("Recommendations", headline, tuple(facts), sentences, tuple(tables), warnings)

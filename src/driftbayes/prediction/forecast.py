@@ -431,7 +431,7 @@ def _paths(
     kicks: Float[Array, "draw particle dim state"],
 ) -> Float[Array, "particle time dim"]:
     mean, cov = jax.vmap(lambda track: _last_state(model, track))(tracks)
-    state = mean + jnp.einsum("pij,pdj->pdi", jax.vmap(_root)(cov), kicks[0])
+    state = mean + jnp.einsum("pij,pdj->pdi", jax.vmap(covariance_root)(cov), kicks[0])
 
     def step(state: Array, inputs: tuple[Array, Array, Array]) -> tuple[Array, Array]:
         a, root, kick = inputs
@@ -439,7 +439,7 @@ def _paths(
         return state, state[..., 0]
 
     a, q = jax.vmap(lambda interval: _transition(model, interval))(intervals)
-    _, positions = jax.lax.scan(step, state, (a, jax.vmap(_root)(q), kicks[1:]))
+    _, positions = jax.lax.scan(step, state, (a, jax.vmap(covariance_root)(q), kicks[1:]))
     return jnp.moveaxis(positions, 0, 1)
 
 
@@ -477,7 +477,7 @@ def _last_state(model: AbstractModel, track: _Tracks) -> tuple[Array, Array]:
     return state
 
 
-def _root(cov: Float[Array, "state state"]) -> Float[Array, "state state"]:
+def covariance_root(cov: Float[Array, "state state"]) -> Float[Array, "state state"]:
     """A square root of a covariance, of which a part may be known exactly."""
     sd = jnp.sqrt(jnp.maximum(jnp.diag(cov), 0.0))
     inverse = jnp.where(sd > 0, 1 / jnp.where(sd > 0, sd, 1.0), 0.0)

@@ -1,10 +1,10 @@
 """Regions in which particles are to be found: 50 and 95 % of a forecast, over time."""
 
-__all__ = ["SearchRegions", "search_regions"]
+__all__ = ["REGION_MEMBERS", "SearchRegions", "search_regions"]
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +13,12 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.prediction.forecast import ParticleForecast
 from driftbayes.typing import FloatArray, StrArray
 
+if TYPE_CHECKING:
+    import xarray as xr
+
 _N_VERTICES = 72
+# Members from which regions are made, at the least.
+REGION_MEMBERS = 400
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +47,46 @@ class SearchRegions:
     length_unit: str
     time_unit: str
     in_degrees: bool
+
+    def to_dataset(self) -> "xr.Dataset":
+        """The regions by the CF conventions: vertices, areas and times."""
+        import xarray as xr
+
+        names, units = ("x", "y"), (self.length_unit,) * 2
+        if self.in_degrees:
+            names, units = ("lon", "lat"), ("degrees_east", "degrees_north")
+        dims = ("particle", "horizon", "probability")
+        coordinates: dict[str, Any] = {
+            "particle": ("particle", self.ids.astype(str)),
+            "horizon": (
+                "horizon",
+                self.horizons,
+                {"long_name": "time since the last position", "time_unit": self.time_unit},
+            ),
+            "probability": (
+                "probability",
+                np.array(self.levels),
+                {"long_name": "probability that the particle is in the region", "units": "1"},
+            ),
+        }
+        variables: dict[str, Any] = {
+            "time": (
+                dims[:2],
+                self.times,
+                {"long_name": "time of the forecast", "time_unit": self.time_unit},
+            ),
+            "area": (
+                dims,
+                self.areas,
+                {"long_name": "area of the region", "length_unit": self.length_unit},
+            ),
+        }
+        for i, (name, unit) in enumerate(zip(names, units, strict=True)):
+            about = {"long_name": "vertices of the region", **({"units": unit} if unit else {})}
+            variables[name] = (*dims, "vertex"), self.polygons[..., i], about
+        return xr.Dataset(variables, coordinates).assign_attrs(
+            Conventions="CF-1.11", length_unit=self.length_unit, time_unit=self.time_unit
+        )
 
     def to_geojson(self) -> dict[str, Any]:
         """One feature for each particle, horizon and level, the largest region first."""

@@ -14,20 +14,6 @@ time. Of a turn or a fast stretch the neighbours do not fit; of a restless stret
 off.
 """
 
-__all__ = [
-    "CHECKS",
-    "AbstractCheck",
-    "Drogue",
-    "Finding",
-    "Gaps",
-    "Outliers",
-    "Repeats",
-    "Short",
-    "Spikes",
-    "Stuck",
-    "parse_check",
-]
-
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
@@ -105,8 +91,7 @@ class AbstractCheck(ABC):
     def parse(cls, value: str) -> "AbstractCheck":
         """The check with the limits that are written after its name."""
         if value:
-            msg = f"{cls.name} takes no value, got {value!r}; omit it"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"{cls.name} takes no value, got {value!r}; omit it")
         return cls()
 
     @abstractmethod
@@ -155,8 +140,7 @@ class Drogue(AbstractCheck):
     def refuse_unknown(self, trajectories: Trajectories) -> None:
         """Refuse data in which no loss can be seen."""
         if "drogued" not in trajectories.flags and not self.if_known:
-            msg = "the data have no flag 'drogued'; omit this check"
-            raise DriftbayesError(msg)
+            raise DriftbayesError("the data have no flag 'drogued'; omit this check")
 
     def find(self, trajectories: Trajectories) -> Finding:
         lost = np.zeros(len(trajectories.times), dtype=bool)
@@ -402,8 +386,7 @@ class Outliers(AbstractCheck):
     def parse(cls, value: str) -> "Outliers":
         number, unit = _parse_amount(value, "outliers") or (_DEVIATIONS, "")
         if unit:
-            msg = f"outliers takes a number of standard deviations, got {value!r}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"outliers takes a number of standard deviations, got {value!r}")
         return cls(number)
 
     def find(self, trajectories: Trajectories) -> Finding:
@@ -435,7 +418,7 @@ class Outliers(AbstractCheck):
             deviations=self.deviations,
         )
 
-    def mend(self, trajectories: Trajectories, finding: Finding) -> Trajectories:
+    def repair(self, trajectories: Trajectories, finding: Finding) -> Trajectories:
         """Outliers become missing fixes."""
         return _without_detours(trajectories.blanked(finding.rows))
 
@@ -565,8 +548,7 @@ class Short(AbstractCheck):
     def parse(cls, value: str) -> "Short":
         number, unit = _parse_amount(value, "min-points") or (2.0, "")
         if unit or number != int(number):
-            msg = f"min-points must be a whole number, got {value!r}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"min-points must be a whole number, got {value!r}")
         return cls(int(number))
 
     def find(self, trajectories: Trajectories) -> Finding:
@@ -594,8 +576,7 @@ def parse_check(name: str, value: str) -> AbstractCheck:
     if name not in CHECKS:
         known = ["default", *CHECKS]
         near = did_you_mean(name, known)
-        msg = f"unknown check {name!r}; known are {', '.join(known)}{near}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"unknown check {name!r}; known are {', '.join(known)}{near}")
     return CHECKS[name].parse(value)
 
 

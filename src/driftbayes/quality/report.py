@@ -1,16 +1,5 @@
 """Inspect trajectories with all checks, and repair them if asked to."""
 
-__all__ = [
-    "DEFAULT",
-    "QualityReport",
-    "applied",
-    "apply",
-    "fixed_by",
-    "inspect",
-    "merged",
-    "parse_checks",
-]
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -41,6 +30,7 @@ _DONE = {
     "drogued": "{positions} in {tracks} removed",
     "stuck": _BLANKED,
     "spikes": _BLANKED,
+    "outliers": _BLANKED,
     "repeated": _BLANKED,
     "gaps": "{tracks} split before {positions}",
     "min-points": "{tracks} with {positions} removed",

@@ -1,7 +1,5 @@
 """Examine trajectories beyond their scan: quality, goodness of fit, posteriors, priors."""
 
-__all__ = ["Examination", "data_facts", "examine", "quality_findings", "reference_tau_index"]
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -24,7 +22,9 @@ from driftbayes.representation import describe
 if TYPE_CHECKING:
     import xarray as xr
 
+    from driftbayes.prediction.regions import SearchRegions
     from driftbayes.relative import PairScan
+    from driftbayes.verification import EnsembleScores
 
 Progress = Callable[[str, int, int], None]
 
@@ -52,6 +52,8 @@ class Examination:
         draws: Posterior draws of each model at the reference sampling time.
         sensitivity: Sensitivity of ln K to the priors, by index of the sampling time.
         pairs: Laws of relative dispersion along the sampling time, if asked for.
+        regions: Regions in which the particles are to be found after their last positions.
+        backtest: Scores of forecasts from earlier times.
         skipped: Parts that could not be computed, with the reason.
     """
 
@@ -64,6 +66,8 @@ class Examination:
     draws: tuple[PosteriorDraws, ...] = ()
     sensitivity: dict[int, PriorSensitivity] = field(default_factory=dict)
     pairs: "PairScan | None" = None
+    regions: "SearchRegions | None" = None
+    backtest: "EnsembleScores | None" = None
     skipped: dict[str, str] = field(default_factory=dict)
 
 
@@ -93,12 +97,11 @@ def examine(
     scan = as_scan(scan)
     fingerprint = str(scan.attributes.get("data_fingerprint", ""))
     if fingerprint != trajectories.fingerprint:
-        msg = (
+        raise DriftbayesError(
             f"these trajectories are not those of the scan: expected fingerprint {fingerprint!r}, "
             f"got {trajectories.fingerprint!r}; read the same file with the same options, or scan "
             "it again"
         )
-        raise DriftbayesError(msg)
     options = stored(scan, "options")
     records = list(scan.comparisons[0].evidences.values())
     hypotheses = tuple(record.hypothesis for record in records)
@@ -187,11 +190,10 @@ def _check(
     trajectories: Trajectories, data: Displacements, hypotheses: Any, **options: Any
 ) -> FitCheck:
     if len(data.dx) > _MAX_DISPLACEMENTS:
-        msg = (
+        raise DriftbayesError(
             f"{len(data.dx):,} displacements exceed the limit of {_MAX_DISPLACEMENTS:,} for "
             f"replicas in a report; run `driftbayes check FILE --tau {data.tau:g}`"
         )
-        raise DriftbayesError(msg)
     start_times = trajectories.times[data.start_row]
     return check_fit(hypotheses, data, start_times=start_times, **options)
 

@@ -1,15 +1,5 @@
 """Write a report: one self-contained HTML page, with all its numbers as CSV and JSON."""
 
-__all__ = [
-    "Report",
-    "build_report",
-    "companions",
-    "default_path",
-    "is_companion",
-    "verdict",
-    "write_report",
-]
-
 import csv
 import hashlib
 import io
@@ -50,6 +40,7 @@ from driftbayes.report.examination import (
     quality_findings,
     reference_tau_index,
 )
+from driftbayes.report.forecasts import forecast_panels, forecast_tables, region_records
 from driftbayes.report.svg import page_colours, panel_svg, x_places
 from driftbayes.report.tracks import trajectories_svg
 from driftbayes.representation import Panel, describe, number, render
@@ -175,6 +166,10 @@ def build_report(
     sections = {} if examination is None else _examined_panels(scan, examination)
     more = [panel for section in sections.values() for panel in section]
     records = [*_scan_records(scan), *(r for panel in more for r in _panel_records(panel))]
+    if examination is not None:
+        tau = float(scan.taus[examination.reference])
+        for particle, field, horizon, area in region_records(examination.regions):
+            records.append(_record(tau, "", particle, field, area, at=horizon))
     text = json.dumps([__version__, heading, records], allow_nan=False)
     identity = hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -264,6 +259,8 @@ def verdict(scan: Scan, examination: Examination | None = None) -> list[str]:
         from driftbayes.relative.describe import pair_sentences
 
         sentences += [f"Pairs of particles: {text}" for text in pair_sentences(examination.pairs)]
+    if examination.backtest is not None:
+        sentences.append(f"Forecasts from earlier times: {examination.backtest.verdict}.")
     for prior in examination.sensitivity.values():
         where = at.format(readable_time(prior.tau, unit))
         for pair in prior.log_bayes_factors:
@@ -288,13 +285,15 @@ def _examined_panels(scan: Scan, examination: Examination) -> dict[str, list[Pan
             for place, found in examination.sensitivity.items()
         ],
         "pairs": [] if examination.pairs is None else pair_scan_panels(examination.pairs),
+        "forecasts": forecast_panels(examination, tau),
     }
 
 
 def _examined_tables(examination: Examination | None) -> dict[str, Any]:
     """Facts, tables and the drawing of an examination."""
     if examination is None:
-        return {"examination": None, "check": None, "pairs": None, "pair_colours": {}}
+        nothing = dict.fromkeys(("examination", "check", "pairs", "forecasts", "search_areas"))
+        return {**nothing, "pair_colours": {}, "forecast_colours": {}}
     tracks, found, check = examination.trajectories, examination.survey, examination.check
     dependence: dict[str, list[str]] = {}
     for one in examination.dependence.values():
@@ -306,8 +305,9 @@ def _examined_tables(examination: Examination | None) -> dict[str, Any]:
         "facts_of_data": data_facts(tracks, found),
         "dependence": {sentence: ", ".join(taus) for sentence, taus in dependence.items()},
         "quality": quality_findings(found, examination.quality),
-        "drawing": trajectories_svg(tracks),
+        "drawing": trajectories_svg(tracks, examination.regions),
         **_paired(examination),
+        **forecast_tables(examination),
     }
 
 

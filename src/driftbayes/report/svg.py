@@ -1,7 +1,5 @@
 """Draw panels as SVG."""
 
-__all__ = ["Axis", "frame", "page_colours", "panel_svg", "path", "runs", "x_places"]
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Draw trajectories as SVG: on a plane, or over the coast with a scale bar."""
 
-__all__ = ["trajectories_svg"]
-
 from typing import Any
 
 import numpy as np
@@ -9,12 +7,15 @@ import numpy as np
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.data.units import readable_unit
 from driftbayes.plots.coast import coast_lines
+from driftbayes.prediction.regions import SearchRegions
 from driftbayes.report.svg import BOTTOM, LEFT, RIGHT, TOP, WIDTH, Axis, frame, path, runs
 from driftbayes.representation import number, render, with_unit
 from driftbayes.typing import FloatArray
 
 _HEIGHT = 360
 _MAX_TRACKS, _MAX_POINTS = 40, 160
+# Trajectories up to which the regions of all times are drawn.
+_MAX_NESTED = 8
 _KM_PER_DEGREE = 111.195
 # Nearer to a pole than this, a map of longitude and latitude has no common scale.
 _MIN_COS = 0.1
@@ -22,16 +23,21 @@ _MIN_COS = 0.1
 _BAR = 0.3
 
 
-def trajectories_svg(trajectories: Trajectories) -> str:
+def trajectories_svg(trajectories: Trajectories, regions: SearchRegions | None = None) -> str:
     """Draw evenly chosen trajectories on a plane; against time if there is only one axis.
 
     Longitudes and latitudes are drawn over the coast of Natural Earth, with a scale bar.
+
+    Args:
+        trajectories: The trajectories.
+        regions: Regions in which the particles are to be found later.
     """
     n = trajectories.n_trajectories
     chosen = np.unique(np.linspace(0, n - 1, min(n, _MAX_TRACKS)).round().astype(np.int64))
     west = _west(trajectories)
     tracks = [_track(trajectories, int(i), west) for i in chosen]
-    known = np.concatenate(tracks)
+    rings = _rings(trajectories, regions, chosen, west)
+    known = np.concatenate([*tracks, *(ring for ring, _, _ in rings)])
     known = known[np.isfinite(known).all(axis=1)]
     known = known if len(known) else np.zeros((1, 2))
     low, high = known.min(axis=0), known.max(axis=0)
@@ -63,6 +69,10 @@ def trajectories_svg(trajectories: Trajectories) -> str:
             first = parts[0].start
             line = "".join(path(x[run], y[run]) for run in parts)
             drawn.append((line, float(x[first]), float(y[first])))
+    outlines = [
+        (f"{path(x_axis(ring[:, 0] * factors[0]), y_axis(ring[:, 1] * factors[1]))}Z", i, kind)
+        for ring, i, kind in rings
+    ]
     many = "the trajectory" if n == 1 else f"all {n} trajectories"
     if len(chosen) < n:
         many = f"{len(chosen)} of {n:,} trajectories"
@@ -74,7 +84,9 @@ def trajectories_svg(trajectories: Trajectories) -> str:
     return render(
         "driftbayes.report",
         "tracks.svg",
-        about=f"{many}: {', '.join(ends)}; dots mark the first positions",
+        about=f"{many}: {', '.join(ends)}; dots mark the first positions"
+        + ("; shaded, the regions of 50 and 95 % probability later" if rings else ""),
+        regions=outlines,
         tracks=drawn,
         coast=_coast(x_axis, y_axis) if is_map else "",
         bar=_scale_bar(x_axis, aspect) if is_map and aspect else None,
@@ -84,6 +96,33 @@ def trajectories_svg(trajectories: Trajectories) -> str:
         y_label=y_axis.label(y_label),
         **frame(_HEIGHT),
     )
+
+
+def _rings(
+    trajectories: Trajectories,
+    regions: SearchRegions | None,
+    chosen: np.ndarray,
+    west: float,
+) -> list[tuple[FloatArray, int, str]]:
+    """Outlines of the regions of the trajectories drawn, their numbers, and which they are."""
+    if regions is None:
+        return []
+    numbers = {str(trajectories.ids[i]): place for place, i in enumerate(chosen)}
+    found = []
+    # Of many trajectories, only the regions after the longest time can be told apart.
+    first = 0 if len(numbers) <= _MAX_NESTED else len(regions.horizons) - 1
+    for p, name in enumerate(regions.ids):
+        if str(name) not in numbers:
+            continue
+        for h in range(first, len(regions.horizons)):
+            for level in np.argsort(regions.levels)[::-1]:
+                ring = regions.polygons[p, h, level].copy()
+                if regions.in_degrees:
+                    # All vertices on the same turn as the first.
+                    ring[:, 0] += (ring[0, 0] - west) % 360 + west - ring[0, 0]
+                kind = "inner" if level == np.argmin(regions.levels) else "outer"
+                found.append((ring, numbers[str(name)], kind))
+    return found
 
 
 def _map_axes(low: FloatArray, high: FloatArray, aspect: float | None) -> tuple[Axis, Axis]:

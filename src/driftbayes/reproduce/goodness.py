@@ -214,8 +214,7 @@ def cases_named(names: str) -> tuple[Case, ...]:
     for name in wanted:
         if name not in CASES:
             near = did_you_mean(name, CASES)
-            msg = f"there is no case {name!r}; there are {', '.join(CASES)}{near}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"there is no case {name!r}; there are {', '.join(CASES)}{near}")
     return tuple(CASES[name] for name in dict.fromkeys(wanted))
 
 
@@ -386,8 +385,7 @@ def run_goodness(
         ("n_workers", runner.n_workers, 1),
     ):
         if value < least:
-            msg = f"{name} must be {least} or more, got {value}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"{name} must be {least} or more, got {value}")
     chosen = cases_named(cases)
     about = {"driftbayes_version": __version__, "seed": seed, "n_replicas": n_replicas}
     jobs = {

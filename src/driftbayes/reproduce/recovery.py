@@ -262,8 +262,7 @@ def run_recovery(
         runner: Options of the computation; the evidences of each model are kept in "evidence".
     """
     if n_seeds < 1:
-        msg = f"expected one data set of each model or more, got {n_seeds}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"expected one data set of each model or more, got {n_seeds}")
     return Recovery(tuple(_run_group(group, n_seeds, seed, runner) for group in groups), seed)
 
 

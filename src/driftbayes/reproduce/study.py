@@ -238,17 +238,15 @@ def check_folder(directory: Path, study: str, *, overwrite: bool) -> None:
         made = json.loads((directory / _MARKER).read_text(encoding="utf-8"))
         held, complete = str(made["experiment"]), bool(made["complete"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        msg = (
+        raise DriftbayesError(
             f"'{directory}' is not empty and was not made by `driftbayes reproduce`; choose "
             "another directory with -o"
-        )
-        raise DriftbayesError(msg) from error
+        ) from error
     if not overwrite and (complete or held != study):
-        msg = (
+        raise DriftbayesError(
             f"'{directory}' already holds results of `driftbayes reproduce {held}`; pass "
             "--overwrite to replace them, or choose another directory with -o"
         )
-        raise DriftbayesError(msg)
 
 
 @contextmanager

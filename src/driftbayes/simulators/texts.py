@@ -58,7 +58,8 @@ def LangevinVelocity(particles, fieldset):
     decay = np.exp(-x)
     # For velocities of unit size.
     spread = np.sqrt(-np.expm1(-2 * x))
-    together = (1 - decay) ** 2 / GAMMA / spread
+    # A particle that is released later has steps of no length.
+    together = (1 - decay) ** 2 / GAMMA / np.where(spread > 0, spread, 1.0)
     total = (2 * x - 3 + 4 * decay - decay**2) / GAMMA**2
     alone = np.sqrt(np.maximum(total - together**2, 0.0))
     degree = fieldset.langevin_deg2m
@@ -112,7 +113,9 @@ def LangevinVelocity(particle, fieldset, time):
     x = fieldset.langevin_gamma * math.fabs(particle.dt)
     decay = math.exp(-x)
     spread = math.sqrt(1 - decay * decay)
-    together = (1 - decay) * (1 - decay) / fieldset.langevin_gamma / spread
+    together = 0.0
+    if spread > 0:
+        together = (1 - decay) * (1 - decay) / fieldset.langevin_gamma / spread
     total = (2 * x - 3 + 4 * decay - decay * decay) / fieldset.langevin_gamma**2
     alone = math.sqrt(math.fabs(total - together * together))
     parallel = 1.0
@@ -169,12 +172,11 @@ def opendrift_text(recommendation: Recommendation) -> str:
     """
     found = recommendation.dispersion
     if not found.is_isotropic:
-        msg = (
+        raise DriftbayesError(
             "OpenDrift takes one diffusivity for both axes, and those of "
             f"{recommendation.model} differ: {found.zonal.value:.4g} and "
             f"{found.meridional.value:.4g} m²/s; use --for parcels, or a model without +anisotropic"
         )
-        raise DriftbayesError(msg)
     text = _header(recommendation)
     if recommendation.is_langevin:
         gamma = recommendation.parameters["gamma"].value

@@ -1,7 +1,5 @@
 """Write a file or directory whole or not at all."""
 
-__all__ = ["PathLike", "atomic_folder", "atomic_path", "atomic_paths", "write_netcdf"]
-
 import ctypes
 import errno
 import os

@@ -5,8 +5,6 @@ process and when it started, so that the next command that writes in the same fo
 from those of a process that still runs.
 """
 
-__all__ = ["backup_folder", "scratch_folder", "sweep", "temporary_path"]
-
 import hashlib
 import os
 import platform

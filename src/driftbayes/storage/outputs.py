@@ -6,8 +6,6 @@ be refused is refused then. While the command runs, every file that is written g
 Outside a command, in Python, nothing is announced and files are replaced as usual.
 """
 
-__all__ = ["Outputs", "PathLike", "check_store_target", "check_target", "permission"]
-
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager

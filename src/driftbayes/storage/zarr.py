@@ -7,8 +7,6 @@ Each chunk ends with its checksum (Zarr's codec crc32c), which is verified when 
 stores of earlier versions have none.
 """
 
-__all__ = ["ZarrArray", "crc32c", "create_group", "is_group", "open_array", "read_attributes"]
-
 import itertools
 import json
 import math
@@ -22,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.storage.atomic import PathLike, atomic_path
+from driftbayes.storage.atomic import atomic_path
+from driftbayes.storage.outputs import PathLike
 
 _METADATA = "zarr.json"
 _CHECKSUM = "crc32c"

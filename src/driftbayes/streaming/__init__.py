@@ -1,7 +1,8 @@
 """Scan files that do not fit in memory."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from driftbayes.aliases import lazy
 
 if TYPE_CHECKING:
     from driftbayes.streaming.scan import (
@@ -27,18 +28,14 @@ __all__ = [
 ]
 
 # Imported when they are asked for: a worker process needs no models, and no JAX.
-_HOMES = {
-    "scan": ("StreamOptions", "check_streamable", "sample_file", "scan_tally", "tally_file"),
-    "tally": ("Tally", "TallySpec", "tally_of"),
-    "workers": ("Workers",),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+__getattr__ = lazy(
+    __name__,
+    {
+        "scan": "StreamOptions check_streamable sample_file scan_tally tally_file",
+        "tally": "Tally TallySpec tally_of",
+        "workers": "Workers",
+    },
+)
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,5 @@
 """From a file to a scan by way of sums, in memory that does not grow with the file."""
 
-__all__ = ["StreamOptions", "check_streamable", "sample_file", "scan_tally", "tally_file"]
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial

@@ -3,8 +3,6 @@
 Worker processes import this module, and neither JAX nor a model.
 """
 
-__all__ = ["Prepare", "Sample", "Tally", "TallySpec", "read_prepared", "tally_block", "tally_of"]
-
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

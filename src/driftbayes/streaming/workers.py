@@ -1,7 +1,5 @@
 """Who does the work: threads of this process, processes of this machine, or a cluster."""
 
-__all__ = ["Workers"]
-
 import os
 import time
 import warnings

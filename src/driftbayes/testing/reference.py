@@ -266,8 +266,7 @@ def laplace_evidence(
     precision = -_hessian(log_likelihood, theta)
     if np.any(np.linalg.eigvalsh(precision) <= 0):
         at = ", ".join(f"{name} = {value:.6g}" for name, value in zip(names, theta, strict=True))
-        msg = f"the log-posterior is not concave at {at}; use exact_evidence_quadrature"
-        raise ValueError(msg)
+        raise ValueError(f"the log-posterior is not concave at {at}; use exact_evidence_quadrature")
     posterior_cov: Array = np.asarray(np.linalg.inv(precision), float)
     log_volume = -0.5 * np.linalg.slogdet(precision / (2 * pi))[1]
     log_occam = float(_log_prior(theta, means) + log_volume)
@@ -359,19 +358,16 @@ def _varphi_curvature(x: float) -> float:
 def _checked(dx: ArrayLike, tau: float) -> Array:
     dx = np.asarray(dx, float)
     if dx.ndim != 3:
-        msg = f"dx has {dx.ndim} axes, expected (particle, step, dim)"
-        raise ValueError(msg)
+        raise ValueError(f"dx has {dx.ndim} axes, expected (particle, step, dim)")
     if not tau > 0:
-        msg = f"tau must be positive, got {tau}"
-        raise ValueError(msg)
+        raise ValueError(f"tau must be positive, got {tau}")
     return dx
 
 
 def _prior(model: str, prior_means: Mapping[str, float]) -> tuple[tuple[str, ...], Array]:
     """Names of the parameters and their prior means, in the same order."""
     if model not in _PARAMETERS:
-        msg = f"model must be one of {sorted(_PARAMETERS)}, got {model!r}"
-        raise ValueError(msg)
+        raise ValueError(f"model must be one of {sorted(_PARAMETERS)}, got {model!r}")
     names = _PARAMETERS[model]
     if set(prior_means) != set(names):
         msg = f"prior_means of {model!r} must name {sorted(names)}, got {sorted(prior_means)}"

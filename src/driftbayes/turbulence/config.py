@@ -98,23 +98,19 @@ class RunConfig:
             value = getattr(self, name)
             if not math.isfinite(value) or value < 0 or (name in _POSITIVE and value == 0):
                 kind = "a positive number" if name in _POSITIVE else "0 or more"
-                msg = f"{name} must be {kind}, got {value}"
-                raise DriftbayesError(msg)
+                raise DriftbayesError(f"{name} must be {kind}, got {value}")
         if not math.isfinite(self.beta):
-            msg = f"beta must be a number, got {self.beta}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"beta must be a number, got {self.beta}")
         if self.particles != int(self.particles) or not 0 <= self.particles <= 10**8:
             msg = f"particles must be a whole number from 0 to 10⁸, got {self.particles}"
             raise DriftbayesError(msg)
         if self.spin_up + self.duration <= 0:
-            msg = "spin_up and duration are both 0; give the run some time"
-            raise DriftbayesError(msg)
+            raise DriftbayesError("spin_up and duration are both 0; give the run some time")
         if self.record_steps < 4:
-            msg = (
+            raise DriftbayesError(
                 f"record_every must be at least four steps of dt = {self.dt:g}, got "
                 f"{self.record_every:g}"
             )
-            raise DriftbayesError(msg)
         self._check_multiple("diagnose_every", "record_every")
         self._check_multiple("duration", "record_every")
         if self.snapshot_every:
@@ -142,16 +138,14 @@ class RunConfig:
         """Return the configuration that `to_json` stored."""
         unknown = sorted(set(stored) - {field.name for field in fields(cls)})
         if unknown:
-            msg = (
+            raise DriftbayesError(
                 f"the configuration holds {', '.join(unknown)}, which this version of driftbayes "
                 "does not know; use the version that wrote it"
             )
-            raise DriftbayesError(msg)
         try:
             return cls(**stored)
         except TypeError as error:
-            msg = f"the configuration is damaged: {error}"
-            raise DriftbayesError(msg) from error
+            raise DriftbayesError(f"the configuration is damaged: {error}") from error
 
     def to_json(self) -> dict[str, Any]:
         """Return all fields, for a file."""
@@ -172,11 +166,10 @@ class RunConfig:
         time = getattr(self, name)
         steps = 2 * round(time / (2 * self.dt))
         if abs(steps - time / self.dt) > _STEP_TOLERANCE:
-            msg = (
+            raise DriftbayesError(
                 f"{name} must be an even number of steps of dt = {self.dt:g}, got {time:g} = "
                 f"{time / self.dt:.6g} steps; the nearest is {steps * self.dt:.10g}"
             )
-            raise DriftbayesError(msg)
         return steps
 
     record_steps = property(lambda c: c._steps("record_every"), doc="Steps between records.")
@@ -221,11 +214,10 @@ class RunConfig:
         steps, unit_steps = self._steps(name), self._steps(unit)
         if steps % unit_steps or (steps == 0 and name == "diagnose_every"):
             nearest = max(round(steps / unit_steps), 1) * unit_steps * self.dt
-            msg = (
+            raise DriftbayesError(
                 f"{name} must be a multiple of {unit} = {unit_steps * self.dt:g}, got "
                 f"{steps * self.dt:g}; the nearest is {nearest:.10g}"
             )
-            raise DriftbayesError(msg)
 
 
 _LARGE: dict[str, Any] = {"particles": 1000, "record_every": 0.02, "diagnose_every": 0.2}

@@ -126,8 +126,7 @@ class Dissipation:
 def check_choice(name: str, value: str, known: Collection[str]) -> None:
     """Raise an error unless a value is one of those known."""
     if value not in known:
-        msg = f"{name} must be one of {', '.join(known)}, got {value!r}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"{name} must be one of {', '.join(known)}, got {value!r}")
 
 
 def exponential_filter(grid: Grid) -> FloatArray:
@@ -215,24 +214,21 @@ class Flow(eqx.Module):
             advects: Whether there is advection.
         """
         if not jax.config.read("jax_enable_x64"):
-            msg = (
+            raise DriftbayesError(
                 "the turbulence simulator needs JAX in double precision; call "
                 "jax.config.update('jax_enable_x64', True) first"
             )
-            raise DriftbayesError(msg)
         if not (np.isfinite(dt) and dt > 0):
-            msg = f"the time step must be a positive number, got {dt}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"the time step must be a positive number, got {dt}")
         terms = dissipation or Dissipation()
         check_choice("filter", terms.filter, get_args(Filter))
         check_choice("precision", precision, get_args(Precision))
         damping = terms.damping(grid, dt)
         if forcing is not None and np.any(damping[forcing.rows, forcing.columns] == 0):
-            msg = (
+            raise DriftbayesError(
                 "the forcing ring reaches modes that filter or truncation remove; use a larger "
                 "grid or a smaller k_f"
             )
-            raise DriftbayesError(msg)
         return cls(
             grid=grid,
             dt=jnp.asarray(dt),

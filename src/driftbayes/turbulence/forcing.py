@@ -80,27 +80,23 @@ class Forcing(eqx.Module):
             msg = f"the forcing's shape must be one of {', '.join(SHAPES)}, got {shape!r}"
             raise DriftbayesError(msg)
         if not (np.isfinite(epsilon) and epsilon >= 0):
-            msg = f"the rate of energy injection must be 0 or more, got {epsilon}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"the rate of energy injection must be 0 or more, got {epsilon}")
         if not (np.isfinite(k_f) and k_f > 0 and np.isfinite(width) and 0 <= width < k_f):
-            msg = (
+            raise DriftbayesError(
                 f"the forcing ring needs a positive radius and a smaller half-width, got k_f = "
                 f"{k_f} and {width}"
             )
-            raise DriftbayesError(msg)
         if k_f + width >= grid.n // 2:
-            msg = (
+            raise DriftbayesError(
                 f"the forcing ring reaches to k = {k_f + width:g}, but a grid of {grid.n} points "
                 f"resolves |k| < {grid.n // 2}; use a larger grid or a smaller k_f"
             )
-            raise DriftbayesError(msg)
         modes = ring_modes(k_f, width)
         if len(modes) == 0:
-            msg = (
+            raise DriftbayesError(
                 f"no wavenumber lies within {width:g} of k_f = {k_f:g}; widen the ring or choose "
                 "a whole number"
             )
-            raise DriftbayesError(msg)
         kx, ky = modes.T
         power = SHAPES[shape](np.hypot(kx, ky))
         # Every pair ±k counts twice in a sum over the whole plane.

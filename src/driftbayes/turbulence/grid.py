@@ -42,11 +42,10 @@ class Grid(eqx.Module):
 
     def __check_init__(self) -> None:
         if not isinstance(self.n, int) or self.n < _MIN_POINTS or self.n % 2:
-            msg = (
+            raise DriftbayesError(
                 f"the grid must have an even number of points, {_MIN_POINTS} or more, along each "
                 f"side, got {self.n}; powers of two are fastest"
             )
-            raise DriftbayesError(msg)
 
     @property
     def spacing(self) -> float:

@@ -34,8 +34,7 @@ def key_words(seed: int, stream: str) -> np.ndarray:
         stream: One of `STREAMS`.
     """
     if not 0 <= seed < 2**32 or seed != int(seed):
-        msg = f"a seed must be a whole number from 0 to 4294967295, got {seed}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"a seed must be a whole number from 0 to 4294967295, got {seed}")
     return np.array([seed, STREAMS[stream]], dtype=np.uint32)
 
 

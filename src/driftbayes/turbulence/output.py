@@ -114,8 +114,7 @@ def _read_checkpoint(path: Path) -> Checkpoint:
     # Earlier versions wrote no hash.
     digest = stored.pop("digest", None)
     if digest is not None and str(digest) != _digest(stored):
-        msg = "its hash does not match"
-        raise ValueError(msg)
+        raise ValueError("its hash does not match")
     older = (jnp.asarray(stored["before"]), jnp.asarray(stored["long_before"]))
     zeta, step, key = (jnp.asarray(stored[name]) for name in ("zeta", "step", "key"))
     return Checkpoint(
@@ -264,11 +263,10 @@ class RunOutput:
             msg = f"{name} in {str(path.parent)!r} cannot be read: {error}; start a new run"
             raise DriftbayesError(msg) from error
         if not is_same:
-            msg = (
+            raise DriftbayesError(
                 f"{name} in {str(path.parent)!r} is not the file that the run began with: its "
                 f"checksum does not match that in {CONFIG}; restore it from a copy"
             )
-            raise DriftbayesError(msg)
         return np.asarray(values)
 
     def verify(self, n_records: int, n_snapshots: int) -> bool:
@@ -286,20 +284,18 @@ class RunOutput:
             for name, described in arrays.items():
                 array, shape = open_array(self.directory / store, name), described["shape"]
                 if array.shape != shape:
-                    msg = (
+                    raise DriftbayesError(
                         f"array {name!r} in {store!r} is of shape {array.shape}, expected {shape}; "
                         "restore the store from a copy"
                     )
-                    raise DriftbayesError(msg)
                 end = (shape[0], n_records) if name in _COLUMNS else shape
                 try:
                     array.verify((n_snapshots, *shape[1:]) if name == "vorticity" else end)
                 except DriftbayesError as error:
-                    msg = (
+                    raise DriftbayesError(
                         f"{store}: {error}, or delete {_LATEST} and {_PREVIOUS} to compute the run "
                         "from its start"
-                    )
-                    raise DriftbayesError(msg) from error
+                    ) from error
                 has_checksums &= array.has_checksums
         return has_checksums
 

@@ -77,11 +77,10 @@ def run(
     folder = Path(directory)
     output = RunOutput(folder, config)
     if (folder / CONFIG).exists():
-        msg = (
+        raise DriftbayesError(
             f"{str(folder)!r} already holds a run; resume it with `driftbayes turbulence resume "
             f"{folder}`, or choose another directory"
         )
-        raise DriftbayesError(msg)
     if folder.exists() and not _is_free(folder):
         msg = f"{str(folder)!r} exists and is not an empty directory; choose another name"
         raise DriftbayesError(msg)
@@ -234,12 +233,11 @@ class _Runner:
         is_number = np.isfinite(cfl)
         found = f"{cfl:.2f}" if is_number else "infinitely many"
         dt = self.config.dt * (0.2 / cfl if is_number else 0.5)
-        msg = (
+        raise DriftbayesError(
             f"stopped at t = {int(before.state.step) * self.config.dt:g}: the fastest fluid "
             f"crosses {found} grid spacings per step, more than the limit of {CFL_LIMIT}; the "
             f"output up to then is valid. Run again with a time step below {dt:.2g}"
         )
-        raise DriftbayesError(msg)
 
 
 @eqx.filter_jit
@@ -254,11 +252,10 @@ def _snapshot(
 def _start(config: RunConfig, flow: Flow, start_from: str | Path | None) -> NDArray[Any]:
     """Return the transform of the initial vorticity."""
     if (config.start == GIVEN) != (start_from is not None):
-        msg = (
+        raise DriftbayesError(
             f"start = {GIVEN!r} and start_from, the directory of another run, go together; got "
             f"start = {config.start!r} and start_from = {start_from!r}"
         )
-        raise DriftbayesError(msg)
     if start_from is not None:
         last = load_checkpoint(Path(start_from))
         if last is None or last.state.zeta.shape != flow.grid.shape:
@@ -302,11 +299,10 @@ def _check_config(
     elif "config" in hashes and hashes["config"] != config.sha256:
         differences = ["its hash does not match"]
     if differences:
-        msg = (
+        raise DriftbayesError(
             f"{CONFIG} in {str(folder)!r} was changed after the run began: "
             f"{'; '.join(differences)}. Restore it, or start a new run"
         )
-        raise DriftbayesError(msg)
     return {str(name): str(value) for name, value in hashes.items()}
 
 
@@ -345,11 +341,10 @@ def _check_checkpoint(folder: Path, found: Checkpoint, flow: Flow, config: RunCo
     if found.written < 0:
         wrong.append(f"written is {found.written}")
     if wrong:
-        msg = (
+        raise DriftbayesError(
             f"the checkpoint in {str(folder)!r} does not fit {CONFIG}: {'; '.join(wrong)}. Restore "
             f"{CONFIG}, or delete checkpoint.npz to resume from the previous checkpoint"
         )
-        raise DriftbayesError(msg)
 
 
 def _is_free(folder: Path) -> bool:
@@ -369,23 +364,21 @@ def _seeds(config: RunConfig, positions: ArrayLike | None) -> NDArray[np.float64
         return np.asarray(seed_particles(config.particles, config.seed))
     given = np.asarray(positions, dtype=np.float64)
     if given.shape != (config.particles, 2) or not np.isfinite(given).all():
-        msg = (
+        raise DriftbayesError(
             f"positions must be {config.particles} pairs of finite numbers, one per particle, got "
             f"an array of shape {given.shape}"
         )
-        raise DriftbayesError(msg)
     return given
 
 
 def _check_start(config: RunConfig, flow: Flow, state: FlowState) -> None:
     cfl = float(diagnostics_row(flow, state)[ROW.index("cfl")])
     if not cfl <= CFL_START:
-        msg = (
+        raise DriftbayesError(
             f"the time step {config.dt:g} is too large: at the start the fastest fluid crosses "
             f"{cfl:.2f} grid spacings per step, more than the limit of {CFL_START}; use a time "
             f"step below {config.dt * 0.2 / cfl:.2g}"
         )
-        raise DriftbayesError(msg)
 
 
 def _check_space(folder: Path, config: RunConfig) -> None:
@@ -395,12 +388,11 @@ def _check_space(folder: Path, config: RunConfig) -> None:
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     free = shutil.disk_usage(there).free
     if needed > free:
-        msg = (
+        raise DriftbayesError(
             f"the run will write about {needed / 1e9:.1f} GB, but {str(there)!r} has "
             f"{free / 1e9:.1f} GB free; record less often, track fewer particles or choose "
             "another place"
         )
-        raise DriftbayesError(msg)
 
 
 def _compare_versions(before: Mapping[str, str]) -> None:

@@ -3,10 +3,12 @@
 __all__ = ["Cases", "match_cases"]
 
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 import numpy as np
 from scipy.spatial import cKDTree
 
+from driftbayes.data.fixes import rows_at
 from driftbayes.data.sphere import between, points_in_space
 from driftbayes.data.tangent import ground_of
 from driftbayes.data.trajectories import GRID_TOLERANCE, Trajectories
@@ -31,6 +33,7 @@ class Cases:
         row: Row of the observed position.
         forecast: Number of the forecast: one drifter from one start.
         lead: Time since the start of the forecast.
+        start: Time of that start.
         members: Members less the observed position, (case, member, axis).
         paths: Members less the observed position at the start, likewise.
         observed: Observed position less that at the start, (case, axis).
@@ -43,6 +46,7 @@ class Cases:
     row: IntArray
     forecast: IntArray
     lead: FloatArray
+    start: FloatArray
     members: FloatArray
     paths: FloatArray
     observed: FloatArray
@@ -51,7 +55,10 @@ class Cases:
 
     def take(self, which: np.ndarray) -> "Cases":
         """Some of the cases."""
-        names = ("drifter", "row", "forecast", "lead", "members", "paths", "observed", "travelled")
+        names = (
+            *("drifter", "row", "forecast", "lead", "start"),
+            *("members", "paths", "observed", "travelled"),
+        )
         return replace(self, **{name: getattr(self, name)[which] for name in names})
 
 
@@ -87,7 +94,7 @@ def match_cases(ensemble: Trajectories, observed: Trajectories, name: str) -> Ca
     rows = order.reshape(-1, _number_of_members(np.diff(np.r_[begin, len(order)]), name))
     first = np.r_[True, np.diff(key) != 0]
     lead = time - time[np.maximum.accumulate(np.where(first, np.arange(len(key)), 0))]
-    found = _rows_at(observed, drifter[key], time, slack)
+    found = rows_at(observed, drifter[key], time, slack)
     known = np.flatnonzero(found >= 0)
     if not len(known):
         msg = (
@@ -105,6 +112,7 @@ def match_cases(ensemble: Trajectories, observed: Trajectories, name: str) -> Ca
         row=found[known],
         forecast=key[known],
         lead=lead[known],
+        start=(time - lead)[known],
         notes=notes,
         **made,
     )
@@ -140,7 +148,20 @@ def _like(ensemble: Trajectories, observed: Trajectories, name: str) -> Trajecto
     for what, factor, own, other in pairs:
         if own and other and own != other:
             factors[what] = factor(own, other)
-    return ensemble.in_units(**factors) if factors else ensemble
+    made = ensemble.in_units(**factors) if factors else ensemble
+    later = _later(ensemble, observed)
+    return replace(made, times=made.times + later) if later else made
+
+
+def _later(ensemble: Trajectories, observed: Trajectories) -> float:
+    """How much later than the observations the ensemble begins to count, if both have dates."""
+    origins = [tracks.provenance.get("time_origin") for tracks in (ensemble, observed)]
+    if None in origins or origins[0] == origins[1]:
+        return 0.0
+    dates = [datetime.fromisoformat(str(origin)) for origin in origins]
+    # One without a zone is UTC.
+    first, second = (date.replace(tzinfo=date.tzinfo or UTC) for date in dates)
+    return (first - second).total_seconds() * time_factor("s", observed.time_unit)[0]
 
 
 def _slack(*data: Trajectories) -> float:
@@ -204,7 +225,7 @@ def _by_place(
     for time in np.unique(times):
         here = np.flatnonzero(times == time)
         every = np.arange(observed.n_trajectories)
-        rows = _rows_at(observed, every, np.full(len(every), time), slack)
+        rows = rows_at(observed, every, np.full(len(every), time), slack)
         seen = np.flatnonzero(rows >= 0)
         if not len(seen):
             continue
@@ -233,18 +254,6 @@ def _points(tracks: Trajectories) -> FloatArray:
         return tracks.positions
     lon, lat = np.radians(tracks.lonlat.T)
     return points_in_space(lon, lat, None)[1].T
-
-
-def _rows_at(tracks: Trajectories, which: IntArray, times: FloatArray, slack: float) -> IntArray:
-    """Row of the fix of a trajectory at a time; -1 where there is none."""
-    # Trajectories one after the other on one axis of time.
-    low = float(tracks.times.min())
-    width = float(tracks.times.max()) - low + 4 * slack
-    axis = tracks.trajectory_index * width + np.minimum(tracks.times - low, width)
-    wanted = which * width + np.clip(times - low, -2 * slack, width - 2 * slack)
-    after = np.clip(np.searchsorted(axis, wanted - slack), 0, len(axis) - 1)
-    hit = (tracks.trajectory_index[after] == which) & (np.abs(tracks.times[after] - times) <= slack)
-    return np.where(hit & tracks.observed[after], after, -1)
 
 
 def _laid_out(

@@ -31,15 +31,16 @@ def describe_scores(result: EnsembleScores) -> Card:
     """Describe which ensemble predicts best, and whether its spread is right."""
     per_time, time = readable_unit(result.leads, result.time_unit)
     first, last = (number(result.leads[i] * per_time, 4) for i in (0, -1))
+    what = {"drifters": "drifters", "starts": "times of start"}[result.errors]
     facts = (
         ("drifters", f"{result.n_drifters:,}; {result.n_forecasts:,} forecasts"),
         ("lead times", f"{len(result.leads)}, from {first} to {last} {time}".rstrip()),
-        ("errors", "bootstrap over drifters"),
+        ("errors", f"bootstrap over {result.n_units:,} {what}"),
     )
     few = (
         ()
-        if result.n_drifters > 5
-        else (f"{result.n_drifters} drifters: standard errors by bootstrap are too small",)
+        if result.n_units > 5
+        else (f"{result.n_units} {what}: standard errors by bootstrap are too small",)
     )
     tables = (_overall(result), _by_lead(result))
     return Card("EnsembleScores", result.verdict, facts, (), tables, (*result.notes, *few))
@@ -110,6 +111,8 @@ def score_panels(result: EnsembleScores) -> list[Panel]:
     """Energy score, coverage and ratio of spread to error against lead time; ranks."""
     per_time, time = readable_unit(result.leads, result.time_unit)
     x_label = with_unit("lead time", time)
+    sizes = [own.means["energy_score"][0] for own in result.ensembles.values()]
+    per, length = readable_unit(sizes, result.length_unit)
 
     def curves(score: str, factor: float = 1.0) -> list[Curve]:
         found = []
@@ -135,7 +138,7 @@ def score_panels(result: EnsembleScores) -> list[Panel]:
         for score, title, label, factor, reference in (
             (
                 *("energy_score", "Energy score: smaller is better"),
-                *(with_unit("energy score", result.length_unit), 1.0, ()),
+                *(with_unit("energy score", length), per, ()),
             ),
             ("coverage_50", "Within the 50 % region", "per cent", 100.0, (50.0,)),
             ("coverage_95", "Within the 95 % region", "per cent", 100.0, (95.0,)),

@@ -116,9 +116,11 @@ def variogram_scores(paths: FloatArray, observed: FloatArray, order: float = 0.5
     r"""Variogram score of one forecast's path; smaller is better.
 
     $$\mathrm{VS} = \frac{2}{L(L-1)} \sum_{i<j} \Big(|y_i - y_j|^p
-      - \frac1M \sum_m |x_{mi} - x_{mj}|^p\Big)^2$$
+      - \frac1M \sum_m |x_{mi} - x_{mj}|^p\Big)^2 - \frac{s_{ij}^2}{M}$$
 
-    over pairs of lead times: it judges how positions at different times depend on each other.
+    over pairs of lead times: it judges how positions at different times depend on each other. The
+    last term, with the variance $s^2$ over members, makes it fair as the energy score is: its
+    expectation does not depend on M.
 
     Args:
         paths: Members' positions, (member, lead, axis).
@@ -131,7 +133,9 @@ def variogram_scores(paths: FloatArray, observed: FloatArray, order: float = 0.5
     def variogram(x: FloatArray) -> FloatArray:
         return np.asarray(np.linalg.norm(x[..., first, :] - x[..., second, :], axis=-1) ** order)
 
-    return float(np.mean((variogram(observed) - variogram(paths).mean(axis=0)) ** 2))
+    members = variogram(paths)
+    error = members.var(axis=0, ddof=1) / len(members)
+    return float(np.mean((variogram(observed) - members.mean(axis=0)) ** 2 - error))
 
 
 def separation_skill(distance: FloatArray, travelled: FloatArray) -> float:

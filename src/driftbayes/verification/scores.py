@@ -1,4 +1,4 @@
-"""Compare ensembles by their scores at the same forecasts, with errors by drifter."""
+"""Compare ensembles by their scores at the same forecasts, with errors by bootstrap."""
 
 __all__ = ["EnsembleScore", "EnsembleScores", "score_cases"]
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from driftbayes.verification.rules import (
     variogram_scores,
 )
 
+Errors = Literal["drifters", "starts"]
 # Scores of single lead times, and of whole forecasts.
 BY_LEAD = ("energy_score", "log_score", "coverage_50", "coverage_95", "error", "spread")
 BY_FORECAST = ("variogram_score", "liu_weisberg_skill")
@@ -71,8 +72,10 @@ class EnsembleScores(Described):
         ensembles: Scores by the name of the ensemble, best first.
         leads: Lead times.
         counts: Number of cases at each.
-        n_drifters: Observed trajectories, the units of the bootstrap.
+        n_drifters: Observed trajectories.
         n_forecasts: Forecasts: a drifter from one start.
+        n_units: Units of the bootstrap.
+        errors: What these are: drifters, or times of start.
         length_unit: Unit of length.
         time_unit: Unit of time.
         notes: What was left out.
@@ -83,6 +86,8 @@ class EnsembleScores(Described):
     counts: IntArray
     n_drifters: int
     n_forecasts: int
+    n_units: int
+    errors: Errors = "drifters"
     length_unit: str = ""
     time_unit: str = ""
     notes: tuple[str, ...] = ()
@@ -140,6 +145,8 @@ class EnsembleScores(Described):
             "n_cases": self.counts.tolist(),
             "n_drifters": self.n_drifters,
             "n_forecasts": self.n_forecasts,
+            "errors": self.errors,
+            "n_units": self.n_units,
             "length_unit": self.length_unit,
             "time_unit": self.time_unit,
             "notes": list(self.notes),
@@ -147,15 +154,25 @@ class EnsembleScores(Described):
 
 
 def score_cases(
-    ensembles: Sequence[Cases], *, units: tuple[str, str] = ("", ""), seed: int = 0
+    ensembles: Sequence[Cases],
+    *,
+    units: tuple[str, str] = ("", ""),
+    errors: Errors = "drifters",
+    seed: int = 0,
 ) -> EnsembleScores:
     """Score ensembles at the forecasts and lead times that all of them have.
 
     Args:
         ensembles: Members matched with observations.
         units: Units of length and time.
-        seed: Random seed of the bootstrap over drifters.
+        errors: Resample drifters, or times of start with all their drifters (those within the
+            shortest lead time are one). The latter holds for drifters that move together, if
+            starts are far enough apart.
+        seed: Random seed of the bootstrap.
     """
+    if errors not in get_args(Errors):
+        msg = f"errors must be one of {', '.join(get_args(Errors))}, got {errors!r}"
+        raise DriftbayesError(msg)
     if not ensembles:
         raise DriftbayesError("there is no ensemble to score")
     names = [cases.name for cases in ensembles]
@@ -165,9 +182,12 @@ def score_cases(
     shared, notes = _shared(ensembles)
     any_cases = shared[0]
     leads, at = _distinct(any_cases.lead)
-    drifters, unit = np.unique(any_cases.drifter, return_inverse=True)
+    unit = np.unique(any_cases.drifter, return_inverse=True)[1]
+    n_drifters = int(unit.max()) + 1
+    if errors == "starts":
+        unit = _blocks(any_cases.start, float(leads[0]))
     rng = np.random.Generator(np.random.Philox(seed))
-    n = len(drifters)
+    n = int(unit.max()) + 1
     weights = np.vstack([np.ones(n), rng.multinomial(n, np.full(n, 1 / n), _N_REPLICATES)])
     groups = _Groups(unit, at, len(leads), weights)
     energy = {cases.name: energy_scores(cases.members) for cases in shared}
@@ -178,8 +198,10 @@ def score_cases(
         ensembles={own.name: own for own in scored},
         leads=leads,
         counts=np.bincount(at, minlength=len(leads)),
-        n_drifters=n,
+        n_drifters=n_drifters,
         n_forecasts=len(np.unique(any_cases.forecast)),
+        n_units=n,
+        errors=errors,
         length_unit=units[0],
         time_unit=units[1],
         notes=notes,
@@ -188,12 +210,12 @@ def score_cases(
 
 @dataclass(frozen=True, eq=False)
 class _Groups:
-    """Means over cases, with errors by resampling drifters."""
+    """Means over cases, with errors by resampling units."""
 
-    unit: IntArray  # of each case, the number of its drifter
+    unit: IntArray  # of each case, the number of its drifter or start
     at: IntArray  # of each case, the number of its lead time
     n_leads: int
-    weights: FloatArray  # (replicate, drifter), ones first
+    weights: FloatArray  # (replicate, unit), ones first
 
     def _resampled(self, values: FloatArray, unit: IntArray) -> FloatArray:
         """Sum over cases, of the data first and then of each replicate."""
@@ -285,8 +307,9 @@ def _root(square: Any, error: Any) -> tuple[Any, Any]:
 def _of_paths(cases: Cases, forecasts: IntArray) -> dict[str, FloatArray]:
     """Scores of whole forecasts."""
     variogram, skill = [], []
-    for number in forecasts:
-        here = np.flatnonzero(cases.forecast == number)
+    order = np.argsort(cases.forecast, kind="stable")
+    edges = np.searchsorted(cases.forecast[order], forecasts)
+    for here in np.split(order, edges[1:]):
         observed, paths = cases.observed[here], np.moveaxis(cases.paths[here], 0, 1)
         variogram.append(variogram_scores(paths, observed) if len(here) > 1 else np.nan)
         away = np.linalg.norm(cases.members[here].mean(axis=1), axis=1)
@@ -312,6 +335,12 @@ def _shared(ensembles: Sequence[Cases]) -> tuple[list[Cases], tuple[str, ...]]:
             text = f"{cases.name}: {len(common):,} of {len(key):,} cases are in all ensembles"
             notes = (*notes, text)
     return out, notes
+
+
+def _blocks(start: FloatArray, width: float) -> IntArray:
+    """Number of the block of time of each start; a block is as long as the shortest lead time."""
+    since = (start - start.min()) / width
+    return np.asarray(np.unique(np.floor(since + 1e-6), return_inverse=True)[1])
 
 
 def _scale(ensembles: Sequence[Cases]) -> float:

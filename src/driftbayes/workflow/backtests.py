@@ -10,16 +10,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from driftbayes.data.fixes import rows_at
 from driftbayes.data.tangent import last_fixes
 from driftbayes.data.trajectories import GRID_TOLERANCE, Trajectories, check_tracks
 from driftbayes.data.units import DIFFUSIVITY, in_units, readable, times_in
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
 from driftbayes.magnitudes import whole
+from driftbayes.prediction.arrival import parse_target
 from driftbayes.prediction.choices import Recommendations, recommend_for
 from driftbayes.prediction.forecast import ParticleForecast, predict_particles
 from driftbayes.typing import FloatArray
 from driftbayes.verification import Cases, EnsembleScores, match_cases, score_cases
+from driftbayes.verification.scores import Errors
 from driftbayes.workflow.fits import predict
+from driftbayes.workflow.verification import with_dependence
 
 # Earlier errors from which those of persistence are drawn.
 _MIN_ERRORS = 20
@@ -36,6 +40,7 @@ def backtest(
     origins: int = 10,
     members: int = 50,
     kappa: float | str | None = None,
+    errors: Errors = "drifters",
     seed: int = 0,
     **options: Any,
 ) -> EnsembleScores:
@@ -52,6 +57,8 @@ def backtest(
         members: Members of each forecast.
         kappa: Diffusivity that a simulator would use, in the units of the data or with its own
             ("10m2/s").
+        errors: What the bootstrap resamples: "drifters", or "starts", the origins, for drifters
+            that move together.
         seed: Random seed of draws, members and bootstrap.
         **options: `models`, `priors`, `scales`, `cut`, `method`, `n_draws` as for `predict`, and
             `progress`.
@@ -79,12 +86,12 @@ def backtest(
         msg = "no particle is seen both before and after an origin; give shorter --horizons"
         raise DriftbayesError(msg)
     complete = {name: parts for name, parts in found.items() if len(parts) == len(found[AVERAGE])}
-    cases = [_together(parts, tracks, name) for name, parts in complete.items()]
-    result = score_cases(cases, units=tracks.units, seed=seed)
+    cases = [_together(parts, tracks, name, begins) for name, parts in complete.items()]
+    result = score_cases(cases, units=tracks.units, errors=errors, seed=seed)
     notes = [note for note in result.notes if "no observed position" not in note]
     if PERSISTENCE not in complete:
         notes.append("too few earlier steps for the errors of persistence; it is left out")
-    return replace(result, notes=tuple(notes))
+    return with_dependence(replace(result, notes=tuple(notes)), tracks)
 
 
 def recommend(
@@ -93,6 +100,7 @@ def recommend(
     horizons: ArrayLike | str,
     *,
     kappa: float | str | None = None,
+    arrival: str | None = None,
     **options: Any,
 ) -> Recommendations:
     """Recommend a diffusivity or random flight for each horizon, and price other choices.
@@ -102,10 +110,13 @@ def recommend(
         tau: Sampling time of the fits, or "all".
         horizons: Times ahead, also as text ("1d,10d").
         kappa: A diffusivity to judge, in the units of the data or with its own ("10m2/s").
+        arrival: Also compare the probability of first arrival at a straight line ("line:30km") or
+            at a distance from the start ("circle:30km").
         **options: As for `predict`.
     """
     fixed = _diffusivity(kappa, tracks)
-    return recommend_for(predict(tracks, tau, horizons, **options), fixed)
+    target = None if arrival is None else parse_target(arrival, tracks.units)
+    return recommend_for(predict(tracks, tau, horizons, **options), fixed, target)
 
 
 def _diffusivity(kappa: float | str | None, tracks: Trajectories) -> float | None:
@@ -216,19 +227,14 @@ def _persistence_errors(
     """Errors at each horizon of constant velocity from earlier fixes, (error, horizon, axis)."""
     t, x, own = early.times[rows], early.positions[rows], early.trajectory_index[rows]
     slack = GRID_TOLERANCE * float(np.median(early.intervals))
-    inside = np.r_[False, np.diff(own) == 0]
-    start = np.flatnonzero(inside)
-    # Trajectories one after the other on one axis of time.
-    width = float(np.ptp(t)) + times[-1] + 1.0
-    axis = own * width + (t - t.min())
+    start = np.flatnonzero(np.r_[False, np.diff(own) == 0])
     velocity = (x[start] - x[start - 1]) / (t[start] - t[start - 1])[:, None]
     errors = [np.zeros((len(start), x.shape[1]))]
     known = np.ones(len(start), bool)
     for horizon in times:
-        wanted = axis[start] + horizon
-        at = np.clip(np.searchsorted(axis, wanted - slack), 0, len(axis) - 1)
-        known &= np.abs(axis[at] - wanted) <= slack
-        errors.append(x[at] - x[start] - velocity * horizon)
+        at = rows_at(early, own[start], t[start] + horizon, slack)
+        known &= at >= 0
+        errors.append(early.positions[at] - x[start] - velocity * horizon)
     made = np.stack(errors, axis=1)[known]
     return made if len(made) >= _MIN_ERRORS else None
 
@@ -242,7 +248,9 @@ def _named(forecast: ParticleForecast, seen: set[str], origin: int) -> Trajector
     return replace(paths, ids=ids).select(keep[paths.trajectory_index])
 
 
-def _together(parts: list[Trajectories], observed: Trajectories, name: str) -> Cases:
+def _together(
+    parts: list[Trajectories], observed: Trajectories, name: str, origins: FloatArray
+) -> Cases:
     """Cases of the forecasts from all origins."""
     merged = Trajectories(
         positions=np.concatenate([part.positions for part in parts]),
@@ -255,4 +263,7 @@ def _together(parts: list[Trajectories], observed: Trajectories, name: str) -> C
         if parts[0].lonlat is None
         else np.concatenate([part.lonlat for part in parts if part.lonlat is not None]),
     )
-    return match_cases(merged, observed, name)
+    cases = match_cases(merged, observed, name)
+    # Forecasts begin at the last fix before their origin.
+    after = np.searchsorted(origins * (1 + 1e-12), cases.start)
+    return replace(cases, start=origins[np.minimum(after, len(origins) - 1)])

@@ -45,7 +45,7 @@ class Example:
 
 
 def example(name: str) -> Trajectories:
-    """Return example trajectories: "parcels", "drifters", "particles" or "animal".
+    """Return example trajectories: "parcels", "drifters", "buoys", "particles" or "animal".
 
     All are synthetic; the command `driftbayes example NAME` prints the parameters of each.
 
@@ -150,6 +150,20 @@ def _drifters(path: Path, seed: int) -> None:
     _write_fixes(path, rows)
 
 
+def _buoys(path: Path, seed: int) -> None:
+    """Hourly positions of buoys, in degrees."""
+    rng = np.random.default_rng(seed)
+    n, days = 24, 10
+    theta = {"gamma": 1 / (6 * _HOUR), "k": 400.0}
+    tracks = simulate("langevin", theta, tau=_HOUR, seed=seed, n_particles=n, n_steps=24 * days)
+    times = _HOUR * np.arange(24 * days + 1)
+    x = _positions(tracks, n) + rng.normal(0, 20 * _KM, (n, 1, 2))
+    rows = []
+    for i, track in enumerate(x):
+        rows += _fixes(f"B{i + 1:02d}", times, track, _HOUR, (4.0, 56.0), 0.0, rng)
+    _write_fixes(path, rows)
+
+
 def _animal(path: Path, seed: int) -> None:
     """GPS fixes of one animal in its home range, about every two hours, some of them missing."""
     rng = np.random.default_rng(seed)
@@ -226,6 +240,13 @@ EXAMPLES = {
         "langevin+noise, k = 400 m²/s, 1/γ = 6 h, σ = 10 m",
         12,
         _drifters,
+    ),
+    "buoys": Example(
+        "buoys.csv",
+        "hourly positions of 24 buoys for 10 days, degrees",
+        "langevin, k = 400 m²/s, 1/γ = 6 h",
+        15,
+        _buoys,
     ),
     "particles": Example(
         "particles.csv",

@@ -1,18 +1,21 @@
 """Score ensembles in files against observed trajectories."""
 
-__all__ = ["read_ensemble", "score_ensembles"]
+__all__ = ["read_ensemble", "score_ensembles", "with_dependence"]
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from driftbayes.comparison.dependence import quick_dependence
 from driftbayes.data.trajectories import Trajectories, check_tracks
 from driftbayes.data.units import times_in
 from driftbayes.errors import DataWarning, DriftbayesError
 from driftbayes.verification import EnsembleScores, match_cases, score_cases
+from driftbayes.verification.scores import Errors
 from driftbayes.workflow.reading import load
 
 _MEMBER, _START = "member", "start"
@@ -38,8 +41,8 @@ def read_ensemble(source: Any, **options: Any) -> Trajectories:
     known = columns.get("id") or names.get("id")
     if known is None:
         msg = (
-            "an ensemble with a column 'member' also needs the column 'id' of its drifters; name "
-            "it, for example --columns id=drifter"
+            "an ensemble with a column 'member' also needs a column 'id' with the names of its "
+            f"drifters; it has {', '.join(map(str, table.columns))}"
         )
         raise DriftbayesError(msg)
     made = table.copy()
@@ -78,6 +81,7 @@ def score_ensembles(
     ensembles: Mapping[str, Any],
     *,
     leads: Any = None,
+    errors: Errors = "drifters",
     seed: int = 0,
     **options: Any,
 ) -> EnsembleScores:
@@ -87,7 +91,9 @@ def score_ensembles(
         observed: Observed trajectories.
         ensembles: Files of members, tables or trajectories, by the name of the ensemble.
         leads: Lead times to score, in the unit of the observations or with their own; default all.
-        seed: Random seed of the bootstrap over drifters.
+        errors: What the bootstrap resamples: "drifters", or "starts", the times from which
+            forecasts begin, for drifters that move together.
+        seed: Random seed of the bootstrap.
         **options: Options of `read` for the ensembles.
 
     Raises:
@@ -125,4 +131,28 @@ def score_ensembles(
                 msg = f"{own.name}: no forecast has one of the lead times asked for"
                 raise DriftbayesError(msg)
             cases[i] = own.take(near)
-    return score_cases(cases, units=observed.units, seed=seed)
+    result = score_cases(cases, units=observed.units, errors=errors, seed=seed)
+    return with_dependence(result, observed)
+
+
+def with_dependence(result: EnsembleScores, observed: Trajectories) -> EnsembleScores:
+    """Note that drifters move together, where errors take them for independent.
+
+    Args:
+        result: Scores of ensembles.
+        observed: The drifters.
+    """
+    if result.errors != "drifters" or result.n_drifters < 2:
+        return result
+    try:
+        found = quick_dependence(observed, float(result.leads[0]))
+    except DriftbayesError:
+        # Lead times that no two drifters have in common.
+        return result
+    if not found.is_serious:
+        return result
+    note = (
+        f"{found.sentence}; errors by bootstrap over drifters are too small, use --errors starts "
+        '(errors="starts")'
+    )
+    return replace(result, notes=(*result.notes, note))

@@ -73,6 +73,9 @@ class Flow(_AbstractFlow):
     that are drawn there. Axes are independent. As $\ell \to 0$ or $a \to 1$ the particles become
     independent. For Brownian and Langevin motion.
 
+    With errors of positions, known or inferred (`Noise`), C is taken between the fixes: an
+    approximation for errors much smaller than ℓ.
+
     In a periodic domain distances are those of the nearest images. On the earth they are chords,
     for which Matérn's correlation is positive definite whatever its order.
 
@@ -135,7 +138,9 @@ def simulate_flow(
     tau: float,
     period: Sequence[float | None] | None = None,
 ) -> Float[np.ndarray, "particle position dim"]:
-    """Positions of particles that start at x; they are not wrapped in a periodic domain.
+    """Positions of particles that start at x, with errors if the model has them.
+
+    They are not wrapped in a periodic domain.
 
     Args:
         model: The model.
@@ -168,7 +173,9 @@ def simulate_flow(
         state = propagate[1:, 1:] @ state + kick[1:]
         x = x + step.reshape(n_dim, n).T
         path.append(x)
-    return np.stack(path, axis=1)
+    found = np.stack(path, axis=1)
+    sd = np.sqrt(float(model.base.fix_variance()))
+    return found + sd * rng.standard_normal(found.shape) if sd > 0 else found
 
 
 def _root(matrix: np.ndarray) -> np.ndarray:

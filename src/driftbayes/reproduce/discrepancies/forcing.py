@@ -14,8 +14,6 @@ With $\langle\psi^2\rangle \le 2E$, a stationary flow without aliasing has
 $$\frac{\varepsilon - \eta/k_c^2}{2A} \le E \le \frac{\eta}{2A}$$
 """
 
-__all__ = ["ForcingReadings", "forcing_readings"]
-
 from types import SimpleNamespace
 from typing import Any
 

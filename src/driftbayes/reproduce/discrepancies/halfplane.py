@@ -10,8 +10,6 @@ $$\langle e_k\rangle = \frac{\varepsilon_k}{2\lambda}\,(1 - e^{-2\lambda t}), \q
 with S = 1/k and the sum over the whole ring. Each $e_k$ is exponentially distributed.
 """
 
-__all__ = ["ForcedFlow", "NaiveFlow", "SpuriousMode", "naive_flow", "spurious_mode"]
-
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import NamedTuple

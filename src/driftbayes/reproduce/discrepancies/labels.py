@@ -11,8 +11,6 @@ $$\Delta\ln K \approx \ln r
 with bars for prior means and the estimates at the correct label.
 """
 
-__all__ = ["MislabelledTau", "best_langevin", "mislabelled_tau"]
-
 from types import SimpleNamespace
 
 import jax

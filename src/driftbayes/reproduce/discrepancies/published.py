@@ -1,7 +1,5 @@
 """Numbers of the paper's turbulence experiment, and of realisations without its errors."""
 
-__all__ = ["MeasuredFlow", "measured_flow", "ring_sum"]
-
 from functools import cache
 from typing import NamedTuple
 

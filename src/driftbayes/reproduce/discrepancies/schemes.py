@@ -15,8 +15,6 @@ $$h\sqrt{2\varepsilon T/9}\ \text{over two steps}, \qquad
 without amplification by shear.
 """
 
-__all__ = ["ParticleScheme", "papers_advect", "particle_scheme"]
-
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from types import SimpleNamespace

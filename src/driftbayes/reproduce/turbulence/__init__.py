@@ -95,8 +95,7 @@ def run_turbulence(
     if not simulate_again:
         return TurbulenceExperiment(analyse(load_results()))
     if runner.directory is None:
-        msg = "simulating needs a directory; pass runner=Runner(directory)"
-        raise DriftbayesError(msg)
+        raise DriftbayesError("simulating needs a directory; pass runner=Runner(directory)")
     summaries = simulate(runner.directory, runner=runner)
     return TurbulenceExperiment(analyse(write_results(summaries, runner.directory / "results")))
 

@@ -267,11 +267,10 @@ def analyse(results: Results) -> Analysis:
         results: From `load_results`.
     """
     if len(results.realisations) < 2:
-        msg = (
+        raise DriftbayesError(
             "the spread over realisations needs two of them or more, got "
             f"{len(results.realisations)}; run another with another seed"
         )
-        raise DriftbayesError(msg)
     realisations = []
     for name in results.realisations:
         config = results.config(name)

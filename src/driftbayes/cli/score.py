@@ -1,0 +1,202 @@
+"""Score predictions of models, or ensembles of a simulator."""
+
+__all__ = ["COMMANDS"]
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from driftbayes.cli import _console, _jax, _options
+from driftbayes.cli._parser import Command, Parser, figure
+from driftbayes.errors import DriftbayesError
+
+if TYPE_CHECKING:
+    from driftbayes.prediction import TrajectoryScores
+
+# Options of reading that hold for observations and ensembles alike.
+_SHARED = ("units", "coordinates", "frame", "length_unit", "time_unit", "missing", "date_order")
+# Options of models, which an ensemble has not.
+_OF_MODELS = (
+    *("--tau", "--held-out-taus", "--folds", "--models", "--prior", "--u-rms", "--timescale"),
+    *("--model-prior", "--method", "--coords", "--n-tau", "--windows", "--gaps"),
+)
+
+
+def _add_score(parser: Parser) -> None:
+    _options.add_reading(parser, nargs="*")
+    _options.add_tau(parser, required=False)
+    parser.add_options("""
+--ensemble [NAME=]FILE<list>  score these simulated trajectories against observed ones: members
+    written by a simulator or by predict, or a table id,member,time,x,y; may be repeated
+--observed FILE<path>  with --ensemble: the observed trajectories
+--leads T[,T...]  with --ensemble: lead times to score, for example 1d,3d (default: all)
+--errors {drifters,starts}  with --ensemble: errors by bootstrap over drifters (default), or over
+    times of start, for drifters that move together
+--held-out-taus T[,T...]  also score displacements over these times of held-out trajectories: log
+    density, CRPS, energy score
+--folds N<int=5>  number of folds for --held-out-taus
+""")
+    parser.add_output(
+        "--figure",
+        output=figure,
+        metavar="FILE.png",
+        help="with --ensemble: write a figure of the scores by lead time: PNG, PDF or SVG",
+    )
+    _options.add_data(parser)
+    _options.add_inference(parser)
+    _options.add_json(parser)
+
+
+def _score(args: argparse.Namespace) -> int:
+    if args.ensemble:
+        return _score_ensembles(args)
+    for option in ("observed", "leads", "errors", "figure"):
+        if getattr(args, option) is not None:
+            msg = f"--{option} is for simulated trajectories; name them with --ensemble FILE"
+            raise DriftbayesError(msg)
+    if args.file is None or args.tau is None:
+        missing = "a file of trajectories" if args.file is None else "--tau"
+        msg = f"score needs {missing}; or --ensemble FILE --observed FILE to score a simulator"
+        raise DriftbayesError(msg)
+    tau = _options.parse_tau(args.tau)
+    wanted = args.held_out_taus
+    times = () if wanted is None else _options.parse_times("--held-out-taus", wanted)
+    if args.folds < 2:
+        msg = f"--folds must be 2 or more, got {args.folds}"
+        raise DriftbayesError(msg)
+    _options.check_seed(args.seed)
+    tracks = _options.read(args)
+    _jax.prepare_jax()
+    from driftbayes.workflow import score
+
+    with _console.progress_bar() as progress:
+        given = {**_options.analysis(args), "progress": progress}
+        result = score(tracks, tau, times=times, n_folds=args.folds, **given)
+    if args.json:
+        _console.print_json(result.to_json())
+        return 0
+    _print_whole(result.prequential, result.leave_one_out, result.time_unit)
+    if result.held_out:
+        _print_singles(result.held_out, result.time_unit)
+    for text in result.warnings:
+        _console.say(f"warning: {text}")
+    _console.say(result.remark)
+    return 0
+
+
+def _score_ensembles(args: argparse.Namespace) -> int:
+    """Score members of ensembles against observed trajectories."""
+    if args.observed is None or args.file is not None:
+        msg = "give the observed trajectories: driftbayes score --ensemble FILE --observed FILE"
+        raise DriftbayesError(msg)
+    _refuse_models(args)
+    _options.check_seed(args.seed)
+    named = {}
+    for text in args.ensemble:
+        name, equals, file = text.partition("=")
+        path = Path(file) if equals and not Path(text).exists() else Path(text)
+        named[name if path == Path(file) and equals else path.stem] = path
+    if len(named) < len(args.ensemble):
+        msg = "two ensembles have the same name; name them: --ensemble NAME=FILE"
+        raise DriftbayesError(msg)
+    args.file = Path(args.observed)
+    tracks = _options.read(args)
+    from driftbayes.workflow.verification import score_ensembles
+
+    how = {name: value for name, value in _options.reading_options(args).items() if name in _SHARED}
+    how["errors"] = args.errors or "drifters"
+    result = score_ensembles(tracks, named, leads=args.leads, seed=args.seed, **how)
+    if args.figure is not None:
+        from driftbayes.plots.panels import plot_panels
+        from driftbayes.verification.describe import score_panels
+
+        _console.save_figure(plot_panels(score_panels(result)), args.figure)
+    _console.print_result(result, as_json=args.json)
+    return 0
+
+
+def _refuse_models(args: argparse.Namespace) -> None:
+    """Refuse options of models: an ensemble has its members only."""
+    words = {word.partition("=")[0] for word in args.words}
+    given = [option for option in _OF_MODELS if option in words]
+    if given:
+        msg = (
+            f"--ensemble scores members, not models: leave out {', '.join(given)}"
+            " (--leads chooses lead times)"
+        )
+        raise DriftbayesError(msg)
+
+
+def _print_whole(step: "TrajectoryScores", left: "TrajectoryScores", time_unit: str) -> None:
+    """Print log densities of whole trajectories, and differences between models."""
+    from driftbayes.data.units import readable
+    from driftbayes.representation import with_error
+
+    n = len(left.counts)
+    rows = []
+    for name in left.values:
+        mean, error = left.mean(name)
+        rows.append(
+            [
+                name,
+                f"{step.total(name):.4f}",
+                with_error(n * mean, n * error),
+                with_error(mean, error),
+            ]
+        )
+    models = list(left.values)
+    for i, first in enumerate(models):
+        for second in models[i + 1 :]:
+            mean, error = left.difference(second, first)
+            gap = step.total(second) - step.total(first)
+            pair = f"{second} − {first}"
+            rows.append(
+                [pair, f"{gap:.4f}", with_error(n * mean, n * error), with_error(mean, error)]
+            )
+    at = readable(left.tau, time_unit)
+    title = f"Log density of {n} trajectories at tau = {at}, in nats; larger is better"
+    columns = ["model", "sequential (ln Z)", "leave-one-out ± se", "per trajectory"]
+    _console.print_table(title, columns, rows)
+
+
+def _print_singles(many: "Sequence[TrajectoryScores]", time_unit: str) -> None:
+    """Print scores of displacements, each with its difference from the model average."""
+    from driftbayes.data.units import readable_unit
+    from driftbayes.representation import number, with_error, with_unit
+
+    per_time, unit = readable_unit([scores.tau for scores in many], time_unit)
+    rows = []
+    for scores in many:
+        last = list(scores.values)[-1]
+        for name in scores.values:
+            mean, (gap, error) = scores.mean(name)[0], scores.difference(name, last)
+            # A model of probability one differs from the average by rounding alone.
+            alike = abs(gap) <= 1e-12 * abs(mean)
+            versus = "0" if alike else with_error(gap, error)
+            best = "larger" if scores.larger_is_better else "smaller"
+            rows.append(
+                [
+                    *(number(scores.tau * per_time, 5), scores.rule, name),
+                    *(with_error(*scores.mean(name)), "" if name == last else versus, best),
+                ]
+            )
+    columns = [
+        *(with_unit("time", unit), "score", "model", "mean ± se"),
+        *("minus average ± se", "better"),
+    ]
+    title = f"Displacements of {len(many[0].counts)} held-out trajectories"
+    _console.print_table(title, columns, rows, left=3)
+
+
+COMMANDS = {
+    "score": Command(
+        _add_score,
+        _score,
+        (
+            "driftbayes score tracks.csv --tau 0.5",
+            "driftbayes score tracks.csv --tau 0.5 --held-out-taus 1,2 --folds 10",
+            "driftbayes score --ensemble parcels.zarr --observed drifters.csv",
+        ),
+    ),
+}

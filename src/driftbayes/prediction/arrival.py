@@ -1,0 +1,203 @@
+"""Compare ways to simulate by when particles first arrive at a distance."""
+
+__all__ = ["Arrival", "Arrivals", "arrivals", "parse_target"]
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast, get_args
+
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import rel_entr
+
+from driftbayes.data.units import LENGTH, in_units, readable, readable_unit
+from driftbayes.errors import DriftbayesError
+from driftbayes.inference import PosteriorDraws
+from driftbayes.models import Brownian
+from driftbayes.prediction.first_passage import (
+    Law,
+    Shape,
+    average_law,
+    brownian_law,
+    simulated_law,
+)
+from driftbayes.prediction.forecast import Forecast
+from driftbayes.representation import Table, number, with_error, with_unit
+
+# Paths of each model have a random stream of their own.
+_STREAM = 2**62
+# Below this a probability is lost in rounding.
+_NEGLIGIBLE = 1e-12
+# The first particles to arrive.
+_EARLY = 0.1
+
+
+def parse_target(text: str, units: tuple[str, str]) -> tuple[Shape, float]:
+    """Read a target of first arrival: "line:30km" or "circle:30km".
+
+    Args:
+        text: Shape and distance; a distance alone is that of a line.
+        units: Units of length and time of the data.
+    """
+    shape, colon, distance = str(text).partition(":")
+    if not colon:
+        shape, distance = "line", str(text)
+    if shape not in get_args(Shape):
+        msg = f"a target of arrival is line:DISTANCE or circle:RADIUS, got {text!r}"
+        raise DriftbayesError(msg)
+    value = in_units(distance, LENGTH, units, "arrival")
+    if not (np.isfinite(value) and value > 0):
+        msg = f"the distance of arrival must be positive, got {distance!r}"
+        raise DriftbayesError(msg)
+    return cast(Shape, shape), value
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """Probability of arrival under one way to simulate.
+
+    Args:
+        horizon: Time ahead.
+        name: Of the choice.
+        probability: That a particle has arrived by then.
+        error: Standard error of this probability by simulation; 0 where it is exact.
+        early: Time by which the first tenth has arrived; NaN if that is after the horizon.
+        ratio: Over that of the model average.
+        loss: Loss of logarithmic score per particle, of a forecast whether it has arrived, in nats.
+    """
+
+    horizon: float
+    name: str
+    probability: float
+    error: float
+    early: float
+    ratio: float
+    loss: float
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """First arrival at a distance, for each horizon and way to simulate.
+
+    Args:
+        shape: A straight line, or a circle about the start.
+        distance: Its distance, or radius.
+        choices: Ways to simulate, for each horizon in turn; the model average first.
+        notes: What the numbers leave open.
+    """
+
+    shape: Shape
+    distance: float
+    choices: tuple[Arrival, ...]
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers."""
+        return {
+            "shape": self.shape,
+            "distance": self.distance,
+            "choices": [
+                {
+                    name: value if isinstance(value, str) or np.isfinite(value) else None
+                    for name, value in vars(own).items()
+                }
+                for own in self.choices
+            ],
+            "notes": list(self.notes),
+        }
+
+    def table(self, length_unit: str, time_unit: str) -> Table:
+        """Describe what each choice says of the arrival."""
+        per_time, shown = readable_unit([own.horizon for own in self.choices], time_unit)
+        rows = []
+        for own in self.choices:
+            chance = with_error(100 * own.probability, 100 * own.error)
+            rows.append(
+                (
+                    number(own.horizon * per_time, 4),
+                    own.name,
+                    chance if own.error > 0 else _percent(own.probability),
+                    number(own.early * per_time, 3) if np.isfinite(own.early) else "-",
+                    number(own.ratio, 3) if own.ratio > 1e-9 else "0" if own.ratio >= 0 else "-",
+                    number(own.loss, 2) if own.loss > 1e-9 else "0",
+                )
+            )
+        what = {"line": "a straight line", "circle": "a distance from the start,"}[self.shape]
+        title = f"First arrival at {what} {readable(self.distance, length_unit)} away"
+        heads = (
+            *(with_unit("T", shown), "choice", "arrived (%)", with_unit("first 10 %", shown)),
+            *("ratio", "loss (nats)"),
+        )
+        return Table(heads, tuple(rows), "rlrrrr", title=title, keys=2)
+
+
+def _percent(probability: float) -> str:
+    return number(100 * probability, 3) if probability > _NEGLIGIBLE else "0"
+
+
+def arrivals(
+    forecast: Forecast,
+    walks: Mapping[float, Mapping[str, float]],
+    shape: Shape,
+    distance: float,
+) -> Arrivals:
+    """Compare ways to simulate by the probability of first arrival.
+
+    Args:
+        forecast: Fitted models.
+        walks: Diffusivities of random walks to judge, by horizon and name.
+        shape: A straight line, or a circle about the start.
+        distance: Its distance, or radius, in the units of the data.
+
+    Raises:
+        DriftbayesError: A model has neither a closed form nor a state-space form.
+    """
+    prediction = forecast.prediction
+    times, n_dim = prediction.horizons, prediction.n_dim
+    found: dict[str, Law] = {}
+    notes = []
+    for i, draws in enumerate(forecast.draws):
+        name = draws.evidence.name
+        if _is_brownian(draws):
+            kappa = prediction.spreads[name].mixtures[0].variances / (2 * times[0])
+            found[name] = brownian_law(kappa, distance, shape, n_dim)
+            continue
+        seed = (forecast.seed, _STREAM + i)
+        found[name], moved = simulated_law(draws, times, (distance, shape), n_dim, seed)
+        if moved:
+            notes.append(
+                f"{name}: the steps of its paths are too long for the stated error; halving them "
+                f"changes the probability of arrival by up to {number(moved, 2)}"
+            )
+    weights = [prediction.probabilities[name] for name in found]
+    average = average_law(list(found.values()), weights)
+    choices = []
+    for time in map(float, times):
+        ways = {"model average": average, **found}
+        for name, k in walks[time].items():
+            ways[name] = brownian_law(np.array([k]), distance, shape, n_dim)
+        p = average(time)[0]
+        for name, law in ways.items():
+            q, error = law(time)
+            ratio = q / p if p > _NEGLIGIBLE else float("nan")
+            early = _early(law, time)
+            choices.append(Arrival(time, name, q, error, early, ratio, _loss(p, q)))
+    return Arrivals(shape, distance, tuple(choices), tuple(notes))
+
+
+def _early(law: Law, end: float) -> float:
+    """Time by which the first tenth has arrived; NaN if that is after the end."""
+    if law(end)[0] < _EARLY:
+        return float("nan")
+    low = 1e-9 * end
+    return float(brentq(lambda time: law(time)[0] - _EARLY, low, end, rtol=1e-6))
+
+
+def _loss(p: float, q: float) -> float:
+    """Logarithmic score lost by a forecast q of an event of probability p."""
+    return float(rel_entr(p, q) + rel_entr(1 - p, 1 - q))
+
+
+def _is_brownian(draws: PosteriorDraws) -> bool:
+    return isinstance(draws.hypothesis.at(jnp.asarray(draws.theta[0])).motion(), Brownian)

@@ -1,0 +1,173 @@
+r"""First arrival of a fresh particle at a distance: when, and with which probability.
+
+The distance is that of a straight line, such as a coast, or the radius of a circle (a sphere, an
+interval) about the start. For Brownian motion both are known in closed form: with
+$s = \kappa T / R^2$,
+
+$$P_\mathrm{line} = \operatorname{erfc}\frac{1}{2\sqrt s}, \qquad
+  P_\mathrm{circle} = 1 - \frac{2^{1-\nu}}{\Gamma(\nu + 1)} \sum_{n \ge 1}
+  \frac{j_n^{\nu - 1}}{J_{\nu + 1}(j_n)}\, e^{-j_n^2 s}, \qquad \nu = \frac d2 - 1,$$
+
+the first by the reflection principle (the time has an inverse Gaussian distribution without drift),
+the second from the zeros $j_n$ of $J_\nu$. A particle with memory is followed along exact paths in
+small steps, which are halved until this changes the probability by less than its sampling error.
+"""
+
+__all__ = ["Law", "Shape", "average_law", "brownian_arrival", "brownian_law", "simulated_law"]
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import erfc, gamma, jn_zeros, jv
+
+from driftbayes.inference import PosteriorDraws
+from driftbayes.inference.hypothesis import check_plain
+from driftbayes.precision import in_double_precision
+from driftbayes.prediction.forecast import covariance_root, philox
+from driftbayes.typing import FloatArray
+
+Shape = Literal["line", "circle"]
+# Probability of arrival by a time, and its error.
+Law = Callable[[float], tuple[float, float]]
+
+# Terms of the series; where they do not suffice, nothing has arrived.
+_N_ZEROS = 400
+_MIN_TIME = 1e-4
+_N_PATHS = 10_000
+_MIN_STEPS, _MAX_STEPS = 256, 8192
+# Share of the sampling error that shorter steps may change.
+_STEP_ERROR = 0.5
+
+
+def brownian_arrival(
+    kappa: ArrayLike, time: ArrayLike, distance: float, shape: Shape = "line", n_dim: int = 2
+) -> FloatArray:
+    """Compute the probability that Brownian motion has arrived at a distance by a time.
+
+    Args:
+        kappa: Diffusivity.
+        time: Time since the start.
+        distance: Distance of the line, or radius of the circle.
+        shape: A straight line, or a circle about the start.
+        n_dim: Number of axes.
+
+    Returns:
+        Probabilities, for each diffusivity and time.
+
+    Example:
+        >>> float(brownian_arrival(1.0, 100.0, 10.0).round(4))
+        0.4795
+    """
+    s = np.asarray(kappa, dtype=np.float64) * np.asarray(time, dtype=np.float64) / distance**2
+    if shape == "line":
+        with np.errstate(divide="ignore"):
+            return np.asarray(erfc(0.5 / np.sqrt(s)))
+    nu = 0.5 * n_dim - 1
+    zeros = _zeros(n_dim)
+    terms = zeros ** (nu - 1) / jv(nu + 1, zeros)
+    inside = 2 ** (1 - nu) / gamma(nu + 1) * np.exp(-np.multiply.outer(s, zeros**2)) @ terms
+    return np.asarray(np.where(s < _MIN_TIME, 0.0, np.clip(1 - inside, 0.0, 1.0)))
+
+
+@cache
+def _zeros(n_dim: int) -> FloatArray:
+    """Zeros of the Bessel function of order d/2 - 1."""
+    n = np.arange(1, _N_ZEROS + 1)
+    # Those of orders -1/2 and 1/2 are those of the cosine and the sine.
+    known = {1: np.pi * (n - 0.5), 2: None, 3: np.pi * n}[n_dim]
+    return np.asarray(jn_zeros(0, _N_ZEROS) if known is None else known)
+
+
+def brownian_law(kappa: FloatArray, distance: float, shape: Shape, n_dim: int) -> Law:
+    """Distribution of the time of Brownian motion, averaged over diffusivities, without error."""
+
+    def law(time: float) -> tuple[float, float]:
+        return float(np.mean(brownian_arrival(kappa, time, distance, shape, n_dim))), 0.0
+
+    return law
+
+
+def average_law(laws: Sequence[Law], weights: Sequence[float]) -> Law:
+    """Average laws by the probabilities of their models."""
+
+    def law(time: float) -> tuple[float, float]:
+        both = np.array([own(time) for own in laws])
+        return float(weights @ both[:, 0]), float(np.sqrt(np.square(weights) @ both[:, 1] ** 2))
+
+    return law
+
+
+def simulated_law(
+    draws: PosteriorDraws,
+    times: FloatArray,
+    target: tuple[float, Shape],
+    n_dim: int,
+    seed: tuple[int, int],
+) -> tuple[Law, float]:
+    """Distribution of the time along exact paths, and how much shorter steps still change it."""
+    check_plain([draws.hypothesis], "first arrival", state_space=True)
+    n_steps = _MIN_STEPS
+    while True:
+        hits = _first_hits(draws, (float(times[-1]), n_steps), target, n_dim, seed)
+        fine, coarse = (_counted(own) for own in hits)
+        moved = [abs(fine(time)[0] - coarse(time)[0]) for time in times]
+        errors = [_STEP_ERROR * fine(time)[1] for time in times]
+        enough = all(m <= e for m, e in zip(moved, errors, strict=True))
+        if enough or n_steps == _MAX_STEPS:
+            return fine, 0.0 if enough else max(moved)
+        n_steps *= 2
+
+
+def _counted(hits: FloatArray) -> Law:
+    ordered = np.sort(hits)
+
+    def law(time: float) -> tuple[float, float]:
+        p = np.searchsorted(ordered, time, side="right") / len(ordered)
+        # If none of the paths has arrived, the probability is not zero for sure.
+        return float(p), float(np.sqrt((p * (1 - p) + 1 / len(hits)) / len(hits)))
+
+    return law
+
+
+@in_double_precision
+def _first_hits(
+    draws: PosteriorDraws,
+    grid: tuple[float, int],
+    target: tuple[float, Shape],
+    n_dim: int,
+    seed: tuple[int, int],
+) -> tuple[FloatArray, FloatArray]:
+    """Times of first arrival along exact paths, and those seen at every other step alone."""
+    (end, n_steps), (distance, shape) = grid, target
+    step = end / n_steps
+    with jax.enable_x64(True):  # noqa: FBT003
+        models = jax.vmap(lambda model: model.motion())(draws.models())
+        a, q = jax.vmap(lambda model: model.transition(jnp.asarray(step)))(models)
+        begin = jax.vmap(lambda model: model.initial_covariance())(models)
+        of = np.arange(_N_PATHS) % len(draws)
+        a, root, start = (
+            np.asarray(matrices)[of]
+            for matrices in (a, jax.vmap(covariance_root)(q), jax.vmap(covariance_root)(begin))
+        )
+    rng = np.random.Generator(philox(*seed))
+    size = (_N_PATHS, 1 if shape == "line" else n_dim, a.shape[-1])
+    state = np.einsum("pij,paj->pai", start, rng.standard_normal(size))
+    hits = [np.full(_N_PATHS, np.inf) for _ in range(2)]
+    before = [np.zeros(_N_PATHS) for _ in range(2)]
+    for i in range(1, n_steps + 1):
+        state = np.einsum("pij,paj->pai", a, state)
+        state += np.einsum("pij,paj->pai", root, rng.standard_normal(size))
+        x = state[..., 0]
+        away = x[:, 0] if shape == "line" else np.linalg.norm(x, axis=1)
+        for k, stride in enumerate((1, 2)):
+            if i % stride == 0:
+                new = (away >= distance) & np.isinf(hits[k])
+                part = (distance - before[k][new]) / (away[new] - before[k][new])
+                hits[k][new] = step * (i - stride + stride * part)
+                before[k] = away
+    return hits[0], hits[1]

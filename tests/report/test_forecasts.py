@@ -1,0 +1,131 @@
+"""Forecasts in a report: search areas on the map, and scores of earlier forecasts."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import driftbayes as db
+from driftbayes.cli.main import main
+from driftbayes.report import build_report, examine
+from driftbayes.report.page import verdict
+from driftbayes.report.tracks import trajectories_svg
+from driftbayes.workflow.forecasts import with_forecasts
+
+SCALES = db.Scales(u_rms=0.7, time=2.0)
+
+
+def simulated(n_dim, n_particles=6):
+    return db.simulate(
+        *("langevin", {"gamma": 0.5, "k": 1.0}),
+        **{"tau": 0.5, "n_particles": n_particles, "n_steps": 60, "n_dim": n_dim, "seed": 1},
+    )
+
+
+@pytest.fixture(scope="module")
+def made():
+    tracks = simulated(2)
+    scan = db.scan(tracks, [0.5], scales=SCALES)
+    found = examine(tracks, scan, n_replicas=0)
+    more = with_forecasts(found, scan, "1,2", scales=SCALES, members=20, n_draws=50)
+    return tracks, scan, found, more
+
+
+def test_the_page_shows_areas_and_scores(made):
+    _, scan, found, more = made
+    page = build_report(scan, examination=more)
+    assert 'id="forecasts"' in page.html
+    assert 'id="search-areas"' in page.html
+    assert "persistence" in page.html
+    assert 'id="forecasts"' not in build_report(scan, examination=found).html
+    assert any(text.startswith("Forecasts from earlier times: ") for text in verdict(scan, more))
+
+
+def test_all_numbers_are_in_the_files(made):
+    _, scan, _, more = made
+    records = build_report(scan, examination=more).records
+    areas = {
+        (r["parameter"], r["at"], r["field"]): r["value"]
+        for r in records
+        if r["field"].startswith("search_area")
+    }
+    assert len(areas) == 6 * 2 * 2
+    assert_allclose(areas["3", 2.0, "search_area_95"], more.regions.areas[3, 1, 1])
+    for name, own in more.backtest.ensembles.items():
+        scores = [
+            r["value"]
+            for r in records
+            if r["model"] == name and r["field"] == f"forecast_energy_score: {name}"
+        ]
+        assert_allclose(scores, own.by_lead["energy_score"][0])
+
+
+def test_areas_are_those_of_predict(made):
+    """Two ensembles of the same posteriors; areas of 400 members vary by some per cent."""
+    tracks, _, _, more = made
+    futures = db.predict(tracks, 0.5, [1.0, 2.0], scales=SCALES, seed=5).particles(400)
+    from driftbayes.prediction.regions import search_regions
+
+    known = search_regions(futures).areas
+    ratio = more.regions.areas / known
+    assert abs(np.log(ratio).mean()) < 0.05
+    assert np.abs(np.log(ratio)).max() < 0.4
+
+
+def test_the_map_holds_the_regions(made):
+    tracks, _, _, more = made
+    bare, drawn = trajectories_svg(tracks), trajectories_svg(tracks, more.regions)
+    assert bare.count("region") == 0
+    assert drawn.count('class="track-') - bare.count('class="track-') == 6 * 2 * 2
+    frame = {"x": (62, 446), "y": (12, 318)}
+    for outline in re.findall(r'region \w+" d="M([^"]+)Z"', drawn):
+        points = np.array([pair.split() for pair in outline.split("L")], float)
+        for values, (low, high) in zip(points.T, frame.values(), strict=True):
+            assert low <= values.min() <= values.max() <= high
+
+
+def test_of_many_trajectories_only_the_last_regions_are_drawn():
+    tracks = simulated(2, 10)
+    from driftbayes.prediction.regions import search_regions
+
+    how = {"scales": SCALES, "models": "brownian", "n_draws": 50}
+    regions = search_regions(db.predict(tracks, 0.5, [1.0, 2.0], **how).particles(50))
+    assert trajectories_svg(tracks, regions).count(" inner") == 10
+
+
+def test_what_cannot_be_drawn_is_told_and_the_scores_stay():
+    tracks = simulated(1)
+    scan = db.scan(tracks, [0.5], models="brownian", scales=SCALES)
+    found = examine(tracks, scan, n_replicas=0)
+    more = with_forecasts(found, scan, "1", scales=SCALES, members=10, n_draws=50)
+    assert more.regions is None
+    assert more.backtest is not None
+    assert "two dimensions" in more.skipped["forecasts"]
+    assert "two dimensions" in build_report(scan, examination=more).html
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--forecast", "1", "--brief"], "--brief and --forecast exclude each other"),
+        (["--forecast", "soon"], "--forecast"),
+    ],
+)
+def test_the_command_says_what_it_needs(tmp_path, capsys, words, message):
+    simulated(2).to_dataframe().to_csv(tmp_path / "t.csv", index=False)
+    assert main(["report", str(tmp_path / "t.csv"), *words]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_command_writes_them(tmp_path, capsys):
+    simulated(2).to_dataframe().to_csv(tmp_path / "t.csv", index=False)
+    out = tmp_path / "r.html"
+    words = ["report", str(tmp_path / "t.csv"), "--taus", "0.5", "--replicas", "0", "-o", str(out)]
+    words += ["--models", "brownian", "--forecast", "1"]
+    assert main(words) == 0
+    assert "Forecasts from earlier times" in capsys.readouterr().out
+    assert 'id="forecasts"' in out.read_text()
+    numbers = json.loads((tmp_path / "r.report.json").read_text())
+    assert any(record["field"] == "search_area_50" for record in numbers)
