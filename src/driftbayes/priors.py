@@ -455,8 +455,8 @@ def scaling_priors(
     $u_\mathrm{rms} T$, that of outliers $u_\mathrm{rms} T$; numbers between 0 and 1 are uniform,
     and so is a fraction of outliers below 1/2. Slopes of ln σ are normal with standard deviation
     $1/(u_\mathrm{rms} T)$, a barrier is thought to be $u_\mathrm{rms}^2$ high and wells
-    $u_\mathrm{rms} T$ from it, numbers without a unit 1. The time over which a camera blurs has no prior:
-    it must be given.
+    $u_\mathrm{rms} T$ from it, numbers without a unit 1. The time over which a camera blurs has no
+    prior: it must be given.
 
     Args:
         u_rms: Root mean square speed, $\sqrt{2E}$ with E the mean energy per unit mass.
