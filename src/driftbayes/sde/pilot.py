@@ -20,7 +20,7 @@ SUBSTEP_TOLERANCE = 0.1
 _MAX_SUBSTEPS = 64
 # Variance of ln L that the number of particles is tuned to, and the largest that is used at all.
 TARGET_VARIANCE, MAX_VARIANCE = 1.0, 3.0
-MIN_PARTICLES, _MAX_PARTICLES = 8, 4096
+MIN_PARTICLES, _MAX_PARTICLES = 8, 1024
 
 
 @dataclass(frozen=True)
