@@ -1,7 +1,7 @@
 """Cost of estimated likelihoods and of an evidence of a stochastic differential equation.
 
     python benchmarks/sde.py cost            # per likelihood: particles, steps, inner particles
-    python benchmarks/sde.py evidence        # 100 particles, 25 steps: random flight, whole evidence
+    python benchmarks/sde.py evidence        # of 100 particles and 25 steps
     python benchmarks/sde.py gpu             # both, on whatever device JAX finds first
 
 The equation is Thomson's well-mixed random flight with σ(x) = s (1 + sin(x/4)/2), T = 1, τ = 1/2.
@@ -45,7 +45,8 @@ FLIGHT = SDE(
 
 def flight_data(n_particles: int, n_steps: int) -> Displacements:
     """Simulated displacements in a plane, from places spread over one period of σ."""
-    start = np.random.default_rng(0).uniform(0, 8 * np.pi, (n_particles, 2))
+    places = np.random.default_rng(0).uniform(0, 8 * np.pi, (n_particles, 2))
+    start = jnp.asarray(places)
     law, theta = FLIGHT.law, FLIGHT(s=1.0, T=1.0).theta()
     x, _ = simulate_paths(law, theta, jax.random.key(0), start, n_steps=n_steps, tau=TAU)
     positions = np.asarray(x)
