@@ -79,8 +79,8 @@ def pytest_collection_finish():
     gc.set_threshold(20_000, 20, 20)
 
 
-# In slow tests, flows run for thousands of steps; of other programs most run once.
-_OPTIMISED = ("turbulence", "reproduce", "simulators", "docs")
+# In slow tests, flows and networks take thousands of steps; of other programs most run once.
+_OPTIMISED = ("turbulence", "reproduce", "simulators", "docs", "learned")
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -28,7 +28,7 @@ FLOORS = [
     {"checks"},
     {
         *("changes", "fields", "io", "plots", "relative", "reproduce", "simulators", "space"),
-        "verification",
+        *("learned", "verification"),
     },
     {"report", "streaming"},
     {"workflow"},

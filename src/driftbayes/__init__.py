@@ -94,6 +94,7 @@ if TYPE_CHECKING:
         map,
         open_scan,
         predict,
+        presence,
         read,
         recommend,
         scan,
@@ -132,7 +133,7 @@ __getattr__ = lazy(
         "priors": "Exponential Fixed Gamma LogNormal Normal Uniform scaling_priors",
         "workflow": (
             "Blocks Cut Scales backtest check compare example field info map open_scan predict "
-            "read recommend scan score score_ensembles segments sensitivity simulate "
+            "presence read recommend scan score score_ensembles segments sensitivity simulate "
             "trajectories_card"
         ),
     },
@@ -215,6 +216,7 @@ __all__ = [
     "plot_scan",
     "plot_segments",
     "predict",
+    "presence",
     "read",
     "read_scan",
     "read_trajectories",

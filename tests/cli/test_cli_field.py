@@ -48,15 +48,37 @@ def test_a_field_is_told_written_and_drawn(ask, walk_csv, tmp_path):
     assert json.loads(found.attrs["result"]) == parsed
 
 
+def test_random_flight_and_hypotheses_are_options(ask, walk_csv, tmp_path):
+    picture = tmp_path / "flight.png"
+    question = ("field", walk_csv, "--tau", "0.01", "--intervals", "4", *SCALES)
+    parsed = ask(
+        *question, "--model", "langevin", "--hypotheses", "sigma", "--figure", picture, "--json"
+    ).json
+    assert set(parsed["log_evidence"]) == {"homogeneous", "sigma"}
+    assert picture.stat().st_size > 10_000
+    walled = ask(*question, "--hypotheses", "kappa", "--walls", "0,1", "--json").json
+    assert walled["n_near_walls"] > 0
+    assert walled["density"] == "local"
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (("--u-rms", "1"), "--u-rms and --timescale must be given together"),
         ((*SCALES, "--prior", "kappa=lognormal:0.01:2"), "needs an exponential prior of kappa"),
         ((*SCALES, "--intervals", "1"), "2 or more intervals"),
+        ((*SCALES, "--walls", "0"), "needs a lower and an upper number"),
+        ((*SCALES, "--hypotheses", "sigma"), "unknown hypothesis 'sigma'"),
+        ((*SCALES, "--model", "langevin", "--walls", "0,1"), "walls is an option of Brownian"),
     ],
 )
 def test_bad_options_get_one_sentence(ask, walk_csv, options, message):
     answer = ask("field", walk_csv, "--tau", "0.01", *options)
     assert answer.code == 2
     assert message in answer.err
+
+
+def test_the_help_is_shown(ask):
+    answer = ask("field", "--help")
+    assert answer.code == 0
+    assert "--density {auto,local,fokker-planck}" in answer.out

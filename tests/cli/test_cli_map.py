@@ -131,3 +131,34 @@ def test_a_scan_goes_to_a_simulator(ask, drifters_csv, tmp_path):
     refused = ask("export", drifters_csv, "--for", "json")
     assert refused.code == 2
     assert "results are NetCDF files" in refused.err
+
+
+def test_a_map_goes_to_a_simulator_and_tells_where_particles_will_be(ask, drifters_csv, tmp_path):
+    options = ("--models", "brownian+mean", "--u-rms", "0.5", "--timescale", "3600")
+    mapped, grid = tmp_path / "map.nc", tmp_path / "K.nc"
+    assert ask("map", drifters_csv, "--taus", "3600", *options, "-o", mapped).code == 0
+    answer = ask("export", mapped, "--for", "parcels", "-o", grid)
+    assert answer.code == 0
+    assert "KERNELS = [AdvectionDiffusionM1, DriftOnSphere, ReflectAtEdges]" in answer.out
+    assert repr(str(grid)) in answer.out
+    k = read_dataset(grid, kind="grid")["Kh_zonal"].values
+    assert np.abs(k - 500).max() < 100
+    question = ("predict", drifters_csv, "--horizon", "6h,1d", "--space", mapped)
+    files = tmp_path / "where.nc", tmp_path / "where.png"
+    predicted = ask(*question, "--map", files[0], "--figure", files[1], "--cell", "0.2deg")
+    assert predicted.code == 0
+    assert "averaged map of brownian+mean" in " ".join(predicted.out.split())
+    found = read_dataset(files[0], kind="presence")
+    total = found["probability"].sum(["x", "y"]) + found["outside"]
+    np.testing.assert_allclose(total, 1, rtol=0, atol=1e-12)
+    assert files[1].read_bytes().startswith(b"\x89PNG")
+    for command, message in (
+        (("export", mapped, "--for", "parcels"), "exported as a grid: give -o FILE.nc"),
+        (("export", mapped, "--for", "parcels", "-o", tmp_path / "K.py"), "give -o FILE.nc"),
+        (("export", mapped, "--for", "parcels", "--tau", "1h", "-o", grid), "--tau is for a scan"),
+        ((*question, "--tau", "1h"), "--tau is for a fit"),
+        (("predict", drifters_csv, "--horizon", "6h"), "predict needs --tau"),
+    ):
+        refused = ask(*command, "--overwrite") if grid in command else ask(*command)
+        assert refused.code == 2
+        assert message in " ".join(refused.err.split())

@@ -108,3 +108,27 @@ def test_a_single_trajectory_cannot_be_left_out(ask, tmp_path):
     assert answer.err.splitlines()[-1] == (
         "driftbayes: leaving one trajectory out needs two or more, got 1"
     )
+
+
+def test_learned_densities_stand_beside_the_models(ask, question, monkeypatch):
+    import driftbayes.learned.scores as scores
+
+    tiny = scores.Training(n_components=2, width=4, n_members=1, max_steps=50, batch=32)
+    monkeypatch.setattr(scores, "Training", lambda: tiny)
+    answer = ask(*question, "--learned", "--seed", "4")
+    assert answer.code == 0
+    for words in ("learned:place+memory", "tree:place", "minus brownian ± se", "code length"):
+        assert words in answer.out
+    found = ask(*question, "--learned", "--seed", "4", "--json").json["learned"]
+    assert found["held_out"]["models"].keys() == found["sequential"].keys()
+    assert found["seed"] == 4
+    assert "Bayes factor" in found["remark"]
+
+
+def test_an_ensemble_has_no_learned_densities(ask, tracks_csv):
+    answer = ask("score", "--ensemble", tracks_csv, "--observed", tracks_csv, "--learned")
+    assert answer.code == 2
+    assert answer.err == (
+        "driftbayes: --ensemble scores members, not models: leave out --learned "
+        "(--leads chooses lead times)\n"
+    )

@@ -9,8 +9,8 @@ from scipy.stats import multivariate_t, norm
 import driftbayes as db
 from driftbayes.errors import DriftbayesError
 from driftbayes.fields import FieldPriors, Splines, fit_field
-from driftbayes.fields.fit import _laplace
 from driftbayes.fields.local import StepSums, log_likelihood
+from driftbayes.fields.problem import laplace
 from driftbayes.models import model_named
 from driftbayes.relative.density import log_separation_density
 
@@ -72,15 +72,15 @@ def test_as_the_amplitude_vanishes_the_field_is_the_homogeneous_model(n_dim):
     problem, homogeneous = fit._problem, fit.members[0]
     shape = fit.splines.precision(0.5)
     for name in ("kappa", "flow", "both"):
-        p, q = problem.sizes(name)
-        start = np.zeros(p + n_dim * q)
-        start[0], start[p::q] = homogeneous.mode[0], homogeneous.mode[1:]
-        limit = _laplace(problem, name, start, problem.precision(name, 1e-6, 1e-6, shape))[0]
+        parts = problem.parts(name)
+        start = np.zeros(parts[-1].stop)
+        start[[part.start for part in parts]] = homogeneous.mode
+        limit = laplace(problem, name, start, problem.precision(name, (1e-6, 1e-6), shape))[0]
         assert_allclose(limit, homogeneous.log_evidence, atol=1e-8)
 
 
 @pytest.mark.parametrize("n_dim", [1, 2])
-def test_the_homogeneous_model_has_its_exact_evidence_up_to_laplace(n_dim):
+def test_the_homogeneous_model_has_its_exact_evidence_up_tolaplace(n_dim):
     """The error of Laplace's approximation is d(d + 2)/4N or so: a quarter at four times N."""
     errors = []
     for n in (300, 1200):
@@ -98,10 +98,10 @@ def test_laplace_is_near_the_integral_by_importance_sampling():
     data = steps(np.random.default_rng(4), 150)
     fit = fit_field(data, PRIORS, n_intervals=2, hypotheses=["kappa"])
     problem, shape = fit._problem, fit.splines.precision(0.5)
-    prior = problem.precision("kappa", 0.8, 0.0, shape)
-    start = np.zeros(sum(problem.sizes("kappa")))
+    prior = problem.precision("kappa", (0.8, 0.0), shape)
+    start = np.zeros(problem.parts("kappa")[-1].stop)
     start[0] = np.log(KAPPA)
-    found, mode, root = _laplace(problem, "kappa", start, prior)
+    found, mode, root = laplace(problem, "kappa", start, prior)
     law = multivariate_t(mode, np.linalg.inv(root @ root.T), df=8)
     theta = law.rvs(20_000, random_state=np.random.default_rng(0))
     values = np.array([problem.log_joint("kappa", t, prior[0])[0] for t in theta]) + prior[1]
@@ -153,7 +153,9 @@ def test_known_fields_are_found_and_homogeneous_data_give_none():
 
 def test_the_error_estimate_warns_of_long_steps():
     rng = np.random.default_rng(7)
-    short, long = (fit_field(steps(rng, 900, tau=tau), PRIORS) for tau in (0.01, 2.0))
+    short, long = (
+        fit_field(steps(rng, 900, tau=tau), PRIORS, density="local") for tau in (0.01, 2.0)
+    )
     assert not any("no longer accurate" in text for text in short.warnings)
     assert any("no longer accurate" in text for text in long.warnings)
 

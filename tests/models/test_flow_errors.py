@@ -26,6 +26,7 @@ VALUES = {
     "own_share": 0.25,
     "sigma": 0.3,
 }
+KINDS = [("brownian", "flow"), ("langevin", "flow"), ("langevin", "eddies")]
 # Particles that come and go, and those that are there all the time.
 COMING = {"sizes": [6, 6, 2, 3, 5], "begins": [0, 0, 0, 3, 2]}
 STAYING = {"sizes": [4] * 5, "begins": [0] * 5}
@@ -184,8 +185,7 @@ def dense(base, option, data, sigma):
 @pytest.mark.parametrize("few", [True, False])
 @pytest.mark.parametrize("errors", [False, True])
 @pytest.mark.parametrize("who", [COMING, STAYING])
-@pytest.mark.parametrize("option", ["flow", "eddies"])
-@pytest.mark.parametrize("base", ["brownian", "langevin"])
+@pytest.mark.parametrize(("base", "option"), KINDS)
 def test_density_is_that_of_all_kicks_and_errors(base, option, who, errors, few, monkeypatch):
     # By compiled loops, and by a library's factorisations.
     monkeypatch.setattr("driftbayes.likelihood.flow._FEW", 64 if few else 0)
@@ -199,8 +199,7 @@ def test_density_is_that_of_all_kicks_and_errors(base, option, who, errors, few,
 
 
 @pytest.mark.parametrize("who", [COMING, STAYING])
-@pytest.mark.parametrize("option", ["flow", "eddies"])
-@pytest.mark.parametrize("base", ["brownian", "langevin"])
+@pytest.mark.parametrize(("base", "option"), KINDS)
 def test_without_errors_positions_are_exact(base, option, who):
     data = data_of(**who)
     known = log_likelihood(f"{base}+{option}", data)
@@ -217,7 +216,7 @@ def test_without_correlation_particles_are_independent(base, change):
     data = data_of(**COMING, errors=True)
     plain = MODELS[base](**{n: VALUES[n] for n in MODELS[base].parameters})
     alone = float(db.Noise(plain, sigma=VALUES["sigma"]).log_likelihood(data))
-    for option in ("flow", "eddies"):
+    for option in (option for name, option in KINDS if name == base):
         found = log_likelihood(f"{base}+noise+{option}", data, VALUES | change)
         assert_allclose(found, alone, rtol=1e-12)
 

@@ -11,7 +11,6 @@ from driftbayes import (
     DriftbayesError,
     Hypothesis,
     Scales,
-    check,
     evidence,
     predict,
     score,
@@ -203,7 +202,6 @@ def tracks():
 @pytest.mark.parametrize(
     ("use", "message"),
     [
-        (lambda t, **how: check(t, 0.4, **how), "no way is known to replicate data"),
         (lambda t, **how: predict(t, 0.4, [1.0], **how), "draws from its posterior are `evidence"),
         (lambda t, **how: score(t, 0.4, **how), "a score cannot take sde_langevin"),
         (lambda t, **how: bootstrap(t, 0.4, **how), "an SDE, whose likelihood is only estimated"),

@@ -287,6 +287,35 @@ def test_seasons_are_compared_where_times_are_dates():
     assert "own parameters for each season" in str(found)
 
 
+@pytest.mark.parametrize("kind", ["season", "place"])
+def test_season_and_place_are_told_apart(kind):
+    """Places gain where κ changes by season, since each has its share of the year, but less."""
+    rng = np.random.default_rng(5)
+    day = 86400.0
+    x = np.empty((12, 361, 2))
+    x[:, 0] = rng.uniform(-5e5, 5e5, (12, 2))
+    for i in range(360):
+        is_large = np.full(12, i >= 180) if kind == "season" else x[:, i, 0] > 0
+        size = np.sqrt(2 * np.where(is_large, 2000.0, 500.0) * day)
+        x[:, i + 1] = x[:, i] + size[:, None] * rng.standard_normal((12, 2))
+    tracks = Trajectories.from_arrays(
+        x,
+        dt=day,
+        provenance={"time_origin": "2020-01-01T00:00:00"},
+        length_unit="m",
+        time_unit="s",
+    )
+    models = hypotheses("brownian", u_rms=0.1, timescale=day)
+    found = map_tree(tracks, models, day, depth=4, scatter=False)
+    place = found["brownian"].log_evidence
+    season = found.rivals["seasons"]["brownian"]
+    if kind == "season":
+        assert season > place + 100
+    else:
+        assert season < found["brownian"].log_evidence_homogeneous
+        assert place > season + 100
+
+
 def test_particles_that_move_together_are_reported():
     rng = np.random.default_rng(0)
     shared = np.sqrt(2 * 2e-4) * rng.standard_normal((1, 60, 2))

@@ -1,4 +1,4 @@
-"""Fit smooth fields of diffusivity and flow."""
+"""Fit smooth fields of diffusivity and flow, or of velocity scale and memory time."""
 
 __all__ = ["COMMANDS"]
 
@@ -13,11 +13,19 @@ def _add_arguments(parser: Parser) -> None:
     _options.add_reading(parser)
     _options.add_tau(parser)
     parser.add_options("""
+--model {brownian,langevin}<str=brownian>  fields of kappa and the mean flow, or of the velocity
+    scale sigma and the memory time T
+--density {auto,local,fokker-planck}<str=auto>  density of Brownian steps: local Gaussian,
+    Fokker-Planck on a grid, or the latter where kappa changes much over a step
+--walls LOW,HIGH<list>  where particles are reflected along an axis, in the unit of the data; once
+    for each axis
+--hypotheses NAMES  which fields may vary, separated by commas: kappa, flow, both; or sigma, time,
+    both (default: all)
 --intervals N<int>  spline intervals along the longer side (default: 16 in 1-D, 8 in 2-D)
 --u-rms U  root-mean-square velocity, for example 0.2m/s, sets prior scales
 --timescale T  velocity time scale, for example 2d, sets prior scales
---prior PARAM=FAMILY:NUMBERS<list>  prior of kappa (exponential) or flow (fixed), for example
-    kappa=exponential:100; may be repeated
+--prior PARAM=FAMILY:NUMBERS<list>  prior of kappa, gamma or k (exponential) or flow (fixed), for
+    example kappa=exponential:100; may be repeated
 """)
     parser.add_output(
         "-o",
@@ -50,10 +58,14 @@ def _run(args: argparse.Namespace) -> int:
         result = field(
             tracks,
             tau,
+            model=args.model,
             priors=priors,
             scales=scales,
             n_intervals=args.intervals,
             progress=progress,
+            density=args.density,
+            walls=_parse_walls(args.walls),
+            **({} if args.hypotheses is None else {"hypotheses": args.hypotheses.split(",")}),
         )
     if args.output is not None:
         from driftbayes.io import write_dataset
@@ -68,6 +80,21 @@ def _run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _parse_walls(texts: list[str]) -> list[list[float]] | None:
+    """Lower and upper ends along all axes."""
+    if not texts:
+        return None
+    pairs = []
+    for text in texts:
+        try:
+            low, high = (float(part) for part in text.split(","))
+        except ValueError:
+            msg = f"--walls needs a lower and an upper number, for example 0,100; got {text!r}"
+            raise DriftbayesError(msg) from None
+        pairs.append((low, high))
+    return [list(ends) for ends in zip(*pairs, strict=True)]
+
+
 COMMANDS = {
     "field": Command(
         _add_arguments,
@@ -75,6 +102,7 @@ COMMANDS = {
         (
             "driftbayes field drifters.nc --tau 4d -o field.nc --figure field.png",
             "driftbayes field tracks.csv --tau 1 --intervals 12 --json",
+            "driftbayes field tracks.csv --tau 0.1 --model langevin --hypotheses sigma,time",
         ),
     )
 }

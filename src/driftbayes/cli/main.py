@@ -75,7 +75,7 @@ _COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "export": (
             "report",
-            "Export fitted parameters of a scan for Parcels, OpenDrift or other simulators.",
+            "Export a scan, map or field for Parcels, OpenDrift or other simulators.",
         ),
     },
     "simulate data": {

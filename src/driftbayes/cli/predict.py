@@ -17,13 +17,16 @@ _MODELS = {None: "brownian,langevin", "others": "brownian+flow,langevin+flow"}
 
 def _add_predict(parser: Parser) -> None:
     _options.add_reading(parser)
-    _options.add_tau(parser)
+    _options.add_tau(parser, required=False)
     parser.add_options("""
 --horizon T[,T...]<!>  forecast times, for example 1d,10d
 --members N<int=100>  ensemble members per particle, for -o
 --draws N<int=1000>  number of posterior draws
 --cell SIDE  cell size for --map and --figure: 0.1deg for longitude and latitude, 10km or a number
     for a plane (default: a hundredth of the longer side of the map)
+--space FILE.nc<path>  take diffusivity and flow from this map or field (`driftbayes map -o`, `field
+    -o`), and transport the probability of presence; for --map and --figure, without a fit
+--space-model MODEL  model of the map of --space (default: the one with the largest evidence)
 --given {others}  find where lost particles are, from those that are still seen
 """)
     parser.add_output(
@@ -65,6 +68,14 @@ def _add_predict(parser: Parser) -> None:
 
 
 def _predict(args: argparse.Namespace) -> int:
+    if args.space is not None:
+        return _predict_in_space(args)
+    if args.tau is None or args.space_model is not None:
+        problem = "--space-model is for --space FILE.nc" if args.tau else "predict needs --tau"
+        msg = (
+            f"{problem}; or take dispersion that varies in space from a file, with --space FILE.nc"
+        )
+        raise DriftbayesError(msg)
     tau = _options.parse_tau(args.tau)
     horizons = _options.parse_times("--horizon", args.horizon)
     for option, number in (("--members", args.members), ("--draws", args.draws)):
@@ -120,11 +131,35 @@ def _predict(args: argparse.Namespace) -> int:
     return 0
 
 
+def _predict_in_space(args: argparse.Namespace) -> int:
+    """Transport the probability of presence in a map or a field."""
+    horizons = _options.parse_times("--horizon", args.horizon)
+    refused = {"-o": args.output, "--regions": args.regions, "--given": args.given}
+    refused |= {"--tau": args.tau, "--models": args.models}
+    for option, value in refused.items():
+        if value is not None:
+            msg = f"{option} is for a fit, and --space FILE.nc needs none; leave one of them out"
+            raise DriftbayesError(msg)
+    tracks = _options.read(args)
+    from driftbayes.workflow import presence
+
+    found = presence(tracks, horizons, args.space, model=args.space_model, cell=args.cell)
+    _write_map(found, args)
+    _console.print_result(found, as_json=args.json)
+    return 0
+
+
 def _write_presence(result: "Forecast", args: argparse.Namespace) -> "PresenceMap | None":
     """Write the map of presence and its figure, if they are wanted."""
     if args.map is None and args.figure is None:
         return None
     found = result.presence(args.cell)
+    _write_map(found, args)
+    return found
+
+
+def _write_map(found: "PresenceMap", args: argparse.Namespace) -> None:
+    """Write a map of presence and its figure."""
     if args.map is not None:
         from driftbayes.io import write_dataset
 
@@ -134,7 +169,6 @@ def _write_presence(result: "Forecast", args: argparse.Namespace) -> "PresenceMa
         from driftbayes.plots.presence import presence_figure
 
         _console.save_figure(presence_figure(found), args.figure)
-    return found
 
 
 def _write_regions(result: "Forecast", args: argparse.Namespace) -> None:
@@ -252,6 +286,7 @@ COMMANDS = {
             "driftbayes predict tracks.csv --tau 0.5 --horizon 5 --members 50 -o futures.parquet",
             "driftbayes predict tracks.csv --tau 0.5 --horizon 5 --map where.nc --figure where.png",
             "driftbayes predict drifters.nc --tau 6h --horizon 1d,5d --given others",
+            "driftbayes predict drifters.nc --horizon 5d --space map.nc --figure where.png",
         ),
     ),
 }

@@ -12,6 +12,8 @@ from driftbayes.cli._parser import Command, Output, Parser
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from driftbayes.comparison import Scan
     from driftbayes.data.trajectories import Trajectories
 
@@ -167,7 +169,12 @@ def _again(args: argparse.Namespace, scan: "Scan") -> "Trajectories":
 
 
 def _add_export(parser: Parser) -> None:
-    parser.add_argument("scan", type=Path, help="scan written by `driftbayes scan -o FILE.nc`")
+    parser.add_argument(
+        "file",
+        type=Path,
+        metavar="FILE.nc",
+        help="scan, map or field written by `driftbayes scan`, `map` or `field` with -o",
+    )
     parser.add_argument(
         "--for",
         dest="simulator",
@@ -176,22 +183,36 @@ def _add_export(parser: Parser) -> None:
         help="target simulator; parcels is version 4, parcels3 version 3",
     )
     parser.add_options("""
---model MODEL  model to export (default: the most probable consistent model)
---tau TAU  time scale of the simulation, for example 1h or a number in the unit of the scan
---length-unit LENGTH_UNIT  length unit of the scan, if the file has none
---time-unit TIME_UNIT  time unit of the scan, if the file has none
+--model MODEL  model to export (default: of a scan the most probable consistent model, of a map the
+    one with the largest evidence)
+--tau TAU  of a scan: time scale of the simulation, for example 1h or a number in its unit
+--no-flow  of a map or field: leave the mean flow out; your own currents carry the particles
+--length-unit LENGTH_UNIT  length unit of the file, if it has none
+--time-unit TIME_UNIT  time unit of the file, if it has none
 """)
     parser.add_output(
-        "-o", "--output", output=Output(), metavar="FILE", help="output file (default: stdout)"
+        "-o",
+        "--output",
+        output=Output(),
+        metavar="FILE",
+        help="output file (default: stdout); of a map or field the grid as FILE.nc, and the lines "
+        "that use it go to stdout",
     )
 
 
 def _export(args: argparse.Namespace) -> int:
-    from driftbayes.io import atomic_path, read_scan
+    from driftbayes.data.schema import KIND_ATTRIBUTE
+    from driftbayes.io import atomic_path, read_dataset, read_scan
     from driftbayes.simulators import export, recommend
 
+    found = read_dataset(args.file, kind=("scan", "map", "field"))
+    if found.attrs[KIND_ATTRIBUTE] != "scan":
+        return _export_grid(args, found)
+    if args.no_flow:
+        msg = "--no-flow is for a map or a field; a scan exports no mean flow"
+        raise DriftbayesError(msg)
     recommendation = recommend(
-        read_scan(args.scan),
+        read_scan(args.file),
         model=args.model,
         tau=args.tau,
         length_unit=args.length_unit,
@@ -205,6 +226,26 @@ def _export(args: argparse.Namespace) -> int:
         return 0
     with atomic_path(args.output) as temporary:
         temporary.write_text(text, encoding="utf-8")
+    _console.note(f"wrote {args.output}")
+    return 0
+
+
+def _export_grid(args: argparse.Namespace, dataset: "xr.Dataset") -> int:
+    """Write a grid of diffusivity, and print the lines that use it."""
+    from driftbayes.io import write_dataset
+    from driftbayes.simulators import export_grid, gridded
+
+    if args.tau is not None:
+        msg = "--tau is for a scan; a map or a field has one sampling time"
+        raise DriftbayesError(msg)
+    if args.output is None or args.output.suffix != ".nc":
+        msg = "a map or field is exported as a grid: give -o FILE.nc"
+        raise DriftbayesError(msg)
+    units = (args.length_unit, args.time_unit)
+    found = gridded(dataset, model=args.model, with_flow=not args.no_flow, given=units)
+    made = export_grid(found, args.simulator)
+    write_dataset(made.dataset, args.output, kind="grid")
+    print(made.text(str(args.output)), end="")
     _console.note(f"wrote {args.output}")
     return 0
 
@@ -228,6 +269,8 @@ COMMANDS = {
             "driftbayes export scan.nc --for json",
             "driftbayes export scan.nc --for opendrift --length-unit km --time-unit h",
             "driftbayes export scan.nc --for parcels --model langevin --tau 3600 -o dispersion.py",
+            "driftbayes export map.nc --for parcels -o K.nc",
+            "driftbayes export field.nc --for opendrift -o K.nc",
         ),
     ),
 }

@@ -19,7 +19,7 @@ _SHARED = ("units", "coordinates", "frame", "length_unit", "time_unit", "missing
 # Options of models, which an ensemble has not.
 _OF_MODELS = (
     *("--tau", "--held-out-taus", "--folds", "--models", "--prior", "--u-rms", "--timescale"),
-    *("--model-prior", "--method", "--coords", "--n-tau", "--windows", "--gaps"),
+    *("--learned", "--model-prior", "--method", "--coords", "--n-tau", "--windows", "--gaps"),
 )
 
 
@@ -35,7 +35,9 @@ def _add_score(parser: Parser) -> None:
     times of start, for drifters that move together
 --held-out-taus T[,T...]  also score displacements over these times of held-out trajectories: log
     density, CRPS, energy score
---folds N<int=5>  number of folds for --held-out-taus
+--folds N<int=5>  number of folds for --held-out-taus and --learned
+--learned  also score transition densities learned from the data: neural networks and trees of
+    cells, given place and the displacement before; needs driftbayes[learned]
 """)
     parser.add_output(
         "--figure",
@@ -71,7 +73,7 @@ def _score(args: argparse.Namespace) -> int:
     from driftbayes.workflow import score
 
     with _console.progress_bar() as progress:
-        given = {**_options.analysis(args), "progress": progress}
+        given = {**_options.analysis(args), "progress": progress, "learned": args.learned}
         result = score(tracks, tau, times=times, n_folds=args.folds, **given)
     if args.json:
         _console.print_json(result.to_json())
@@ -79,6 +81,8 @@ def _score(args: argparse.Namespace) -> int:
     _print_whole(result.prequential, result.leave_one_out, result.time_unit)
     if result.held_out:
         _print_singles(result.held_out, result.time_unit)
+    if result.learned is not None:
+        _console.print_result(result.learned, as_json=False)
     for text in result.warnings:
         _console.say(f"warning: {text}")
     _console.say(result.remark)
@@ -196,6 +200,7 @@ COMMANDS = {
         (
             "driftbayes score tracks.csv --tau 0.5",
             "driftbayes score tracks.csv --tau 0.5 --held-out-taus 1,2 --folds 10",
+            "driftbayes score tracks.csv --tau 0.5 --learned",
             "driftbayes score --ensemble parcels.zarr --observed drifters.csv",
         ),
     ),

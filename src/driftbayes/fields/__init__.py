@@ -1,8 +1,21 @@
 """Diffusivities and flows that vary in space, and the probability of presence under them."""
 
 from driftbayes.fields import describe as _describe  # noqa: F401  (registers descriptions)
-from driftbayes.fields.fit import FieldFit, FieldPriors, fit_field
+from driftbayes.fields.fit import FieldFit, fit_field
+from driftbayes.fields.flight import FlightPriors
+from driftbayes.fields.flight_fit import FlightFit, fit_flight
 from driftbayes.fields.fokker_planck import FokkerPlanck, Grid
+from driftbayes.fields.local import FieldPriors
 from driftbayes.fields.splines import Splines
 
-__all__ = ["FieldFit", "FieldPriors", "FokkerPlanck", "Grid", "Splines", "fit_field"]
+__all__ = [
+    "FieldFit",
+    "FieldPriors",
+    "FlightFit",
+    "FlightPriors",
+    "FokkerPlanck",
+    "Grid",
+    "Splines",
+    "fit_field",
+    "fit_flight",
+]

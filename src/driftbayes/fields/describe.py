@@ -1,6 +1,6 @@
 """Describe fits of fields, and give them as datasets."""
 
-__all__ = ["describe_field", "field_dataset"]
+__all__ = ["describe_field", "describe_flight", "field_dataset", "flight_dataset"]
 
 import json
 from typing import TYPE_CHECKING, Any
@@ -9,7 +9,10 @@ import numpy as np
 
 from driftbayes._version import __version__
 from driftbayes.data.units import readable
+from driftbayes.fields.averages import AveragedFit
 from driftbayes.fields.fit import FieldFit
+from driftbayes.fields.flight_fit import FlightFit
+from driftbayes.fields.transition import TransitionSteps
 from driftbayes.models import Parameter
 from driftbayes.representation import (
     Card,
@@ -31,7 +34,7 @@ _N_POINTS = {1: 200, 2: 60}
 
 
 @summarise.register
-def _(result: FieldFit) -> str:
+def _(result: AveragedFit) -> str:
     log_k = result.log_bayes_factor_inhomogeneous
     chance = number(1 - result.probabilities["homogeneous"], 3)
     words = "evidence" if log_k > 0 else "no evidence"
@@ -45,6 +48,36 @@ def _(result: FieldFit) -> str:
 @describe.register
 def describe_field(result: FieldFit) -> Card:
     """Describe the evidence, the range of the fields and the smoothness."""
+    facts = _facts(result)
+    facts.insert(-1, ("method", f"Laplace's approximation, {_density(result)}"))
+    error = f"{number(result.density_error, 2)} nats by the density of steps"
+    facts.insert(-1, ("error of ln L", error))
+    rough = f"{number(result.roughness, 2)} (95 % of the steps have less)"
+    facts.insert(-1, ("|∇κ|√(τ/κ)", rough))
+    if result.n_near_walls:
+        facts.insert(-1, ("left out", f"{result.n_near_walls:,} steps that begin near a wall"))
+    heads = ("sd of ln κ", _flow_head(result))
+    units = (1.0, result.priors.flow)
+    d = result.splines.n_dim
+    fields = [("kappa", "kappa", 2), *((f"flow_{axis}", "flow", 1) for axis in "xy"[:d])]
+    tables = [_evidence_table(result, heads, units), _range_table(result, fields)]
+    return Card("FieldFit", summarise(result), tuple(facts), (), tuple(tables), result.warnings)
+
+
+@describe.register
+def describe_flight(result: FlightFit) -> Card:
+    """Describe the evidence, the range of the fields and the smoothness."""
+    facts = _facts(result)
+    facts.insert(-1, ("method", "Laplace's approximation, filter along each run"))
+    rough = f"{number(result.roughness, 2)} (95 % of the steps have less)"
+    facts.insert(-1, ("change over a step", rough))
+    heads = ("sd of ln σ", "sd of ln T")
+    fields = [("sigma", "sigma", 1), ("memory_time", "memory_time", 0), ("k", "k", 2)]
+    tables = [_evidence_table(result, heads, (1.0, 1.0)), _range_table(result, fields)]
+    return Card("FlightFit", summarise(result), tuple(facts), (), tuple(tables), result.warnings)
+
+
+def _facts(result: AveragedFit) -> list[tuple[str, str]]:
     length, time = result.units
     sides = " × ".join(readable(s, length, 4) for s in result.splines.high - result.splines.low)
     intervals = " × ".join(str(n) for n in result.splines.n_intervals)
@@ -52,34 +85,42 @@ def describe_field(result: FieldFit) -> Card:
         ("tau", readable(result.tau, time)),
         ("steps", f"{result.n_steps:,}, {result.splines.n_dim}D"),
         ("region", f"{sides}; {intervals} spline intervals"),
-        ("method", "Laplace's approximation, local Gaussian steps"),
-        ("|∇κ|√(τ/κ)", f"{number(result.roughness, 2)} (95 % of the steps have less)"),
         ("fingerprint", result.fingerprint),
     ]
     if result.ground is not None:
         centre = f"{result.ground.lon:.4f}° E, {result.ground.lat:.4f}° N"
         facts.insert(3, ("origin of x, y", centre))
-    tables = [_evidence_table(result), _range_table(result)]
-    return Card("FieldFit", summarise(result), tuple(facts), (), tuple(tables), result.warnings)
+    return facts
 
 
-def _evidence_table(result: FieldFit) -> Table:
+def _density(result: FieldFit) -> str:
+    if not isinstance(result._problem, TransitionSteps):
+        return "local Gaussian steps"
+    cells = " × ".join(str(n) for n in result._problem.grid.shape)
+    return f"Fokker–Planck density of steps on {cells} cells"
+
+
+def _evidence_table(
+    result: AveragedFit, names: tuple[str, str], units: tuple[float, float]
+) -> Table:
     rows = []
     for name, log_evidence in result.log_evidences.items():
         own = [member for member in result.members if member.name == name]
         best = max(own, key=lambda member: member.log_evidence)
         log_k = result.log_bayes_factors.get(name)
-        amplitude = number(best.amplitude, 3) if best.amplitude else "-"
-        flow = number(best.flow_amplitude * result.priors.flow, 3) if best.flow_amplitude else "-"
+        sizes = [
+            number(size * unit, 3) if size else "-"
+            for size, unit in zip(best.amplitudes, units, strict=True)
+        ]
         scale = readable(best.length, result.units[0], 3) if np.isfinite(best.length) else "-"
         rows.append(
             (
                 *(name, f"{log_evidence:.4f}"),
                 "" if log_k is None else number(log_k),
-                *(number(result.probabilities[name]), amplitude, flow, scale),
+                *(number(result.probabilities[name]), *sizes, scale),
             )
         )
-    heads = ("model", "ln Z", "ln K", "P(model)", "sd of ln κ", _flow_head(result), "length")
+    heads = ("model", "ln Z", "ln K", "P(model)", *names, "length")
     title = "ln K is over the homogeneous model; sd and length of the most probable prior"
     return Table(heads, tuple(rows), "l" + "r" * 6, title=title)
 
@@ -88,17 +129,18 @@ def _flow_head(result: FieldFit) -> str:
     return with_unit("sd of u", Parameter("u", "u", 1, -1).unit(*result.units))
 
 
-def _range_table(result: FieldFit) -> Table:
-    x = result._problem.data.x
-    found = result.at(x)
+def _range_table(result: AveragedFit, fields: list[tuple[str, str, int]]) -> Table:
+    """Lowest, median and highest values: name, key of `at`, power of the length."""
+    found = result.at(result.places)
     rows = []
-    names = [("kappa", found["kappa"], found["kappa_sd"], _unit(result, 2))]
-    for i, axis in enumerate("xy"[: result.splines.n_dim]):
-        both = found["flow"][:, i], found["flow_sd"][:, i]
-        names.append((f"flow_{axis}", *both, _unit(result, 1)))
-    for name, mean, sd, unit in names:
+    for name, key, power in fields:
+        column = "xy".find(name[-1]) if key == "flow" else None
+        mean, sd = (found[key + suffix] for suffix in ("", "_sd"))
+        if column is not None:
+            mean, sd = mean[:, column], sd[:, column]
         order = np.argsort(mean)
         places = [order[0], order[len(order) // 2], order[-1]]
+        unit = _unit(result, power, 1 if key == "memory_time" else -1)
         rows.append((name, unit, *(with_error(mean[i], sd[i]) for i in places)))
     title = "Fields where there are steps, averaged over all models: posterior mean ± sd"
     return Table(
@@ -106,13 +148,38 @@ def _range_table(result: FieldFit) -> Table:
     )
 
 
-def _unit(result: FieldFit, power: int) -> str:
-    return Parameter("", "", power, -1).unit(*result.units)
+def _unit(result: AveragedFit, power: int, time: int = -1) -> str:
+    return Parameter("", "", power, time).unit(*result.units)
 
 
 @to_dataset.register(FieldFit)
 def field_dataset(result: FieldFit) -> "xr.Dataset":
     """Fields on a regular grid by the CF conventions, with errors and the number of steps."""
+    names = [
+        ("kappa", "kappa", _unit(result, 2), "diffusivity"),
+        ("log_kappa", "log_kappa", "1", "natural logarithm of the diffusivity"),
+    ]
+    d = result.splines.n_dim
+    for axis in "xy"[:d]:
+        names.append((f"flow_{axis}", "flow", _unit(result, 1), f"mean flow along {axis}"))
+    law = "dX = (u + grad kappa) dt + sqrt(2 kappa) dW (Ito)"
+    return _gridded(result, names, law)
+
+
+@to_dataset.register(FlightFit)
+def flight_dataset(result: FlightFit) -> "xr.Dataset":
+    """Fields on a regular grid by the CF conventions, with errors and the number of steps."""
+    names = [
+        ("sigma", "sigma", _unit(result, 1), "standard deviation of the velocity"),
+        ("memory_time", "memory_time", _unit(result, 0, 1), "memory time of the velocity"),
+        ("k", "k", _unit(result, 2), "diffusivity at long times"),
+    ]
+    law = "dX = sigma w dt, dw = (-w/T + grad sigma) dt + sqrt(2/T) dW"
+    return _gridded(result, names, law)
+
+
+def _gridded(result: AveragedFit, names: list[tuple[str, str, str, str]], law: str) -> "xr.Dataset":
+    """Lay fields on a grid: name, key of `at`, unit and words of each."""
     import xarray as xr
 
     splines, (length, _) = result.splines, result.units
@@ -125,8 +192,7 @@ def field_dataset(result: FieldFit) -> "xr.Dataset":
     points = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=-1)
     found = result.at(points)
     dims = ("y", "x")[2 - d :]
-    data = result._problem.data
-    steps = np.histogramdd(data.x, bins=edges, weights=data.n)[0]
+    steps = np.histogramdd(result.places, bins=edges, weights=result.place_counts)[0]
 
     def laid(values: FloatArray) -> FloatArray:
         return values.reshape(tuple(counts)).T
@@ -134,13 +200,10 @@ def field_dataset(result: FieldFit) -> "xr.Dataset":
     variables: dict[str, Any] = {
         "n_steps": (dims, steps.T, {"long_name": "number of steps that begin here"})
     }
-    names = [("kappa", found["kappa"], found["kappa_sd"], _unit(result, 2), "diffusivity")]
-    logs = found["log_kappa"], found["log_kappa_sd"]
-    names.append(("log_kappa", *logs, "1", "natural logarithm of the diffusivity"))
-    for i, axis in enumerate("xy"[:d]):
-        own = found["flow"][:, i], found["flow_sd"][:, i]
-        names.append((f"flow_{axis}", *own, _unit(result, 1), f"mean flow along {axis}"))
-    for name, mean, sd, unit, text in names:
+    for name, key, unit, text in names:
+        mean, sd = (found[key + suffix] for suffix in ("", "_sd"))
+        if key == "flow":
+            mean, sd = mean[:, "xy".find(name[-1])], sd[:, "xy".find(name[-1])]
         about = {"units": unit} if unit else {}
         variables[name] = dims, laid(mean), about | {"long_name": f"posterior mean of the {text}"}
         error = about | {"long_name": f"posterior standard deviation of the {text}"}
@@ -155,12 +218,13 @@ def field_dataset(result: FieldFit) -> "xr.Dataset":
         else {
             "origin_longitude": result.ground.lon,
             "origin_latitude": result.ground.lat,
+            "frame": result.ground.frame,
         }
     )
     return xr.Dataset(variables, coordinates).assign_attrs(
         Conventions="CF-1.11",
         driftbayes_version=__version__,
-        convention="dX = (u + grad kappa) dt + sqrt(2 kappa) dW (Ito)",
+        convention=law,
         length_unit=result.units[0],
         time_unit=result.units[1],
         result=json.dumps(result.to_json()),

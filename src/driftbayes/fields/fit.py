@@ -1,209 +1,49 @@
-r"""Fields of diffusivity and flow with evidence for them, by Laplace's approximation.
+r"""Fields of diffusivity and flow with evidence for them.
 
 $\ln\kappa(x) = \ln\kappa_0 + f(x)$ and $u(x) = U + w(x)$. $\kappa_0$ and U have the priors of the
-homogeneous model; f and w are smooth fields (`splines`) of standard deviations A and B and of
-length ℓ. Four hypotheses: nothing varies, κ varies, u varies, both do. Amplitudes and lengths have
-equal prior probabilities on a small grid, over which the evidence is summed. Given them, the
-integral over all coefficients is Laplace's: the posterior is taken as normal about its mode. As
-A → 0 and B → 0 it is that of the homogeneous model.
+homogeneous model; f and w are smooth fields (`splines`). Four hypotheses: nothing varies, κ varies,
+u varies, both do; their evidence is Laplace's (`problem`). The density of a step is the local
+Gaussian (`local`), or where κ varies too much over a step the transition density of the
+Fokker–Planck equation (`transition`).
 """
 
-__all__ = ["HYPOTHESES", "FieldFit", "FieldPriors", "fit_field"]
+__all__ = ["DENSITIES", "FieldFit", "fit_field"]
 
-import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from driftbayes.data.sampling import Displacements
 from driftbayes.data.tangent import Ground
 from driftbayes.errors import DriftbayesError
-from driftbayes.fields.local import StepSums, log_likelihood
+from driftbayes.fields.averages import AveragedFit, Fields
+from driftbayes.fields.local import HYPOTHESES, FieldPriors, LocalSteps, StepSums
+from driftbayes.fields.problem import Member, Progress, fit_members
 from driftbayes.fields.splines import Splines
-from driftbayes.representation import Described, to_dataset
+from driftbayes.fields.transition import TransitionSteps, choose_cells
 from driftbayes.typing import FloatArray
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-HYPOTHESES = ("homogeneous", "kappa", "flow", "both")
-# Standard deviations of ln κ, and of the flow over that of its mean.
-_AMPLITUDES = _FLOW_AMPLITUDES = (0.1, 0.25, 0.6, 1.5)
+DENSITIES = ("auto", "local", "fokker-planck")
 # Knot intervals along the longer side, by dimension.
-_N_INTERVALS = {1: 16, 2: 8}
+N_INTERVALS = {1: 16, 2: 8}
 # More steps than this are summed in boxes, so many per interval and axis: ln K changes by less than
 # a hundredth.
 _MAX_SINGLE, _N_BOXES = 4000, {1: 64, 2: 10}
 _MAX_COEFFICIENTS = 1200
 _MIN_STEPS = 20
-# Fits of smaller posterior probability are left out of the fields.
-_MIN_WEIGHT = 1e-4
-_MAX_NEWTON = 100
 # |∇κ|√(τ/κ) beyond which the local Gaussian is no longer good; see `FieldFit.roughness`.
 _MAX_ROUGHNESS = 0.3
-
-
-@dataclass(frozen=True)
-class FieldPriors:
-    """Priors of the homogeneous part.
-
-    Args:
-        kappa: Mean of the exponential prior of κ_0.
-        flow: Standard deviation of each component of U.
-    """
-
-    kappa: float
-    flow: float
-
-
-@dataclass(frozen=True, eq=False)
-class _Member:
-    """A fit with given amplitudes and length."""
-
-    name: str
-    amplitude: float
-    flow_amplitude: float
-    length: float
-    log_evidence: float
-    mode: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class _Problem:
-    """Steps, splines at their places, and priors."""
-
-    data: StepSums
-    splines: Splines
-    priors: FieldPriors
-    values: FloatArray
-    slopes: tuple[FloatArray, ...]
-
-    @property
-    def n_dim(self) -> int:
-        return self.splines.n_dim
-
-    def sizes(self, name: str) -> tuple[int, int]:
-        """Number of parameters of ln κ, and of one component of the flow."""
-        n = self.splines.size
-        return 1 + n * (name in ("kappa", "both")), 1 + n * (name in ("flow", "both"))
-
-    def designs(self, name: str) -> tuple[FloatArray, list[FloatArray], FloatArray]:
-        """Matrices that give ln κ, its gradient, and a component of the flow, in every box."""
-        p, q = self.sizes(name)
-        ones = np.ones((len(self.values), 1))
-        full = np.hstack([ones, self.values])
-        slopes = [np.hstack([0 * ones, slope])[:, :p] for slope in self.slopes]
-        return full[:, :p], slopes, full[:, :q]
-
-    def log_joint(
-        self, name: str, theta: FloatArray, precision: FloatArray
-    ) -> tuple[float, FloatArray, FloatArray]:
-        """Ln of likelihood and prior without its constants, its gradient, and minus its Hessian."""
-        (p, q), d = self.sizes(name), self.n_dim
-        values, slopes, flows = self.designs(name)
-        own, rest = theta[:p], theta[p:].reshape(d, q)
-        s, u = values @ own, (flows @ rest.T)
-        g = np.stack([slope @ own for slope in slopes], axis=-1)
-        total, first, second = log_likelihood(self.data, s, g, u)
-        gradient = np.empty_like(theta)
-        hessian = np.zeros((len(theta), len(theta)))
-        stacked = np.concatenate([values, *slopes])
-        gradient[:p] = stacked.T @ first[:, : 1 + d].T.ravel()
-        mixed = [second[:, 0, 0, None] * values]
-        for i, slope in enumerate(slopes):
-            mixed[0] = mixed[0] + second[:, 0, 1 + i, None] * slope
-            mixed.append(second[:, 0, 1 + i, None] * values + second[:, 1 + i, 1 + i, None] * slope)
-        hessian[:p, :p] = stacked.T @ np.concatenate(mixed)
-        for i, slope in enumerate(slopes):
-            k = 1 + d + i
-            part = slice(p + i * q, p + (i + 1) * q)
-            gradient[part] = flows.T @ first[:, k]
-            hessian[part, part] = flows.T @ (second[:, k, k, None] * flows)
-            cross = second[:, 0, k, None] * values + second[:, 1 + i, k, None] * slope
-            hessian[:p, part] = cross.T @ flows
-            hessian[part, :p] = hessian[:p, part].T
-        # κ_0 = exp(θ_0) is exponential: the density of θ_0 has one more factor κ_0.
-        ratio = np.exp(theta[0]) / self.priors.kappa
-        total += theta[0] - ratio - 0.5 * float(theta @ (precision @ theta))
-        gradient -= precision @ theta
-        gradient[0] += 1 - ratio
-        hessian -= precision
-        hessian[0, 0] -= ratio
-        return total, gradient, -hessian
-
-    def precision(
-        self, name: str, amplitude: float, flow_amplitude: float, shape: FloatArray | None
-    ) -> tuple[FloatArray, float]:
-        """Precision of the normal part of the prior, and ln of all constants."""
-        (p, q), d = self.sizes(name), self.n_dim
-        out = np.zeros((p + d * q, p + d * q))
-        constant = -np.log(self.priors.kappa) - d * np.log(self.priors.flow) - 0.5 * d * _LOG_2PI
-        log_det = 0.0 if shape is None else float(np.linalg.slogdet(shape)[1])
-        if p > 1 and shape is not None:
-            out[1:p, 1:p] = shape / amplitude**2
-            constant += 0.5 * log_det - (p - 1) * (np.log(amplitude) + 0.5 * _LOG_2PI)
-        for i in range(d):
-            start = p + i * q
-            out[start, start] = 1 / self.priors.flow**2
-            if q > 1 and shape is not None:
-                size = flow_amplitude * self.priors.flow
-                out[start + 1 : start + q, start + 1 : start + q] = shape / size**2
-                constant += 0.5 * log_det - (q - 1) * (np.log(size) + 0.5 * _LOG_2PI)
-        return out, float(constant)
-
-
-_LOG_2PI = float(np.log(2 * np.pi))
-
-
-def _mode(
-    problem: _Problem, name: str, start: FloatArray, precision: FloatArray
-) -> tuple[FloatArray, float, FloatArray]:
-    """Mode of the posterior by Newton's method, ln of the density there, and minus its Hessian."""
-    theta = start
-    value, gradient, curvature = problem.log_joint(name, theta, precision)
-    for _ in range(_MAX_NEWTON):
-        step, damping = None, 0.0
-        scale = float(np.abs(np.diag(curvature)).max())
-        while step is None:
-            try:
-                factor = cho_factor(curvature + damping * np.eye(len(theta)))
-                step = cho_solve(factor, gradient)
-            except np.linalg.LinAlgError:
-                damping = max(10 * damping, 1e-6 * scale)
-        decrement = float(gradient @ step)
-        if decrement < 1e-12 and damping == 0:
-            return theta, value, curvature
-        size = 1.0
-        while size > 1e-6:
-            found = problem.log_joint(name, theta + size * step, precision)
-            if found[0] >= value - 1e-12 * abs(value):
-                break
-            size *= 0.5
-        theta = theta + size * step
-        value, gradient, curvature = found
-        if decrement < 1e-9 and damping == 0:
-            return theta, value, curvature
-    msg = "the mode of a field was not found; use fewer intervals (--intervals) or a smaller tau"
-    raise DriftbayesError(msg)
-
-
-def _laplace(
-    problem: _Problem, name: str, start: FloatArray, prior: tuple[FloatArray, float]
-) -> tuple[float, FloatArray, FloatArray]:
-    """Laplace's evidence, the mode, and the lower Cholesky factor of minus the Hessian."""
-    mode, value, curvature = _mode(problem, name, start, prior[0])
-    root: FloatArray = np.asarray(np.linalg.cholesky(curvature), dtype=np.float64)
-    log_det = 2 * float(np.sum(np.log(np.diag(root))))
-    return value + prior[1] + 0.5 * (len(mode) * _LOG_2PI - log_det), mode, root
+# Steps that begin nearer to a wall, in standard deviations, are not Gaussian.
+_NEAR_WALL = 4.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FieldFit(Described):
+class FieldFit(AveragedFit):
     """Evidence for fields of diffusivity and flow, and the fields.
 
     Args:
@@ -216,10 +56,16 @@ class FieldFit(Described):
         units: Of length and time.
         ground: Where on the earth the origin of coordinates is, if positions come from degrees.
         fingerprint: Of the displacements.
+        density: Density of the steps: "local" or "fokker-planck".
+        density_error: Error of ln L at the mode, in nats, by the density of the steps. Of the local
+            Gaussian: 3/8 of the mean square of the roughness, times the number of steps. Of the
+            Fokker–Planck density, by a finer grid; ln Z is corrected by the latter.
+        refusal: Why the Fokker–Planck density was not used although the steps are long, if so.
+        n_near_walls: Steps left out since they begin near a wall.
     """
 
     log_evidences: dict[str, float]
-    members: tuple[_Member, ...]
+    members: tuple[Member, ...]
     splines: Splines
     priors: FieldPriors
     tau: float
@@ -227,99 +73,73 @@ class FieldFit(Described):
     units: tuple[str, str]
     ground: Ground | None
     fingerprint: str
-    _problem: _Problem = field(repr=False)
+    _problem: LocalSteps | TransitionSteps = field(repr=False)
+    density: str = "local"
+    density_error: float = 0.0
+    refusal: str = ""
+    n_near_walls: int = 0
 
-    @property
-    def probabilities(self) -> dict[str, float]:
-        """Probability of each hypothesis; before the data all are alike."""
-        values = np.array(list(self.log_evidences.values()))
-        shares = np.exp(values - logsumexp(values))
-        return dict(zip(self.log_evidences, shares.tolist(), strict=True))
-
-    @property
-    def log_bayes_factors(self) -> dict[str, float]:
-        """Ln K of each field over the homogeneous model."""
-        base = self.log_evidences["homogeneous"]
-        return {n: z - base for n, z in self.log_evidences.items() if n != "homogeneous"}
-
-    @property
-    def log_bayes_factor_inhomogeneous(self) -> float:
-        """Ln K of any field, all alike before the data, over the homogeneous model."""
-        values = list(self.log_bayes_factors.values())
-        return float(logsumexp(values) - np.log(len(values)))
-
-    @property
-    def best(self) -> str:
-        """The most probable hypothesis."""
-        return max(self.log_evidences, key=lambda name: self.log_evidences[name])
-
-    @cached_property
-    def weights(self) -> FloatArray:
-        """Posterior probability of each member."""
-        chances = self.probabilities
-        out = np.empty(len(self.members))
-        for name in self.log_evidences:
-            own = [i for i, member in enumerate(self.members) if member.name == name]
-            values = np.array([self.members[i].log_evidence for i in own])
-            out[own] = chances[name] * np.exp(values - logsumexp(values))
-        return out
-
-    @cached_property
-    def _used(self) -> list[tuple[float, _Member, FloatArray]]:
-        """Members of noticeable weight, each with the Cholesky factor of its precision."""
-        kept = np.flatnonzero(self.weights > _MIN_WEIGHT)
-        total = float(self.weights[kept].sum())
-        out = []
-        for i in kept:
-            member = self.members[i]
-            prior = self._problem.precision(
-                member.name, member.amplitude, member.flow_amplitude, self._shape(member.length)
-            )
-            root = _laplace(self._problem, member.name, member.mode, prior)[2]
-            out.append((float(self.weights[i]) / total, member, root))
-        return out
-
-    def _shape(self, length: float) -> FloatArray | None:
-        return self.splines.precision(length) if np.isfinite(length) else None
-
-    def at(self, x: FloatArray) -> dict[str, FloatArray]:
+    def at(self, x: ArrayLike) -> dict[str, FloatArray]:
         """Fields at points, averaged over all hypotheses and members.
 
         Args:
-            x: Points (point, dim), within the region of the data.
+            x: Points (point, dim). Outside the region of the data the fields are those of the
+                nearest place in it.
 
         Returns:
-            `kappa`, `log_kappa` and `flow` (point, dim): posterior means, and the same with `_sd`.
+            `kappa`, `log_kappa`, `kappa_gradient` and `flow` (the last two (point, dim)):
+            posterior means, and the same with `_sd`.
         """
-        values = self.splines.design(x)
-        full = np.hstack([np.ones((len(x), 1)), values])
-        d, n = self.splines.n_dim, len(x)
-        moments = np.zeros((2 * 2 + 2 * d, n))
-        for weight, member, root in self._used:
-            p, q = self._problem.sizes(member.name)
-            theta = member.mode
-            rows = [(full[:, :p], slice(0, p))]
-            rows += [(full[:, :q], slice(p + i * q, p + (i + 1) * q)) for i in range(d)]
-            for k, (matrix, part) in enumerate(rows):
-                padded = np.zeros((n, len(theta)))
-                padded[:, part] = matrix
-                mean = matrix @ theta[part]
-                variance = np.sum(solve_triangular(root, padded.T, lower=True) ** 2, axis=0)
-                moments[2 * k] += weight * mean
-                moments[2 * k + 1] += weight * (mean**2 + variance)
-                if k == 0:
-                    moments[-2] += weight * np.exp(mean + 0.5 * variance)
-                    moments[-1] += weight * np.exp(2 * mean + 2 * variance)
-        means, squares = moments[::2], moments[1::2]
-        sds = np.sqrt(np.maximum(squares - means**2, 0.0))
+        fields, d = self._fields(x), self.splines.n_dim
+        first = np.zeros((2 + 2 * d, len(fields[0][0][1])))
+        second = np.zeros_like(first)
+        for weight, mean, cov in self._normal(fields):
+            size = np.exp(mean[0] + 0.5 * cov[0, 0])
+            square = size**2 * np.exp(cov[0, 0])
+            means, squares = [size, mean[0]], [square, mean[0] ** 2 + cov[0, 0]]
+            for i in range(1, 1 + d):
+                # κ is log-normal, and ∇κ = κ ∇ln κ.
+                means.append(size * (mean[i] + cov[0, i]))
+                squares.append(square * ((mean[i] + 2 * cov[0, i]) ** 2 + cov[i, i]))
+            means += list(mean[1 + d :])
+            squares += [mean[i] ** 2 + cov[i, i] for i in range(1 + d, 1 + 2 * d)]
+            first += weight * np.array(means)
+            second += weight * np.array(squares)
+        sds = np.sqrt(np.maximum(second - first**2, 0.0))
+        out = {}
+        for suffix, values in (("", first), ("_sd", sds)):
+            out["kappa" + suffix] = values[0]
+            out["log_kappa" + suffix] = values[1]
+            out["kappa_gradient" + suffix] = values[2 : 2 + d].T
+            out["flow" + suffix] = values[2 + d :].T
+        return out
+
+    def draw(self, x: ArrayLike, n_draws: int = 100, *, seed: int = 0) -> dict[str, FloatArray]:
+        """Draw fields from their posterior, over all hypotheses and members.
+
+        Args:
+            x: Points (point, dim), as for `at`.
+            n_draws: How many.
+            seed: Random seed.
+
+        Returns:
+            `kappa` (draw, point), `kappa_gradient` and `flow` (draw, point, dim). A draw is one
+            field: its values at all points belong together.
+        """
+        d = self.splines.n_dim
+        s, *rest = self._drawn(self._fields(x), n_draws, seed)
+        kappa = np.exp(s)
         return {
-            "kappa": means[-1],
-            "kappa_sd": sds[-1],
-            "log_kappa": means[0],
-            "log_kappa_sd": sds[0],
-            "flow": means[1:-1].T,
-            "flow_sd": sds[1:-1].T,
+            "kappa": kappa,
+            "kappa_gradient": kappa[:, :, None] * np.stack(rest[:d], axis=-1),
+            "flow": np.stack(rest[d:], axis=-1),
         }
+
+    def _fields(self, x: ArrayLike) -> Fields:
+        """Ln κ, its derivatives along each axis, and the flow."""
+        full, slopes = self._designs(x)
+        flows = [[(1 + i, full)] for i in range(self.splines.n_dim)]
+        return [[(0, full)], *([(0, slope)] for slope in slopes), *flows]
 
     @cached_property
     def roughness(self) -> float:
@@ -328,58 +148,42 @@ class FieldFit(Described):
         The change of κ over a step relative to κ. The local Gaussian loses 3/8 of its square in
         nats per step, and at 0.3 finds κ too large by 4 to 7 %.
         """
-        member = max(self.members, key=lambda m: m.log_evidence)
-        p, _ = self._problem.sizes(member.name)
-        values, slopes, _ = self._problem.designs(member.name)
-        own = member.mode[:p]
-        gradient = np.stack([slope @ own for slope in slopes], axis=-1)
-        size = np.linalg.norm(gradient, axis=-1) * np.sqrt(np.exp(values @ own) * self.tau)
-        order = np.argsort(size)
-        reached = np.cumsum(self._problem.data.n[order]) >= 0.95 * self._problem.data.n.sum()
-        return float(size[order][np.argmax(reached)])
+        problem = self._problem
+        local = problem if isinstance(problem, LocalSteps) else problem.local
+        return _roughness(local, self.members, self.tau)
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader should know."""
         out = []
-        if self.roughness > _MAX_ROUGHNESS:
+        if self.density == "local" and self.roughness > _MAX_ROUGHNESS:
+            advice = "--density fokker-planck or a smaller tau"
+            if self.refusal:
+                advice = f"a smaller tau ({self.refusal})"
             out.append(
                 f"kappa changes by {self.roughness:.0%} over one step of tau: the local Gaussian "
-                "density is no longer accurate; use a smaller tau"
+                f"density is no longer accurate; use {advice}"
             )
-        weights = {h: sum(w for w, m, _ in self._used if m.length == h) for h in self._lengths}
-        if weights and weights[min(weights)] > 0.5:
+        if self._shortest_is_best:
             out.append(
                 "the shortest length is the most probable: the field may vary on scales that the "
                 "splines do not resolve; use more intervals (--intervals)"
             )
         return tuple(out)
 
-    def to_dataset(self) -> "xr.Dataset":
-        """Fields on a regular grid by the CF conventions, with errors."""
-        return to_dataset(self)
-
     def to_json(self) -> dict[str, Any]:
         """Evidence and smoothness as plain numbers and text."""
-        return {
-            "tau": self.tau,
-            "n_steps": self.n_steps,
-            "length_unit": self.units[0],
-            "time_unit": self.units[1],
-            "data_fingerprint": self.fingerprint,
-            "method": "laplace",
-            "log_evidence": self.log_evidences,
-            "log_bayes_factors": self.log_bayes_factors,
-            "log_bayes_factor_inhomogeneous": self.log_bayes_factor_inhomogeneous,
-            "probabilities": self.probabilities,
-            "probability_homogeneous": self.probabilities["homogeneous"],
+        return self._evidence_json() | {
+            "density": self.density,
+            "density_error": self.density_error,
+            "n_near_walls": self.n_near_walls,
             "roughness": self.roughness,
             "priors": {"kappa": self.priors.kappa, "flow": self.priors.flow},
             "smoothness": [
                 {
                     "model": member.name,
-                    "sd_log_kappa": member.amplitude,
-                    "sd_flow": member.flow_amplitude * self.priors.flow,
+                    "sd_log_kappa": member.amplitudes[0],
+                    "sd_flow": member.amplitudes[1] * self.priors.flow,
                     "length": member.length if np.isfinite(member.length) else None,
                     "log_evidence": member.log_evidence,
                     "probability": float(weight),
@@ -389,9 +193,20 @@ class FieldFit(Described):
             "warnings": list(self.warnings),
         }
 
-    @property
-    def _lengths(self) -> set[float]:
-        return {m.length for m in self.members if np.isfinite(m.length)}
+
+def _step_roughness(local: LocalSteps, member: Member, tau: float) -> FloatArray:
+    """|∇κ|√(τ/κ) where steps begin."""
+    s, g = local.log_kappa(member.name, member.mode)
+    size: FloatArray = np.linalg.norm(g, axis=-1) * np.sqrt(np.exp(s) * tau)
+    return size
+
+
+def _roughness(local: LocalSteps, members: Sequence[Member], tau: float) -> float:
+    best = max(members, key=lambda member: member.log_evidence)
+    size = _step_roughness(local, best, tau)
+    order = np.argsort(size)
+    reached = np.cumsum(local.data.n[order]) >= 0.95 * local.data.n.sum()
+    return float(size[order][np.argmax(reached)])
 
 
 def fit_field(
@@ -399,9 +214,11 @@ def fit_field(
     priors: FieldPriors,
     *,
     n_intervals: int | None = None,
-    hypotheses: Sequence[str] = HYPOTHESES,
+    hypotheses: Sequence[str] = tuple(HYPOTHESES),
     in_boxes: bool | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
+    density: str = "auto",
+    walls: ArrayLike | None = None,
+    progress: Progress = None,
 ) -> FieldFit:
     """Fit smooth fields of diffusivity and flow to displacements, with evidence.
 
@@ -409,22 +226,157 @@ def fit_field(
         data: Displacements at one sampling time, in one or two dimensions.
         priors: Priors of the homogeneous part.
         n_intervals: Knot intervals along the longer side (default: 16 in one dimension, 8 in two).
-        hypotheses: Which of `HYPOTHESES`; the homogeneous one is always among them.
+        hypotheses: Which of "kappa", "flow" and "both"; the homogeneous one is always among them.
         in_boxes: Whether steps are summed in small boxes, which takes less time; by default if
-            there are more than 4,000.
+            there are more than 4,000. Only the local density uses boxes.
+        density: Density of the steps: "local" (Gaussian), "fokker-planck", or "auto", which takes
+            the latter where κ changes by more than 30 % over a step.
+        walls: Where particles are reflected, (2, dim): lower ends and upper ends. The
+            Fokker–Planck density reflects there; for the local one steps that begin within four
+            standard deviations of a wall are left out.
         progress: Called with a stage, how many are done, and of how many.
 
     Raises:
-        DriftbayesError: The data do not allow a field, or the splines are too many.
+        DriftbayesError: The data do not allow a field, or the splines or cells are too many.
     """
-    _check(data)
+    check_data(data)
+    if density not in DENSITIES:
+        msg = f"unknown density {density!r}; expected one of {', '.join(DENSITIES)}"
+        raise DriftbayesError(msg)
+    unknown = sorted(set(hypotheses) - set(HYPOTHESES))
+    if unknown:
+        msg = f"unknown hypothesis {unknown[0]!r}; expected some of {', '.join(HYPOTHESES)}"
+        raise DriftbayesError(msg)
+    names = ["homogeneous", *(h for h in list(HYPOTHESES)[1:] if h in hypotheses)]
+    x = wrapped_origin(data)
+    ends = x + data.dx
+    edge = None if walls is None else _check_walls(walls, x, ends)
+    splines = make_splines(x, n_intervals)
+    away = np.ones(len(x), dtype=bool)
+    if edge is not None:
+        near = _NEAR_WALL * np.sqrt(np.mean(data.dx**2))
+        away = np.all((x - edge[0] > near) & (edge[1] - x > near), axis=1)
+    if density == "fokker-planck" and data.period is not None:
+        msg = "the Fokker–Planck density does not know periodic domains; use --density local"
+        raise DriftbayesError(msg)
+    if away.sum() < _MIN_STEPS and density == "local":
+        msg = (
+            f"only {away.sum()} steps begin further than four standard deviations from the walls; "
+            "use --density fokker-planck"
+        )
+        raise DriftbayesError(msg)
+    kept = away if away.sum() >= _MIN_STEPS else ~away
+    summed = kept.sum() > _MAX_SINGLE if in_boxes is None else in_boxes
+    n_boxes = _N_BOXES[data.n_dim] if summed else None
+    local = LocalSteps(
+        StepSums.of(x[kept], data.dx[kept], data.tau, splines, n_boxes), splines, priors
+    )
+    problem: LocalSteps | TransitionSteps = local
+    members = fit_members(local, names, progress)
+    refusal = ""
+    too_rough = _roughness(local, members, data.tau) > _MAX_ROUGHNESS or away.sum() < _MIN_STEPS
+    if density == "fokker-planck" or (density == "auto" and too_rough and data.period is None):
+        best = max(members, key=lambda member: member.log_evidence)
+        kappa = np.exp(local.log_kappa(best.name, best.mode)[0])
+        region = (
+            (np.minimum(x, ends).min(axis=0), np.maximum(x, ends).max(axis=0))
+            if edge is None
+            else (edge[0], edge[1])
+        )
+        try:
+            grid = choose_cells(*region, data.tau, kappa, walls=edge is not None)
+            problem = TransitionSteps((x, ends), data.tau, grid, local, priors)
+            problem.check_work(names)
+        except DriftbayesError as error:
+            if density == "fokker-planck" or away.sum() < _MIN_STEPS:
+                raise
+            problem, refusal = local, str(error).split(";")[0]
+        else:
+            members = fit_members(problem, names, progress)
+    members, density_error = _corrected(problem, members)
+    is_local = problem is local
+    return FieldFit(
+        log_evidences=summed_evidences(members),
+        members=tuple(members),
+        splines=splines,
+        priors=priors,
+        tau=data.tau,
+        n_steps=int(kept.sum()) if is_local else len(x),
+        units=(data.length_unit, data.time_unit),
+        ground=data.ground,
+        fingerprint=data.fingerprint,
+        _problem=problem,
+        density="local" if is_local else "fokker-planck",
+        density_error=density_error,
+        refusal=refusal,
+        n_near_walls=int((~kept).sum()) if is_local else 0,
+    )
+
+
+def _corrected(
+    problem: LocalSteps | TransitionSteps, members: Sequence[Member]
+) -> tuple[list[Member], float]:
+    """Correct evidences for the size of the cells, and estimate the error of ln L."""
+    if isinstance(problem, LocalSteps):
+        best = max(members, key=lambda member: member.log_evidence)
+        rough = _step_roughness(problem, best, problem.data.tau)
+        return list(members), float(0.375 * np.sum(problem.data.n * rough**2))
+    out: list[Member] = []
+    errors = []
+    for name in dict.fromkeys(member.name for member in members):
+        own = [member for member in members if member.name == name]
+        best = max(own, key=lambda member: member.log_evidence)
+        lacking, error = problem.refinement(name, best.mode)
+        errors.append((best.log_evidence + lacking, error))
+        out += [replace(member, log_evidence=member.log_evidence + lacking) for member in own]
+    return out, max(errors)[1]
+
+
+def summed_evidences(members: Sequence[Member]) -> dict[str, float]:
+    """Ln Z of each hypothesis: the mean over its members.
+
+    Args:
+        members: Fits by amplitude and length.
+    """
+    out = {}
+    for name in dict.fromkeys(member.name for member in members):
+        own = [member.log_evidence for member in members if member.name == name]
+        out[name] = float(logsumexp(own) - np.log(len(own)))
+    return out
+
+
+def wrapped_origin(data: Displacements) -> FloatArray:
+    """Where steps begin; in a periodic domain, within one period.
+
+    Args:
+        data: Displacements.
+    """
     x = data.origin
+    if data.period is None:
+        return x
+    out = x.copy()
+    for axis, period in enumerate(data.period):
+        if period is not None:
+            out[:, axis] %= period
+    return out
+
+
+def make_splines(x: FloatArray, n_intervals: int | None) -> Splines:
+    """Splines on the rectangle of all positions.
+
+    Args:
+        x: Positions.
+        n_intervals: Knot intervals along the longer side; None for the default.
+
+    Raises:
+        DriftbayesError: The positions have no extent, or the splines are too many.
+    """
     low, high = x.min(axis=0), x.max(axis=0)
     side = high - low
     if not (side > 0).all():
         msg = "all steps begin at one place along an axis: there is no field to find"
         raise DriftbayesError(msg)
-    n = _N_INTERVALS[data.n_dim] if n_intervals is None else n_intervals
+    n = N_INTERVALS[x.shape[1]] if n_intervals is None else n_intervals
     if n < 2:
         msg = f"a field needs 2 or more intervals along its longer side, got {n}"
         raise DriftbayesError(msg)
@@ -436,71 +388,37 @@ def fit_field(
             "fewer (--intervals)"
         )
         raise DriftbayesError(msg)
-    summed = len(x) > _MAX_SINGLE if in_boxes is None else in_boxes
-    n_boxes = _N_BOXES[data.n_dim] if summed else None
-    sums = StepSums.of(x, data.dx, data.tau, splines, n_boxes)
-    problem = _Problem(
-        sums,
-        splines,
-        priors,
-        splines.design(sums.x),
-        tuple(splines.design(sums.x, axis) for axis in range(data.n_dim)),
-    )
-    members = _members(
-        problem, ["homogeneous", *(h for h in HYPOTHESES[1:] if h in hypotheses)], progress
-    )
-    evidences = {}
-    for name in dict.fromkeys(member.name for member in members):
-        own = [member.log_evidence for member in members if member.name == name]
-        evidences[name] = float(logsumexp(own) - np.log(len(own)))
-    return FieldFit(
-        log_evidences=evidences,
-        members=tuple(members),
-        splines=splines,
-        priors=priors,
-        tau=data.tau,
-        n_steps=len(data.dx),
-        units=(data.length_unit, data.time_unit),
-        ground=data.ground,
-        fingerprint=data.fingerprint,
-        _problem=problem,
-    )
+    return splines
 
 
-def _members(problem: _Problem, names: Sequence[str], progress: Any) -> list[_Member]:
-    """Fit every hypothesis at every amplitude and length."""
-    d = problem.n_dim
-    longest = float((problem.splines.high - problem.splines.low).max())
-    lengths = [longest]
-    while lengths[-1] >= 1.99 * problem.splines.spacing.max():
-        lengths.append(0.5 * lengths[-1])
-    shapes = {length: problem.splines.precision(length) for length in lengths}
-    sums = problem.data
-    mean = sums.first.sum(axis=0) / (sums.n.sum() * sums.tau)
-    kappa = sums.second.sum() / (2 * d * sums.tau * sums.n.sum())
-    plain = np.r_[np.log(kappa), mean]
-    varied = {
-        "homogeneous": [(0.0, 0.0, np.inf)],
-        "kappa": list(itertools.product(_AMPLITUDES, [0.0], lengths)),
-        "flow": list(itertools.product([0.0], _FLOW_AMPLITUDES, lengths)),
-        "both": list(itertools.product(_AMPLITUDES, _FLOW_AMPLITUDES, lengths)),
-    }
-    total = sum(len(varied[name]) for name in names)
-    members: list[_Member] = []
-    for name in names:
-        p, q = problem.sizes(name)
-        start = np.zeros(p + d * q)
-        start[0], start[p::q] = plain[0], plain[1:]
-        for amplitude, flow_amplitude, length in varied[name]:
-            if progress is not None:
-                progress("fits", len(members), total)
-            prior = problem.precision(name, amplitude, flow_amplitude, shapes.get(length))
-            log_evidence, start, _ = _laplace(problem, name, start, prior)
-            members.append(_Member(name, amplitude, flow_amplitude, length, log_evidence, start))
-    return members
+def _check_walls(walls: ArrayLike, x: FloatArray, ends: FloatArray) -> FloatArray:
+    edge = np.asarray(walls, dtype=np.float64)
+    if edge.shape != (2, x.shape[1]) or not (edge[1] > edge[0]).all():
+        msg = (
+            f"walls must be a lower and a higher number for each of {x.shape[1]} axes, got "
+            f"{edge.tolist()}"
+        )
+        raise DriftbayesError(msg)
+    outside = ~np.all((x >= edge[0]) & (x <= edge[1]) & (ends >= edge[0]) & (ends <= edge[1]), 1)
+    if outside.any():
+        low, high = np.minimum(x, ends).min(axis=0), np.maximum(x, ends).max(axis=0)
+        msg = (
+            f"{int(outside.sum()):,} steps begin or end beyond the walls; positions span "
+            f"{low.tolist()} to {high.tolist()}"
+        )
+        raise DriftbayesError(msg)
+    return edge
 
 
-def _check(data: Displacements) -> None:
+def check_data(data: Displacements) -> None:
+    """Refuse data to which no field can be fitted.
+
+    Args:
+        data: Displacements.
+
+    Raises:
+        DriftbayesError: They are of more than two dimensions, irregular, noisy or too few.
+    """
     if data.n_dim not in (1, 2):
         msg = f"a field needs one or two dimensions, got {data.n_dim}; read fewer with --columns"
         raise DriftbayesError(msg)

@@ -196,7 +196,7 @@ class FokkerPlanck:
                 u = self._at_faces(velocity[axis], axis, "velocity").ravel()
             else:
                 u = np.zeros(len(k))
-            forward, backward = _rates(u, k, distance)
+            forward, backward = fluxes(u, k, distance)
             volume = grid.volumes.ravel()
             entries.append((here, there, forward * area / volume[here]))
             entries.append((there, here, backward * area / volume[there]))
@@ -384,14 +384,37 @@ def _check_time(time: float) -> None:
         raise DriftbayesError(msg)
 
 
-def _rates(u: FloatArray, kappa: FloatArray, distance: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Fluxes of a unit density through faces, forwards and backwards."""
-    peclet = u * distance / kappa
-    size = np.abs(peclet)
-    # B(|P|); B(-z) = B(z) + z, so that a uniform density flows with u exactly.
+def fluxes(u: FloatArray, kappa: FloatArray, distance: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Fluxes of a unit density through faces, forwards and backwards.
+
+    Args:
+        u: Velocity through each face.
+        kappa: Diffusivity there.
+        distance: Between the centres on both sides.
+    """
+    # B(-z) = B(z) + z, so that a uniform density flows with u exactly.
+    against = kappa / distance * _bernoulli(np.abs(u) * distance / kappa)
+    return against + np.maximum(u, 0.0), against + np.maximum(-u, 0.0)
+
+
+def flux_slopes(
+    u: FloatArray, kappa: FloatArray, distance: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Derivatives of the part that both fluxes share, by the diffusivity and by the velocity.
+
+    Args:
+        u: Velocity through each face.
+        kappa: Diffusivity there.
+        distance: Between the centres on both sides.
+    """
+    z = np.abs(u) * distance / kappa
+    b = _bernoulli(z)
+    large = np.maximum(z, 1e-3)
+    slope = np.where(z > 1e-3, b * (1 - b - z) / large, -0.5 + z / 6 - z**3 / 180)
+    return (b - z * slope) / distance, np.sign(u) * slope
+
+
+def _bernoulli(z: FloatArray) -> FloatArray:
+    """B(z) = z/(exp(z) - 1) of non-negative z."""
     with np.errstate(over="ignore"):
-        against = np.where(size > 1e-8, size / np.expm1(np.maximum(size, 1e-8)), 1 - 0.5 * size)
-    against = kappa / distance * against
-    forward = np.where(u >= 0, against + np.abs(u), against)
-    backward = np.where(u >= 0, against, against + np.abs(u))
-    return forward, backward
+        return np.where(z > 1e-8, z / np.expm1(np.maximum(z, 1e-8)), 1 - 0.5 * z)

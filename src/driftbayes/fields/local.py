@@ -14,14 +14,45 @@ $3\varepsilon^2/8$ nats per step against the exact density, $\varepsilon =
 |\nabla\kappa|\sqrt{\tau/\kappa}$ (tested with $\kappa \propto x^\xi$).
 """
 
-__all__ = ["StepSums", "log_likelihood"]
+__all__ = ["HYPOTHESES", "FieldPriors", "LocalSteps", "StepSums", "log_likelihood"]
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from driftbayes.fields.problem import Block, Problem
 from driftbayes.fields.splines import Splines
 from driftbayes.typing import FloatArray
+
+# Whether κ and whether the flow vary.
+HYPOTHESES = {
+    "homogeneous": (False, False),
+    "kappa": (True, False),
+    "flow": (False, True),
+    "both": (True, True),
+}
+
+
+@dataclass(frozen=True)
+class FieldPriors:
+    """Priors of the homogeneous part.
+
+    Args:
+        kappa: Mean of the exponential prior of κ_0.
+        flow: Standard deviation of each component of U.
+    """
+
+    kappa: float
+    flow: float
+
+    def blocks(self, n_dim: int) -> tuple[Block, ...]:
+        """Fields ln κ and the components of the flow.
+
+        Args:
+            n_dim: Number of components.
+        """
+        flows = (Block(self.flow, is_log=False, amplitude=1),) * n_dim
+        return (Block(self.kappa, is_log=True, amplitude=0), *flows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,3 +140,73 @@ def log_likelihood(
         second[:, j, k] = second[:, k, j] = -0.5 * n * tau
         second[:, 0, k] = second[:, k, 0] = -0.5 * away[:, i] / kappa
     return total, first, second
+
+
+class LocalSteps(Problem):
+    """Diffusivity and flow by the local Gaussian density of steps.
+
+    Args:
+        data: Sums of steps.
+        splines: Of the fields.
+        priors: Of the homogeneous part.
+    """
+
+    def __init__(self, data: StepSums, splines: Splines, priors: FieldPriors) -> None:
+        super().__init__(splines, priors.blocks(splines.n_dim), HYPOTHESES)
+        self.data, self.places, self.place_counts = data, data.x, data.n
+        ones = np.ones((len(data.x), 1))
+        self._values = np.hstack([ones, splines.design(data.x)])
+        self._slopes = [
+            np.hstack([0 * ones, splines.design(data.x, axis)]) for axis in range(splines.n_dim)
+        ]
+
+    def start(self) -> FloatArray:
+        """Constants of the homogeneous model, by moments."""
+        data = self.data
+        n = data.n.sum()
+        kappa = data.second.sum() / (2 * self.n_dim * data.tau * n)
+        return np.r_[np.log(kappa), data.first.sum(axis=0) / (n * data.tau)]
+
+    def log_kappa(self, name: str, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Ln κ and its gradient where steps begin.
+
+        Args:
+            name: The hypothesis.
+            theta: Its parameters.
+        """
+        own = theta[self.parts(name)[0]]
+        p = len(own)
+        slopes = [slope[:, :p] @ own for slope in self._slopes]
+        return self._values[:, :p] @ own, np.stack(slopes, axis=-1)
+
+    def likelihood(self, name: str, theta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """Ln of the likelihood, its gradient, and minus its Hessian.
+
+        Args:
+            name: The hypothesis.
+            theta: Its parameters.
+        """
+        d, parts = self.n_dim, self.parts(name)
+        p, q = parts[0].stop, parts[1].stop - parts[1].start
+        values, flows = self._values[:, :p], self._values[:, :q]
+        slopes = [slope[:, :p] for slope in self._slopes]
+        s, g = self.log_kappa(name, theta)
+        u = np.stack([flows @ theta[part] for part in parts[1:]], axis=-1)
+        total, first, second = log_likelihood(self.data, s, g, u)
+        gradient = np.empty_like(theta)
+        hessian = np.zeros((len(theta), len(theta)))
+        stacked = np.concatenate([values, *slopes])
+        gradient[:p] = stacked.T @ first[:, : 1 + d].T.ravel()
+        mixed = [second[:, 0, 0, None] * values]
+        for i, slope in enumerate(slopes):
+            mixed[0] = mixed[0] + second[:, 0, 1 + i, None] * slope
+            mixed.append(second[:, 0, 1 + i, None] * values + second[:, 1 + i, 1 + i, None] * slope)
+        hessian[:p, :p] = stacked.T @ np.concatenate(mixed)
+        for i, (slope, part) in enumerate(zip(slopes, parts[1:], strict=True)):
+            k = 1 + d + i
+            gradient[part] = flows.T @ first[:, k]
+            hessian[part, part] = flows.T @ (second[:, k, k, None] * flows)
+            cross = second[:, 0, k, None] * values + second[:, 1 + i, k, None] * slope
+            hessian[:p, part] = cross.T @ flows
+            hessian[part, :p] = hessian[:p, part].T
+        return total, gradient, -hessian

@@ -18,8 +18,9 @@ from functools import cached_property
 
 import numpy as np
 from scipy.interpolate import BSpline
+from scipy.sparse import csr_array
 
-from driftbayes.typing import FloatArray
+from driftbayes.typing import FloatArray, IntArray
 
 _DEGREE = 3
 # Points per interval at which the variance of the prior is made one.
@@ -55,11 +56,19 @@ class Splines:
         """Distance of the knots along each axis."""
         return (self.high - self.low) / np.array(self.n_intervals)
 
+    @property
+    def lengths(self) -> tuple[float, ...]:
+        """Lengths of the prior that the knots resolve: the longer side, its half, and so on."""
+        out = [float((self.high - self.low).max())]
+        while out[-1] >= 1.99 * self.spacing.max():
+            out.append(0.5 * out[-1])
+        return tuple(out)
+
     def design(self, x: FloatArray, derivative: int | None = None) -> FloatArray:
         """Values (point, coefficient) of all splines, or their derivatives along one axis.
 
         Args:
-            x: Points (point, dim) within the rectangle.
+            x: Points (point, dim). Outside the rectangle a field is that of the nearest place.
             derivative: The axis; None for the values.
         """
         out = np.ones((len(x), 1))
@@ -73,7 +82,35 @@ class Splines:
         knots = self.low[axis] + step * np.arange(-_DEGREE, n + _DEGREE + 1)
         inside = np.clip(x, self.low[axis], self.high[axis])
         spline = BSpline(knots, np.eye(n + _DEGREE), _DEGREE)
-        return np.asarray(spline(inside, nu=order))
+        out = np.asarray(spline(inside, nu=order))
+        return out if order == 0 else out * (inside == x)[:, None]
+
+    def sparse_design(self, x: FloatArray, derivative: int | None = None) -> csr_array:
+        """The same as `design`, with the splines that are not zero alone: four along each axis.
+
+        Args:
+            x: Points (point, dim). Outside the rectangle a field is that of the nearest place.
+            derivative: The axis; None for the values.
+        """
+        numbers: IntArray = np.zeros((len(x), 1), dtype=np.int64)
+        values: FloatArray = np.ones((len(x), 1))
+        for axis, n in enumerate(self.n_intervals):
+            inside = np.clip(x[:, axis], self.low[axis], self.high[axis])
+            place = (inside - self.low[axis]) / self.spacing[axis]
+            first = np.clip(place.astype(np.int64), 0, n - 1)
+            t = place - first
+            if derivative == axis:
+                rows = [-((1 - t) ** 2), t * (3 * t - 4), 1 + t * (2 - 3 * t), t**2]
+                own = np.stack(rows, axis=-1) / (2 * self.spacing[axis])
+                own *= (inside == x[:, axis])[:, None]
+            else:
+                inner = 4 + t**2 * (3 * t - 6), 1 + 3 * t * (1 + t * (1 - t))
+                own = np.stack([(1 - t) ** 3, *inner, t**3], axis=-1) / 6
+            near = first[:, None] + np.arange(_DEGREE + 1)
+            numbers = (numbers[:, :, None] * (n + _DEGREE) + near[:, None, :]).reshape(len(x), -1)
+            values = (values[:, :, None] * own[:, None, :]).reshape(len(x), -1)
+        starts = np.arange(0, values.size + 1, values.shape[1])
+        return csr_array((values.ravel(), numbers.ravel(), starts), shape=(len(x), self.size))
 
     @cached_property
     def _laplacian(self) -> FloatArray:

@@ -80,12 +80,12 @@ def write_dataset(dataset: "xr.Dataset", path: PathLike, *, kind: str) -> None:
     write_netcdf(dataset.assign_attrs(marks), Path(path))
 
 
-def read_dataset(path: PathLike, *, kind: str) -> "xr.Dataset":
+def read_dataset(path: PathLike, *, kind: str | tuple[str, ...]) -> "xr.Dataset":
     """Read a dataset that `write_dataset` wrote.
 
     Args:
         path: The file.
-        kind: What it must be.
+        kind: What it must be, or several kinds that it may be.
     """
     _check_suffix(path)
     dataset = netcdf_file.load(path)
@@ -95,8 +95,10 @@ def read_dataset(path: PathLike, *, kind: str) -> "xr.Dataset":
         what = "trajectories" if schema.COUNT in dataset.variables else "not a result of driftbayes"
     else:
         what = f"a driftbayes {is_kind}"
-    if is_kind != kind:
-        msg = f"{source!r} is {what}, expected a driftbayes {kind}; check the file name"
+    kinds = (kind,) if isinstance(kind, str) else kind
+    if is_kind not in kinds:
+        expected = ", ".join(kinds[:-1]) + " or " * (len(kinds) > 1) + kinds[-1]
+        msg = f"{source!r} is {what}, expected a driftbayes {expected}; check the file name"
         raise DriftbayesError(msg)
     check_schema_version(dataset.attrs.get(schema.SCHEMA_ATTRIBUTE), source)
     return dataset

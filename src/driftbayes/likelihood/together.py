@@ -186,7 +186,8 @@ class CommonEngine:
 
     @property
     def shortest_step(self) -> float:
-        return min(engine.shortest_step for engine in (*self._engines(), *self.unshared))
+        steps = [engine.shortest_step for engine in self._engines()]
+        return min(steps + [block.shortest_step for block in self.unshared])
 
     def _engines(self) -> Iterator[FilterEngine]:
         yield from self.means.values()

@@ -54,6 +54,8 @@ class _Models(MutableMapping[str, Any]):
         return f"models: {', '.join(self)}"
 
 
+# Name of learned densities, which have scores only.
+LEARNED = "learned"
 # Names of laws of relative dispersion, which are no models of single particles.
 PAIR_LAWS = ("rayleigh", "richardson", "lundgren", "power")
 # Every model by its name, from simple to complex.
@@ -140,6 +142,12 @@ def model_named(
     for base in bases:
         if base in PAIR_LAWS and base not in models:
             msg = f"{base!r} is a law of pairs of particles; compare it with `driftbayes pairs`"
+            raise DriftbayesError(msg)
+        if base.partition(":")[0] == LEARNED and base not in models:
+            msg = (
+                f"{base!r} is a density learned from the data, without a prior and so without an "
+                "evidence; score it beside models with `driftbayes score FILE --tau T --learned`"
+            )
             raise DriftbayesError(msg)
         if ".py:" in base:
             msg = (

@@ -8,6 +8,7 @@ import numpy as np
 
 from driftbayes.data.units import readable, readable_unit
 from driftbayes.fields.fit import FieldFit
+from driftbayes.fields.flight_fit import FlightFit
 from driftbayes.plots.style import COLOURS, draw_band, inward_ticks, journal_style
 from driftbayes.representation import number, with_unit
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def field_figure(result: FieldFit) -> "Figure":
-    """Draw the diffusivity and the flow with their errors.
+def field_figure(result: FieldFit | FlightFit) -> "Figure":
+    """Draw fields with their errors: diffusivity and flow, or velocity scale, memory time and k.
 
     Args:
         result: A fit of fields.
@@ -25,13 +26,17 @@ def field_figure(result: FieldFit) -> "Figure":
     from matplotlib.figure import Figure
 
     dataset = result.to_dataset()
+    if isinstance(result, FieldFit):
+        fields = [("kappa", "κ"), ("flow_x", "u"), ("flow_y", "v")][: 1 + result.splines.n_dim]
+    else:
+        fields = [("sigma", "σ"), ("memory_time", "T"), ("k", "k")]
     with journal_style():
         if result.splines.n_dim == 1:
             drawing = Figure(figsize=(6.8, 2.6), layout="constrained")
-            _draw_lines(drawing, dataset)
+            _draw_lines(drawing, dataset, fields)
         else:
             drawing = Figure(figsize=(10.0, 5.2), layout="constrained")
-            _draw_maps(drawing, dataset, float(result.splines.spacing.max()))
+            _draw_maps(drawing, dataset, fields, float(result.splines.spacing.max()))
         log_k = number(result.log_bayes_factor_inhomogeneous)
         tau = readable(result.tau, result.units[1])
         drawing.suptitle(f"τ = {tau}; ln K = {log_k} for fields that vary", fontsize=9)
@@ -42,19 +47,22 @@ def _label(dataset: "xr.Dataset", name: str, words: str) -> str:
     return with_unit(words, dataset[name].attrs.get("units", ""))
 
 
-def _draw_lines(figure: "Figure", dataset: "xr.Dataset") -> None:
+def _draw_lines(figure: "Figure", dataset: "xr.Dataset", fields: list[tuple[str, str]]) -> None:
     per, unit = readable_unit(dataset["x"].values, dataset.attrs["length_unit"])
-    axes = figure.subplots(1, 2)
+    axes = figure.subplots(1, len(fields))
     inward_ticks(*axes)
-    for ax, name, words in zip(axes, ("kappa", "flow_x"), ("κ", "u"), strict=True):
+    for ax, (name, words) in zip(axes, fields, strict=True):
         x, mean, sd = dataset["x"].values * per, dataset[name].values, dataset[f"{name}_sd"].values
         ax.plot(x, mean, color=COLOURS["langevin"])
         draw_band(ax, x, mean, 1.96 * sd, COLOURS["langevin"])
         ax.set(xlabel=with_unit("x", unit), ylabel=_label(dataset, name, words))
-    axes[0].set_ylim(bottom=0)
+        if not name.startswith("flow"):
+            ax.set_ylim(bottom=0)
 
 
-def _draw_maps(figure: "Figure", dataset: "xr.Dataset", near: float) -> None:
+def _draw_maps(
+    figure: "Figure", dataset: "xr.Dataset", fields: list[tuple[str, str]], near: float
+) -> None:
     """Draw maps where there are steps within a knot interval."""
     from scipy.ndimage import distance_transform_edt
 
@@ -66,12 +74,12 @@ def _draw_maps(figure: "Figure", dataset: "xr.Dataset", near: float) -> None:
     x, y = (dataset[name].values * per for name in ("x", "y"))
     axes = figure.subplots(2, 3, sharex=True, sharey=True)
     inward_ticks(*axes.ravel())
-    for column, (name, words) in enumerate((("kappa", "κ"), ("flow_x", "u"), ("flow_y", "v"))):
+    for column, (name, words) in enumerate(fields):
         for row, (suffix, kind) in enumerate((("", ""), ("_sd", "sd of "))):
             ax = axes[row, column]
             values = np.ma.masked_array(dataset[name + suffix].values, far)
             colours, limits = "viridis", {}
-            if column and not row:
+            if name.startswith("flow") and not row:
                 # A flow that is consistent with zero is pale.
                 most = float(max(np.abs(values).max(), 2 * dataset[f"{name}_sd"].max()))
                 colours, limits = "RdBu_r", {"vmin": -most, "vmax": most}

@@ -7,13 +7,16 @@ from driftbayes.prediction.presence import PresenceMap
 from driftbayes.prediction.scores import (
     Scores,
     TrajectoryScores,
+    by_fold,
     held_out,
     leave_one_out,
     prequential,
 )
+from driftbayes.prediction.tables import LearnedScores
 
 __all__ = [
     "Forecast",
+    "LearnedScores",
     "LostForecast",
     "LostParticles",
     "ParticleForecast",
@@ -22,6 +25,7 @@ __all__ = [
     "Region",
     "Scores",
     "TrajectoryScores",
+    "by_fold",
     "ensemble",
     "held_out",
     "leave_one_out",

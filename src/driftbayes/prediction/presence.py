@@ -70,6 +70,7 @@ class PresenceMap(Described):
         time_unit: Unit of time.
         in_degrees: Whether the grid is of longitude and latitude.
         areas: Area of the cells of each row, in the square of the unit of length.
+        source: What the probability follows from, if not from draws of models with constants.
     """
 
     horizons: FloatArray
@@ -82,6 +83,7 @@ class PresenceMap(Described):
     time_unit: str
     in_degrees: bool
     areas: FloatArray
+    source: str = ""
 
     @cached_property
     def level(self) -> FloatArray:
@@ -160,6 +162,7 @@ class PresenceMap(Described):
             length_unit=self.length_unit,
             time_unit=self.time_unit,
             options=json.dumps({"levels": LEVELS}),
+            **({"source": self.source} if self.source else {}),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -167,6 +170,7 @@ class PresenceMap(Described):
         return {
             "n_cells": list(self.probability.shape[:0:-1]),
             "n_particles": len(self.last),
+            **({"source": self.source} if self.source else {}),
             "outside": self.outside.tolist(),
             "region_areas": {f"{p:g}": self.region_areas(p).tolist() for p in LEVELS},
         }
@@ -198,7 +202,8 @@ def _(result: PresenceMap) -> Card:
         rows.append((number(horizon * per_time, 5), number(result.outside[i], 3), *both))
     title = "Smallest regions that hold a particle with a probability of 50 and 95 %"
     table = Table(heads, tuple(rows), "rrrr", title=title)
-    return Card("PresenceMap", summarise(result), tables=(table,))
+    about = (f"From the {result.source}.",) if result.source else ()
+    return Card("PresenceMap", summarise(result), sentences=about, tables=(table,))
 
 
 def presence_map(

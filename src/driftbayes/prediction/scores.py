@@ -1,11 +1,19 @@
 """How well each model predicts trajectories that it has not seen; not how probable it is."""
 
-__all__ = ["Scores", "TrajectoryScores", "held_out", "leave_one_out", "prequential"]
+__all__ = [
+    "Scores",
+    "TrajectoryScores",
+    "by_fold",
+    "check_folds",
+    "held_out",
+    "leave_one_out",
+    "prequential",
+]
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, combinations, islice
+from itertools import chain, islice
 from typing import Any
 
 import jax
@@ -28,9 +36,16 @@ from driftbayes.prediction.predict import (
     predictive_mixtures,
 )
 from driftbayes.prediction.rules import crps, energy_score, log_score
-from driftbayes.prediction.subsets import Part, growing, subset, without_each
-from driftbayes.representation import number, with_error
-from driftbayes.typing import FloatArray, IntArray
+from driftbayes.prediction.subsets import (
+    Part,
+    beside_each_fold,
+    growing,
+    subset,
+    without_each,
+)
+from driftbayes.prediction.tables import LearnedScores, TrajectoryScores
+from driftbayes.representation import number
+from driftbayes.typing import FloatArray
 
 Progress = Callable[[str, int, int], None]
 
@@ -39,82 +54,6 @@ _SETS = 260
 _SETS_BYTES = 128 << 20
 # Errors of evidences below this, in nats, change no score that is printed.
 _WORTH_SAYING = 1e-3
-
-
-@dataclass(frozen=True, eq=False)
-class TrajectoryScores:
-    r"""One number per model and trajectory, the trajectory being what is independent.
-
-    With $s_p$ the sum over the $c_p$ predictions of trajectory p, N trajectories in all,
-
-    $$\bar s = \frac{\sum_p s_p}{\sum_p c_p}, \qquad
-      \mathrm{se}^2 = \frac{N}{N - 1} \frac{\sum_p (s_p - c_p \bar s)^2}{(\sum_p c_p)^2}.$$
-
-    Trajectories scored from the same fit share its error, which the standard error leaves out.
-
-    Args:
-        rule: Name of the score.
-        tau: Time over which the predicted displacements go.
-        values: For each model $s_p$ of each trajectory.
-        counts: $c_p$; 1 where a trajectory is predicted whole.
-        trajectory: Number of each trajectory.
-        larger_is_better: Whether a good prediction has a large score (log densities) or a
-            small one (CRPS, energy score).
-        warnings: What a reader should know, in words.
-    """
-
-    rule: str
-    tau: float
-    values: Mapping[str, FloatArray]
-    counts: FloatArray
-    trajectory: IntArray
-    larger_is_better: bool
-    warnings: tuple[str, ...] = field(default=())
-
-    def __repr__(self) -> str:
-        """Mean over trajectories of each model."""
-        means = ", ".join(f"{name} {with_error(*self.mean(name))}" for name in self.values)
-        return f"<TrajectoryScores: {self.rule} of {len(self.counts)} trajectories: {means}>"
-
-    def total(self, model: str) -> float:
-        """Sum over all trajectories."""
-        return float(np.sum(self.values[model]))
-
-    def mean(self, model: str) -> tuple[float, float]:
-        """Mean per prediction, and its standard error."""
-        return self._mean(self.values[model])
-
-    def difference(self, m1: str, m0: str) -> tuple[float, float]:
-        """Mean of the score of `m1` less that of `m0`, trajectory by trajectory, and its error."""
-        return self._mean(self.values[m1] - self.values[m0])
-
-    def _mean(self, sums: FloatArray) -> tuple[float, float]:
-        n, whole = len(sums), float(np.sum(self.counts))
-        mean = float(np.sum(sums)) / whole
-        if n < 2:
-            return mean, float("nan")
-        return mean, float(np.sqrt(n / (n - 1) * np.sum((sums - mean * self.counts) ** 2)) / whole)
-
-    def to_json(self) -> dict[str, Any]:
-        """Totals, means and paired differences, the later model against the earlier."""
-
-        def numbers(mean: float, error: float) -> dict[str, float | None]:
-            whole = float(np.sum(self.counts))
-            named = {"total": mean * whole, "total_se": error * whole, "mean": mean, "se": error}
-            return {name: value if np.isfinite(value) else None for name, value in named.items()}
-
-        return {
-            "rule": self.rule,
-            "tau": self.tau,
-            "larger_is_better": self.larger_is_better,
-            "n_trajectories": len(self.counts),
-            "n_predictions": int(np.sum(self.counts)),
-            "models": {name: numbers(*self.mean(name)) for name in self.values},
-            "differences": {
-                f"{b}:{a}": numbers(*self.difference(b, a)) for a, b in combinations(self.values, 2)
-            },
-            "warnings": list(self.warnings),
-        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +69,7 @@ class Scores:
         time_unit: Name of the unit of time.
         data_fingerprint: Hash of the data.
         priors_from_data: Whether scales of the priors were estimated from the same data.
+        learned: Scores of learned transition densities beside the models, if they were asked for.
     """
 
     prequential: TrajectoryScores
@@ -140,6 +80,7 @@ class Scores:
     time_unit: str
     data_fingerprint: str
     priors_from_data: bool
+    learned: LearnedScores | None = None
 
     def __repr__(self) -> str:
         """Leave-one-out log density of each model."""
@@ -162,6 +103,7 @@ class Scores:
             "prequential": self.prequential.to_json(),
             "leave_one_out": self.leave_one_out.to_json(),
             "held_out": [scores.to_json() for scores in self.held_out],
+            **({} if self.learned is None else {"learned": self.learned.to_json()}),
         }
 
 
@@ -187,7 +129,13 @@ def prequential(
     """
     numbers = np.unique(data.trajectory)
     logs, warnings = _log_evidences(
-        hypotheses, data, partial(growing, data, numbers), "prequential", progress, **how
+        hypotheses,
+        data,
+        partial(growing, data, numbers),
+        len(numbers),
+        "prequential",
+        progress,
+        **how,
     )
     values = {name: np.diff(found, prepend=0.0) for name, found in logs.items()}
     return _whole("prequential log density", data, values, warnings)
@@ -210,11 +158,72 @@ def leave_one_out(
     if len(numbers) < 2:
         msg = "leaving one trajectory out needs two or more, got 1"
         raise DriftbayesError(msg)
+    sets = partial(without_each, data, numbers)
+    n_sets = len(numbers) + 1
     logs, warnings = _log_evidences(
-        hypotheses, data, partial(without_each, data, numbers), "leave one out", progress, **how
+        hypotheses, data, sets, n_sets, "leave one out", progress, **how
     )
     values = {name: found[0] - found[1:] for name, found in logs.items()}
     return _whole("leave-one-out log density", data, values, warnings)
+
+
+def by_fold(
+    hypotheses: Sequence[Hypothesis],
+    data: Displacements,
+    *,
+    n_folds: int = 5,
+    progress: Progress | None = None,
+    **how: Any,
+) -> TrajectoryScores:
+    r"""Log density of each trajectory given those of the other folds, per displacement vector.
+
+    Trajectory number n belongs to fold n modulo `n_folds`. With $D_{-f}$ the data outside its fold,
+
+    $$\ln p(D_n \mid D_{-f}) = \ln Z(D_{-f}, D_n) - \ln Z(D_{-f}).$$
+
+    Args:
+        hypotheses: Model families with their priors.
+        data: Displacements at one tau.
+        n_folds: Number of folds, 2 or more, of which two or more hold trajectories.
+        progress: Called with a stage, how many are done, and of how many.
+        **how: `method` of the evidence and its `seed`.
+
+    Raises:
+        DriftbayesError: All trajectories are in one fold, or a model cannot be scored.
+    """
+    numbers = np.unique(data.trajectory)
+    fold = numbers % check_folds(data, n_folds)
+    # The places of the data outside the fold of each trajectory, and of these with it.
+    without, beside, place = np.zeros_like(numbers), np.zeros_like(numbers), 0
+    for group in np.unique(fold):
+        inside = np.flatnonzero(fold == group)
+        without[inside], beside[inside] = place, place + 1 + np.arange(len(inside))
+        place += 1 + len(inside)
+    sets = partial(beside_each_fold, data, numbers, n_folds)
+    logs, warnings = _log_evidences(hypotheses, data, sets, place, "folds", progress, **how)
+    values = {name: found[beside] - found[without] for name, found in logs.items()}
+    sizes = np.bincount(data.trajectory, weights=data.row_sizes)[numbers].astype(np.float64)
+    return replace(_whole("held-out log density", data, values, warnings), counts=sizes)
+
+
+def check_folds(data: Displacements, n_folds: int) -> int:
+    """Refuse folds that leave all trajectories in one part.
+
+    Args:
+        data: Displacements at one tau.
+        n_folds: Trajectory number n belongs to fold n modulo this number.
+
+    Raises:
+        DriftbayesError: It is no whole number of 2 or more, or there is one part only.
+    """
+    n_parts = len(np.unique(data.trajectory % n_folds)) if n_folds == int(n_folds) >= 2 else 0
+    if n_parts < 2:
+        msg = (
+            f"n_folds must be a whole number, 2 or more, that divides the {data.n_particles} "
+            f"trajectories into two parts or more, got {n_folds}"
+        )
+        raise DriftbayesError(msg)
+    return int(n_folds)
 
 
 def _whole(
@@ -273,13 +282,7 @@ def held_out(
     _check_scorable(hypotheses)
     data = cut(trajectories, tau)
     targets = [displacements(trajectories, time) for time in held_out_taus]
-    n_fitted = len(np.unique(data.trajectory % n_folds)) if n_folds == int(n_folds) >= 2 else 0
-    if n_fitted < 2:
-        msg = (
-            f"n_folds must be a whole number, 2 or more, that divides the {data.n_particles} "
-            f"trajectories into two parts or more, got {n_folds}"
-        )
-        raise DriftbayesError(msg)
+    check_folds(data, n_folds)
     noise = _noise_variance(trajectories)
     names = [*(hypothesis.name for hypothesis in hypotheses), AVERAGE]
     numbers = [np.unique(target.trajectory) for target in targets]
@@ -366,12 +369,12 @@ def _log_evidences(
     hypotheses: Sequence[Hypothesis],
     data: Displacements,
     sets: Callable[[Preparation], Iterator[Part]],
+    n_sets: int,
     stage: str,
     progress: Progress | None,
     **how: Any,
 ) -> tuple[dict[str, FloatArray], tuple[str, ...]]:
     """Ln Z of every model for every data set, and what went wrong."""
-    n_sets = len(np.unique(data.trajectory)) + (stage == "leave one out")
     check_names(hypotheses)
     _check_scorable(hypotheses)
     Batch.of(data)  # Refuses single precision before the work is done.

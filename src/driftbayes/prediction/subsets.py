@@ -1,6 +1,6 @@
 """Displacements of some of the trajectories: the first few, all but one, a fold."""
 
-__all__ = ["Part", "growing", "subset", "without_each"]
+__all__ = ["Part", "beside_each_fold", "growing", "subset", "without_each"]
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -58,6 +58,30 @@ def without_each(data: Displacements, numbers: IntArray, way: Preparation) -> It
     yield whole
     for own in _own_moments(data, numbers, way.memory):
         yield _add(whole, own, -1.0)
+
+
+def beside_each_fold(
+    data: Displacements, numbers: IntArray, n_folds: int, way: Preparation
+) -> Iterator[Part]:
+    """For each fold all trajectories outside it, then these with each one of the fold, likewise."""
+    whole, own = None, []
+    if way.engine != "kalman":
+        own = list(_own_moments(data, numbers, way.memory))
+        whole = second_moments(data, way.memory)
+    for fold in np.unique(numbers % n_folds):
+        inside = np.flatnonzero(numbers % n_folds == fold)
+        if whole is None:
+            outside = data.trajectory % n_folds != fold
+            yield _part(data, outside)
+            for i in inside:
+                yield _part(data, outside | (data.trajectory == numbers[i]))
+            continue
+        rest = whole
+        for i in inside:
+            rest = _add(rest, own[i], -1.0)
+        yield rest
+        for i in inside:
+            yield _add(rest, own[i], 1.0)
 
 
 def _part(data: Displacements, keep: np.ndarray) -> Displacements:

@@ -49,8 +49,8 @@ def region_table(regions: SearchRegions) -> Table:
         rows.append((number(horizon * per_time, 4), *cells))
     unit = f"{length}²" if length else ""
     heads = [with_unit("T", time)]
-    for level in regions.levels:
-        heads += [with_unit(f"{level:.0%} area".replace("%", " %"), unit), "range"]
+    for share in regions.levels:
+        heads += [with_unit(f"{share:.0%} area".replace("%", " %"), unit), "range"]
     return Table(tuple(heads), tuple(rows), "r" * len(heads))
 
 

@@ -32,7 +32,7 @@ def ensemble_log_likelihood(
     """
 
     def of_run(track: Tracks) -> Array:
-        return _filter_run(law, n_members, given, track, jax.random.fold_in(key, track.index))
+        return _filter_run(law, n_members, given, track, jax.random.fold_in(key, track.number))
 
     value = jax.vmap(of_run)(tracks)
     value = jnp.where(jnp.any(tracks.valid, axis=1), value, 0.0)
@@ -69,7 +69,8 @@ def _filter_run(law: Law, n: int, given: Given, track: Tracks, key: Key) -> Arra
                 new = free.draw(kick[:n_dim], kick[n_dim : 2 * n_dim])
                 return *new, law.move_hidden(at, when, h, theta, kick[2 * n_dim :])
 
-            return jax.vmap(move)(*members, kicks)
+            x, u, v = members
+            return jax.vmap(move)(x, u, v, kicks)
 
         x, u, v = jax.lax.fori_loop(0, given.substeps, substep, members)
         mean, away = jnp.mean(x, axis=0), x - jnp.mean(x, axis=0)[None]

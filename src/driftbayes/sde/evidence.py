@@ -51,7 +51,7 @@ from driftbayes.sde.validation import check_at
 from driftbayes.typing import FloatArray
 
 TOLERANCE = 0.05
-_MAX_EVALUATIONS = 16384
+_MAX_EVALUATIONS = 4096
 # Fixes at which the user's functions are tried.
 _N_TRIED = 64
 # Substeps of the approximation that finds the modes.

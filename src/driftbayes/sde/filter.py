@@ -71,7 +71,7 @@ def log_likelihood(law: Law, how: Filter, given: Given, tracks: Tracks, key: Key
     """
 
     def of_run(track: Tracks) -> Array:
-        return _filter_run(law, how, given, track, jax.random.fold_in(key, track.index))
+        return _filter_run(law, how, given, track, jax.random.fold_in(key, track.number))
 
     value = jax.vmap(of_run)(tracks)
     value = jnp.where(jnp.any(tracks.valid, axis=1), value, 0.0)

@@ -153,7 +153,8 @@ def _expected(
     def forward(state: tuple[Array, Array], inputs: Any) -> tuple[Any, Any]:
         linear, y, ahead = inputs
         u, variance = state
-        free = Gaussian(*linear.mean(y, u), linear.qxx, linear.qxu, linear.quu)
+        mean_x, mean_u = linear.mean(y, u)
+        free = Gaussian(mean_x, mean_u, linear.qxx, linear.qxu, linear.quu)
         reach = Gaussian(
             free.x,
             free.u,

@@ -18,9 +18,12 @@ _N_ESTIMATES = 16
 # Change of ln L in nats when the substeps are doubled that is accepted, and their largest number.
 SUBSTEP_TOLERANCE = 0.1
 _MAX_SUBSTEPS = 64
-# Variance of ln L that the number of particles is tuned to, and the largest that is used at all.
-TARGET_VARIANCE, MAX_VARIANCE = 1.0, 3.0
-MIN_PARTICLES, _MAX_PARTICLES = 8, 4096
+# Variance of ln L that the number of particles is tuned to where that is cheap, the one that it is
+# tuned to at any price, and the largest that is used at all.
+_CHEAP_VARIANCE, _TARGET_VARIANCE, MAX_VARIANCE = 0.1, 1.0, 3.0
+# Substeps of all particles that are cheap: about a tenth of a second.
+_CHEAP = 1e5
+MIN_PARTICLES, _MAX_PARTICLES = 8, 1024
 
 
 @dataclass(frozen=True)
@@ -86,11 +89,23 @@ def run_pilot(density: ParticleDensity, model: AbstractModel, values: Mapping[st
             break
         m, here = 2 * m, there
     variance = float(here.var(axis=0, ddof=1).sum())
-    if variance > TARGET_VARIANCE and np.isfinite(variance):
-        # The variance falls as one over the number of particles.
-        factor = 2 ** int(np.ceil(np.log2(variance / TARGET_VARIANCE)))
-        more = min(how.particles * factor, _MAX_PARTICLES)
+    more = _particles(density, variance, m)
+    if more > how.particles:
         how = replace(how, particles=more)
         again = replace(density, how=how, substeps=m)
         variance = float(estimates_at(again, model, values, _N_ESTIMATES).var(axis=0, ddof=1).sum())
     return Pilot(how, m, variance, error, noise)
+
+
+def _particles(density: ParticleDensity, variance: float, substeps: int) -> int:
+    """How many particles to take; the variance falls as one over their number."""
+    n = density.how.particles
+    if not np.isfinite(variance) or variance <= _CHEAP_VARIANCE:
+        return n
+    needed, wanted = (
+        n * 2 ** int(np.ceil(np.log2(max(variance / target, 1.0))))
+        for target in (_TARGET_VARIANCE, _CHEAP_VARIANCE)
+    )
+    affordable = _CHEAP / (substeps * len(density.data.dx))
+    cheap = 2 ** int(np.log2(max(affordable, 1.0)))
+    return int(min(max(needed, min(wanted, cheap)), _MAX_PARTICLES))

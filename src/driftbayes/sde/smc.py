@@ -14,6 +14,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from driftbayes.inference.hypothesis import Hypothesis
@@ -38,14 +39,14 @@ class SeededTarget(AbstractTarget):
         tracks: Runs in blocks.
         how: The filter.
         substeps: Substeps between two fixes.
-        key: Random key that seeds are mixed with.
+        words: Data of the random key that seeds are mixed with.
     """
 
     hypothesis: Hypothesis
     tracks: tuple[Tracks, ...]
     how: Filter = eqx.field(static=True)
     substeps: Any
-    key: Key
+    words: Any
 
     @property
     def n_dim(self) -> int:
@@ -62,7 +63,8 @@ class SeededTarget(AbstractTarget):
         sde, given = given_by(model, jnp.asarray(self.substeps))
         # Any change of the coordinate, however small, is another seed.
         bits = jax.lax.bitcast_convert_type(z[-1], jnp.uint32)
-        key = jax.random.fold_in(jax.random.fold_in(self.key, bits[0]), bits[1])
+        key = jax.random.wrap_key_data(jnp.asarray(self.words))
+        key = jax.random.fold_in(jax.random.fold_in(key, bits[0]), bits[1])
         parts = [log_likelihood(sde.law, self.how, given, block, key) for block in self.tracks]
         value = jnp.sum(jnp.concatenate(parts))
         return jnp.where(jnp.isnan(value), -jnp.inf, value)
@@ -85,9 +87,9 @@ def sde_smc(hypothesis: Hypothesis, density: ParticleDensity, key: Key, method: 
         method: Options of the sampler.
     """
     key_target, key_sampler = jax.random.split(key)
-    target = SeededTarget(
-        hypothesis, density.tracks, density.how, jnp.asarray(density.substeps), key_target
-    )
+    words = np.asarray(jax.random.key_data(key_target))
+    substeps = np.asarray(density.substeps)
+    target = SeededTarget(hypothesis, density.tracks, density.how, substeps, words)
     options = {**_USUAL, **sampler_options(method)}
     found = smc(target, key_sampler, **options)
     return replace(found, z=found.z[:, :-1])

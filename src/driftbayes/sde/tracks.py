@@ -2,10 +2,9 @@
 
 __all__ = ["Tracks", "make_tracks"]
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Array
 
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
@@ -24,16 +23,16 @@ class Tracks(NamedTuple):
         interval: Duration of each step, (run, step).
         variance: Variance of the error of each fix, (run, fix); 0 if exact.
         valid: Whether a step is one, (run, step).
-        index: Number of each run among all, for its random numbers.
+        number: Number of each run among all, for its random numbers.
     """
 
-    y: Array
-    origin: Array
-    t: Array
-    interval: Array
-    variance: Array
-    valid: Array
-    index: Array
+    y: Any
+    origin: Any
+    t: Any
+    interval: Any
+    variance: Any
+    valid: Any
+    number: Any
 
 
 def make_tracks(data: Displacements) -> tuple[Tracks, ...]:
@@ -94,5 +93,5 @@ def _block(data: Displacements, runs: np.ndarray, offsets: np.ndarray, size: int
     spare = slice(len(runs), size)
     for array in (y, interval, t, variance, origin):
         array[spare] = array[0]
-    index = np.concatenate([runs, np.zeros(size - len(runs), dtype=np.int64)])
-    return Tracks(y, origin, t, interval, variance, valid, index)
+    number = np.concatenate([runs, np.zeros(size - len(runs), dtype=np.int64)])
+    return Tracks(y, origin, t, interval, variance, valid, number)

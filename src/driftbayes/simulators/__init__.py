@@ -1,10 +1,22 @@
 """Numbers for simulators: what a scan found, as Parcels or OpenDrift takes it."""
 
-__all__ = ["SIMULATORS", "Recommendation", "export", "recommend"]
+__all__ = [
+    "SIMULATORS",
+    "GridExport",
+    "GriddedDispersion",
+    "Recommendation",
+    "export",
+    "export_grid",
+    "gridded",
+    "recommend",
+]
 
 from collections.abc import Callable
 
 from driftbayes.errors import DriftbayesError, did_you_mean
+from driftbayes.simulators.grid_files import GridExport, export_grid
+from driftbayes.simulators.gridded import GriddedDispersion
+from driftbayes.simulators.map_files import gridded
 from driftbayes.simulators.recommend import Recommendation, recommend
 from driftbayes.simulators.texts import json_text, opendrift_text, parcels3_text, parcels_text
 

@@ -1,8 +1,9 @@
 """Which numbers of a scan to use, with which error, and over which times they hold."""
 
-__all__ = ["CONVENTION", "Recommendation", "recommend"]
+__all__ = ["CONVENTION", "Recommendation", "recommend", "unit_factor"]
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -132,8 +133,8 @@ def _made(
     length_unit: str | None,
     time_unit: str | None,
 ) -> Recommendation:
-    metres = _unit_factor(scan, "length", length_unit)
-    seconds = _unit_factor(scan, "time", time_unit)
+    metres = unit_factor(scan.attrs, "length", length_unit)
+    seconds = unit_factor(scan.attrs, "time", time_unit)
     taus = np.asarray(scan["tau"].values, dtype=np.float64) * seconds
     holds = bool(inside[place])
     where = inside if holds else np.arange(len(taus)) == place
@@ -176,19 +177,27 @@ def _made(
     )
 
 
-def _unit_factor(scan: "xr.Dataset", what: str, given: str | None) -> float:
-    """What to multiply the scan's lengths or times by to have metres or seconds."""
+def unit_factor(
+    attributes: Mapping[Any, Any], what: str, given: str | None, noun: str = "the scan"
+) -> float:
+    """Return what to multiply stored lengths or times by to have metres or seconds.
+
+    Args:
+        attributes: Attributes of a result.
+        what: "length" or "time".
+        given: Unit of the result, if it has none; refused if it contradicts it.
+        noun: What the result is, for messages.
+    """
     convert = length_factor if what == "length" else time_factor
-    stored = str(scan.attrs.get(f"{what}_unit", ""))
+    stored = str(attributes.get(f"{what}_unit", ""))
     if not (stored or given):
         msg = (
-            f"the scan does not say its unit of {what}, and a simulator needs one; pass "
-            f"--{what}-unit"
+            f"{noun} does not say its unit of {what}, and a simulator needs one; pass --{what}-unit"
         )
         raise DriftbayesError(msg)
     if stored and given and convert(given)[0] != convert(stored)[0]:
         msg = (
-            f"--{what}-unit {given} contradicts the scan, whose unit of {what} is {stored}; leave "
+            f"--{what}-unit {given} contradicts {noun}, whose unit of {what} is {stored}; leave "
             "the option out"
         )
         raise DriftbayesError(msg)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         simulate,
     )
     from driftbayes.workflow.overview import Overview, info
+    from driftbayes.workflow.presence import presence
     from driftbayes.workflow.reading import Blocks, FileInBlocks, open_scan, read
     from driftbayes.workflow.verification import score_ensembles
 
@@ -40,6 +41,7 @@ __all__ = [
     "map",
     "open_scan",
     "predict",
+    "presence",
     "read",
     "recommend",
     "scan",
@@ -62,6 +64,7 @@ __getattr__ = lazy(
         "fields": "field",
         "fits": "bootstrap check map predict score sensitivity simulate",
         "overview": "Overview info trajectories_card",
+        "presence": "presence",
         "reading": "Blocks FileInBlocks open_scan read",
         "verification": "score_ensembles",
     },

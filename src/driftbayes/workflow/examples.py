@@ -156,7 +156,7 @@ def _buoys(path: Path, seed: int) -> None:
     n, days = 24, 10
     theta = {"gamma": 1 / (6 * _HOUR), "k": 400.0}
     tracks = simulate("langevin", theta, tau=_HOUR, seed=seed, n_particles=n, n_steps=24 * days)
-    times = _HOUR * np.arange(24 * days + 1)
+    times = _HOUR * np.arange(24 * days + 1, dtype=np.float64)
     x = _positions(tracks, n) + rng.normal(0, 20 * _KM, (n, 1, 2))
     rows = []
     for i, track in enumerate(x):

@@ -1,4 +1,4 @@
-"""Fit fields of diffusivity and flow to trajectories."""
+"""Fit fields of dispersion to trajectories."""
 
 __all__ = ["field"]
 
@@ -8,11 +8,13 @@ from driftbayes.data.sampling import displacements
 from driftbayes.data.trajectories import Trajectories, check_tracks
 from driftbayes.errors import DriftbayesError
 from driftbayes.precision import in_double_precision
-from driftbayes.priors import Exponential, Fixed
+from driftbayes.priors import AbstractPrior, Exponential, Fixed
 from driftbayes.workflow.analyses import Priors, Scales, hypotheses_for
 
 if TYPE_CHECKING:
-    from driftbayes.fields import FieldFit
+    from driftbayes.fields import FieldFit, FlightFit
+
+_MODELS = ("brownian", "langevin")
 
 
 @in_double_precision
@@ -20,40 +22,62 @@ def field(
     tracks: Trajectories,
     tau: float | str,
     *,
+    model: str = "brownian",
     priors: Priors | None = None,
     scales: Scales | None = None,
     **options: Any,
-) -> "FieldFit":
-    """Fit smooth fields of diffusivity and flow, with evidence that they vary in space.
+) -> "FieldFit | FlightFit":
+    """Fit smooth fields of dispersion, with evidence that they vary in space.
 
-    Particles move by dX = (u + ∇κ) dt + √(2κ) dW without memory: tau must be several times the
-    integral time scale of the velocity.
+    With `model="brownian"` these are a diffusivity and a flow: particles move by
+    dX = (u + ∇κ) dt + √(2κ) dW without memory, so that tau must be several times the integral time
+    scale of the velocity. With `model="langevin"` they are the standard deviation of the velocity
+    and its memory time, in Thomson's well-mixed random flight.
 
     Args:
         tracks: Trajectories in one or two dimensions, as `read` gives them.
         tau: Sampling time.
-        priors: Of `kappa`, exponential, and `flow`, fixed, as for brownian+mean.
+        model: "brownian" or "langevin".
+        priors: Of `kappa`, exponential, and `flow`, fixed, as for brownian+mean; or of `gamma` and
+            `k`, exponential, as for langevin.
         scales: As for `compare`.
-        **options: `n_intervals`, `hypotheses` and `progress`, as for
-            `driftbayes.fields.fit_field`.
+        **options: `n_intervals`, `hypotheses` and `progress`, and for Brownian motion `density` and
+            `walls`, as for `driftbayes.fields.fit_field`.
 
     Returns:
-        Evidence of four hypotheses, and the fields.
+        Evidence of four hypotheses, and the fields: a `FieldFit` or a `FlightFit`.
 
     Raises:
         DriftbayesError: The data do not allow a field, or a prior does not fit.
     """
-    from driftbayes.fields import FieldPriors, fit_field
+    from driftbayes.fields import FieldPriors, FlightPriors, fit_field, fit_flight
 
     check_tracks(tracks)
-    data = displacements(tracks, tau)
-    setup = hypotheses_for("brownian+mean", tracks, priors=priors, scales=scales, tau=data.tau)
-    known = setup.hypotheses[0].priors
-    kappa, flow = known["kappa"], known["flow"]
-    if not isinstance(kappa, Exponential) or not isinstance(flow, Fixed):
-        msg = (
-            "a field needs an exponential prior of kappa and a fixed prior of flow, got "
-            f"kappa ~ {kappa.describe()}, flow ~ {flow.describe()}"
-        )
+    if model not in _MODELS:
+        msg = f"unknown model of a field {model!r}; expected {' or '.join(_MODELS)}"
         raise DriftbayesError(msg)
-    return fit_field(data, FieldPriors(float(kappa.scale), float(flow.value)), **options)
+    data = displacements(tracks, tau)
+    name = "brownian+mean" if model == "brownian" else "langevin"
+    setup = hypotheses_for(name, tracks, priors=priors, scales=scales, tau=data.tau)
+    known = setup.hypotheses[0].priors
+    if model == "langevin":
+        for option in ("density", "walls"):
+            if options.pop(option, None) not in (None, "auto"):
+                msg = f"{option} is an option of Brownian fields; leave it out with model langevin"
+                raise DriftbayesError(msg)
+        gamma, k = (_scale(known, parameter, Exponential) for parameter in ("gamma", "k"))
+        return fit_flight(data, FlightPriors(gamma, k), **options)
+    kappa, flow = _scale(known, "kappa", Exponential), _scale(known, "flow", Fixed)
+    return fit_field(data, FieldPriors(kappa, flow), **options)
+
+
+def _scale(known: dict[str, AbstractPrior], name: str, kind: type) -> float:
+    """Scale of a prior of the kind that fields need."""
+    prior = known[name]
+    if kind is Exponential and isinstance(prior, Exponential):
+        return float(prior.scale)
+    if kind is Fixed and isinstance(prior, Fixed):
+        return float(prior.value)
+    word = "an exponential" if kind is Exponential else "a fixed"
+    msg = f"a field needs {word} prior of {name}, got {name} ~ {prior.describe()}"
+    raise DriftbayesError(msg)

@@ -100,24 +100,36 @@ def score(
     priors: Priors | None = None,
     scales: Scales | None = None,
     cut: Cut = WHOLE,
+    learned: bool = False,
     **options: Any,
 ) -> "Scores":
     """Score predictions of each model for trajectories that it has not seen.
 
     `tau`: sampling time, or "all". `times`: times over which single displacements of held-out
     trajectories are scored too. `models`, `priors`, `scales`, `cut` are as for `compare`.
-    Further options: `method`, `seed` and `progress`; `n_folds` and `prior_probabilities` for
-    `times`, as for `held_out`.
+    `learned`: whether densities learned from the data by a network are scored beside the models;
+    needs the extra `driftbayes[learned]`.
+    Further options: `method`, `seed` and `progress`; `n_folds` for `times` and `learned`, and
+    `prior_probabilities` for `times`, as for `held_out`; `training` for `learned`.
     """
     from driftbayes.prediction.scores import Scores, held_out, leave_one_out, prequential
 
     data, setup = _prepared(tracks, tau, cut, models, priors, scales)
+    training = options.pop("training", None)
     own = ("n_folds", "prior_probabilities")
     folds = {name: options.pop(name) for name in own if name in options}
     chosen = as_tau(tau, tracks)
     singles = sorted(set(times_in(times, tracks.units, "times")))
+    whole_tracks = prequential(setup.hypotheses, data, **options)
+    beside = None
+    if learned:
+        from driftbayes.learned import score_learned
+
+        totals = {h.name: whole_tracks.total(h.name) for h in setup.hypotheses}
+        given = {**options, "n_folds": folds.get("n_folds", 5), "training": training}
+        beside = score_learned(data, setup.hypotheses, totals, **given)
     return Scores(
-        prequential=prequential(setup.hypotheses, data, **options),
+        prequential=whole_tracks,
         leave_one_out=leave_one_out(setup.hypotheses, data, **options),
         held_out=held_out(tracks, setup.hypotheses, chosen, singles, cut=cut, **folds, **options)
         if singles
@@ -127,6 +139,7 @@ def score(
         time_unit=data.time_unit,
         data_fingerprint=data.fingerprint,
         priors_from_data=setup.from_data,
+        learned=beside,
     )
 
 

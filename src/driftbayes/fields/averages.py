@@ -1,0 +1,192 @@
+"""Fits of fields averaged over hypotheses, amplitudes and lengths."""
+
+__all__ = ["AveragedFit"]
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import solve_triangular
+from scipy.special import logsumexp
+
+from driftbayes.data.tangent import Ground
+from driftbayes.errors import DriftbayesError
+from driftbayes.fields.problem import Member, Problem, laplace
+from driftbayes.fields.splines import Splines
+from driftbayes.representation import Described, to_dataset
+from driftbayes.typing import FloatArray
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+# Fits of smaller posterior probability are left out of the fields.
+_MIN_WEIGHT = 1e-4
+
+Fields: TypeAlias = list[list[tuple[int, FloatArray]]]
+
+
+class AveragedFit(Described, ABC):
+    """Evidence of several hypotheses on fields, and their average."""
+
+    log_evidences: dict[str, float]
+    members: tuple[Member, ...]
+    splines: Splines
+    tau: float
+    n_steps: int
+    units: tuple[str, str]
+    ground: Ground | None
+    fingerprint: str
+    _problem: Problem
+
+    @abstractmethod
+    def at(self, x: ArrayLike) -> dict[str, FloatArray]:
+        """Fields at points: posterior means, and the same with `_sd`.
+
+        Args:
+            x: Points (point, dim).
+        """
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """Evidence and smoothness as plain numbers and text."""
+
+    @property
+    def places(self) -> FloatArray:
+        """Where steps begin, or the mean places of those in one box."""
+        return self._problem.places
+
+    @property
+    def place_counts(self) -> FloatArray:
+        """Number of steps at each place."""
+        return self._problem.place_counts
+
+    @property
+    def probabilities(self) -> dict[str, float]:
+        """Probability of each hypothesis; before the data all are alike."""
+        values = np.array(list(self.log_evidences.values()))
+        shares = np.exp(values - logsumexp(values))
+        return dict(zip(self.log_evidences, shares.tolist(), strict=True))
+
+    @property
+    def log_bayes_factors(self) -> dict[str, float]:
+        """Ln K of each hypothesis with fields over the homogeneous model."""
+        base = self.log_evidences["homogeneous"]
+        return {n: z - base for n, z in self.log_evidences.items() if n != "homogeneous"}
+
+    @property
+    def log_bayes_factor_inhomogeneous(self) -> float:
+        """Ln K of any field, all alike before the data, over the homogeneous model."""
+        values = list(self.log_bayes_factors.values())
+        return float(logsumexp(values) - np.log(len(values)))
+
+    @property
+    def best(self) -> str:
+        """The most probable hypothesis."""
+        return max(self.log_evidences, key=lambda name: self.log_evidences[name])
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """Posterior probability of each member."""
+        chances = self.probabilities
+        out = np.empty(len(self.members))
+        for name in self.log_evidences:
+            own = [i for i, member in enumerate(self.members) if member.name == name]
+            values = np.array([self.members[i].log_evidence for i in own])
+            out[own] = chances[name] * np.exp(values - logsumexp(values))
+        return out
+
+    @cached_property
+    def _used(self) -> list[tuple[float, Member, FloatArray]]:
+        """Members of noticeable weight, each with the Cholesky factor of its precision."""
+        kept = np.flatnonzero(self.weights > _MIN_WEIGHT)
+        total = float(self.weights[kept].sum())
+        out = []
+        for i in kept:
+            member = self.members[i]
+            shape = self.splines.precision(member.length) if np.isfinite(member.length) else None
+            prior = self._problem.precision(member.name, member.amplitudes, shape)
+            root = laplace(self._problem, member.name, member.mode, prior)[2]
+            out.append((float(self.weights[i]) / total, member, root))
+        return out
+
+    @property
+    def _shortest_is_best(self) -> bool:
+        """Whether the shortest length has most of the probability."""
+        weights = {h: 0.0 for h in self.splines.lengths}
+        for weight, member, _ in self._used:
+            if member.length in weights:
+                weights[member.length] += weight
+        return weights[min(weights)] > 0.5
+
+    def _rows(self, member: Member, fields: Fields) -> list[FloatArray]:
+        """Rows that give fields at points from the parameters of a member."""
+        parts = self._problem.parts(member.name)
+        out = []
+        for terms in fields:
+            rows = np.zeros((len(terms[0][1]), len(member.mode)))
+            for number, design in terms:
+                part = parts[number]
+                rows[:, part] += design[:, : part.stop - part.start]
+            out.append(rows)
+        return out
+
+    def _normal(self, fields: Fields) -> Iterator[tuple[float, FloatArray, FloatArray]]:
+        """Weight, means (field, point) and covariances (field, field, point), by member.
+
+        Args:
+            fields: For each, the blocks that it is a sum of: their numbers, and designs (point,
+                coefficient) with the constant first.
+        """
+        for weight, member, root in self._used:
+            rows = self._rows(member, fields)
+            means = np.array([row @ member.mode for row in rows])
+            halves = np.array([solve_triangular(root, row.T, lower=True) for row in rows])
+            yield weight, means, np.einsum("aip,bip->abp", halves, halves)
+
+    def _drawn(self, fields: Fields, n_draws: int, seed: int) -> list[FloatArray]:
+        """Posterior draws of fields at points, each (draw, point)."""
+        if n_draws < 1:
+            msg = f"n_draws must be 1 or more, got {n_draws}"
+            raise DriftbayesError(msg)
+        rng = np.random.default_rng(seed)
+        counts = rng.multinomial(n_draws, [weight for weight, _, _ in self._used])
+        out: list[list[FloatArray]] = [[] for _ in fields]
+        for count, (_, member, root) in zip(counts, self._used, strict=True):
+            noise = rng.standard_normal((len(member.mode), int(count)))
+            theta = member.mode[:, None] + solve_triangular(root.T, noise, lower=False)
+            for values, rows in zip(out, self._rows(member, fields), strict=True):
+                values.append((rows @ theta).T)
+        order = rng.permutation(n_draws)
+        return [np.concatenate(values)[order] for values in out]
+
+    def _designs(self, points: ArrayLike) -> tuple[FloatArray, list[FloatArray]]:
+        """Splines and their derivatives along each axis at points, with the constant first."""
+        x, n_dim = np.asarray(points, dtype=np.float64), self.splines.n_dim
+        if x.ndim != 2 or x.shape[1] != n_dim or not np.isfinite(x).all():
+            msg = f"points must be finite, of shape (point, {n_dim}), got shape {x.shape}"
+            raise DriftbayesError(msg)
+        ones = np.ones((len(x), 1))
+        slopes = [np.hstack([0 * ones, self.splines.design(x, axis)]) for axis in range(x.shape[1])]
+        return np.hstack([ones, self.splines.design(x)]), slopes
+
+    def to_dataset(self) -> "xr.Dataset":
+        """Fields on a regular grid by the CF conventions, with errors."""
+        return to_dataset(self)
+
+    def _evidence_json(self) -> dict[str, Any]:
+        return {
+            "tau": self.tau,
+            "n_steps": self.n_steps,
+            "length_unit": self.units[0],
+            "time_unit": self.units[1],
+            "data_fingerprint": self.fingerprint,
+            "method": "laplace",
+            "log_evidence": self.log_evidences,
+            "log_bayes_factors": self.log_bayes_factors,
+            "log_bayes_factor_inhomogeneous": self.log_bayes_factor_inhomogeneous,
+            "probabilities": self.probabilities,
+            "probability_homogeneous": self.probabilities["homogeneous"],
+        }

@@ -1,0 +1,326 @@
+r"""Likelihood of long steps in fields that vary: the Fokker–Planck transition density on a grid.
+
+The transition probabilities between cells are $e^{A\tau}$, with the rates A of `fokker_planck`
+(conservative and positive; walls reflect). Particles start in every second cell along each axis.
+Between these, and between the cells in which steps end, the logarithm of the density is
+interpolated by cubic polynomials: a Gaussian has a quadratic logarithm, for which that is exact,
+and densities stay positive. The derivatives by all rates, and by the fields at all faces, come from
+one backward pass over the terms of the series.
+"""
+
+__all__ = ["TransitionSteps", "choose_cells"]
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from scipy.special import gammaln
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.fields.fokker_planck import Grid, flux_slopes, fluxes
+from driftbayes.fields.local import HYPOTHESES, FieldPriors, LocalSteps
+from driftbayes.fields.problem import DifferencedProblem, n_evaluations
+from driftbayes.kernels.compiled import run_in_threads
+from driftbayes.kernels.transition import evolve_columns, rate_gradient, stencil_sums
+from driftbayes.typing import FloatArray, IntArray
+
+# Cells per standard deviation of a step where κ is small. The lattice's own kurtosis k = h²/2κτ
+# costs d k²/48 nats per step: 3e-5 and 3e-3 there, and less where κ is larger.
+_CELLS_PER_STEP = {1: 5.0, 2: 2.0}
+# Beyond the outermost positions, in standard deviations of a step: a wall there is not felt.
+_MARGIN = 2.5
+_MAX_CELLS = {1: 801, 2: 65 * 65}
+_MAX_TERMS = 4000
+# Multiplications of a whole fit; about six minutes on one core.
+_MAX_WORK = 1e12
+# Starts that are computed side by side.
+_WIDTH = 8
+# Smaller probabilities are taken as this: a step so long is no longer resolved.
+_TINY = 1e-280
+
+
+def choose_cells(
+    low: FloatArray, high: FloatArray, tau: float, kappa: FloatArray, *, walls: bool
+) -> Grid:
+    """Choose cells that resolve the steps.
+
+    Args:
+        low: Lower ends of all positions, or the walls.
+        high: Upper ends.
+        tau: Sampling time.
+        kappa: Diffusivities where steps begin, by a first fit.
+        walls: Whether the ends are walls; otherwise the grid goes on beyond them.
+
+    Raises:
+        DriftbayesError: Too many cells would be needed.
+    """
+    small, large = np.sqrt(2 * tau * np.quantile(kappa, [0.05, 0.95]))
+    margin = 0.0 if walls else _MARGIN * large
+    ends = low - margin, high + margin
+    # An odd number: every second cell, the first and the last among them, is a start.
+    half = np.ceil(0.5 * (ends[1] - ends[0]) * _CELLS_PER_STEP[len(low)] / small).astype(np.int64)
+    counts = 2 * np.maximum(half, 4) + 1
+    limit = _MAX_CELLS[len(low)]
+    if np.prod(counts) > limit:
+        shown = " × ".join(str(count) for count in counts)
+        msg = (
+            f"the Fokker–Planck density of steps this short needs {shown} cells, more than "
+            f"{limit:,}; use the local Gaussian density (--density local), which is for short "
+            "steps, or a longer tau"
+        )
+        raise DriftbayesError(msg)
+    return Grid.regular(*ends, [int(count) for count in counts])
+
+
+class TransitionSteps(DifferencedProblem):
+    """Diffusivity and flow by the Fokker–Planck density of steps.
+
+    Args:
+        steps: Where steps begin and where they end, each (step, dim).
+        tau: Sampling time.
+        grid: Equal cells that contain all positions, an odd number along each axis.
+        local: The same problem by the local Gaussian density.
+        priors: Of the homogeneous part.
+    """
+
+    def __init__(
+        self,
+        steps: tuple[FloatArray, FloatArray],
+        tau: float,
+        grid: Grid,
+        local: LocalSteps,
+        priors: FieldPriors,
+    ) -> None:
+        super().__init__(local.splines, priors.blocks(local.n_dim), HYPOTHESES)
+        self.local, self.tau, self.grid, self.steps = local, tau, grid, steps
+        self.places, self.place_counts = steps[0], np.ones(len(steps[0]))
+        numbers = np.arange(int(np.prod(grid.shape))).reshape(grid.shape)
+        nodes = np.ix_(*(np.arange(0, n, 2) for n in grid.shape))
+        self._cells = numbers[nodes].ravel()
+        self._starts = _stencils(steps[0], grid, 2)
+        self._ends = _stencils(steps[1], grid, 1)
+        self._neighbours, self._faces = _neighbours(grid)
+
+    def start(self) -> FloatArray:
+        """Constants of the homogeneous model, by moments."""
+        return self.local.start()
+
+    def rough_hessian(self, name: str, theta: FloatArray) -> FloatArray:
+        """Minus the Hessian by the local Gaussian density.
+
+        Args:
+            name: The hypothesis.
+            theta: Its parameters.
+        """
+        return self.local.likelihood(name, theta)[2]
+
+    @cached_property
+    def _designs(self) -> list[FloatArray]:
+        """Splines at the faces across each axis, with the constant first."""
+        out = []
+        for axis in range(self.n_dim):
+            points = np.stack([x.ravel() for x in self.grid.faces(axis)], axis=-1)
+            out.append(np.hstack([np.ones((len(points), 1)), self.splines.design(points)]))
+        return out
+
+    def fields(self, name: str, theta: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
+        """Ln κ and the flow through the faces across each axis.
+
+        Args:
+            name: The hypothesis.
+            theta: Its parameters.
+        """
+        parts = self.parts(name)
+        out = []
+        for design, part in zip(self._designs, parts[1:], strict=True):
+            own, flow = theta[parts[0]], theta[part]
+            out.append((design[:, : len(own)] @ own, design[:, : len(flow)] @ flow))
+        return out
+
+    def _chain(self, found: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
+        """Rates out of each cell towards its neighbours, and the largest sum of them."""
+        rates = np.zeros(self._neighbours.shape)
+        for axis, (s, u) in enumerate(found):
+            width = float(np.diff(self.grid.edges[axis])[0])
+            forward, backward = fluxes(u, np.exp(s), np.full(len(s), width))
+            here, there = self._faces[axis]
+            rates[here, 2 * axis] = forward / width
+            rates[there, 2 * axis + 1] = backward / width
+        return rates, rates.sum(axis=1)
+
+    def transitions(
+        self, name: str, theta: FloatArray
+    ) -> tuple[FloatArray, tuple[FloatArray, ...], float]:
+        """Transition probabilities (cell, start), what made them, and the largest rate.
+
+        Args:
+            name: The hypothesis.
+            theta: Its parameters.
+        """
+        rates, leaving = self._chain(self.fields(name, theta))
+        q = float(leaving.max())
+        mean = q * self.tau
+        if not mean <= _MAX_TERMS:
+            msg = (
+                f"{mean:,.0f} terms would be needed: kappa varies by too much for a grid of equal "
+                "cells; use fewer intervals (--intervals) or the local Gaussian density "
+                "(--density local) at a smaller tau"
+            )
+            raise DriftbayesError(msg)
+        # As many terms as there are cells along a path, so that no probability is zero.
+        last = max(int(mean + 9 * np.sqrt(mean) + 20), sum(self.grid.shape))
+        k = np.arange(last + 1)
+        weights = np.exp(k * np.log(mean) - mean - gammaln(k + 1.0))
+        outgoing = rates / q
+        incoming = np.zeros_like(outgoing)
+        for axis, (here, there) in enumerate(self._faces):
+            incoming[there, 2 * axis + 1] = outgoing[here, 2 * axis]
+            incoming[here, 2 * axis] = outgoing[there, 2 * axis + 1]
+        chain = 1 - leaving / q, incoming, outgoing, weights
+        out = np.empty((len(rates), len(self._cells)))
+        run_in_threads(self._evolve, [(block, chain, out) for block in self._blocks()])
+        return out, chain, q
+
+    def _blocks(self) -> list[slice]:
+        n = len(self._cells)
+        return [slice(i, min(i + _WIDTH, n)) for i in range(0, n, _WIDTH)]
+
+    def _evolve(self, block: slice, chain: tuple[FloatArray, ...], out: FloatArray) -> None:
+        stay, incoming, _, weights = chain
+        cells = self._cells[block]
+        part = np.empty((len(out), len(cells)))
+        evolve_columns(stay, incoming, self._neighbours, weights, cells, part)
+        out[:, block] = part
+
+    def log_likelihood(self, name: str, theta: FloatArray) -> float:
+        """Ln of the likelihood.
+
+        Args:
+            name: The hypothesis.
+            theta: Its parameters.
+        """
+        p = np.maximum(self.transitions(name, theta)[0], _TINY)
+        return self._sum(p, np.zeros_like(p))
+
+    def _sum(self, p: FloatArray, slope: FloatArray) -> float:
+        """Sum ln p of all steps; the derivatives by ln p are added to `slope`."""
+        total = stencil_sums(np.log(p), *self._starts, *self._ends, slope)
+        return float(total - len(self.steps[0]) * np.log(self.grid.volumes.flat[0]))
+
+    def value(self, name: str, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Ln of the likelihood and its gradient.
+
+        Args:
+            name: The hypothesis.
+            theta: Its parameters.
+        """
+        p, (stay, incoming, outgoing, weights), q = self.transitions(name, theta)
+        np.maximum(p, _TINY, out=p)
+        slope = np.zeros_like(p)
+        total = self._sum(p, slope)
+        slope = np.where(p > _TINY, slope / p, 0.0)
+
+        def backwards(block: slice) -> FloatArray:
+            found: FloatArray = rate_gradient(
+                *(stay, incoming, outgoing, self._neighbours, weights),
+                *(self._cells[block], np.ascontiguousarray(slope[:, block])),
+            )
+            return found
+
+        by_rate = sum(run_in_threads(backwards, [(block,) for block in self._blocks()])) / q
+        return total, self._gradient(name, theta, np.asarray(by_rate))
+
+    def _gradient(self, name: str, theta: FloatArray, by_rate: FloatArray) -> FloatArray:
+        """Derivatives by the parameters from those by the rates."""
+        out, parts = np.zeros_like(theta), self.parts(name)
+        for axis, (s, u) in enumerate(self.fields(name, theta)):
+            width = float(np.diff(self.grid.edges[axis])[0])
+            here, there = self._faces[axis]
+            by_forward = by_rate[here, 2 * axis] / width
+            by_backward = by_rate[there, 2 * axis + 1] / width
+            by_kappa, by_u = flux_slopes(u, np.exp(s), np.full(len(s), width))
+            design, both = self._designs[axis], by_forward + by_backward
+            n, m = (len(theta[part]) for part in (parts[0], parts[1 + axis]))
+            out[parts[0]] += design[:, :n].T @ (both * by_kappa * np.exp(s))
+            flow = both * by_u + np.where(u >= 0, by_forward, -by_backward)
+            out[parts[1 + axis]] += design[:, :m].T @ flow
+        return out
+
+    def check_work(self, names: Sequence[str]) -> None:
+        """Refuse what would take too long.
+
+        Args:
+            names: The hypotheses to fit.
+
+        Raises:
+            DriftbayesError: More than some six minutes would be needed.
+        """
+        widths = [float(np.diff(edges)[0]) for edges in self.grid.edges]
+        mean = self.tau * float(np.exp(self.start()[0])) * sum(4 / width**2 for width in widths)
+        n_terms = mean + 9 * np.sqrt(mean) + 20
+        each = np.prod(self.grid.shape) * len(self._cells) * n_terms * 8 * self.n_dim
+        work = float(each * sum(n_evaluations(self, name) for name in names))
+        if work > _MAX_WORK:
+            msg = (
+                f"the Fokker–Planck density on {' × '.join(str(n) for n in self.grid.shape)} cells "
+                f"needs {work:.1g} multiplications, more than {_MAX_WORK:.1g}; use the local "
+                "Gaussian density at a smaller tau, fewer --intervals, or --hypotheses kappa"
+            )
+            raise DriftbayesError(msg)
+
+    def refinement(self, name: str, theta: FloatArray) -> tuple[float, float]:
+        """What ln L lacks for cells that are too large, and the error of that.
+
+        From ln L on a grid with half as many cells more along each axis; the error is of second
+        order in their size.
+
+        Args:
+            name: The hypothesis.
+            theta: Its parameters.
+        """
+        low, high = ([edges[end] for edges in self.grid.edges] for end in (0, -1))
+        grid = Grid.regular(low, high, [2 * round(0.75 * n) + 1 for n in self.grid.shape])
+        priors = FieldPriors(self.blocks[0].scale, self.blocks[1].scale)
+        finer = TransitionSteps(self.steps, self.tau, grid, self.local, priors)
+        ratio = (grid.shape[0] / self.grid.shape[0]) ** 2
+        change = finer.log_likelihood(name, theta) - self.log_likelihood(name, theta)
+        return change * ratio / (ratio - 1), abs(change) / (ratio - 1)
+
+
+def _stencils(x: FloatArray, grid: Grid, stride: int) -> tuple[IntArray, FloatArray]:
+    """Numbers and weights of the four nodes around each point along each axis.
+
+    The logarithm of the density is even about a wall: nodes are mirrored there.
+    """
+    numbers: IntArray = np.zeros((len(x), 1), dtype=np.int64)
+    weights: FloatArray = np.ones((len(x), 1))
+    for axis, edges in enumerate(grid.edges):
+        own = grid.centres[axis][::stride]
+        n = len(own)
+        places = np.r_[2 * edges[0] - own[1::-1], own, 2 * edges[-1] - own[:-3:-1]]
+        index = np.r_[1, 0, np.arange(n), n - 1, n - 2]
+        first = np.searchsorted(places, x[:, axis], side="right") - 2
+        near = np.clip(first, 0, n)[:, None] + np.arange(4)
+        nodes = places[near]
+        parts = np.ones((len(x), 4))
+        for i in range(4):
+            for other in range(4):
+                if other != i:
+                    apart = nodes[:, i] - nodes[:, other]
+                    parts[:, i] *= (x[:, axis] - nodes[:, other]) / apart
+        numbers = (numbers[:, :, None] * n + index[near][:, None, :]).reshape(len(x), -1)
+        weights = (weights[:, :, None] * parts[:, None, :]).reshape(len(x), -1)
+    return numbers, weights
+
+
+def _neighbours(grid: Grid) -> tuple[IntArray, list[tuple[IntArray, IntArray]]]:
+    """Neighbours of each cell (itself where there is none), and the cells beside each face."""
+    number = np.arange(int(np.prod(grid.shape))).reshape(grid.shape)
+    out = np.repeat(number.reshape(-1, 1), 2 * grid.n_dim, axis=1)
+    faces = []
+    for axis in range(grid.n_dim):
+        here = np.take(number, range(grid.shape[axis] - 1), axis).ravel()
+        there = np.take(number, range(1, grid.shape[axis]), axis).ravel()
+        out[here, 2 * axis], out[there, 2 * axis + 1] = there, here
+        faces.append((here, there))
+    return out, faces

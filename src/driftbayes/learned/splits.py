@@ -1,0 +1,163 @@
+"""Score densities that were learned from some trajectories on others: folds and blocks."""
+
+__all__ = ["Learner", "Split", "Steps", "blocks_of", "folds_of", "score_splits", "successive_steps"]
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from driftbayes.data.sampling import Displacements
+from driftbayes.data.units import readable
+from driftbayes.errors import DriftbayesError
+from driftbayes.magnitudes import whole
+from driftbayes.typing import FloatArray, IntArray
+
+BoolArray = NDArray[np.bool_]
+# Trajectories of the first block at least, and its share of all.
+_MIN_FIRST, _FIRST_SHARE = 4, 1 / 16
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Displacements with those before them, in the order of the data.
+
+    Args:
+        dx: Displacement vectors (step, dim).
+        previous: The displacement before each, zero where there is none.
+        has_previous: Whether there is one: not at the beginning of a run.
+        trajectory: Number of the trajectory of each step.
+    """
+
+    dx: FloatArray
+    previous: FloatArray
+    has_previous: BoolArray
+    trajectory: IntArray
+
+    def __len__(self) -> int:
+        return len(self.dx)
+
+
+def successive_steps(data: Displacements) -> Steps:
+    """Join each displacement with the one before it in its run.
+
+    Args:
+        data: Displacements at one tau, which follow each other without overlap.
+
+    Raises:
+        DriftbayesError: Steps differ in duration, or no step has one before it.
+
+    Example:
+        >>> from driftbayes import Displacements
+        >>> steps = successive_steps(Displacements.from_array([[[1.0], [2.0]], [[3.0], [4.0]]], 1))
+        >>> steps.has_previous.tolist(), steps.previous.ravel().tolist()
+        ([False, True, False, True], [0.0, 1.0, 0.0, 3.0])
+    """
+    if not np.allclose(data.interval, data.tau, rtol=1e-3, atol=0):
+        msg = (
+            "a learned density needs steps of equal duration, got "
+            f"{readable(float(data.interval.min()), data.time_unit)} to "
+            f"{readable(float(data.interval.max()), data.time_unit)}; give --tau as a time, and "
+            "split trajectories at gaps"
+        )
+        raise DriftbayesError(msg)
+    first = np.zeros(len(data.dx), dtype=bool)
+    first[np.cumsum(data.row_sizes) - data.row_sizes] = True
+    if first.all():
+        msg = (
+            f"no two successive displacements at tau = {readable(data.tau, data.time_unit)}, of "
+            "which a density given the previous one could be learned; use a smaller tau"
+        )
+        raise DriftbayesError(msg)
+    previous = np.where(first[:, None], 0.0, np.roll(data.dx, 1, axis=0))
+    return Steps(data.dx, previous, ~first, np.repeat(data.trajectory, data.row_sizes))
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Steps that a density is learned from, and others that it is judged by.
+
+    Args:
+        train: Whether each step belongs to the first.
+        test: Whether it belongs to the second.
+    """
+
+    train: BoolArray
+    test: BoolArray
+
+
+# For each density by name the log densities of the test steps of each split, learned from its
+# training steps.
+Learner = Callable[[Sequence[Split]], Mapping[str, Sequence[FloatArray]]]
+
+
+def folds_of(steps: Steps, n_folds: int) -> list[Split]:
+    """Divide trajectories into folds, each to be judged by what the others teach.
+
+    Args:
+        steps: Steps of all trajectories.
+        n_folds: Trajectory number n belongs to fold n modulo this number; empty folds are omitted.
+    """
+    fold = steps.trajectory % n_folds
+    return [Split(fold != number, fold == number) for number in np.unique(fold)]
+
+
+def blocks_of(steps: Steps, seed: int, first: int | None = None) -> list[Split]:
+    """Divide trajectories, in random order, into blocks that about double what came before.
+
+    Each split has one block to be judged by all before it; of the first there is nothing before.
+
+    Args:
+        steps: Steps of all trajectories.
+        seed: Key of the random order.
+        first: Trajectories in the first block; by default 4 or a sixteenth of all.
+    """
+    numbers = np.unique(steps.trajectory)
+    n = len(numbers)
+    if first is None:
+        first = min(max(_MIN_FIRST, int(np.ceil(n * _FIRST_SHARE))), n)
+    key = np.random.Philox(key=np.array([whole(seed, "seed"), 0x626C6B], dtype=np.uint64))
+    order = np.random.Generator(key).permutation(numbers)
+    n_doublings = max(round(np.log2(n / first)), 1) if n > first else 0
+    edges = [0, *np.rint(np.geomspace(first, n, n_doublings + 1)).astype(int).tolist()]
+    place = np.empty(int(numbers.max()) + 1, dtype=np.int64)
+    place[order] = np.arange(n)
+    own = place[steps.trajectory]
+    return [Split(own < begin, (own >= begin) & (own < end)) for begin, end in pairwise(edges)]
+
+
+def score_splits(
+    learner: Learner,
+    steps: Steps,
+    folds: Sequence[Split],
+    blocks: Sequence[Split],
+    first: float | None = None,
+) -> dict[str, tuple[FloatArray, float]]:
+    r"""Score densities on held-out folds, and on blocks given those before them.
+
+    The sum $\sum_i \ln p(B_i \mid B_1 \dots B_{i-1})$ over blocks is minus a code length of the
+    data for any density that has seen only the blocks before. It is ln Z where the density is the
+    posterior predictive of a model with a prior.
+
+    Args:
+        learner: Learns from the training steps of each split and judges its test steps.
+        steps: Steps of all trajectories.
+        folds: As `folds_of` gives them.
+        blocks: As `blocks_of` gives them.
+        first: Log density of the first block, for densities that need data to learn from.
+
+    Returns:
+        For each density the sum of held-out log densities of each trajectory, and the sum over
+        blocks.
+    """
+    later = blocks if first is None else blocks[1:]
+    found, numbers = {}, np.unique(steps.trajectory)
+    for name, logs in learner([*folds, *later]).items():
+        held = np.empty(len(steps))
+        for split, values in zip(folds, logs[: len(folds)], strict=True):
+            held[split.test] = values
+        sums = np.bincount(steps.trajectory, weights=held)[numbers].astype(np.float64)
+        found[name] = (sums, (first or 0.0) + sum(float(np.sum(v)) for v in logs[len(folds) :]))
+    return found

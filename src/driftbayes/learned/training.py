@@ -1,0 +1,279 @@
+"""Train many small networks side by side, each on its own part of the trajectories."""
+
+__all__ = ["Ensemble", "Rows", "Task", "Training", "require_optax", "train"]
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib import import_module
+from typing import Any, TypeAlias
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.learned.mixture import LinearFit, MixtureNetwork
+from driftbayes.typing import FloatArray, IntArray
+
+# Arrays of NumPy until they are computed with.
+Numbers: TypeAlias = Array | np.ndarray
+
+# Steps of training between two looks at the validation part, and the most of its rows.
+_CHUNK, _MAX_VALIDATION = 50, 2048
+# Rows that are scored at a time.
+_SCORED = 4096
+
+
+@dataclass(frozen=True)
+class Training:
+    """How networks are trained.
+
+    Args:
+        n_components: Gaussians in a mixture.
+        width: Units of each of two hidden layers.
+        n_members: Networks that are averaged, each with a validation part of its own.
+        max_steps: Steps of Adam at the most.
+        patience: Steps without improvement after which training ends.
+        batch: Rows in a step.
+        rate: First learning rate, which decreases to zero.
+    """
+
+    n_components: int = 6
+    width: int = 24
+    n_members: int = 2
+    max_steps: int = 1500
+    patience: int = 300
+    batch: int = 256
+    rate: float = 4e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What one network is trained on.
+
+    Args:
+        fit: Linear fit that whitens the displacements.
+        train: Rows to train on.
+        validation: Rows that say when to stop.
+    """
+
+    fit: LinearFit
+    train: IntArray
+    validation: IntArray
+
+
+class Rows(eqx.Module):
+    """Displacements and inputs of all rows, of order one."""
+
+    dx: Float[Numbers, "row dim"]
+    inputs: Float[Numbers, "row input"]
+
+
+class _Maps(eqx.Module):
+    """Affine maps from displacements and inputs to whitened residuals y and inputs z."""
+
+    centre: Float[Numbers, " input"]
+    scale: Float[Numbers, " input"]
+    slope: Float[Numbers, "input dim"]
+    mean: Float[Numbers, " dim"]
+    whiten: Float[Numbers, "dim dim"]
+
+    @classmethod
+    def of(cls, fit: LinearFit) -> "_Maps":
+        # Inputs that a network does not see have an infinite scale.
+        inverse = np.linalg.inv(fit.root).T
+        return cls(fit.centre, 1 / fit.scale, fit.slope, fit.mean, inverse)
+
+    def __call__(self, rows: Rows, index: Int[Numbers, " row"]) -> tuple[Numbers, Numbers]:
+        z = (rows.inputs[index] - self.centre[None, :]) * self.scale[None, :]
+        return (rows.dx[index] - self.mean[None, :] - z @ self.slope) @ self.whiten, z
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """Trained networks of all tasks.
+
+    Args:
+        networks: One network, whose arrays have an axis of tasks in front.
+        tasks: What each was trained on.
+        losses: Mean of -ln q(y | z) over the validation rows of each.
+        n_steps: Steps of training after which each was best.
+    """
+
+    networks: MixtureNetwork
+    tasks: Sequence[Task]
+    losses: FloatArray
+    n_steps: IntArray
+
+    def log_density(self, rows: Rows, task: int, index: IntArray) -> FloatArray:
+        """Log density of the whitened residuals of some rows, in double precision.
+
+        Args:
+            rows: Displacements and inputs in double precision.
+            task: Number of the task.
+            index: Rows to score.
+        """
+        network = jax.tree.map(lambda leaf: leaf[task].astype(np.float64), self.networks)
+        maps = _Maps.of(self.tasks[task].fit)
+        parts = [np.empty(0)]
+        for begin in range(0, len(index), _SCORED):
+            some = index[begin : begin + _SCORED]
+            padded = np.resize(some, _SCORED)
+            parts.append(np.asarray(_log_densities(network, maps, rows, padded))[: len(some)])
+        return np.concatenate(parts)
+
+
+def train(
+    rows: Rows,
+    tasks: Sequence[Task],
+    how: Training,
+    seed: int,
+    progress: Callable[[int, int], None] | None = None,
+) -> Ensemble:
+    """Train one network for each task, with early stopping on the validation rows of each.
+
+    Args:
+        rows: Displacements and inputs.
+        tasks: What to train on.
+        how: Sizes and limits.
+        seed: Key of the first weights and of the batches, with the number of the task.
+        progress: Called with the number of steps done, and of how many.
+
+    Raises:
+        DriftbayesError: Optax is not installed.
+    """
+    adam = _adam(how.rate, how.max_steps)
+    # One stream for each task: it does not depend on the others.
+    streams = [
+        np.random.Generator(np.random.Philox(key=np.array([seed, 2**32 + i], dtype=np.uint64)))
+        for i in range(len(tasks))
+    ]
+    sizes = (rows.inputs.shape[1], rows.dx.shape[1], how.n_components, how.width)
+    networks = _stack([MixtureNetwork.first(*sizes, stream) for stream in streams])
+    data = _single((rows, _stack([_Maps.of(task.fit) for task in tasks]), _validation_rows(tasks)))
+    state, losses = _start(networks, data, adam)
+    best, least = networks, np.asarray(losses)
+    n_steps = np.zeros(len(tasks), dtype=np.int64)
+    for done in range(_CHUNK, how.max_steps + _CHUNK, _CHUNK):
+        shape = (_CHUNK, how.batch)
+        draws = [
+            task.train[stream.integers(0, len(task.train), shape)]
+            for task, stream in zip(tasks, streams, strict=True)
+        ]
+        batches = np.stack(draws, axis=1).astype(np.int32)
+        # Optax mixes types of numbers, which the caller may have forbidden.
+        with jax.numpy_dtype_promotion("standard"):
+            networks, state, losses = _chunk(networks, state, batches, data, adam)
+        found = np.asarray(losses)
+        # NaN is no improvement: the weights before it are kept.
+        better = found < least
+        least, n_steps = np.where(better, found, least), np.where(better, done, n_steps)
+        best = jax.tree.map(partial(_keep_better, better), networks, best)
+        is_last = bool(np.all(done - n_steps >= how.patience)) or done >= how.max_steps
+        if progress is not None:
+            progress(how.max_steps if is_last else done, how.max_steps)
+        if is_last:
+            break
+    return Ensemble(best, tasks, least.astype(np.float64), n_steps)
+
+
+@cache
+def _adam(rate: float, max_steps: int) -> Any:
+    """One object for equal numbers, so that programs are compiled once."""
+    optax = require_optax()
+    return optax.adam(optax.cosine_decay_schedule(rate, max_steps))
+
+
+@eqx.filter_jit
+def _start(networks: MixtureNetwork, data: Any, adam: Any) -> tuple[Any, Array]:
+    """First state of Adam, and the losses of the validation rows before training."""
+    return adam.init(networks), _validation_losses(networks, data)
+
+
+@eqx.filter_jit
+def _chunk(
+    networks: MixtureNetwork,
+    state: Any,
+    batches: Int[Numbers, "step task row"],
+    data: Any,
+    adam: Any,
+) -> tuple[MixtureNetwork, Any, Float[Array, " task"]]:
+    """Some steps of Adam for every task, and the losses of the validation rows after them."""
+    rows, maps, _ = data
+
+    def loss(networks: MixtureNetwork, index: Array) -> Array:
+        # The sum over tasks: each network has its own gradient, and Adam works element by element.
+        def of(network: MixtureNetwork, own: _Maps, some: Array) -> Array:
+            return -jnp.mean(_log_density(network, own, rows, some))
+
+        return jnp.sum(jax.vmap(of)(networks, maps, index))
+
+    def step(carry: Any, index: Any) -> Any:
+        networks, state = carry
+        update, state = adam.update(jax.grad(loss)(networks, index), state, networks)
+        return (eqx.apply_updates(networks, update), state), None
+
+    (networks, state), _ = jax.lax.scan(step, (networks, state), batches)
+    return networks, state, _validation_losses(networks, data)
+
+
+def _validation_losses(networks: MixtureNetwork, data: Any) -> Float[Array, " task"]:
+    """Mean of -ln q over the validation rows of each task."""
+    rows, maps, (index, weight) = data
+
+    def of(network: MixtureNetwork, own: _Maps, some: Array, share: Array) -> Array:
+        return -jnp.sum(share * _log_density(network, own, rows, some))
+
+    return jax.vmap(of)(networks, maps, index, weight)
+
+
+def _log_density(
+    network: MixtureNetwork, maps: _Maps, rows: Rows, index: Int[Numbers, " row"]
+) -> Float[Array, " row"]:
+    y, z = maps(rows, index)
+    return jax.vmap(network.log_density)(jnp.asarray(y), jnp.asarray(z))
+
+
+_log_densities = eqx.filter_jit(_log_density)
+
+
+def _validation_rows(tasks: Sequence[Task]) -> tuple[IntArray, FloatArray]:
+    """Validation rows of each task and their weights; of many, evenly spread ones."""
+    most = min(max(len(task.validation) for task in tasks), _MAX_VALIDATION)
+    index, weight = [], []
+    for rows in (task.validation for task in tasks):
+        n = min(len(rows), most)
+        index.append(np.resize(rows[np.arange(n) * len(rows) // n], most))
+        weight.append(np.where(np.arange(most) < n, 1 / n, 0.0))
+    return np.array(index), np.array(weight)
+
+
+def _stack(trees: Sequence[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
+
+
+def _single(tree: Any) -> Any:
+    """Arrays with half the bytes: networks are trained in single precision."""
+    halves = {np.dtype(np.float64): np.float32, np.dtype(np.int64): np.int32}
+    return jax.tree.map(lambda leaf: np.asarray(leaf).astype(halves[leaf.dtype]), tree)
+
+
+def _keep_better(better: np.ndarray, new: Array, old: FloatArray) -> FloatArray:
+    """The new weights of tasks that have become better, the old ones of the others."""
+    return np.where(better.reshape((-1,) + (1,) * (new.ndim - 1)), np.asarray(new), old)
+
+
+def require_optax() -> Any:
+    """Import Optax.
+
+    Raises:
+        DriftbayesError: It is not installed.
+    """
+    try:
+        return import_module("optax")
+    except ImportError as error:
+        msg = "a learned density needs Optax: pip install 'driftbayes[learned]'"
+        raise DriftbayesError(msg) from error

@@ -1,0 +1,131 @@
+"""Tables of scores by trajectory."""
+
+__all__ = ["LearnedScores", "TrajectoryScores"]
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from driftbayes.representation import Described, with_error
+from driftbayes.typing import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class TrajectoryScores:
+    r"""One number per model and trajectory, the trajectory being what is independent.
+
+    With $s_p$ the sum over the $c_p$ predictions of trajectory p, N trajectories in all,
+
+    $$\bar s = \frac{\sum_p s_p}{\sum_p c_p}, \qquad
+      \mathrm{se}^2 = \frac{N}{N - 1} \frac{\sum_p (s_p - c_p \bar s)^2}{(\sum_p c_p)^2}.$$
+
+    Trajectories scored from the same fit share its error, which the standard error leaves out.
+
+    Args:
+        rule: Name of the score.
+        tau: Time over which the predicted displacements go.
+        values: For each model $s_p$ of each trajectory.
+        counts: $c_p$; 1 where a trajectory is predicted whole.
+        trajectory: Number of each trajectory.
+        larger_is_better: Whether a good prediction has a large score (log densities) or a
+            small one (CRPS, energy score).
+        warnings: What a reader should know, in words.
+    """
+
+    rule: str
+    tau: float
+    values: Mapping[str, FloatArray]
+    counts: FloatArray
+    trajectory: IntArray
+    larger_is_better: bool
+    warnings: tuple[str, ...] = field(default=())
+
+    def __repr__(self) -> str:
+        """Mean over trajectories of each model."""
+        means = ", ".join(f"{name} {with_error(*self.mean(name))}" for name in self.values)
+        return f"<TrajectoryScores: {self.rule} of {len(self.counts)} trajectories: {means}>"
+
+    def total(self, model: str) -> float:
+        """Sum over all trajectories."""
+        return float(np.sum(self.values[model]))
+
+    def mean(self, model: str) -> tuple[float, float]:
+        """Mean per prediction, and its standard error."""
+        return self._mean(self.values[model])
+
+    def difference(self, m1: str, m0: str) -> tuple[float, float]:
+        """Mean of the score of `m1` less that of `m0`, trajectory by trajectory, and its error."""
+        return self._mean(self.values[m1] - self.values[m0])
+
+    def _mean(self, sums: FloatArray) -> tuple[float, float]:
+        n, whole = len(sums), float(np.sum(self.counts))
+        mean = float(np.sum(sums)) / whole
+        if n < 2:
+            return mean, float("nan")
+        return mean, float(np.sqrt(n / (n - 1) * np.sum((sums - mean * self.counts) ** 2)) / whole)
+
+    def to_json(self) -> dict[str, Any]:
+        """Totals, means and paired differences, the later model against the earlier."""
+
+        def numbers(mean: float, error: float) -> dict[str, float | None]:
+            whole = float(np.sum(self.counts))
+            named = {"total": mean * whole, "total_se": error * whole, "mean": mean, "se": error}
+            return {name: value if np.isfinite(value) else None for name, value in named.items()}
+
+        return {
+            "rule": self.rule,
+            "tau": self.tau,
+            "larger_is_better": self.larger_is_better,
+            "n_trajectories": len(self.counts),
+            "n_predictions": int(np.sum(self.counts)),
+            "models": {name: numbers(*self.mean(name)) for name in self.values},
+            "differences": {
+                f"{b}:{a}": numbers(*self.difference(b, a)) for a, b in combinations(self.values, 2)
+            },
+            "warnings": list(self.warnings),
+        }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LearnedScores(Described):
+    """Scores of densities that are learned from the data, beside those of models.
+
+    Args:
+        held_out: Log density of each trajectory given those of other folds, per displacement.
+        sequential: For each model ln Z, for each learned density minus its code length in nats: the
+            sum of log densities of blocks of trajectories given the blocks before.
+        blocks: Number of trajectories in each block.
+        start: Model by whose evidence the first block is coded where a density is learned.
+        training: Facts about the training, for example the number of weights of a network.
+        seed: Key of the order of the blocks and of the training.
+    """
+
+    held_out: TrajectoryScores
+    sequential: Mapping[str, float]
+    blocks: tuple[int, ...]
+    start: str
+    training: Mapping[str, Any]
+    seed: int
+
+    remark = (
+        "The sequential score of a learned density is minus a code length; it is not an evidence, "
+        "and its difference from ln Z is not a Bayes factor."
+    )
+
+    def to_json(self) -> dict[str, Any]:
+        """The scores as plain numbers and text."""
+        return {
+            "remark": self.remark,
+            "held_out": self.held_out.to_json(),
+            "sequential": {
+                name: value if np.isfinite(value) else None
+                for name, value in self.sequential.items()
+            },
+            "blocks": list(self.blocks),
+            "start": self.start,
+            "training": dict(self.training),
+            "seed": self.seed,
+        }

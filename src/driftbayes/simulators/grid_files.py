@@ -1,0 +1,252 @@
+"""Grids of diffusivity and flow as Parcels and OpenDrift read them, and lines that use them."""
+
+__all__ = ["GRID_SIMULATORS", "GridExport", "export_grid"]
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from driftbayes.data.units import readable_time
+from driftbayes.errors import DriftbayesError
+from driftbayes.simulators.grid_texts import OPENDRIFT, PARCELS, PARCELS_3, SPHERE, SPHERE_3
+from driftbayes.simulators.gridded import GriddedDispersion
+from driftbayes.simulators.recommend import CONVENTION
+from driftbayes.typing import FloatArray
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+# Nodes per cell, by which the splines of the grid become the simulators' linear interpolation.
+_REFINED, _MAX_NODES = 4, 4_000_000
+# Parcels takes the gradient of a diffusivity over this part of the distance of the nodes.
+_DRES = 0.25
+# By SGRID: nodes at lon and lat, no staggered points.
+_SGRID = {
+    "cf_role": "grid_topology",
+    "topology_dimension": np.int32(2),
+    "node_dimensions": "lon lat",
+    "node_coordinates": "lon lat",
+    "face_dimensions": "x_center: lon (padding: low) y_center: lat (padding: low)",
+    "vertical_dimensions": "depth_center: depth (padding: low)",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class GridExport:
+    """A grid for a simulator.
+
+    Args:
+        dataset: What goes to a file.
+        script: Lines that use the file, with a place for its name.
+        notes: What a user should know.
+    """
+
+    dataset: "xr.Dataset"
+    script: str
+    notes: tuple[str, ...]
+
+    def text(self, file: str) -> str:
+        """Lines of Python that use the file.
+
+        Args:
+            file: Its name.
+        """
+        return self.script.replace("GRID_FILE", repr(file))
+
+
+def export_grid(found: GriddedDispersion, simulator: str) -> GridExport:
+    """Make a grid for a simulator, in metres and seconds.
+
+    Args:
+        found: Diffusivity and flow, in metres and seconds.
+        simulator: A name of `GRID_SIMULATORS`.
+
+    Raises:
+        DriftbayesError: The simulator takes no such grid.
+    """
+    if simulator not in GRID_SIMULATORS:
+        msg = (
+            f"{found.title} is exported as a grid, for {', '.join(GRID_SIMULATORS)}; "
+            f"got {simulator!r}"
+        )
+        raise DriftbayesError(msg)
+    return GRID_SIMULATORS[simulator](found)
+
+
+def _for_parcels(found: GriddedDispersion, script: str, sphere: str) -> GridExport:
+    import xarray as xr
+
+    if found.ground is not None and found.ground.frame == "local":
+        found = found.on_lonlat()
+    x, y = _nodes(found)
+    points = np.meshgrid(x, y)
+    u, v = found.flow_at(*points)
+    zonal, meridional = found.diffusivity_at(*points)
+    what = "" if found.flow is not None else "; zero, since none was found"
+    variables = {
+        "Kh_zonal": (zonal, "m2 s-1", "diffusivity along x"),
+        "Kh_meridional": (meridional, "m2 s-1", "diffusivity along y"),
+        "U": (u, "m s-1", f"mean flow along x, without the gradient of the diffusivity{what}"),
+        "V": (v, "m s-1", f"mean flow along y, without the gradient of the diffusivity{what}"),
+        "has_data": (_known(found, *points), "1", "whether the cell holds data"),
+    }
+    units = ("degrees_east", "degrees_north") if found.is_lonlat else ("m", "m")
+    dataset = xr.Dataset(
+        {
+            name: (("time", "depth", "lat", "lon"), values[None, None], _about(unit, words))
+            for name, (values, unit, words) in variables.items()
+        },
+        {
+            "lon": ("lon", x, {"axis": "X", "units": units[0]}),
+            "lat": ("lat", y, {"axis": "Y", "units": units[1]}),
+            "depth": ("depth", [0.0], {"axis": "Z", "units": "m"}),
+            "time": ("time", [0.0], {"axis": "T"}),
+        },
+    )
+    dataset["grid"] = xr.DataArray(np.int32(0), attrs=_SGRID)
+    (west, east), (south, north) = (edges[[0, -1]].tolist() for edges in found.edges)
+    text = script.format(
+        mesh="spherical" if found.is_lonlat else "flat",
+        dres=_DRES * min(x[1] - x[0], y[1] - y[0]),
+        time_step=_whole(found.time_step),
+        **{"west": west, "east": east, "south": south, "north": north},
+        sphere=sphere if found.is_lonlat else "",
+        sphere_name="DriftOnSphere, " if found.is_lonlat else "",
+    )
+    return _made(found, dataset, text)
+
+
+def _for_opendrift(found: GriddedDispersion) -> GridExport:
+    import xarray as xr
+
+    found = found.on_lonlat()
+    if not found.is_isotropic:
+        msg = (
+            "OpenDrift takes one diffusivity for both axes, and those of "
+            f"{found.title} differ; use --for parcels, or a model without +anisotropic"
+        )
+        raise DriftbayesError(msg)
+    x, y = _nodes(found)
+    points = np.meshgrid(x, y)
+    # OpenDrift moves particles along straight lines on the earth: its curvature is no drift.
+    drift = found.drift_at(*points, on_sphere=False)
+    east, north = found.flow_at(*points) + drift
+    dims = ("lat", "lon")
+    flow = (
+        "mean flow and gradient of the diffusivity"
+        if found.flow is not None
+        else ("gradient of the diffusivity")
+    )
+    variables = {
+        "horizontal_diffusivity": (
+            found.diffusivity_at(*points)[0],
+            "m2 s-1",
+            "horizontal diffusivity",
+            "horizontal_diffusivity",
+        ),
+        "u": (east, "m s-1", f"{flow}, to the east", "x_sea_water_velocity"),
+        "v": (north, "m s-1", f"{flow}, to the north", "y_sea_water_velocity"),
+        "has_data": (_known(found, *points), "1", "whether the cell holds data", None),
+    }
+    dataset = xr.Dataset(
+        {
+            name: (dims, values, _about(unit, words, standard))
+            for name, (values, unit, words, standard) in variables.items()
+        },
+        {
+            "lon": ("lon", x, _about("degrees_east", "longitude", "longitude")),
+            "lat": ("lat", y, _about("degrees_north", "latitude", "latitude")),
+        },
+    )
+    return _made(found, dataset, OPENDRIFT.format(time_step=_whole(found.time_step)))
+
+
+def _for_parcels_4(found: GriddedDispersion) -> GridExport:
+    return _for_parcels(found, PARCELS, SPHERE)
+
+
+def _for_parcels_3(found: GriddedDispersion) -> GridExport:
+    return _for_parcels(found, PARCELS_3, SPHERE_3)
+
+
+GRID_SIMULATORS: dict[str, Callable[[GriddedDispersion], GridExport]] = {
+    "parcels": _for_parcels_4,
+    "parcels3": _for_parcels_3,
+    "opendrift": _for_opendrift,
+}
+
+
+def _nodes(found: GriddedDispersion) -> tuple[FloatArray, FloatArray]:
+    """Nodes of the grid, a cell beyond its edges on all sides."""
+    refined = _REFINED
+    while refined > 1 and found.has_data.size * refined**2 > _MAX_NODES:
+        refined //= 2
+    out = []
+    for edges, side in zip(found.edges, found.sides, strict=True):
+        n = (len(edges) - 1) * refined
+        out.append(edges[0] + side * np.arange(-refined, n + refined + 1) / refined)
+    return out[0], out[1]
+
+
+def _known(found: GriddedDispersion, x: FloatArray, y: FloatArray) -> np.ndarray:
+    """Which nodes lie in cells with data."""
+    places = []
+    for values, edges, side in zip((x, y), found.edges, found.sides, strict=True):
+        place = np.floor((values - edges[0]) / side).astype(np.int64)
+        places.append(np.clip(place, 0, len(edges) - 2))
+    return found.has_data[places[1], places[0]].astype(np.int8)
+
+
+def _about(unit: str, words: str, standard: str | None = None) -> dict[str, Any]:
+    about = {"units": unit, "long_name": words}
+    return about if standard is None else about | {"standard_name": standard}
+
+
+def _whole(seconds: float) -> float:
+    """A time step in seconds with two digits, rounded down."""
+    size = 10.0 ** (np.floor(np.log10(seconds)) - 1)
+    return float(f"{np.floor(seconds / size) * size:.6g}")
+
+
+def _made(found: GriddedDispersion, dataset: "xr.Dataset", script: str) -> GridExport:
+    notes = list(found.notes)
+    low, high = (float(end) for end in found.edges[0][[0, -1]])
+    if found.is_lonlat and (high > 180 or low < -180):
+        notes.append(
+            f"longitudes run from {low:.6g} to {high:.6g}, across the date line: start particles "
+            "with longitudes in this range"
+        )
+    if found.is_lonlat and high - low > 360 - 2 * found.sides[0]:
+        notes.append("the map goes around the earth, and its ends in the east and west are walls")
+    if not found.is_lonlat and found.ground is not None:
+        notes.append(
+            f"x and y are metres on the plane (azimuthal equidistant) around {found.ground.lon:.4f}"
+            f"° E, {found.ground.lat:.4f}° N"
+        )
+    k = found.diffusivity[:, found.has_data]
+    version, fingerprint = found.origin["driftbayes_version"], found.origin["data_fingerprint"]
+    lines = [
+        f"{found.title}, by driftbayes {version}; data of fingerprint {fingerprint}",
+        f"diffusivity from {k.min():.4g} to {k.max():.4g} m2/s; the flow "
+        + (
+            "is that found: a uniform density stays uniform where it has no divergence"
+            if found.flow is not None
+            else "is left out: a uniform density stays uniform"
+        ),
+        f"convention: {CONVENTION}",
+        f"use time steps of up to {readable_time(_whole(found.time_step), 's')}",
+        *(f"note: {note}" for note in notes),
+    ]
+    about = {
+        "Conventions": "CF-1.11, SGRID-0.3" if "grid" in dataset else "CF-1.11",
+        "title": f"{found.title}, averaged over the posterior",
+        "source": f"driftbayes {version}",
+        "data_fingerprint": fingerprint,
+        "convention": CONVENTION,
+        "time_step_s": _whole(found.time_step),
+        "notes": "; ".join(notes),
+    }
+    header = "".join(f"# {line}\n" for line in lines)
+    return GridExport(dataset.assign_attrs(about), header + script, tuple(notes))

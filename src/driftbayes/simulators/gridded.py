@@ -1,0 +1,257 @@
+r"""Diffusivity and mean flow of a map or a field, as a function of position.
+
+Cells have one value each. Between them it is a quadratic B-spline with the values as coefficients,
+mirrored at the edges of the map: positive where the cells are, with a continuous gradient, which
+vanishes across the edges. So particles that are reflected there keep a uniform density, as long as
+they drift with
+
+$$d_i = \partial_i K_i, \quad\text{and on the earth}\quad d_y = \partial_y K_y
+  - K_y \tan\varphi / R ,$$
+
+which is the well-mixed drift. A field has a flow besides this drift. The flow of a map is the mean
+step over τ, which holds the mean of the drift over a cell of the tree: that is taken off, so that
+it is not counted twice. (The local drift, which the map concentrates at the edges of its cells,
+must not be taken off: without it particles gather on the side of an edge where K is smaller.)
+"""
+
+__all__ = ["GriddedDispersion", "check_latitudes"]
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from driftbayes.data.sphere import earth_radius, metres_per_degree
+from driftbayes.data.tangent import Ground
+from driftbayes.errors import DriftbayesError
+from driftbayes.typing import FloatArray
+
+# Beyond this latitude, in degrees, a grid of longitudes and latitudes is of no use.
+_MAX_LATITUDE = 89.0
+# A particle may move so far in a time step, as a part of a cell, to stay well mixed.
+_STEP = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class GriddedDispersion:
+    """Diffusivity along two axes and mean flow, in cells.
+
+    Args:
+        edges: Edges of the cells along x and y: degrees, or lengths on a plane.
+        diffusivity: Along x and y, (2, y, x).
+        flow: Mean flow, (2, y, x); None if there is none.
+        cell_side: Length of the cells over which the flow holds the well-mixed drift too, (y, x);
+            None if it does not.
+        has_data: Which cells hold data, (y, x); the others have the value of the nearest that do.
+        is_lonlat: Whether positions are longitudes and latitudes.
+        ground: Where on the earth the plane is, if that is known.
+        per_metre: A metre in the unit of length.
+        title: What it is, in words.
+        notes: What a user should know.
+        origin: Version, fingerprint and source of the data.
+    """
+
+    edges: tuple[FloatArray, FloatArray]
+    diffusivity: FloatArray
+    flow: FloatArray | None
+    cell_side: FloatArray | None
+    has_data: np.ndarray
+    is_lonlat: bool
+    ground: Ground | None
+    per_metre: float
+    title: str
+    notes: tuple[str, ...]
+    origin: dict[str, str]
+
+    @property
+    def sides(self) -> tuple[float, float]:
+        """Sides of a cell along x and y, in the unit of positions."""
+        x, y = (float(e[-1] - e[0]) / (len(e) - 1) for e in self.edges)
+        return x, y
+
+    @property
+    def is_isotropic(self) -> bool:
+        """Whether both axes have the same diffusivity."""
+        return bool(np.allclose(self.diffusivity[0], self.diffusivity[1], rtol=1e-12))
+
+    def lengths(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Length of a unit of x and of y at some y: of a degree, or 1 on a plane.
+
+        Args:
+            y: Latitudes in degrees, or positions.
+        """
+        if not self.is_lonlat:
+            return np.ones_like(y), np.ones_like(y)
+        east, north = metres_per_degree(y)
+        return east * self.per_metre, north * self.per_metre
+
+    def diffusivity_at(self, x: FloatArray, y: FloatArray) -> FloatArray:
+        """Diffusivity along both axes at points.
+
+        Args:
+            x: First coordinate, beyond the edges mirrored.
+            y: Second coordinate, of the same shape.
+        """
+        return self._at(self.diffusivity, x, y)
+
+    def flow_at(self, x: FloatArray, y: FloatArray) -> FloatArray:
+        """Mean flow besides the well-mixed drift at points; zero if there is none.
+
+        Args:
+            x: First coordinate.
+            y: Second coordinate.
+        """
+        if self.flow is None:
+            return np.zeros((2, *np.shape(x)))
+        found = self._at(self.flow, x, y)
+        if self.cell_side is None:
+            return found
+        side = self._at(self.cell_side[None], x, y)[0]
+        return found - self.drift_at(x, y, over=side)
+
+    def drift_at(
+        self,
+        x: FloatArray,
+        y: FloatArray,
+        *,
+        over: FloatArray | None = None,
+        on_sphere: bool = True,
+    ) -> FloatArray:
+        """Well-mixed drift at points.
+
+        Args:
+            x: First coordinate.
+            y: Second coordinate.
+            over: Length along each axis over which to take its mean; None for none.
+            on_sphere: Whether to include that of the curvature of the earth.
+        """
+        (per_x, per_y), (kx, ky) = self.lengths(np.asarray(y)), self.diffusivity
+        if over is None:
+            along = self._at(kx[None], x, y, axis=0)[0] / per_x
+            across = self._at(ky[None], x, y, axis=1)[0] / per_y
+        else:
+            dx, dy = 0.5 * over / per_x, 0.5 * over / per_y
+            along = (self._at(kx[None], x + dx, y) - self._at(kx[None], x - dx, y))[0] / over
+            across = (self._at(ky[None], x, y + dy) - self._at(ky[None], x, y - dy))[0] / over
+        if self.is_lonlat and on_sphere:
+            radius = earth_radius(None) * self.per_metre
+            across = across - self._at(ky[None], x, y)[0] * np.tan(np.radians(y)) / radius
+        return np.stack([along, across])
+
+    def _at(self, values: FloatArray, x: FloatArray, y: FloatArray, axis: int = -1) -> FloatArray:
+        """Splines at points, or their derivatives along one axis."""
+        columns, across = _spline(np.asarray(x), self.edges[0], derivative=axis == 0)
+        rows, along = _spline(np.asarray(y), self.edges[1], derivative=axis == 1)
+        out = np.zeros((len(values), *np.shape(x)))
+        for i in range(3):
+            for j in range(3):
+                out += values[:, rows[i], columns[j]] * along[i] * across[j]
+        return out
+
+    @cached_property
+    def time_step(self) -> float:
+        """Largest time step with which a random walk in this grid stays well mixed."""
+        x, y = (0.5 * (e[1:] + e[:-1]) for e in self.edges)
+        sides = np.stack(
+            [np.broadcast_to(s, (len(y), len(x))) for s in self._side_lengths(y)], axis=0
+        )
+        by_walk = (_STEP * sides) ** 2 / (2 * self.diffusivity)
+        speed = np.abs(self.drift_at(*np.meshgrid(x, y)) + self.flow_at(*np.meshgrid(x, y)))
+        with np.errstate(divide="ignore"):
+            by_flow = _STEP * sides / speed
+        return float(min(by_walk.min(), by_flow.min()))
+
+    def _side_lengths(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        sides = zip(self.sides, self.lengths(y), strict=True)
+        first, second = ((side * length)[:, None] for side, length in sides)
+        return first, second
+
+    def on_lonlat(self) -> "GriddedDispersion":
+        """The same on a grid of longitudes and latitudes, if its place on the earth is known.
+
+        Raises:
+            DriftbayesError: The plane has no place on the earth, or lies around a pole.
+        """
+        if self.is_lonlat:
+            return self
+        if self.ground is None:
+            msg = (
+                f"{self.title} is on a plane without a place on the earth, and longitudes and "
+                "latitudes are needed; use --for parcels, which takes a plane"
+            )
+            raise DriftbayesError(msg)
+        if self.ground.frame != "local":
+            msg = (
+                f"{self.title} is on a plane around a pole, where there is no grid of longitudes "
+                "and latitudes; use --for parcels, which takes a plane"
+            )
+            raise DriftbayesError(msg)
+        rim = _rim(self.edges)
+        lonlat = np.array([self.ground.lonlat(point) for point in rim])
+        lonlat[:, 0] = self.ground.lon + (lonlat[:, 0] - self.ground.lon + 180) % 360 - 180
+        low, high = lonlat.min(axis=0), lonlat.max(axis=0)
+        n_rows, n_columns = self.has_data.shape
+        edges = (
+            np.linspace(low[0], high[0], n_columns + 1),
+            np.linspace(low[1], high[1], n_rows + 1),
+        )
+        check_latitudes(edges[1], self.title)
+        lon, lat = np.meshgrid(*(0.5 * (e[1:] + e[:-1]) for e in edges))
+        places = self.ground.positions(np.stack([lon.ravel(), lat.ravel()], axis=-1))
+        x, y = (places[:, i].reshape(lon.shape) for i in range(2))
+        inside = [(v >= e[0]) & (v <= e[-1]) for v, e in zip((x, y), self.edges, strict=True)]
+        x, y = (np.clip(v, e[0], e[-1]) for v, e in zip((x, y), self.edges, strict=True))
+        there = self._at(self.has_data[None].astype(float), x, y)[0] > 0.5
+        flow = None if self.flow is None else self._at(self.flow, x, y)
+        made = replace(
+            self,
+            edges=edges,
+            diffusivity=self._at(self.diffusivity, x, y),
+            flow=flow,
+            has_data=there & inside[0] & inside[1],
+            is_lonlat=True,
+        )
+        if flow is not None:
+            # The curvature of the earth is part of what was found on the plane.
+            flow[1] += made.drift_at(lon, lat, on_sphere=False)[1] - made.drift_at(lon, lat)[1]
+        return made
+
+
+def check_latitudes(edges: FloatArray, title: str) -> None:
+    """Refuse a grid of longitudes and latitudes that reaches a pole.
+
+    Args:
+        edges: Edges of the cells along latitude, in degrees.
+        title: What it is, in words.
+    """
+    most = float(np.abs(edges).max())
+    if most > _MAX_LATITUDE:
+        msg = (
+            f"{title} reaches a latitude of {most:.1f}°, at a pole, where a grid of longitudes and "
+            "latitudes is of no use; read the data on a plane (--frame transported)"
+        )
+        raise DriftbayesError(msg)
+
+
+def _rim(edges: tuple[FloatArray, FloatArray]) -> FloatArray:
+    """Points along the rim of a rectangle."""
+    x, y = edges
+    sides = [(x, np.full(len(x), end)) for end in y[[0, -1]]]
+    sides += [(np.full(len(y), end), y) for end in x[[0, -1]]]
+    return np.concatenate([np.stack(side, axis=-1) for side in sides])
+
+
+def _spline(
+    x: FloatArray, edges: FloatArray, *, derivative: bool
+) -> tuple[list[np.ndarray], list[FloatArray]]:
+    """Cells whose values count at positions, and their weights: three each."""
+    n, side = len(edges) - 1, (edges[-1] - edges[0]) / (len(edges) - 1)
+    place = (x - edges[0]) / side
+    cell = np.clip(np.floor(place), -n, 2 * n - 1).astype(np.int64)
+    t = np.clip(place - cell - 0.5, -0.5, 0.5)
+    # Mirrored: cell -1 is cell 0, cell n is cell n - 1.
+    turned = [np.mod(cell + i, 2 * n) for i in (-1, 0, 1)]
+    cells = [np.minimum(c, 2 * n - 1 - c) for c in turned]
+    if derivative:
+        return cells, [(t - 0.5) / side, -2 * t / side, (t + 0.5) / side]
+    return cells, [0.5 * (0.5 - t) ** 2, 0.75 - t**2, 0.5 * (0.5 + t) ** 2]

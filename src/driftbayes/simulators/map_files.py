@@ -1,0 +1,240 @@
+"""Read the averaged diffusivity and flow that a map or a field found."""
+
+__all__ = ["gridded"]
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from driftbayes.data import schema
+from driftbayes.data.tangent import Ground
+from driftbayes.data.units import length_factor, readable_time
+from driftbayes.errors import DriftbayesError, did_you_mean
+from driftbayes.simulators.gridded import GriddedDispersion, check_latitudes
+from driftbayes.simulators.long_time import DIFFUSIVITY, observation_notes, parts_of
+from driftbayes.simulators.recommend import unit_factor
+from driftbayes.typing import FloatArray
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+# Cells may differ in size by this part.
+_RTOL = 1e-6
+
+
+def gridded(
+    dataset: "xr.Dataset",
+    *,
+    model: str | None = None,
+    with_flow: bool = True,
+    to: tuple[str, str] = ("m", "s"),
+    given: tuple[str | None, str | None] = (None, None),
+) -> GriddedDispersion:
+    """Read the averaged map or field of a file.
+
+    Args:
+        dataset: What `driftbayes map -o` or `driftbayes field -o` wrote.
+        model: The model of a map; None takes the one with the largest evidence.
+        with_flow: Whether to take the mean flow too.
+        to: Units of length and time that are wanted; empty keeps those of the file.
+        given: Units of length and time of the file, if it has none.
+
+    Raises:
+        DriftbayesError: The file is no such map or field, or does not say its units.
+    """
+    from scipy.ndimage import distance_transform_edt
+
+    kind = str(dataset.attrs.get(schema.KIND_ATTRIBUTE, "map"))
+    noun = f"the {kind}"
+    is_lonlat = "x" in dataset and dataset["x"].attrs.get("standard_name") == "longitude"
+    length, time = (
+        unit_factor(dataset.attrs, what, own, noun) / _factor(what, wanted) if wanted else 1.0
+        for what, own, wanted in zip(("length", "time"), given, to, strict=True)
+    )
+    unit = to[0] or str(dataset.attrs.get("length_unit", ""))
+    per_metre = length_factor("m", unit)[0] if unit else 1.0
+    if kind == "field":
+        chosen, names = "", ["kappa", "kappa", "flow_x", "flow_y"]
+        if model is not None:
+            msg = "a field has one model; leave out --model"
+            raise DriftbayesError(msg)
+    else:
+        chosen, names = _of_map(dataset, model)
+    edges = [_edges(dataset, axis, noun) * (1.0 if is_lonlat else length) for axis in "xy"]
+    if is_lonlat:
+        check_latitudes(edges[1], noun)
+        if edges[0][-1] - edges[0][0] > 360 * (1 + _RTOL):
+            msg = f"{noun} is wider than once around the earth; make it of fewer data"
+            raise DriftbayesError(msg)
+    for name in names[:2]:
+        if name not in dataset:
+            msg = f"{noun} has no variable {name!r}; the file is damaged, make it again"
+            raise DriftbayesError(msg)
+    found = np.array([_values(dataset, name, noun) for name in names if name in dataset])
+    has_data = np.isfinite(found).all(axis=0)
+    if not has_data.any() or (found[:2, has_data] <= 0).any():
+        msg = f"{noun} has no positive diffusivity; the file is damaged, make it again"
+        raise DriftbayesError(msg)
+    # Where no data are, the value of the nearest place that has some.
+    places = distance_transform_edt(~has_data, return_distances=False, return_indices=True)
+    filled = found[:, places[0], places[1]]
+    has_flow = with_flow and len(found) == 4
+    sides = None
+    if has_flow and chosen:
+        name = f"{chosen.replace('+', '_')}_cell_side"
+        if name not in dataset:
+            msg = f"{noun} has no variable {name!r}; the file is damaged, make it again"
+            raise DriftbayesError(msg)
+        sides = _values(dataset, name, noun) * length
+    stored = _json(dataset, "result")
+    tau = float(stored.get("tau", np.nan)) if kind == "field" else float(dataset["tau"].values[0])
+    time_unit = to[1] or str(dataset.attrs.get("time_unit", ""))
+    title = noun if kind == "field" else f"the map of {chosen}"
+    notes = [f"found at a sampling time of {readable_time(tau * time, time_unit)}"]
+    if not has_data.all():
+        notes.append(
+            f"{np.mean(~has_data):.0%} of the cells hold no data: they have the values of the "
+            "nearest cell that does"
+        )
+    if chosen:
+        notes += _map_notes(dataset, chosen, found, has_data, has_flow=has_flow)
+    return GriddedDispersion(
+        edges=(edges[0], edges[1]),
+        diffusivity=filled[:2] * length**2 / time,
+        flow=filled[2:] * length / time if has_flow else None,
+        cell_side=sides,
+        has_data=has_data,
+        is_lonlat=is_lonlat,
+        ground=_ground(dataset, per_metre),
+        per_metre=per_metre,
+        title=title,
+        notes=tuple(notes),
+        origin={
+            "kind": kind,
+            "driftbayes_version": str(dataset.attrs.get("driftbayes_version", "")),
+            "data_fingerprint": str(
+                dataset.attrs.get("data_fingerprint", stored.get("data_fingerprint", "unknown"))
+            ),
+        },
+    )
+
+
+def _factor(what: str, unit: str) -> float:
+    return unit_factor({f"{what}_unit": unit}, what, None, "")
+
+
+def _json(dataset: "xr.Dataset", name: str) -> dict[str, Any]:
+    """An attribute that holds an object."""
+    try:
+        found = json.loads(str(dataset.attrs.get(name, "{}")))
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        msg = f"the attribute {name!r} is no JSON object; the file is damaged, make it again"
+        raise DriftbayesError(msg)
+    return found
+
+
+def _of_map(dataset: "xr.Dataset", model: str | None) -> tuple[str, list[str]]:
+    """The model to take from a map, and the names of its variables."""
+    if "season" in dataset.dims or "evidences" not in dataset.attrs:
+        msg = "this map is of a fixed grid (--cell); make one by evidence, without --cell"
+        raise DriftbayesError(msg)
+    models = _json(dataset, "evidences").get("models", {})
+    if model is not None and model not in models:
+        near = did_you_mean(model, models)
+        msg = f"the map has no model {model!r}; it has {', '.join(models)}{near}"
+        raise DriftbayesError(msg)
+    known = {
+        name: float(one.get("log_evidence", -np.inf))
+        for name, one in models.items()
+        if all(part in DIFFUSIVITY for part in parts_of(name).base.split("&"))
+    }
+    if not known or (model is not None and model not in known):
+        msg = (
+            f"{model or 'the map'} has no long-time diffusivity to give to a simulator; map a "
+            f"model that disperses ({', '.join(DIFFUSIVITY)})"
+        )
+        raise DriftbayesError(msg)
+    chosen = model or max(known, key=lambda name: known[name])
+    plain, base = chosen.replace("+", "_"), parts_of(chosen).base
+    name = "k" if "&" in base else DIFFUSIVITY[base]
+    names = [f"{plain}_{name}"] * 2
+    if f"{plain}_K_11" in dataset:
+        names = [f"{plain}_K_11", f"{plain}_K_22"]
+    return chosen, [*names, f"{plain}_flow_1", f"{plain}_flow_2"]
+
+
+def _map_notes(
+    dataset: "xr.Dataset", model: str, found: FloatArray, has_data: np.ndarray, *, has_flow: bool
+) -> list[str]:
+    notes = []
+    probability = dataset.attrs.get("probability_homogeneous")
+    if probability is not None and float(probability) > 0.5:
+        notes.append(
+            f"the data prefer constant parameters, with a probability of {float(probability):.2g}: "
+            "this map may show no more than chance"
+        )
+    if parts_of(model).base != "brownian":
+        notes.append("only the long-time diffusivity is exported, and not the memory of velocities")
+    if has_flow:
+        notes.append(
+            "the mean flow of the map is the mean step: the mean of the well-mixed drift over a "
+            "cell has been taken off"
+        )
+    cross = f"{model.replace('+', '_')}_K_12"
+    if cross in dataset:
+        own = _values(dataset, cross, "the map")[has_data]
+        size = np.abs(own) / np.sqrt(found[0, has_data] * found[1, has_data])
+        notes.append(
+            "each axis spreads as found, their correlation is not exported: K_12 is up to "
+            f"{float(size.max()):.0%} of the diffusivity"
+        )
+    skipped = ("the mean flow",)
+    return notes + [note for note in observation_notes(model) if not note.startswith(skipped)]
+
+
+def _edges(dataset: "xr.Dataset", axis: str, noun: str) -> FloatArray:
+    """Edges of equal cells from their centres."""
+    if axis not in dataset:
+        msg = f"{noun} has no axis {axis!r}, and two dimensions are needed"
+        raise DriftbayesError(msg)
+    centres = np.asarray(dataset[axis].values, dtype=np.float64)
+    steps = np.diff(centres)
+    if f"{axis}_bounds" in dataset and len(centres) == 1:
+        return np.asarray(dataset[f"{axis}_bounds"].values[0], dtype=np.float64)
+    is_regular = len(steps) and steps.min() > 0 and np.ptp(steps) <= _RTOL * steps[0]
+    if not is_regular:
+        msg = f"{noun} has no equal, increasing cells along {axis}; the file is damaged"
+        raise DriftbayesError(msg)
+    half = 0.5 * (centres[-1] - centres[0]) / len(steps)
+    return np.linspace(centres[0] - half, centres[-1] + half, len(centres) + 1)
+
+
+def _values(dataset: "xr.Dataset", name: str, noun: str) -> FloatArray:
+    """A variable on the cells, (y, x), of the first sampling time."""
+    variable = dataset[name]
+    if "tau" in variable.dims:
+        variable = variable.isel(tau=0)
+    if variable.dims != ("y", "x") or variable.dtype.kind not in "fiu":
+        msg = (
+            f"{noun} has {name!r} of dimensions {', '.join(map(str, variable.dims))}, expected "
+            "y, x; the file is damaged, make it again"
+        )
+        raise DriftbayesError(msg)
+    return np.asarray(variable.values, dtype=np.float64)
+
+
+def _ground(dataset: "xr.Dataset", per_metre: float) -> Ground | None:
+    """Where the plane of a field or of a map around a pole lies."""
+    stored, frame = dataset.attrs, "local"
+    names = ("origin_longitude", "origin_latitude")
+    if "plane" in dataset:
+        stored, frame = dataset["plane"].attrs, "transported"
+        names = ("longitude_of_projection_origin", "latitude_of_projection_origin")
+    if not all(name in stored for name in names):
+        return None
+    lon, lat = (float(stored[name]) for name in names)
+    given = str(dataset.attrs.get("frame", frame))
+    return Ground(lon, lat, "transported" if given != "local" else "local", per_metre=per_metre)

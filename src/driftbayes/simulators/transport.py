@@ -1,0 +1,147 @@
+"""Probability of presence where diffusivity and flow vary in space, by Fokker–Planck."""
+
+__all__ = ["presence_in_space"]
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from driftbayes.errors import DriftbayesError, DriftbayesWarning
+from driftbayes.fields.fokker_planck import Field, FokkerPlanck, Grid
+from driftbayes.prediction.presence import PresenceMap
+from driftbayes.simulators.gridded import GriddedDispersion
+from driftbayes.typing import FloatArray
+
+# Cells along the longer side, unless their size is given; more cells are a slip of the unit.
+_N_CELLS, _MAX_CELLS = 100, 40_000
+# More probability than this in the outermost cells is told: walls reflect.
+_MAX_AT_WALLS = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class _Ground(Grid):
+    """Cells on a plane or on the earth.
+
+    Args:
+        found: Diffusivity and flow, which know the lengths.
+    """
+
+    found: GriddedDispersion
+
+    @cached_property
+    def volumes(self) -> FloatArray:
+        x, y = self.found.lengths(self.centres[1])
+        return np.multiply.outer(np.diff(self.edges[0]), np.diff(self.edges[1]) * x * y)
+
+
+class _Transport(FokkerPlanck):
+    """Transport of probability by diffusivities along two axes, also on the earth."""
+
+    def __init__(self, grid: _Ground) -> None:
+        self._found = grid.found
+        super().__init__(grid, kappa=1.0, velocity=(0.0, 0.0))
+
+    def _geometry(self, axis: int) -> tuple[FloatArray, FloatArray]:
+        """Distance of the cells on both sides of each face, and its length."""
+        distance, across = super()._geometry(axis)
+        lengths = self._found.lengths(self.grid.faces(axis)[1])
+        return distance * lengths[axis], across * lengths[1 - axis]
+
+    def _at_faces(self, field: Field, axis: int, name: str) -> FloatArray:
+        faces = self.grid.faces(axis)
+        at = self._found.diffusivity_at if name == "kappa" else self._found.flow_at
+        return np.asarray(at(*faces)[axis])
+
+
+def presence_in_space(
+    found: GriddedDispersion,
+    positions: FloatArray,
+    horizons: FloatArray,
+    *,
+    cell: float | None = None,
+    units: tuple[str, str] = ("", ""),
+) -> PresenceMap:
+    """Transport the probability of presence in the averaged field of a map or a field.
+
+    The edges of the map reflect. Probability is conserved to rounding and nowhere negative.
+
+    Args:
+        found: Diffusivity and flow, in `units`.
+        positions: Where the particles are, (particle, 2), in the coordinates of `found`.
+        horizons: Times ahead, increasing.
+        cell: Side of a cell, in the unit of positions or in degrees; by default a hundredth of the
+            longer side of the map.
+        units: Of length and time.
+
+    Raises:
+        DriftbayesError: All particles are outside the map, or the cells are too many.
+    """
+    grid = _grid(found, cell)
+    solver = _Transport(grid)
+    places = np.array(positions, dtype=np.float64)
+    if found.is_lonlat:
+        low = grid.edges[0][0]
+        places[:, 0] = low + (places[:, 0] - low) % 360.0
+    ends = zip(places.T, grid.edges, strict=True)
+    inside = np.logical_and(*((x >= e[0]) & (x <= e[-1]) for x, e in ends))
+    if not inside.any():
+        msg = f"no particle is inside {found.title}; its last positions must lie there"
+        raise DriftbayesError(msg)
+    share = float(inside.mean())
+    if share < 1:
+        warnings.warn(
+            f"{int((~inside).sum())} of {len(inside)} particles are outside {found.title}: they "
+            "stay there, and are counted as outside the grid",
+            DriftbayesWarning,
+            stacklevel=2,
+        )
+    p = np.sum([solver.at(place) for place in places[inside]], axis=0) / len(places)
+    out, before = [], 0.0
+    for horizon in horizons:
+        p, before = solver.evolve(p, float(horizon) - before), float(horizon)
+        out.append(p.T)
+    rim = p.sum() - p[1:-1, 1:-1].sum()
+    if rim > _MAX_AT_WALLS:
+        warnings.warn(
+            f"{rim:.0%} of the probability lies in the outermost cells of {found.title}, whose "
+            "edges reflect; use shorter horizons, or a map of a larger region",
+            DriftbayesWarning,
+            stacklevel=2,
+        )
+    return PresenceMap(
+        horizons=np.asarray(horizons, dtype=np.float64),
+        edges=(grid.edges[0], grid.edges[1]),
+        probability=np.array(out),
+        outside=np.full(len(out), 1.0 - share),
+        last=places,
+        n_draws=1,
+        length_unit=units[0],
+        time_unit=units[1],
+        in_degrees=found.is_lonlat,
+        areas=np.asarray(grid.volumes[0]),
+        source="; ".join((f"averaged {found.title.removeprefix('the ')}", *found.notes)),
+    )
+
+
+def _grid(found: GriddedDispersion, cell: float | None) -> _Ground:
+    spans = np.array([float(e[-1] - e[0]) for e in found.edges])
+    if cell is None:
+        middle = np.array([0.5 * (found.edges[1][0] + found.edges[1][-1])])
+        scales = np.array([float(length[0]) for length in found.lengths(middle)])
+        sides = float((spans * scales).max()) / _N_CELLS / scales
+    else:
+        sides = np.full(2, cell)
+    if not (np.isfinite(sides) & (sides > 0)).all():
+        msg = f"the side of a cell must be positive, got {cell:g}"
+        raise DriftbayesError(msg)
+    counts = np.maximum(np.ceil(spans / sides - 1e-9), 2)
+    if counts.prod() > _MAX_CELLS:
+        msg = (
+            f"cells of side {sides[0]:g} would be {counts.prod():,.0f}, more than {_MAX_CELLS:,}; "
+            "use larger ones, and check their unit"
+        )
+        raise DriftbayesError(msg)
+    x, y = (np.linspace(e[0], e[-1], int(n) + 1) for e, n in zip(found.edges, counts, strict=True))
+    return _Ground((x, y), (False, False), found)

@@ -1,0 +1,97 @@
+"""Where particles will be, if dispersion varies in space."""
+
+__all__ = ["presence"]
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from driftbayes.data.tangent import last_fixes
+from driftbayes.data.trajectories import Trajectories, check_tracks
+from driftbayes.data.units import cell_side, times_in
+from driftbayes.errors import DriftbayesError
+from driftbayes.storage.outputs import PathLike
+
+if TYPE_CHECKING:
+    from driftbayes.prediction import PresenceMap
+
+
+def presence(
+    tracks: Trajectories,
+    horizons: ArrayLike | str,
+    space: PathLike,
+    *,
+    model: str | None = None,
+    cell: float | str | None = None,
+) -> "PresenceMap":
+    """Predict where particles will be, in the averaged map or field of a file.
+
+    Probability is transported from the last position of each particle by the Fokker–Planck
+    equation; the edges of the map reflect. The averaged diffusivity and flow stand in for their
+    posterior: their errors are not part of the probability.
+
+    Args:
+        tracks: Trajectories in two dimensions, as `read` gives them.
+        horizons: Times ahead, positive, also as text ("1d,10d").
+        space: A file that `driftbayes map -o` or `driftbayes field -o` wrote.
+        model: The model of a map; None takes the one with the largest evidence.
+        cell: Side of a cell: "10km" or a number for a plane, "0.1deg" for longitude and latitude;
+            by default a hundredth of the longer side of the map.
+
+    Returns:
+        Probability of presence in each cell, at each time.
+
+    Raises:
+        DriftbayesError: The file is no map or field, or is not where the particles are.
+
+    Example:
+        >>> import driftbayes as db
+        >>> db.presence(db.read("drifters.csv"), "1d", "map.nc")  # doctest: +SKIP
+    """
+    from driftbayes.io import read_dataset
+    from driftbayes.simulators import gridded
+    from driftbayes.simulators.transport import presence_in_space
+
+    check_tracks(tracks)
+    if tracks.n_dim != 2:
+        msg = f"a map of presence needs two dimensions, got {tracks.n_dim}"
+        raise DriftbayesError(msg)
+    times = np.array(sorted(set(times_in(horizons, tracks.units, "horizons"))))
+    if not (np.isfinite(times) & (times > 0)).all():
+        msg = f"horizons must be positive, got {times[0]:g}"
+        raise DriftbayesError(msg)
+    dataset = read_dataset(space, kind=("map", "field"))
+    units = tracks.length_unit, tracks.time_unit
+    for what, unit in zip(("length", "time"), units, strict=True):
+        stored = str(dataset.attrs.get(f"{what}_unit", ""))
+        if stored and not unit:
+            msg = (
+                f"the trajectories have no unit of {what}, and the file of the map has {stored}; "
+                f"pass --{what}-unit"
+            )
+            raise DriftbayesError(msg)
+    found = gridded(dataset, model=model, to=units)
+    if found.ground is not None and found.ground.frame == "local":
+        found = found.on_lonlat()
+    options: dict[str, Any] = {"units": units}
+    if cell is not None:
+        options["cell"] = cell_side(cell, tracks.units, in_degrees=found.is_lonlat)
+    fixes = last_fixes(tracks)
+    on_earth = found.is_lonlat or found.ground is not None
+    if on_earth != (fixes is not None):
+        where = ("on a plane", "on the earth")
+        msg = (
+            f"{found.title} is {where[on_earth]} and the trajectories are {where[not on_earth]}; "
+            "make the map from the same data"
+        )
+        raise DriftbayesError(msg)
+    if fixes is None:
+        rows = np.flatnonzero(tracks.observed)
+        index = tracks.trajectory_index[rows]
+        last = tracks.positions[rows[np.flatnonzero(np.append(np.diff(index) != 0, [True]))]]
+    else:
+        last = np.array(fixes.lonlat)
+        if found.ground is not None and not found.is_lonlat:
+            last = found.ground.positions(last)
+    return presence_in_space(found, last, times, **options)
