@@ -11,7 +11,15 @@ from scipy.integrate import quad
 from scipy.special import logsumexp
 from scipy.stats import chisquare
 
-from driftbayes import ConfinedLangevin, Displacements, Langevin
+from driftbayes import (
+    ConfinedLangevin,
+    Displacements,
+    Hypothesis,
+    Langevin,
+    Normal,
+    evidence,
+    scaling_priors,
+)
 from driftbayes.models import MODELS, model_named
 from driftbayes.sde import (
     Filter,
@@ -142,3 +150,23 @@ def test_particle_filters_have_the_likelihood_of_the_limit(name, limit):
     found, error = estimates(model_named(name, MODELS), {**THETA, **limit}, FIXES, 4, 16)
     wanted = Langevin(**THETA).log_likelihood(data)
     assert abs(found - wanted) < max(4 * error, 1e-9)
+
+
+@pytest.mark.parametrize("slope", [1.0, 0.0])
+def test_evidence_tells_a_random_flight_from_langevin(slope):
+    """Eight tracks of eight steps, from places on either side of the ramp."""
+    model = random_flight(lambda x, th: jnp.tanh(th.slope * x[0]), {"slope": Normal(0.0, 1.0)})
+    start = np.random.default_rng(1).uniform(-3, 3, (8, 1))
+    true = model(gamma=1.0, k=1.0, slope=slope)
+    x, _ = simulate_paths(true.law, true.theta(), jax.random.key(3), start, n_steps=8, tau=0.5)
+    x = np.asarray(x)
+    data = Displacements.from_array(np.diff(x, axis=1), 0.5, start=x[:, 0])
+    rules = {**scaling_priors(1.0, 1.0), "slope": Normal(0.0, 1.0)}
+    plain = evidence(Hypothesis.from_table(model_named("langevin", MODELS), rules), data)
+    how = {"seed": 1, "method": "laplace_is", "tolerance": 0.2}
+    found = evidence(Hypothesis.from_table(model, rules), data, **how)
+    assert found.status.name == "OK"
+    log_k = found.log_evidence - plain.log_evidence
+    assert log_k > 10 if slope else log_k < -1
+    inferred = found.parameters["slope"]
+    assert abs(inferred.mean - slope) < 3 * inferred.sd
