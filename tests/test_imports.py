@@ -22,7 +22,7 @@ FLOORS = [
     {"likelihood"},
     {"models"},
     {"priors"},
-    {"inference"},
+    {"inference", "sde"},
     {"comparison"},
     {"prediction"},
     {"checks"},

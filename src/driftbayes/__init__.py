@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     )
     from driftbayes.relative import PairComparison, pairs
     from driftbayes.report import write_report
+    from driftbayes.sde import SDE
     from driftbayes.workflow import (
         Blocks,
         Cut,
@@ -128,6 +129,7 @@ __getattr__ = lazy(
         "plots.pairs": "plot_pairs",
         "report": "write_report",
         "relative": "PairComparison pairs",
+        "sde": "SDE",
         "priors": "Exponential Fixed Gamma LogNormal Normal Uniform scaling_priors",
         "workflow": (
             "Blocks Cut Scales backtest check compare example field info map open_scan predict "
@@ -139,6 +141,7 @@ __getattr__ = lazy(
 
 __all__ = [
     "MODELS",
+    "SDE",
     "SMC",
     "Anisotropic",
     "Auto",

@@ -377,6 +377,24 @@ def model_names(args: argparse.Namespace) -> list[str]:
     return list(MODELS)
 
 
+def load_file_models(args: argparse.Namespace) -> None:
+    """Run the files of models given as FILE.py:NAME, and put the models' names in their place.
+
+    Only here: a name in a data file or in a request of `explore` never runs a file.
+    """
+    where = "models" if isinstance(getattr(args, "models", None), str) else "name"
+    text = getattr(args, where, None)
+    if not isinstance(text, str) or ".py:" not in text:
+        return
+    from driftbayes.cli import _jax
+
+    _jax.prepare_jax()
+    from driftbayes.sde.files import register_file_models
+
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    setattr(args, where, ",".join(register_file_models(names)))
+
+
 def without(words: Sequence[str], *options: str) -> list[str]:
     """Return a command line without some options and their values."""
     found = [word for word in words if not word.startswith(tuple(f"{o}=" for o in options))]

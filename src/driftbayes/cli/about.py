@@ -39,6 +39,7 @@ def _formats(args: argparse.Namespace) -> int:
 
 def _models(args: argparse.Namespace) -> int:
     from driftbayes.models import MODELS, OPTIONS
+    from driftbayes.models._named import SDES
 
     if args.json:
         facts = ("summary", "limit", "scale_parameter")
@@ -69,6 +70,10 @@ def _models(args: argparse.Namespace) -> int:
     _console.print_table("Models", heads, rows, left=5)
     for name, model in MODELS.items():
         _console.say(f"{name}: {model.summary}; limit: {model.limit}")
+    print("\nStochastic differential equations, by particle filters; not among 'all':")
+    for name in SDES:
+        _console.say(f"  {name}: {SDES[name].summary}")
+    _console.say("  FILE.py:NAME: an SDE of your own; --models runs the file's code")
     print("\nOptions, appended with +, for example langevin+noise+mean:")
     for option, meaning in OPTIONS.items():
         _console.say(f"  +{option}: {meaning}")

@@ -162,6 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             warnings.simplefilter("always", DriftbayesWarning)
             warnings.showwarning = _show_warning
             args.words = given
+            _load_file_models(args)
             code = int(args.run(args))
         _jax.report_compilation()
         _console.detail("done")
@@ -190,6 +191,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader of our output, such as head, has closed the pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _load_file_models(args: argparse.Namespace) -> None:
+    """Run the files of models that are given as FILE.py:NAME."""
+    given = (getattr(args, "models", None), getattr(args, "name", None))
+    if any(isinstance(text, str) and ".py:" in text for text in given):
+        from driftbayes.cli._options import load_file_models
+
+        load_file_models(args)
 
 
 def _check_numbers(args: argparse.Namespace) -> None:

@@ -80,7 +80,10 @@ def make_hypotheses(
             f"they have {', '.join(dict.fromkeys(needed))}{did_you_mean(extra[0], needed)}"
         )
         raise DriftbayesError(msg)
-    missing = [name for name in dict.fromkeys(needed) if name not in given]
+    # Priors that come with a model are its own, and stand back behind those that are given.
+    own = [{n: p for n, p in model.default_priors().items() if n not in given} for model in models]
+    ruled = [n for m, held in zip(models, own, strict=True) for n in m.parameters if n not in held]
+    missing = [name for name in dict.fromkeys(ruled) if name not in given]
     from_data = bool(missing) and u_rms is None
     source = "as given"
     if missing:
@@ -111,12 +114,16 @@ def make_hypotheses(
             )
             raise DriftbayesError(msg)
         given = {**{name: table[plain[name]] for name in missing}, **given}
-    text = ", ".join(f"{name} ~ {given[name].describe(6)}" for name in dict.fromkeys(needed))
+    tables = [{**given, **held} for held in own]
+    told = [(n, t[n]) for m, t in zip(models, tables, strict=True) for n in m.parameters]
+    text = ", ".join(dict.fromkeys(f"{name} ~ {prior.describe(6)}" for name, prior in told))
     note = f"priors {source}: {text}"
     if from_data:
         note = f"default {note}; pass --u-rms and --timescale (scales=) for an independent prior"
     return HypothesisSet(
-        hypotheses=tuple(Hypothesis.from_table(model, given) for model in models),
+        hypotheses=tuple(
+            Hypothesis.from_table(model, table) for model, table in zip(models, tables, strict=True)
+        ),
         from_data=from_data,
         note=note,
     )

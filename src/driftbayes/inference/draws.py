@@ -118,6 +118,9 @@ def posterior_draws(
     batch = data if isinstance(data, Batch) else Batch.of(data, model=hypothesis.model)
     rng = np.random.default_rng([seed, zlib.crc32(hypothesis.name.encode()), 1])
     chosen = as_method(method, **options)
+    if hypothesis.model.kind == "sde":
+        msg = f"{hypothesis.name} is an SDE: draws from its posterior are `evidence(...).draws`"
+        raise DriftbayesError(msg)
     if (reason := infinite_reason(hypothesis.model, batch)) is not None:
         msg = f"{hypothesis.name}: {reason}"
         raise DriftbayesError(msg)

@@ -270,6 +270,10 @@ def evidence_batch(
     """Evidences of one hypothesis for several data sets, or of several priors for one data set."""
     batch = data if isinstance(data, Batch) else Batch.of(data, model=hypotheses[0].model)
     chosen = as_method(method, **options)
+    if hypotheses[0].model.kind == "sde":
+        from driftbayes.sde.evidence import sde_evidences
+
+        return _in_memory(lambda: sde_evidences(hypotheses, batch, chosen, seed))
     _check(hypotheses, batch, chosen)
     if (reason := infinite_reason(hypotheses[0].model, batch)) is not None:
         return [_without_evidence(one, batch, chosen, reason) for one in hypotheses]
@@ -306,8 +310,13 @@ def log_evidences(
         **options: As for `evidence`.
     """
     chosen = as_method(method, **options)
-    _check([hypothesis], data, chosen)
-    if _is_exact(chosen, hypothesis, data) and _is_whole(hypothesis, data):
+    if hypothesis.model.kind != "sde":
+        _check([hypothesis], data, chosen)
+    if (
+        hypothesis.model.kind != "sde"
+        and _is_exact(chosen, hypothesis, data)
+        and _is_whole(hypothesis, data)
+    ):
         tolerance = chosen.tolerance  # type: ignore[union-attr]
         return _in_memory(lambda: exact_log_evidences(hypothesis, data, tolerance=tolerance))
     records = evidence_batch([hypothesis], data, method=chosen, seed=seed)
@@ -348,6 +357,10 @@ def evidence_with_variants(
     batch = data if isinstance(data, Batch) else Batch.of(data, model=hypothesis.model)
     every = [hypothesis, *others]
     chosen = as_method(method, **options)
+    if hypothesis.model.kind == "sde":
+        from driftbayes.sde.evidence import sde_variants
+
+        return _in_memory(lambda: sde_variants(hypothesis, others, batch, chosen, seed))
     _check(every, batch, chosen)
     if (reason := infinite_reason(hypothesis.model, batch)) is not None:
         record = _without_evidence(hypothesis, batch, chosen, reason)

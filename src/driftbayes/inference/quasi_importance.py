@@ -31,8 +31,9 @@ from driftbayes.inference.samples import WORST_SHAPE, Estimate, pareto_shape, re
 from driftbayes.representation import with_error
 from driftbayes.typing import FloatArray
 
-# Points of the Student laws in the first stage, per randomisation.
-_N_FIRST = 64
+# Points of the Student laws in the first stage, per randomisation; fewer from this tolerance on,
+# which is that of estimated likelihoods.
+_N_FIRST, _N_FIRST_COARSE, _COARSE = 64, 16, 0.04
 _MIN_EFFECTIVE = 100
 _MAX_SHARE = 0.05
 # Differences beyond this many errors are no chance, though errors are known from few values.
@@ -100,8 +101,9 @@ def quasi_importance(
     groups = [Group(target, start, np.arange(g, N_RANDOMISATIONS, 2), keeps=keeps) for g in (0, 1)]
     estimate: Estimate | None = None
     n_stages, n_left = 0, max_evaluations
+    n_first = _N_FIRST if tolerance < _COARSE else _N_FIRST_COARSE
     while True:
-        planned = _plan(groups, _N_FIRST * 2 ** max(n_stages - 1, 0), n_left)
+        planned = _plan(groups, n_first * 2 ** max(n_stages - 1, 0), n_left, n_first)
         if planned is None:
             if estimate is not None:
                 return estimate
@@ -123,9 +125,11 @@ def quasi_importance(
             group.propose_by(other, np.random.default_rng([seed, n_stages]))
 
 
-def _plan(groups: list[Group], n_student: int, n_left: int) -> tuple[list[Stage], int] | None:
+def _plan(
+    groups: list[Group], n_student: int, n_left: int, n_first: int
+) -> tuple[list[Stage], int] | None:
     """Plan a stage of every group, halved until it fits; None if nothing fits."""
-    while n_student >= _N_FIRST:
+    while n_student >= n_first:
         stages = [group.plan(n_student) for group in groups]
         per_run = [int(stage.counts.sum() + stage.n_prior) for stage in stages]
         n = sum(len(group.runs) * each for group, each in zip(groups, per_run, strict=True))

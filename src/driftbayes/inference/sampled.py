@@ -1,6 +1,16 @@
 """Evidence by sampling: one way from a hypothesis through any sampler to the one record."""
 
-__all__ = ["N_DRAWS", "auto_batch", "auto_variants", "importance_variants", "sampled_batch"]
+__all__ = [
+    "N_DRAWS",
+    "Start",
+    "auto_batch",
+    "auto_variants",
+    "importance_variants",
+    "record_of",
+    "sampled_batch",
+    "sampler_key",
+    "under_another_prior",
+]
 
 import zlib
 from collections.abc import Callable, Sequence
@@ -54,7 +64,7 @@ _USABLE, _MAX_SHAPE = 0.1, 1.0
 
 
 @dataclass(frozen=True)
-class _Start:
+class Start:
     """What all samplers share: where the posterior is, and its mode in natural parameters."""
 
     modes: Modes
@@ -79,9 +89,9 @@ def sampled_batch(
         method: The sampler with its options.
         seed: Key of the random numbers, stored with the result.
     """
-    key = _key(hypotheses[0], seed, method.name)
+    key = sampler_key(hypotheses[0], seed, method.name)
     n = max(len(hypotheses), len(data))
-    starts: list[_Start] = []
+    starts: list[Start] = []
     for i in range(n):
         # Other priors of the same data have their modes near those of the first.
         known = starts[0].modes if len(hypotheses) > 1 and starts else None
@@ -90,7 +100,7 @@ def sampled_batch(
     estimates = run(hypotheses, data, starts, key, **options)
     rng = np.random.default_rng([seed, zlib.crc32(hypotheses[0].name.encode())])
     return [
-        _record(
+        record_of(
             hypotheses[min(i, len(hypotheses) - 1)],
             data,
             i,
@@ -118,17 +128,17 @@ def importance_variants(
         data: One data set, from `Batch.of`.
         seed: Random seed.
     """
-    key = _key(hypothesis, seed, "laplace_is")
+    key = sampler_key(hypothesis, seed, "laplace_is")
     start = _start(hypothesis, data, 0, None)
     (first,) = _run_importance([hypothesis], data, [start], key)
     rng = np.random.default_rng([seed, zlib.crc32(hypothesis.name.encode())])
-    record = _record(hypothesis, data, 0, start, first, "laplace_is", seed, rng)
+    record = record_of(hypothesis, data, 0, start, first, "laplace_is", seed, rng)
     found: dict[str, Estimate] = {str(hypothesis.describe()): first}
     for other in others:
         text = str(other.describe())
         if text in found:
             continue
-        again = _under_another_prior(first, hypothesis, other, _REWEIGHTED)
+        again = under_another_prior(first, hypothesis, other, _REWEIGHTED)
         if again is None:
             near = _start(other, data, 0, start.modes)
             (again,) = _run_importance([other], data, [near], key, tolerance=_REWEIGHTED)
@@ -184,7 +194,7 @@ def _needs_bridge(status: Status, error: float, batch: Batch) -> bool:
     return status is Status.SAMPLER_NOT_CONVERGED and not (is_large and error <= _USABLE)
 
 
-def _key(hypothesis: Hypothesis, seed: int, method: str) -> Key:
+def sampler_key(hypothesis: Hypothesis, seed: int, method: str) -> Key:
     """A key that depends on the seed, the model and the method, and on nothing else."""
     if seed != int(seed) or seed < 0:
         msg = f"seed must be a whole number, 0 or more, got {seed}"
@@ -193,10 +203,10 @@ def _key(hypothesis: Hypothesis, seed: int, method: str) -> Key:
     return jax.random.fold_in(jax.random.key(seed), words)
 
 
-def _start(hypothesis: Hypothesis, data: Batch, index: int, known: Modes | None) -> _Start:
+def _start(hypothesis: Hypothesis, data: Batch, index: int, known: Modes | None) -> Start:
     modes = find_modes(Density(hypothesis, data.engine(index, hypothesis.model)), known)
     theta, log_priors, _ = (part[0] for part in points_at(hypothesis, modes.natural.z[None]))
-    return _Start(
+    return Start(
         modes=modes,
         guide=guide_of(modes),
         components=components_of(modes),
@@ -227,7 +237,7 @@ def _one(targets: Any, i: int) -> Any:
 def _run_importance(
     hypotheses: Sequence[Hypothesis],
     data: Batch,
-    starts: Sequence[_Start],
+    starts: Sequence[Start],
     key: Key,
     tolerance: float = 0.01,
     max_evaluations: int = 65536,
@@ -238,7 +248,7 @@ def _run_importance(
         hypothesis = hypotheses[min(i, len(hypotheses) - 1)]
         density = Density(hypothesis, data.engine(i, hypothesis.model))
         if i > 0 and len(hypotheses) > 1:
-            again = _under_another_prior(found[0], hypotheses[0], hypothesis, tolerance)
+            again = under_another_prior(found[0], hypotheses[0], hypothesis, tolerance)
             if again is not None:
                 found.append(again)
                 continue
@@ -269,7 +279,7 @@ def _run_importance(
     return found
 
 
-def _under_another_prior(
+def under_another_prior(
     estimate: Estimate, old: Hypothesis, new: Hypothesis, tolerance: float
 ) -> Estimate | None:
     """The estimate of the same data under another prior, if its points are worth enough there."""
@@ -287,7 +297,7 @@ def _under_another_prior(
 def _run_bridge(
     hypotheses: Sequence[Hypothesis],
     data: Batch,
-    starts: Sequence[_Start],
+    starts: Sequence[Start],
     key: Key,
     **options: int,
 ) -> list[Estimate]:
@@ -300,7 +310,7 @@ def _run_bridge(
 def _run_smc(
     hypotheses: Sequence[Hypothesis],
     data: Batch,
-    starts: Sequence[_Start],
+    starts: Sequence[Start],
     key: Key,
     **options: int,
 ) -> list[Estimate]:
@@ -312,7 +322,7 @@ def _run_smc(
 def _run_nested(
     hypotheses: Sequence[Hypothesis],
     data: Batch,
-    starts: Sequence[_Start],
+    starts: Sequence[Start],
     key: Key,
     **options: int,
 ) -> list[Estimate]:
@@ -330,16 +340,28 @@ _RUN: dict[str, Callable[..., list[Estimate]]] = {
 }
 
 
-def _record(
+def record_of(
     hypothesis: Hypothesis,
     data: Batch,
     index: int,
-    start: _Start,
+    start: Start,
     estimate: Estimate,
     method: str,
     seed: int,
     rng: np.random.Generator,
 ) -> Evidence:
+    """Make the record of an estimate.
+
+    Args:
+        hypothesis: Model family and prior.
+        data: The data sets.
+        index: Number of the data set.
+        start: Where the posterior is.
+        estimate: What the sampler found.
+        method: Method as text.
+        seed: Random seed.
+        rng: Random numbers for the draws that are kept.
+    """
     names = hypothesis.names
     usable = np.isfinite(estimate.log_weights) & np.isfinite(estimate.log_likelihoods)
     z, fits = estimate.z[usable], estimate.log_likelihoods[usable]

@@ -326,6 +326,10 @@ class AbstractModel(eqx.Module):
         """Inverse of the tensor of unit determinant by which the axes' covariances differ."""
         return jnp.eye(n_dim)
 
+    def default_priors(self) -> dict[str, Any]:
+        """Priors that come with the model; of most models none, and a rule gives them."""
+        return {}
+
     def value_of(self, name: str) -> ScalarLike:
         """The value of a parameter, also where an option wraps the model that holds it."""
         value: ScalarLike = self.leaves()[name]
@@ -395,7 +399,7 @@ class AbstractModel(eqx.Module):
             self.memory,
             self.exact_positions,
             self.needs_positions,
-            self.kind in ("channels", "together", "flow") and self.shares_axes,
+            self.kind in ("channels", "together", "flow", "sde") and self.shares_axes,
             self.needs_plane,
             self.has_state_space and self.moves_by_generator,
         )

@@ -3,6 +3,7 @@
 __all__ = [
     "MODELS",
     "OPTIONS",
+    "SDES",
     "model_named",
 ]
 
@@ -20,14 +21,17 @@ Family = type[AbstractModel] | AbstractModel
 class _Models(MutableMapping[str, Any]):
     """Every model by its name, from simple to complex; add your own as to a dictionary."""
 
-    def __init__(self, homes: dict[str, str]) -> None:
+    def __init__(self, homes: dict[str, str], room: str = "models") -> None:
         self._known: dict[str, str | Family] = {**homes}
+        self._room = room
 
     def __getitem__(self, name: str) -> Any:
         found = self._known[name]
         if isinstance(found, str):
-            module, family = found.split(".")
-            found = getattr(import_module(f"driftbayes.models.{module}"), family)
+            module, _, family = found.rpartition(".")
+            found = getattr(import_module(f"driftbayes.{self._room}.{module}"), family)
+            # Some are made by a function, when they are asked for.
+            found = found if isinstance(found, type) else found()
             self._known[name] = found
         return found
 
@@ -67,6 +71,19 @@ MODELS = _Models(
         "confined": "confined.ConfinedLangevin",
         "two_scale": "two_scale.TwoScaleLangevin",
     }
+)
+# Stochastic differential equations, whose likelihoods are estimated: not among "all". Those of a
+# user's file are added when it is loaded.
+SDES = _Models(
+    {
+        "sde_langevin": "library.langevin",
+        "random_flight": "models.random_flight.random_flight",
+        "nonlinear_friction": "models.friction.nonlinear_friction",
+        "double_well": "models.potential.double_well",
+        "fluctuating_dissipation": "models.dissipation.fluctuating_dissipation",
+        "student_langevin": "models.student.student_langevin",
+    },
+    room="sde",
 )
 
 
@@ -132,16 +149,26 @@ def model_named(
                 "evidence; score it beside models with `driftbayes score FILE --tau T --learned`"
             )
             raise DriftbayesError(msg)
-        if base not in models:
-            near = did_you_mean(base, models)
-            msg = f"unknown model {base!r}; known are {', '.join(models)}{near}"
+        if ".py:" in base:
+            msg = (
+                f"{base!r} names a file, whose code is run only for --models of a command; in "
+                "Python, pass the SDE itself"
+            )
+            raise DriftbayesError(msg)
+        if base not in models and base not in SDES:
+            known = (*models, *SDES)
+            near = did_you_mean(base, known)
+            msg = f"unknown model {base!r}; known are {', '.join(known)}{near}"
             raise DriftbayesError(msg)
     unknown = [option for option in options if option not in OPTIONS]
     if unknown:
         near = did_you_mean(unknown[0], OPTIONS)
         msg = f"unknown option {unknown[0]!r} in {text!r}; known are {', '.join(OPTIONS)}{near}"
         raise DriftbayesError(msg)
-    plain = tuple(as_template(models[base]) for base in bases)
+    plain = tuple(as_template(models[base] if base in models else SDES[base]) for base in bases)
+    if len(plain) > 1 and any(one.kind == "sde" for one in plain):
+        msg = f"an SDE cannot be a part of a sum such as {text!r}; compare it by itself"
+        raise DriftbayesError(msg)
     model = plain[0] if len(plain) == 1 else _sum_of(plain)
     check_options(text, model, options)
     for option in OPTIONS:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 EngineName = Literal["auto", "moments", "kalman", "dense"]
 # How far displacements may be summed before a model sees them: over trajectories and axes, over
 # trajectories only, over axes only, or not at all; or all particles must be seen at once.
-Kind = Literal["summed", "channels", "trajectories", "steps", "together", "flow", "pairs"]
+Kind = Literal["summed", "channels", "trajectories", "steps", "together", "flow", "pairs", "sde"]
 Data: TypeAlias = (
     SecondMoments
     | PaddedSteps
@@ -174,7 +174,7 @@ def preparation(
     longest = int(data.row_sizes.max())
     # Noise or long memory: what the steps before the window would add is not negligible.
     memory = LONG_MEMORY if needs.memory is None else needs.memory
-    if kind in ("steps", "together", "flow") or (engine == "auto" and not data.is_regular):
+    if kind in ("steps", "together", "flow", "sde") or (engine == "auto" and not data.is_regular):
         engine = "kalman"
     elif engine in ("auto", "moments"):
         too_long = longest > memory > MEMORY and needs.has_state_space
@@ -224,7 +224,11 @@ def check_summable(needs: Needs) -> int:
         needs: What the model needs.
     """
     if needs.kind not in ("summed", "channels"):
-        judged = {"trajectories": "each trajectory by itself", "steps": "each step by itself"}
+        judged = {
+            "trajectories": "each trajectory by itself",
+            "steps": "each step by itself",
+            "sde": "each trajectory by itself",
+        }
         msg = (
             f"{needs.model} judges {judged.get(needs.kind, 'all particles together')}, and cannot "
             "take data of which only sums are kept; give it a part of the data that fits in "
@@ -268,6 +272,14 @@ def check_double(leaves: Iterable[Any]) -> None:
         raise DriftbayesError(msg)
 
 
+def only_estimated(model: str) -> str:
+    """Say what can be done with a stochastic differential equation."""
+    return (
+        f"{model} is an SDE, whose likelihood is only estimated: compare, scan and simulate take "
+        "it, and nothing else does; leave it out here"
+    )
+
+
 def judged_together(model: str) -> str:
     """Say what to do with a model that no compiled program takes."""
     return (
@@ -287,6 +299,8 @@ def prepare(
     kind, chosen, memory, positions = preparation(data, needs, engine)
     if kind in ("together", "flow"):
         raise DriftbayesError(judged_together(needs.model))
+    if kind == "sde":
+        raise DriftbayesError(only_estimated(needs.model))
     if isinstance(data, ReducedDisplacements):
         return data.second_moments()
     if isinstance(data, SummedDisplacements):
@@ -315,6 +329,8 @@ def make_engine(
         is_turning: Whether the model's covariances are complex.
     """
     way = preparation(data, needs, engine)
+    if way.kind == "sde":
+        raise DriftbayesError(only_estimated(needs.model))
     if way.kind == "flow":
         from driftbayes.likelihood.flow import flow_engine
 

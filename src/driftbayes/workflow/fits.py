@@ -341,6 +341,8 @@ def _check_values(model: AbstractModel, theta: Mapping[str, float]) -> None:
     for name, value in theta.items():
         # Components of a tensor may be negative; other parameters are positive.
         low = -inf if name[:1] == "h" and name[1:].isdigit() else 0.0
+        # Those of an SDE are whatever its functions take.
+        low = -inf if model.kind == "sde" and name in model.motion().parameters else low
         is_number = isinstance(value, int | float)
         # A flow may be free of divergence.
         if name == "divergence" and value == 0:

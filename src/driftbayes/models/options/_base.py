@@ -61,6 +61,9 @@ class AbstractOption(AbstractModel):
         own = {name: values.pop(name) for name in self.own}
         return replace(self, base=self.base(**values), **own)
 
+    def default_priors(self) -> dict[str, Any]:
+        return self.base.default_priors()
+
     def increment_autocovariance(
         self, lags: Float[Array, " lag"], tau: Scalar
     ) -> Float[Array, " lag"]:

@@ -1,0 +1,99 @@
+"""Models from a user's own Python file, which is run for it."""
+
+__all__ = ["load_model", "register_file_models"]
+
+import importlib.util
+import sys
+import traceback
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+from driftbayes.errors import DriftbayesError, did_you_mean
+from driftbayes.models import MODELS
+from driftbayes.models._named import SDES
+from driftbayes.sde.model import SDE, with_values
+
+
+def load_model(text: str) -> SDE:
+    """Run a Python file, and return the SDE of a name in it.
+
+    The file's code is run with all rights of the user: load only files that you trust. Names in
+    data files and requests of `explore` never come here.
+
+    Args:
+        text: `FILE.py:NAME`.
+
+    Raises:
+        DriftbayesError: The file does not run, or has no SDE of that name; with file and line.
+    """
+    file, _, name = text.rpartition(":")
+    path = Path(file).expanduser()
+    if not path.is_file():
+        msg = f"no file {file!r} to take the model {name!r} from; give PATH/FILE.py:NAME"
+        raise DriftbayesError(msg)
+    module = _run(path)
+    known = [key for key, value in vars(module).items() if isinstance(value, SDE)]
+    model = getattr(module, name, None)
+    if not isinstance(model, SDE):
+        got = f"is no SDE but {type(model).__name__}" if hasattr(module, name) else "is not there"
+        has = f"it has {', '.join(known)}" if known else "it has none: make one with driftbayes.SDE"
+        msg = f"{name!r} {got} in {file}; {has}{did_you_mean(name, known)}"
+        raise DriftbayesError(msg)
+    law = model.law if model.name != "sde" else replace(model.law, name=name)
+    return with_values(law, model.values)
+
+
+def _run(path: Path) -> ModuleType:
+    """Import a file as a module of its own; say where it fails."""
+    spec = importlib.util.spec_from_file_location(f"driftbayes_model_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # A file need not leave compiled code beside it.
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        spec.loader.exec_module(module)
+    except DriftbayesError as error:
+        raise DriftbayesError(f"{path}, line {_line(path, error)}: {error}") from error
+    except SyntaxError as error:
+        msg = f"{path}, line {error.lineno}: {error.msg}; the file is no valid Python"
+        raise DriftbayesError(msg) from error
+    except Exception as error:
+        kind = type(error).__name__
+        msg = f"{path}, line {_line(path, error)}: {kind}: {error}; the file does not run"
+        raise DriftbayesError(msg) from error
+    finally:
+        sys.dont_write_bytecode = before
+    return module
+
+
+def _line(path: Path, error: BaseException) -> int | None:
+    """Last line of the file that was run when an error arose."""
+    own = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+    return own[-1] if own else None
+
+
+def register_file_models(names: list[str]) -> list[str]:
+    """Load models that are named by a file, and return the names under which they are known.
+
+    Args:
+        names: Names of models; `FILE.py:NAME` with options after plus signs is a file's.
+
+    Raises:
+        DriftbayesError: A file does not run, or its model has the name of another.
+    """
+    found = []
+    for text in names:
+        file, mark, rest = text.rpartition(".py:")
+        if not mark:
+            found.append(text)
+            continue
+        name, *options = rest.split("+")
+        model = load_model(f"{file}{mark}{name}")
+        if model.name in MODELS or (model.name in SDES and SDES[model.name].law is not model.law):
+            msg = f"{text} is called {model.name!r}, as another model is; give it another name"
+            raise DriftbayesError(msg)
+        SDES[model.name] = model
+        found.append("+".join([model.name, *options]))
+    return found

@@ -1,0 +1,270 @@
+"""Likelihoods of a stochastic differential equation at many parameter values."""
+
+__all__ = ["EnsembleDensity", "KalmanDensity", "ParticleDensity", "given_by"]
+
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from driftbayes.data.sampling import Displacements
+from driftbayes.errors import DriftbayesError
+from driftbayes.jax_typing import Key
+from driftbayes.likelihood.runs import Context
+from driftbayes.models import AbstractModel
+from driftbayes.sde.ensemble import ensemble_log_likelihood
+from driftbayes.sde.filter import Filter, log_likelihood
+from driftbayes.sde.foresight import Given
+from driftbayes.sde.kalman import kalman_log_likelihood
+from driftbayes.sde.model import SDE
+from driftbayes.sde.tracks import Tracks, make_tracks
+from driftbayes.typing import FloatArray
+
+# Numbers of one kind that a program holds: more do not stay in the processor's cache.
+_HELD = 1 << 15
+_MAX_POINTS = 16
+_USUAL = Filter()
+
+
+def given_by(model: AbstractModel, substeps: Array) -> tuple[SDE, Given]:
+    """The equation of a model with values, and what a filter is given of it."""
+    sde = model.motion()
+    assert isinstance(sde, SDE)
+    variance = jnp.asarray(model.fix_variance(), dtype=float)
+    return sde, Given(sde.theta(), variance, substeps)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _particle_block(
+    model: AbstractModel, how: Filter, values: Any, substeps: Array, tracks: Tracks, keys: Key
+) -> Array:
+    def at(values: Any, key: Key) -> Array:
+        sde, given = given_by(model(**values), substeps)
+        return log_likelihood(sde.law, how, given, tracks, key)
+
+    return jax.vmap(at)(values, keys)
+
+
+@partial(jax.jit, static_argnums=0)
+def _kalman_block(model: AbstractModel, values: Any, substeps: Array, tracks: Tracks) -> Array:
+    def at(values: Any) -> Array:
+        sde, given = given_by(model(**values), substeps)
+        return kalman_log_likelihood(sde.law, given, tracks)
+
+    return jax.vmap(at)(values)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _ensemble_block(
+    model: AbstractModel, n_members: int, values: Any, substeps: Array, tracks: Tracks, keys: Key
+) -> Array:
+    def at(values: Any, key: Key) -> Array:
+        sde, given = given_by(model(**values), substeps)
+        return ensemble_log_likelihood(sde.law, n_members, given, tracks, key)
+
+    return jax.vmap(at)(values, keys)
+
+
+@dataclass(frozen=True, eq=False)
+class _AbstractDensity:
+    """Data as inference takes them: their own engine, with values of the density at many points."""
+
+    data: Displacements
+
+    noisy = False
+
+    @cached_property
+    def tracks(self) -> tuple[Tracks, ...]:
+        """Runs in blocks."""
+        return make_tracks(self.data)
+
+    @property
+    def n_dim(self) -> int:
+        """Number of dimensions."""
+        return self.data.n_dim
+
+    @property
+    def tau(self) -> float:
+        """Sampling time."""
+        return self.data.tau
+
+    @property
+    def length_unit(self) -> str:
+        """Name of the unit of length."""
+        return self.data.length_unit
+
+    @property
+    def time_unit(self) -> str:
+        """Name of the unit of time."""
+        return self.data.time_unit
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the data."""
+        return self.data.fingerprint
+
+    @property
+    def n_particles(self) -> int:
+        """Number of particles."""
+        return self.data.n_particles
+
+    @property
+    def n_steps(self) -> int:
+        """Steps of the longest run."""
+        return self.data.n_steps
+
+    @property
+    def n_displacements(self) -> int:
+        """Number of data."""
+        return self.data.n_displacements
+
+    @property
+    def shortest_step(self) -> float:
+        """Duration of the shortest step."""
+        return float(self.data.interval.min())
+
+    @property
+    def context(self) -> Context:
+        """Where the data are; an SDE is told in its own way."""
+        return Context(np.zeros(self.n_dim))
+
+    def thinned(self, n_steps: int) -> tuple[Any, float]:
+        """All data: parts of them are no cheaper to lay out."""
+        return self, 1.0
+
+    def sums(self, formulas: Any) -> Any:
+        """No sums over steps are enough."""
+        msg = "an SDE has no second moments; use `log_densities`"
+        raise DriftbayesError(msg)
+
+    def log_densities(self, model: AbstractModel, values: Mapping[str, FloatArray]) -> FloatArray:
+        """Ln p of the data, of each value of the parameters."""
+        return self.by_run(model, values).sum(axis=1)
+
+    def by_run(self, model: AbstractModel, values: Mapping[str, FloatArray]) -> FloatArray:
+        """Ln p of each run, (point, run); runs that fill up a block give 0."""
+        n = len(next(iter(values.values())))
+        size = self._size
+        firsts = range(0, n, size)
+        columns = {key: np.asarray(column, dtype=np.float64) for key, column in values.items()}
+
+        def compute(task: tuple[int, Tracks]) -> FloatArray:
+            first, tracks = task
+            # The last part is filled up with the last point.
+            places = np.minimum(np.arange(first, first + size), n - 1)
+            part = {key: column[places] for key, column in columns.items()}
+            with jax.enable_x64(True):  # noqa: FBT003
+                return np.asarray(self._block(model, part, places, tracks))
+
+        tasks = [(first, tracks) for tracks in self.tracks for first in firsts]
+        found = [compute(tasks[0])]
+        if len(tasks) > 1:
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                found += pool.map(compute, tasks[1:])
+        per_block = [
+            np.concatenate(found[i : i + len(firsts)])[:n]
+            for i in range(0, len(tasks), len(firsts))
+        ]
+        return np.concatenate(per_block, axis=1)
+
+    @cached_property
+    def _size(self) -> int:
+        """Points that are computed at once, a power of two; fewer are filled up."""
+        held = max(tracks.origin.size * self._particles for tracks in self.tracks)
+        limit = int(np.clip(_HELD // held, 1, _MAX_POINTS))
+        return 2 ** int(np.log2(limit))
+
+    @property
+    def _particles(self) -> int:
+        return 1
+
+    def _block(
+        self, model: AbstractModel, values: dict[str, FloatArray], places: Any, tracks: Tracks
+    ) -> Array:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class KalmanDensity(_AbstractDensity):
+    """Approximation by the extended Kalman filter.
+
+    Args:
+        data: Displacements.
+        substeps: Substeps between two fixes.
+    """
+
+    substeps: int = 4
+
+    def _block(
+        self, model: AbstractModel, values: dict[str, FloatArray], places: Any, tracks: Tracks
+    ) -> Array:
+        return _kalman_block(model, values, jnp.asarray(self.substeps), tracks)
+
+
+@dataclass(frozen=True, eq=False)
+class ParticleDensity(_AbstractDensity):
+    """Unbiased estimates by a particle filter.
+
+    Args:
+        data: Displacements.
+        how: The filter.
+        substeps: Substeps between two fixes.
+        seed: Random seed. Every point has random numbers of its own, unless `common`.
+        common: Whether all points share their random numbers: differences of ln L between
+            neighbouring parameters are then less noisy than its values.
+    """
+
+    how: Filter = _USUAL
+    substeps: int = 4
+    seed: int = 0
+    common: bool = False
+
+    @property
+    def _particles(self) -> int:
+        return self.how.particles
+
+    def _block(
+        self, model: AbstractModel, values: dict[str, FloatArray], places: Any, tracks: Tracks
+    ) -> Array:
+        keys = _keys(self.seed, places * 0 if self.common else places)
+        m = jnp.asarray(self.substeps)
+        return _particle_block(model, self.how, values, m, tracks, keys)
+
+
+@dataclass(frozen=True, eq=False)
+class EnsembleDensity(_AbstractDensity):
+    """Approximation by the ensemble Kalman filter.
+
+    Args:
+        data: Displacements.
+        members: Members of each ensemble.
+        substeps: Substeps between two fixes.
+        seed: Random seed.
+    """
+
+    members: int = 2048
+    substeps: int = 4
+    seed: int = 0
+
+    @property
+    def _particles(self) -> int:
+        return self.members
+
+    def _block(
+        self, model: AbstractModel, values: dict[str, FloatArray], places: Any, tracks: Tracks
+    ) -> Array:
+        m = jnp.asarray(self.substeps)
+        keys = _keys(self.seed, places)
+        return _ensemble_block(model, self.members, values, m, tracks, keys)
+
+
+def _keys(seed: int, numbers: Any) -> Key:
+    """A random key for each number."""
+    return jax.vmap(partial(jax.random.fold_in, jax.random.key(seed)))(jnp.asarray(numbers))
