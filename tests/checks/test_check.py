@@ -401,7 +401,7 @@ def irregular_brownian_data(n_particles=20, n_steps=12):
 def test_a_model_without_replicas_has_a_status_and_leaves_the_others_alone():
     priors = {"hurst": Uniform(0.0, 1.0), "kappa": UNIT, "reference": Fixed(1.0)}
     fractional = Hypothesis(MODELS["fractional"], **priors)
-    data = irregular_brownian_data(n_particles=10, n_steps=8)
+    data = irregular_brownian_data(n_particles=5, n_steps=4)
     result = check_fit([BROWNIAN, fractional], data, n_replicas=N, method="laplace")
     failed = result.models["fractional"]
     assert failed.status is Status.NOT_CHECKED

@@ -222,7 +222,7 @@ def test_bad_data_get_one_sentence():
 
 def test_results_describe_themselves_and_have_a_dataset():
     for n_dim in (1, 2):
-        fit = fit_field(steps(np.random.default_rng(8), 400, n_dim), PRIORS, n_intervals=4)
+        fit = fit_field(steps(np.random.default_rng(8), 200, n_dim), PRIORS, n_intervals=3)
         text = str(fit)
         assert "evidence that dispersion varies" in text
         assert "homogeneous" in text
@@ -230,7 +230,7 @@ def test_results_describe_themselves_and_have_a_dataset():
         assert_allclose(fit.weights.sum(), 1)
         dataset = fit.to_dataset()
         assert dataset.attrs["Conventions"].startswith("CF")
-        assert_allclose(dataset["n_steps"].sum(), 400)
+        assert_allclose(dataset["n_steps"].sum(), 200)
         middle = {name: 20 for name in dataset.dims}
         x = np.array([[float(dataset[name][20]) for name in "xy"[:n_dim]]])
         assert_allclose(dataset["kappa"].isel(middle), fit.at(x)["kappa"][0])

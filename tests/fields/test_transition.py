@@ -182,13 +182,14 @@ def test_walls_leave_out_steps_that_begin_near_them():
     assert "near a wall" in str(fit)
 
 
-def test_gradients_and_draws_belong_to_the_fields():
-    data = steps(np.random.default_rng(7), 500, 2)
-    fit = fit_field(data, PRIORS, n_intervals=4, hypotheses=["kappa", "both"])
-    x = np.random.default_rng(0).uniform(0.2, 0.8, (6, 2))
+@pytest.mark.parametrize(("n_dim", "hypotheses"), [(1, ["kappa", "both"]), (2, ["kappa"])])
+def test_gradients_and_draws_belong_to_the_fields(n_dim, hypotheses):
+    data = steps(np.random.default_rng(7), 500, n_dim)
+    fit = fit_field(data, PRIORS, n_intervals=3, hypotheses=hypotheses)
+    x = np.random.default_rng(0).uniform(0.2, 0.8, (6, n_dim))
     found, drawn = fit.at(x), fit.draw(x, 4000, seed=3)
-    for axis in range(2):
-        away = 1e-4 * np.eye(2)[axis]
+    for axis in range(n_dim):
+        away = 1e-4 * np.eye(n_dim)[axis]
         numeric = (fit.at(x + away)["kappa"] - fit.at(x - away)["kappa"]) / 2e-4
         assert_allclose(found["kappa_gradient"][:, axis], numeric, rtol=1e-4, atol=1e-6)
     for name in ("kappa", "kappa_gradient", "flow"):
@@ -198,7 +199,7 @@ def test_gradients_and_draws_belong_to_the_fields():
     again = fit.draw(x, 4000, seed=3)
     assert_allclose(again["kappa"], drawn["kappa"], rtol=0)
     # Outside, the field is that of the nearest place, and does not change along that axis.
-    outside = fit.at([[-5.0, 0.5]])
+    outside = fit.at([[-5.0, 0.5][:n_dim]])
     assert_allclose(outside["kappa_gradient"][0, 0], 0)
 
 
@@ -231,7 +232,8 @@ def test_too_costly_grids_leave_the_local_density_with_a_warning():
 def test_too_costly_grids_are_refused_and_named():
     data = steps(np.random.default_rng(0), 60, 2, tau=0.1, n_sub=2)
     with pytest.raises(DriftbayesError, match="multiplications"):
-        fit_field(data, PRIORS, density="fokker-planck", walls=[[0, 0], [1, 1]])
+        options = {"hypotheses": ["kappa"], "density": "fokker-planck"}
+        fit_field(data, PRIORS, walls=[[0, 0], [1, 1]], **options)
     with pytest.raises(DriftbayesError, match="n_draws must be 1"):
         fit_field(data, PRIORS, n_intervals=3, hypotheses=[]).draw(data.origin, 0)
     with pytest.raises(DriftbayesError, match="points must be finite"):
