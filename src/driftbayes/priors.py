@@ -453,8 +453,10 @@ def scaling_priors(
     Those are the paper's. Other rates have the same prior as γ, but for that of acceleration, which
     is thought to be ten times faster; a measurement error is thought to be a tenth of
     $u_\mathrm{rms} T$, that of outliers $u_\mathrm{rms} T$; numbers between 0 and 1 are uniform,
-    and so is a fraction of outliers below 1/2. The time over which a camera blurs has no prior:
-    it must be given.
+    and so is a fraction of outliers below 1/2. Slopes of ln σ are normal with standard deviation
+    $1/(u_\mathrm{rms} T)$, a barrier is thought to be $u_\mathrm{rms}^2$ high and wells
+    $u_\mathrm{rms} T$ from it, numbers without a unit 1. The time over which a camera blurs has no
+    prior: it must be given.
 
     Args:
         u_rms: Root mean square speed, $\sqrt{2E}$ with E the mean energy per unit mass.
@@ -495,6 +497,12 @@ def scaling_priors(
         "fraction": Uniform(low=0.0, high=0.5),
         "spread": Exponential(mean=u_rms * timescale),
         **{f"h{i}": Normal(mean=0.0, sd=1.0) for i in range(1, 6)},
+        **{f"slope{i}": Normal(mean=0.0, sd=1 / (u_rms * timescale)) for i in (1, 2)},
+        "nonlinearity": Exponential(mean=1.0),
+        "barrier": Exponential(mean=u_rms**2),
+        "separation": Exponential(mean=u_rms * timescale),
+        "intermittency": Exponential(mean=1.0),
+        "renewal": rate,
     }
 
 

@@ -14,8 +14,8 @@ from jax.scipy.linalg import solve_triangular
 from driftbayes.precision import in_double_precision
 from driftbayes.typing import FloatArray
 
-# Parameter values of one call of the program.
-_N_ROWS = 16
+# Parameter values of one call of the program: of few, and of many.
+_FEW_ROWS, _N_ROWS = 4, 16
 # Elements of the covariances of parameter values that are factorised side by side.
 _SIDE_BY_SIDE = 1 << 22
 
@@ -60,7 +60,7 @@ class Crowd:
             rows = np.flatnonzero(shapes[:, 3] == smoothness)
             for low in range(0, len(rows), _N_ROWS):
                 some = rows[low : low + _N_ROWS]
-                padded = np.resize(some, _N_ROWS)
+                padded = np.resize(some, _FEW_ROWS if len(some) <= _FEW_ROWS else _N_ROWS)
                 given = (matrices[padded], start[padded], shapes[padded, :3])
                 with jax.default_device(self.device):
                     log_det, products = _programs(

@@ -74,7 +74,17 @@ MODELS = _Models(
 )
 # Stochastic differential equations, whose likelihoods are estimated: not among "all". Those of a
 # user's file are added when it is loaded.
-SDES = _Models({"sde_langevin": "library.langevin"}, room="sde")
+SDES = _Models(
+    {
+        "sde_langevin": "library.langevin",
+        "random_flight": "models.random_flight.random_flight",
+        "nonlinear_friction": "models.friction.nonlinear_friction",
+        "double_well": "models.potential.double_well",
+        "fluctuating_dissipation": "models.dissipation.fluctuating_dissipation",
+        "student_langevin": "models.student.student_langevin",
+    },
+    room="sde",
+)
 
 
 # Module and class of each option, and the names of its parameters.

@@ -10,7 +10,7 @@ from driftbayes.data.units import readable, readable_unit
 from driftbayes.fields.fit import FieldFit
 from driftbayes.fields.flight_fit import FlightFit
 from driftbayes.plots.style import COLOURS, draw_band, inward_ticks, journal_style
-from driftbayes.representation import number, with_unit
+from driftbayes.representation import number, with_error, with_unit
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -31,16 +31,32 @@ def field_figure(result: FieldFit | FlightFit) -> "Figure":
     else:
         fields = [("sigma", "σ"), ("memory_time", "T"), ("k", "k")]
     with journal_style():
+        constants: list[str] = []
         if result.splines.n_dim == 1:
             drawing = Figure(figsize=(6.8, 2.6), layout="constrained")
             _draw_lines(drawing, dataset, fields)
         else:
-            drawing = Figure(figsize=(10.0, 5.2), layout="constrained")
-            _draw_maps(drawing, dataset, fields, float(result.splines.spacing.max()))
+            # A map of one colour shows nothing: constants stand in the title.
+            varying = [field for field in fields if not _is_constant(dataset, field[0])] or fields
+            constants = [_constant(dataset, *field) for field in fields if field not in varying]
+            drawing = Figure(figsize=(7.2, 0.6 + 2.9 * len(varying)), layout="compressed")
+            _draw_maps(drawing, dataset, varying, float(result.splines.spacing.max()))
         log_k = number(result.log_bayes_factor_inhomogeneous)
         tau = readable(result.tau, result.units[1])
-        drawing.suptitle(f"τ = {tau}; ln K = {log_k} for fields that vary", fontsize=9)
+        title = [f"τ = {tau}; ln K = {log_k} for fields that vary", *constants]
+        drawing.suptitle("\n".join(title), fontsize=9)
     return drawing
+
+
+def _is_constant(dataset: "xr.Dataset", name: str) -> bool:
+    """Whether a field varies by less than a tenth of its error."""
+    return bool(np.ptp(dataset[name].values) < 0.1 * np.median(dataset[f"{name}_sd"].values))
+
+
+def _constant(dataset: "xr.Dataset", name: str, words: str) -> str:
+    value, sd = (float(np.median(dataset[key].values)) for key in (name, f"{name}_sd"))
+    unit = dataset[name].attrs.get("units", "")
+    return f"{words} = {with_error(value, sd)} {unit} everywhere"
 
 
 def _label(dataset: "xr.Dataset", name: str, words: str) -> str:
@@ -72,21 +88,24 @@ def _draw_maps(
         np.concatenate([dataset["x"].values, dataset["y"].values]), dataset.attrs["length_unit"]
     )
     x, y = (dataset[name].values * per for name in ("x", "y"))
-    axes = figure.subplots(2, 3, sharex=True, sharey=True)
+    axes = figure.subplots(len(fields), 2, sharex=True, sharey=True, squeeze=False)
     inward_ticks(*axes.ravel())
-    for column, (name, words) in enumerate(fields):
-        for row, (suffix, kind) in enumerate((("", ""), ("_sd", "sd of "))):
+    for row, (name, words) in enumerate(fields):
+        for column, (suffix, kind) in enumerate((("", ""), ("_sd", "sd of "))):
             ax = axes[row, column]
             values = np.ma.masked_array(dataset[name + suffix].values, far)
-            colours, limits = "viridis", {}
-            if name.startswith("flow") and not row:
+            # A few places at the edge, where nothing is known, must not set the colours.
+            colours, limits = "viridis", {"vmax": float(np.quantile(values.compressed(), 0.98))}
+            if name.startswith("flow") and not column:
                 # A flow that is consistent with zero is pale.
                 most = float(max(np.abs(values).max(), 2 * dataset[f"{name}_sd"].max()))
                 colours, limits = "RdBu_r", {"vmin": -most, "vmax": most}
             mesh = ax.pcolormesh(x, y, values, cmap=colours, rasterized=True, **limits)
-            figure.colorbar(mesh, ax=ax, label=_label(dataset, name, kind + words))
+            extend = "max" if values.max() > mesh.norm.vmax else "neither"
+            label = _label(dataset, name, kind + words)
+            figure.colorbar(mesh, ax=ax, label=label, extend=extend)
             ax.set_aspect("equal")
-            if row:
+            if row == len(fields) - 1:
                 ax.set_xlabel(with_unit("x", unit))
             if not column:
                 ax.set_ylabel(with_unit("y", unit))

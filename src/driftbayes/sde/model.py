@@ -17,7 +17,7 @@ from driftbayes.models._prepare import Kind
 from driftbayes.precision import as_leaf
 from driftbayes.priors import AbstractPrior
 from driftbayes.sde.law import Function, Hidden, Law
-from driftbayes.sde.simulate import simulate_paths
+from driftbayes.sde.simulate import resolved_substeps, simulate_paths
 from driftbayes.sde.validation import check_law
 
 
@@ -159,7 +159,12 @@ class SDE(AbstractModel):
     ) -> Float[Array, "particle position dim"]:
         """Positions at times 0, tau, 2 tau, ..., from the origin, by small steps."""
         start = jnp.zeros((n_particles, n_dim))
-        return simulate_paths(self.law, self.theta(), key, start, n_steps=n_steps, tau=tau)[0]
+        theta = self.theta()
+        substeps = resolved_substeps(self.law, theta, key, n_dim, tau)
+        x, _ = simulate_paths(
+            self.law, theta, key, start, n_steps=n_steps, tau=tau, substeps=substeps
+        )
+        return x
 
 
 def with_values(law: Law, values: tuple[Any, ...]) -> SDE:

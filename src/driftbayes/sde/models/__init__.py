@@ -1,0 +1,1 @@
+"""Stochastic differential equations that come with the package, one in each file."""

@@ -1,0 +1,69 @@
+"""Langevin motion whose forcing fluctuates in time."""
+
+__all__ = ["fluctuating_dissipation", "relaxation", "renewal_noise", "steady"]
+
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from driftbayes.models import Parameter
+from driftbayes.sde.law import Hidden
+from driftbayes.sde.model import SDE
+from driftbayes.sde.models._parameters import LANGEVIN
+
+
+def _drift(x: Array, u: Array, t: Array, theta: Any, v: Array) -> Array:
+    return -theta.gamma * u
+
+
+def _diffusion(x: Array, u: Array, t: Array, theta: Any, v: Array) -> Array:
+    scatter = theta.intermittency
+    return theta.gamma * jnp.sqrt(2 * theta.k) * jnp.exp(0.5 * scatter * v[0] - 0.25 * scatter**2)
+
+
+def relaxation(v: Array, x: Array, u: Array, t: Array, theta: Any) -> Array:
+    """Drift of a hidden variable that forgets at the rate `renewal`."""
+    return -theta.renewal * v
+
+
+def renewal_noise(v: Array, x: Array, u: Array, t: Array, theta: Any) -> Array:
+    """Noise that keeps the hidden variable at unit variance."""
+    return jnp.sqrt(2 * theta.renewal)
+
+
+def steady(x: Array, t: Array, theta: Any) -> tuple[Array, Array]:
+    """Mean and standard deviation of the hidden variable at first."""
+    return jnp.zeros(()), jnp.ones(())
+
+
+def fluctuating_dissipation() -> SDE:
+    r"""Langevin motion driven by a dissipation that fluctuates along each trajectory.
+
+    $$\mathrm{d}U = -\gamma U\,\mathrm{d}t + \gamma\sqrt{2k\,\varepsilon(t)}\,\mathrm{d}W, \qquad
+      \ln\varepsilon = \Lambda Z - \tfrac12\Lambda^2, \qquad
+      \mathrm{d}Z = -\beta Z\,\mathrm{d}t + \sqrt{2\beta}\,\mathrm{d}W'$$
+
+    The relative dissipation ε is log-normal with mean 1, and common to the axes of a particle:
+    superstatistics that evolve in time. Second moments of displacements are those of
+    `Langevin(gamma, k)`, which it is with Λ = 0 and becomes as β → ∞; the tails are heavier. Z
+    starts in its steady state, and the velocity at the first fix is Gaussian with the variance γkε
+    of the dissipation then.
+
+    Example:
+        >>> from driftbayes.sde import fluctuating_dissipation
+        >>> list(fluctuating_dissipation().parameters)
+        ['gamma', 'k', 'intermittency', 'renewal']
+    """
+    return SDE(
+        _drift,
+        _diffusion,
+        {
+            **LANGEVIN,
+            "intermittency": Parameter("Λ", "standard deviation of ln ε", 0, 0),
+            "renewal": Parameter("β", "rate at which ln ε forgets", 0, -1),
+        },
+        name="fluctuating_dissipation",
+        summary="langevin with a log-normal dissipation that fluctuates in time",
+        hidden=Hidden(1, relaxation, renewal_noise, steady),
+    )

@@ -1,0 +1,95 @@
+"""Langevin motion driven by Student's noise, as Gaussian noise of fluctuating intensity."""
+
+__all__ = ["student_langevin"]
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+from numpy.polynomial import chebyshev
+from scipy.special import gammainccinv, gammaincinv, ndtr
+
+from driftbayes.errors import DriftbayesError, shown
+from driftbayes.models import Parameter
+from driftbayes.sde.law import Hidden
+from driftbayes.sde.model import SDE
+from driftbayes.sde.models._parameters import LANGEVIN
+from driftbayes.sde.models.dissipation import relaxation, renewal_noise, steady
+
+# Where the intensity is tabulated: a normal number lies beyond once in 1e15.
+_RANGE = 8.0
+_DEGREE = 40
+
+
+def log_intensity(degrees: float) -> Callable[[Array], Array]:
+    """Ln of the intensity as a function of a standard normal number.
+
+    Args:
+        degrees: Degrees of freedom ν > 2: the intensity is (ν - 2) over a chi-square number.
+    """
+    z = _RANGE * np.cos(np.pi * (np.arange(_DEGREE + 1) + 0.5) / (_DEGREE + 1))
+    # The intensity rises with z; either tail is inverted by itself.
+    half = degrees / 2
+    chi_square = 2 * np.where(
+        z > 0, gammaincinv(half, ndtr(-np.abs(z))), gammainccinv(half, ndtr(-np.abs(z)))
+    )
+    values = np.log(degrees - 2) - np.log(chi_square)
+    coefficients = chebyshev.chebfit(z / _RANGE, values, _DEGREE)
+
+    def at(z: Array) -> Array:
+        x = jnp.clip(z / _RANGE, -1.0, 1.0)
+        first = second = jnp.zeros_like(x)
+        for coefficient in coefficients[:0:-1]:
+            first, second = coefficient + 2 * x * first - second, first
+        return coefficients[0] + x * first - second
+
+    return at
+
+
+def student_langevin(degrees: float = 4.0) -> SDE:
+    r"""Langevin motion driven by noise whose kicks have Student's distribution.
+
+    $$\mathrm{d}U = -\gamma U\,\mathrm{d}t + \gamma\sqrt{2k\,\varepsilon(t)}\,\mathrm{d}W, \qquad
+      \varepsilon = (\nu - 2)/\chi^2_\nu$$
+
+    The relative intensity ε has mean 1 and an inverse gamma distribution at any time, common to the
+    axes of a particle; it is a function of an Ornstein--Uhlenbeck process Z of unit variance that
+    forgets at rate β. Given ε the noise is Gaussian. So kicks over times far below 1/β have
+    Student's multivariate distribution with ν degrees of freedom, sums of kicks over times far
+    beyond are Gaussian, and second moments are those of `Langevin(gamma, k)`. As β → 0 it is
+    `langevin+scatter` with $s^2 = 2/\nu$ and $k(\nu - 2)/\nu$; as β → ∞, or ν → ∞, it is
+    `Langevin(gamma, k)`. It is no Lévy process: its kicks depend on each other.
+
+    Args:
+        degrees: Degrees of freedom ν > 2, fixed; 4 by default, with which fourth moments of the
+            velocity do not exist.
+
+    Raises:
+        DriftbayesError: ν is not above 2.
+
+    Example:
+        >>> from driftbayes.sde import student_langevin
+        >>> list(student_langevin(degrees=5.0).parameters)
+        ['gamma', 'k', 'renewal']
+    """
+    if not (np.isfinite(degrees) and degrees > 2):
+        msg = f"degrees must be a number above 2, got {shown(degrees)}; the variance needs it"
+        raise DriftbayesError(msg)
+    log_epsilon = log_intensity(degrees)
+
+    def drift(x: Array, u: Array, t: Array, theta: Any, v: Array) -> Array:
+        return -theta.gamma * u
+
+    def diffusion(x: Array, u: Array, t: Array, theta: Any, v: Array) -> Array:
+        return theta.gamma * jnp.sqrt(2 * theta.k) * jnp.exp(0.5 * log_epsilon(v[0]))
+
+    return SDE(
+        drift,
+        diffusion,
+        {**LANGEVIN, "renewal": Parameter("β", "rate at which the intensity forgets", 0, -1)},
+        name="student_langevin",
+        summary=f"langevin driven by Student's noise of {degrees:g} degrees of freedom",
+        hidden=Hidden(1, relaxation, renewal_noise, steady),
+    )
