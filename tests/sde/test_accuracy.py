@@ -104,7 +104,7 @@ def transition_matrix(a, grid, n_short):
 def grid_log_likelihood(a, n_short=128):
     """Ln p of the data, extrapolated from two lengths of the short step."""
     positions = well_positions()
-    grid = np.linspace(-4, 4, 1201)
+    grid = np.linspace(-4, 4, 801)
 
     def at(n_short):
         density = transition_matrix(a, grid, n_short)
@@ -173,14 +173,14 @@ def test_a_double_well_has_the_likelihood_of_a_grid_solution(a):
 
 @pytest.mark.slow
 def test_the_evidence_of_a_double_well_is_that_of_a_grid_solution():
-    a = np.linspace(0.02, 5.0, 41)
+    a = np.linspace(0.0, 2.8, 29)
     log_f = np.array([grid_log_likelihood(float(value)) for value in a]) - a
     wanted = np.log(simpson(np.exp(log_f - log_f.max()), x=a)) + log_f.max()
     coarse = np.log(simpson(np.exp(log_f[::2] - log_f.max()), x=a[::2])) + log_f.max()
-    assert abs(wanted - coarse) < 0.01
+    assert abs(wanted - coarse) < 0.005
     print(f"\nln Z of the grid {wanted:.4f}")
     for method in ("laplace_is", "smc"):
-        for seed in range(4):
+        for seed in range(3):
             found = evidence(Hypothesis(double_well()), well_data(), method=method, seed=seed)
             off, error = found.log_evidence - wanted, found.log_evidence_err
             print(f"{method} seed {seed}: off by {off:.3f} ± {error:.3f}", found.diagnostics)

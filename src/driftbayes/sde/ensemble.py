@@ -20,9 +20,8 @@ def ensemble_log_likelihood(
 ) -> Array:
     """Approximate ln p of each run by moments of an ensemble, each axis by itself.
 
-    Exact for linear equations as the number of members grows. With few ln p is too low: by about
-    two over their number for each coordinate of an exact fix, and half of that for fixes with
-    errors as large as a step.
+    Exact for linear equations as the number of members grows. With few ln p is too low, by one
+    half to two over their number for each coordinate of a fix; most where fixes are exact.
 
     Args:
         law: The equation.
