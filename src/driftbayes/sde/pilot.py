@@ -46,8 +46,11 @@ class Pilot:
 
     @property
     def substep_error(self) -> float:
-        """Error of ln L by finite substeps: falls as 1/m, so that it is twice the change."""
-        return 2 * self.substep_change
+        """Error of ln L by finite substeps: falls as 1/m, so that it is twice the change.
+
+        A change that chance hides counts as large as chance.
+        """
+        return 2 * float(np.hypot(self.substep_change, self.substep_noise))
 
 
 def estimates_at(
