@@ -35,12 +35,11 @@ jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
-# Annotated arrays are checked at run time; before the package is first imported. Those of
-# inference, a quarter of the time of the tests, only by `make test-slow`.
-_CHECKED = ["driftbayes.models", "driftbayes.likelihood", "driftbayes.priors"]
+# Annotated arrays are checked at run time, from before the package is first imported. It takes a
+# third of the time of the tests, so only `make test-slow` does.
 if os.environ.get("DRIFTBAYES_CHECK_ALL"):
-    _CHECKED.append("driftbayes.inference")
-install_import_hook(_CHECKED, "beartype.beartype")
+    rooms = ("models", "likelihood", "priors", "inference")
+    install_import_hook([f"driftbayes.{room}" for room in rooms], "beartype.beartype")
 
 # The first example of each shape compiles; a deadline would measure the compiler.
 settings.register_profile(

@@ -15,7 +15,7 @@ from driftbayes.cli.main import build_parser
 from driftbayes.io import write_trajectories
 
 # Options with the path of something that is read, and of a folder for temporary files.
-READ = {"file", "observed", "data", "scan", "directory", "positions", "start_from"}
+READ = {"file", "observed", "data", "scan", "directory", "positions", "start_from", "space"}
 NEITHER = {"scratch"}
 
 # Arguments of every command that writes, without its output; IN stands for what it reads. A command

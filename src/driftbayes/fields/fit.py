@@ -73,7 +73,7 @@ class FieldFit(AveragedFit):
     units: tuple[str, str]
     ground: Ground | None
     fingerprint: str
-    _problem: LocalSteps | TransitionSteps = field(repr=False)
+    _problem: Any = field(repr=False)
     density: str = "local"
     density_error: float = 0.0
     refusal: str = ""

@@ -52,7 +52,7 @@ class FlightFit(AveragedFit):
     units: tuple[str, str]
     ground: Ground | None
     fingerprint: str
-    _problem: FlightSteps = field(repr=False)
+    _problem: Any = field(repr=False)
 
     def at(self, x: ArrayLike) -> dict[str, FloatArray]:
         """Fields at points, averaged over all hypotheses and members.
