@@ -10,6 +10,7 @@ from driftbayes import (
     Brownian,
     DriftbayesError,
     Exponential,
+    Fixed,
     Hypothesis,
     Langevin,
     Noise,
@@ -124,16 +125,18 @@ def test_errors_of_the_evidence_are_as_stated(name, method):
 @pytest.mark.slow
 def test_true_parameters_have_uniform_ranks_in_the_posterior():
     rng = np.random.default_rng(7)
-    model = cubic()
+    hypothesis = Hypothesis(cubic(), gamma=Fixed(1.0))
     ranks = []
     for seed in range(60):
-        values = {name: float(rng.exponential()) for name in model.parameters}
-        data = data_of(model, values, n_particles=4, n_steps=8, seed=seed)
-        found = evidence(model, data, seed=seed)
-        draws = found.draws
-        ranks.append([np.mean(draws[:, i] < values[n]) for i, n in enumerate(model.parameters)])
-    ranks = np.array(ranks)
-    counts = np.stack([np.histogram(column, bins=5, range=(0, 1))[0] for column in ranks.T])
+        values = {"gamma": 1.0, **{name: float(rng.exponential()) for name in hypothesis.names}}
+        data = data_of(cubic(), values, n_particles=3, n_steps=6, n_dim=1, seed=seed)
+        found = evidence(hypothesis, data, seed=seed)
+        ranks.append(
+            [np.mean(found.draws[:, i] < values[n]) for i, n in enumerate(hypothesis.names)]
+        )
+    counts = np.stack(
+        [np.histogram(column, bins=5, range=(0, 1))[0] for column in np.array(ranks).T]
+    )
     chi_square = np.sum((counts - 12) ** 2 / 12, axis=1)
     print("ranks", counts.tolist(), "chi-square", chi_square.round(1).tolist())
     # 99.9 % of chi-square with four degrees of freedom.

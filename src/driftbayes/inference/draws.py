@@ -119,7 +119,10 @@ def posterior_draws(
     rng = np.random.default_rng([seed, zlib.crc32(hypothesis.name.encode()), 1])
     chosen = as_method(method, **options)
     if hypothesis.model.kind == "sde":
-        msg = f"{hypothesis.name} is an SDE: draws from its posterior are `evidence(...).draws`"
+        msg = (
+            f"{hypothesis.name} is an SDE: draws from its posterior are `evidence(...).draws`, and "
+            "nothing else is drawn from it; leave it out here"
+        )
         raise DriftbayesError(msg)
     if (reason := infinite_reason(hypothesis.model, batch)) is not None:
         msg = f"{hypothesis.name}: {reason}"

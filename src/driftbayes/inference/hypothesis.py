@@ -244,7 +244,9 @@ def check_plain_models(
     """Refuse classes of models likewise; the arguments are those of `check_plain`."""
     for model in models:
         reason = ""
-        if model.kind != "summed":
+        if model.kind == "sde":
+            reason = "its likelihood is only estimated"
+        elif model.kind != "summed":
             reason = "its axes, trajectories or steps are not all alike"
         elif state_space and not model.has_state_space:
             reason = "it has no state-space form"

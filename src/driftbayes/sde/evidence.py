@@ -252,12 +252,12 @@ def _record(hypothesis: Hypothesis, batch: Batch, run: _Run, method: Method, see
     record = record_of(hypothesis, batch, 0, run.start, run.estimate, name, seed, rng)
     pilot = run.pilot
     status, doubts = record.status, list(record.warnings)
-    if pilot.substep_error > max(SUBSTEP_TOLERANCE, 2 * pilot.substep_noise):
+    if pilot.substep_change > max(SUBSTEP_TOLERANCE, 2 * pilot.substep_noise):
         doubts.append(
             f"doubling the {pilot.substeps} substeps between fixes changes ln L by "
-            f"{pilot.substep_error:.2g} nats; choose a shorter tau"
+            f"{pilot.substep_change:.2g} nats; choose a shorter tau"
         )
-        if pilot.substep_error > 1 and status is Status.OK:
+        if pilot.substep_change > 1 and status is Status.OK:
             status = Status.SAMPLER_NOT_CONVERGED
     if not pilot.variance < MAX_VARIANCE:
         doubts.append(

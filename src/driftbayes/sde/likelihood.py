@@ -240,7 +240,10 @@ class ParticleDensity(_AbstractDensity):
 
 @dataclass(frozen=True, eq=False)
 class EnsembleDensity(_AbstractDensity):
-    """Approximation by the ensemble Kalman filter.
+    """Approximation by the ensemble Kalman filter: biased, unlike that by particles.
+
+    Of 96 coordinates of exact fixes, 2048 members make ln L too low by about 0.1 and scatter it by
+    0.4; both were measured for a linear equation, where more members have no bias.
 
     Args:
         data: Displacements.

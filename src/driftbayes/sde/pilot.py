@@ -34,15 +34,23 @@ class Pilot:
         how: The filter that was chosen.
         substeps: Substeps between two fixes.
         variance: Variance of ln L, of all runs together.
-        substep_error: Change of ln L when the substeps are doubled.
+        substep_change: Change of ln L when the substeps are doubled.
         substep_noise: Standard error of that.
     """
 
     how: Filter
     substeps: int
     variance: float
-    substep_error: float
+    substep_change: float
     substep_noise: float
+
+    @property
+    def substep_error(self) -> float:
+        """Error of ln L by finite substeps: falls as 1/m, so that it is twice the change.
+
+        A change that chance hides counts as large as chance.
+        """
+        return 2 * float(np.hypot(self.substep_change, self.substep_noise))
 
 
 def estimates_at(
@@ -81,9 +89,9 @@ def run_pilot(density: ParticleDensity, model: AbstractModel, values: Mapping[st
     while True:
         there = estimates_at(replace(density, substeps=2 * m), model, values, _N_ESTIMATES)
         (a, noise_a), (b, noise_b) = _averaged(here), _averaged(there)
-        error, noise = abs(b - a), float(np.sqrt(noise_a + noise_b))
+        change, noise = abs(b - a), float(np.sqrt(noise_a + noise_b))
         # Accepted also where the change cannot be told from chance, if chance is small.
-        if error <= max(SUBSTEP_TOLERANCE, min(2 * noise, 3 * SUBSTEP_TOLERANCE)):
+        if change <= max(SUBSTEP_TOLERANCE, min(2 * noise, 3 * SUBSTEP_TOLERANCE)):
             break
         if 2 * m > _MAX_SUBSTEPS:
             break
@@ -94,7 +102,7 @@ def run_pilot(density: ParticleDensity, model: AbstractModel, values: Mapping[st
         how = replace(how, particles=more)
         again = replace(density, how=how, substeps=m)
         variance = float(estimates_at(again, model, values, _N_ESTIMATES).var(axis=0, ddof=1).sum())
-    return Pilot(how, m, variance, error, noise)
+    return Pilot(how, m, variance, change, noise)
 
 
 def _particles(density: ParticleDensity, variance: float, substeps: int) -> int:
