@@ -232,8 +232,8 @@ def test_too_costly_grids_leave_the_local_density_with_a_warning():
 def test_too_costly_grids_are_refused_and_named(monkeypatch):
     monkeypatch.setattr("driftbayes.fields.transition._MAX_WORK", 1e6)
     data = steps(np.random.default_rng(0), 60, 2, tau=0.1, n_sub=2)
+    options = {"n_intervals": 3, "hypotheses": ["kappa"], "density": "fokker-planck"}
     with pytest.raises(DriftbayesError, match="multiplications"):
-        options = {"n_intervals": 3, "hypotheses": ["kappa"], "density": "fokker-planck"}
         fit_field(data, PRIORS, walls=[[0, 0], [1, 1]], **options)
     with pytest.raises(DriftbayesError, match="n_draws must be 1"):
         fit_field(data, PRIORS, n_intervals=3, hypotheses=[]).draw(data.origin, 0)
