@@ -156,9 +156,8 @@ def model_named(
             )
             raise DriftbayesError(msg)
         if base not in models and base not in SDES:
-            known = (*models, *SDES)
-            near = did_you_mean(base, known)
-            msg = f"unknown model {base!r}; known are {', '.join(known)}{near}"
+            near = did_you_mean(base, (*models, *SDES))
+            msg = f"unknown model {base!r}; known are {', '.join(models)}{near}"
             raise DriftbayesError(msg)
     unknown = [option for option in options if option not in OPTIONS]
     if unknown:
