@@ -35,8 +35,8 @@ jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
-# Annotated arrays are checked at run time, from before the package is first imported. It takes a
-# third of the time of the tests, so only `make test-slow` does.
+# Annotated arrays are checked at run time, from before the package is first imported. It takes up
+# to a third of the time of a test, so only `make test-slow` does.
 if os.environ.get("DRIFTBAYES_CHECK_ALL"):
     rooms = ("models", "likelihood", "priors", "inference")
     install_import_hook([f"driftbayes.{room}" for room in rooms], "beartype.beartype")

@@ -8,6 +8,7 @@ from scipy.integrate import quad
 
 from driftbayes import SDE, Exponential
 from driftbayes.errors import DriftbayesError
+from driftbayes.models._named import SDES
 from driftbayes.sde.simulate import resolved_substeps, simulate_paths
 
 _KEY = jax.random.key(0)
@@ -50,3 +51,11 @@ def test_speed_under_cubic_friction_is_that_of_its_steady_density(tau):
     )
     squares = np.asarray(u)[:, -1, 0] ** 2
     assert abs(squares.mean() - exact) < 4 * squares.std() / np.sqrt(len(squares))
+
+
+def test_fast_hidden_variables_need_substeps_of_their_own():
+    model = SDES["fluctuating_dissipation"]
+    values = dict.fromkeys(model.law.parameters, 1.0)
+    slow, fast = model(**values), model(**{**values, "renewal": 50.0})
+    assert resolved_substeps(slow.law, slow.theta(), _KEY, 1, 1.0) == 64
+    assert resolved_substeps(fast.law, fast.theta(), _KEY, 1, 1.0) == 2000

@@ -3,6 +3,7 @@
 __all__ = ["EnsembleDensity", "KalmanDensity", "ParticleDensity", "given_by"]
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -73,7 +74,7 @@ def _ensemble_block(
 
 
 @dataclass(frozen=True, eq=False)
-class _AbstractDensity:
+class _AbstractDensity(ABC):
     """Data as inference takes them: their own engine, with values of the density at many points."""
 
     data: Displacements
@@ -185,10 +186,11 @@ class _AbstractDensity:
     def _particles(self) -> int:
         return 1
 
+    @abstractmethod
     def _block(
         self, model: AbstractModel, values: dict[str, FloatArray], places: Any, tracks: Tracks
     ) -> Array:
-        raise NotImplementedError
+        """Ln p of each run at each of a block of points."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,8 +18,8 @@ from driftbayes.sde.potentials import Gaussian
 
 # Substeps of a sampling time, unless told otherwise.
 _SUBSTEPS = 64
-# Substeps within the time in which the drift of nine particles out of ten changes: the mean square
-# speed under cubic friction is then right to half a per cent.
+# Substeps within the time in which the drift of nine particles out of ten changes. The mean square
+# speed under cubic friction is then right within the error of 40,000 particles, 0.6 %.
 _PER_CHANGE = 40
 _MAX_SUBSTEPS = 8192
 _N_PILOT = 64
@@ -91,21 +91,26 @@ def resolved_substeps(law: Law, theta: Any, key: Key, n_dim: int, tau: ScalarLik
 @partial(jax.jit, static_argnums=0)
 def _rates(law: Law, theta: Any, key: Key, x: Array, u: Array) -> Array:
     """How fast the drift changes at each state; zero where the velocity's is linear in it alone."""
-    zero = jnp.zeros(())
+    zero, hidden = jnp.zeros(()), law.hidden
     kick = jax.random.normal(key, (law.n_hidden,))
 
-    def jacobian(x: Array, u: Array) -> tuple[Array, Array]:
+    def jacobian(x: Array, u: Array) -> tuple[Array, Array, Array]:
         v = law.initial_hidden(x, zero, theta, kick)
-        return jax.jacfwd(lambda x, u: law.drift_at(x, u, zero, theta, v), (0, 1))(x, u)
+        slopes = jax.jacfwd(lambda x, u: law.drift_at(x, u, zero, theta, v), (0, 1))(x, u)
+        if hidden is None:
+            return *slopes, zero
+        # Hidden variables change the coefficients as fast as they change themselves.
+        own = jax.jacfwd(lambda v: jnp.asarray(hidden.drift(v, x, u, zero, theta)))(v)
+        return *slopes, jnp.sqrt(jnp.sum(own**2))
 
-    by_place, by_velocity = jax.vmap(jacobian)(x, u)
+    by_place, by_velocity, of_hidden = jax.vmap(jacobian)(x, u)
     by_place = jnp.sqrt(jnp.sum(by_place**2, axis=(1, 2)))
     if not law.hidden_velocity:
-        return by_place
+        return by_place + of_hidden
     # Linear friction is solved exactly, whatever the step.
     bent = jnp.max(jnp.ptp(by_velocity, axis=0)) > 1e-9 * jnp.max(jnp.abs(by_velocity))
     friction = jnp.sqrt(jnp.sum(by_velocity**2, axis=(1, 2)))
-    return jnp.sqrt(by_place) + jnp.where(bent, friction, 0.0)
+    return jnp.sqrt(by_place) + jnp.where(bent, friction, 0.0) + of_hidden
 
 
 @partial(jax.jit, static_argnums=(0, 1))
