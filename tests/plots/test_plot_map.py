@@ -7,7 +7,7 @@ import xarray as xr
 from driftbayes.plots.map import map_figure
 
 
-def a_map(memory, flow, *, n_x=4, n_y=4, side=5e4, **axes):
+def a_map(memory, flow, *, n_x=4, n_y=4, side=5e4, first=0.0, **axes):
     """A map on a plane in metres and seconds."""
     dims = ("tau", "y", "x")
     shape = (1, n_y, n_x)
@@ -19,7 +19,7 @@ def a_map(memory, flow, *, n_x=4, n_y=4, side=5e4, **axes):
         for ending, share in (("", 1.0), ("_sd", 0.01)):
             about = {"units": unit, "long_name": ending + name}
             variables[f"langevin_mean_{name}{ending}"] = dims, share * sizes[name] * ramp, about
-    edges = [side * np.arange(n + 1) for n in (n_x, n_y)]
+    edges = [first + side * np.arange(n_x + 1), side * np.arange(n_y + 1)]
     for name, e in zip("xy", edges, strict=True):
         variables[f"{name}_bounds"] = (name, "bound"), np.stack([e[:-1], e[1:]], axis=1)
     coordinates = {
@@ -61,3 +61,19 @@ def test_the_numbers_drawn_are_in_the_unit_that_is_named():
 def test_a_wide_region_has_low_panels():
     wide, square = (map_figure(a_map(4e5, 0.5, n_x=n), "langevin+mean") for n in (12, 4))
     assert wide.get_figheight() < square.get_figheight()
+
+
+def test_values_that_hardly_differ_are_drawn_alike():
+    """Not from dark to bright over rounding."""
+    same = a_map(4e5, 0.5)
+    same["langevin_mean_k"].values[:] = 3e3 + 1e-6 * same["langevin_mean_k"].values
+    figure = map_figure(same, "langevin+mean")
+    low, high = next(ax for ax in figure.axes if ax.get_ylabel() == "k (m²/s)").get_ylim()
+    assert high - low > 50
+
+
+def test_longitudes_beyond_the_date_line_are_west():
+    there = a_map(4e5, 0.5, side=1.0, first=178.0, standard_name="longitude")
+    figure = map_figure(there, "langevin+mean")
+    figure.canvas.draw()
+    assert "-179" in [text.get_text() for text in figure.axes[0].get_xticklabels()]

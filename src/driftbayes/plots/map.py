@@ -64,12 +64,12 @@ def plot_map(
     elif there.size and there.min() > 0 and there.max() > 3 * there.min():
         norm, colours = LogNorm(there.min(), there.max()), "viridis"
     else:
-        norm, colours = Normalize(), "viridis"
+        norm, colours = Normalize(*_ends(there)), "viridis"
     with journal_axes(ax) as ax:
         x, y, ends = _axes_of(dataset)
         mesh = ax.pcolormesh(x, y, np.ma.masked_invalid(values), norm=norm, cmap=colours)
         label = str(chosen.attrs.get("long_name", variable)).replace(", ", "\n")
-        label = label.replace("error of ", "error of\n")
+        label = label.replace("error of ", "error of\n").replace(" over ", "\nover ")
         label += "" if unit == "1" else f" ({unit})"
         figure = ax.get_figure()
         if figure is not None:
@@ -78,6 +78,7 @@ def plot_map(
         ax.set_xlabel("longitude" if is_lonlat else f"x{ends}")
         ax.set_ylabel("latitude" if is_lonlat else f"y{ends}")
         if is_lonlat:
+            ax.xaxis.set_major_formatter(lambda value, _: f"{(value + 180) % 360 - 180:g}")
             ax.set_aspect(1 / np.cos(np.radians(np.clip(np.mean(y), -80, 80))))
         else:
             ax.set_aspect("equal")
@@ -94,6 +95,16 @@ def plot_map(
     return ax
 
 
+def _ends(values: FloatArray) -> tuple[float | None, float | None]:
+    """Ends of a linear scale; no narrower than 2 % of the values, which are then drawn alike."""
+    if not values.size:
+        return None, None
+    low, high = float(values.min()), float(values.max())
+    middle = 0.5 * (low + high)
+    half = max(0.5 * (high - low), 0.01 * abs(middle))
+    return middle - half, middle + half
+
+
 def _shown_unit(dataset: "xr.Dataset", variable: str) -> tuple[float, str]:
     """Factor to, and name of, the unit in which a variable is short to read; errors have the same.
 
@@ -101,7 +112,9 @@ def _shown_unit(dataset: "xr.Dataset", variable: str) -> tuple[float, str]:
     """
     unit = str(dataset[variable].attrs.get("units", "1"))
     plain = variable.removesuffix("_sd").removesuffix("_within")
-    sizes = np.abs(np.asarray(dataset[plain].values, dtype=np.float64))
+    # Components have one unit.
+    same = [f"{plain[:-1]}{i}" for i in (1, 2)] if "_flow_" in plain else [plain]
+    sizes = np.abs(np.concatenate([np.ravel(dataset[name].values) for name in same]))
     sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
     if not len(sizes):
         return 1.0, unit

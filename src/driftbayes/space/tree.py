@@ -11,7 +11,7 @@ import numpy as np
 from driftbayes.comparison.dependence import quick_dependence
 from driftbayes.comparison.hypotheses import check_names, make_hypotheses
 from driftbayes.comparison.prunings import Prunings, average_prunings
-from driftbayes.comparison.regions import season_numbers
+from driftbayes.comparison.regions import not_a_plane, season_numbers
 from driftbayes.data.sampling import Displacements, displacements, sampled_runs
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.data.units import readable
@@ -320,8 +320,7 @@ def map_tree(
     """
     check_names(hypotheses)
     if trajectories.n_dim != 2:
-        msg = f"a map needs two dimensions, got {trajectories.n_dim}; read only two with --columns"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(not_a_plane(trajectories.n_dim))
     data = displacements(trajectories, tau, n_tau=n_tau, windows="all")
     if data.position_sd is not None:
         msg = (
