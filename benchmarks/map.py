@@ -4,9 +4,11 @@ python benchmarks/map.py homogeneous 200
 python benchmarks/map.py error
 python benchmarks/map.py shear
 python benchmarks/map.py floats FILE 8d
-python benchmarks/map.py speed
+python benchmarks/map.py speed [MAX_POINTS]
 """
 
+import resource
+import subprocess
 import sys
 import time
 from typing import Any
@@ -215,20 +217,37 @@ def start_of(data: db.Trajectories, row: int) -> FloatArray:
     return 6.371e6 * np.array([lon * np.cos(np.radians(np.mean(data.lonlat[:, 1]))), lat])
 
 
-def speed() -> None:
-    """A million points: 1,000 tracks of 1,000."""
+def speed(max_points: int = 1_000_000) -> None:
+    """Time and memory, each case in a process of its own: one long track and many short ones."""
+    print("points     tracks  model          times      cells  seconds  of processors  memory")
+    for n_points in (1_000, 100_000, 1_000_000):
+        for n_each in (n_points, 100):
+            for model in ("brownian+mean", "langevin+mean"):
+                for times in ("regular", "irregular"):
+                    if n_points <= max_points:
+                        case = ("case", str(n_points), str(n_each), model, times)
+                        subprocess.run([sys.executable, __file__, *case], check=True)
+
+
+def one_speed(n_points: int, n_each: int, model: str, times: str) -> None:
+    """Print time and memory of one map, its kernels compiled and its programs loaded before."""
     rng = np.random.default_rng(0)
-    n = 1000
-    x = np.cumsum(rng.normal(0, 0.01, (n, n, 2)), axis=1) + rng.uniform(0, 1, (n, 1, 2))
-    data = db.Trajectories.from_arrays(x, dt=1.0)
-    models = hypotheses("brownian+mean", "langevin+mean")
-    for title in ("first", "second"):
-        begin = time.perf_counter(), time.process_time()
-        found = map_tree(data, models, 1.0)
-        wall, own = time.perf_counter() - begin[0], time.process_time() - begin[1]
-        cells = found.levels.n_nodes
-        print(f"{title} run: {x[..., 0].size:,} points, {cells:,} cells, {wall:.1f} s", end=" ")
-        print(f"({own:.1f} s of processor time)")
+    n = n_points // n_each
+    x = np.cumsum(rng.normal(0, 0.01, (n, n_each, 2)), axis=1) + rng.uniform(0, 1, (n, 1, 2))
+    h = np.ones((n, n_each)) if times == "regular" else rng.uniform(0.5, 1.5, (n, n_each))
+    data = db.Trajectories.from_arrays(list(x), times=list(np.cumsum(h, axis=1)))
+    tau = 1.0 if times == "regular" else None
+    models = hypotheses(model)
+    map_tree(tracks(900, 0.0, 0), models, tau)
+    begin = time.perf_counter(), time.process_time()
+    found = map_tree(data, models, tau)
+    wall, own = time.perf_counter() - begin[0], time.process_time() - begin[1]
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
+    print(
+        f"{n_points:9,} {n:7,}  {model:13s}  {times:9s} {found.levels.n_nodes:6,} {wall:8.1f} "
+        f"{own:14.1f} {memory:5.2f} GiB",
+        flush=True,
+    )
 
 
 def figure(path: str) -> None:
@@ -267,6 +286,6 @@ if __name__ == "__main__":
     name, *rest = sys.argv[1:] or ["homogeneous", "20"]
     commands: dict[str, Any] = {
         **{"homogeneous": homogeneous, "error": error, "shear": shear},
-        **{"floats": floats, "speed": speed, "figure": figure},
+        **{"floats": floats, "speed": speed, "case": one_speed, "figure": figure},
     }
     commands[name](*(int(word) if word.isdigit() else word for word in rest))

@@ -3,7 +3,7 @@
     python benchmarks/segments.py calibration 1000
     python benchmarks/segments.py switching 300
     python benchmarks/segments.py andi FILE.npz
-    python benchmarks/segments.py time 100000 1000
+    python benchmarks/segments.py time 100000 1000 [MODEL]
 
 `calibration` draws everything from the priors. `switching` simulates tracks of two states, and
 `andi` reads tracks simulated by andi-datasets (which needs another NumPy, so in an environment of
@@ -11,7 +11,7 @@ its own): for each data set NAME the arrays `NAME_x` (track, frame, axis), in pi
 (track, change), frames of the changes, padded with NaN. Both are scored as in the second AnDi
 challenge: predicted changes are assigned to true ones, those fewer than 10 frames apart are found;
 the Jaccard index is found / (found + missed + false), and the error is over those found.
-`time` takes the number of points and of points per track.
+`time` takes the number of points and of points per track, and a model (brownian).
 """
 
 import resource
@@ -147,19 +147,20 @@ def _report(
     print(f"  {len(none)} sets without a change: {shares}", flush=True)
 
 
-def measure(n_points: int, n_each: int) -> None:
+def measure(n_points: int, n_each: int, model: str = "brownian") -> None:
     rng = np.random.default_rng(0)
     size = np.where(np.arange(n_points) // max(n_each // 3, 1) % 2, 1.0, 0.3)[:, None]
     x = np.cumsum(size * rng.normal(size=(n_points, 2)), axis=0)
     tracks = Trajectories.from_arrays(x.reshape(-1, n_each, 2), dt=1.0)
-    priors = {"kappa": "exponential:0.5"}
-    tracks[:1].segments(1.0, priors=priors)
+    scales = db.Scales(u_rms=0.7, time=1.0)
+    tracks[:1].segments(1.0, model=model, scales=scales)
     begin, work = time.perf_counter(), time.process_time()
-    result = tracks.segments(1.0, priors=priors)
+    result = tracks.segments(1.0, model=model, scales=scales)
     took, work = time.perf_counter() - begin, time.process_time() - work
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
     print(
-        f"{n_points:,} points, {len(result):,} tracks: {took:.2f} s ({work:.2f} s of processors), "
+        f"{model}, {n_points:,} points, {len(result):,} tracks: {took:.2f} s "
+        f"({work:.2f} s of processors), "
         f"{memory:.2f} GiB, every {result[0].spacing} steps"
     )
 
@@ -169,6 +170,6 @@ if __name__ == "__main__":
     if what == "andi":
         andi(given[0])
     elif what == "time":
-        measure(int(given[0]), int(given[1]))
+        measure(int(given[0]), int(given[1]), *given[2:])
     else:
         {"calibration": calibration, "switching": switching}[what](int(given[0]))

@@ -1,16 +1,12 @@
 """Grids for simulators: what they hold, that a uniform density stays uniform, what is refused."""
 
-import json
-import os
-import subprocess
 from functools import cache
 
 import numpy as np
 import pytest
 import xarray as xr
-from grid_drivers import OPENDRIFT, PARCELS_3, PARCELS_4
+from grid_cases import SIDE, a_map, moved, uniform, uniformity, waves
 from numpy.testing import assert_allclose
-from scipy import stats
 from scipy.ndimage import map_coordinates
 
 from driftbayes import DriftbayesError, displacements
@@ -19,45 +15,7 @@ from driftbayes.data.sphere import earth_radius, metres_per_degree
 from driftbayes.data.tangent import Ground
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.fields import FieldPriors, fit_field
-from driftbayes.io import write_dataset
 from driftbayes.simulators import GriddedDispersion, export_grid, gridded
-
-SIDE = 100e3
-
-
-def waves(n):
-    """Two waves along each axis, of one sign in each cell."""
-    s = np.sign(np.sin(2 * np.pi * (np.arange(n) + 0.5) / n))
-    return s[:, None] * s
-
-
-def a_map(
-    n=16, *, kappa=None, flow=None, degrees=None, model="brownian+mean", side=1, **attributes
-):
-    """A dataset as `driftbayes map -o` writes it, of κ = 1000 m²/s (1 ± 0.8) in km and h."""
-    kappa = 1000 * (1 + 0.8 * waves(n)) if kappa is None else kappa
-    plain, unit = model.replace("+", "_"), 3600 / 1e6
-    dims = ("tau", "y", "x")
-    variables = {f"{plain}_kappa": (dims, unit * kappa[None])}
-    for i, one in enumerate([0 * kappa, 0 * kappa] if flow is None else flow):
-        variables[f"{plain}_flow_{i + 1}"] = dims, 3.6 * np.broadcast_to(one, kappa.shape)[None]
-    width = SIDE if degrees is None else np.radians(degrees[1][1] - degrees[1][0]) * 6.371e6
-    variables[f"{plain}_cell_side"] = dims, np.full((1, n, n), side * width / 1e3 / n)
-    x = y = (np.arange(n) + 0.5) * SIDE / 1e3 / n
-    about = {}, {}
-    if degrees is not None:
-        x, y = (low + (np.arange(n) + 0.5) * (high - low) / n for low, high in degrees)
-        about = {"standard_name": "longitude"}, {"standard_name": "latitude"}
-    axes = {"x": ("x", x, about[0]), "y": ("y", y, about[1]), "tau": ("tau", [6.0])}
-    given = {
-        schema.KIND_ATTRIBUTE: "map",
-        "length_unit": "km",
-        "time_unit": "h",
-        "data_fingerprint": "0123",
-        "evidences": json.dumps({"models": {model: {"log_evidence": 1.0}}}),
-        **attributes,
-    }
-    return xr.Dataset(variables, axes).assign_attrs(given)
 
 
 @cache
@@ -191,25 +149,6 @@ def test_places_without_data_have_the_nearest_value():
 # --- Well mixed -----------------------------------------------------------------------------------
 
 
-def uniformity(x, y, edges, *, on_earth=False):
-    """P-value of χ² of the counts in 8 × 8 boxes, under a uniform density."""
-    boxes = [np.linspace(e[0], e[-1], 9) for e in edges]
-    counts = np.histogram2d(x, y, bins=boxes)[0]
-    assert counts.sum() == len(x)
-    rows = np.sin(np.radians(boxes[1])) if on_earth else boxes[1]
-    share = np.diff(rows) / (rows[-1] - rows[0]) / 8
-    return stats.chisquare(counts.ravel(), len(x) * np.tile(share, 8)).pvalue
-
-
-def uniform(edges, n, *, on_earth=False, seed=3):
-    rng = np.random.default_rng(seed)
-    x, y = (rng.uniform(e[0], e[-1], n) for e in edges)
-    if on_earth:
-        ends = np.sin(np.radians(edges[1][[0, -1]]))
-        y = np.degrees(np.arcsin(rng.uniform(*ends, n)))
-    return x, y
-
-
 @pytest.mark.parametrize("naive", [False, True])
 def test_a_walk_in_the_exported_grid_keeps_a_uniform_density(naive):
     """Milstein steps as those of Parcels; without the drift particles gather where κ is small."""
@@ -236,31 +175,6 @@ def test_a_walk_in_the_exported_grid_keeps_a_uniform_density(naive):
 
 # --- With the simulators themselves ---------------------------------------------------------------
 
-REAL = {
-    "parcels": ("PARCELS_PYTHON", "parcels", PARCELS_4),
-    "parcels3": ("PARCELS3_PYTHON", "parcels", PARCELS_3),
-    "opendrift": ("OPENDRIFT_PYTHON", "opendrift", OPENDRIFT),
-}
-
-
-def moved(simulator, found, seconds, tmp_path, *, naive, n):
-    """Positions after particles have moved in the simulator, from a uniform density."""
-    variable, _, driver = REAL[simulator]
-    if variable not in os.environ:
-        pytest.skip(
-            f"set {variable} to a Python that has the simulator (dependency group `simulators`)"
-        )
-    made = export_grid(found, simulator)
-    write_dataset(made.dataset, tmp_path / "K.nc", kind="grid")
-    (tmp_path / "exported.py").write_text(made.text("K.nc"))
-    (tmp_path / "driver.py").write_text(driver)
-    np.save(tmp_path / "start.npy", uniform(found.edges, n, on_earth=found.is_lonlat))
-    scheme = "naive" if naive else "exported"
-    run = [os.environ[variable], "driver.py", "exported.py", "start.npy", "end.npy", str(seconds)]
-    done = subprocess.run([*run, scheme], cwd=tmp_path, capture_output=True, text=True, timeout=900)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return np.load(tmp_path / "end.npy").astype(float)
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("naive", [False, True], ids=["exported", "naive"])
@@ -272,7 +186,8 @@ def moved(simulator, found, seconds, tmp_path, *, naive, n):
 def test_a_uniform_density_stays_uniform_in_a_simulator(simulator, is_lonlat, naive, tmp_path):
     degrees = [(10.0, 11.5), (50.0, 51.0)] if is_lonlat else None
     found = gridded(a_map(degrees=degrees), with_flow=False)
-    x, y = moved(simulator, found, 1e5, tmp_path, naive=naive, n=20_000)
+    start = uniform(found.edges, 20_000, on_earth=is_lonlat)
+    x, y = moved(simulator, found, 1e5, tmp_path, start=start, naive=naive)
     p = uniformity(x, y, found.edges, on_earth=is_lonlat)
     assert p < 1e-30 if naive else p > 1e-3
 
@@ -284,7 +199,8 @@ def test_on_a_sphere_the_density_is_uniform_per_area(simulator, naive, tmp_path)
     """With a constant diffusivity, the kernels of Parcels alone fill all latitudes alike."""
     constant = a_map(4, kappa=np.full((4, 4), 1e6), degrees=[(0.0, 40.0), (45.0, 75.0)])
     found = gridded(constant, with_flow=False)
-    x, y = moved(simulator, found, 1e6, tmp_path, naive=naive, n=20_000)
+    start = uniform(found.edges, 20_000, on_earth=True)
+    x, y = moved(simulator, found, 1e6, tmp_path, start=start, naive=naive)
     p = uniformity(x, y, found.edges, on_earth=True)
     assert p < 1e-10 if naive else p > 1e-3
 

@@ -14,9 +14,9 @@ from driftbayes.kernels.scales import N_MOMENTS, integrate_scales
 from driftbayes.models import MODELS, model_named
 from driftbayes.priors import Exponential, LogNormal
 from driftbayes.space import leaves, side_by_side
-from driftbayes.space.leaves import leaf_window, solve_leaves
-from driftbayes.space.moments import predecessors, step_moments
-from driftbayes.space.side_by_side import prediction_filters
+from driftbayes.space.grouped import leaf_window
+from driftbayes.space.leaves import solve_leaves
+from driftbayes.space.moments import predecessors, prediction_filters, step_moments
 
 TAU = 0.5
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 def _add_arguments(parser: Parser) -> None:
     _options.add_reading(parser)
     parser.add_options("""
---taus T[,T...]<!>  sampling time, for example 1d; with --cell also several
+--taus T[,T...]<!>  sampling time, for example 1d; with --cell also several; 'all' for irregular
+    times
 --depth N<int>  divide the region into four at most N times (default: as the data allow)
 --split P<float=0.5>  prior probability that a cell is divided
 --cell SIDE  use a fixed grid instead, with cells of this size: 5deg for longitude and latitude,
@@ -45,7 +46,7 @@ def _add_arguments(parser: Parser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    taus = _options.parse_times("--taus", args.taus)
+    taus = args.taus if args.taus == "all" else _options.parse_times("--taus", args.taus)
     given = _options.analysis(args)
     how: dict[str, Any] = {name: given[name] for name in ("models", "priors", "scales")}
     if args.cell is None:

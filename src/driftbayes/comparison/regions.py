@@ -1,6 +1,6 @@
 """Maps: the comparison in every cell of a grid, at every sampling time, and in every season."""
 
-__all__ = ["SEASONS", "map_regions", "season_numbers"]
+__all__ = ["SEASONS", "longitude_range", "map_regions", "not_a_plane", "season_numbers"]
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -68,8 +68,7 @@ def map_regions(
         msg = f"min_windows must be 1 or more, got {min_windows}"
         raise DriftbayesError(msg)
     if trajectories.n_dim != 2:
-        msg = f"a map needs two dimensions, got {trajectories.n_dim}; read only two with --columns"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(not_a_plane(trajectories.n_dim))
     place = trajectories.positions if trajectories.lonlat is None else trajectories.lonlat
     is_lonlat = trajectories.lonlat is not None
     edges = _edges(place, cell, is_lonlat=is_lonlat)
@@ -122,12 +121,24 @@ def map_regions(
     )
 
 
+def not_a_plane(n_dim: int) -> str:
+    """Explain that a map needs two dimensions."""
+    way = (
+        "use `driftbayes field` for one"
+        if n_dim == 1
+        else "leave one out, for example with --columns z="
+    )
+    return f"a map needs two dimensions, got {n_dim}; {way}"
+
+
 def _edges(place: FloatArray, cell: float, *, is_lonlat: bool) -> tuple[FloatArray, FloatArray]:
     """Edges of the cells along x and y, at multiples of the side."""
     low, high = np.nanmin(place, axis=0), np.nanmax(place, axis=0)
-    if is_lonlat and high[0] - low[0] > 360 - cell:
-        # All around the earth, or over the dateline: one turn, from -180.
-        low[0], high[0] = -180.0, 180.0 - 1e-9 * cell
+    if is_lonlat:
+        low[0], high[0] = longitude_range(place[:, 0])
+        if high[0] - low[0] > 360 - cell:
+            # All around the earth: one turn, from -180.
+            low[0], high[0] = -180.0, 180.0 - 1e-9 * cell
     first = np.floor(low / cell)
     number = (np.floor(high / cell) - first + 1).astype(np.int64)
     if number.prod() > _MAX_CELLS:
@@ -140,6 +151,19 @@ def _edges(place: FloatArray, cell: float, *, is_lonlat: bool) -> tuple[FloatArr
         (start + np.arange(count + 1)) * cell for start, count in zip(first, number, strict=True)
     )
     return x, y
+
+
+def longitude_range(longitude: FloatArray) -> tuple[float, float]:
+    """Least range of longitudes that holds all, with its middle from -180 to 180.
+
+    The turn begins after the widest gap, so that a range over the date line is one.
+    """
+    turned = np.unique(longitude[np.isfinite(longitude)] % 360.0)
+    gaps = np.diff(turned, append=turned[0] + 360.0)
+    first = float(turned[(int(np.argmax(gaps)) + 1) % len(turned)])
+    low, high = first, first + float(360.0 - gaps.max())
+    shift = 360.0 * np.floor((0.5 * (low + high) + 180.0) / 360.0)
+    return low - shift, high - shift
 
 
 def _number(values: FloatArray, edges: FloatArray, turn: float | None = None) -> IntArray:

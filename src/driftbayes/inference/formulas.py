@@ -35,6 +35,7 @@ from driftbayes.likelihood.engines import Engine
 from driftbayes.likelihood.runs import Context
 from driftbayes.likelihood.sums import Sums
 from driftbayes.models import AbstractModel
+from driftbayes.precision import in_double_precision
 from driftbayes.priors import AbstractPrior, Gamma, Uniform
 from driftbayes.typing import FloatArray, IntArray
 
@@ -435,6 +436,8 @@ def _split(hypothesis: Hypothesis) -> tuple[tuple[Any, ...], Any]:
 _SPLITS: dict[int, tuple[ref[Hypothesis], tuple[tuple[Any, ...], Any]]] = {}
 
 
+# Threads of the engines do not have the precision of the thread that started them.
+@in_double_precision
 def _by_points(
     make: Callable[[Any], Callable[..., Any]],
     hypothesis: Hypothesis,

@@ -6,16 +6,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from driftbayes.data.units import readable_time
+from driftbayes.data.units import readable_time, readable_unit
 from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.plots.coast import coast_lines
 from driftbayes.plots.style import journal_axes, journal_style
-from driftbayes.representation import INK
+from driftbayes.representation import INK, number
+from driftbayes.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
+    from matplotlib.colorbar import Colorbar
+    from matplotlib.colors import Normalize
     from matplotlib.figure import Figure
+
+
+# Units of speed and diffusivity in which small numbers are easier to read, and up to which size.
+_SMALL_UNITS = {
+    "m/s": ((1e-4, 1e6, "µm/s"), (0.1, 100.0, "cm/s")),
+    "m²/s": ((1e-6, 1e12, "µm²/s"),),
+}
 
 
 def plot_map(
@@ -39,7 +49,8 @@ def plot_map(
         raise DriftbayesError(msg)
     places = {"tau": tau, "season": season}
     chosen = dataset[variable].isel({k: i for k, i in places.items() if k in dataset.dims})
-    values = np.asarray(chosen.values, dtype=np.float64)
+    factor, unit = _shown_unit(dataset, variable)
+    values = factor * np.asarray(chosen.values, dtype=np.float64)
     there = values[np.isfinite(values)]
     norm: Normalize
     if "_flow_" in variable and not variable.endswith("_sd"):
@@ -53,30 +64,25 @@ def plot_map(
     elif there.size and there.min() > 0 and there.max() > 3 * there.min():
         norm, colours = LogNorm(there.min(), there.max()), "viridis"
     else:
-        norm, colours = Normalize(), "viridis"
+        norm, colours = Normalize(*_ends(there)), "viridis"
     with journal_axes(ax) as ax:
-        x, y = (
-            np.append(dataset[f"{a}_bounds"].values[:, 0], dataset[f"{a}_bounds"].values[-1, 1])
-            for a in ("x", "y")
-        )
+        x, y, ends = _axes_of(dataset)
         mesh = ax.pcolormesh(x, y, np.ma.masked_invalid(values), norm=norm, cmap=colours)
-        unit = chosen.attrs.get("units", "1")
         label = str(chosen.attrs.get("long_name", variable)).replace(", ", "\n")
+        label = label.replace("error of ", "error of\n").replace(" over ", "\nover ")
         label += "" if unit == "1" else f" ({unit})"
         figure = ax.get_figure()
         if figure is not None:
-            figure.colorbar(mesh, ax=ax, label=label)
+            _label_decades(figure.colorbar(mesh, ax=ax, label=label), norm)
         is_lonlat = dataset["x"].attrs.get("standard_name") == "longitude"
-        unit = dataset["x"].attrs.get("units", "")
-        ends = f" ({unit})" if unit and not is_lonlat else ""
         ax.set_xlabel("longitude" if is_lonlat else f"x{ends}")
         ax.set_ylabel("latitude" if is_lonlat else f"y{ends}")
         if is_lonlat:
+            ax.xaxis.set_major_formatter(lambda value, _: f"{(value + 180) % 360 - 180:g}")
             ax.set_aspect(1 / np.cos(np.radians(np.clip(np.mean(y), -80, 80))))
         else:
             ax.set_aspect("equal")
-        # Only the part of the plane that has values.
-        rows, columns = (np.flatnonzero(np.isfinite(values).any(axis=a)) for a in (1, 0))
+        columns, rows = _seen(values)
         if len(rows):
             ax.set_xlim(x[columns[0]], x[columns[-1] + 1])
             ax.set_ylim(y[rows[0]], y[rows[-1] + 1])
@@ -84,8 +90,72 @@ def plot_map(
             _draw_coast(ax)
         time = readable_time(float(dataset["tau"].values[tau]), dataset.attrs.get("time_unit", ""))
         name = str(dataset["season"].values[season]) if "season" in dataset.dims else "all"
-        ax.set_title(f"τ = {time}" + ("" if name == "all" else f", {name}"))
+        mean = " on average" if dataset.attrs.get("irregular_times") else ""
+        ax.set_title(f"τ = {time}{mean}" + ("" if name == "all" else f", {name}"))
     return ax
+
+
+def _ends(values: FloatArray) -> tuple[float | None, float | None]:
+    """Ends of a linear scale; no narrower than 2 % of the values, which are then drawn alike."""
+    if not values.size:
+        return None, None
+    low, high = float(values.min()), float(values.max())
+    middle = 0.5 * (low + high)
+    half = max(0.5 * (high - low), 0.01 * abs(middle))
+    return middle - half, middle + half
+
+
+def _shown_unit(dataset: "xr.Dataset", variable: str) -> tuple[float, str]:
+    """Factor to, and name of, the unit in which a variable is short to read; errors have the same.
+
+    Times are in hours or days, small speeds in cm/s, as the typical value suggests.
+    """
+    unit = str(dataset[variable].attrs.get("units", "1"))
+    plain = variable.removesuffix("_sd").removesuffix("_within")
+    # Components have one unit.
+    same = [f"{plain[:-1]}{i}" for i in (1, 2)] if "_flow_" in plain else [plain]
+    sizes = np.abs(np.concatenate([np.ravel(dataset[name].values) for name in same]))
+    sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
+    if not len(sizes):
+        return 1.0, unit
+    if unit == "s":
+        return readable_unit([float(np.median(sizes))], unit, 3)
+    for most, factor, name in _SMALL_UNITS.get(unit, ()):
+        if sizes.max() < most:
+            return factor, name
+    return 1.0, unit
+
+
+def _axes_of(dataset: "xr.Dataset") -> tuple[FloatArray, FloatArray, str]:
+    """Edges of the cells along x and y, and the unit of a plane."""
+    x, y = (
+        np.append(dataset[f"{a}_bounds"].values[:, 0], dataset[f"{a}_bounds"].values[-1, 1])
+        for a in ("x", "y")
+    )
+    unit = str(dataset["x"].attrs.get("units", ""))
+    if not unit or dataset["x"].attrs.get("standard_name") == "longitude":
+        return x, y, ""
+    factor, name = readable_unit([np.ptp(x), np.ptp(y)], unit)
+    return factor * x, factor * y, f" ({name})"
+
+
+def _seen(values: FloatArray) -> tuple[IntArray, IntArray]:
+    """Columns and rows that have values."""
+    columns, rows = (np.flatnonzero(np.isfinite(values).any(axis=a)) for a in (0, 1))
+    return columns, rows
+
+
+def _label_decades(bar: "Colorbar", norm: "Normalize") -> None:
+    """Label 1, 2 and 5 of each decade where there are few decades."""
+    from matplotlib.colors import LogNorm
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    if not isinstance(norm, LogNorm) or (norm.vmax or 1.0) > 1e3 * (norm.vmin or 1.0):
+        return
+    bar.locator = LogLocator(subs=(1.0, 2.0, 5.0))
+    bar.formatter = FuncFormatter(lambda value, _: number(value, 3))
+    bar.update_ticks()
+    bar.ax.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _draw_coast(ax: "Axes") -> None:
@@ -120,8 +190,25 @@ def map_figure(dataset: "xr.Dataset", model: str | None = None) -> "Figure":
         shown, n_rows = [*first, *(f"{name}_sd" for name in first)], 2
     n_columns = len(shown) // n_rows
     with journal_style():
-        drawing = Figure(figsize=(3.6 * n_columns, 3.0 * n_rows), layout="constrained")
+        size = (3.6 * n_columns, _height(dataset, shown[0]) * n_rows)
+        drawing = Figure(figsize=size, layout="constrained")
         axes = drawing.subplots(n_rows, n_columns, squeeze=False).ravel()
         for ax, name in zip(axes, shown, strict=True):
             plot_map(dataset, name, ax)
     return drawing
+
+
+def _height(dataset: "xr.Dataset", variable: str) -> float:
+    """Height of a panel in inches, as the region that has values needs it."""
+    values = np.asarray(dataset[variable].values, dtype=np.float64)
+    x, y, _ = _axes_of(dataset)
+    columns, rows = _seen(values.reshape(-1, *values.shape[-2:]).mean(axis=0))
+    if not len(rows):
+        return 3.0
+    width, height = (
+        e[found[-1] + 1] - e[found[0]] for e, found in zip((x, y), (columns, rows), strict=True)
+    )
+    if dataset["x"].attrs.get("standard_name") == "longitude":
+        width *= np.cos(np.radians(np.clip(np.mean(y), -80, 80)))
+    # Axes are about 2.3 inches wide; title and label need 0.7.
+    return float(np.clip(2.3 * height / width + 0.7, 2.1, 4.5))

@@ -49,9 +49,12 @@ def plot_segments(
 
 
 def _draw(result: "Segments", which: int, axes: "np.ndarray", column: int, label: str) -> None:
-    track, length = result.tracks[which], result.data.length_unit
+    track = result.tracks[which]
     factor, unit = readable_unit([float(track.times[-1] - track.times[0])], result.data.time_unit)
     path, begin = result.path(which), track.times[0]
+    sizes = [float(size) for size in np.ptp(path, axis=0)]
+    scale, length = readable_unit(sizes, result.data.length_unit, 3)
+    path = scale * path
     times, time_label = factor * (track.times - begin), with_unit("time since start", unit)
     place, value, chance = axes
     colours = [*COLOURS.values(), *MORE_COLOURS]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from driftbayes.comparison.regions import longitude_range
 from driftbayes.errors import DriftbayesError
 from driftbayes.typing import FloatArray, IntArray
 
@@ -87,13 +88,7 @@ def box_around(places: FloatArray, *, is_lonlat: bool) -> Box:
     x, y = places.T
     narrow = 1.0
     if is_lonlat:
-        # The turn begins after the widest range of longitudes without data.
-        turned = np.unique(x % 360.0)
-        gaps = np.diff(turned, append=turned[0] + 360.0)
-        first = float(turned[(int(np.argmax(gaps)) + 1) % len(turned)])
-        x = unwrap_longitude(x, first)
-        shift = 360.0 * np.floor((0.5 * (x.min() + x.max()) + 180.0) / 360.0)
-        x = x - shift
+        x = np.array(longitude_range(x))
         narrow = float(np.cos(np.radians(0.5 * (y.min() + y.max()))))
         narrow = max(narrow, 0.05)
     width, height = float(np.ptp(x)), float(np.ptp(y))

@@ -76,6 +76,7 @@ def map_dataset(result: TreeMap) -> xr.Dataset:
         convention="Var(dx_i) = 2 kappa tau per axis; ln is natural",
         length_unit=length,
         time_unit=time,
+        irregular_times=int(result.attributes["longest"] is not None),
         log_bayes_factor_inhomogeneous=result.log_bayes_factor_inhomogeneous,
         probability_homogeneous=result.probability_homogeneous,
         data_fingerprint=result.attributes["data_fingerprint"],

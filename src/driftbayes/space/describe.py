@@ -43,8 +43,11 @@ def describe_map(result: TreeMap) -> Card:
     length, time = result.units
     side, depth = result.attributes["side"], result.levels.depth
     n_steps, n_particles = int(result.n_steps[0][0]), int(result.n_particles[0][0])
+    mean = readable(result.tau, time)
+    if result.attributes["longest"] is not None:
+        mean = f"every position at its own interval, {mean} on average"
     facts = [
-        ("tau", readable(result.tau, time)),
+        ("tau", mean),
         ("data", f"{n_steps:,} steps of {n_particles:,} particle{'s' * (n_particles > 1)}"),
         ("region", f"a square of {readable(side, length, 3)}, divided up to {depth} times"),
         ("finest cell", readable(side / 2**depth, length, 3)),
@@ -111,7 +114,7 @@ def _values(result: TreeMap) -> Table:
         values = np.array([low, middle, high, np.median(sd[there])])
         shown = "" if unit == "1" else unit
         if (quantity.length_power, quantity.time_power) == (0, 1):
-            factor, shown = readable_unit(values, result.units[1], 3)
+            factor, shown = readable_unit(values[1:2], result.units[1], 3)
             values = values * factor
         rows.append((quantity.name, shown, *(number(float(v), 3) for v in values)))
     heads = ("quantity", "unit", "lowest", "median", "highest", "median error")
@@ -122,6 +125,8 @@ def _sentences(result: TreeMap) -> tuple[str, ...]:
     said = [
         "Errors of the averaged map include the spread between all ways to divide the region.",
     ]
+    if result.attributes["longest"] is not None:
+        said.append(_long_steps(result))
     visitors = result.particles_per_cell
     few = "" if visitors >= _MANY else ", which is few"
     visits = f"The cell of a step is visited by {number(visitors, 3)} particles on average{few}"
@@ -142,3 +147,21 @@ def _sentences(result: TreeMap) -> tuple[str, ...]:
             + (": do not read the map as a property of places." if value > place else ".")
         )
     return tuple(said)
+
+
+def _long_steps(result: TreeMap) -> str:
+    """What irregular times mean for a map."""
+    length, time = result.units
+    least, most, size = result.attributes["longest"]
+    cell = result.attributes["side"] / 2**result.levels.depth
+    text = (
+        f"Steps took {readable(least, time, 3)} to {readable(most, time, 3)}; the longest step "
+        f"went {readable(size, length, 3)}"
+    )
+    if size <= cell:
+        return f"{text}, less than the side of the finest cell."
+    return (
+        f"{text}, more than the side of the finest cell ({readable(cell, length, 3)}): all of a "
+        "step belongs to the cell in which it begins. Cut the tracks at long gaps (--qc gaps) if "
+        "there are many."
+    )

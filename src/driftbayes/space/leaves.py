@@ -1,6 +1,6 @@
 """Evidence and posterior of one model in many sets of steps, from their sums."""
 
-__all__ = ["Leaves", "Quantity", "leaf_window", "solve_leaves"]
+__all__ = ["Leaves", "Quantity", "solve_leaves"]
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,19 +10,13 @@ import numpy as np
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Batch, Evidence, Hypothesis, evidence_batch
 from driftbayes.inference.formulas import points_at, prior_quantiles
-from driftbayes.likelihood import MEMORY
 from driftbayes.models import MeanFlow
 from driftbayes.models.options.anisotropy import Anisotropic
 from driftbayes.priors import Fixed
 from driftbayes.space.moments import StepMoments
-from driftbayes.space.side_by_side import option_of, solve_side_by_side
+from driftbayes.space.side_by_side import StepSums, option_of, solve_side_by_side
 from driftbayes.typing import FloatArray
 
-# Innovations of integrated Langevin velocities forget at least as fast as (2 - sqrt 3)^lag: a step
-# before the 9 that are kept would have a weight below 2e-6.
-_WINDOW = 10
-# Runs of models that forget more slowly may not be longer than this.
-_MAX_WINDOW = 32
 _N_PRIOR_DRAWS = 4000
 
 Report = Callable[[int], None]
@@ -66,44 +60,14 @@ class Leaves:
     prior: FloatArray
 
 
-def leaf_window(hypothesis: Hypothesis, longest: int) -> int:
-    """How many steps, with those before it, are needed to judge a step.
-
-    Args:
-        hypothesis: Model family and prior.
-        longest: Steps of the longest run.
-
-    Raises:
-        DriftbayesError: The model cannot be judged from sums over steps.
-    """
-    model = hypothesis.model
-    if model.kind not in ("summed", "channels") or model.needs_positions or model.is_turning:
-        msg = (
-            f"a map by evidence cannot take {model.name}, which needs more than sums over the "
-            "steps of a cell; leave it out, or give --cell for a fixed grid"
-        )
-        raise DriftbayesError(msg)
-    if model.memory is None:
-        if longest > _MAX_WINDOW:
-            msg = (
-                f"{model.name} needs all steps of a run, up to {longest} here, and a map by "
-                f"evidence keeps {_MAX_WINDOW}; cut the runs with --n-tau {_MAX_WINDOW} or less"
-            )
-            raise DriftbayesError(msg)
-        return longest
-    if model.name.partition("+")[0] == "brownian":
-        return 1
-    return min(longest, _WINDOW if model.memory == MEMORY else model.memory)
-
-
 def solve_leaves(
-    hypothesis: Hypothesis, moments: StepMoments, report: Report = lambda _: None
+    hypothesis: Hypothesis, moments: StepSums, report: Report = lambda _: None
 ) -> Leaves:
     """Evidence and posterior of a hypothesis for each set of steps.
 
     Args:
         hypothesis: Model family and prior, the same for all.
-        moments: Sums over the steps of each set.
+        moments: Steps of each set, or sums over them.
         report: Called with the number of sets that are done.
 
     Raises:
@@ -112,6 +76,7 @@ def solve_leaves(
     quantities = _quantities(hypothesis, moments.n_dim)
     found = solve_side_by_side(hypothesis, moments, report)
     if found is None:
+        assert isinstance(moments, StepMoments)
         found = _one_by_one(hypothesis, moments, quantities, report)
     log_evidence, mean, sd = found
     bad = np.flatnonzero(~np.isfinite(log_evidence))
@@ -202,7 +167,9 @@ def _one_by_one(
     for i in range(len(moments)):
         data = moments.second_moments(i) if is_summed else moments.channel_moments(i)
         record = evidence_batch([hypothesis], Batch(data, (moments.tau,), (f"cell {i}",)))[0]
-        log_evidence[i] = record.log_evidence
+        # Per length of steps that took tau, and not their own time.
+        scale = 0.5 * moments.n_dim * float(moments.log_durations[i])
+        log_evidence[i] = record.log_evidence - scale
         for j, quantity in enumerate(quantities):
             mean[j, i], sd[j, i] = _posterior(record, quantity)
         report(i + 1)

@@ -1,13 +1,32 @@
 """Sums over steps, from which the evidence of any set of them follows."""
 
-__all__ = ["StepMoments", "predecessors", "step_moments"]
+__all__ = ["StepMoments", "Whitened", "predecessors", "prediction_filters", "step_moments"]
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from driftbayes.inference import Hypothesis
+from driftbayes.inference.formulas import autocovariances_at
 from driftbayes.likelihood import ChannelMoments, SecondMoments
 from driftbayes.typing import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Whitened:
+    """What a density with a free scale and a mean flow depends on, (set, point).
+
+    Args:
+        log_det: Log-determinant of the covariance of one axis.
+        quadratic: Quadratic form of all axes.
+        seen: Whitened products of displacements and durations, (set, point, axis).
+        weight: Whitened product of durations with themselves.
+    """
+
+    log_det: FloatArray
+    quadratic: FloatArray
+    seen: FloatArray
+    weight: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,12 +43,17 @@ class StepMoments:
             lower triangle of pairs. Products are those of groups 0, 1, ..., each with all p and q.
         sums: (set, axis, term), terms those of groups 0, 1, ..., each with all p.
         counts: (set, group).
-        tau: Sampling time.
+        durations: Sums of the durations of steps over tau, (set, group): the counts, if all steps
+            took tau.
+        log_durations: Sums of the logarithms of these durations, (set,).
+        tau: Sampling time; of irregular times the mean.
     """
 
     squares: FloatArray
     sums: FloatArray
     counts: FloatArray
+    durations: FloatArray
+    log_durations: FloatArray
     tau: float
 
     def __len__(self) -> int:
@@ -73,7 +97,14 @@ class StepMoments:
             places = np.stack([begin, end], axis=1).ravel()
             return np.asarray(np.add.reduceat(flat, places, axis=0)[::2])
 
-        return StepMoments(added(self.squares), added(self.sums), added(self.counts), self.tau)
+        return StepMoments(
+            added(self.squares),
+            added(self.sums),
+            added(self.counts),
+            added(self.durations),
+            added(self.log_durations),
+            self.tau,
+        )
 
     def shortened(self, window: int) -> "StepMoments":
         """The same for a model that needs fewer earlier steps.
@@ -88,7 +119,7 @@ class StepMoments:
         kept = sizes[:window]
         new_squares = squares[..., : int((kept**2).sum())].copy()
         new_sums = sums[..., : int(kept.sum())].copy()
-        counts = self.counts[:, :window].copy()
+        counts, durations = self.counts[:, :window].copy(), self.durations[:, :window].copy()
         # Steps with more earlier ones join the last group.
         first_square, first_sum = int((kept**2).sum()), int(kept.sum())
         for group in range(window, self.window):
@@ -98,9 +129,10 @@ class StepMoments:
             new_squares[..., -(window**2) :] += own.reshape(*own.shape[:-2], -1)
             new_sums[..., -window:] += sums[..., first_sum : first_sum + window]
             counts[:, -1] += self.counts[:, group]
+            durations[:, -1] += self.durations[:, group]
             first_square += n * n
             first_sum += n
-        return StepMoments(new_squares, new_sums, counts, self.tau)
+        return StepMoments(new_squares, new_sums, counts, durations, self.log_durations, self.tau)
 
     def second_moments(self, index: int) -> SecondMoments:
         """One set as the statistics engine takes it, summed over axes."""
@@ -125,11 +157,48 @@ class StepMoments:
             part = self.sums[index, :, first : first + n] * self.tau
             forms[group, :d, d, :n, :n] = part[:, :, None]
             forms[group, d, :d, :n, :n] = part[:, None, :]
-            forms[group, d, d, :n, :n] = self.tau**2 * self.counts[index, group]
+            forms[group, d, d, :n, :n] = self.tau**2 * self.durations[index, group]
             first += n
         return ChannelMoments(
             forms, *self._groups(), self.counts[index], np.array(self.tau), np.zeros(d)
         )
+
+    def whitened(
+        self, hypothesis: Hypothesis, theta: FloatArray, sets: IntArray, n_rows: int
+    ) -> Whitened:
+        """Products of some sets under the model at given parameters; see `Whitened`.
+
+        Args:
+            hypothesis: Model family and prior.
+            theta: Parameters, of each set in turn; those of a single row are for all sets.
+            sets: Which sets.
+            n_rows: 1, or the number of sets.
+        """
+        taus = np.full(len(theta), self.tau)
+        covariance = autocovariances_at(hypothesis, theta, taus, self.window)
+        filters, variances = prediction_filters(covariance)
+        products, terms = [], []
+        totals = np.empty_like(variances)
+        for group in range(self.window):
+            f = filters[:, group, : group + 1] / np.sqrt(variances[:, group, None])
+            products.append((f[:, :, None] * f[:, None, :]).reshape(len(f), -1))
+            totals[:, group] = self.tau * f.sum(axis=1)
+            terms.append(f * totals[:, group, None])
+        squares, sums = self.total[sets], self.sums[sets]
+        counts, durations = self.counts[sets], self.durations[sets]
+        product, term = np.concatenate(products, axis=1), np.concatenate(terms, axis=1)
+        logs = np.log(variances)
+        extra = self.log_durations[sets, None]
+        if n_rows == 1:
+            quadratic, log_det = squares @ product.T, counts @ logs.T + extra
+            seen = np.moveaxis(sums @ term.T, 1, 2)
+            return Whitened(log_det, quadratic, seen, durations @ (totals**2).T)
+        shape = (n_rows, -1)
+        quadratic = np.einsum("sk,spk->sp", squares, product.reshape(*shape, product.shape[1]))
+        seen = np.einsum("sak,spk->spa", sums, term.reshape(*shape, term.shape[1]))
+        log_det = np.einsum("sg,spg->sp", counts, logs.reshape(*shape, logs.shape[1])) + extra
+        weight = np.einsum("sg,spg->sp", durations, (totals**2).reshape(*shape, logs.shape[1]))
+        return Whitened(log_det, quadratic, seen, weight)
 
     def _groups(self) -> tuple[IntArray, FloatArray]:
         return np.arange(self.window), np.zeros(self.window)
@@ -151,9 +220,19 @@ def predecessors(row_sizes: IntArray) -> IntArray:
 
 
 def step_moments(
-    dx: FloatArray, earlier: IntArray, labels: IntArray, window: int, tau: float, *, apart: bool
+    dx: FloatArray,
+    earlier: IntArray,
+    labels: IntArray,
+    window: int,
+    tau: float,
+    *,
+    apart: bool,
+    interval: FloatArray | None = None,
 ) -> StepMoments:
-    """Sum over the steps of each set.
+    r"""Sum over the steps of each set.
+
+    Independent steps may each take their own time h. Then $\Delta x \sqrt{\tau/h}$ has the variance
+    of a step that takes tau: of these are the products.
 
     Args:
         dx: Steps of all runs one after another, (step, axis).
@@ -162,12 +241,19 @@ def step_moments(
         window: L, a step and those before it from which it is predicted.
         tau: Sampling time.
         apart: Whether axes are kept apart.
+        interval: Time that each step took, for a window of 1; None if all took tau.
     """
+    if interval is not None and window > 1:
+        msg = "steps of different durations have sums only where they are independent (window 1)"
+        raise ValueError(msg)
+    ratio = None if interval is None else interval / tau
+    scaled = dx if ratio is None else dx / np.sqrt(ratio)[:, None]
     n_sets, d = int(labels.max()) + 1, dx.shape[1]
     pairs = [(a, b) for a in range(d) for b in range(a + 1)] if apart else []
     sizes = np.arange(1, window + 1)
     squares = np.zeros((n_sets, max(len(pairs), 1), int((sizes**2).sum())))
     sums, counts = np.zeros((n_sets, d, int(sizes.sum()))), np.zeros((n_sets, window))
+    durations, log_durations = counts, np.zeros(n_sets)
     order = np.argsort(labels, kind="stable")
     capped = np.minimum(earlier, window - 1)[order]
     first_square = first_sum = 0
@@ -177,9 +263,14 @@ def step_moments(
         if len(steps):
             there, begins = np.unique(labels[steps], return_index=True)
             counts[there, group] = np.diff(begins, append=len(steps))
-            x = [np.ascontiguousarray(dx[steps - p].T) for p in range(n)]
+            x = [np.ascontiguousarray(scaled[steps - p].T) for p in range(n)]
+            if ratio is not None:
+                durations, own = np.zeros_like(counts), ratio[steps]
+                durations[there, 0] = np.add.reduceat(own, begins)
+                log_durations[there] = np.add.reduceat(np.log(own), begins)
             for p in range(n):
-                sums[there, :, first_sum + p] = np.add.reduceat(x[p], begins, axis=1).T
+                plain = x[p] if ratio is None else dx[steps].T
+                sums[there, :, first_sum + p] = np.add.reduceat(plain, begins, axis=1).T
                 for q in range(n):
                     place = first_square + p * n + q
                     for pair, (a, b) in enumerate(pairs):
@@ -192,4 +283,28 @@ def step_moments(
                         squares[there, 0, first_square + q * n + p] = found
         first_square += n * n
         first_sum += n
-    return StepMoments(squares, sums, counts, tau)
+    return StepMoments(squares, sums, counts, durations, log_durations, tau)
+
+
+def prediction_filters(covariance: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Filters that leave of a step what earlier ones do not predict, and what variance is left.
+
+    Args:
+        covariance: Autocovariances at lags 0, 1, ..., (row, lag).
+
+    Returns:
+        Filters, (row, number of earlier steps, lag), and variances, (row, number of earlier steps).
+    """
+    n_rows, size = covariance.shape
+    filters, variances = np.zeros((n_rows, size, size)), np.empty((n_rows, size))
+    filters[:, 0, 0] = 1.0
+    variances[:, 0] = covariance[:, 0]
+    for n in range(1, size):
+        last = filters[:, n - 1]
+        # The correlation of what is left of the step with the one before all that were used.
+        found = np.einsum("rl,rl->r", last[:, :n], covariance[:, n:0:-1])
+        reflection = found / variances[:, n - 1]
+        filters[:, n] = last
+        filters[:, n, 1 : n + 1] -= reflection[:, None] * last[:, n - 1 :: -1][:, :n]
+        variances[:, n] = variances[:, n - 1] * (1 - reflection) * (1 + reflection)
+    return filters, variances

@@ -1,6 +1,6 @@
 """Evidences of many sets of steps at once: Brownian and Langevin motion, with a mean flow."""
 
-__all__ = ["is_fast", "option_of", "solve_side_by_side"]
+__all__ = ["StepSums", "is_fast", "option_of", "solve_side_by_side"]
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -10,12 +10,13 @@ import numpy as np
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
-from driftbayes.inference.formulas import autocovariances_at, points_at, prior_quantiles
+from driftbayes.inference.formulas import points_at, prior_quantiles
 from driftbayes.inference.scale import GammaForm, gamma_form
 from driftbayes.kernels.compiled import count_threads, run_in_threads
 from driftbayes.likelihood.kalman import LOG_2PI
 from driftbayes.models import AbstractModel, MeanFlow
 from driftbayes.priors import Fixed
+from driftbayes.space.filtered import FilteredSteps
 from driftbayes.space.moments import StepMoments
 from driftbayes.typing import FloatArray, IntArray
 
@@ -31,6 +32,7 @@ _AT_ONCE = 128
 # How far the prior is followed to either side, as probability.
 _TAIL = 1e-12
 
+StepSums = StepMoments | FilteredSteps
 Result = tuple[FloatArray, FloatArray, FloatArray]
 
 
@@ -44,7 +46,7 @@ def option_of(model: AbstractModel, kind: type[AbstractModel]) -> AbstractModel 
 
 
 def solve_side_by_side(
-    hypothesis: Hypothesis, moments: StepMoments, report: Callable[[int], None]
+    hypothesis: Hypothesis, moments: StepSums, report: Callable[[int], None]
 ) -> Result | None:
     """Ln Z of each set, and means and standard deviations of what is mapped, (quantity, set).
 
@@ -154,7 +156,7 @@ class _Solver:
     """
 
     hypothesis: Hypothesis
-    moments: StepMoments
+    moments: StepSums
     form: GammaForm
     flow_variance: float
 
@@ -246,15 +248,14 @@ class _Solver:
             log_prior = log_priors[:, left] + log_jacobians[:, left]
         theta[:, self._place] = 1.0
         moments = self.moments
-        taus = np.full(len(theta), moments.tau)
-        covariance = autocovariances_at(self.hypothesis, theta, taus, moments.window)
-        n, log_det, quadratic, seen, weight = self._terms(sets, covariance, len(z))
+        found = moments.whitened(self.hypothesis, theta, sets, len(z))
+        n = moments.n_steps[sets, None] * moments.n_dim
         shape = (len(sets), n_points)
         known = self.form.log_norm + log_prior.reshape(len(z), -1)
-        known = known - 0.5 * (n[:, None] * LOG_2PI + moments.n_dim * log_det)
+        known = known - 0.5 * (n * LOG_2PI + moments.n_dim * found.log_det)
         own = theta[:, 0 if left is None else left].reshape(len(z), -1)
-        whole = np.broadcast_to(n[:, None], shape)
-        return _Terms(known, np.broadcast_to(own, shape), whole, quadratic, seen, weight)
+        whole, own = np.broadcast_to(n, shape), np.broadcast_to(own, shape)
+        return _Terms(known, own, whole, found.quadratic, found.seen, found.weight)
 
     def _rough(self, terms: _Terms) -> FloatArray:
         """Ln of the integrand over the lattice, roughly."""
@@ -269,33 +270,6 @@ class _Solver:
         values = np.where(np.isnan(values), np.inf if self._left is None else -np.inf, values)
         scale = np.where(np.isfinite(scale), scale, 0.0)
         return _Found(values, terms.theta, scale, terms.seen)
-
-    def _terms(self, sets: IntArray, covariance: FloatArray, n_rows: int) -> tuple[FloatArray, ...]:
-        """Count, log-determinant, quadratic form, and whitened products with durations."""
-        moments = self.moments
-        filters, variances = prediction_filters(covariance)
-        products, terms = [], []
-        totals = np.empty_like(variances)
-        for group in range(moments.window):
-            f = filters[:, group, : group + 1] / np.sqrt(variances[:, group, None])
-            products.append((f[:, :, None] * f[:, None, :]).reshape(len(f), -1))
-            totals[:, group] = moments.tau * f.sum(axis=1)
-            terms.append(f * totals[:, group, None])
-        squares, sums = moments.total[sets], moments.sums[sets]
-        counts = moments.counts[sets]
-        product, term = np.concatenate(products, axis=1), np.concatenate(terms, axis=1)
-        logs = np.log(variances)
-        n = counts.sum(axis=1) * moments.n_dim
-        if n_rows == 1:
-            quadratic, log_det = squares @ product.T, counts @ logs.T
-            seen = np.moveaxis(sums @ term.T, 1, 2)
-            return n, log_det, quadratic, seen, counts @ (totals**2).T
-        shape = (n_rows, -1)
-        quadratic = np.einsum("sk,spk->sp", squares, product.reshape(*shape, product.shape[1]))
-        seen = np.einsum("sak,spk->spa", sums, term.reshape(*shape, term.shape[1]))
-        log_det = np.einsum("sg,spg->sp", counts, logs.reshape(*shape, logs.shape[1]))
-        weight = np.einsum("sg,spg->sp", counts, (totals**2).reshape(*shape, logs.shape[1]))
-        return n, log_det, quadratic, seen, weight
 
     def _integrated(self, terms: _Terms, counts: np.ndarray, *, rough: bool) -> FloatArray:
         """Integrals over the scale at points that count; NaN elsewhere."""
@@ -349,27 +323,3 @@ class _Solver:
                 add(q * r, q**2 * r2 + spread)
         mean, variance = (np.array(part) for part in zip(*moments, strict=True))
         return log_evidence, mean, np.sqrt(np.maximum(variance, 0.0))
-
-
-def prediction_filters(covariance: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Filters that leave of a step what earlier ones do not predict, and what variance is left.
-
-    Args:
-        covariance: Autocovariances at lags 0, 1, ..., (row, lag).
-
-    Returns:
-        Filters, (row, number of earlier steps, lag), and variances, (row, number of earlier steps).
-    """
-    n_rows, size = covariance.shape
-    filters, variances = np.zeros((n_rows, size, size)), np.empty((n_rows, size))
-    filters[:, 0, 0] = 1.0
-    variances[:, 0] = covariance[:, 0]
-    for n in range(1, size):
-        last = filters[:, n - 1]
-        # The correlation of what is left of the step with the one before all that were used.
-        found = np.einsum("rl,rl->r", last[:, :n], covariance[:, n:0:-1])
-        reflection = found / variances[:, n - 1]
-        filters[:, n] = last
-        filters[:, n, 1 : n + 1] -= reflection[:, None] * last[:, n - 1 :: -1][:, :n]
-        variances[:, n] = variances[:, n - 1] * (1 - reflection) * (1 + reflection)
-    return filters, variances

@@ -11,7 +11,7 @@ import numpy as np
 from driftbayes.comparison.dependence import quick_dependence
 from driftbayes.comparison.hypotheses import check_names, make_hypotheses
 from driftbayes.comparison.prunings import Prunings, average_prunings
-from driftbayes.comparison.regions import season_numbers
+from driftbayes.comparison.regions import not_a_plane, season_numbers
 from driftbayes.data.sampling import Displacements, displacements, sampled_runs
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.data.units import readable
@@ -21,8 +21,9 @@ from driftbayes.models import MODELS, model_named
 from driftbayes.precision import in_double_precision
 from driftbayes.representation import Described, to_dataset
 from driftbayes.space.cells import MAX_DEPTH, Box, Levels, box_around, interleave, levels_of
-from driftbayes.space.leaves import Leaves, leaf_window, solve_leaves
-from driftbayes.space.moments import StepMoments, predecessors, step_moments
+from driftbayes.space.grouped import GroupedSteps, leaf_window
+from driftbayes.space.leaves import Leaves, solve_leaves
+from driftbayes.space.moments import predecessors
 from driftbayes.space.side_by_side import is_fast
 from driftbayes.typing import FloatArray, IntArray
 
@@ -289,7 +290,7 @@ class TreeMap(Described):
 def map_tree(
     trajectories: Trajectories,
     hypotheses: Sequence[Hypothesis],
-    tau: float,
+    tau: float | None,
     *,
     depth: int | None = None,
     split: float = 0.5,
@@ -306,7 +307,7 @@ def map_tree(
     Args:
         trajectories: Where the particles were, in two dimensions.
         hypotheses: Model families with their priors, the same in all cells.
-        tau: Sampling time.
+        tau: Sampling time; None takes every position at its own interval, for irregular times.
         depth: How often the region is divided at most. By default cells are no smaller than the
             root mean square of a step, and as many as the data can fill.
         split: Prior probability that a cell is divided.
@@ -319,17 +320,16 @@ def map_tree(
     """
     check_names(hypotheses)
     if trajectories.n_dim != 2:
-        msg = f"a map needs two dimensions, got {trajectories.n_dim}; read only two with --columns"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(not_a_plane(trajectories.n_dim))
     data = displacements(trajectories, tau, n_tau=n_tau, windows="all")
-    if not data.is_regular:
+    if data.position_sd is not None:
         msg = (
             "a map by evidence needs exact positions, and these have known errors; leave the "
             "errors out, or give --cell for a fixed grid"
         )
         raise DriftbayesError(msg)
     longest = int(data.row_sizes.max())
-    windows = {h.name: leaf_window(h, longest) for h in hypotheses}
+    windows = {h.name: leaf_window(h, longest, is_regular=data.is_regular) for h in hypotheses}
     apart = any("anisotropic" in h.name for h in hypotheses)
     places, is_lonlat = _places(trajectories, data, tau, n_tau)
     box = box_around(places, is_lonlat=is_lonlat)
@@ -338,26 +338,25 @@ def map_tree(
     codes = box.codes(places, deepest)
     fine, labels, counts = np.unique(codes, return_inverse=True, return_counts=True)
     levels = levels_of(fine, counts, deepest, _MIN_STEPS)
-    earlier = predecessors(data.row_sizes)
-    window = max(windows.values())
-    moments = step_moments(data.dx, earlier, labels.ravel(), window, data.tau, apart=apart)
-    nodes = _of_levels(moments, levels)
-    groups = _rival_groups(trajectories, data, tau, n_tau)
+    members = np.concatenate(levels.members).T
+    cells = GroupedSteps(data, labels.ravel(), windows, apart)
+    groups = {
+        name: GroupedSteps(data, group, windows, apart)
+        for name, group in _rival_groups(trajectories, data, tau, n_tau).items()
+    }
     models: dict[str, ModelTree] = {}
     rivals: dict[str, dict[str, float]] = {}
     for number, hypothesis in enumerate(hypotheses):
-        report = _reporter(progress, number, len(hypotheses), len(nodes))
-        leaves = solve_leaves(hypothesis, nodes.shortened(windows[hypothesis.name]), report)
+        report = _reporter(progress, number, len(hypotheses), levels.n_nodes)
+        leaves = solve_leaves(hypothesis, cells.sums(hypothesis, *members), report)
         ends = np.cumsum([len(level) for level in levels.codes])[:-1]
         by_depth = np.split(leaves.log_evidence, ends)
         prunings = average_prunings(by_depth, levels.parents, split)
         models[hypothesis.name] = ModelTree(hypothesis, leaves, prunings)
         for name, group in groups.items():
-            if slow and int(group.max()) >= _MAX_SLOW_PARTICLES:
+            if slow and int(group.labels.max()) >= _MAX_SLOW_PARTICLES:
                 continue
-            own = windows[hypothesis.name]
-            sums = step_moments(data.dx, earlier, group, own, data.tau, apart=apart)
-            parts = solve_leaves(hypothesis, sums)
+            parts = solve_leaves(hypothesis, group.sums(hypothesis))
             rivals.setdefault(name, {})[hypothesis.name] = float(parts.log_evidence.sum())
     if scatter and data.n_particles > 1 and len(data.dx) <= _MAX_SCATTERED:
         for hypothesis in _scattered(hypotheses, trajectories):
@@ -376,6 +375,7 @@ def map_tree(
         "frame": "plane" if data.ground is None else data.ground.frame,
         "centre": None if data.ground is None else (data.ground.lon, data.ground.lat),
         "side": _side(data, box),
+        "longest": None if data.is_regular else _longest(data),
     }
     counted = [
         _counts(codes >> (2 * (deepest - depth)), own, particle)
@@ -389,7 +389,7 @@ def map_tree(
 
 
 def _places(
-    trajectories: Trajectories, data: Displacements, tau: float, n_tau: int | None
+    trajectories: Trajectories, data: Displacements, tau: float | None, n_tau: int | None
 ) -> tuple[FloatArray, bool]:
     """Where steps begin: longitudes and latitudes, or positions on a plane."""
     lonlat, ground = trajectories.lonlat, data.ground
@@ -399,7 +399,7 @@ def _places(
     return lonlat[_rows(trajectories, tau, n_tau)], True
 
 
-def _rows(trajectories: Trajectories, tau: float, n_tau: int | None) -> IntArray:
+def _rows(trajectories: Trajectories, tau: float | None, n_tau: int | None) -> IntArray:
     """Row of the trajectories at which each step begins."""
     runs = sampled_runs(trajectories, tau, n_tau=n_tau, windows="all")
     return runs.rows[np.repeat(runs.firsts, runs.n_steps) + predecessors(runs.n_steps)]
@@ -427,6 +427,12 @@ def _depth(data: Displacements, box: Box, wanted: int | None, *, slow: bool) -> 
     return int(np.clip(min(by_step, by_number), 1, most))
 
 
+def _longest(data: Displacements) -> tuple[float, float, float]:
+    """Shortest and longest duration of a step, and the length of the longest step."""
+    size = np.linalg.norm(data.dx, axis=1)
+    return float(data.interval.min()), float(data.interval.max()), float(size.max())
+
+
 def _side(data: Displacements, box: Box) -> float:
     """Side of the region as a length."""
     if not box.is_lonlat or data.ground is None:
@@ -434,14 +440,8 @@ def _side(data: Displacements, box: Box) -> float:
     return float(np.radians(box.size[1]) * data.ground.earth_radius)
 
 
-def _of_levels(moments: StepMoments, levels: Levels) -> StepMoments:
-    """Sums of the cells of all depths, one after another."""
-    ends = np.concatenate(levels.members)
-    return moments.merged(ends[:, 0], ends[:, 1])
-
-
 def _rival_groups(
-    trajectories: Trajectories, data: Displacements, tau: float, n_tau: int | None
+    trajectories: Trajectories, data: Displacements, tau: float | None, n_tau: int | None
 ) -> dict[str, IntArray]:
     """Other ways to divide the steps: by particle, and by season where times are dates."""
     groups = {}

@@ -225,7 +225,8 @@ def map(
 
     Args:
         tracks: Trajectories in two dimensions, as `read` gives them.
-        tau: Sampling time; with `cell` also several.
+        tau: Sampling time; with `cell` also several. "all" takes every position at its own
+            interval, for irregular times.
         cell: Side of the cells of a fixed grid, in which the models are compared one by one: "5deg"
             for longitude and latitude, "50km" or a number for a plane. By default cells are found
             by evidence, and the map is averaged over all ways to divide the region.
@@ -242,15 +243,23 @@ def map(
         DriftbayesError: No map can be made of the data, or an option does not fit.
     """
     check_tracks(tracks)
-    taus = times_in([tau] if isinstance(tau, float | int) else tau, tracks.units, "tau")
-    if cell is None and len(taus) != 1:
+    is_all = isinstance(tau, str) and tau == "all"
+    if is_all and cell is not None:
+        msg = (
+            "a fixed grid takes regular times, not tau = 'all'; give a sampling time, or leave the "
+            "side of a cell (--cell) for a map by evidence"
+        )
+        raise DriftbayesError(msg)
+    wanted = [tau] if isinstance(tau, float | int) else [] if is_all else tau
+    taus = times_in(wanted, tracks.units, "tau")
+    if cell is None and not is_all and len(taus) != 1:
         msg = (
             f"a map by evidence is made at one sampling time, got {len(taus)}; give one, or the "
             "side of a cell for a fixed grid (--cell)"
         )
         raise DriftbayesError(msg)
     side = None if cell is None else _side(cell, tracks)
-    shortest = float(snap_taus(tracks, taus)[0])
+    shortest = None if is_all else float(snap_taus(tracks, taus)[0])
     setup = hypotheses_for(models, tracks, priors=priors, scales=scales, tau=shortest)
     if side is None:
         from driftbayes.space import map_tree

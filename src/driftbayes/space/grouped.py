@@ -1,0 +1,126 @@
+"""Steps in groups, and the sums over them from which a model is judged."""
+
+__all__ = ["GroupedSteps", "leaf_window"]
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from driftbayes.data.sampling import Displacements
+from driftbayes.errors import DriftbayesError
+from driftbayes.inference import Hypothesis
+from driftbayes.likelihood import MEMORY
+from driftbayes.space.filtered import FilteredSteps
+from driftbayes.space.moments import StepMoments, predecessors, step_moments
+from driftbayes.space.side_by_side import StepSums, is_fast
+from driftbayes.typing import IntArray
+
+# Innovations of integrated Langevin velocities forget at least as fast as (2 - sqrt 3)^lag: a step
+# before the 9 that are kept would have a weight below 2e-6.
+_WINDOW = 10
+# Runs of models that forget more slowly may not be longer than this.
+_MAX_WINDOW = 32
+# Models with a memory that are filtered where times are irregular.
+_FILTERED = ("langevin", "langevin+mean")
+
+
+def leaf_window(hypothesis: Hypothesis, longest: int, *, is_regular: bool = True) -> int:
+    """How many steps, with those before it, are needed to judge a step.
+
+    Args:
+        hypothesis: Model family and prior.
+        longest: Steps of the longest run.
+        is_regular: Whether all steps took the same time.
+
+    Raises:
+        DriftbayesError: The model cannot be judged from sums over steps.
+    """
+    model = hypothesis.model
+    if model.kind not in ("summed", "channels") or model.needs_positions or model.is_turning:
+        msg = (
+            f"a map by evidence cannot take {model.name}, which needs more than sums over the "
+            "steps of a cell; leave it out, or give --cell for a fixed grid"
+        )
+        raise DriftbayesError(msg)
+    has_memory = model.memory is None or model.name.partition("+")[0] != "brownian"
+    if not is_regular and has_memory:
+        _check_filtered(hypothesis)
+        return 1
+    if model.memory is None:
+        if longest > _MAX_WINDOW:
+            msg = (
+                f"{model.name} needs all steps of a run, up to {longest} here, and a map by "
+                f"evidence keeps {_MAX_WINDOW}; cut the runs with --n-tau {_MAX_WINDOW} or less"
+            )
+            raise DriftbayesError(msg)
+        return longest
+    if not has_memory:
+        return 1
+    return min(longest, _WINDOW if model.memory == MEMORY else model.memory)
+
+
+def _check_filtered(hypothesis: Hypothesis) -> None:
+    """Refuse models whose memory is not followed over steps of different durations."""
+    name = hypothesis.name
+    if name not in _FILTERED:
+        msg = (
+            f"a map of irregular times cannot take {name}; use brownian, langevin or these with "
+            "+mean, or brownian with +anisotropic, or give a --tau at which times are regular"
+        )
+        raise DriftbayesError(msg)
+    if not is_fast(hypothesis):
+        msg = (
+            f"a map of irregular times takes {name} with an exponential or gamma prior of k and a "
+            "fixed one of the flow; leave --prior out, or give a --tau at which times are regular"
+        )
+        raise DriftbayesError(msg)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedSteps:
+    """Steps, each of which belongs to one group.
+
+    Args:
+        data: Steps of all runs, at exact positions.
+        labels: Group of each step, 0, 1, ... without gaps.
+        windows: `leaf_window` of every model.
+        apart: Whether axes are kept apart.
+    """
+
+    data: Displacements
+    labels: IntArray
+    windows: Mapping[str, int]
+    apart: bool
+
+    @cached_property
+    def _earlier(self) -> IntArray:
+        return predecessors(self.data.row_sizes)
+
+    @cached_property
+    def _moments(self) -> StepMoments:
+        data, window = self.data, max(self.windows.values())
+        return step_moments(
+            *(data.dx, self._earlier, self.labels, window, data.tau),
+            apart=self.apart,
+            interval=None if data.is_regular else data.interval,
+        )
+
+    def sums(
+        self, hypothesis: Hypothesis, begin: IntArray | None = None, end: IntArray | None = None
+    ) -> StepSums:
+        """What a model is judged from, for each group, or for sets of neighbouring groups.
+
+        Args:
+            hypothesis: Model family and prior.
+            begin: First group of each set.
+            end: One after the last group of each set.
+        """
+        if begin is None or end is None:
+            begin = np.arange(int(self.labels.max()) + 1)
+            end = begin + 1
+        if not self.data.is_regular and hypothesis.name in _FILTERED:
+            data = self.data
+            return FilteredSteps(data.dx, data.interval, self._earlier, self.labels, begin, end)
+        return self._moments.shortened(self.windows[hypothesis.name]).merged(begin, end)
