@@ -168,19 +168,23 @@ def seasons(n_sets: int = 3) -> None:
             print(f"{kind} varies, {n_tracks} tracks: place, season {shown}")
 
 
-def growth(n_points: int, model: str = "brownian") -> None:
+def growth(n_points: int, model: str = "brownian", names: str = "") -> None:
     """Processor time and memory of a fit."""
     data = db.displacements(tracks(n_points, 0.7, 0), 1.0)
     started, wall = time.process_time(), time.time()
+    options: dict[str, Any] = {"hypotheses": names.split(",")} if names else {}
     result: FieldFit | FlightFit
     if model == "brownian":
-        result = fit_field(data, FieldPriors(kappa=4e-4, flow=0.02))
+        result = fit_field(data, FieldPriors(kappa=4e-4, flow=0.02), **options)
     else:
-        result = fit_flight(data, FlightPriors(1.0, 4e-4), hypotheses=["sigma"])
+        result = fit_flight(data, FlightPriors(1.0, 4e-4), **options)
+    fitted = time.process_time() - started
+    text = str(result)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
-        f"{len(data.dx):,} steps, {model}: {time.process_time() - started:.1f} s of processor "
-        f"time, {time.time() - wall:.1f} s, peak {memory:.0f} MB; ln K = "
+        f"{len(data.dx):,} steps, {model}: {fitted:.1f} s of processor time, and "
+        f"{time.process_time() - started - fitted:.1f} s for {len(text.splitlines())} lines of "
+        f"text; {time.time() - wall:.1f} s in all, peak {memory:.0f} MB; ln K = "
         f"{result.log_bayes_factor_inhomogeneous:.1f}"
     )
 

@@ -9,7 +9,7 @@ from scipy.stats import multivariate_t, norm
 import driftbayes as db
 from driftbayes.errors import DriftbayesError
 from driftbayes.fields import FieldPriors, Splines, fit_field
-from driftbayes.fields.local import StepSums, log_likelihood
+from driftbayes.fields.local import LocalSteps, StepSums, log_likelihood
 from driftbayes.fields.problem import laplace
 from driftbayes.models import model_named
 from driftbayes.relative.density import log_separation_density
@@ -26,6 +26,38 @@ def test_splines_sum_to_one_and_slope_as_differences_say(n_dim):
         shift = 1e-6 * np.eye(n_dim)[axis]
         numeric = (splines.design(x + shift) - splines.design(x - shift)) / 2e-6
         assert_allclose(splines.design(x, axis), numeric, atol=1e-7)
+
+
+@pytest.mark.parametrize("n_dim", [1, 2])
+def test_compiled_splines_and_their_adjoint_are_the_dense_ones(n_dim):
+    splines = Splines(np.zeros(n_dim), np.array([2.0, 1.0])[:n_dim], (6, 3)[:n_dim])
+    rng = np.random.default_rng(1)
+    x, coefficients = rng.uniform(-0.2, 2.2, (60, n_dim)), rng.normal(size=(3, splines.size))
+    found = splines.values(x, coefficients)
+    designs = [splines.design(x, axis) for axis in (None, *range(n_dim))]
+    for k, design in enumerate(designs):
+        assert_allclose(found[:, :, k], design @ coefficients.T, atol=1e-12)
+    slopes = rng.normal(size=found.shape)
+    known = sum(slopes[:, :, k].T @ design for k, design in enumerate(designs))
+    assert_allclose(splines.adjoint(x, slopes), known, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_dim", [1, 2])
+@pytest.mark.parametrize("name", ["homogeneous", "kappa", "flow", "both"])
+def test_the_gradient_and_the_hessian_are_those_of_differences(n_dim, name):
+    rng = np.random.default_rng(2)
+    splines = Splines(np.zeros(n_dim), np.array([1.0, 0.6])[:n_dim], (5, 3)[:n_dim])
+    x, dx = rng.uniform(size=(80, n_dim)), 0.1 * rng.normal(size=(80, n_dim))
+    problem = LocalSteps(StepSums.of(x, dx, 0.5, splines, None), splines, PRIORS)
+    theta = 0.3 * rng.normal(size=problem.parts(name)[-1].stop)
+    theta[0] = -4.0
+    _, gradient, curvature = problem.likelihood(name, theta)
+    assert_allclose(curvature, curvature.T, atol=1e-9)
+    for i in {0, len(theta) // 2, len(theta) - 1}:
+        shift = 1e-5 * np.eye(len(theta))[i]
+        up, down = problem.likelihood(name, theta + shift), problem.likelihood(name, theta - shift)
+        assert_allclose(gradient[i], (up[0] - down[0]) / 2e-5, rtol=1e-6, atol=1e-6)
+        assert_allclose(-curvature[i], (up[1] - down[1]) / 2e-5, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("n_dim", [1, 2])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
+from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
 from driftbayes.data.tangent import Ground
@@ -22,6 +23,8 @@ from driftbayes.typing import FloatArray
 if TYPE_CHECKING:
     import xarray as xr
 
+# Points at which fields are computed together.
+_BLOCK = 2000
 # Fits of smaller posterior probability are left out of the fields.
 _MIN_WEIGHT = 1e-4
 
@@ -42,12 +45,24 @@ class AveragedFit(Described, ABC):
     _problem: Problem
 
     @abstractmethod
+    def _at(self, x: FloatArray) -> dict[str, FloatArray]:
+        """Fields at a few thousand points."""
+
     def at(self, x: ArrayLike) -> dict[str, FloatArray]:
-        """Fields at points: posterior means, and the same with `_sd`.
+        """Fields at points, averaged over all hypotheses and members.
 
         Args:
-            x: Points (point, dim).
+            x: Points (point, dim). Outside the region of the data the fields are those of the
+                nearest place in it.
+
+        Returns:
+            Posterior means by name, and the same with `_sd`: `kappa`, `log_kappa`,
+            `kappa_gradient` and `flow`; or `sigma`, `memory_time`, `k` = σ²T, their logarithms
+            (`log_sigma` and so on) and `flow`. `kappa_gradient` and `flow` are (point, dim).
         """
+        points = self._checked(x)
+        found = [self._at(points[i : i + _BLOCK]) for i in range(0, max(len(points), 1), _BLOCK)]
+        return {name: np.concatenate([block[name] for block in found]) for name in found[0]}
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
@@ -100,7 +115,7 @@ class AveragedFit(Described, ABC):
 
     @cached_property
     def _used(self) -> list[tuple[float, Member, FloatArray]]:
-        """Members of noticeable weight, each with the Cholesky factor of its precision."""
+        """Members of noticeable weight, each with a square root R of its covariance, RᵀR."""
         kept = np.flatnonzero(self.weights > _MIN_WEIGHT)
         total = float(self.weights[kept].sum())
         out = []
@@ -109,7 +124,8 @@ class AveragedFit(Described, ABC):
             shape = self.splines.precision(member.length) if np.isfinite(member.length) else None
             prior = self._problem.precision(member.name, member.amplitudes, shape)
             root = laplace(self._problem, member.name, member.mode, prior)[2]
-            out.append((float(self.weights[i]) / total, member, root))
+            inverse = solve_triangular(root, np.eye(len(root)), lower=True)
+            out.append((float(self.weights[i]) / total, member, inverse))
         return out
 
     @property
@@ -141,10 +157,11 @@ class AveragedFit(Described, ABC):
                 coefficient) with the constant first.
         """
         for weight, member, root in self._used:
-            rows = self._rows(member, fields)
+            # Few splines are not zero at a point.
+            rows = [csr_array(row) for row in self._rows(member, fields)]
             means = np.array([row @ member.mode for row in rows])
-            halves = np.array([solve_triangular(root, row.T, lower=True) for row in rows])
-            yield weight, means, np.einsum("aip,bip->abp", halves, halves)
+            halves = np.array([row @ root.T for row in rows])
+            yield weight, means, np.einsum("api,bpi->abp", halves, halves)
 
     def _drawn(self, fields: Fields, n_draws: int, seed: int) -> list[FloatArray]:
         """Posterior draws of fields at points, each (draw, point)."""
@@ -156,18 +173,21 @@ class AveragedFit(Described, ABC):
         out: list[list[FloatArray]] = [[] for _ in fields]
         for count, (_, member, root) in zip(counts, self._used, strict=True):
             noise = rng.standard_normal((len(member.mode), int(count)))
-            theta = member.mode[:, None] + solve_triangular(root.T, noise, lower=False)
+            theta = member.mode[:, None] + root.T @ noise
             for values, rows in zip(out, self._rows(member, fields), strict=True):
                 values.append((rows @ theta).T)
         order = rng.permutation(n_draws)
         return [np.concatenate(values)[order] for values in out]
 
-    def _designs(self, points: ArrayLike) -> tuple[FloatArray, list[FloatArray]]:
-        """Splines and their derivatives along each axis at points, with the constant first."""
+    def _checked(self, points: ArrayLike) -> FloatArray:
         x, n_dim = np.asarray(points, dtype=np.float64), self.splines.n_dim
         if x.ndim != 2 or x.shape[1] != n_dim or not np.isfinite(x).all():
             msg = f"points must be finite, of shape (point, {n_dim}), got shape {x.shape}"
             raise DriftbayesError(msg)
+        return x
+
+    def _designs(self, x: FloatArray) -> tuple[FloatArray, list[FloatArray]]:
+        """Splines and their derivatives along each axis at points, with the constant first."""
         ones = np.ones((len(x), 1))
         slopes = [np.hstack([0 * ones, self.splines.design(x, axis)]) for axis in range(x.shape[1])]
         return np.hstack([ones, self.splines.design(x)]), slopes

@@ -79,17 +79,7 @@ class FieldFit(AveragedFit):
     refusal: str = ""
     n_near_walls: int = 0
 
-    def at(self, x: ArrayLike) -> dict[str, FloatArray]:
-        """Fields at points, averaged over all hypotheses and members.
-
-        Args:
-            x: Points (point, dim). Outside the region of the data the fields are those of the
-                nearest place in it.
-
-        Returns:
-            `kappa`, `log_kappa`, `kappa_gradient` and `flow` (the last two (point, dim)):
-            posterior means, and the same with `_sd`.
-        """
+    def _at(self, x: FloatArray) -> dict[str, FloatArray]:
         fields, d = self._fields(x), self.splines.n_dim
         first = np.zeros((2 + 2 * d, len(fields[0][0][1])))
         second = np.zeros_like(first)
@@ -127,7 +117,7 @@ class FieldFit(AveragedFit):
             field: its values at all points belong together.
         """
         d = self.splines.n_dim
-        s, *rest = self._drawn(self._fields(x), n_draws, seed)
+        s, *rest = self._drawn(self._fields(self._checked(x)), n_draws, seed)
         kappa = np.exp(s)
         return {
             "kappa": kappa,
@@ -135,7 +125,7 @@ class FieldFit(AveragedFit):
             "flow": np.stack(rest[d:], axis=-1),
         }
 
-    def _fields(self, x: ArrayLike) -> Fields:
+    def _fields(self, x: FloatArray) -> Fields:
         """Ln κ, its derivatives along each axis, and the flow."""
         full, slopes = self._designs(x)
         flows = [[(1 + i, full)] for i in range(self.splines.n_dim)]

@@ -54,17 +54,7 @@ class FlightFit(AveragedFit):
     fingerprint: str
     _problem: Any = field(repr=False)
 
-    def at(self, x: ArrayLike) -> dict[str, FloatArray]:
-        """Fields at points, averaged over all hypotheses and members.
-
-        Args:
-            x: Points (point, dim). Outside the region of the data the fields are those of the
-                nearest place in it.
-
-        Returns:
-            `sigma`, `memory_time`, `k` = σ²T, and the logarithms `log_sigma`, `log_memory_time`,
-            `log_k`: posterior means, and the same with `_sd`.
-        """
+    def _at(self, x: FloatArray) -> dict[str, FloatArray]:
         fields = self._fields(x)
         names = ("sigma", "memory_time", "k")
         totals = np.zeros((3, 4, len(fields[0][0][1])))
@@ -91,11 +81,11 @@ class FlightFit(AveragedFit):
         Returns:
             `sigma`, `memory_time` and `k`, each (draw, point).
         """
-        found = self._drawn(self._fields(x), n_draws, seed)
+        found = self._drawn(self._fields(self._checked(x)), n_draws, seed)
         names = ("sigma", "memory_time", "k")
         return {name: np.exp(values) for name, values in zip(names, found, strict=True)}
 
-    def _fields(self, x: ArrayLike) -> Fields:
+    def _fields(self, x: FloatArray) -> Fields:
         """Ln σ, ln T and ln k from ln k_0, ln γ_0 and the variations of ln σ and ln T."""
         full, _ = self._designs(x)
         inner = full.copy()

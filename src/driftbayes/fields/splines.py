@@ -20,6 +20,7 @@ import numpy as np
 from scipy.interpolate import BSpline
 from scipy.sparse import csr_array
 
+from driftbayes.kernels.splines import spline_adjoint, spline_information, spline_values
 from driftbayes.typing import FloatArray, IntArray
 
 _DEGREE = 3
@@ -84,6 +85,49 @@ class Splines:
         spline = BSpline(knots, np.eye(n + _DEGREE), _DEGREE)
         out = np.asarray(spline(inside, nu=order))
         return out if order == 0 else out * (inside == x)[:, None]
+
+    @cached_property
+    def _lattice(self) -> tuple[FloatArray, IntArray]:
+        """Corners (2, dim) and intervals, as the kernels take them."""
+        return np.stack([self.low, self.high]), np.array(self.n_intervals, dtype=np.int64)
+
+    def values(self, x: FloatArray, coefficients: FloatArray) -> FloatArray:
+        """Values and slopes (point, field, 1 + dim) of fields at points.
+
+        Args:
+            x: Points (point, dim). Outside the rectangle a field is that of the nearest place.
+            coefficients: (field, coefficient).
+        """
+        found: FloatArray = spline_values(x, *self._lattice, np.ascontiguousarray(coefficients))
+        return found
+
+    def adjoint(self, x: FloatArray, slopes: FloatArray) -> FloatArray:
+        """Derivatives (field, coefficient) of a sum that depends on fields at points.
+
+        Args:
+            x: Points (point, dim).
+            slopes: Derivatives (point, field, 1 + dim) by values and slopes, or (point, field, 1)
+                by values.
+        """
+        out: FloatArray = np.zeros((slopes.shape[1], self.size))
+        spline_adjoint(x, *self._lattice, np.ascontiguousarray(slopes), out)
+        return out
+
+    def information(self, x: FloatArray, second: FloatArray) -> FloatArray:
+        """Second derivatives by coefficients of a field and of a vector, as the kernel has them.
+
+        Args:
+            x: Points (point, dim).
+            second: Second derivatives (point, 1 + 2 dim, 1 + 2 dim) by the field, its slopes, and
+                the components of the vector.
+
+        Returns:
+            (1 + 2 dim, coefficient, coefficient): field and field, field and each component, each
+            component with itself.
+        """
+        out: FloatArray = np.zeros((1 + 2 * self.n_dim, self.size, self.size))
+        spline_information(x, *self._lattice, second, out)
+        return out
 
     def sparse_design(self, x: FloatArray, derivative: int | None = None) -> csr_array:
         """The same as `design`, with the splines that are not zero alone: four along each axis.
