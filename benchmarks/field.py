@@ -19,6 +19,7 @@ from scipy.sparse.linalg import spsolve
 import driftbayes as db
 from driftbayes.fields import FieldFit, FieldPriors, FlightFit, FlightPriors, fit_field, fit_flight
 from driftbayes.space import map_tree
+from driftbayes.testing.known_fields import SIGMA, TIME, flights
 from driftbayes.typing import FloatArray
 from map import hypotheses, kappa_at, tracks
 
@@ -170,14 +171,18 @@ def seasons(n_sets: int = 3) -> None:
 
 def growth(n_points: int, model: str = "brownian", names: str = "") -> None:
     """Processor time and memory of a fit."""
-    data = db.displacements(tracks(n_points, 0.7, 0), 1.0)
+    if model == "brownian":
+        data = db.displacements(tracks(n_points, 0.7, 0), 1.0)
+    else:
+        data = flights(np.random.default_rng(0), (n_points // 20, 20), 2, n_sub=10)
     started, wall = time.process_time(), time.time()
     options: dict[str, Any] = {"hypotheses": names.split(",")} if names else {}
     result: FieldFit | FlightFit
     if model == "brownian":
         result = fit_field(data, FieldPriors(kappa=4e-4, flow=0.02), **options)
     else:
-        result = fit_flight(data, FlightPriors(1.0, 4e-4), **options)
+        priors = FlightPriors(1 / TIME, 2 * SIGMA**2 * TIME, SIGMA)
+        result = fit_flight(data, priors, **options)
     fitted = time.process_time() - started
     text = str(result)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

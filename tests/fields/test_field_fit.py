@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from known import KAPPA, constant, no_gradient, steps, wave
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_t, norm
 
@@ -13,6 +12,7 @@ from driftbayes.fields.local import LocalSteps, StepSums, log_likelihood
 from driftbayes.fields.problem import laplace
 from driftbayes.models import model_named
 from driftbayes.relative.density import log_separation_density
+from driftbayes.testing.known_fields import KAPPA, constant, no_gradient, steps, wave
 
 PRIORS = FieldPriors(kappa=2 * KAPPA, flow=0.3)
 
@@ -165,14 +165,13 @@ def test_known_fields_are_found_and_homogeneous_data_give_none():
     waves = fit_field(steps(rng, 900), PRIORS)
     assert waves.log_bayes_factors["kappa"] > 20
     assert waves.log_bayes_factors["flow"] < 2
-    plain = fit_field(steps(rng, 900, kappa=constant, gradient=no_gradient), PRIORS)
+    plain = fit_field(steps(rng, 900, fields=(constant, no_gradient)), PRIORS)
     assert plain.log_bayes_factor_inhomogeneous < 1
     assert plain.probabilities["homogeneous"] > 0.3
     shear = steps(
         rng,
         900,
-        kappa=constant,
-        gradient=no_gradient,
+        fields=(constant, no_gradient),
         flow=lambda x: 1.5 * np.sin(2 * np.pi * x),
     )
     moved = fit_field(shear, PRIORS)
@@ -220,7 +219,7 @@ def test_homogeneous_data_give_no_evidence_for_a_field(n_dim):
     log_ks = []
     for seed in range(100):
         rng = np.random.default_rng(seed)
-        data = steps(rng, 600, n_dim, kappa=constant, gradient=no_gradient, n_sub=1)
+        data = steps(rng, 600, n_dim, fields=(constant, no_gradient), n_sub=1)
         fit = fit_field(data, PRIORS, hypotheses=["kappa", "flow"])
         log_ks.append(fit.log_bayes_factor_inhomogeneous)
     print(n_dim, np.median(log_ks), max(log_ks))

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from known import KAPPA, constant, no_gradient, steps, wave
 from numpy.testing import assert_allclose
 from scipy.stats import norm
 
@@ -12,6 +11,7 @@ from driftbayes.fields import FieldPriors, Grid, Splines, fit_field
 from driftbayes.fields.local import LocalSteps, StepSums
 from driftbayes.fields.transition import TransitionSteps, choose_cells
 from driftbayes.relative.density import log_separation_density
+from driftbayes.testing.known_fields import KAPPA, constant, no_gradient, steps, wave
 
 PRIORS = FieldPriors(kappa=2 * KAPPA, flow=0.3)
 
@@ -19,7 +19,7 @@ PRIORS = FieldPriors(kappa=2 * KAPPA, flow=0.3)
 def problem_of(x, y, tau, grid, n_intervals=5):
     splines = Splines(x.min(axis=0), x.max(axis=0), (n_intervals,) * x.shape[1])
     local = LocalSteps(StepSums.of(x, y - x, tau, splines, None), splines, PRIORS)
-    return TransitionSteps((x, y), tau, grid, local, PRIORS)
+    return TransitionSteps((x, y), grid, local)
 
 
 def log_densities(problem, name="homogeneous", theta=None):
@@ -243,7 +243,7 @@ def test_too_costly_grids_are_refused_and_named(monkeypatch):
 
 def test_periodic_domains_fold_positions_and_have_no_grid():
     rng = np.random.default_rng(8)
-    data = steps(rng, 300, kappa=constant, gradient=no_gradient)
+    data = steps(rng, 300, fields=(constant, no_gradient))
     moved = Displacements.from_array(data.dx[:, None], data.tau, start=data.origin + 3.0)
     moved = type(moved)(**{**moved.__dict__, "period": (1.0,)})
     same = fit_field(moved, PRIORS, n_intervals=4, hypotheses=["kappa"])

@@ -1,9 +1,10 @@
 """Fits of fields averaged over hypotheses, amplitudes and lengths."""
 
-__all__ = ["AveragedFit"]
+__all__ = ["AveragedFit", "Fields", "fit_record"]
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,9 +14,10 @@ from scipy.linalg import solve_triangular
 from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.data.tangent import Ground
 from driftbayes.errors import DriftbayesError
-from driftbayes.fields.problem import Member, Problem, laplace
+from driftbayes.fields.problem import Member, Problem, laplace, summed_evidences
 from driftbayes.fields.splines import Splines
 from driftbayes.representation import Described, to_dataset
 from driftbayes.typing import FloatArray
@@ -31,8 +33,20 @@ _MIN_WEIGHT = 1e-4
 Fields: TypeAlias = list[list[tuple[int, FloatArray]]]
 
 
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class AveragedFit(Described, ABC):
-    """Evidence of several hypotheses on fields, and their average."""
+    """Evidence of several hypotheses on fields, and their average.
+
+    Args:
+        log_evidences: ln Z of each hypothesis, by Laplace's approximation.
+        members: Fits by amplitude and length, with their posterior probabilities.
+        splines: The splines of the fields.
+        tau: Sampling time.
+        n_steps: Number of steps.
+        units: Of length and time.
+        ground: Where on the earth the origin of coordinates is, if positions come from degrees.
+        fingerprint: Of the displacements.
+    """
 
     log_evidences: dict[str, float]
     members: tuple[Member, ...]
@@ -42,7 +56,7 @@ class AveragedFit(Described, ABC):
     units: tuple[str, str]
     ground: Ground | None
     fingerprint: str
-    _problem: Problem
+    _problem: Any = field(repr=False)
 
     @abstractmethod
     def _at(self, x: FloatArray) -> dict[str, FloatArray]:
@@ -64,9 +78,19 @@ class AveragedFit(Described, ABC):
         found = [self._at(points[i : i + _BLOCK]) for i in range(0, max(len(points), 1), _BLOCK)]
         return {name: np.concatenate([block[name] for block in found]) for name in found[0]}
 
+    @property
+    @abstractmethod
+    def roughness(self) -> float:
+        """Relative change of a field over a step; 95 % of the steps have less, at the mode."""
+
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
         """Evidence and smoothness as plain numbers and text."""
+
+    @property
+    @abstractmethod
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader should know."""
 
     @property
     def places(self) -> FloatArray:
@@ -128,14 +152,18 @@ class AveragedFit(Described, ABC):
             out.append((float(self.weights[i]) / total, member, inverse))
         return out
 
-    @property
-    def _shortest_is_best(self) -> bool:
-        """Whether the shortest length has most of the probability."""
+    def _resolution_warnings(self) -> list[str]:
+        """Warn if the shortest length has most of the probability."""
         weights = {h: 0.0 for h in self.splines.lengths}
         for weight, member, _ in self._used:
             if member.length in weights:
                 weights[member.length] += weight
-        return weights[min(weights)] > 0.5
+        if weights[min(weights)] <= 0.5:
+            return []
+        return [
+            "the shortest length is the most probable: the field may vary on scales that the "
+            "splines do not resolve; use more intervals (--intervals)"
+        ]
 
     def _rows(self, member: Member, fields: Fields) -> list[FloatArray]:
         """Rows that give fields at points from the parameters of a member."""
@@ -196,8 +224,26 @@ class AveragedFit(Described, ABC):
         """Fields on a regular grid by the CF conventions, with errors."""
         return to_dataset(self)
 
-    def _evidence_json(self) -> dict[str, Any]:
+    def _evidence_json(self, amplitudes: dict[str, float]) -> dict[str, Any]:
+        """Evidence and smoothness; names and units of the amplitudes."""
         return {
+            "warnings": list(self.warnings),
+            "roughness": self.roughness,
+            "smoothness": [
+                {
+                    "model": member.name,
+                    **{
+                        name: size * unit
+                        for size, (name, unit) in zip(
+                            member.amplitudes, amplitudes.items(), strict=True
+                        )
+                    },
+                    "length": member.length if np.isfinite(member.length) else None,
+                    "log_evidence": member.log_evidence,
+                    "probability": float(weight),
+                }
+                for weight, member in zip(self.weights, self.members, strict=True)
+            ],
             "tau": self.tau,
             "n_steps": self.n_steps,
             "length_unit": self.units[0],
@@ -210,3 +256,24 @@ class AveragedFit(Described, ABC):
             "probabilities": self.probabilities,
             "probability_homogeneous": self.probabilities["homogeneous"],
         }
+
+
+def fit_record(data: Displacements, problem: Problem, members: Sequence[Member]) -> dict[str, Any]:
+    """What every fit of fields tells, as arguments of its class.
+
+    Args:
+        data: Displacements.
+        problem: Steps, splines and priors.
+        members: Fits by amplitude and length.
+    """
+    return {
+        "log_evidences": summed_evidences(members),
+        "members": tuple(members),
+        "splines": problem.splines,
+        "tau": data.tau,
+        "n_steps": len(data.dx),
+        "units": (data.length_unit, data.time_unit),
+        "ground": data.ground,
+        "fingerprint": data.fingerprint,
+        "_problem": problem,
+    }

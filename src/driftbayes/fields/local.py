@@ -14,7 +14,7 @@ $3\varepsilon^2/8$ nats per step against the exact density, $\varepsilon =
 |\nabla\kappa|\sqrt{\tau/\kappa}$ (tested with $\kappa \propto x^\xi$).
 """
 
-__all__ = ["HYPOTHESES", "FieldPriors", "LocalSteps", "StepSums", "log_likelihood"]
+__all__ = ["HYPOTHESES", "FieldPriors", "LocalSteps", "StepSums", "default_boxes", "log_likelihood"]
 
 from dataclasses import dataclass
 
@@ -24,6 +24,9 @@ from driftbayes.fields.problem import Block, Problem
 from driftbayes.fields.splines import Splines
 from driftbayes.typing import FloatArray
 
+# More steps than this are summed in boxes, so many per interval and axis: ln K changes by less than
+# a hundredth.
+_MAX_SINGLE, _N_BOXES = 4000, {1: 64, 2: 10}
 # Whether κ and whether the flow vary.
 HYPOTHESES = {
     "homogeneous": (False, False),
@@ -100,6 +103,17 @@ class StepSums:
 
         second = total(np.sum(dx**2, axis=1, keepdims=True))[:, 0]
         return cls(total(x) / n[:, None], n, total(dx), second, tau)
+
+
+def default_boxes(n_steps: int, n_dim: int, *, summed: bool | None = None) -> int | None:
+    """Boxes per knot interval and axis in which steps are summed; None for none.
+
+    Args:
+        n_steps: Number of steps.
+        n_dim: Number of axes.
+        summed: Whether to sum; by default if there are more than 4,000.
+    """
+    return _N_BOXES[n_dim] if (n_steps > _MAX_SINGLE if summed is None else summed) else None
 
 
 def log_likelihood(

@@ -18,7 +18,6 @@ from functools import cached_property
 
 import numpy as np
 from scipy.interpolate import BSpline
-from scipy.sparse import csr_array
 
 from driftbayes.kernels.splines import spline_adjoint, spline_information, spline_values
 from driftbayes.typing import FloatArray, IntArray
@@ -128,33 +127,6 @@ class Splines:
         out: FloatArray = np.zeros((1 + 2 * self.n_dim, self.size, self.size))
         spline_information(x, *self._lattice, second, out)
         return out
-
-    def sparse_design(self, x: FloatArray, derivative: int | None = None) -> csr_array:
-        """The same as `design`, with the splines that are not zero alone: four along each axis.
-
-        Args:
-            x: Points (point, dim). Outside the rectangle a field is that of the nearest place.
-            derivative: The axis; None for the values.
-        """
-        numbers: IntArray = np.zeros((len(x), 1), dtype=np.int64)
-        values: FloatArray = np.ones((len(x), 1))
-        for axis, n in enumerate(self.n_intervals):
-            inside = np.clip(x[:, axis], self.low[axis], self.high[axis])
-            place = (inside - self.low[axis]) / self.spacing[axis]
-            first = np.clip(place.astype(np.int64), 0, n - 1)
-            t = place - first
-            if derivative == axis:
-                rows = [-((1 - t) ** 2), t * (3 * t - 4), 1 + t * (2 - 3 * t), t**2]
-                own = np.stack(rows, axis=-1) / (2 * self.spacing[axis])
-                own *= (inside == x[:, axis])[:, None]
-            else:
-                inner = 4 + t**2 * (3 * t - 6), 1 + 3 * t * (1 + t * (1 - t))
-                own = np.stack([(1 - t) ** 3, *inner, t**3], axis=-1) / 6
-            near = first[:, None] + np.arange(_DEGREE + 1)
-            numbers = (numbers[:, :, None] * (n + _DEGREE) + near[:, None, :]).reshape(len(x), -1)
-            values = (values[:, :, None] * own[:, None, :]).reshape(len(x), -1)
-        starts = np.arange(0, values.size + 1, values.shape[1])
-        return csr_array((values.ravel(), numbers.ravel(), starts), shape=(len(x), self.size))
 
     @cached_property
     def _laplacian(self) -> FloatArray:

@@ -72,17 +72,31 @@ def spline_values(x: Any, ends: Any, counts: Any, coefficients: Any) -> Any:
         (point, field, 1 + dim): value, and slope along each axis.
     """
     n, d = x.shape
-    out = np.zeros((n, len(coefficients), 1 + d))
-    m = 4**d
-    numbers, rows = np.empty(m, dtype=np.int64), np.empty((1 + d, m))
+    n_fields = len(coefficients)
+    out = np.zeros((n, n_fields, 1 + d))
+    weights, slopes = np.empty((2, 4)), np.empty((2, 4))
+    stride = counts[d - 1] + 3
     for i in range(n):
-        _fill_all(x[i], ends, counts, numbers, rows)
-        for f in range(len(coefficients)):
-            for k in range(1 + d):
-                total = 0.0
-                for j in range(m):
-                    total += rows[k, j] * coefficients[f, numbers[j]]
-                out[i, f, k] = total
+        first = _fill(x[i, 0], ends[0, 0], ends[1, 0], counts[0], weights[0], slopes[0])
+        if d == 1:
+            for f in range(n_fields):
+                for j in range(4):
+                    out[i, f, 0] += weights[0, j] * coefficients[f, first + j]
+                    out[i, f, 1] += slopes[0, j] * coefficients[f, first + j]
+            continue
+        other = _fill(x[i, 1], ends[0, 1], ends[1, 1], counts[1], weights[1], slopes[1])
+        for f in range(n_fields):
+            value, along, across = 0.0, 0.0, 0.0
+            for j in range(4):
+                start = (first + j) * stride + other
+                row, slope = 0.0, 0.0
+                for k in range(4):
+                    row += weights[1, k] * coefficients[f, start + k]
+                    slope += slopes[1, k] * coefficients[f, start + k]
+                value += weights[0, j] * row
+                along += slopes[0, j] * row
+                across += weights[0, j] * slope
+            out[i, f, 0], out[i, f, 1], out[i, f, 2] = value, along, across
     return out
 
 
@@ -99,15 +113,25 @@ def spline_adjoint(x: Any, ends: Any, counts: Any, slopes: Any, out: Any) -> Non
         out: (field, coefficient), added to.
     """
     n, d = x.shape
-    m = 4**d
-    numbers, rows = np.empty(m, dtype=np.int64), np.empty((1 + d, m))
+    with_slopes = slopes.shape[2] > 1
+    stride = counts[d - 1] + 3
+    weights, gradients = np.empty((2, 4)), np.empty((2, 4))
     for i in range(n):
-        _fill_all(x[i], ends, counts, numbers, rows)
+        first = _fill(x[i, 0], ends[0, 0], ends[1, 0], counts[0], weights[0], gradients[0])
+        if d == 2:
+            other = _fill(x[i, 1], ends[0, 1], ends[1, 1], counts[1], weights[1], gradients[1])
         for f in range(slopes.shape[1]):
-            for k in range(slopes.shape[2]):
-                by = slopes[i, f, k]
-                for j in range(m):
-                    out[f, numbers[j]] += by * rows[k, j]
+            for j in range(4):
+                by = slopes[i, f, 0] * weights[0, j]
+                if with_slopes:
+                    by += slopes[i, f, 1] * gradients[0, j]
+                if d == 1:
+                    out[f, first + j] += by
+                    continue
+                across = slopes[i, f, 2] * weights[0, j] if with_slopes else 0.0
+                start = (first + j) * stride + other
+                for k in range(4):
+                    out[f, start + k] += by * weights[1, k] + across * gradients[1, k]
 
 
 @compiled(**_OPTIONS)
