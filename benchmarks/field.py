@@ -4,6 +4,8 @@ python benchmarks/field.py errors 900 5
 python benchmarks/field.py cells
 python benchmarks/field.py seasons
 python benchmarks/field.py growth 100000
+python benchmarks/field.py growth 100000 langevin sigma
+python benchmarks/field.py calibration 1d 60 --workers 16
 """
 
 import resource
@@ -21,6 +23,7 @@ from driftbayes.fields import FieldFit, FieldPriors, FlightFit, FlightPriors, fi
 from driftbayes.space import map_tree
 from driftbayes.testing.known_fields import SIGMA, TIME, flights
 from driftbayes.typing import FloatArray
+from field_calibration import calibration
 from map import hypotheses, kappa_at, tracks
 
 _DAY = 86400.0
@@ -196,6 +199,9 @@ def growth(n_points: int, model: str = "brownian", names: str = "") -> None:
 
 if __name__ == "__main__":
     name, *rest = sys.argv[1:]
+    if name == "calibration":
+        calibration(*rest)
+        sys.exit()
     numbers = [int(text) if text.isdigit() else text for text in rest]
     commands: dict[str, Any] = {
         "errors": errors,

@@ -11,16 +11,16 @@ w ~ N(0, I) stays as it is if u has no divergence.
 Over one step T and ∇σ are those where it begins, u is that half way along it. The particle moves
 half a step with the flow, then by random flight,
 $\int w\,dt = y = r \int_0^1 d\lambda / \sigma(x + u\tau/2 + \lambda r)$,
-$r = \Delta X - u\tau$, which is exact in one dimension, then half a step with the flow again. The density of a step is that
-of y times $|\partial y/\partial\Delta X| = \det(I - \tau\nabla u/2)\, g^{d-1}/\sigma(x + \Delta X -
-u\tau/2)$, $g = |y|/|r|$, where σ or u is constant, as in every hypothesis: it integrates to one. y
-is Gaussian given the steps before: a filter (`kernels.random_flight`) sums them, and one backward
-pass gives the derivatives by all fields. With constants it is the `langevin+mean` model.
+$r = \Delta X - u\tau$, which is exact in one dimension, then half a step with the flow again. The
+density of a step is that of y times
+$|\partial y/\partial\Delta X| = \det(I - \tau\nabla u/2)\, g^{d-1}/\sigma(x + \Delta X - u\tau/2)$,
+$g = |y|/|r|$, where σ or u is constant, as in every hypothesis: it integrates to one. y is Gaussian
+given the steps before: a filter (`kernels.random_flight`) sums them, and one backward pass gives
+the derivatives by all fields. With constants it is the `langevin+mean` model.
 """
 
 __all__ = ["FLIGHT_HYPOTHESES", "FlightPriors", "FlightSteps"]
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,8 +49,6 @@ _NODES, _WEIGHTS = (0.5 * values for values in np.polynomial.legendre.leggauss(3
 _NODES = _NODES + 0.5
 # Steps that are summed together: their arrays stay in a processor's cache.
 _BLOCK = 4096
-# A first Hessian comes from runs of about so many steps, chosen evenly.
-_SAMPLE = 20_000
 
 
 @dataclass(frozen=True)
@@ -114,13 +112,7 @@ class FlightSteps(DifferencedProblem):
         self.n_steps = len(x)
         sums = StepSums.of(x, data.dx, data.tau, splines, default_boxes(len(x), data.n_dim))
         self.places, self.place_counts = sums.x, sums.n
-        sizes = data.row_sizes
-        self.runs = _share_out(x, data.dx, sizes, splines, np.arange(len(sizes)))
-        self.sample = self.runs
-        stride = len(x) // _SAMPLE
-        if stride > 1 and len(sizes) >= 4 * stride:
-            chosen = np.arange(0, len(sizes), stride)
-            self.sample = _share_out(x, data.dx, sizes, splines, chosen)
+        self.runs = _share_out(x, data.dx, data.row_sizes, splines)
 
     def start(self) -> FloatArray:
         """Ln k, ln γ and the mean of the homogeneous model, by moments of steps and neighbours."""
@@ -147,14 +139,13 @@ class FlightSteps(DifferencedProblem):
         return np.r_[np.log(k), np.log(x / self.tau), mean / self.tau]
 
     def rough_hessian(self, name: str, theta: FloatArray) -> FloatArray:
-        """Minus the Hessian, by part of the runs if they are many.
+        """Minus the Hessian.
 
         Args:
             name: The hypothesis.
             theta: Its parameters.
         """
-        n = sum(len(runs.x) for runs in self.sample)
-        return self._differences(name, theta, self.sample) * (self.n_steps / n)
+        return self.differences(name, theta)
 
     def _fields(self, name: str, theta: FloatArray) -> _Fields:
         """Ln σ, ln T and the flow from ln k, ln γ and the flow."""
@@ -229,8 +220,6 @@ class FlightSteps(DifferencedProblem):
             runs.sizes, r * g[:, None], drift, shift, np.ascontiguousarray(values[:, :5])
         )
         total += float(np.sum((d - 1) * np.log(g) - along[-1][:, 0]))
-        log_det, by_shear = _log_determinant(here[:, 2:, 1:], tau)
-        total += float(np.sum(log_det))
         by_g = np.sum(by_y * r, axis=1) + (d - 1) / g
         by_force = by_drift * values[:, 1:2] + by_shift * values[:, 5:]
         by_coefficient[:, 1] += np.sum(by_drift * force, axis=1)
@@ -243,7 +232,9 @@ class FlightSteps(DifferencedProblem):
         # x = τ/T.
         by_here[:, 1, 0] = -by_x * tau * np.exp(-log_time)
         by_here[:, 2:, 0] = -tau * by_y * g[:, None]
-        by_here[:, 2:, 1:] = by_shear
+        if 2 in fields.varying:
+            log_det, by_here[:, 2:, 1:] = _log_determinant(here[:, 2:, 1:], tau)
+            total += float(np.sum(log_det))
         for node, by, field in zip((*_NODES, 1.0), by_points, along, strict=True):
             by_here[:, 2:, 0] += (tau * (0.5 - node) * by)[:, None] * field[:, 1:]
         out = np.zeros((2 + d, 1 + self.splines.size))
@@ -267,18 +258,16 @@ class FlightSteps(DifferencedProblem):
     def differences(self, name: str, theta: FloatArray) -> FloatArray:
         """Minus the Hessian, by differences of the gradient.
 
+        A coefficient changes only runs that come near: the others are left out.
+
         Args:
             name: The hypothesis.
             theta: Its parameters.
         """
-        return self._differences(name, theta, self.runs)
-
-    def _differences(self, name: str, theta: FloatArray, blocks: Sequence[_Runs]) -> FloatArray:
-        """Differences of some runs. A coefficient changes only those that come near it."""
         fields = self._fields(name, theta)
-        base = run_in_threads(self._sums, [(runs, fields) for runs in blocks])
+        base = run_in_threads(self._sums, [(runs, fields) for runs in self.runs])
         near = np.array(
-            run_in_threads(self._touched, [(runs, fields) for runs in blocks]), dtype=bool
+            run_in_threads(self._touched, [(runs, fields) for runs in self.runs]), dtype=bool
         )
         starts = {part.start for part in self.parts(name)}
         numbers = np.concatenate([np.arange(p.stop - p.start) for p in self.parts(name)]) - 1
@@ -288,7 +277,7 @@ class FlightSteps(DifferencedProblem):
             moved[i] += size
             others = self._fields(name, moved)
             total = np.zeros((2 + self.n_dim, 1 + self.splines.size))
-            for b, runs in enumerate(blocks):
+            for b, runs in enumerate(self.runs):
                 if i in starts or near[b, numbers[i]]:
                     total += base[b][1] - self._sums(runs, others)[1]
             return self._gradient(name, total) / size
@@ -341,14 +330,12 @@ def _log_determinant(shear: FloatArray, tau: float) -> tuple[FloatArray, FloatAr
         return log_det, -0.5 * tau * cofactors / det[:, None, None]
 
 
-def _share_out(
-    x: FloatArray, dx: FloatArray, sizes: IntArray, splines: Splines, chosen: IntArray
-) -> list[_Runs]:
-    """Share out chosen runs in blocks of some thousand steps, those near each other together."""
+def _share_out(x: FloatArray, dx: FloatArray, sizes: IntArray, splines: Splines) -> list[_Runs]:
+    """Share out runs in blocks of some thousand steps, those near each other together."""
     first = np.r_[0, np.cumsum(sizes)]
     middle = x[(first[:-1] + first[1:] - 1) // 2]
     cell = np.floor((middle - splines.low) / splines.spacing).astype(np.int64)
-    order = chosen[np.lexsort(cell[chosen].T[::-1])]
+    order = np.lexsort(cell.T[::-1])
     block = (np.cumsum(sizes[order]) - 1) // _BLOCK
     out = []
     for own in np.split(order, np.flatnonzero(np.diff(block)) + 1):

@@ -20,12 +20,13 @@ from driftbayes.fields.prepare import (
     make_splines,
     wrapped_origin,
 )
-from driftbayes.fields.problem import Progress, fit_members
+from driftbayes.fields.problem import Progress, fit_members, n_evaluations
 from driftbayes.typing import FloatArray
 
 # Relative change of a field over a step beyond which the filter is no longer good.
 _MAX_ROUGHNESS = 0.3
-_MAX_STEPS = 1_000_000
+# Steps times evaluations of a whole fit, by dimension; some twenty minutes on one core.
+_MAX_WORK = {1: 1.2e9, 2: 6e8}
 _NAMES = ("sigma", "memory_time", "k")
 
 
@@ -155,13 +156,21 @@ def fit_flight(
     if data.row_sizes.max() < 2:
         msg = "no run has two steps: a memory time needs successive steps; use a smaller tau"
         raise DriftbayesError(msg)
-    if len(data.dx) > _MAX_STEPS:
-        msg = (
-            f"{len(data.dx):,} steps would take hours, at most {_MAX_STEPS:,}; use a longer tau or "
-            "part of the trajectories"
-        )
-        raise DriftbayesError(msg)
     x = wrapped_origin(data)
     problem = FlightSteps(data, x, make_splines(x, n_intervals), priors)
+    _check_work(problem, names)
     members = fit_members(problem, names, progress)
     return FlightFit(**fit_record(data, problem, members), priors=priors)
+
+
+def _check_work(problem: FlightSteps, names: Sequence[str]) -> None:
+    """Refuse what would take too long."""
+    each = sum(n_evaluations(problem, name) for name in names)
+    limit = int(_MAX_WORK[problem.n_dim] / each)
+    if problem.n_steps > limit:
+        msg = (
+            f"random flight with {problem.n_steps:,} steps and the hypotheses {', '.join(names)} "
+            f"would take more than some twenty minutes of one core, at most {limit:,} steps; use "
+            "fewer --hypotheses or --intervals, a longer tau, or part of the trajectories"
+        )
+        raise DriftbayesError(msg)

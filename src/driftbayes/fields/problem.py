@@ -282,24 +282,25 @@ def fit_members(problem: Problem, names: Sequence[str], progress: Progress = Non
 
     for name in names:
         grid = _grid(problem, name)
-        modes = [_spread(problem, name)] * len(grid)
+        mode = _spread(problem, name)
+        found: dict[int, Member] = {}
         best = -1
-        members: list[Member] = []
         while True:
-            earlier, members = members, []
+            limit = found[best].log_evidence - _FAR if found else -np.inf
             for i, (amplitudes, length) in enumerate(grid):
                 told()
-                if earlier and earlier[i].log_evidence < earlier[best].log_evidence - _FAR:
-                    members.append(earlier[i])
+                known = found.get(i)
+                if known is not None and known.log_evidence < limit:
                     continue
                 prior = problem.precision(name, amplitudes, shapes.get(length))
-                start = modes[i] if best >= 0 else modes[i - 1]
-                log_evidence, modes[i], _ = laplace(problem, name, start, prior)
-                members.append(Member(name, amplitudes, length, log_evidence, modes[i]))
-            previous, best = best, int(np.argmax([member.log_evidence for member in members]))
+                start = mode if known is None else known.mode
+                log_evidence, mode, _ = laplace(problem, name, start, prior)
+                found[i] = Member(name, amplitudes, length, log_evidence, mode)
+            previous, best = best, max(found, key=lambda i: found[i].log_evidence)
             if not isinstance(problem, DifferencedProblem) or best == previous:
                 break
-            problem.refresh(name, modes[best])
+            problem.refresh(name, found[best].mode)
+        members = [found[i] for i in range(len(grid))]
         if isinstance(problem, DifferencedProblem) and problem.splines.size <= MAX_OWN:
             members = _with_own_hessians(problem, members, shapes)
         out += members
