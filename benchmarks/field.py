@@ -4,6 +4,8 @@ python benchmarks/field.py errors 900 5
 python benchmarks/field.py cells
 python benchmarks/field.py seasons
 python benchmarks/field.py growth 100000
+python benchmarks/field.py growth 100000 langevin sigma
+python benchmarks/field.py calibration 1d 60 --workers 16
 """
 
 import resource
@@ -19,7 +21,9 @@ from scipy.sparse.linalg import spsolve
 import driftbayes as db
 from driftbayes.fields import FieldFit, FieldPriors, FlightFit, FlightPriors, fit_field, fit_flight
 from driftbayes.space import map_tree
+from driftbayes.testing.known_fields import SIGMA, TIME, flights
 from driftbayes.typing import FloatArray
+from field_calibration import calibration
 from map import hypotheses, kappa_at, tracks
 
 _DAY = 86400.0
@@ -168,25 +172,36 @@ def seasons(n_sets: int = 3) -> None:
             print(f"{kind} varies, {n_tracks} tracks: place, season {shown}")
 
 
-def growth(n_points: int, model: str = "brownian") -> None:
+def growth(n_points: int, model: str = "brownian", names: str = "") -> None:
     """Processor time and memory of a fit."""
-    data = db.displacements(tracks(n_points, 0.7, 0), 1.0)
+    if model == "brownian":
+        data = db.displacements(tracks(n_points, 0.7, 0), 1.0)
+    else:
+        data = flights(np.random.default_rng(0), (n_points // 20, 20), 2, n_sub=10)
     started, wall = time.process_time(), time.time()
+    options: dict[str, Any] = {"hypotheses": names.split(",")} if names else {}
     result: FieldFit | FlightFit
     if model == "brownian":
-        result = fit_field(data, FieldPriors(kappa=4e-4, flow=0.02))
+        result = fit_field(data, FieldPriors(kappa=4e-4, flow=0.02), **options)
     else:
-        result = fit_flight(data, FlightPriors(1.0, 4e-4), hypotheses=["sigma"])
+        priors = FlightPriors(1 / TIME, 2 * SIGMA**2 * TIME, SIGMA)
+        result = fit_flight(data, priors, **options)
+    fitted = time.process_time() - started
+    text = str(result)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
-        f"{len(data.dx):,} steps, {model}: {time.process_time() - started:.1f} s of processor "
-        f"time, {time.time() - wall:.1f} s, peak {memory:.0f} MB; ln K = "
+        f"{len(data.dx):,} steps, {model}: {fitted:.1f} s of processor time, and "
+        f"{time.process_time() - started - fitted:.1f} s for {len(text.splitlines())} lines of "
+        f"text; {time.time() - wall:.1f} s in all, peak {memory:.0f} MB; ln K = "
         f"{result.log_bayes_factor_inhomogeneous:.1f}"
     )
 
 
 if __name__ == "__main__":
     name, *rest = sys.argv[1:]
+    if name == "calibration":
+        calibration(*rest)
+        sys.exit()
     numbers = [int(text) if text.isdigit() else text for text in rest]
     commands: dict[str, Any] = {
         "errors": errors,

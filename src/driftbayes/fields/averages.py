@@ -1,20 +1,23 @@
 """Fits of fields averaged over hypotheses, amplitudes and lengths."""
 
-__all__ = ["AveragedFit"]
+__all__ = ["AveragedFit", "Fields", "fit_record"]
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
+from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
+from driftbayes.data.sampling import Displacements
 from driftbayes.data.tangent import Ground
 from driftbayes.errors import DriftbayesError
-from driftbayes.fields.problem import Member, Problem, laplace
+from driftbayes.fields.problem import Member, Problem, laplace, summed_evidences
 from driftbayes.fields.splines import Splines
 from driftbayes.representation import Described, to_dataset
 from driftbayes.typing import FloatArray
@@ -22,14 +25,28 @@ from driftbayes.typing import FloatArray
 if TYPE_CHECKING:
     import xarray as xr
 
+# Points at which fields are computed together.
+_BLOCK = 2000
 # Fits of smaller posterior probability are left out of the fields.
 _MIN_WEIGHT = 1e-4
 
 Fields: TypeAlias = list[list[tuple[int, FloatArray]]]
 
 
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class AveragedFit(Described, ABC):
-    """Evidence of several hypotheses on fields, and their average."""
+    """Evidence of several hypotheses on fields, and their average.
+
+    Args:
+        log_evidences: ln Z of each hypothesis, by Laplace's approximation.
+        members: Fits by amplitude and length, with their posterior probabilities.
+        splines: The splines of the fields.
+        tau: Sampling time.
+        n_steps: Number of steps.
+        units: Of length and time.
+        ground: Where on the earth the origin of coordinates is, if positions come from degrees.
+        fingerprint: Of the displacements.
+    """
 
     log_evidences: dict[str, float]
     members: tuple[Member, ...]
@@ -39,19 +56,41 @@ class AveragedFit(Described, ABC):
     units: tuple[str, str]
     ground: Ground | None
     fingerprint: str
-    _problem: Problem
+    _problem: Any = field(repr=False)
 
     @abstractmethod
+    def _at(self, x: FloatArray) -> dict[str, FloatArray]:
+        """Fields at a few thousand points."""
+
     def at(self, x: ArrayLike) -> dict[str, FloatArray]:
-        """Fields at points: posterior means, and the same with `_sd`.
+        """Fields at points, averaged over all hypotheses and members.
 
         Args:
-            x: Points (point, dim).
+            x: Points (point, dim). Outside the region of the data the fields are those of the
+                nearest place in it.
+
+        Returns:
+            Posterior means by name, and the same with `_sd`: `kappa`, `log_kappa`,
+            `kappa_gradient` and `flow`; or `sigma`, `memory_time`, `k` = σ²T, their logarithms
+            (`log_sigma` and so on) and `flow`. `kappa_gradient` and `flow` are (point, dim).
         """
+        points = self._checked(x)
+        found = [self._at(points[i : i + _BLOCK]) for i in range(0, max(len(points), 1), _BLOCK)]
+        return {name: np.concatenate([block[name] for block in found]) for name in found[0]}
+
+    @property
+    @abstractmethod
+    def roughness(self) -> float:
+        """Relative change of a field over a step; 95 % of the steps have less, at the mode."""
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
         """Evidence and smoothness as plain numbers and text."""
+
+    @property
+    @abstractmethod
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader should know."""
 
     @property
     def places(self) -> FloatArray:
@@ -100,7 +139,7 @@ class AveragedFit(Described, ABC):
 
     @cached_property
     def _used(self) -> list[tuple[float, Member, FloatArray]]:
-        """Members of noticeable weight, each with the Cholesky factor of its precision."""
+        """Members of noticeable weight, each with a square root R of its covariance, RᵀR."""
         kept = np.flatnonzero(self.weights > _MIN_WEIGHT)
         total = float(self.weights[kept].sum())
         out = []
@@ -109,17 +148,22 @@ class AveragedFit(Described, ABC):
             shape = self.splines.precision(member.length) if np.isfinite(member.length) else None
             prior = self._problem.precision(member.name, member.amplitudes, shape)
             root = laplace(self._problem, member.name, member.mode, prior)[2]
-            out.append((float(self.weights[i]) / total, member, root))
+            inverse = solve_triangular(root, np.eye(len(root)), lower=True)
+            out.append((float(self.weights[i]) / total, member, inverse))
         return out
 
-    @property
-    def _shortest_is_best(self) -> bool:
-        """Whether the shortest length has most of the probability."""
+    def _resolution_warnings(self) -> list[str]:
+        """Warn if the shortest length has most of the probability."""
         weights = {h: 0.0 for h in self.splines.lengths}
         for weight, member, _ in self._used:
             if member.length in weights:
                 weights[member.length] += weight
-        return weights[min(weights)] > 0.5
+        if weights[min(weights)] <= 0.5:
+            return []
+        return [
+            "the shortest length is the most probable: the field may vary on scales that the "
+            "splines do not resolve; use more intervals (--intervals)"
+        ]
 
     def _rows(self, member: Member, fields: Fields) -> list[FloatArray]:
         """Rows that give fields at points from the parameters of a member."""
@@ -141,10 +185,11 @@ class AveragedFit(Described, ABC):
                 coefficient) with the constant first.
         """
         for weight, member, root in self._used:
-            rows = self._rows(member, fields)
+            # Few splines are not zero at a point.
+            rows = [csr_array(row) for row in self._rows(member, fields)]
             means = np.array([row @ member.mode for row in rows])
-            halves = np.array([solve_triangular(root, row.T, lower=True) for row in rows])
-            yield weight, means, np.einsum("aip,bip->abp", halves, halves)
+            halves = np.array([row @ root.T for row in rows])
+            yield weight, means, np.einsum("api,bpi->abp", halves, halves)
 
     def _drawn(self, fields: Fields, n_draws: int, seed: int) -> list[FloatArray]:
         """Posterior draws of fields at points, each (draw, point)."""
@@ -156,18 +201,21 @@ class AveragedFit(Described, ABC):
         out: list[list[FloatArray]] = [[] for _ in fields]
         for count, (_, member, root) in zip(counts, self._used, strict=True):
             noise = rng.standard_normal((len(member.mode), int(count)))
-            theta = member.mode[:, None] + solve_triangular(root.T, noise, lower=False)
+            theta = member.mode[:, None] + root.T @ noise
             for values, rows in zip(out, self._rows(member, fields), strict=True):
                 values.append((rows @ theta).T)
         order = rng.permutation(n_draws)
         return [np.concatenate(values)[order] for values in out]
 
-    def _designs(self, points: ArrayLike) -> tuple[FloatArray, list[FloatArray]]:
-        """Splines and their derivatives along each axis at points, with the constant first."""
+    def _checked(self, points: ArrayLike) -> FloatArray:
         x, n_dim = np.asarray(points, dtype=np.float64), self.splines.n_dim
         if x.ndim != 2 or x.shape[1] != n_dim or not np.isfinite(x).all():
             msg = f"points must be finite, of shape (point, {n_dim}), got shape {x.shape}"
             raise DriftbayesError(msg)
+        return x
+
+    def _designs(self, x: FloatArray) -> tuple[FloatArray, list[FloatArray]]:
+        """Splines and their derivatives along each axis at points, with the constant first."""
         ones = np.ones((len(x), 1))
         slopes = [np.hstack([0 * ones, self.splines.design(x, axis)]) for axis in range(x.shape[1])]
         return np.hstack([ones, self.splines.design(x)]), slopes
@@ -176,8 +224,26 @@ class AveragedFit(Described, ABC):
         """Fields on a regular grid by the CF conventions, with errors."""
         return to_dataset(self)
 
-    def _evidence_json(self) -> dict[str, Any]:
+    def _evidence_json(self, amplitudes: dict[str, float]) -> dict[str, Any]:
+        """Evidence and smoothness; names and units of the amplitudes."""
         return {
+            "warnings": list(self.warnings),
+            "roughness": self.roughness,
+            "smoothness": [
+                {
+                    "model": member.name,
+                    **{
+                        name: size * unit
+                        for size, (name, unit) in zip(
+                            member.amplitudes, amplitudes.items(), strict=True
+                        )
+                    },
+                    "length": member.length if np.isfinite(member.length) else None,
+                    "log_evidence": member.log_evidence,
+                    "probability": float(weight),
+                }
+                for weight, member in zip(self.weights, self.members, strict=True)
+            ],
             "tau": self.tau,
             "n_steps": self.n_steps,
             "length_unit": self.units[0],
@@ -190,3 +256,24 @@ class AveragedFit(Described, ABC):
             "probabilities": self.probabilities,
             "probability_homogeneous": self.probabilities["homogeneous"],
         }
+
+
+def fit_record(data: Displacements, problem: Problem, members: Sequence[Member]) -> dict[str, Any]:
+    """What every fit of fields tells, as arguments of its class.
+
+    Args:
+        data: Displacements.
+        problem: Steps, splines and priors.
+        members: Fits by amplitude and length.
+    """
+    return {
+        "log_evidences": summed_evidences(members),
+        "members": tuple(members),
+        "splines": problem.splines,
+        "tau": data.tau,
+        "n_steps": len(data.dx),
+        "units": (data.length_unit, data.time_unit),
+        "ground": data.ground,
+        "fingerprint": data.fingerprint,
+        "_problem": problem,
+    }

@@ -71,9 +71,11 @@ def describe_flight(result: FlightFit) -> Card:
     facts.insert(-1, ("method", "Laplace's approximation, filter along each run"))
     rough = f"{number(result.roughness, 2)} (95 % of the steps have less)"
     facts.insert(-1, ("change over a step", rough))
-    heads = ("sd of ln σ", "sd of ln T")
+    heads = ("sd of ln σ", "sd of ln T", _flow_head(result))
+    units = (1.0, 1.0, result.priors.flow)
     fields = [("sigma", "sigma", 1), ("memory_time", "memory_time", 0), ("k", "k", 2)]
-    tables = [_evidence_table(result, heads, (1.0, 1.0)), _range_table(result, fields)]
+    fields += [(f"flow_{axis}", "flow", 1) for axis in "xy"[: result.splines.n_dim]]
+    tables = [_evidence_table(result, heads, units), _range_table(result, fields)]
     return Card("FlightFit", summarise(result), tuple(facts), (), tuple(tables), result.warnings)
 
 
@@ -100,9 +102,7 @@ def _density(result: FieldFit) -> str:
     return f"Fokker–Planck density of steps on {cells} cells"
 
 
-def _evidence_table(
-    result: AveragedFit, names: tuple[str, str], units: tuple[float, float]
-) -> Table:
+def _evidence_table(result: AveragedFit, names: tuple[str, ...], units: tuple[float, ...]) -> Table:
     rows = []
     for name, log_evidence in result.log_evidences.items():
         own = [member for member in result.members if member.name == name]
@@ -122,10 +122,10 @@ def _evidence_table(
         )
     heads = ("model", "ln Z", "ln K", "P(model)", *names, "length")
     title = "ln K is over the homogeneous model; sd and length of the most probable prior"
-    return Table(heads, tuple(rows), "l" + "r" * 6, title=title)
+    return Table(heads, tuple(rows), "l" + "r" * (len(heads) - 1), title=title)
 
 
-def _flow_head(result: FieldFit) -> str:
+def _flow_head(result: AveragedFit) -> str:
     return with_unit("sd of u", Parameter("u", "u", 1, -1).unit(*result.units))
 
 
@@ -159,9 +159,7 @@ def field_dataset(result: FieldFit) -> "xr.Dataset":
         ("kappa", "kappa", _unit(result, 2), "diffusivity"),
         ("log_kappa", "log_kappa", "1", "natural logarithm of the diffusivity"),
     ]
-    d = result.splines.n_dim
-    for axis in "xy"[:d]:
-        names.append((f"flow_{axis}", "flow", _unit(result, 1), f"mean flow along {axis}"))
+    names += _flow_names(result)
     law = "dX = (u + grad kappa) dt + sqrt(2 kappa) dW (Ito)"
     return _gridded(result, names, law)
 
@@ -174,8 +172,16 @@ def flight_dataset(result: FlightFit) -> "xr.Dataset":
         ("memory_time", "memory_time", _unit(result, 0, 1), "memory time of the velocity"),
         ("k", "k", _unit(result, 2), "diffusivity at long times"),
     ]
-    law = "dX = sigma w dt, dw = (-w/T + grad sigma) dt + sqrt(2/T) dW"
+    names += _flow_names(result)
+    law = "dX = (u + sigma w) dt, dw = (-w/T + grad sigma) dt + sqrt(2/T) dW"
     return _gridded(result, names, law)
+
+
+def _flow_names(result: AveragedFit) -> list[tuple[str, str, str, str]]:
+    return [
+        (f"flow_{axis}", "flow", _unit(result, 1), f"mean flow along {axis}")
+        for axis in "xy"[: result.splines.n_dim]
+    ]
 
 
 def _gridded(result: AveragedFit, names: list[tuple[str, str, str, str]], law: str) -> "xr.Dataset":

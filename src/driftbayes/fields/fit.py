@@ -10,52 +10,43 @@ Fokker–Planck equation (`transition`).
 __all__ = ["DENSITIES", "FieldFit", "fit_field"]
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
 
 from driftbayes.data.sampling import Displacements
-from driftbayes.data.tangent import Ground
 from driftbayes.errors import DriftbayesError
-from driftbayes.fields.averages import AveragedFit, Fields
-from driftbayes.fields.local import HYPOTHESES, FieldPriors, LocalSteps, StepSums
+from driftbayes.fields.averages import AveragedFit, Fields, fit_record
+from driftbayes.fields.fokker_planck import Grid
+from driftbayes.fields.local import HYPOTHESES, FieldPriors, LocalSteps, StepSums, default_boxes
+from driftbayes.fields.prepare import (
+    MIN_STEPS,
+    check_data,
+    check_walls,
+    chosen_hypotheses,
+    make_splines,
+    wrapped_origin,
+)
 from driftbayes.fields.problem import Member, Progress, fit_members
-from driftbayes.fields.splines import Splines
-from driftbayes.fields.transition import TransitionSteps, choose_cells
+from driftbayes.fields.transition import TransitionSteps, check_work, choose_cells
 from driftbayes.typing import FloatArray
 
 DENSITIES = ("auto", "local", "fokker-planck")
-# Knot intervals along the longer side, by dimension.
-N_INTERVALS = {1: 16, 2: 8}
-# More steps than this are summed in boxes, so many per interval and axis: ln K changes by less than
-# a hundredth.
-_MAX_SINGLE, _N_BOXES = 4000, {1: 64, 2: 10}
-_MAX_COEFFICIENTS = 1200
-_MIN_STEPS = 20
 # |∇κ|√(τ/κ) beyond which the local Gaussian is no longer good; see `FieldFit.roughness`.
 _MAX_ROUGHNESS = 0.3
 # Steps that begin nearer to a wall, in standard deviations, are not Gaussian.
 _NEAR_WALL = 4.0
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class FieldFit(AveragedFit):
     """Evidence for fields of diffusivity and flow, and the fields.
 
     Args:
-        log_evidences: ln Z of each hypothesis, by Laplace's approximation.
-        members: Fits by amplitude and length, with their posterior probabilities.
-        splines: The splines of the fields.
         priors: Priors of the homogeneous part.
-        tau: Sampling time.
-        n_steps: Number of steps.
-        units: Of length and time.
-        ground: Where on the earth the origin of coordinates is, if positions come from degrees.
-        fingerprint: Of the displacements.
         density: Density of the steps: "local" or "fokker-planck".
         density_error: Error of ln L at the mode, in nats, by the density of the steps. Of the local
             Gaussian: 3/8 of the mean square of the roughness, times the number of steps. Of the
@@ -64,32 +55,13 @@ class FieldFit(AveragedFit):
         n_near_walls: Steps left out since they begin near a wall.
     """
 
-    log_evidences: dict[str, float]
-    members: tuple[Member, ...]
-    splines: Splines
     priors: FieldPriors
-    tau: float
-    n_steps: int
-    units: tuple[str, str]
-    ground: Ground | None
-    fingerprint: str
-    _problem: Any = field(repr=False)
     density: str = "local"
     density_error: float = 0.0
     refusal: str = ""
     n_near_walls: int = 0
 
-    def at(self, x: ArrayLike) -> dict[str, FloatArray]:
-        """Fields at points, averaged over all hypotheses and members.
-
-        Args:
-            x: Points (point, dim). Outside the region of the data the fields are those of the
-                nearest place in it.
-
-        Returns:
-            `kappa`, `log_kappa`, `kappa_gradient` and `flow` (the last two (point, dim)):
-            posterior means, and the same with `_sd`.
-        """
+    def _at(self, x: FloatArray) -> dict[str, FloatArray]:
         fields, d = self._fields(x), self.splines.n_dim
         first = np.zeros((2 + 2 * d, len(fields[0][0][1])))
         second = np.zeros_like(first)
@@ -127,7 +99,7 @@ class FieldFit(AveragedFit):
             field: its values at all points belong together.
         """
         d = self.splines.n_dim
-        s, *rest = self._drawn(self._fields(x), n_draws, seed)
+        s, *rest = self._drawn(self._fields(self._checked(x)), n_draws, seed)
         kappa = np.exp(s)
         return {
             "kappa": kappa,
@@ -135,7 +107,7 @@ class FieldFit(AveragedFit):
             "flow": np.stack(rest[d:], axis=-1),
         }
 
-    def _fields(self, x: ArrayLike) -> Fields:
+    def _fields(self, x: FloatArray) -> Fields:
         """Ln κ, its derivatives along each axis, and the flow."""
         full, slopes = self._designs(x)
         flows = [[(1 + i, full)] for i in range(self.splines.n_dim)]
@@ -164,33 +136,16 @@ class FieldFit(AveragedFit):
                 f"kappa changes by {self.roughness:.0%} over one step of tau: the local Gaussian "
                 f"density is no longer accurate; use {advice}"
             )
-        if self._shortest_is_best:
-            out.append(
-                "the shortest length is the most probable: the field may vary on scales that the "
-                "splines do not resolve; use more intervals (--intervals)"
-            )
-        return tuple(out)
+        return tuple(out + self._resolution_warnings())
 
     def to_json(self) -> dict[str, Any]:
         """Evidence and smoothness as plain numbers and text."""
-        return self._evidence_json() | {
+        amplitudes = {"sd_log_kappa": 1.0, "sd_flow": self.priors.flow}
+        return self._evidence_json(amplitudes) | {
             "density": self.density,
             "density_error": self.density_error,
             "n_near_walls": self.n_near_walls,
-            "roughness": self.roughness,
             "priors": {"kappa": self.priors.kappa, "flow": self.priors.flow},
-            "smoothness": [
-                {
-                    "model": member.name,
-                    "sd_log_kappa": member.amplitudes[0],
-                    "sd_flow": member.amplitudes[1] * self.priors.flow,
-                    "length": member.length if np.isfinite(member.length) else None,
-                    "log_evidence": member.log_evidence,
-                    "probability": float(weight),
-                }
-                for weight, member in zip(self.weights, self.members, strict=True)
-            ],
-            "warnings": list(self.warnings),
         }
 
 
@@ -243,14 +198,10 @@ def fit_field(
     if density not in DENSITIES:
         msg = f"unknown density {density!r}; expected one of {', '.join(DENSITIES)}"
         raise DriftbayesError(msg)
-    unknown = sorted(set(hypotheses) - set(HYPOTHESES))
-    if unknown:
-        msg = f"unknown hypothesis {unknown[0]!r}; expected some of {', '.join(HYPOTHESES)}"
-        raise DriftbayesError(msg)
-    names = ["homogeneous", *(h for h in list(HYPOTHESES)[1:] if h in hypotheses)]
+    names = chosen_hypotheses(HYPOTHESES, hypotheses)
     x = wrapped_origin(data)
     ends = x + data.dx
-    edge = None if walls is None else _check_walls(walls, x, ends)
+    edge = None if walls is None else check_walls(walls, x, ends)
     splines = make_splines(x, n_intervals)
     away = np.ones(len(x), dtype=bool)
     if edge is not None:
@@ -259,68 +210,91 @@ def fit_field(
     if density == "fokker-planck" and data.period is not None:
         msg = "the Fokker–Planck density does not know periodic domains; use --density local"
         raise DriftbayesError(msg)
-    if away.sum() < _MIN_STEPS and density == "local":
+    if away.sum() < MIN_STEPS and density == "local":
         msg = (
             f"only {away.sum()} steps begin further than four standard deviations from the walls; "
             "use --density fokker-planck"
         )
         raise DriftbayesError(msg)
-    kept = away if away.sum() >= _MIN_STEPS else ~away
-    summed = kept.sum() > _MAX_SINGLE if in_boxes is None else in_boxes
-    n_boxes = _N_BOXES[data.n_dim] if summed else None
-    local = LocalSteps(
-        StepSums.of(x[kept], data.dx[kept], data.tau, splines, n_boxes), splines, priors
-    )
-    problem: LocalSteps | TransitionSteps = local
+    kept = away if away.sum() >= MIN_STEPS else ~away
+    n_boxes = default_boxes(int(kept.sum()), data.n_dim, summed=in_boxes)
+    sums = StepSums.of(x[kept], data.dx[kept], data.tau, splines, n_boxes)
+    local = LocalSteps(sums, splines, priors)
+    long_steps = _LongSteps((x, ends), edge, local, names)
+    # A grid for the mean diffusivity is coarser than the one that will be needed.
+    must = density == "fokker-planck" or away.sum() < MIN_STEPS
+    if must:
+        long_steps.grid(np.exp(local.start()[:1]))
     members = fit_members(local, names, progress)
     refusal = ""
-    too_rough = _roughness(local, members, data.tau) > _MAX_ROUGHNESS or away.sum() < _MIN_STEPS
-    if density == "fokker-planck" or (density == "auto" and too_rough and data.period is None):
-        best = max(members, key=lambda member: member.log_evidence)
-        kappa = np.exp(local.log_kappa(best.name, best.mode)[0])
-        region = (
-            (np.minimum(x, ends).min(axis=0), np.maximum(x, ends).max(axis=0))
-            if edge is None
-            else (edge[0], edge[1])
-        )
+    too_rough = _roughness(local, members, data.tau) > _MAX_ROUGHNESS
+    if must or (density == "auto" and too_rough and data.period is None):
         try:
-            grid = choose_cells(*region, data.tau, kappa, walls=edge is not None)
-            problem = TransitionSteps((x, ends), data.tau, grid, local, priors)
-            problem.check_work(names)
+            problem, found = long_steps.fit(members, progress)
         except DriftbayesError as error:
-            if density == "fokker-planck" or away.sum() < _MIN_STEPS:
+            if must:
                 raise
-            problem, refusal = local, str(error).split(";")[0]
+            refusal = str(error).split(";")[0]
         else:
-            members = fit_members(problem, names, progress)
-    members, density_error = _corrected(problem, members)
-    is_local = problem is local
+            corrected, density_error = _corrected(problem, found)
+            return FieldFit(
+                **fit_record(data, problem, corrected),
+                priors=priors,
+                density="fokker-planck",
+                density_error=density_error,
+            )
+    best = max(members, key=lambda member: member.log_evidence)
+    rough = _step_roughness(local, best, data.tau)
+    record = fit_record(data, local, members) | {"n_steps": int(kept.sum())}
     return FieldFit(
-        log_evidences=summed_evidences(members),
-        members=tuple(members),
-        splines=splines,
+        **record,
         priors=priors,
-        tau=data.tau,
-        n_steps=int(kept.sum()) if is_local else len(x),
-        units=(data.length_unit, data.time_unit),
-        ground=data.ground,
-        fingerprint=data.fingerprint,
-        _problem=problem,
-        density="local" if is_local else "fokker-planck",
-        density_error=density_error,
+        density_error=float(0.375 * np.sum(sums.n * rough**2)),
         refusal=refusal,
-        n_near_walls=int((~kept).sum()) if is_local else 0,
+        n_near_walls=int((~kept).sum()),
     )
 
 
-def _corrected(
-    problem: LocalSteps | TransitionSteps, members: Sequence[Member]
-) -> tuple[list[Member], float]:
-    """Correct evidences for the size of the cells, and estimate the error of ln L."""
-    if isinstance(problem, LocalSteps):
+@dataclass(frozen=True, eq=False)
+class _LongSteps:
+    """The same steps by the Fokker–Planck density.
+
+    Args:
+        steps: Where steps begin and where they end.
+        walls: Lower and upper ends, if there are walls.
+        local: The problem by the local Gaussian density.
+        names: The hypotheses.
+    """
+
+    steps: tuple[FloatArray, FloatArray]
+    walls: FloatArray | None
+    local: LocalSteps
+    names: Sequence[str]
+
+    def grid(self, kappa: FloatArray) -> Grid:
+        """Choose cells for diffusivities where steps begin, or refuse them."""
+        low, high = (
+            (np.minimum(*self.steps).min(axis=0), np.maximum(*self.steps).max(axis=0))
+            if self.walls is None
+            else self.walls
+        )
+        tau = self.local.data.tau
+        grid = choose_cells(low, high, tau, kappa, walls=self.walls is not None)
+        check_work(grid, self.local, len(self.steps[0]), self.names)
+        return grid
+
+    def fit(
+        self, members: Sequence[Member], progress: Progress
+    ) -> tuple[TransitionSteps, list[Member]]:
+        """Fit all hypotheses, on a grid for the diffusivities of the local fit."""
         best = max(members, key=lambda member: member.log_evidence)
-        rough = _step_roughness(problem, best, problem.data.tau)
-        return list(members), float(0.375 * np.sum(problem.data.n * rough**2))
+        grid = self.grid(np.exp(self.local.log_kappa(best.name, best.mode)[0]))
+        problem = TransitionSteps(self.steps, grid, self.local)
+        return problem, fit_members(problem, self.names, progress)
+
+
+def _corrected(problem: TransitionSteps, members: Sequence[Member]) -> tuple[list[Member], float]:
+    """Correct evidences for the size of the cells, and estimate the error of ln L."""
     out: list[Member] = []
     errors = []
     for name in dict.fromkeys(member.name for member in members):
@@ -330,104 +304,3 @@ def _corrected(
         errors.append((best.log_evidence + lacking, error))
         out += [replace(member, log_evidence=member.log_evidence + lacking) for member in own]
     return out, max(errors)[1]
-
-
-def summed_evidences(members: Sequence[Member]) -> dict[str, float]:
-    """Ln Z of each hypothesis: the mean over its members.
-
-    Args:
-        members: Fits by amplitude and length.
-    """
-    out = {}
-    for name in dict.fromkeys(member.name for member in members):
-        own = [member.log_evidence for member in members if member.name == name]
-        out[name] = float(logsumexp(own) - np.log(len(own)))
-    return out
-
-
-def wrapped_origin(data: Displacements) -> FloatArray:
-    """Where steps begin; in a periodic domain, within one period.
-
-    Args:
-        data: Displacements.
-    """
-    x = data.origin
-    if data.period is None:
-        return x
-    out = x.copy()
-    for axis, period in enumerate(data.period):
-        if period is not None:
-            out[:, axis] %= period
-    return out
-
-
-def make_splines(x: FloatArray, n_intervals: int | None) -> Splines:
-    """Splines on the rectangle of all positions.
-
-    Args:
-        x: Positions.
-        n_intervals: Knot intervals along the longer side; None for the default.
-
-    Raises:
-        DriftbayesError: The positions have no extent, or the splines are too many.
-    """
-    low, high = x.min(axis=0), x.max(axis=0)
-    side = high - low
-    if not (side > 0).all():
-        msg = "all steps begin at one place along an axis: there is no field to find"
-        raise DriftbayesError(msg)
-    n = N_INTERVALS[x.shape[1]] if n_intervals is None else n_intervals
-    if n < 2:
-        msg = f"a field needs 2 or more intervals along its longer side, got {n}"
-        raise DriftbayesError(msg)
-    counts = np.maximum(2, np.round(n * side / side.max())).astype(np.int64)
-    splines = Splines(low, high, tuple(int(count) for count in counts))
-    if splines.size > _MAX_COEFFICIENTS:
-        msg = (
-            f"{n} intervals make {splines.size:,} splines, more than {_MAX_COEFFICIENTS:,}; use "
-            "fewer (--intervals)"
-        )
-        raise DriftbayesError(msg)
-    return splines
-
-
-def _check_walls(walls: ArrayLike, x: FloatArray, ends: FloatArray) -> FloatArray:
-    edge = np.asarray(walls, dtype=np.float64)
-    if edge.shape != (2, x.shape[1]) or not (edge[1] > edge[0]).all():
-        msg = (
-            f"walls must be a lower and a higher number for each of {x.shape[1]} axes, got "
-            f"{edge.tolist()}"
-        )
-        raise DriftbayesError(msg)
-    outside = ~np.all((x >= edge[0]) & (x <= edge[1]) & (ends >= edge[0]) & (ends <= edge[1]), 1)
-    if outside.any():
-        low, high = np.minimum(x, ends).min(axis=0), np.maximum(x, ends).max(axis=0)
-        msg = (
-            f"{int(outside.sum()):,} steps begin or end beyond the walls; positions span "
-            f"{low.tolist()} to {high.tolist()}"
-        )
-        raise DriftbayesError(msg)
-    return edge
-
-
-def check_data(data: Displacements) -> None:
-    """Refuse data to which no field can be fitted.
-
-    Args:
-        data: Displacements.
-
-    Raises:
-        DriftbayesError: They are of more than two dimensions, irregular, noisy or too few.
-    """
-    if data.n_dim not in (1, 2):
-        msg = f"a field needs one or two dimensions, got {data.n_dim}; read fewer with --columns"
-        raise DriftbayesError(msg)
-    if not data.is_regular:
-        msg = (
-            "a field is fitted to exact positions at one sampling time; these have errors or "
-            "irregular times: give a tau, and leave out the errors if they are small"
-        )
-        raise DriftbayesError(msg)
-    if len(data.dx) < _MIN_STEPS:
-        msg = f"a field needs {_MIN_STEPS} or more steps, got {len(data.dx)}; use a smaller tau"
-        raise DriftbayesError(msg)

@@ -1,61 +1,95 @@
-r"""Likelihood of random flight whose velocity scale and memory time vary in space.
+r"""Likelihood of random flight whose velocity scale, memory time and mean flow vary in space.
 
-Thomson's well-mixed model of a velocity with the standard deviation σ(x) and the memory time T(x),
+Thomson's well-mixed model of a velocity with the standard deviation σ(x), the memory time T(x) and
+the mean u(x),
 
-$$dX = \sigma w\,dt, \qquad dw = (-w/T + \nabla\sigma)\,dt + \sqrt{2/T}\,dW .$$
+$$dX = (u + \sigma w)\,dt, \qquad dw = (-w/T + \nabla\sigma)\,dt + \sqrt{2/T}\,dW .$$
 
-The quadratic terms of Thomson's drift cancel in w = U/σ. Over one step T and ∇σ are those where it
-begins, and $\int w\,dt$ is taken as $y = \Delta X \int_0^1 d\lambda / \sigma(x + \lambda\Delta X)$,
-which is exact in one dimension. The density of a step is that of y times
-$|\partial y/\partial\Delta X| = g^{d-1}/\sigma(x + \Delta X)$, $g = |y|/|\Delta X|$: it integrates
-to one. y is Gaussian given the steps before: a filter (`kernels.random_flight`) sums them, and one
-backward pass gives the derivatives by all fields. With constants it is the `langevin` model.
+The quadratic terms of Thomson's drift cancel in w = (U - u)/σ. A uniform density of particles with
+w ~ N(0, I) stays as it is if u has no divergence.
+
+Over one step T and ∇σ are those where it begins, u is that half way along it. The particle moves
+half a step with the flow, then by random flight,
+$\int w\,dt = y = r \int_0^1 d\lambda / \sigma(x + u\tau/2 + \lambda r)$,
+$r = \Delta X - u\tau$, which is exact in one dimension, then half a step with the flow again. The
+density of a step is that of y times
+$|\partial y/\partial\Delta X| = \det(I - \tau\nabla u/2)\, g^{d-1}/\sigma(x + \Delta X - u\tau/2)$,
+$g = |y|/|r|$, where σ or u is constant, as in every hypothesis: it integrates to one. y is Gaussian
+given the steps before: a filter (`kernels.random_flight`) sums them, and one backward pass gives
+the derivatives by all fields. With constants it is the `langevin+mean` model.
 """
 
 __all__ = ["FLIGHT_HYPOTHESES", "FlightPriors", "FlightSteps"]
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from math import factorial
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from driftbayes.data.sampling import Displacements
-from driftbayes.fields.problem import Block, DifferencedProblem, Member
+from driftbayes.fields.flight_coefficients import step_coefficients
+from driftbayes.fields.local import StepSums, default_boxes
+from driftbayes.fields.problem import Block, DifferencedProblem
 from driftbayes.fields.splines import Splines
+from driftbayes.kernels.compiled import run_in_threads
 from driftbayes.kernels.random_flight import flight_gradient
-from driftbayes.typing import FloatArray
+from driftbayes.typing import FloatArray, IntArray
 
-# Whether σ and whether T vary.
+# Whether σ, whether T and whether the flow vary.
 FLIGHT_HYPOTHESES = {
-    "homogeneous": (False, False),
-    "sigma": (True, False),
-    "time": (False, True),
-    "both": (True, True),
+    "homogeneous": (False, False, False),
+    "sigma": (True, False, False),
+    "time": (False, True, False),
+    "both": (True, True, False),
+    "flow": (False, False, True),
 }
 # Gauss–Legendre nodes along a step.
 _NODES, _WEIGHTS = (0.5 * values for values in np.polynomial.legendre.leggauss(3))
 _NODES = _NODES + 0.5
-# Below this x = τ/T formulas that cancel are summed as series, of so many terms.
-_SMALL, _N_TERMS = 0.7, 24
+# Steps that are summed together: their arrays stay in a processor's cache.
+_BLOCK = 4096
 
 
 @dataclass(frozen=True)
 class FlightPriors:
-    """Priors of the homogeneous part, those of the `langevin` model.
+    """Priors of the homogeneous part, those of the `langevin+mean` model.
 
     Args:
         gamma: Mean of the exponential prior of γ = 1/T.
         k: Mean of the exponential prior of k = σ²T.
+        flow: Standard deviation of each component of the mean velocity.
     """
 
     gamma: float
     k: float
+    flow: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Fields:
+    """Constants of ln σ, ln T and the flow, and coefficients (field, coefficient) where they vary.
+
+    `steps` are the coefficients of a step if T is constant.
+    """
+
+    constants: FloatArray
+    coefficients: FloatArray
+    varying: list[int]
+    steps: tuple[FloatArray, FloatArray] | None
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """Runs that begin near each other: where steps begin, the steps, and lengths of runs."""
+
+    x: FloatArray
+    dx: FloatArray
+    sizes: IntArray
 
 
 class FlightSteps(DifferencedProblem):
-    """Velocity scale and memory time by a filter along each run.
+    """Velocity scale, memory time and mean flow by a filter along each run.
 
     Args:
         data: Displacements at one sampling time.
@@ -67,33 +101,42 @@ class FlightSteps(DifferencedProblem):
     def __init__(
         self, data: Displacements, x: FloatArray, splines: Splines, priors: FlightPriors
     ) -> None:
+        flow = Block(priors.flow, is_log=False, amplitude=2)
         blocks = (
             Block(priors.k, is_log=True, amplitude=0),
             Block(priors.gamma, is_log=True, amplitude=1),
+            *(flow,) * splines.n_dim,
         )
         super().__init__(splines, blocks, FLIGHT_HYPOTHESES)
-        self.dx, self.tau, self.sizes = data.dx, data.tau, data.row_sizes
-        self.places, self.place_counts = x, np.ones(len(x))
-        self._here = splines.sparse_design(x)
-        self._slopes = [splines.sparse_design(x, axis) for axis in range(splines.n_dim)]
-        self._along = [splines.sparse_design(x + node * data.dx) for node in _NODES]
-        self._end = splines.sparse_design(x + data.dx)
+        self.tau = data.tau
+        self.n_steps = len(x)
+        sums = StepSums.of(x, data.dx, data.tau, splines, default_boxes(len(x), data.n_dim))
+        self.places, self.place_counts = sums.x, sums.n
+        self.runs = _share_out(x, data.dx, data.row_sizes, splines)
 
     def start(self) -> FloatArray:
-        """Ln k and ln γ of the homogeneous model, by moments of steps and of neighbours."""
-        inside = np.ones(len(self.dx), dtype=bool)
-        inside[np.cumsum(self.sizes) - 1] = False
-        variance = np.mean(self.dx**2)
-        follow = np.flatnonzero(inside)
-        mixed = np.mean(self.dx[follow] * self.dx[follow + 1]) if len(follow) else 0.5 * variance
-        ratio = float(np.clip(mixed / variance, 0.01, 0.99))
+        """Ln k, ln γ and the mean of the homogeneous model, by moments of steps and neighbours."""
+        n = self.n_steps
+        mean = sum(runs.dx.sum(axis=0) for runs in self.runs) / n
+        square, mixed, n_mixed = 0.0, 0.0, 0
+        for runs in self.runs:
+            dx = runs.dx - mean
+            inside = np.ones(len(dx), dtype=bool)
+            inside[np.cumsum(runs.sizes) - 1] = False
+            follow = np.flatnonzero(inside)
+            square += float(np.sum(dx**2))
+            mixed += float(np.sum(dx[follow] * dx[follow + 1]))
+            n_mixed += len(follow)
+        variance = square / (n * self.n_dim)
+        ratio = mixed / (n_mixed * self.n_dim) / variance if n_mixed else 0.5
+        ratio = float(np.clip(ratio, 0.01, 0.99))
 
         def excess(x: float) -> float:
             return float(np.expm1(-x) ** 2 / (2 * (x + np.expm1(-x))) - ratio)
 
         x = brentq(excess, 1e-3, 1e3)
         k = variance / (2 * self.tau * (1 + np.expm1(-x) / x))
-        return np.array([np.log(k), np.log(x / self.tau)])
+        return np.r_[np.log(k), np.log(x / self.tau), mean / self.tau]
 
     def rough_hessian(self, name: str, theta: FloatArray) -> FloatArray:
         """Minus the Hessian.
@@ -104,23 +147,37 @@ class FlightSteps(DifferencedProblem):
         """
         return self.differences(name, theta)
 
-    def log_sigma(self, name: str, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Ln σ and its gradient (step, dim) where steps begin, and ln T there.
+    def _fields(self, name: str, theta: FloatArray) -> _Fields:
+        """Ln σ, ln T and the flow from ln k, ln γ and the flow."""
+        parts = self.parts(name)
+        k, gamma, *flow = theta[[part.start for part in parts]]
+        varying = [i for i, part in enumerate(parts) if part.stop - part.start > 1]
+        coefficients = np.array([theta[parts[i]][1:] for i in varying])
+        x = np.array([self.tau * np.exp(gamma)])
+        steps = None if 1 in varying else step_coefficients(self.tau, x)
+        constants = np.array([0.5 * (k + gamma), -gamma, *flow])
+        return _Fields(constants, coefficients, varying, steps)
 
-        Args:
-            name: The hypothesis.
-            theta: Its parameters.
-        """
-        level, own, time, late = self._split(name, theta)
-        slopes = np.stack([slope @ own for slope in self._slopes], axis=-1)
-        return level + self._here @ own, slopes, time + self._here @ late
+    def _where(self, fields: _Fields, runs: _Runs) -> FloatArray:
+        """Where the fields that vary are taken: half way along steps if it is the flow."""
+        return runs.x + 0.5 * runs.dx if 2 in fields.varying else runs.x
 
-    def _split(self, name: str, theta: FloatArray) -> tuple[float, FloatArray, float, FloatArray]:
-        """Constants and coefficients of ln σ and of ln T, zeros for fields that do not vary."""
-        k, gamma = (theta[part] for part in self.parts(name))
-        zeros = np.zeros(self.splines.size)
-        own, late = (part[1:] if len(part) > 1 else zeros for part in (k, gamma))
-        return float(0.5 * (k[0] + gamma[0])), own, float(-gamma[0]), late
+    def _at(self, fields: _Fields, x: FloatArray) -> FloatArray:
+        """All fields at points with their slopes, (point, field, 1 + dim)."""
+        out = np.zeros((len(x), len(self.blocks), 1 + self.n_dim))
+        if fields.varying:
+            out[:, fields.varying] = self.splines.values(x, fields.coefficients)
+        out[:, :, 0] += fields.constants
+        return out
+
+    def _log_sigma(self, fields: _Fields, x: FloatArray) -> FloatArray:
+        """Ln σ at points with its slopes, (point, 1 + dim)."""
+        if 0 in fields.varying:
+            out = self.splines.values(x, fields.coefficients[:1])[:, 0]
+        else:
+            out = np.zeros((len(x), 1 + self.n_dim))
+        out[:, 0] += fields.constants[0]
+        return out
 
     def value(self, name: str, theta: FloatArray) -> tuple[float, FloatArray]:
         """Ln of the likelihood and its gradient.
@@ -129,105 +186,159 @@ class FlightSteps(DifferencedProblem):
             name: The hypothesis.
             theta: Its parameters.
         """
-        level, own, _, _ = self._split(name, theta)
-        d = self.n_dim
-        s, slopes, log_time = self.log_sigma(name, theta)
-        along = np.exp(-np.stack([level + design @ own for design in self._along]))
-        g = _WEIGHTS @ along
-        s_end = level + self._end @ own
+        fields = self._fields(name, theta)
+        found = run_in_threads(self._sums, [(runs, fields) for runs in self.runs])
+        total = float(sum(value for value, _ in found))
+        return total, self._gradient(name, sum(slopes for _, slopes in found))
+
+    def _gradient(self, name: str, slopes: FloatArray) -> FloatArray:
+        """Derivatives by the parameters from those by constants and coefficients."""
+        parts = self.parts(name)
+        out = np.zeros(parts[-1].stop)
+        for part, row in zip(parts, slopes, strict=True):
+            out[part] = row[: part.stop - part.start]
+        # ln σ = (ln k + ln γ)/2 and ln T = -ln γ.
+        by_sigma, by_time = slopes[0, 0], slopes[1, 0]
+        out[parts[0].start], out[parts[1].start] = 0.5 * by_sigma, 0.5 * by_sigma - by_time
+        return out
+
+    def _sums(self, runs: _Runs, fields: _Fields) -> tuple[float, FloatArray]:
+        """Ln L of some runs, and its derivatives (field, 1 + coefficient), the constant first."""
+        d, tau, x = self.n_dim, self.tau, runs.x
+        where = self._where(fields, runs)
+        here = self._at(fields, where)
+        s, slopes, log_time, u = here[:, 0, 0], here[:, 0, 1:], here[:, 1, 0], here[:, 2:, 0]
+        r = runs.dx - tau * u
+        points = [x + 0.5 * tau * u + node * r for node in _NODES] + [x + runs.dx - 0.5 * tau * u]
+        along = [self._log_sigma(fields, point) for point in points]
+        parts = [w * np.exp(-a[:, 0]) for w, a in zip(_WEIGHTS, along[:-1], strict=True)]
+        g = sum(parts)
         force = np.exp(s)[:, None] * slopes
-        values, derivatives = _coefficients(self.tau, self.tau * np.exp(-log_time))
+        values, derivatives = self._coefficients(fields, log_time)
         drift, shift = force * values[:, 1:2], force * values[:, 5:]
         total, by_y, by_drift, by_shift, by_coefficient = flight_gradient(
-            self.sizes, self.dx * g[:, None], drift, shift, np.ascontiguousarray(values[:, :5])
+            runs.sizes, r * g[:, None], drift, shift, np.ascontiguousarray(values[:, :5])
         )
-        total += float(np.sum((d - 1) * np.log(g) - s_end))
-        by_g = np.sum(by_y * self.dx, axis=1) + (d - 1) / g
+        total += float(np.sum((d - 1) * np.log(g) - along[-1][:, 0]))
+        by_g = np.sum(by_y * r, axis=1) + (d - 1) / g
         by_force = by_drift * values[:, 1:2] + by_shift * values[:, 5:]
         by_coefficient[:, 1] += np.sum(by_drift * force, axis=1)
         by_last = np.sum(by_shift * force, axis=1)
         by_x = np.sum(by_coefficient * derivatives[:, :5], axis=1) + by_last * derivatives[:, 5]
+        by_points = [-part * by_g for part in parts] + [np.full(len(x), -1.0)]
+        by_here = np.zeros_like(here)
+        by_here[:, 0, 0] = np.sum(by_force * force, axis=1)
+        by_here[:, 0, 1:] = by_force * np.exp(s)[:, None]
         # x = τ/T.
-        by_time = -by_x * self.tau * np.exp(-log_time)
-        by_s = np.sum(by_force * force, axis=1)
-        nodes = -_WEIGHTS[:, None] * along * by_g
-        by_level = float(by_s.sum() + nodes.sum() - len(s_end))
-        parts = self.parts(name)
-        out = np.zeros_like(theta)
-        out[parts[0].start] = 0.5 * by_level
-        out[parts[1].start] = 0.5 * by_level - by_time.sum()
-        if parts[0].stop - parts[0].start > 1:
-            inner = self._here.T @ by_s - self._end.T @ np.ones(len(s_end))
-            for i, slope in enumerate(self._slopes):
-                inner = inner + slope.T @ (by_force[:, i] * np.exp(s))
-            for node, design in zip(nodes, self._along, strict=True):
-                inner = inner + design.T @ node
-            out[parts[0].start + 1 : parts[0].stop] = inner
-        if parts[1].stop - parts[1].start > 1:
-            out[parts[1].start + 1 : parts[1].stop] = self._here.T @ by_time
-        return float(total), out
+        by_here[:, 1, 0] = -by_x * tau * np.exp(-log_time)
+        by_here[:, 2:, 0] = -tau * by_y * g[:, None]
+        if 2 in fields.varying:
+            log_det, by_here[:, 2:, 1:] = _log_determinant(here[:, 2:, 1:], tau)
+            total += float(np.sum(log_det))
+        for node, by, field in zip((*_NODES, 1.0), by_points, along, strict=True):
+            by_here[:, 2:, 0] += (tau * (0.5 - node) * by)[:, None] * field[:, 1:]
+        out = np.zeros((2 + d, 1 + self.splines.size))
+        out[:, 0] = by_here[:, :, 0].sum(axis=0)
+        out[0, 0] += sum(by.sum() for by in by_points)
+        if fields.varying:
+            out[fields.varying, 1:] = self.splines.adjoint(where, by_here[:, fields.varying])
+        if 0 in fields.varying:
+            for point, by in zip(points, by_points, strict=True):
+                out[:1, 1:] += self.splines.adjoint(point, by[:, None, None])
+        return total, out
 
-    def roughness(self, name: str, theta: FloatArray) -> FloatArray:
-        """Relative change of σ or T over each step, whichever is larger.
+    def _coefficients(self, fields: _Fields, log_time: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Coefficients of all steps, and their derivatives by x = τ/T."""
+        if fields.steps is None:
+            return step_coefficients(self.tau, self.tau * np.exp(-log_time))
+        first, second = fields.steps
+        shape = (len(log_time), first.shape[1])
+        return np.broadcast_to(first, shape), np.broadcast_to(second, shape)
+
+    def differences(self, name: str, theta: FloatArray) -> FloatArray:
+        """Minus the Hessian, by differences of the gradient.
+
+        A coefficient changes only runs that come near: the others are left out.
 
         Args:
             name: The hypothesis.
             theta: Its parameters.
         """
-        _, own, _, late = self._split(name, theta)
-        size = np.exp(self.log_sigma(name, theta)[0]) * self.tau
-        slopes = [
-            np.linalg.norm([slope @ part for slope in self._slopes], axis=0) for part in (own, late)
-        ]
-        out: FloatArray = size * np.maximum(*slopes)
+        fields = self._fields(name, theta)
+        base = run_in_threads(self._sums, [(runs, fields) for runs in self.runs])
+        near = np.array(
+            run_in_threads(self._touched, [(runs, fields) for runs in self.runs]), dtype=bool
+        )
+        starts = {part.start for part in self.parts(name)}
+        numbers = np.concatenate([np.arange(p.stop - p.start) for p in self.parts(name)]) - 1
+
+        def row(i: int, size: float) -> FloatArray:
+            moved = theta.copy()
+            moved[i] += size
+            others = self._fields(name, moved)
+            total = np.zeros((2 + self.n_dim, 1 + self.splines.size))
+            for b, runs in enumerate(self.runs):
+                if i in starts or near[b, numbers[i]]:
+                    total += base[b][1] - self._sums(runs, others)[1]
+            return self._gradient(name, total) / size
+
+        found = np.array(run_in_threads(row, self.difference_steps(name)))
+        return 0.5 * (found + found.T)
+
+    def _touched(self, runs: _Runs, fields: _Fields) -> NDArray[np.bool_]:
+        """Which coefficients matter for runs."""
+        where = self._where(fields, runs)
+        u = self._at(fields, where)[:, 2:, 0]
+        r = runs.dx - self.tau * u
+        starts = runs.x + 0.5 * self.tau * u
+        points = [where, starts + r, *(starts + node * r for node in _NODES)]
+        ones = np.ones((len(runs.x), 1, 1))
+        out: NDArray[np.bool_] = sum(self.splines.adjoint(point, ones)[0] for point in points) > 0
         return out
 
-    def mean_velocity(self, members: Sequence[Member]) -> tuple[FloatArray, float]:
-        """Mean velocity along each axis, and its standard error without memory of the start.
+    def roughness(self, name: str, theta: FloatArray) -> FloatArray:
+        """Relative change of σ, T or, in units of σ, the flow over each step: the largest.
 
         Args:
-            members: Fits, the homogeneous one first.
+            name: The hypothesis.
+            theta: Its parameters.
         """
-        time = self.tau * len(self.dx)
-        k = float(np.exp(members[0].mode[0]))
-        return self.dx.sum(axis=0) / time, float(np.sqrt(2 * k / time))
+        fields = self._fields(name, theta)
+        out = []
+        for runs in self.runs:
+            here = self._at(fields, self._where(fields, runs))
+            sigma = np.exp(here[:, 0, 0])
+            path = self.tau * np.hypot(sigma, np.linalg.norm(here[:, 2:, 0], axis=1))
+            slopes = np.linalg.norm(here[:, :2, 1:], axis=2).max(axis=1)
+            shear = np.linalg.norm(here[:, 2:, 1:], axis=(1, 2))
+            out.append(path * np.maximum(slopes, shear / sigma))
+        return np.concatenate(out)
 
 
-def _coefficients(tau: float, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Coefficients of a step at x = τ/T, (step, 6), and their derivatives by x.
-
-    a, c, variances of the noise of the velocity, covariance, of the integral, and the factor by
-    which a force shifts the integral.
-    """
-    fall = np.exp(-x)
-    mean, mean_slope = _ratio(x, [0.0] + [-((-1.0) ** k) / factorial(k) for k in _RANGE], 1)
-    far, far_slope = _ratio(x, [0.0, 0.0] + [(-1.0) ** k / factorial(k) for k in _RANGE[1:]], 2)
-    cube = [(4 * (-1.0) ** k - (-2.0) ** k) / factorial(k) for k in _RANGE[2:]]
-    spread, spread_slope = _ratio(x, [0.0, 0.0, 0.0, *cube], 2)
-    c, c_slope = tau * mean, tau * mean_slope
-    # (1 - a)²/x = x mean².
-    mixed, mixed_slope = tau * x * mean**2, tau * (mean**2 + 2 * x * mean * mean_slope)
-    values = [fall, c, -np.expm1(-2 * x), mixed, tau**2 * spread, tau**2 * far]
-    slopes = [-fall, c_slope, 2 * fall**2, mixed_slope, tau**2 * spread_slope, tau**2 * far_slope]
-    return np.stack(values, axis=-1), np.stack(slopes, axis=-1)
-
-
-_RANGE = range(1, _N_TERMS)
-
-
-def _ratio(x: FloatArray, series: list[float], power: int) -> tuple[FloatArray, FloatArray]:
-    """f(x)/x^power and its derivative; f = 1 - e^-x, x - 1 + e^-x, or 2x - 3 + 4e^-x - e^-2x."""
-    small = np.minimum(x, _SMALL)
-    terms = np.polynomial.Polynomial(series[power:])
-    value, slope = terms(small), terms.deriv()(small)
-    large = np.maximum(x, _SMALL)
-    fall = np.exp(-large)
-    if power == 1:
-        f, f_slope = 1 - fall, fall
-    elif len(series) > 3 and series[2] != 0:
-        f, f_slope = large - 1 + fall, 1 - fall
+def _log_determinant(shear: FloatArray, tau: float) -> tuple[FloatArray, FloatArray]:
+    """Ln det(I - τ∇u/2) at each step, and its derivatives by ∇u (step, component, axis)."""
+    d = shear.shape[1]
+    matrix = np.eye(d) - 0.5 * tau * shear
+    if d == 1:
+        det, cofactors = matrix[:, 0, 0], np.ones_like(matrix)
     else:
-        f, f_slope = 2 * large - 3 + 4 * fall - fall**2, 2 - 4 * fall + 2 * fall**2
-    far = f / large**power
-    far_slope = f_slope / large**power - power * f / large ** (power + 1)
-    return np.where(x < _SMALL, value, far), np.where(x < _SMALL, slope, far_slope)
+        det = matrix[:, 0, 0] * matrix[:, 1, 1] - matrix[:, 0, 1] * matrix[:, 1, 0]
+        cofactors = matrix[:, ::-1, ::-1] * np.array([[1, -1], [-1, 1]])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Steps that would turn the flow inside out are impossible: a search goes no further.
+        log_det = np.where(det > 0, np.log(np.maximum(det, 0.0)), -np.inf)
+        return log_det, -0.5 * tau * cofactors / det[:, None, None]
+
+
+def _share_out(x: FloatArray, dx: FloatArray, sizes: IntArray, splines: Splines) -> list[_Runs]:
+    """Share out runs in blocks of some thousand steps, those near each other together."""
+    first = np.r_[0, np.cumsum(sizes)]
+    middle = x[(first[:-1] + first[1:] - 1) // 2]
+    cell = np.floor((middle - splines.low) / splines.spacing).astype(np.int64)
+    order = np.lexsort(cell.T[::-1])
+    block = (np.cumsum(sizes[order]) - 1) // _BLOCK
+    out = []
+    for own in np.split(order, np.flatnonzero(np.diff(block)) + 1):
+        steps = np.concatenate([np.arange(first[i], first[i + 1]) for i in own])
+        out.append(_Runs(x[steps], dx[steps], sizes[own]))
+    return out

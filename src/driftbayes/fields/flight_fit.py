@@ -1,9 +1,9 @@
-"""Fields of the velocity scale and the memory time of random flight, with evidence for them."""
+"""Fields of the velocity scale, the memory time and the mean flow of random flight."""
 
 __all__ = ["FlightFit", "fit_flight"]
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,70 +11,48 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from driftbayes.data.sampling import Displacements
-from driftbayes.data.tangent import Ground
 from driftbayes.errors import DriftbayesError
-from driftbayes.fields.averages import AveragedFit, Fields
-from driftbayes.fields.fit import check_data, make_splines, summed_evidences, wrapped_origin
+from driftbayes.fields.averages import AveragedFit, Fields, fit_record
 from driftbayes.fields.flight import FLIGHT_HYPOTHESES, FlightPriors, FlightSteps
-from driftbayes.fields.problem import Member, Progress, fit_members
-from driftbayes.fields.splines import Splines
+from driftbayes.fields.prepare import (
+    check_data,
+    chosen_hypotheses,
+    make_splines,
+    wrapped_origin,
+)
+from driftbayes.fields.problem import Progress, fit_members, n_evaluations
 from driftbayes.typing import FloatArray
 
 # Relative change of a field over a step beyond which the filter is no longer good.
 _MAX_ROUGHNESS = 0.3
-# A mean velocity of more standard errors than this is not due to chance.
-_MAX_MEAN = 4.0
-_MAX_STEPS = 1_000_000
+# Steps times evaluations of a whole fit, by dimension; some twenty minutes on one core.
+_MAX_WORK = {1: 1.2e9, 2: 6e8}
+_NAMES = ("sigma", "memory_time", "k")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class FlightFit(AveragedFit):
-    """Evidence for fields of the velocity scale σ and the memory time T, and the fields.
+    """Evidence for fields of the velocity scale σ, the memory time T and the mean flow.
 
     Args:
-        log_evidences: ln Z of each hypothesis, by Laplace's approximation.
-        members: Fits by amplitude and length.
-        splines: The splines of the fields.
         priors: Priors of the homogeneous part.
-        tau: Sampling time.
-        n_steps: Number of steps.
-        units: Of length and time.
-        ground: Where on the earth the origin of coordinates is, if positions come from degrees.
-        fingerprint: Of the displacements.
     """
 
-    log_evidences: dict[str, float]
-    members: tuple[Member, ...]
-    splines: Splines
     priors: FlightPriors
-    tau: float
-    n_steps: int
-    units: tuple[str, str]
-    ground: Ground | None
-    fingerprint: str
-    _problem: Any = field(repr=False)
 
-    def at(self, x: ArrayLike) -> dict[str, FloatArray]:
-        """Fields at points, averaged over all hypotheses and members.
-
-        Args:
-            x: Points (point, dim). Outside the region of the data the fields are those of the
-                nearest place in it.
-
-        Returns:
-            `sigma`, `memory_time`, `k` = σ²T, and the logarithms `log_sigma`, `log_memory_time`,
-            `log_k`: posterior means, and the same with `_sd`.
-        """
-        fields = self._fields(x)
-        names = ("sigma", "memory_time", "k")
-        totals = np.zeros((3, 4, len(fields[0][0][1])))
+    def _at(self, x: FloatArray) -> dict[str, FloatArray]:
+        fields, n = self._fields(x), len(_NAMES)
+        totals = np.zeros((n, 4, len(x)))
+        flow = np.zeros((2, self.splines.n_dim, len(x)))
         for weight, mean, cov in self._normal(fields):
             for i, total in enumerate(totals):
                 size = np.exp(mean[i] + 0.5 * cov[i, i])
                 square = size**2 * np.exp(cov[i, i])
                 total += weight * np.array([mean[i], mean[i] ** 2 + cov[i, i], size, square])
-        out = {}
-        for name, (mean, square, size, size_square) in zip(names, totals, strict=True):
+            spread = np.einsum("aap->ap", cov)[n:]
+            flow += weight * np.array([mean[n:], mean[n:] ** 2 + spread])
+        out = {"flow": flow[0].T, "flow_sd": np.sqrt(np.maximum(flow[1] - flow[0] ** 2, 0.0)).T}
+        for name, (mean, square, size, size_square) in zip(_NAMES, totals, strict=True):
             out[name], out[f"log_{name}"] = size, mean
             out[f"{name}_sd"] = np.sqrt(np.maximum(size_square - size**2, 0.0))
             out[f"log_{name}_sd"] = np.sqrt(np.maximum(square - mean**2, 0.0))
@@ -89,14 +67,15 @@ class FlightFit(AveragedFit):
             seed: Random seed.
 
         Returns:
-            `sigma`, `memory_time` and `k`, each (draw, point).
+            `sigma`, `memory_time` and `k`, each (draw, point), and `flow` (draw, point, dim).
         """
-        found = self._drawn(self._fields(x), n_draws, seed)
-        names = ("sigma", "memory_time", "k")
-        return {name: np.exp(values) for name, values in zip(names, found, strict=True)}
+        found = self._drawn(self._fields(self._checked(x)), n_draws, seed)
+        n = len(_NAMES)
+        out = {name: np.exp(values) for name, values in zip(_NAMES, found[:n], strict=True)}
+        return out | {"flow": np.stack(found[n:], axis=-1)}
 
-    def _fields(self, x: ArrayLike) -> Fields:
-        """Ln σ, ln T and ln k from ln k_0, ln γ_0 and the variations of ln σ and ln T."""
+    def _fields(self, x: FloatArray) -> Fields:
+        """Ln σ, ln T, ln k and the flow from ln k_0, ln γ_0 and the variations of ln σ and ln T."""
         full, _ = self._designs(x)
         inner = full.copy()
         inner[:, 0] = 0.0
@@ -104,11 +83,11 @@ class FlightFit(AveragedFit):
         sigma = [(0, 0.5 * constant + inner), (1, 0.5 * constant)]
         time = [(1, inner - constant)]
         k = [(0, constant + 2 * inner), (1, inner)]
-        return [sigma, time, k]
+        return [sigma, time, k, *([(2 + i, full)] for i in range(self.splines.n_dim))]
 
     @cached_property
     def roughness(self) -> float:
-        """Relative change of σ or T over a step, στ|∇ln σ| or στ|∇ln T|, whichever is larger.
+        """Relative change of σ or T, or of the flow in units of σ, over a step.
 
         95 % of the steps have less, at the mode.
         """
@@ -121,41 +100,20 @@ class FlightFit(AveragedFit):
         out = []
         if self.roughness > _MAX_ROUGHNESS:
             out.append(
-                f"sigma or the memory time changes by {self.roughness:.0%} over one step of tau: "
-                "the filter is no longer accurate; use a smaller tau"
+                f"sigma, the memory time or the flow changes by {self.roughness:.0%} over one step "
+                "of tau: the filter is no longer accurate; use a smaller tau"
             )
-        speed, error = self._problem.mean_velocity(self.members)
-        if np.any(np.abs(speed) > _MAX_MEAN * error):
-            out.append(
-                "the mean velocity differs from zero; the model has none, and puts it down to the "
-                "velocity scale and the memory time: remove it, or compare langevin+mean"
-            )
-        if self._shortest_is_best:
-            out.append(
-                "the shortest length is the most probable: the field may vary on scales that the "
-                "splines do not resolve; use more intervals (--intervals)"
-            )
-        return tuple(out)
+        return tuple(out + self._resolution_warnings())
 
     def to_json(self) -> dict[str, Any]:
         """Evidence and smoothness as plain numbers and text."""
-        return self._evidence_json() | {
-            "model": "langevin",
-            "roughness": self.roughness,
-            "priors": {"gamma": self.priors.gamma, "k": self.priors.k},
-            "smoothness": [
-                {
-                    "model": member.name,
-                    "sd_log_sigma": member.amplitudes[0],
-                    "sd_log_memory_time": member.amplitudes[1],
-                    "length": member.length if np.isfinite(member.length) else None,
-                    "log_evidence": member.log_evidence,
-                    "probability": float(weight),
-                }
-                for weight, member in zip(self.weights, self.members, strict=True)
-            ],
-            "warnings": list(self.warnings),
+        amplitudes = {
+            "sd_log_sigma": 1.0,
+            "sd_log_memory_time": 1.0,
+            "sd_flow": self.priors.flow,
         }
+        priors = {"gamma": self.priors.gamma, "k": self.priors.k, "flow": self.priors.flow}
+        return self._evidence_json(amplitudes) | {"model": "langevin", "priors": priors}
 
 
 def fit_flight(
@@ -166,15 +124,17 @@ def fit_flight(
     hypotheses: Sequence[str] = tuple(FLIGHT_HYPOTHESES),
     progress: Progress = None,
 ) -> FlightFit:
-    """Fit smooth fields of the velocity scale and the memory time, with evidence.
+    """Fit smooth fields of the velocity scale, the memory time and the mean flow, with evidence.
 
-    Particles move by Thomson's well-mixed model: dX = σw dt, dw = (-w/T + ∇σ) dt + √(2/T) dW.
+    Particles move by Thomson's well-mixed model: dX = (u + σw) dt,
+    dw = (-w/T + ∇σ) dt + √(2/T) dW.
 
     Args:
         data: Displacements at one sampling time, in one or two dimensions.
         priors: Priors of the homogeneous part.
         n_intervals: Knot intervals along the longer side (default: 16 in one dimension, 8 in two).
-        hypotheses: Which of "sigma", "time" and "both"; the homogeneous one is always among them.
+        hypotheses: Which of "sigma", "time", "both" (of these) and "flow"; the homogeneous one is
+            always among them.
         progress: Called with a stage, how many are done, and of how many.
 
     Raises:
@@ -186,40 +146,31 @@ def fit_flight(
         >>> rng = np.random.default_rng(0)
         >>> dx = 0.01 * rng.normal(size=(20, 10, 1)).cumsum(axis=1)
         >>> data = Displacements.from_array(dx, 0.1, start=rng.uniform(size=(20, 1)))
-        >>> priors = FlightPriors(gamma=1.0, k=0.01)
+        >>> priors = FlightPriors(gamma=1.0, k=0.01, flow=0.1)
         >>> fit = fit_flight(data, priors, n_intervals=2, hypotheses=["sigma"])
         >>> sorted(fit.at([[0.5]]))[:2]
-        ['k', 'k_sd']
+        ['flow', 'flow_sd']
     """
     check_data(data)
-    unknown = sorted(set(hypotheses) - set(FLIGHT_HYPOTHESES))
-    if unknown:
-        expected = ", ".join(FLIGHT_HYPOTHESES)
-        msg = f"unknown hypothesis {unknown[0]!r}; expected some of {expected}"
-        raise DriftbayesError(msg)
+    names = chosen_hypotheses(FLIGHT_HYPOTHESES, hypotheses)
     if data.row_sizes.max() < 2:
         msg = "no run has two steps: a memory time needs successive steps; use a smaller tau"
         raise DriftbayesError(msg)
-    if len(data.dx) > _MAX_STEPS:
+    x = wrapped_origin(data)
+    problem = FlightSteps(data, x, make_splines(x, n_intervals), priors)
+    _check_work(problem, names)
+    members = fit_members(problem, names, progress)
+    return FlightFit(**fit_record(data, problem, members), priors=priors)
+
+
+def _check_work(problem: FlightSteps, names: Sequence[str]) -> None:
+    """Refuse what would take too long."""
+    each = sum(n_evaluations(problem, name) for name in names)
+    limit = int(_MAX_WORK[problem.n_dim] / each)
+    if problem.n_steps > limit:
         msg = (
-            f"{len(data.dx):,} steps would take hours, at most {_MAX_STEPS:,}; use a longer tau or "
-            "part of the trajectories"
+            f"random flight with {problem.n_steps:,} steps and the hypotheses {', '.join(names)} "
+            f"would take more than some twenty minutes of one core, at most {limit:,} steps; use "
+            "fewer --hypotheses or --intervals, a longer tau, or part of the trajectories"
         )
         raise DriftbayesError(msg)
-    x = wrapped_origin(data)
-    splines = make_splines(x, n_intervals)
-    problem = FlightSteps(data, x, splines, priors)
-    names = ["homogeneous", *(h for h in list(FLIGHT_HYPOTHESES)[1:] if h in hypotheses)]
-    members = fit_members(problem, names, progress)
-    return FlightFit(
-        log_evidences=summed_evidences(members),
-        members=tuple(members),
-        splines=splines,
-        priors=priors,
-        tau=data.tau,
-        n_steps=len(x),
-        units=(data.length_unit, data.time_unit),
-        ground=data.ground,
-        fingerprint=data.fingerprint,
-        _problem=problem,
-    )

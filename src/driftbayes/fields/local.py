@@ -14,7 +14,7 @@ $3\varepsilon^2/8$ nats per step against the exact density, $\varepsilon =
 |\nabla\kappa|\sqrt{\tau/\kappa}$ (tested with $\kappa \propto x^\xi$).
 """
 
-__all__ = ["HYPOTHESES", "FieldPriors", "LocalSteps", "StepSums", "log_likelihood"]
+__all__ = ["HYPOTHESES", "FieldPriors", "LocalSteps", "StepSums", "default_boxes", "log_likelihood"]
 
 from dataclasses import dataclass
 
@@ -24,6 +24,9 @@ from driftbayes.fields.problem import Block, Problem
 from driftbayes.fields.splines import Splines
 from driftbayes.typing import FloatArray
 
+# More steps than this are summed in boxes, so many per interval and axis: ln K changes by less than
+# a hundredth.
+_MAX_SINGLE, _N_BOXES = 4000, {1: 64, 2: 10}
 # Whether κ and whether the flow vary.
 HYPOTHESES = {
     "homogeneous": (False, False),
@@ -102,6 +105,17 @@ class StepSums:
         return cls(total(x) / n[:, None], n, total(dx), second, tau)
 
 
+def default_boxes(n_steps: int, n_dim: int, *, summed: bool | None = None) -> int | None:
+    """Boxes per knot interval and axis in which steps are summed; None for none.
+
+    Args:
+        n_steps: Number of steps.
+        n_dim: Number of axes.
+        summed: Whether to sum; by default if there are more than 4,000.
+    """
+    return _N_BOXES[n_dim] if (n_steps > _MAX_SINGLE if summed is None else summed) else None
+
+
 def log_likelihood(
     data: StepSums, s: FloatArray, g: FloatArray, u: FloatArray
 ) -> tuple[float, FloatArray, FloatArray]:
@@ -154,11 +168,6 @@ class LocalSteps(Problem):
     def __init__(self, data: StepSums, splines: Splines, priors: FieldPriors) -> None:
         super().__init__(splines, priors.blocks(splines.n_dim), HYPOTHESES)
         self.data, self.places, self.place_counts = data, data.x, data.n
-        ones = np.ones((len(data.x), 1))
-        self._values = np.hstack([ones, splines.design(data.x)])
-        self._slopes = [
-            np.hstack([0 * ones, splines.design(data.x, axis)]) for axis in range(splines.n_dim)
-        ]
 
     def start(self) -> FloatArray:
         """Constants of the homogeneous model, by moments."""
@@ -174,10 +183,18 @@ class LocalSteps(Problem):
             name: The hypothesis.
             theta: Its parameters.
         """
-        own = theta[self.parts(name)[0]]
-        p = len(own)
-        slopes = [slope[:, :p] @ own for slope in self._slopes]
-        return self._values[:, :p] @ own, np.stack(slopes, axis=-1)
+        found = self._found(name, theta)[:, 0]
+        return found[:, 0], found[:, 1:]
+
+    def _found(self, name: str, theta: FloatArray) -> FloatArray:
+        """Ln κ and the flow where steps begin with their slopes, (box, 1 + dim, 1 + dim)."""
+        parts = self.parts(name)
+        coefficients = np.zeros((len(parts), self.splines.size))
+        for row, part in zip(coefficients, parts, strict=True):
+            row[:] = theta[part][1:] if part.stop - part.start > 1 else 0.0
+        out = self.splines.values(self.data.x, coefficients)
+        out[:, :, 0] += theta[[part.start for part in parts]]
+        return out
 
     def likelihood(self, name: str, theta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         """Ln of the likelihood, its gradient, and minus its Hessian.
@@ -187,26 +204,37 @@ class LocalSteps(Problem):
             theta: Its parameters.
         """
         d, parts = self.n_dim, self.parts(name)
-        p, q = parts[0].stop, parts[1].stop - parts[1].start
-        values, flows = self._values[:, :p], self._values[:, :q]
-        slopes = [slope[:, :p] for slope in self._slopes]
-        s, g = self.log_kappa(name, theta)
-        u = np.stack([flows @ theta[part] for part in parts[1:]], axis=-1)
-        total, first, second = log_likelihood(self.data, s, g, u)
+        found = self._found(name, theta)
+        total, first, second = log_likelihood(
+            self.data, found[:, 0, 0], found[:, 0, 1:], found[:, 1:, 0]
+        )
+        slopes = np.zeros((len(first), 1 + d, 1 + d))
+        slopes[:, 0] = first[:, : 1 + d]
+        slopes[:, 1:, 0] = first[:, 1 + d :]
+        by_coefficient = self.splines.adjoint(self.data.x, slopes)
+        curvature = -self.splines.information(self.data.x, second)
         gradient = np.empty_like(theta)
         hessian = np.zeros((len(theta), len(theta)))
-        stacked = np.concatenate([values, *slopes])
-        gradient[:p] = stacked.T @ first[:, : 1 + d].T.ravel()
-        mixed = [second[:, 0, 0, None] * values]
-        for i, slope in enumerate(slopes):
-            mixed[0] = mixed[0] + second[:, 0, 1 + i, None] * slope
-            mixed.append(second[:, 0, 1 + i, None] * values + second[:, 1 + i, 1 + i, None] * slope)
-        hessian[:p, :p] = stacked.T @ np.concatenate(mixed)
-        for i, (slope, part) in enumerate(zip(slopes, parts[1:], strict=True)):
-            k = 1 + d + i
-            gradient[part] = flows.T @ first[:, k]
-            hessian[part, part] = flows.T @ (second[:, k, k, None] * flows)
-            cross = second[:, 0, k, None] * values + second[:, 1 + i, k, None] * slope
-            hessian[:p, part] = cross.T @ flows
-            hessian[part, :p] = hessian[:p, part].T
-        return total, gradient, -hessian
+        kappa = parts[0]
+        for row, part in zip(by_coefficient, parts, strict=True):
+            gradient[part] = _with_constant(row, part)
+        hessian[kappa, kappa] = _with_constants(curvature[0], kappa, kappa)
+        for i, part in enumerate(parts[1:], start=1):
+            cross = _with_constants(curvature[i], kappa, part)
+            hessian[kappa, part], hessian[part, kappa] = cross, cross.T
+            hessian[part, part] = _with_constants(curvature[d + i], part, part)
+        return total, gradient, hessian
+
+
+def _with_constant(by_coefficient: FloatArray, part: slice) -> FloatArray:
+    """Derivatives by a constant and by the coefficients, if the field has some.
+
+    The splines sum to one everywhere: the derivative by the constant is the sum of all.
+    """
+    total = by_coefficient.sum(axis=0, keepdims=True)
+    varies = part.stop - part.start > 1
+    return np.concatenate([total, by_coefficient]) if varies else total
+
+
+def _with_constants(curvature: FloatArray, rows: slice, columns: slice) -> FloatArray:
+    return _with_constant(_with_constant(curvature, rows).T, columns).T

@@ -15,15 +15,17 @@ __all__ = [
     "fit_members",
     "laplace",
     "n_evaluations",
+    "summed_evidences",
 ]
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
+from scipy.special import logsumexp
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.fields.splines import Splines
@@ -38,6 +40,8 @@ _DIFFERENCE = 1e-4
 _REFRESH = 12
 # With at most so many splines, members within so many nats of the best have a Hessian of their own.
 MAX_OWN, _MIN_LOG_WEIGHT = 40, 6.0
+# A member so many nats below the best is not fitted again with a better Hessian.
+_FAR = 30.0
 _LOG_2PI = float(np.log(2 * np.pi))
 
 Progress = Callable[[str, int, int], None] | None
@@ -51,7 +55,7 @@ class Block:
         scale: Mean of the exponential prior of the constant, whose logarithm is the parameter, or
             standard deviation of its normal prior about zero.
         is_log: Whether the field is a logarithm.
-        amplitude: Which of the two amplitudes is that of its variations.
+        amplitude: Which of the amplitudes is that of its variations.
     """
 
     scale: float
@@ -69,7 +73,7 @@ class Member:
     """A fit with given amplitudes and length."""
 
     name: str
-    amplitudes: tuple[float, float]
+    amplitudes: tuple[float, ...]
     length: float
     log_evidence: float
     mode: FloatArray
@@ -81,7 +85,7 @@ class Problem(ABC):
     Args:
         splines: The splines of all fields.
         blocks: The fields.
-        hypotheses: For each hypothesis, whether the fields of either amplitude vary.
+        hypotheses: For each hypothesis, whether the fields of each amplitude vary.
     """
 
     # Newton's method ends when a step would gain less than this.
@@ -91,7 +95,7 @@ class Problem(ABC):
         self,
         splines: Splines,
         blocks: tuple[Block, ...],
-        hypotheses: dict[str, tuple[bool, bool]],
+        hypotheses: Mapping[str, tuple[bool, ...]],
     ) -> None:
         self.splines, self.blocks, self.hypotheses = splines, blocks, hypotheses
 
@@ -138,7 +142,7 @@ class Problem(ABC):
         return total, gradient, curvature
 
     def precision(
-        self, name: str, amplitudes: tuple[float, float], shape: FloatArray | None
+        self, name: str, amplitudes: tuple[float, ...], shape: FloatArray | None
     ) -> tuple[FloatArray, float]:
         """Precision of the normal part of the prior, and ln of all constants."""
         parts = self.parts(name)
@@ -172,7 +176,7 @@ class DifferencedProblem(Problem):
         self,
         splines: Splines,
         blocks: tuple[Block, ...],
-        hypotheses: dict[str, tuple[bool, bool]],
+        hypotheses: Mapping[str, tuple[bool, ...]],
     ) -> None:
         super().__init__(splines, blocks, hypotheses)
         self.hessians: dict[str, FloatArray] = {}
@@ -195,17 +199,17 @@ class DifferencedProblem(Problem):
         """Take the Hessian at `theta` as the reference of a hypothesis."""
         self.hessians[name] = self.differences(name, theta)
 
+    @abstractmethod
     def differences(self, name: str, theta: FloatArray) -> FloatArray:
         """Minus the Hessian, by differences of the gradient."""
-        base = self.value(name, theta)[1]
-        rows = []
-        for block, part in zip(self.blocks, self.parts(name), strict=True):
-            for i in range(part.start, part.stop):
-                moved, size = theta.copy(), _DIFFERENCE * block.unit
-                moved[i] += size
-                rows.append((base - self.value(name, moved)[1]) / size)
-        found = np.array(rows)
-        return 0.5 * (found + found.T)
+
+    def difference_steps(self, name: str) -> list[tuple[int, float]]:
+        """Number of each parameter, and the size of the differences to take along it."""
+        return [
+            (i, _DIFFERENCE * block.unit)
+            for block, part in zip(self.blocks, self.parts(name), strict=True)
+            for i in range(part.start, part.stop)
+        ]
 
 
 def _mode(
@@ -278,20 +282,25 @@ def fit_members(problem: Problem, names: Sequence[str], progress: Progress = Non
 
     for name in names:
         grid = _grid(problem, name)
-        modes = [_spread(problem, name)] * len(grid)
+        mode = _spread(problem, name)
+        found: dict[int, Member] = {}
         best = -1
         while True:
-            members: list[Member] = []
-            for i, (first, second, length) in enumerate(grid):
+            limit = found[best].log_evidence - _FAR if found else -np.inf
+            for i, (amplitudes, length) in enumerate(grid):
                 told()
-                prior = problem.precision(name, (first, second), shapes.get(length))
-                start = modes[i] if best >= 0 else modes[i - 1]
-                log_evidence, modes[i], _ = laplace(problem, name, start, prior)
-                members.append(Member(name, (first, second), length, log_evidence, modes[i]))
-            previous, best = best, int(np.argmax([member.log_evidence for member in members]))
+                known = found.get(i)
+                if known is not None and known.log_evidence < limit:
+                    continue
+                prior = problem.precision(name, amplitudes, shapes.get(length))
+                start = mode if known is None else known.mode
+                log_evidence, mode, _ = laplace(problem, name, start, prior)
+                found[i] = Member(name, amplitudes, length, log_evidence, mode)
+            previous, best = best, max(found, key=lambda i: found[i].log_evidence)
             if not isinstance(problem, DifferencedProblem) or best == previous:
                 break
-            problem.refresh(name, modes[best])
+            problem.refresh(name, found[best].mode)
+        members = [found[i] for i in range(len(grid))]
         if isinstance(problem, DifferencedProblem) and problem.splines.size <= MAX_OWN:
             members = _with_own_hessians(problem, members, shapes)
         out += members
@@ -316,6 +325,19 @@ def _with_own_hessians(
     return out
 
 
+def summed_evidences(members: Sequence[Member]) -> dict[str, float]:
+    """Ln Z of each hypothesis: the mean over its members.
+
+    Args:
+        members: Fits by amplitude and length.
+    """
+    out = {}
+    for name in dict.fromkeys(member.name for member in members):
+        own = [member.log_evidence for member in members if member.name == name]
+        out[name] = float(logsumexp(own) - np.log(len(own)))
+    return out
+
+
 def n_evaluations(problem: Problem, name: str) -> int:
     """About how many values with gradients the fit of a hypothesis by differences takes.
 
@@ -326,13 +348,11 @@ def n_evaluations(problem: Problem, name: str) -> int:
     return 2 * problem.parts(name)[-1].stop + 10 * len(_grid(problem, name))
 
 
-def _grid(problem: Problem, name: str) -> list[tuple[float, float, float]]:
+def _grid(problem: Problem, name: str) -> list[tuple[tuple[float, ...], float]]:
     """Amplitudes and lengths of a hypothesis."""
     axes = [AMPLITUDES if varies else (0.0,) for varies in problem.hypotheses[name]]
     lengths = problem.splines.lengths if any(problem.hypotheses[name]) else (np.inf,)
-    return [
-        (first, second, length) for first, second in itertools.product(*axes) for length in lengths
-    ]
+    return list(itertools.product(itertools.product(*axes), lengths))
 
 
 def _spread(problem: Problem, name: str) -> FloatArray:

@@ -18,8 +18,8 @@ from functools import cached_property
 
 import numpy as np
 from scipy.interpolate import BSpline
-from scipy.sparse import csr_array
 
+from driftbayes.kernels.splines import spline_adjoint, spline_information, spline_values
 from driftbayes.typing import FloatArray, IntArray
 
 _DEGREE = 3
@@ -85,32 +85,48 @@ class Splines:
         out = np.asarray(spline(inside, nu=order))
         return out if order == 0 else out * (inside == x)[:, None]
 
-    def sparse_design(self, x: FloatArray, derivative: int | None = None) -> csr_array:
-        """The same as `design`, with the splines that are not zero alone: four along each axis.
+    @cached_property
+    def _lattice(self) -> tuple[FloatArray, IntArray]:
+        """Corners (2, dim) and intervals, as the kernels take them."""
+        return np.stack([self.low, self.high]), np.array(self.n_intervals, dtype=np.int64)
+
+    def values(self, x: FloatArray, coefficients: FloatArray) -> FloatArray:
+        """Values and slopes (point, field, 1 + dim) of fields at points.
 
         Args:
             x: Points (point, dim). Outside the rectangle a field is that of the nearest place.
-            derivative: The axis; None for the values.
+            coefficients: (field, coefficient).
         """
-        numbers: IntArray = np.zeros((len(x), 1), dtype=np.int64)
-        values: FloatArray = np.ones((len(x), 1))
-        for axis, n in enumerate(self.n_intervals):
-            inside = np.clip(x[:, axis], self.low[axis], self.high[axis])
-            place = (inside - self.low[axis]) / self.spacing[axis]
-            first = np.clip(place.astype(np.int64), 0, n - 1)
-            t = place - first
-            if derivative == axis:
-                rows = [-((1 - t) ** 2), t * (3 * t - 4), 1 + t * (2 - 3 * t), t**2]
-                own = np.stack(rows, axis=-1) / (2 * self.spacing[axis])
-                own *= (inside == x[:, axis])[:, None]
-            else:
-                inner = 4 + t**2 * (3 * t - 6), 1 + 3 * t * (1 + t * (1 - t))
-                own = np.stack([(1 - t) ** 3, *inner, t**3], axis=-1) / 6
-            near = first[:, None] + np.arange(_DEGREE + 1)
-            numbers = (numbers[:, :, None] * (n + _DEGREE) + near[:, None, :]).reshape(len(x), -1)
-            values = (values[:, :, None] * own[:, None, :]).reshape(len(x), -1)
-        starts = np.arange(0, values.size + 1, values.shape[1])
-        return csr_array((values.ravel(), numbers.ravel(), starts), shape=(len(x), self.size))
+        found: FloatArray = spline_values(x, *self._lattice, np.ascontiguousarray(coefficients))
+        return found
+
+    def adjoint(self, x: FloatArray, slopes: FloatArray) -> FloatArray:
+        """Derivatives (field, coefficient) of a sum that depends on fields at points.
+
+        Args:
+            x: Points (point, dim).
+            slopes: Derivatives (point, field, 1 + dim) by values and slopes, or (point, field, 1)
+                by values.
+        """
+        out: FloatArray = np.zeros((slopes.shape[1], self.size))
+        spline_adjoint(x, *self._lattice, np.ascontiguousarray(slopes), out)
+        return out
+
+    def information(self, x: FloatArray, second: FloatArray) -> FloatArray:
+        """Second derivatives by coefficients of a field and of a vector, as the kernel has them.
+
+        Args:
+            x: Points (point, dim).
+            second: Second derivatives (point, 1 + 2 dim, 1 + 2 dim) by the field, its slopes, and
+                the components of the vector.
+
+        Returns:
+            (1 + 2 dim, coefficient, coefficient): field and field, field and each component, each
+            component with itself.
+        """
+        out: FloatArray = np.zeros((1 + 2 * self.n_dim, self.size, self.size))
+        spline_information(x, *self._lattice, second, out)
+        return out
 
     @cached_property
     def _laplacian(self) -> FloatArray:

@@ -8,7 +8,7 @@ and densities stay positive. The derivatives by all rates, and by the fields at 
 one backward pass over the terms of the series.
 """
 
-__all__ = ["TransitionSteps", "choose_cells"]
+__all__ = ["TransitionSteps", "check_work", "choose_cells"]
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -18,7 +18,7 @@ from scipy.special import gammaln
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.fields.fokker_planck import Grid, flux_slopes, fluxes
-from driftbayes.fields.local import HYPOTHESES, FieldPriors, LocalSteps
+from driftbayes.fields.local import LocalSteps
 from driftbayes.fields.problem import DifferencedProblem, n_evaluations
 from driftbayes.kernels.compiled import run_in_threads
 from driftbayes.kernels.transition import evolve_columns, rate_gradient, stencil_sums
@@ -72,27 +72,45 @@ def choose_cells(
     return Grid.regular(*ends, [int(count) for count in counts])
 
 
+def check_work(grid: Grid, local: LocalSteps, n_steps: int, names: Sequence[str]) -> None:
+    """Refuse what would take too long.
+
+    Args:
+        grid: The cells.
+        local: The problem by the local Gaussian density.
+        n_steps: Number of steps.
+        names: The hypotheses to fit.
+
+    Raises:
+        DriftbayesError: More than some six minutes would be needed.
+    """
+    widths = [float(np.diff(edges)[0]) for edges in grid.edges]
+    mean = local.data.tau * float(np.exp(local.start()[0])) * sum(4 / h**2 for h in widths)
+    n_terms = mean + 9 * np.sqrt(mean) + 20
+    n_starts = np.prod([n // 2 + 1 for n in grid.shape])
+    each = np.prod(grid.shape) * n_starts * n_terms * 8 * grid.n_dim + n_steps * 16**grid.n_dim
+    work = float(each * sum(n_evaluations(local, name) for name in names))
+    if work > _MAX_WORK:
+        msg = (
+            f"the Fokker–Planck density on {' × '.join(str(n) for n in grid.shape)} cells needs "
+            f"{work:.1g} multiplications, more than {_MAX_WORK:.1g}; use the local Gaussian "
+            "density at a smaller tau, fewer --intervals, or --hypotheses kappa"
+        )
+        raise DriftbayesError(msg)
+
+
 class TransitionSteps(DifferencedProblem):
     """Diffusivity and flow by the Fokker–Planck density of steps.
 
     Args:
         steps: Where steps begin and where they end, each (step, dim).
-        tau: Sampling time.
         grid: Equal cells that contain all positions, an odd number along each axis.
         local: The same problem by the local Gaussian density.
-        priors: Of the homogeneous part.
     """
 
-    def __init__(
-        self,
-        steps: tuple[FloatArray, FloatArray],
-        tau: float,
-        grid: Grid,
-        local: LocalSteps,
-        priors: FieldPriors,
-    ) -> None:
-        super().__init__(local.splines, priors.blocks(local.n_dim), HYPOTHESES)
-        self.local, self.tau, self.grid, self.steps = local, tau, grid, steps
+    def __init__(self, steps: tuple[FloatArray, FloatArray], grid: Grid, local: LocalSteps) -> None:
+        super().__init__(local.splines, local.blocks, local.hypotheses)
+        self.local, self.tau, self.grid, self.steps = local, local.data.tau, grid, steps
         self.places, self.place_counts = steps[0], np.ones(len(steps[0]))
         numbers = np.arange(int(np.prod(grid.shape))).reshape(grid.shape)
         nodes = np.ix_(*(np.arange(0, n, 2) for n in grid.shape))
@@ -246,27 +264,21 @@ class TransitionSteps(DifferencedProblem):
             out[parts[1 + axis]] += design[:, :m].T @ flow
         return out
 
-    def check_work(self, names: Sequence[str]) -> None:
-        """Refuse what would take too long.
+    def differences(self, name: str, theta: FloatArray) -> FloatArray:
+        """Minus the Hessian, by differences of the gradient.
 
         Args:
-            names: The hypotheses to fit.
-
-        Raises:
-            DriftbayesError: More than some six minutes would be needed.
+            name: The hypothesis.
+            theta: Its parameters.
         """
-        widths = [float(np.diff(edges)[0]) for edges in self.grid.edges]
-        mean = self.tau * float(np.exp(self.start()[0])) * sum(4 / width**2 for width in widths)
-        n_terms = mean + 9 * np.sqrt(mean) + 20
-        each = np.prod(self.grid.shape) * len(self._cells) * n_terms * 8 * self.n_dim
-        work = float(each * sum(n_evaluations(self, name) for name in names))
-        if work > _MAX_WORK:
-            msg = (
-                f"the Fokker–Planck density on {' × '.join(str(n) for n in self.grid.shape)} cells "
-                f"needs {work:.1g} multiplications, more than {_MAX_WORK:.1g}; use the local "
-                "Gaussian density at a smaller tau, fewer --intervals, or --hypotheses kappa"
-            )
-            raise DriftbayesError(msg)
+        base = self.value(name, theta)[1]
+        rows = []
+        for i, size in self.difference_steps(name):
+            moved = theta.copy()
+            moved[i] += size
+            rows.append((base - self.value(name, moved)[1]) / size)
+        found = np.array(rows)
+        return 0.5 * (found + found.T)
 
     def refinement(self, name: str, theta: FloatArray) -> tuple[float, float]:
         """What ln L lacks for cells that are too large, and the error of that.
@@ -280,8 +292,7 @@ class TransitionSteps(DifferencedProblem):
         """
         low, high = ([edges[end] for edges in self.grid.edges] for end in (0, -1))
         grid = Grid.regular(low, high, [2 * round(0.75 * n) + 1 for n in self.grid.shape])
-        priors = FieldPriors(self.blocks[0].scale, self.blocks[1].scale)
-        finer = TransitionSteps(self.steps, self.tau, grid, self.local, priors)
+        finer = TransitionSteps(self.steps, grid, self.local)
         ratio = (grid.shape[0] / self.grid.shape[0]) ** 2
         change = finer.log_likelihood(name, theta) - self.log_likelihood(name, theta)
         return change * ratio / (ratio - 1), abs(change) / (ratio - 1)

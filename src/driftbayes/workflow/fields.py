@@ -31,21 +31,21 @@ def field(
 
     With `model="brownian"` these are a diffusivity and a flow: particles move by
     dX = (u + ∇κ) dt + √(2κ) dW without memory, so that tau must be several times the integral time
-    scale of the velocity. With `model="langevin"` they are the standard deviation of the velocity
-    and its memory time, in Thomson's well-mixed random flight.
+    scale of the velocity. With `model="langevin"` they are the standard deviation of the velocity,
+    its memory time and its mean, in Thomson's well-mixed random flight.
 
     Args:
         tracks: Trajectories in one or two dimensions, as `read` gives them.
         tau: Sampling time.
         model: "brownian" or "langevin".
         priors: Of `kappa`, exponential, and `flow`, fixed, as for brownian+mean; or of `gamma` and
-            `k`, exponential, as for langevin.
+            `k`, exponential, and `flow`, fixed, as for langevin+mean.
         scales: As for `compare`.
         **options: `n_intervals`, `hypotheses` and `progress`, and for Brownian motion `density` and
             `walls`, as for `driftbayes.fields.fit_field`.
 
     Returns:
-        Evidence of four hypotheses, and the fields: a `FieldFit` or a `FlightFit`.
+        Evidence of all hypotheses, and the fields: a `FieldFit` or a `FlightFit`.
 
     Raises:
         DriftbayesError: The data do not allow a field, or a prior does not fit.
@@ -57,17 +57,17 @@ def field(
         msg = f"unknown model of a field {model!r}; expected {' or '.join(_MODELS)}"
         raise DriftbayesError(msg)
     data = displacements(tracks, tau)
-    name = "brownian+mean" if model == "brownian" else "langevin"
-    setup = hypotheses_for(name, tracks, priors=priors, scales=scales, tau=data.tau)
+    setup = hypotheses_for(f"{model}+mean", tracks, priors=priors, scales=scales, tau=data.tau)
     known = setup.hypotheses[0].priors
+    flow = _scale(known, "flow", Fixed)
     if model == "langevin":
         for option in ("density", "walls"):
             if options.pop(option, None) not in (None, "auto"):
                 msg = f"{option} is an option of Brownian fields; leave it out with model langevin"
                 raise DriftbayesError(msg)
         gamma, k = (_scale(known, parameter, Exponential) for parameter in ("gamma", "k"))
-        return fit_flight(data, FlightPriors(gamma, k), **options)
-    kappa, flow = _scale(known, "kappa", Exponential), _scale(known, "flow", Fixed)
+        return fit_flight(data, FlightPriors(gamma, k, flow), **options)
+    kappa = _scale(known, "kappa", Exponential)
     return fit_field(data, FieldPriors(kappa, flow), **options)
 
 

@@ -1,0 +1,141 @@
+"""What fits of fields begin with: data that allow one, hypotheses, splines and walls."""
+
+__all__ = [
+    "MIN_STEPS",
+    "check_data",
+    "check_walls",
+    "chosen_hypotheses",
+    "make_splines",
+    "wrapped_origin",
+]
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from driftbayes.data.sampling import Displacements
+from driftbayes.errors import DriftbayesError
+from driftbayes.fields.splines import Splines
+from driftbayes.typing import FloatArray
+
+# Knot intervals along the longer side, by dimension.
+_N_INTERVALS = {1: 16, 2: 8}
+_MAX_COEFFICIENTS = 1200
+MIN_STEPS = 20
+
+
+def check_data(data: Displacements) -> None:
+    """Refuse data to which no field can be fitted.
+
+    Args:
+        data: Displacements.
+
+    Raises:
+        DriftbayesError: They are of more than two dimensions, irregular, noisy or too few.
+    """
+    if data.n_dim not in (1, 2):
+        msg = f"a field needs one or two dimensions, got {data.n_dim}; read fewer with --columns"
+        raise DriftbayesError(msg)
+    if not data.is_regular:
+        msg = (
+            "a field is fitted to exact positions at one sampling time; these have errors or "
+            "irregular times: give a tau, and leave out the errors if they are small"
+        )
+        raise DriftbayesError(msg)
+    if len(data.dx) < MIN_STEPS:
+        msg = f"a field needs {MIN_STEPS} or more steps, got {len(data.dx)}; use a smaller tau"
+        raise DriftbayesError(msg)
+
+
+def chosen_hypotheses(known: Iterable[str], chosen: Sequence[str]) -> list[str]:
+    """Names of the hypotheses to fit, the homogeneous one first.
+
+    Args:
+        known: All names, the homogeneous one first.
+        chosen: Those that are asked for.
+
+    Raises:
+        DriftbayesError: A name is not known.
+    """
+    names = list(known)
+    unknown = sorted(set(chosen) - set(names))
+    if unknown:
+        msg = f"unknown hypothesis {unknown[0]!r}; expected some of {', '.join(names)}"
+        raise DriftbayesError(msg)
+    return names[:1] + [name for name in names[1:] if name in chosen]
+
+
+def wrapped_origin(data: Displacements) -> FloatArray:
+    """Where steps begin; in a periodic domain, within one period.
+
+    Args:
+        data: Displacements.
+    """
+    x = data.origin
+    if data.period is None:
+        return x
+    out = x.copy()
+    for axis, period in enumerate(data.period):
+        if period is not None:
+            out[:, axis] %= period
+    return out
+
+
+def make_splines(x: FloatArray, n_intervals: int | None) -> Splines:
+    """Splines on the rectangle of all positions.
+
+    Args:
+        x: Positions.
+        n_intervals: Knot intervals along the longer side; None for the default.
+
+    Raises:
+        DriftbayesError: The positions have no extent, or the splines are too many.
+    """
+    low, high = x.min(axis=0), x.max(axis=0)
+    side = high - low
+    if not (side > 0).all():
+        msg = "all steps begin at one place along an axis: there is no field to find"
+        raise DriftbayesError(msg)
+    n = _N_INTERVALS[x.shape[1]] if n_intervals is None else n_intervals
+    if n < 2:
+        msg = f"a field needs 2 or more intervals along its longer side, got {n}"
+        raise DriftbayesError(msg)
+    counts = np.maximum(2, np.round(n * side / side.max())).astype(np.int64)
+    splines = Splines(low, high, tuple(int(count) for count in counts))
+    if splines.size > _MAX_COEFFICIENTS:
+        msg = (
+            f"{n} intervals make {splines.size:,} splines, more than {_MAX_COEFFICIENTS:,}; use "
+            "fewer (--intervals)"
+        )
+        raise DriftbayesError(msg)
+    return splines
+
+
+def check_walls(walls: ArrayLike, x: FloatArray, ends: FloatArray) -> FloatArray:
+    """Walls as numbers (2, dim).
+
+    Args:
+        walls: Lower ends and upper ends.
+        x: Where steps begin.
+        ends: Where they end.
+
+    Raises:
+        DriftbayesError: They are of another shape, or a step begins or ends beyond them.
+    """
+    edge = np.asarray(walls, dtype=np.float64)
+    if edge.shape != (2, x.shape[1]) or not (edge[1] > edge[0]).all():
+        msg = (
+            f"walls must be a lower and a higher number for each of {x.shape[1]} axes, got "
+            f"{edge.tolist()}"
+        )
+        raise DriftbayesError(msg)
+    outside = ~np.all((x >= edge[0]) & (x <= edge[1]) & (ends >= edge[0]) & (ends <= edge[1]), 1)
+    if outside.any():
+        low, high = np.minimum(x, ends).min(axis=0), np.maximum(x, ends).max(axis=0)
+        msg = (
+            f"{int(outside.sum()):,} steps begin or end beyond the walls; positions span "
+            f"{low.tolist()} to {high.tolist()}"
+        )
+        raise DriftbayesError(msg)
+    return edge

@@ -1,0 +1,175 @@
+"""Sums of cubic B-splines at many points and their derivatives, in compiled loops.
+
+Four splines along each axis are not zero at a point. Coefficients are numbered with the last axis
+fastest, `n + 3` of them along an axis of n intervals. Outside the rectangle the splines have the
+values of the nearest place in it, and no slope.
+"""
+
+__all__ = ["spline_adjoint", "spline_information", "spline_values"]
+
+from typing import Any
+
+import numpy as np
+
+from driftbayes.kernels.compiled import compiled
+
+_OPTIONS: dict[str, Any] = {
+    "fastmath": {"contract"},
+    "error_model": "numpy",
+    "boundscheck": False,
+}
+
+
+@compiled(**_OPTIONS)
+def _fill(x: Any, low: Any, high: Any, n: Any, weights: Any, slopes: Any) -> Any:
+    """Values and slopes of the four splines at a place along an axis; the number of the first."""
+    spacing = (high - low) / n
+    place = (min(max(x, low), high) - low) / spacing
+    first = min(int(place), n - 1)
+    t = place - first
+    weights[0] = (1 - t) ** 3 / 6
+    weights[1] = (4 + t * t * (3 * t - 6)) / 6
+    weights[2] = (1 + 3 * t * (1 + t * (1 - t))) / 6
+    weights[3] = t**3 / 6
+    scale = 0.5 / spacing if low <= x <= high else 0.0
+    slopes[0] = -scale * (1 - t) ** 2
+    slopes[1] = scale * t * (3 * t - 4)
+    slopes[2] = scale * (1 + t * (2 - 3 * t))
+    slopes[3] = scale * t * t
+    return first
+
+
+@compiled(**_OPTIONS)
+def _fill_all(x: Any, ends: Any, counts: Any, numbers: Any, rows: Any) -> None:
+    """Numbers of the splines that are not zero at a point; their values, then slopes by axis."""
+    weights, slopes = np.empty((2, 4)), np.empty((2, 4))
+    first = _fill(x[0], ends[0, 0], ends[1, 0], counts[0], weights[0], slopes[0])
+    if len(x) == 1:
+        for i in range(4):
+            numbers[i] = first + i
+            rows[0, i], rows[1, i] = weights[0, i], slopes[0, i]
+        return
+    other = _fill(x[1], ends[0, 1], ends[1, 1], counts[1], weights[1], slopes[1])
+    for i in range(4):
+        for j in range(4):
+            numbers[4 * i + j] = (first + i) * (counts[1] + 3) + other + j
+            rows[0, 4 * i + j] = weights[0, i] * weights[1, j]
+            rows[1, 4 * i + j] = slopes[0, i] * weights[1, j]
+            rows[2, 4 * i + j] = weights[0, i] * slopes[1, j]
+
+
+@compiled(**_OPTIONS)
+def spline_values(x: Any, ends: Any, counts: Any, coefficients: Any) -> Any:
+    """Values and slopes of fields.
+
+    Args:
+        x: Points (point, dim).
+        ends: Lower and upper corner of the rectangle, (2, dim).
+        counts: Intervals along each axis.
+        coefficients: (field, coefficient).
+
+    Returns:
+        (point, field, 1 + dim): value, and slope along each axis.
+    """
+    n, d = x.shape
+    n_fields = len(coefficients)
+    out = np.zeros((n, n_fields, 1 + d))
+    weights, slopes = np.empty((2, 4)), np.empty((2, 4))
+    stride = counts[d - 1] + 3
+    for i in range(n):
+        first = _fill(x[i, 0], ends[0, 0], ends[1, 0], counts[0], weights[0], slopes[0])
+        if d == 1:
+            for f in range(n_fields):
+                for j in range(4):
+                    out[i, f, 0] += weights[0, j] * coefficients[f, first + j]
+                    out[i, f, 1] += slopes[0, j] * coefficients[f, first + j]
+            continue
+        other = _fill(x[i, 1], ends[0, 1], ends[1, 1], counts[1], weights[1], slopes[1])
+        for f in range(n_fields):
+            value, along, across = 0.0, 0.0, 0.0
+            for j in range(4):
+                start = (first + j) * stride + other
+                row, slope = 0.0, 0.0
+                for k in range(4):
+                    row += weights[1, k] * coefficients[f, start + k]
+                    slope += slopes[1, k] * coefficients[f, start + k]
+                value += weights[0, j] * row
+                along += slopes[0, j] * row
+                across += weights[0, j] * slope
+            out[i, f, 0], out[i, f, 1], out[i, f, 2] = value, along, across
+    return out
+
+
+@compiled(**_OPTIONS)
+def spline_adjoint(x: Any, ends: Any, counts: Any, slopes: Any, out: Any) -> None:
+    """Derivatives by the coefficients from those by values and slopes of the fields.
+
+    Args:
+        x: Points (point, dim).
+        ends: Lower and upper corner of the rectangle, (2, dim).
+        counts: Intervals along each axis.
+        slopes: Derivatives (point, field, 1 + dim) by value, and by the slope along each axis; or
+            (point, field, 1), by the value alone.
+        out: (field, coefficient), added to.
+    """
+    n, d = x.shape
+    with_slopes = slopes.shape[2] > 1
+    stride = counts[d - 1] + 3
+    weights, gradients = np.empty((2, 4)), np.empty((2, 4))
+    for i in range(n):
+        first = _fill(x[i, 0], ends[0, 0], ends[1, 0], counts[0], weights[0], gradients[0])
+        if d == 2:
+            other = _fill(x[i, 1], ends[0, 1], ends[1, 1], counts[1], weights[1], gradients[1])
+        for f in range(slopes.shape[1]):
+            for j in range(4):
+                by = slopes[i, f, 0] * weights[0, j]
+                if with_slopes:
+                    by += slopes[i, f, 1] * gradients[0, j]
+                if d == 1:
+                    out[f, first + j] += by
+                    continue
+                across = slopes[i, f, 2] * weights[0, j] if with_slopes else 0.0
+                start = (first + j) * stride + other
+                for k in range(4):
+                    out[f, start + k] += by * weights[1, k] + across * gradients[1, k]
+
+
+@compiled(**_OPTIONS)
+def spline_information(x: Any, ends: Any, counts: Any, second: Any, out: Any) -> None:
+    """Second derivatives by coefficients of a field f and of fields u along each axis.
+
+    Args:
+        x: Points (point, dim).
+        ends: Lower and upper corner of the rectangle, (2, dim).
+        counts: Intervals along each axis.
+        second: Second derivatives (point, 1 + 2 dim, 1 + 2 dim) by f, its slopes and u. Slopes
+            along two axes, a slope and another axis' u, and two u do not mix.
+        out: (1 + 2 dim, coefficient, coefficient), added to: of f and f, f and each u, each u.
+    """
+    n, d = x.shape
+    m = 4**d
+    numbers, rows = np.empty(m, dtype=np.int64), np.empty((1 + d, m))
+    mixed = np.empty((1 + d, m))
+    for i in range(n):
+        _fill_all(x[i], ends, counts, numbers, rows)
+        for j in range(m):
+            mixed[0, j] = second[i, 0, 0] * rows[0, j]
+        for k in range(1, 1 + d):
+            both, own = second[i, 0, k], second[i, k, k]
+            for j in range(m):
+                mixed[0, j] += both * rows[k, j]
+                mixed[k, j] = both * rows[0, j] + own * rows[k, j]
+        for k in range(1 + d):
+            for a in range(m):
+                row, factor = out[0, numbers[a]], rows[k, a]
+                for b in range(m):
+                    row[numbers[b]] += factor * mixed[k, b]
+        for k in range(1, 1 + d):
+            value, slope = second[i, 0, d + k], second[i, k, d + k]
+            own = second[i, d + k, d + k]
+            for a in range(m):
+                factor = value * rows[0, a] + slope * rows[k, a]
+                cross, square = out[k, numbers[a]], out[d + k, numbers[a]]
+                for b in range(m):
+                    cross[numbers[b]] += factor * rows[0, b]
+                    square[numbers[b]] += own * rows[0, a] * rows[0, b]
