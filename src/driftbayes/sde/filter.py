@@ -171,9 +171,8 @@ def _step(
     particles = _Particles(x, u, v, log_w - log_g[chosen], log_l)
 
     def substep(number: Array, particles: _Particles) -> _Particles:
-        kicks = jax.random.normal(
-            jax.random.fold_in(key_kicks, number), (n, 2 * n_dim + law.n_hidden)
-        )
+        size = (n, 2 * n_dim + law.n_hidden)
+        kicks = _kicks(law, given.paired, jnp.asarray(number), size, key_kicks)
         k = number.astype(h.dtype)
 
         def move(x: Array, u: Array, v: Array, kick: Array) -> tuple[Array, ...]:
@@ -201,6 +200,27 @@ def _step(
         return particles._replace(log_l=log_l)
     error = jax.vmap(lambda x: jnp.sum(_log_normal(x - ahead.y, ahead.variance)))(particles.x)
     return particles._replace(log_w=particles.log_w + error)
+
+
+def _kicks(law: Law, paired: Any, number: Array, size: tuple[int, int], key: Key) -> Array:
+    """Standard normal numbers of a substep, or those that two of half its length add up to."""
+
+    def of(number: Array) -> Array:
+        return jax.random.normal(jax.random.fold_in(key, number), size)
+
+    def of_two(number: Array) -> Array:
+        first, second = of(2 * number), of(2 * number + 1)
+        both = (first + second) / np.sqrt(2)
+        if not law.hidden_velocity:
+            return both
+        # Kicks of position and velocity, as of a velocity without friction.
+        n_dim = (size[1] - law.n_hidden) // 2
+        (x1, u1), (x2, u2) = ((a[:, :n_dim], a[:, n_dim : 2 * n_dim]) for a in (first, second))
+        x = (2.5 * x1 + x2 + np.sqrt(0.75) * u1) / np.sqrt(8)
+        u = (-np.sqrt(0.75) * x1 + np.sqrt(3.0) * x2 + 0.5 * u1 + 2 * u2) / np.sqrt(8)
+        return jnp.concatenate([x, u, both[:, 2 * n_dim :]], axis=1)
+
+    return jax.lax.cond(paired, of_two, of, number)
 
 
 def _log_normal(error: Array, variance: Array) -> Array:
