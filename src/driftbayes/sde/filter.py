@@ -202,25 +202,27 @@ def _step(
     return particles._replace(log_w=particles.log_w + error)
 
 
+# Share of the kicks of x and u of each of two substeps in those of both: x of x, u of x, x of u and
+# u of u; of a velocity without friction and its integral, and of a position without a velocity.
+_WHOLE = [1.0, 0.0, 0.0, 1.0]
+_HALVES = np.array([[2.5, 0.75**0.5, -(0.75**0.5), 0.5], [1.0, 0.0, 3.0**0.5, 2.0]]) / 8**0.5
+_SUM = np.array([[1.0, 0.0, 0.0, 1.0]] * 2) / 2**0.5
+
+
 def _kicks(law: Law, paired: Any, number: Array, size: tuple[int, int], key: Key) -> Array:
     """Standard normal numbers of a substep, or those that two of half its length add up to."""
+    n_dim = (size[1] - law.n_hidden) // 2
+    table = jnp.asarray(np.vstack([_WHOLE, _HALVES if law.hidden_velocity else _SUM]))
+    count = jnp.where(paired, 2, 1)
 
-    def of(number: Array) -> Array:
-        return jax.random.normal(jax.random.fold_in(key, number), size)
+    def add(j: Array, total: Array) -> Array:
+        kicks = jax.random.normal(jax.random.fold_in(key, count * number + j), size)
+        x, u, v = kicks[:, :n_dim], kicks[:, n_dim : 2 * n_dim], kicks[:, 2 * n_dim :]
+        xx, xu, ux, uu = table[jnp.where(paired, 1 + j, 0)]
+        share = 1 / jnp.sqrt(count.astype(kicks.dtype))
+        return total + jnp.concatenate([xx * x + xu * u, ux * x + uu * u, share * v], axis=1)
 
-    def of_two(number: Array) -> Array:
-        first, second = of(2 * number), of(2 * number + 1)
-        both = (first + second) / np.sqrt(2)
-        if not law.hidden_velocity:
-            return both
-        # Kicks of position and velocity, as of a velocity without friction.
-        n_dim = (size[1] - law.n_hidden) // 2
-        (x1, u1), (x2, u2) = ((a[:, :n_dim], a[:, n_dim : 2 * n_dim]) for a in (first, second))
-        x = (2.5 * x1 + x2 + np.sqrt(0.75) * u1) / np.sqrt(8)
-        u = (-np.sqrt(0.75) * x1 + np.sqrt(3.0) * x2 + 0.5 * u1 + 2 * u2) / np.sqrt(8)
-        return jnp.concatenate([x, u, both[:, 2 * n_dim :]], axis=1)
-
-    return jax.lax.cond(paired, of_two, of, number)
+    return jax.lax.fori_loop(0, count, add, jnp.zeros(size))
 
 
 def _log_normal(error: Array, variance: Array) -> Array:

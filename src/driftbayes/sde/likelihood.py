@@ -33,6 +33,8 @@ from driftbayes.typing import FloatArray
 _HELD = 1 << 15
 _MAX_POINTS = 16
 _USUAL = Filter()
+# Full optimisation takes longer to compile and gains nothing in these loops.
+_QUICK: Any = {"xla_backend_optimization_level": 1}
 
 
 def given_by(model: AbstractModel, substeps: Array) -> tuple[SDE, Given]:
@@ -43,8 +45,7 @@ def given_by(model: AbstractModel, substeps: Array) -> tuple[SDE, Given]:
     return sde, Given(sde.theta(), variance, substeps)
 
 
-# Full optimisation takes longer to compile and gains nothing in these loops.
-@partial(jax.jit, static_argnums=(0, 1), compiler_options={"xla_backend_optimization_level": 1})
+@partial(jax.jit, static_argnums=(0, 1), compiler_options=_QUICK)
 def _particle_block(
     model: AbstractModel, how: Filter, values: Any, steps: Any, tracks: Tracks, keys: Key
 ) -> Array:
@@ -55,7 +56,7 @@ def _particle_block(
     return jax.vmap(at)(values, keys)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jax.jit, static_argnums=0, compiler_options=_QUICK)
 def _kalman_block(model: AbstractModel, values: Any, substeps: Array, tracks: Tracks) -> Array:
     def at(values: Any) -> Array:
         sde, given = given_by(model(**values), substeps)
