@@ -13,7 +13,7 @@ from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Batch, Hypothesis, exact, tempering
 from driftbayes.inference.metropolis import Chains, Cloud, fit_cloud, log_likelihoods, move, n_lots
 from driftbayes.inference.scale import gamma_form, log_scale_evidence
-from driftbayes.inference.smc import _estimate, smc, smc_batch, smc_core
+from driftbayes.inference.smc import _estimate, smc, smc_batch, smc_core, smc_twice
 from driftbayes.inference.target import AbstractTarget, PosteriorTarget
 from driftbayes.inference.tempering import Run
 from driftbayes.priors import Exponential
@@ -96,6 +96,19 @@ slow = pytest.mark.slow
 def test_known_evidences_are_found_within_the_error(name):
     target = TARGETS[name]
     check(smc(target, jax.random.key(0), **SIZE), target.log_evidence)
+
+
+def test_a_run_by_the_schedule_of_another_is_unbiased_with_few_chains():
+    target, size = TARGETS["gaussian-4"], {"n_particles": 32, "n_islands": 4, "n_moves": 4}
+    found = [smc_twice(target, jax.random.key(seed), **size) for seed in range(40)]
+    ratio = np.exp([one.log_evidence - target.log_evidence for one in found])
+    assert abs(ratio.mean() - 1) < 4 * ratio.std(ddof=1) / np.sqrt(len(ratio))
+    assert ratio.std(ddof=1) < 0.5
+    # Both runs count, and no chain was adapted to.
+    n_steps = found[0].diagnostics["n_temperatures"]
+    assert n_steps > 2
+    assert found[0].n_evaluations == 2 * 4 * 32 * (1 + n_steps)
+    assert found[0].diagnostics["bias"] < 0.2
 
 
 def test_a_constant_likelihood_has_evidence_one_in_one_step():
@@ -428,7 +441,7 @@ def test_a_bias_that_islands_share_widens_the_error():
 
 
 def test_running_out_of_temperatures_is_said(monkeypatch):
-    monkeypatch.setattr(tempering, "_MAX_TEMPERATURES", 2)
+    monkeypatch.setattr(tempering, "MAX_TEMPERATURES", 2)
     # Of a size that no other test has compiled.
     estimate = smc(TARGETS["gaussian-4"], jax.random.key(0), n_particles=32, n_islands=4, n_moves=8)
     assert estimate.status is Status.SAMPLER_NOT_CONVERGED

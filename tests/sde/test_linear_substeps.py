@@ -9,7 +9,7 @@ from scipy.linalg import expm
 
 from driftbayes.sde.linear import Coefficients, first_order, second_order
 
-RATES = [-3.0, -0.7, -0.599, -1e-3, -1e-9, 0.0, 1e-12, 1e-4, 0.3, 0.599, 0.601, 2.0, 40.0, 900.0]
+RATES = [-3, -0.7, -0.201, -0.199, -1e-3, -1e-9, 0.0, 1e-12, 1e-4, 0.199, 0.201, 2.0, 40.0, 900.0]
 
 
 def van_loan(drift, noise, h):

@@ -1,9 +1,11 @@
 """Tempered sequential Monte Carlo: needs no mode to start from, and finds several if there are."""
 
-__all__ = ["smc", "smc_batch", "smc_core"]
+__all__ = ["smc", "smc_batch", "smc_core", "smc_twice"]
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -12,8 +14,9 @@ from scipy.special import logsumexp
 
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference.samples import Estimate
+from driftbayes.inference.schedule import fixed, new_schedule
 from driftbayes.inference.target import AbstractTarget
-from driftbayes.inference.tempering import Run, smc_core
+from driftbayes.inference.tempering import MAX_TEMPERATURES, Run, smc_core
 from driftbayes.jax_typing import Key
 from driftbayes.typing import FloatArray
 
@@ -91,7 +94,39 @@ def smc_batch(
     return found
 
 
+def smc_twice(
+    target: AbstractTarget,
+    key: Key,
+    *,
+    n_particles: int = N_PARTICLES,
+    n_islands: int = N_ISLANDS,
+    n_moves: int = N_MOVES,
+) -> Estimate:
+    """The same by two runs: the first finds temperatures and proposals, the second the evidence.
+
+    The evidence has no bias from adaptation, which counts where chains are few because a likelihood
+    takes long. Both runs are by one program. The arguments are those of `smc`.
+    """
+    _check(n_particles, n_islands, n_moves)
+    size = (n_particles, n_islands, n_moves)
+    with jax.enable_x64(True):  # noqa: FBT003
+        target = jax.tree.map(np.asarray, target)
+        key_first, key_second = jax.random.split(key)
+        plan = new_schedule(MAX_TEMPERATURES, target.n_dim)
+        first = _quickly_compiled(target, key_first, *size, plan)
+        if first.schedule is None or first.beta < 1:
+            return _estimate(first)
+        second = _quickly_compiled(target, key_second, *size, fixed(first.schedule))
+        # No chain was adapted to.
+        found = _estimate(eqx.tree_at(lambda run: run.n_chains, second, 0))
+    n_evaluations = found.n_evaluations + int(first.n_evaluations)
+    return replace(found, n_evaluations=n_evaluations)
+
+
 _compiled = eqx.filter_jit(smc_core)
+# A particle filter takes long to compile, and full optimisation gains nothing in it.
+_OPTIONS: dict[str, Any] = {"compiler_options": {"xla_backend_optimization_level": 1}}
+_quickly_compiled = eqx.filter_jit(smc_core, **_OPTIONS)
 
 
 def _run(

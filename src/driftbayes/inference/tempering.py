@@ -4,7 +4,7 @@ $$\ln Z = \sum_t \ln \big\langle L^{\beta_{t+1} - \beta_t} \big\rangle_{\beta_t}
   \qquad p_\beta(z) \propto L(z)^\beta\, \pi(z), \qquad 0 = \beta_0 < \dots < \beta_T = 1$$
 """
 
-__all__ = ["Run", "smc_core"]
+__all__ = ["MAX_TEMPERATURES", "Run", "smc_core"]
 
 import equinox as eqx
 import jax
@@ -21,12 +21,13 @@ from driftbayes.inference.metropolis import (
     move,
     n_lots,
 )
+from driftbayes.inference.schedule import Schedule, Tuning
 from driftbayes.inference.target import AbstractTarget
 from driftbayes.jax_typing import Key, Scalar
 
 # A step in temperature leaves this share of the particles effective.
 _EFFECTIVE = 0.5
-_MAX_TEMPERATURES = 200
+MAX_TEMPERATURES = 200
 
 
 class Run(eqx.Module):
@@ -44,7 +45,9 @@ class Run(eqx.Module):
         acceptance: Share of moves accepted at the temperature where it was least.
         memory: Correlation of a coordinate before and after the moves at one temperature, for
             the coordinate and the temperature where it was largest.
-        n_chains: Chains of all islands together; 0 if it is not known.
+        n_chains: Chains of all islands together that temperatures and proposals were adapted to; 0
+            if it is not known.
+        schedule: Temperatures and proposals, if they were asked for.
     """
 
     log_evidence: Float[Array, " island"]
@@ -58,6 +61,7 @@ class Run(eqx.Module):
     acceptance: Scalar
     memory: Scalar
     n_chains: int = 0
+    schedule: Schedule | None = None
 
 
 class _State(eqx.Module):
@@ -74,10 +78,16 @@ class _State(eqx.Module):
     n_temperatures: Int[Array, ""]
     acceptance: Scalar
     memory: Scalar
+    schedule: Schedule | None
 
 
 def smc_core(
-    target: AbstractTarget, key: Key, n_particles: int, n_islands: int, n_moves: int
+    target: AbstractTarget,
+    key: Key,
+    n_particles: int,
+    n_islands: int,
+    n_moves: int,
+    schedule: Schedule | None = None,
 ) -> Run:
     """All islands from prior to posterior; pure, may be compiled and mapped over targets.
 
@@ -87,7 +97,8 @@ def smc_core(
 
     Islands resample and move on their own. Temperatures and proposals come from all particles
     together: they are adapted to the very particles they then serve, and the bias from that goes
-    down with the number of all of them instead of with that of one island.
+    down with the number of all of them instead of with that of one island. By a schedule that was
+    recorded by an earlier run there is no adaptation, and no bias.
     """
     key_prior, key = jax.random.split(key)
     z = jax.vmap(target.sample_prior)(jax.random.split(key_prior, n_islands * n_particles))
@@ -111,10 +122,11 @@ def smc_core(
         n_temperatures=jnp.zeros((), dtype=int),
         acceptance=zero + 1,
         memory=zero,
+        schedule=schedule,
     )
 
     def is_on_the_way(state: _State) -> Bool[Array, ""]:
-        may_go_on = (state.beta < 1) & (state.n_temperatures < _MAX_TEMPERATURES)
+        may_go_on = (state.beta < 1) & (state.n_temperatures < MAX_TEMPERATURES)
         return may_go_on & jnp.any(jnp.isfinite(state.log_z))
 
     end = jax.lax.while_loop(is_on_the_way, lambda state: _cool(target, state, n_moves), start)
@@ -130,6 +142,7 @@ def smc_core(
         acceptance=end.acceptance,
         memory=end.memory,
         n_chains=n_islands * (n_particles // n_moves),
+        schedule=end.schedule,
     )
 
 
@@ -158,13 +171,25 @@ def _cool(target: AbstractTarget, state: _State, n_moves: int) -> _State:
     beta = jnp.where(step < 1 - state.beta, state.beta + step, 1.0)
     log_w = step * state.log_l
     cloud = fit_cloud(state.z.reshape(-1, n_dim), jax.nn.softmax(log_w.ravel()))
+    tuning = Tuning(beta, cloud, state.log_scale, state.fit)
+    schedule = state.schedule
+    if schedule is not None:
+        tuning = schedule.tuning(state.n_temperatures, tuning)
+        beta = tuning.beta
+        step = beta - state.beta
+        log_w = step * state.log_l
     chosen = jax.vmap(lambda lot, log_w: _resample(lot, log_w, n_chains))(lots[-n_islands:], log_w)
     z = jnp.take_along_axis(state.z, chosen[:, :, None], axis=1).reshape(-1, n_dim)
     log_l = jnp.take_along_axis(state.log_l, chosen, axis=1).ravel()
-    chains = Chains(z, log_l, log_priors(target, z), state.log_scale, state.fit)
+    chains = Chains(z, log_l, log_priors(target, z), tuning.log_scale, tuning.fit)
 
     def make_move(chains: Chains, lots: Array) -> tuple[Chains, tuple[Array, Array, Array]]:
-        moved, accepted = move(target, chains, cloud, beta, lots)
+        moved, accepted = move(target, chains, tuning.cloud, beta, lots)
+        if schedule is not None:
+            kept = schedule.is_fixed
+            log_scale = jnp.where(kept, chains.log_scale, moved.log_scale)
+            fit = jnp.where(kept, chains.fit, moved.fit)
+            moved = Chains(moved.z, moved.log_l, moved.log_prior, log_scale, fit)
         return moved, (moved.z, moved.log_l, accepted)
 
     lots_of_moves = lots[:-n_islands].reshape(n_moves, -1, n_columns)
@@ -173,6 +198,9 @@ def _cool(target: AbstractTarget, state: _State, n_moves: int) -> _State:
     path_z = jnp.moveaxis(paths[0].reshape(n_moves, n_islands, n_chains, n_dim), 0, 2)
     path_log_l = jnp.moveaxis(paths[1].reshape(n_moves, n_islands, n_chains), 0, 2)
     new_log_l = path_log_l.reshape(n_islands, n_particles)
+    if schedule is not None:
+        used = tuning._replace(log_scale=last.log_scale, fit=last.fit)
+        schedule = schedule.recorded(state.n_temperatures, used)
     return _State(
         key=state.key,
         z=path_z.reshape(n_islands, n_particles, n_dim),
@@ -186,6 +214,7 @@ def _cool(target: AbstractTarget, state: _State, n_moves: int) -> _State:
         n_temperatures=state.n_temperatures + 1,
         acceptance=jnp.minimum(state.acceptance, jnp.mean(paths[2])),
         memory=jnp.maximum(state.memory, _correlation(z, last.z)),
+        schedule=schedule,
     )
 
 

@@ -35,18 +35,12 @@ from driftbayes.inference.sampled import Start, record_of, sampler_key, under_an
 from driftbayes.inference.samples import Estimate
 from driftbayes.inference.search import Modes, find_modes
 from driftbayes.inference.target import components_of, guide_of
-from driftbayes.priors import Fixed
 from driftbayes.sde.filter import Filter
 from driftbayes.sde.likelihood import KalmanDensity, ParticleDensity
+from driftbayes.sde.mode import mode_of
 from driftbayes.sde.model import SDE
-from driftbayes.sde.pilot import (
-    MAX_VARIANCE,
-    MIN_PARTICLES,
-    SUBSTEP_TOLERANCE,
-    Pilot,
-    estimates_at,
-    run_pilot,
-)
+from driftbayes.sde.pilot import MAX_VARIANCE, MIN_PARTICLES, Pilot, run_pilot
+from driftbayes.sde.substeps import Correction, columns_at, find_correction
 from driftbayes.sde.validation import check_at
 from driftbayes.typing import FloatArray
 
@@ -58,6 +52,8 @@ _N_TRIED = 64
 _KALMAN_SUBSTEPS = 4
 # Estimates of the likelihood at the mode.
 _N_AT_MODE = 16
+# Error by finite substeps, in nats, that is told, and that makes an evidence useless.
+_DOUBTFUL, _USELESS = 0.5, 1.0
 
 
 @dataclass(frozen=True)
@@ -67,6 +63,12 @@ class _Run:
     estimate: Estimate
     start: Start
     pilot: Pilot
+    correction: Correction | None
+
+    @property
+    def substep_error(self) -> float:
+        """Error of ln Z by finite substeps."""
+        return 0.0 if self.correction is None else self.correction.log_evidence_err
 
 
 def sde_evidences(
@@ -104,9 +106,11 @@ def sde_variants(
     logs = []
     for other in others:
         again = under_another_prior(run.estimate, hypothesis, other, 2 * TOLERANCE)
+        error = run.substep_error
         if again is None:
-            again = _compute(other, _displacements(batch), method, seed).estimate
-        logs.append(LogEvidence(again.log_evidence, again.log_evidence_err))
+            anew = _compute(other, _displacements(batch), method, seed)
+            again, error = anew.estimate, anew.substep_error
+        logs.append(LogEvidence(again.log_evidence, float(np.hypot(again.log_evidence_err, error))))
     return record, logs
 
 
@@ -129,24 +133,29 @@ def _compute(hypothesis: Hypothesis, data: Displacements, method: Method, seed: 
     number = int(np.asarray(jax.random.key_data(key)).reshape(-1)[-1])
     check_functions(hypothesis, data)
     modes = find_modes(Density(hypothesis, KalmanDensity(data, _KALMAN_SUBSTEPS)))
-    theta = points_at(hypothesis, modes.free.z[None])[0][0]
     trial = ParticleDensity(data, Filter(MIN_PARTICLES), 1, number)
-    pilot = run_pilot(trial, hypothesis.model, _values(hypothesis, theta))
-    density = replace(trial, how=pilot.how, substeps=pilot.substeps)
+    there = {name: float(v[0]) for name, v in columns_at(hypothesis, modes.free.z[None]).items()}
+    pilot = run_pilot(trial, hypothesis.model, there)
+    density = pilot.density
     if isinstance(method, SMC):
         from driftbayes.sde.smc import sde_smc
 
         estimate = sde_smc(hypothesis, density, key, method)
     else:
         estimate = _importance(hypothesis, density, modes, method, number)
-    return _Run(estimate, _start(hypothesis, density, modes, estimate), pilot)
+    correction = None
+    if not pilot.is_linear and np.isfinite(estimate.log_evidence):
+        correction = find_correction(hypothesis, density, estimate, number)
+        estimate = correction.applied(estimate)
+    start = _start(hypothesis, density, modes, (estimate, correction))
+    return _Run(estimate, start, pilot, correction)
 
 
 def check_functions(hypothesis: Hypothesis, data: Displacements) -> None:
     """Try the user's functions at fixes of the data, with the medians of the priors."""
     medians = prior_quantiles(hypothesis, np.full((1, len(hypothesis.names)), 0.5))
-    theta = points_at(hypothesis, medians)[0][0]
-    sde = hypothesis.model(**_values(hypothesis, theta)).motion()
+    values = {name: value[0] for name, value in columns_at(hypothesis, medians).items()}
+    sde = hypothesis.model(**values).motion()
     assert isinstance(sde, SDE)
     starts = np.cumsum(data.row_sizes) - data.row_sizes
     runs = np.linspace(0, len(starts) - 1, min(len(starts), _N_TRIED)).astype(int)
@@ -155,14 +164,6 @@ def check_functions(hypothesis: Hypothesis, data: Displacements) -> None:
     steps = starts[runs]
     speed = data.dx[steps] / data.interval[steps][:, None]
     check_at(sde.law, sde.theta(), (data.start[runs], speed, data.start_time[runs]))
-
-
-def _values(hypothesis: Hypothesis, theta: FloatArray) -> dict[str, float]:
-    free = dict(zip(hypothesis.names, theta, strict=True))
-    return {
-        name: float(prior.value if isinstance(prior, Fixed) else free[name])
-        for name, prior in hypothesis.priors.items()
-    }
 
 
 def _importance(
@@ -194,55 +195,29 @@ def _importance(
 
 
 def _start(
-    hypothesis: Hypothesis, density: ParticleDensity, modes: Modes, estimate: Estimate
+    hypothesis: Hypothesis,
+    density: ParticleDensity,
+    modes: Modes,
+    found: tuple[Estimate, Correction | None],
 ) -> Start:
     """The mode in natural parameters, from the weighted points, and ln L there."""
-    theta = _mode(hypothesis, estimate)
-    at_mode = estimates_at(density, hypothesis.model, _values(hypothesis, theta), _N_AT_MODE)
+    estimate, correction = found
+    z = mode_of(hypothesis, estimate)
+    many = np.repeat(z[None], _N_AT_MODE, axis=0)
+    at_mode = density.by_run(hypothesis.model, columns_at(hypothesis, many))
     log_l = float(np.sum(logsumexp(at_mode, axis=0) - np.log(len(at_mode))))
+    if correction is not None:
+        log_l += float(correction.at(z[None])[0])
     first = components_of(modes)
     only = Components(first.centers[:1], first.factors[:1], first.log_masses[:1])
     return Start(
         modes=modes,
         guide=guide_of(modes),
         components=only,
-        theta_map=theta,
+        theta_map=points_at(hypothesis, z[None])[0][0],
         log_likelihood_at_map=log_l,
         prior_log_sd=prior_facts(hypothesis).log_sd,
     )
-
-
-def _mode(hypothesis: Hypothesis, estimate: Estimate) -> FloatArray:
-    """Mode of the density of the natural parameters: top of a parabola through weighted points."""
-    usable = np.isfinite(estimate.log_weights) & np.isfinite(estimate.log_likelihoods)
-    if not usable.any():
-        return np.full(len(hypothesis.names), np.nan)
-    z, weights = (
-        estimate.z[usable],
-        np.exp(estimate.log_weights[usable] - logsumexp(estimate.log_weights[usable])),
-    )
-    _, log_priors, _ = points_at(hypothesis, z)
-    height = estimate.log_likelihoods[usable] + log_priors.sum(axis=1)
-    best = z[np.argmax(np.where(weights > 0, height, -np.inf))]
-    mean = weights @ z
-    centred = z - mean
-    d = z.shape[1]
-    pairs = [(i, j) for i in range(d) for j in range(i, d)]
-    design = np.column_stack(
-        [np.ones(len(z)), centred, *(centred[:, i] * centred[:, j] for i, j in pairs)]
-    )
-    root = np.sqrt(weights)[:, None]
-    found, _, rank, _ = np.linalg.lstsq(root * design, root[:, 0] * height)
-    curvature = np.zeros((d, d))
-    for value, (i, j) in zip(found[1 + d :], pairs, strict=True):
-        curvature[i, j] += value
-        curvature[j, i] += value
-    spread = np.sqrt(weights @ centred**2)
-    is_peak = rank == design.shape[1] and np.all(np.linalg.eigvalsh(curvature) < 0)
-    top = mean - np.linalg.solve(curvature, found[1 : 1 + d]) if is_peak else best
-    if not np.all(np.abs(top - mean) < 4 * spread):
-        top = best
-    return points_at(hypothesis, top[None])[0][0]
 
 
 def _record(hypothesis: Hypothesis, batch: Batch, run: _Run, method: Method, seed: int) -> Evidence:
@@ -250,32 +225,36 @@ def _record(hypothesis: Hypothesis, batch: Batch, run: _Run, method: Method, see
     rng = np.random.default_rng([seed, zlib.crc32(hypothesis.name.encode())])
     name = method_text(Importance() if isinstance(method, Auto) else method)
     record = record_of(hypothesis, batch, 0, run.start, run.estimate, name, seed, rng)
-    pilot = run.pilot
     status, doubts = record.status, list(record.warnings)
-    if pilot.substep_change > max(SUBSTEP_TOLERANCE, 2 * pilot.substep_noise):
+    pilot, density = run.pilot, run.pilot.density
+    if run.substep_error > _DOUBTFUL and run.correction is not None:
         doubts.append(
-            f"doubling the {pilot.substeps} substeps between fixes changes ln L by "
-            f"{pilot.substep_change:.2g} nats; choose a shorter tau"
+            f"finite substeps between fixes, {run.correction.substeps} at most, leave ln Z "
+            f"uncertain by {run.substep_error:.2g} nats; choose a shorter tau"
         )
-        if pilot.substep_change > 1 and status is Status.OK:
+        if not run.substep_error <= _USELESS and status is Status.OK:
             status = Status.SAMPLER_NOT_CONVERGED
+    n_particles = density.how.particles * density.repeats
     if not pilot.variance < MAX_VARIANCE:
         doubts.append(
             f"the estimate of ln L scatters with variance {pilot.variance:.2g} at the most "
-            f"particles tried ({pilot.how.particles}); use fewer trajectories or a shorter tau"
+            f"particles tried ({n_particles}); use fewer trajectories or a shorter tau"
         )
         status = Status.SAMPLER_NOT_CONVERGED if status is Status.OK else status
-    error = float(np.hypot(record.log_evidence_err, pilot.substep_error))
+    diagnostics = {
+        **record.diagnostics,
+        "inner_particles": float(n_particles),
+        "inner_variance": pilot.variance,
+        "substeps": float(density.substeps),
+        "substep_error": run.substep_error,
+    }
+    if run.correction is not None:
+        diagnostics["substeps_finest"] = float(run.correction.substeps)
+        diagnostics["substep_remainder"] = run.correction.remainder
     return replace(
         record,
-        log_evidence_err=error,
+        log_evidence_err=float(np.hypot(record.log_evidence_err, run.substep_error)),
         status=status,
         warnings=tuple(doubts),
-        diagnostics={
-            **record.diagnostics,
-            "inner_particles": float(pilot.how.particles),
-            "substeps": float(pilot.substeps),
-            "inner_variance": pilot.variance,
-            "substep_error": pilot.substep_error,
-        },
+        diagnostics=diagnostics,
     )

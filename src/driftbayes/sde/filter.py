@@ -171,9 +171,8 @@ def _step(
     particles = _Particles(x, u, v, log_w - log_g[chosen], log_l)
 
     def substep(number: Array, particles: _Particles) -> _Particles:
-        kicks = jax.random.normal(
-            jax.random.fold_in(key_kicks, number), (n, 2 * n_dim + law.n_hidden)
-        )
+        size = (n, 2 * n_dim + law.n_hidden)
+        kicks = _kicks(law, given.paired, jnp.asarray(number), size, key_kicks)
         k = number.astype(h.dtype)
 
         def move(x: Array, u: Array, v: Array, kick: Array) -> tuple[Array, ...]:
@@ -201,6 +200,29 @@ def _step(
         return particles._replace(log_l=log_l)
     error = jax.vmap(lambda x: jnp.sum(_log_normal(x - ahead.y, ahead.variance)))(particles.x)
     return particles._replace(log_w=particles.log_w + error)
+
+
+# Share of the kicks of x and u of each of two substeps in those of both: x of x, u of x, x of u and
+# u of u; of a velocity without friction and its integral, and of a position without a velocity.
+_WHOLE = [1.0, 0.0, 0.0, 1.0]
+_HALVES = np.array([[2.5, 0.75**0.5, -(0.75**0.5), 0.5], [1.0, 0.0, 3.0**0.5, 2.0]]) / 8**0.5
+_SUM = np.array([[1.0, 0.0, 0.0, 1.0]] * 2) / 2**0.5
+
+
+def _kicks(law: Law, paired: Any, number: Array, size: tuple[int, int], key: Key) -> Array:
+    """Standard normal numbers of a substep, or those that two of half its length add up to."""
+    n_dim = (size[1] - law.n_hidden) // 2
+    table = jnp.asarray(np.vstack([_WHOLE, _HALVES if law.hidden_velocity else _SUM]))
+    count = jnp.where(paired, 2, 1)
+
+    def add(j: Array, total: Array) -> Array:
+        kicks = jax.random.normal(jax.random.fold_in(key, count * number + j), size)
+        x, u, v = kicks[:, :n_dim], kicks[:, n_dim : 2 * n_dim], kicks[:, 2 * n_dim :]
+        xx, xu, ux, uu = table[jnp.where(paired, 1 + j, 0)]
+        share = 1 / jnp.sqrt(count.astype(kicks.dtype))
+        return total + jnp.concatenate([xx * x + xu * u, ux * x + uu * u, share * v], axis=1)
+
+    return jax.lax.fori_loop(0, count, add, jnp.zeros(size))
 
 
 def _log_normal(error: Array, variance: Array) -> Array:

@@ -34,11 +34,13 @@ class Given(NamedTuple):
         theta: Parameters.
         variance: Variance of an error that the model adds to each fix.
         substeps: Substeps between two fixes; a number that no program is compiled for.
+        paired: Whether each substep takes the random numbers of two of half its length.
     """
 
     theta: Any
     variance: Array
     substeps: Array
+    paired: Array | bool = False
 
 
 def relative(law: Law, coefficients: Coefficients, origin: Array) -> Coefficients:

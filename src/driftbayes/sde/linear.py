@@ -17,10 +17,10 @@ import numpy as np
 from jaxtyping import Array
 
 # Below this a series is used; its coefficients (2^k - 2) / (k! (k + 1)), k = 2, 3, ...
-_NEAR = 0.6
+_NEAR = 0.2
 _factorials = np.cumprod(np.arange(1.0, 24.0))
-_POSITION_SERIES = [(2.0**k - 2) / (_factorials[k - 1] * (k + 1)) for k in range(2, 22)]
-_OFFSET_SERIES = [1 / _factorials[k + 1] for k in range(18)]
+_POSITION_SERIES = [(2.0**k - 2) / (_factorials[k - 1] * (k + 1)) for k in range(2, 14)]
+_OFFSET_SERIES = [1 / _factorials[k + 1] for k in range(11)]
 # Exponents are kept within this: nothing that decays or grows by more matters.
 _MAX_EXPONENT = 300.0
 

@@ -6,24 +6,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import logsumexp
 
 from driftbayes.models import AbstractModel
-from driftbayes.sde.filter import Filter
 from driftbayes.sde.likelihood import ParticleDensity
+from driftbayes.sde.substeps import change_of
 from driftbayes.typing import FloatArray
 
 # Estimates at the same parameters, from whose spread the variance is known.
 _N_ESTIMATES = 16
-# Change of ln L in nats when the substeps are doubled that is accepted, and their largest number.
-SUBSTEP_TOLERANCE = 0.1
+# Change of ln L in nats when the substeps are doubled that is accepted, as the rest is
+# extrapolated; the largest number of substeps; and a change by rounding alone.
+_SUBSTEP_TOLERANCE = 0.3
 _MAX_SUBSTEPS = 64
+_ROUNDING = 1e-6
 # Variance of ln L that the number of particles is tuned to where that is cheap, the one that it is
 # tuned to at any price, and the largest that is used at all.
 _CHEAP_VARIANCE, _TARGET_VARIANCE, MAX_VARIANCE = 0.1, 1.0, 3.0
 # Substeps of all particles that are cheap: about a tenth of a second.
 _CHEAP = 1e5
-MIN_PARTICLES, _MAX_PARTICLES = 8, 1024
+# Numbers of particles that programs are compiled for; filters are repeated for more. More are
+# needed where the estimate of a single run scatters by more than this variance.
+MIN_PARTICLES, _MAX_PARTICLES, _MORE = 8, 1024, 8
+_MAX_RUN_VARIANCE = 0.5
 
 
 @dataclass(frozen=True)
@@ -31,26 +35,14 @@ class Pilot:
     """What trial runs found.
 
     Args:
-        how: The filter that was chosen.
-        substeps: Substeps between two fixes.
+        density: Data, with the filter, repeats and substeps that were chosen.
         variance: Variance of ln L, of all runs together.
-        substep_change: Change of ln L when the substeps are doubled.
-        substep_noise: Standard error of that.
+        is_linear: Whether ln L does not depend on the substeps: the equation is solved exactly.
     """
 
-    how: Filter
-    substeps: int
+    density: ParticleDensity
     variance: float
-    substep_change: float
-    substep_noise: float
-
-    @property
-    def substep_error(self) -> float:
-        """Error of ln L by finite substeps: falls as 1/m, so that it is twice the change.
-
-        A change that chance hides counts as large as chance.
-        """
-        return 2 * float(np.hypot(self.substep_change, self.substep_noise))
+    is_linear: bool
 
 
 def estimates_at(
@@ -59,14 +51,6 @@ def estimates_at(
     """Estimate ln p of each run n times at the same parameters, (estimate, run)."""
     columns = {name: np.full(n, value) for name, value in values.items()}
     return density.by_run(model, columns)
-
-
-def _averaged(log_l: FloatArray) -> tuple[float, float]:
-    """Ln p of all data from several estimates of each run, and its variance."""
-    log_mean = logsumexp(log_l, axis=0) - np.log(len(log_l))
-    with np.errstate(all="ignore"):
-        spread = np.exp(log_l - log_mean).var(axis=0, ddof=1) / len(log_l)
-    return float(log_mean.sum()), float(spread.sum())
 
 
 def run_pilot(density: ParticleDensity, model: AbstractModel, values: Mapping[str, float]) -> Pilot:
@@ -78,42 +62,64 @@ def run_pilot(density: ParticleDensity, model: AbstractModel, values: Mapping[st
         model: The model.
         values: Parameters near the mode of the posterior.
     """
-    how, m = density.how, density.substeps
-    here = estimates_at(density, model, values, _N_ESTIMATES)
-    if how.guided and how.lookahead and not float(here.var(axis=0, ddof=1).sum()) < MAX_VARIANCE:
-        # A poor guide to what lies beyond the next fix is worse than none.
-        other = replace(density, how=replace(how, lookahead=False))
-        there = estimates_at(other, model, values, _N_ESTIMATES)
-        if np.nansum(there.var(axis=0, ddof=1)) < np.nansum(here.var(axis=0, ddof=1)):
-            density, how, here = other, other.how, there
+    point = {name: np.array([value]) for name, value in values.items()}
+    density = _looking_ahead(density, model, values)
     while True:
-        there = estimates_at(replace(density, substeps=2 * m), model, values, _N_ESTIMATES)
-        (a, noise_a), (b, noise_b) = _averaged(here), _averaged(there)
-        change, noise = abs(b - a), float(np.sqrt(noise_a + noise_b))
+        change, log_l = change_of(density, model, point, _N_ESTIMATES)
+        size = abs(change.mean())
+        noise = change.std(ddof=1) / np.sqrt(_N_ESTIMATES)
+        is_linear = bool(max(size, noise) < _ROUNDING)
         # Accepted also where the change cannot be told from chance, if chance is small.
-        if change <= max(SUBSTEP_TOLERANCE, min(2 * noise, 3 * SUBSTEP_TOLERANCE)):
+        is_small = size <= max(_SUBSTEP_TOLERANCE, min(2 * noise, 2 * _SUBSTEP_TOLERANCE))
+        if is_linear or (is_small and density.substeps > 1):
             break
-        if 2 * m > _MAX_SUBSTEPS:
+        if 2 * density.substeps > _MAX_SUBSTEPS:
             break
-        m, here = 2 * m, there
-    variance = float(here.var(axis=0, ddof=1).sum())
-    more = _particles(density, variance, m)
-    if more > how.particles:
-        how = replace(how, particles=more)
-        again = replace(density, how=how, substeps=m)
-        variance = float(estimates_at(again, model, values, _N_ESTIMATES).var(axis=0, ddof=1).sum())
-    return Pilot(how, m, variance, change, noise)
+        density = replace(density, substeps=2 * density.substeps)
+    by_run = log_l[:, 0].var(axis=0, ddof=1)
+    while _needs_more(density, by_run):
+        how = replace(density.how, particles=_MORE * density.how.particles)
+        density = replace(density, how=how)
+        by_run = estimates_at(density, model, values, _N_ESTIMATES).var(axis=0, ddof=1)
+    variance = float(by_run.sum())
+    repeats = _repeats(density, variance)
+    if repeats > 1:
+        density = replace(density, repeats=repeats)
+        again = estimates_at(density, model, values, _N_ESTIMATES)
+        variance = float(again.var(axis=0, ddof=1).sum())
+    return Pilot(density, variance, is_linear)
 
 
-def _particles(density: ParticleDensity, variance: float, substeps: int) -> int:
-    """How many particles to take; the variance falls as one over their number."""
-    n = density.how.particles
-    if not np.isfinite(variance) or variance <= _CHEAP_VARIANCE:
-        return n
-    needed, wanted = (
-        n * 2 ** int(np.ceil(np.log2(max(variance / target, 1.0))))
-        for target in (_TARGET_VARIANCE, _CHEAP_VARIANCE)
+def _looking_ahead(
+    density: ParticleDensity, model: AbstractModel, values: Mapping[str, float]
+) -> ParticleDensity:
+    """The filter, without foresight where a poor guide to later fixes is worse than none."""
+    how = density.how
+    if not (how.guided and how.lookahead):
+        return density
+    here = estimates_at(density, model, values, _N_ESTIMATES).var(axis=0, ddof=1)
+    if float(here.sum()) < MAX_VARIANCE:
+        return density
+    other = replace(density, how=replace(how, lookahead=False))
+    there = estimates_at(other, model, values, _N_ESTIMATES).var(axis=0, ddof=1)
+    return other if np.nansum(there) < np.nansum(here) else density
+
+
+def _needs_more(density: ParticleDensity, by_run: FloatArray) -> bool:
+    """Whether a run's estimate scatters too much for filters that are repeated and averaged."""
+    return bool(
+        np.nanmax(by_run, initial=0.0) > _MAX_RUN_VARIANCE
+        and _MORE * density.how.particles <= _MAX_PARTICLES
     )
-    affordable = _CHEAP / (substeps * len(density.data.dx))
-    cheap = 2 ** int(np.log2(max(affordable, 1.0)))
-    return int(min(max(needed, min(wanted, cheap)), _MAX_PARTICLES))
+
+
+def _repeats(density: ParticleDensity, variance: float) -> int:
+    """How many filters to average; the variance falls as one over their number."""
+    if not np.isfinite(variance) or variance <= _CHEAP_VARIANCE:
+        return 1
+    needed, wanted = (
+        int(np.ceil(max(variance / target, 1.0))) for target in (_TARGET_VARIANCE, _CHEAP_VARIANCE)
+    )
+    n = density.how.particles
+    affordable = int(_CHEAP / (density.substeps * len(density.data.dx) * n))
+    return int(min(max(needed, min(wanted, affordable)), max(_MAX_PARTICLES // n, 1)))

@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.methods import SMC, sampler_options
 from driftbayes.inference.samples import Estimate
-from driftbayes.inference.smc import smc
+from driftbayes.inference.smc import smc_twice
 from driftbayes.inference.target import AbstractTarget
 from driftbayes.jax_typing import Key, Scalar
 from driftbayes.sde.filter import Filter, log_likelihood
@@ -89,7 +89,9 @@ def sde_smc(hypothesis: Hypothesis, density: ParticleDensity, key: Key, method: 
     key_target, key_sampler = jax.random.split(key)
     words = np.asarray(jax.random.key_data(key_target))
     substeps = np.asarray(density.substeps)
-    target = SeededTarget(hypothesis, density.tracks, density.how, substeps, words)
+    # A program of its own in any case: particles instead of repeated filters.
+    how = replace(density.how, particles=density.how.particles * density.repeats)
+    target = SeededTarget(hypothesis, density.tracks, how, substeps, words)
     options = {**_USUAL, **sampler_options(method)}
-    found = smc(target, key_sampler, **options)
+    found = smc_twice(target, key_sampler, **options)
     return replace(found, z=found.z[:, :-1])

@@ -1,0 +1,51 @@
+"""Mode of a posterior whose likelihood is only estimated."""
+
+__all__ = ["mode_of"]
+
+import numpy as np
+from scipy.special import logsumexp
+
+from driftbayes.inference.formulas import points_at
+from driftbayes.inference.hypothesis import Hypothesis
+from driftbayes.inference.samples import Estimate
+from driftbayes.typing import FloatArray
+
+
+def mode_of(hypothesis: Hypothesis, estimate: Estimate) -> FloatArray:
+    """Mode of the density of the natural parameters, in unconstrained coordinates.
+
+    The top of a parabola through the weighted points: each has an estimate of ln L only.
+
+    Args:
+        hypothesis: Model family and prior.
+        estimate: Weighted points, with ln L of each.
+    """
+    usable = np.isfinite(estimate.log_weights) & np.isfinite(estimate.log_likelihoods)
+    if not usable.any():
+        return np.full(len(hypothesis.names), np.nan)
+    z, weights = (
+        estimate.z[usable],
+        np.exp(estimate.log_weights[usable] - logsumexp(estimate.log_weights[usable])),
+    )
+    _, log_priors, _ = points_at(hypothesis, z)
+    height = estimate.log_likelihoods[usable] + log_priors.sum(axis=1)
+    best = z[np.argmax(np.where(weights > 0, height, -np.inf))]
+    mean = weights @ z
+    centred = z - mean
+    d = z.shape[1]
+    pairs = [(i, j) for i in range(d) for j in range(i, d)]
+    design = np.column_stack(
+        [np.ones(len(z)), centred, *(centred[:, i] * centred[:, j] for i, j in pairs)]
+    )
+    root = np.sqrt(weights)[:, None]
+    found, _, rank, _ = np.linalg.lstsq(root * design, root[:, 0] * height)
+    curvature = np.zeros((d, d))
+    for value, (i, j) in zip(found[1 + d :], pairs, strict=True):
+        curvature[i, j] += value
+        curvature[j, i] += value
+    spread = np.sqrt(weights @ centred**2)
+    is_peak = rank == design.shape[1] and np.all(np.linalg.eigvalsh(curvature) < 0)
+    top = mean - np.linalg.solve(curvature, found[1 : 1 + d]) if is_peak else best
+    if not np.all(np.abs(top - mean) < 4 * spread):
+        top = best
+    return top
