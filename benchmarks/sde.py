@@ -3,6 +3,7 @@
     python benchmarks/sde.py cost            # per likelihood: particles, steps, inner particles
     python benchmarks/sde.py evidence        # of 100 particles and 25 steps
     python benchmarks/sde.py gpu             # both, on whatever device JAX finds first
+    python benchmarks/sde.py ranks random_flight 160 --workers 16 --seed 0   # calibration
 
 The equation is Thomson's well-mixed random flight with σ(x) = s (1 + sin(x/4)/2), T = 1, τ = 1/2.
 """
@@ -18,6 +19,7 @@ import numpy as np
 from driftbayes import SDE, Displacements, Exponential, Hypothesis, evidence
 from driftbayes.sde import Filter, ParticleDensity
 from driftbayes.sde.simulate import simulate_paths
+from sde_ranks import ranks
 
 TAU = 0.5
 
@@ -86,6 +88,8 @@ def main() -> None:
     """Run one of the benchmarks."""
     jax.config.update("jax_enable_x64", True)
     which = sys.argv[1] if len(sys.argv) > 1 else "cost"
+    if which == "ranks":
+        ranks(sys.argv[2:])
     if which == "gpu":
         print(jax.devices()[0])
     if which in ("cost", "gpu"):

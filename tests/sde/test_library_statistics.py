@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from equations import UNIT
-from fokker_planck import log_likelihood
+from fokker_planck import flight
 from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.special import logsumexp
@@ -52,12 +52,17 @@ def test_the_likelihood_of_a_random_flight_is_that_of_fokker_and_planck():
     model = random_flight(lambda x, theta: -jnp.log(1 + theta.a * jnp.cos(x[0])), {"a": UNIT})
     sigma = np.sqrt(THETA["gamma"] * THETA["k"])
     exact = Displacements.from_array(np.diff(FIXES)[None, :, None], TAU)
-    homogeneous = log_likelihood(sigma, 0.0, THETA["gamma"], FIXES, TAU)
-    assert_allclose(homogeneous, Langevin(**THETA).log_likelihood(exact), atol=1e-8)
-    wanted = log_likelihood(sigma, 0.5, THETA["gamma"], FIXES, TAU)
-    assert_allclose(
-        log_likelihood(sigma, 0.5, THETA["gamma"], FIXES, TAU, n_s=81), wanted, atol=1e-3
+    homogeneous, wanted, finer = (
+        flight(
+            lambda x, a=a: sigma / (1 + a * np.cos(x)),
+            lambda x: 1 / THETA["gamma"],
+            2 * np.pi,
+            **{"n_s": n_s, "n_w": 64, "n_t": 400},
+        ).log_likelihood(FIXES, TAU)
+        for a, n_s in ((0.0, 65), (0.5, 65), (0.5, 81))
     )
+    assert_allclose(homogeneous, Langevin(**THETA).log_likelihood(exact), atol=1e-8)
+    assert_allclose(finer, wanted, atol=1e-3)
     # The profile is felt by far more than the filter may err.
     assert abs(wanted - homogeneous) > 0.1
     found, error = estimates(model, {**THETA, "a": 0.5}, FIXES, 32, 64, particles=256)
