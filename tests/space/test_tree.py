@@ -344,6 +344,13 @@ def test_a_plane_is_used_where_positions_are_on_one():
     assert found.log_bayes_factor_inhomogeneous == known.log_bayes_factor_inhomogeneous
 
 
+def test_a_rival_that_takes_too_long_is_named(monkeypatch):
+    monkeypatch.setattr("driftbayes.space.tree._MAX_SCATTERED", (100, 100))
+    found = map_tree(brownian(constant), hypotheses("brownian"), 1.0)
+    assert set(found.rivals) == {"particles"}
+    assert "(+scatter) were not compared" in " ".join(str(found).split())
+
+
 def test_numbers_of_cells():
     column, row = np.array([0, 1, 0, 1, 3]), np.array([0, 0, 1, 1, 2])
     assert interleave(column, row, 2).tolist() == [0, 1, 2, 3, 13]

@@ -135,6 +135,11 @@ def _sentences(result: TreeMap) -> tuple[str, ...]:
     said.append(
         f"{visits}: place, season and population are confounded where few particles visit a cell."
     )
+    if result.attributes["without_scatter"]:
+        said.append(
+            "Diffusivities that differ between particles (+scatter) were not compared, since that "
+            "takes long with so many steps; see `driftbayes compare`."
+        )
     place = max(tree.log_evidence_inhomogeneous for tree in result.models.values())
     found = [(v, k) for k, own in result.rivals.items() for v in own.values()]
     value, kind = max(found, default=(-np.inf, ""))

@@ -71,7 +71,7 @@ class FilteredSteps:
     ) -> Whitened:
         """Products of some sets at given rates; see `StepMoments.whitened`."""
         rates = np.ascontiguousarray(theta[:, hypothesis.names.index("gamma")])
-        if n_rows == 1:
+        if n_rows == 1 and len(sets) > 1:
             found = self._together(rates)
             ends = np.stack([self.begin[sets], self.end[sets]], axis=1).ravel()
             sums = np.add.reduceat(found, ends, axis=0)[::2]

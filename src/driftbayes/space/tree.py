@@ -38,8 +38,9 @@ _MIN_STEPS = 8
 _MAX_DEFAULT_DEPTH, _STEPS_PER_CELL = 6, 10
 # Models that are solved one by one get fewer cells by default.
 _MAX_SLOW_DEPTH = 3
-# More steps than this are too many for a model that judges every trajectory by itself.
-_MAX_SCATTERED = 100_000
+# More steps than this are too many for a model that judges every trajectory by itself; the second
+# is for irregular times.
+_MAX_SCATTERED = (100_000, 20_000)
 _SCATTERED = ("brownian", "langevin")
 # Models that are solved one by one are not solved for each of many particles.
 _MAX_SLOW_PARTICLES = 30
@@ -358,7 +359,9 @@ def map_tree(
                 continue
             parts = solve_leaves(hypothesis, group.sums(hypothesis))
             rivals.setdefault(name, {})[hypothesis.name] = float(parts.log_evidence.sum())
-    if scatter and data.n_particles > 1 and len(data.dx) <= _MAX_SCATTERED:
+    scatter = scatter and data.n_particles > 1
+    too_many = len(data.dx) > _MAX_SCATTERED[0 if data.is_regular else 1]
+    if scatter and not too_many:
         for hypothesis in _scattered(hypotheses, trajectories):
             record = evidence(hypothesis, data)
             rivals.setdefault("scatter", {})[hypothesis.name] = record.log_evidence
@@ -375,6 +378,7 @@ def map_tree(
         "frame": "plane" if data.ground is None else data.ground.frame,
         "centre": None if data.ground is None else (data.ground.lon, data.ground.lat),
         "side": _side(data, box),
+        "without_scatter": scatter and too_many,
         "longest": None if data.is_regular else _longest(data),
     }
     counted = [
