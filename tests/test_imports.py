@@ -77,7 +77,13 @@ def test_no_file_imports_from_a_floor_above(path):
     seen = set(imported(path))
     if room == "testing":
         # What the package is checked against must not be the package.
-        assert seen <= {"testing"} or path.stem in ("strategies", "targets", "models")
+        assert seen <= {"testing"} or path.stem in (
+            "strategies",
+            "targets",
+            "models",
+            "known_fields",
+            "field_calibration",
+        )
         return
     assert {other for other in seen if not may_see(room, other)} == set()
 

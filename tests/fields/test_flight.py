@@ -9,12 +9,14 @@ from scipy.stats import norm
 
 import driftbayes as db
 from driftbayes import Displacements
+from driftbayes.data import schema
 from driftbayes.errors import DriftbayesError
 from driftbayes.fields import FlightPriors, Splines, fit_flight, flight, flight_fit
 from driftbayes.fields.flight import FlightSteps
 from driftbayes.fields.flight_coefficients import step_coefficients
 from driftbayes.models import model_named
 from driftbayes.precision import in_double_precision
+from driftbayes.simulators.map_files import gridded
 from driftbayes.testing.known_fields import SIGMA, TIME, flights, wavy
 
 PRIORS = FlightPriors(gamma=1 / TIME, k=2 * SIGMA**2 * TIME, flow=SIGMA)
@@ -258,6 +260,12 @@ def test_results_describe_themselves_and_have_a_dataset():
     point = np.array([[float(dataset[name][20]) for name in "xy"]])
     assert_allclose(dataset["sigma"].isel(x=20, y=20), fit.at(point)["sigma"][0])
     assert fit.to_json()["model"] == "langevin"
+    # As `predict --space` and `export` read it: at long times k and the flow.
+    read = gridded(dataset.assign_attrs({schema.KIND_ATTRIBUTE: "field"}), to=("", ""))
+    for i, values in enumerate(read.diffusivity):
+        assert_allclose(values, dataset["k"].values, err_msg=f"axis {i}")
+    assert_allclose(read.flow[1], dataset["flow_y"].values)
+    assert any("long-time diffusivity" in note for note in read.notes)
 
 
 def test_long_steps_are_told():

@@ -255,8 +255,8 @@ def test_what_can_be_known_is_refused_before_the_local_fit(monkeypatch):
 
 def test_a_grid_that_fails_on_the_way_leaves_the_local_fit_with_a_warning(monkeypatch):
     monkeypatch.setattr("driftbayes.fields.transition._MAX_TERMS", 5)
-    data = steps(np.random.default_rng(4), 300, tau=0.5, n_sub=50)
-    options = {"n_intervals": 6, "hypotheses": ["kappa"], "walls": [[0.0], [1.0]]}
+    data = steps(np.random.default_rng(4), 600, tau=0.5, n_sub=50)
+    options = {"n_intervals": 6, "hypotheses": ["kappa"]}
     fit = fit_field(data, PRIORS, **options)
     assert fit.density == "local"
     assert "terms would be needed" in fit.refusal

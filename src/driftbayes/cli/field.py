@@ -1,4 +1,4 @@
-"""Fit smooth fields of diffusivity and flow, or of velocity scale and memory time."""
+"""Fit smooth fields of diffusivity and flow, or of velocity scale, memory time and flow."""
 
 __all__ = ["COMMANDS"]
 
@@ -14,13 +14,13 @@ def _add_arguments(parser: Parser) -> None:
     _options.add_tau(parser)
     parser.add_options("""
 --model {brownian,langevin}<str=brownian>  fields of kappa and the mean flow, or of the velocity
-    scale sigma and the memory time T
+    scale sigma, the memory time T and the mean flow
 --density {auto,local,fokker-planck}<str=auto>  density of Brownian steps: local Gaussian,
     Fokker-Planck on a grid, or the latter where kappa changes much over a step
 --walls LOW,HIGH<list>  where particles are reflected along an axis, in the unit of the data; once
     for each axis
 --hypotheses NAMES  which fields may vary, separated by commas: kappa, flow, both; or sigma, time,
-    both (default: all)
+    both (of these), flow (default: all)
 --intervals N<int>  spline intervals along the longer side (default: 16 in 1-D, 8 in 2-D)
 --u-rms U  root-mean-square velocity, for example 0.2m/s, sets prior scales
 --timescale T  velocity time scale, for example 2d, sets prior scales

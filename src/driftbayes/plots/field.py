@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def field_figure(result: FieldFit | FlightFit) -> "Figure":
-    """Draw fields with their errors: diffusivity and flow, or velocity scale, memory time and k.
+    """Draw fields with their errors: κ and the flow, or σ, T, k and the flow.
 
     Args:
         result: A fit of fields.
@@ -26,10 +26,11 @@ def field_figure(result: FieldFit | FlightFit) -> "Figure":
     from matplotlib.figure import Figure
 
     dataset = result.to_dataset()
+    flows = [("flow_x", "u"), ("flow_y", "v")][: result.splines.n_dim]
     if isinstance(result, FieldFit):
-        fields = [("kappa", "κ"), ("flow_x", "u"), ("flow_y", "v")][: 1 + result.splines.n_dim]
+        fields = [("kappa", "κ"), *flows]
     else:
-        fields = [("sigma", "σ"), ("memory_time", "T"), ("k", "k")]
+        fields = [("sigma", "σ"), ("memory_time", "T"), ("k", "k"), *flows]
     with journal_style():
         constants: list[str] = []
         if result.splines.n_dim == 1:

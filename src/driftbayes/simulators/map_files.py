@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 # Cells may differ in size by this part.
 _RTOL = 1e-6
+_LONG_TIME_NOTE = "only the long-time diffusivity is used, and not the memory of velocities"
 
 
 def gridded(
@@ -55,7 +56,8 @@ def gridded(
     unit = to[0] or str(dataset.attrs.get("length_unit", ""))
     per_metre = length_factor("m", unit)[0] if unit else 1.0
     if kind == "field":
-        chosen, names = "", ["kappa", "kappa", "flow_x", "flow_y"]
+        diffusivity = "kappa" if "kappa" in dataset or "k" not in dataset else "k"
+        chosen, names = "", [diffusivity, diffusivity, "flow_x", "flow_y"]
         if model is not None:
             msg = "a field has one model; leave out --model"
             raise DriftbayesError(msg)
@@ -97,6 +99,8 @@ def gridded(
             f"{np.mean(~has_data):.0%} of the cells hold no data: they have the values of the "
             "nearest cell that does"
         )
+    if names[0] == "k":
+        notes.append(_LONG_TIME_NOTE)
     if chosen:
         notes += _map_notes(dataset, chosen, found, has_data, has_flow=has_flow)
     return GriddedDispersion(
@@ -177,7 +181,7 @@ def _map_notes(
             "this map may show no more than chance"
         )
     if parts_of(model).base != "brownian":
-        notes.append("only the long-time diffusivity is exported, and not the memory of velocities")
+        notes.append(_LONG_TIME_NOTE)
     if has_flow:
         notes.append(
             "the mean flow of the map is the mean step: the mean of the well-mixed drift over a "

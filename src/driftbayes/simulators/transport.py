@@ -110,6 +110,7 @@ def presence_in_space(
             DriftbayesWarning,
             stacklevel=2,
         )
+    averaged = f"averaged {found.title.removeprefix('the ')}, without its posterior errors"
     return PresenceMap(
         horizons=np.asarray(horizons, dtype=np.float64),
         edges=(grid.edges[0], grid.edges[1]),
@@ -121,7 +122,7 @@ def presence_in_space(
         time_unit=units[1],
         in_degrees=found.is_lonlat,
         areas=np.asarray(grid.volumes[0]),
-        source="; ".join((f"averaged {found.title.removeprefix('the ')}", *found.notes)),
+        source="; ".join((averaged, *found.notes)),
     )
 
 
