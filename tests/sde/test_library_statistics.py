@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from equations import UNIT
+from equations import UNIT, data_of, langevin
 from fokker_planck import flight
 from numpy.testing import assert_allclose
 from scipy.integrate import quad
@@ -14,6 +14,7 @@ from scipy.stats import chisquare
 from driftbayes import (
     ConfinedLangevin,
     Displacements,
+    Fixed,
     Hypothesis,
     Langevin,
     Normal,
@@ -155,6 +156,26 @@ def test_particle_filters_have_the_likelihood_of_the_limit(name, limit):
     found, error = estimates(model_named(name, MODELS), {**THETA, **limit}, FIXES, 4, 16)
     wanted = Langevin(**THETA).log_likelihood(data)
     assert abs(found - wanted) < max(4 * error, 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"),
+    [
+        ("random_flight", {"slope1": 0.0, "slope2": 0.0}),
+        ("nonlinear_friction", {"nonlinearity": 0.0}),
+        ("double_well", {"barrier": 0.0, "separation": 0.6}),
+        ("fluctuating_dissipation", {"intermittency": 0.0, "renewal": 2.0}),
+    ],
+)
+def test_the_evidence_in_the_limit_is_langevins(name, limit):
+    data = data_of(langevin(), THETA, n_particles=4, n_steps=8, start=0.0)
+    rules = scaling_priors(1.0, 1.0)
+    wanted = evidence(Hypothesis.from_table(model_named("langevin", MODELS), rules), data)
+    fixed = {**rules, **{key: Fixed(value) for key, value in limit.items()}}
+    found = evidence(Hypothesis.from_table(model_named(name, MODELS), fixed), data)
+    assert found.status.name == "OK"
+    assert found.log_evidence_err < 0.05
+    assert abs(found.log_evidence - wanted.log_evidence) < 4 * found.log_evidence_err
 
 
 @pytest.mark.parametrize("slope", [1.0, 0.0])
