@@ -476,6 +476,7 @@ def scaling_priors(
         "kappa": diffusivity,
         "k": diffusivity,
         "gamma": rate,
+        "rate": rate,
         "omega": rate,
         "well": rate,
         "accel": Exponential(mean=10 / memory),

@@ -57,8 +57,8 @@ def wavy(x, np=np):
 # Profiles, period, sampling time, error of fixes, and a track.
 CASES = {
     "wavy": (wavy, 2 * np.pi, 0.5, 0.2, np.array([2.0, 2.5, 2.6, 3.3, 3.1])),
-    "neutral": (neutral, 2 * DEPTH, 0.2, 0.04, np.array([0.20, 0.27, 0.24, 0.33, 0.30])),
-    "stable": (stable, 2 * DEPTH, 0.3, 0.05, np.array([0.18, 0.23, 0.21, 0.16, 0.24])),
+    "neutral": (neutral, 2 * DEPTH, 0.4, 0.04, np.array([0.12, 0.30, 0.45, 0.40, 0.62])),
+    "stable": (stable, 2 * DEPTH, 0.4, 0.05, np.array([0.15, 0.28, 0.42, 0.50, 0.45])),
 }
 
 
@@ -128,7 +128,7 @@ def test_the_reference_leaves_evenly_spread_particles_so(name):
 def test_the_reference_has_converged(name):
     _, _, tau, sd, fixes = CASES[name]
     usual = reference(name).log_likelihood(fixes, tau, sd)
-    for finer in ({"n_s": 151}, {"n_w": 48}, {"n_t": 200}):
+    for finer in ({"n_s": 151}, {"n_w": 48}, {"n_t": 400}):
         assert_allclose(reference(name, **finer).log_likelihood(fixes, tau, sd), usual, atol=1e-5)
 
 

@@ -39,7 +39,7 @@ def _formats(args: argparse.Namespace) -> int:
 
 def _models(args: argparse.Namespace) -> int:
     from driftbayes.models import MODELS, OPTIONS
-    from driftbayes.models._named import SDES
+    from driftbayes.models._named import SDES, WALKS
 
     if args.json:
         facts = ("summary", "limit", "scale_parameter")
@@ -74,6 +74,9 @@ def _models(args: argparse.Namespace) -> int:
     for name in SDES:
         _console.say(f"  {name}: {SDES[name].summary}")
     _console.say("  FILE.py:NAME: an SDE of your own; --models runs the file's code")
+    print("\nWalks with jumps; not among 'all', without options:")
+    for name in WALKS:
+        _console.say(f"  {name}: {WALKS[name].summary}; limit: {WALKS[name].limit}")
     print("\nOptions, appended with +, for example langevin+noise+mean:")
     for option, meaning in OPTIONS.items():
         _console.say(f"  +{option}: {meaning}")

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from driftbayes.models.options.student import Student
     from driftbayes.models.ornstein import ConfinedBrownian
     from driftbayes.models.oscillating import OscillatingLangevin
+    from driftbayes.models.random_walk import RandomWalk
     from driftbayes.models.second_order import SecondOrderLangevin
     from driftbayes.models.sums import Sum
     from driftbayes.models.two_scale import TwoScaleLangevin
@@ -55,6 +56,7 @@ __getattr__ = lazy(
         "options.student": "Student",
         "ornstein": "ConfinedBrownian",
         "oscillating": "OscillatingLangevin",
+        "random_walk": "RandomWalk",
         "second_order": "SecondOrderLangevin",
         "sums": "Sum",
         "two_scale": "TwoScaleLangevin",
@@ -86,6 +88,7 @@ __all__ = [
     "Outliers",
     "Parameter",
     "Preparation",
+    "RandomWalk",
     "Rotating",
     "Scatter",
     "SecondOrderLangevin",

@@ -4,6 +4,7 @@ __all__ = [
     "MODELS",
     "OPTIONS",
     "SDES",
+    "WALKS",
     "model_named",
 ]
 
@@ -21,15 +22,16 @@ Family = type[AbstractModel] | AbstractModel
 class _Models(MutableMapping[str, Any]):
     """Every model by its name, from simple to complex; add your own as to a dictionary."""
 
-    def __init__(self, homes: dict[str, str], room: str = "models") -> None:
-        self._known: dict[str, str | Family] = {**homes}
-        self._room = room
+    def __init__(self, room: str, homes: dict[str, str]) -> None:
+        self._known: dict[str, str | Family] = {
+            name: f"{room}.{home}" for name, home in homes.items()
+        }
 
     def __getitem__(self, name: str) -> Any:
         found = self._known[name]
         if isinstance(found, str):
             module, _, family = found.rpartition(".")
-            found = getattr(import_module(f"driftbayes.{self._room}.{module}"), family)
+            found = getattr(import_module(f"driftbayes.{module}"), family)
             # Some are made by a function, when they are asked for.
             found = found if isinstance(found, type) else found()
             self._known[name] = found
@@ -60,6 +62,7 @@ LEARNED = "learned"
 PAIR_LAWS = ("rayleigh", "richardson", "lundgren", "power")
 # Every model by its name, from simple to complex.
 MODELS = _Models(
+    "models",
     {
         "brownian": "brownian.Brownian",
         "langevin": "langevin.Langevin",
@@ -70,11 +73,12 @@ MODELS = _Models(
         "oscillating": "oscillating.OscillatingLangevin",
         "confined": "confined.ConfinedLangevin",
         "two_scale": "two_scale.TwoScaleLangevin",
-    }
+    },
 )
 # Stochastic differential equations, whose likelihoods are estimated: not among "all". Those of a
 # user's file are added when it is loaded.
 SDES = _Models(
+    "sde",
     {
         "sde_langevin": "library.langevin",
         "random_flight": "models.random_flight.random_flight",
@@ -83,8 +87,9 @@ SDES = _Models(
         "fluctuating_dissipation": "models.dissipation.fluctuating_dissipation",
         "student_langevin": "models.student.student_langevin",
     },
-    room="sde",
 )
+# Walks, which have neither a Gaussian density nor an equation of motion: not among "all" either.
+WALKS = _Models("models", {"random_walk": "random_walk.RandomWalk"})
 
 
 # Module and class of each option, and the names of its parameters.
@@ -155,8 +160,8 @@ def model_named(
                 "Python, pass the SDE itself"
             )
             raise DriftbayesError(msg)
-        if base not in models and base not in SDES:
-            near = did_you_mean(base, (*models, *SDES))
+        if base not in models and base not in SDES and base not in WALKS:
+            near = did_you_mean(base, (*models, *SDES, *WALKS))
             msg = f"unknown model {base!r}; known are {', '.join(models)}{near}"
             raise DriftbayesError(msg)
     unknown = [option for option in options if option not in OPTIONS]
@@ -164,9 +169,11 @@ def model_named(
         near = did_you_mean(unknown[0], OPTIONS)
         msg = f"unknown option {unknown[0]!r} in {text!r}; known are {', '.join(OPTIONS)}{near}"
         raise DriftbayesError(msg)
-    plain = tuple(as_template(models[base] if base in models else SDES[base]) for base in bases)
-    if len(plain) > 1 and any(one.kind == "sde" for one in plain):
-        msg = f"an SDE cannot be a part of a sum such as {text!r}; compare it by itself"
+    plain = tuple(as_template(_family(base, models)) for base in bases)
+    alone = [one for one in plain if one.kind in ("sde", "jumps")]
+    if len(plain) > 1 and alone:
+        what = "an SDE" if alone[0].kind == "sde" else alone[0].name
+        msg = f"{what} cannot be a part of a sum such as {text!r}; compare it by itself"
         raise DriftbayesError(msg)
     model = plain[0] if len(plain) == 1 else _sum_of(plain)
     check_options(text, model, options)
@@ -185,6 +192,12 @@ def model_named(
 
     mixture = mixture_of(model, int(classes))
     return _SEEN.setdefault(mixture, mixture)
+
+
+def _family(name: str, models: Mapping[str, Family]) -> Family:
+    """The family of a plain name, in whichever register it is."""
+    known: Mapping[str, Family] = next(one for one in (models, SDES, WALKS) if name in one)
+    return known[name]
 
 
 def _sum_of(models: tuple[AbstractModel, ...]) -> AbstractModel:

@@ -53,7 +53,17 @@ if TYPE_CHECKING:
 EngineName = Literal["auto", "moments", "kalman", "dense"]
 # How far displacements may be summed before a model sees them: over trajectories and axes, over
 # trajectories only, over axes only, or not at all; or all particles must be seen at once.
-Kind = Literal["summed", "channels", "trajectories", "steps", "together", "flow", "pairs", "sde"]
+Kind = Literal[
+    "summed",
+    "channels",
+    "trajectories",
+    "steps",
+    "jumps",
+    "together",
+    "flow",
+    "pairs",
+    "sde",
+]
 Data: TypeAlias = (
     SecondMoments
     | PaddedSteps
@@ -174,7 +184,9 @@ def preparation(
     longest = int(data.row_sizes.max())
     # Noise or long memory: what the steps before the window would add is not negligible.
     memory = LONG_MEMORY if needs.memory is None else needs.memory
-    if kind in ("steps", "together", "flow", "sde") or (engine == "auto" and not data.is_regular):
+    if kind in ("steps", "jumps", "together", "flow", "sde") or (
+        engine == "auto" and not data.is_regular
+    ):
         engine = "kalman"
     elif engine in ("auto", "moments"):
         too_long = longest > memory > MEMORY and needs.has_state_space
@@ -227,6 +239,7 @@ def check_summable(needs: Needs) -> int:
         judged = {
             "trajectories": "each trajectory by itself",
             "steps": "each step by itself",
+            "jumps": "each step by itself",
             "sde": "each trajectory by itself",
         }
         msg = (
@@ -301,6 +314,10 @@ def prepare(
         raise DriftbayesError(judged_together(needs.model))
     if kind == "sde":
         raise DriftbayesError(only_estimated(needs.model))
+    if kind == "jumps" and isinstance(data, Displacements):
+        from driftbayes.likelihood.jumps import check_jumps
+
+        check_jumps(data, needs.model)
     if isinstance(data, ReducedDisplacements):
         return data.second_moments()
     if isinstance(data, SummedDisplacements):
@@ -331,6 +348,11 @@ def make_engine(
     way = preparation(data, needs, engine)
     if way.kind == "sde":
         raise DriftbayesError(only_estimated(needs.model))
+    if way.kind == "jumps":
+        from driftbayes.likelihood.jumps import JumpEngine, check_jumps
+
+        check_jumps(data, needs.model)
+        return JumpEngine(data)
     if way.kind == "flow":
         from driftbayes.likelihood.flow import flow_engine
 

@@ -46,6 +46,9 @@ def check_options(text: str, base: AbstractModel, options: Sequence[str]) -> Non
         wrong = next(option for option in options if option != "noise")
         msg = f"{base.name!r} is an SDE, which takes the option 'noise' only, not {wrong!r}"
         raise DriftbayesError(msg)
+    if base.kind == "jumps" and options:
+        msg = f"{base.name!r} takes no options, not even {options[0]!r}; write it by itself"
+        raise DriftbayesError(msg)
     chosen = [option for option in _DATA_OPTIONS if option in options]
     if len(chosen) > 1 and set(chosen) not in _PAIRS:
         msg = f"{chosen[0]!r} and {chosen[1]!r} cannot be combined in {text!r}; choose one"

@@ -3,7 +3,7 @@
 __all__ = ["EnsembleDensity", "KalmanDensity", "ParticleDensity", "given_by"]
 
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,10 +16,8 @@ import numpy as np
 from jaxtyping import Array
 from scipy.special import logsumexp
 
-from driftbayes.data.sampling import Displacements
-from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key
-from driftbayes.likelihood.runs import Context
+from driftbayes.likelihood.direct import AbstractDirect
 from driftbayes.models import AbstractModel
 from driftbayes.sde.ensemble import ensemble_log_likelihood
 from driftbayes.sde.filter import Filter, log_likelihood
@@ -76,77 +74,13 @@ def _ensemble_block(
     return jax.vmap(at)(values, keys)
 
 
-@dataclass(frozen=True, eq=False)
-class _AbstractDensity(ABC):
-    """Data as inference takes them: their own engine, with values of the density at many points."""
-
-    data: Displacements
-
-    noisy = False
+class _AbstractDensity(AbstractDirect):
+    """Data of an SDE, with values of its density at many points."""
 
     @cached_property
     def tracks(self) -> tuple[Tracks, ...]:
         """Runs in blocks."""
         return make_tracks(self.data)
-
-    @property
-    def n_dim(self) -> int:
-        """Number of dimensions."""
-        return self.data.n_dim
-
-    @property
-    def tau(self) -> float:
-        """Sampling time."""
-        return self.data.tau
-
-    @property
-    def length_unit(self) -> str:
-        """Name of the unit of length."""
-        return self.data.length_unit
-
-    @property
-    def time_unit(self) -> str:
-        """Name of the unit of time."""
-        return self.data.time_unit
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash of the data."""
-        return self.data.fingerprint
-
-    @property
-    def n_particles(self) -> int:
-        """Number of particles."""
-        return self.data.n_particles
-
-    @property
-    def n_steps(self) -> int:
-        """Steps of the longest run."""
-        return self.data.n_steps
-
-    @property
-    def n_displacements(self) -> int:
-        """Number of data."""
-        return self.data.n_displacements
-
-    @property
-    def shortest_step(self) -> float:
-        """Duration of the shortest step."""
-        return float(self.data.interval.min())
-
-    @property
-    def context(self) -> Context:
-        """Where the data are; an SDE is told in its own way."""
-        return Context(np.zeros(self.n_dim))
-
-    def thinned(self, n_steps: int) -> tuple[Any, float]:
-        """All data: parts of them are no cheaper to lay out."""
-        return self, 1.0
-
-    def sums(self, formulas: Any) -> Any:
-        """No sums over steps are enough."""
-        msg = "an SDE has no second moments; use `log_densities`"
-        raise DriftbayesError(msg)
 
     def log_densities(self, model: AbstractModel, values: Mapping[str, FloatArray]) -> FloatArray:
         """Ln p of the data, of each value of the parameters."""

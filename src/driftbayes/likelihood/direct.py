@@ -1,0 +1,87 @@
+"""Displacements whose density is computed directly, without sums over steps."""
+
+__all__ = ["AbstractDirect"]
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from driftbayes.data.sampling import Displacements
+from driftbayes.errors import DriftbayesError
+from driftbayes.likelihood.runs import Context
+from driftbayes.typing import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class AbstractDirect(ABC):
+    """Data as inference takes them: their own engine, with values of the density at many points."""
+
+    data: Displacements
+
+    noisy = False
+
+    @property
+    def n_dim(self) -> int:
+        """Number of dimensions."""
+        return self.data.n_dim
+
+    @property
+    def tau(self) -> float:
+        """Sampling time."""
+        return self.data.tau
+
+    @property
+    def length_unit(self) -> str:
+        """Name of the unit of length."""
+        return self.data.length_unit
+
+    @property
+    def time_unit(self) -> str:
+        """Name of the unit of time."""
+        return self.data.time_unit
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the data."""
+        return self.data.fingerprint
+
+    @property
+    def n_particles(self) -> int:
+        """Number of particles."""
+        return self.data.n_particles
+
+    @property
+    def n_steps(self) -> int:
+        """Steps of the longest run."""
+        return self.data.n_steps
+
+    @property
+    def n_displacements(self) -> int:
+        """Number of data."""
+        return self.data.n_displacements
+
+    @property
+    def shortest_step(self) -> float:
+        """Duration of the shortest step."""
+        return float(self.data.interval.min())
+
+    @property
+    def context(self) -> Context:
+        """Where the data are; such models are told in their own way."""
+        return Context(np.zeros(self.n_dim))
+
+    def thinned(self, n_steps: int) -> tuple[Any, float]:
+        """All data: parts of them are no cheaper to lay out."""
+        return self, 1.0
+
+    def sums(self, formulas: Any) -> Any:
+        """No sums over steps are enough."""
+        msg = "the density of these data has no second moments; use `log_densities`"
+        raise DriftbayesError(msg)
+
+    @abstractmethod
+    def log_densities(self, model: Any, values: Mapping[str, FloatArray]) -> FloatArray:
+        """Ln p of the data, of each value of the parameters."""

@@ -1,0 +1,92 @@
+"""Continuous-time random walk: rests of random length, and jumps between them."""
+
+__all__ = ["RandomWalk"]
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from driftbayes.errors import DriftbayesError
+from driftbayes.jax_typing import Key, Leaf, Scalar, ScalarLike
+from driftbayes.likelihood import PaddedSteps
+from driftbayes.likelihood.jumps import log_jump_density
+from driftbayes.models._base import AbstractModel, Parameter
+from driftbayes.models._prepare import Data, Kind
+from driftbayes.precision import as_leaf
+
+
+class RandomWalk(AbstractModel):
+    r"""Particles that rest, and jump at random times.
+
+    Waiting times are exponential with mean $1/\lambda$, jumps are Gaussian and take no time. With
+    $n$ the number of jumps of a step, the same for all axes,
+
+    $$n \sim \operatorname{Poisson}(\lambda\tau), \qquad
+      \Delta X \mid n \sim N(0, 2\kappa n/\lambda)$$
+
+    per axis. Steps are independent and $\operatorname{Var}(\Delta X_i) = 2\kappa\tau$ at any τ; the
+    kurtosis of a component is $3 + 3/(\lambda\tau)$. As λ → ∞ it is `Brownian(kappa)`. A step is
+    exactly zero with probability $e^{-\lambda\tau}$, to which no density corresponds: data with
+    such steps are refused, and so are errors of positions.
+
+    Args:
+        kappa: Diffusivity $\kappa > 0$, in length²/time.
+        rate: Rate of jumps $\lambda > 0$, in 1/time.
+    """
+
+    kappa: Leaf = eqx.field(converter=as_leaf)
+    rate: Leaf = eqx.field(converter=as_leaf)
+
+    name: ClassVar[str] = "random_walk"
+    summary: ClassVar[str] = "rests of random length and Gaussian jumps between them"
+    parameters: ClassVar[dict[str, Parameter]] = {
+        "kappa": Parameter("κ", "diffusivity, Var(Δx_i) = 2κτ per axis", 2, -1),
+        "rate": Parameter("λ", "rate of jumps", 0, -1),
+    }
+    scale_parameter: ClassVar[str] = "kappa"
+    limit: ClassVar[str] = "brownian, as rate → ∞"
+    is_gaussian: ClassVar[bool] = False
+    has_state_space: ClassVar[bool] = False
+    kind: ClassVar[Kind] = "jumps"
+
+    def increment_autocovariance(
+        self, lags: Float[Array, " lag"], tau: Scalar
+    ) -> Float[Array, " lag"]:
+        r"""$2\kappa\tau$ at lag 0, else 0."""
+        return jnp.where(lags == 0, 2 * self.kappa * tau, 0.0)
+
+    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+        r"""$2\kappa t$."""
+        return 2 * self.kappa * lag
+
+    def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+        r"""A delta function: zero at every lag but 0, where it is infinite."""
+        return jnp.where(lag == 0, jnp.inf, 0.0)
+
+    def log_density(self, data: Data) -> Scalar:
+        if not isinstance(data, PaddedSteps):
+            msg = f"{self.name} needs single steps; prepare the data for it"
+            raise DriftbayesError(msg)
+        n_dim = data.dx.shape[-1]
+        is_step = data.valid > 0
+        variance = 2 * jnp.asarray(self.kappa) / self.rate
+        square = jnp.sum(data.dx**2, axis=-1) / variance
+        log_p = log_jump_density(
+            jnp.where(is_step, square, 1.0), self.rate * data.interval, n_dim, jnp
+        )
+        log_p = log_p - 0.5 * n_dim * jnp.log(variance)
+        return jnp.sum(jnp.where(is_step, log_p, 0.0))
+
+    def simulate(
+        self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
+    ) -> Float[Array, "particle position dim"]:
+        """Exact positions at times 0, tau, 2 tau, ..., from the origin."""
+        key_number, key_size = jax.random.split(key)
+        shape = (n_particles, n_steps)
+        number = jax.random.poisson(key_number, self.rate * jnp.asarray(tau), shape)
+        size = jnp.sqrt(2 * self.kappa / self.rate * number.astype(float))[..., None]
+        steps = size * jax.random.normal(key_size, (*shape, n_dim))
+        return jnp.pad(jnp.cumsum(steps, axis=1), ((0, 0), (1, 0), (0, 0)))
