@@ -11,6 +11,7 @@ with substeps far shorter than those of the filter.
 __all__ = ["MODELS", "ranks"]
 
 import argparse
+import json
 import multiprocessing
 import os
 import time
@@ -134,7 +135,7 @@ def _rank(name: str, number: int, seed: int) -> dict[str, Any]:
         shown = truth if case.priors[key].is_signed else np.log(truth)
         z[key] = (shown - estimate.log_mean) / estimate.log_sd
         low, high = estimate.interval
-        inside[key] = low <= truth <= high
+        inside[key] = bool(low <= truth <= high)
     return {
         "rank": place,
         "z": z,
@@ -150,7 +151,7 @@ def _rank(name: str, number: int, seed: int) -> dict[str, Any]:
 
 
 def _task(task: tuple[str, int, int]) -> dict[str, Any]:
-    found = _rank(*task)
+    found = {"task": list(task), **_rank(*task)}
     shown = (f"{found[what]:.3g}" for what in ("seconds", "cpu", "substeps", "inner", "draws"))
     print(", ".join(shown), flush=True)
     return found
@@ -195,13 +196,29 @@ def ranks(arguments: list[str]) -> None:
     parser.add_argument("n_sets", type=int, help="number of data sets")
     parser.add_argument("--workers", type=int, default=1, help="number of processes")
     parser.add_argument("--seed", type=int, default=0, help="random seed")
+    parser.add_argument("--rows", help="file of finished data sets, to stop and go on")
     args = parser.parse_args(arguments)
     context = multiprocessing.get_context("spawn")
     began = time.perf_counter()
     tasks = [(args.model, number, args.seed) for number in range(args.n_sets)]
+    rows = _finished(args.rows, tasks)
+    left = [task for task in tasks if list(task) not in [row["task"] for row in rows]]
     counter = context.Value("i", 0)
     with context.Pool(args.workers, _begin, (args.workers, counter)) as pool:
-        rows = list(pool.imap_unordered(_task, tasks, chunksize=1))
+        for row in pool.imap_unordered(_task, left, chunksize=1):
+            rows.append(row)
+            if args.rows:
+                with open(args.rows, "a", encoding="utf-8") as file:
+                    file.write(json.dumps(row) + "\n")
     wall = time.perf_counter() - began
     print(f"\n{args.model}: {len(rows)} data sets, seed {args.seed}, {wall:.0f} s")
     _report(rows)
+
+
+def _finished(path: str | None, tasks: list[tuple[str, int, int]]) -> list[dict[str, Any]]:
+    """Rows of these data sets that an earlier run has left."""
+    if path is None or not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    return [row for row in rows if tuple(row["task"]) in tasks]
