@@ -33,10 +33,11 @@ demo: setup
 test: setup
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
-# The slow tests, and those of models and inference with arrays checked against their annotations.
+# The slow tests, and those of models and inference with arrays checked against their annotations
+# and more examples.
 test-slow: setup
 	DRIFTBAYES_CHECK_ALL=1 $(BIN)/python -m pytest -m slow
-	DRIFTBAYES_CHECK_ALL=1 $(BIN)/python -m pytest -n auto --dist loadfile tests/models tests/likelihood tests/inference tests/test_priors.py
+	DRIFTBAYES_CHECK_ALL=1 DRIFTBAYES_EXAMPLES=50 $(BIN)/python -m pytest -n auto --dist loadfile tests/models tests/likelihood tests/inference tests/test_priors.py
 
 lint: setup
 	$(BIN)/ruff check .

@@ -51,7 +51,7 @@ settings.register_profile(
     "driftbayes",
     deadline=None,
     derandomize=True,
-    max_examples=int(os.environ.get("DRIFTBAYES_EXAMPLES", "25")),
+    max_examples=int(os.environ.get("DRIFTBAYES_EXAMPLES", "16")),
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("driftbayes")

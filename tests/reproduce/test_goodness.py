@@ -35,7 +35,11 @@ def test_every_case_has_data_of_its_shape_and_a_model(name):
     assert data.is_regular == (case.sampling == "regular")
     assert (data.position_sd is not None) == (case.sampling == "errors")
     assert case.hypothesis().name == (case.judged_by or case.made_by)
-    again, other = case.data(3, 1)[0], case.data(3, 2)[0]
+
+
+def test_data_are_repeated_by_their_numbers_alone():
+    case = CASES["brownian"]
+    data, again, other = (case.data(3, number)[0] for number in (1, 1, 2))
     assert again.fingerprint == data.fingerprint != other.fingerprint
 
 
