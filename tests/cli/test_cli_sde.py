@@ -5,9 +5,11 @@ import pytest
 
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.io import write_trajectories
+from driftbayes.models._named import SDES
 from driftbayes.testing import reference
 
 MODELS = ("--models", "langevin,sde_langevin", "--u-rms", "1", "--timescale", "1")
+WALK = ("--models", "random_walk", *MODELS[2:])
 TAU = ("--tau", "0.4")
 
 FILE = """import driftbayes as db
@@ -45,6 +47,9 @@ def _no_computing(monkeypatch):
     ("words", "message"),
     [
         (("score", *TAU, *MODELS), "a score cannot take sde_langevin"),
+        (("score", *TAU, *WALK), "a score cannot take random_walk"),
+        (("predict", *TAU, "--horizon", "1", *WALK), "prediction cannot take random_walk"),
+        (("map", "--taus", "0.4", *WALK), "a map by evidence cannot take random_walk"),
         (("predict", *TAU, "--horizon", "1", *MODELS), "sde_langevin is an SDE: draws from its"),
         (("recommend", *TAU, "--horizon", "1", *MODELS), "sde_langevin is an SDE: draws from its"),
         (("backtest", *TAU, "--horizons", "0.8", *MODELS), "sde_langevin is an SDE: draws from"),
@@ -73,6 +78,9 @@ def test_a_model_file_is_read_by_the_command(ask, tracks_csv, tmp_path):
     answer = ask("compare", tracks_csv, *TAU, *words)
     assert answer.code == 2
     assert "the likelihood of Mine is estimated by a particle filter" in answer.err
+    # Its name ends with the command.
+    assert "Mine" not in SDES
+    assert ask("compare", tracks_csv, *TAU, "--models", "Mine").code == 2
 
 
 @pytest.mark.slow

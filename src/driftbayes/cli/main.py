@@ -12,8 +12,8 @@ import sys
 import textwrap
 import traceback
 import warnings
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TextIO
 
 from driftbayes._version import __version__
@@ -162,8 +162,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             warnings.simplefilter("always", DriftbayesWarning)
             warnings.showwarning = _show_warning
             args.words = given
-            _load_file_models(args)
-            code = int(args.run(args))
+            with _file_models(args):
+                code = int(args.run(args))
         _jax.report_compilation()
         _console.detail("done")
         # Flush here: at exit, a closed pipe could no longer be caught.
@@ -193,13 +193,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
 
 
-def _load_file_models(args: argparse.Namespace) -> None:
-    """Run the files of models that are given as FILE.py:NAME."""
+@contextmanager
+def _file_models(args: argparse.Namespace) -> Iterator[None]:
+    """Run the files of models that are given as FILE.py:NAME; their names end with the command."""
     given = (getattr(args, "models", None), getattr(args, "name", None))
-    if any(isinstance(text, str) and ".py:" in text for text in given):
-        from driftbayes.cli._options import load_file_models
+    if not any(isinstance(text, str) and ".py:" in text for text in given):
+        yield
+        return
+    from driftbayes.cli._options import load_file_models
+    from driftbayes.models._named import SDES
 
+    known = set(SDES)
+    try:
         load_file_models(args)
+        yield
+    finally:
+        for name in set(SDES) - known:
+            del SDES[name]
 
 
 def _check_numbers(args: argparse.Namespace) -> None:

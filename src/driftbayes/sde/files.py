@@ -11,7 +11,7 @@ from types import ModuleType
 
 from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.models import MODELS
-from driftbayes.models._named import SDES
+from driftbayes.models._named import SDES, WALKS
 from driftbayes.sde.model import SDE, with_values
 
 
@@ -91,7 +91,8 @@ def register_file_models(names: list[str]) -> list[str]:
             continue
         name, *options = rest.split("+")
         model = load_model(f"{file}{mark}{name}")
-        if model.name in MODELS or (model.name in SDES and SDES[model.name].law is not model.law):
+        is_other = model.name in SDES and SDES[model.name].law is not model.law
+        if is_other or model.name in MODELS or model.name in WALKS:
             msg = f"{text} is called {model.name!r}, as another model is; give it another name"
             raise DriftbayesError(msg)
         SDES[model.name] = model
