@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from driftbayes import (
+    SDE,
     Brownian,
     Displacements,
     Evidence,
@@ -93,13 +94,15 @@ def _well(task: tuple[str, str, int]) -> Found:
 def _library_data(name: str, values: dict[str, float]) -> Displacements:
     """Tracks in a plane from places on either side of the origin."""
     import jax
+    import jax.numpy as jnp
 
     jax.config.update("jax_enable_x64", True)
-    start = np.random.default_rng(3).uniform(-2, 2, (SIZE[0], 2))
+    start = jnp.asarray(np.random.default_rng(3).uniform(-2, 2, (SIZE[0], 2)))
     model = model_named(name, MODELS)(**THETA, **values)
+    assert isinstance(model, SDE)
     law, theta = model.law, model.theta()
-    x, _ = simulate_paths(law, theta, jax.random.key(5), start, n_steps=SIZE[1], tau=TAU)
-    x = np.asarray(x)
+    paths, _ = simulate_paths(law, theta, jax.random.key(5), start, n_steps=SIZE[1], tau=TAU)
+    x = np.asarray(paths)
     return Displacements.from_array(np.diff(x, axis=1), TAU, start=x[:, 0])
 
 
