@@ -5,6 +5,8 @@ import json
 import os
 import shutil
 import sys
+import zlib
+from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 
@@ -81,6 +83,22 @@ def pytest_collection_finish():
     gc.freeze()
     # JAX makes many objects that live on: fewer looks through all of them.
     gc.set_threshold(20_000, 20, 20)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Leave one in n cases of a test that is marked `sampled(n)`; the others are slow.
+
+    Which, depends on the name of the test: together such tests meet all models.
+    """
+    seen = Counter()
+    for item in items:
+        mark = item.get_closest_marker("sampled")
+        if mark is not None:
+            name = f"{item.path.name}::{item.originalname}"
+            if (zlib.crc32(name.encode()) + seen[name]) % mark.args[0]:
+                item.add_marker("slow")
+            seen[name] += 1
 
 
 # In slow tests, flows and networks take thousands of steps; of other programs most run once.

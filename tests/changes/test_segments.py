@@ -108,6 +108,7 @@ def check_against_enumeration(result, segmentations, rtol):
         assert law[high] >= 0.975 > law[high - 1]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", HYPOTHESES)
 @pytest.mark.parametrize("n_dim", [1, 2])
 def test_all_segmentations_one_by_one_give_the_same(kind, n_dim):
@@ -120,6 +121,7 @@ def test_all_segmentations_one_by_one_give_the_same(kind, n_dim):
     check_against_enumeration(result, enumerated(known, times_of(run), RATE), 1e-12)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", HYPOTHESES)
 @pytest.mark.parametrize("is_regular", [True, False])
 def test_a_segment_is_judged_as_a_run_is_compared(kind, is_regular):

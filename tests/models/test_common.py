@@ -1,7 +1,6 @@
 """Motion in common: engines against one dense covariance of all particles."""
 
 from dataclasses import replace
-from itertools import product
 
 import jax
 import jax.numpy as jnp
@@ -165,21 +164,10 @@ def log_likelihood(name, theta, data):
     return density.terms(np.array([[theta[n] for n in hypothesis.names]]))[0][0]
 
 
-# By default all kinds of data with three models, of which one has no state space, and each kind of
-# density of the others; all of them take minutes.
-KINDS = list(product(["regular", "apart", "gaps", "uneven", "errors", "alike"], ["", "+noise"]))
-USUAL = {("regular", ""), ("gaps", "+noise"), ("errors", "")}
-THOROUGH = ("brownian", "langevin", "matern")
-GRID = [
-    pytest.param(
-        *(base, *kind),
-        marks=[] if base in THOROUGH or kind in USUAL else [pytest.mark.slow],
-    )
-    for base, kind in product(MODELS, KINDS)
-]
-
-
-@pytest.mark.parametrize(("base", "kind", "noise"), GRID)
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("noise", ["", "+noise"])
+@pytest.mark.parametrize("kind", ["regular", "apart", "gaps", "uneven", "errors", "alike"])
+@pytest.mark.parametrize("base", list(MODELS))
 def test_density_is_that_of_all_particles_together(base, kind, noise):
     name, data = f"{base}{noise}+common", data_of(kind)
     theta, values = parameters(name)

@@ -36,6 +36,7 @@ class Values:
             setattr(self, name, 0.1 + 0.05 * i)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", CHAINS)
 def test_a_name_and_a_composition_are_the_same_model(name):
     template = model_named(name, MODELS, 2)

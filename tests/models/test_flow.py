@@ -136,6 +136,7 @@ def expected(name, data, nu, divergence, kernels=None):
     return -0.5 * (len(values) * np.log(2 * np.pi) + log_det + white @ white)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("nu", [0.5, 1.5, 2.5])
 @pytest.mark.parametrize("option", ["flow", "eddies"])
 @pytest.mark.parametrize("base", ["brownian", "langevin"])

@@ -105,6 +105,7 @@ def dense(base, data, shape=None, sigma=0.0, *, flow, gradient):
     return own + maps @ wide @ maps.T, wide @ maps.T, wide
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "make"),
     [

@@ -107,6 +107,7 @@ def first_covariances(gamma, nu):
 
 
 # Either side of the change from lattice to series, at 24, and far from it.
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("nu", [1e-10, 1e-3, 0.3, 1.3, 6.7, 23.9, 24.1, 40.3, 150.5])
 def test_covariances_of_steps_are_those_of_50_digits(nu):
     for x in (1e-8, 1e-3, 0.1, 2.0):
@@ -144,6 +145,7 @@ def slopes(theta):
     return jax.jacfwd(row)(theta), jax.hessian(lambda theta: jnp.sum(row(theta)))(theta)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("nu", [1e-8, 0.5, 23.9, 24.1, 1e3])
 @pytest.mark.parametrize("x", [1e-8, 1e-3, 1.0, 1e3, 1e8])
 def test_derivatives_of_all_covariances_at_once_are_finite(nu, x):

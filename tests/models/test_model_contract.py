@@ -408,6 +408,7 @@ def test_limit_is_the_model_that_is_named(name):
 # --- Simulation --------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @families
 @pytest.mark.parametrize("tau", [0.01, 0.7, 100.0])
 def test_simulated_steps_have_the_covariance_that_the_likelihood_assumes(family, tau):

@@ -86,6 +86,7 @@ def gaussian(covariance, values):
 # --- Noise -------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @plain
 def test_engines_agree_on_noise(name):
     data, model = regular(), named(f"{name}+noise", sigma=0.6, **PLAIN[name])
@@ -98,6 +99,7 @@ def test_engines_agree_on_noise(name):
         assert_allclose(model.log_likelihood(data, engine=engine), expected, rtol=RTOL)
 
 
+@pytest.mark.sampled(2)
 @plain
 def test_noise_as_an_option_is_noise_as_an_argument(name):
     data, base = irregular(), MODELS[name](**PLAIN[name])
@@ -143,6 +145,7 @@ def test_blurred_brownian_motion_has_its_closed_form(exposure):
     assert_allclose(row, expected, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", [name for name in PLAIN if name != "fractional"])
 @pytest.mark.parametrize("exposure", [0.3, TAU])
 def test_blur_is_the_mean_over_two_exposures(name, exposure):
@@ -199,6 +202,7 @@ def test_engines_agree_on_blur_and_noise():
 # --- Mean flow ---------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("make", [regular, irregular])
 @pytest.mark.parametrize("name", ["brownian", "langevin", "langevin+noise"])
 def test_mean_flow_integrates_out_to_a_covariance_of_rank_one(name, make):
@@ -322,6 +326,7 @@ def test_anisotropy_refuses_data_of_another_dimension():
 # --- Scatter -----------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("scatter", [0.2, 0.7, 1.5])
 @pytest.mark.parametrize("make", [regular, irregular])
 def test_scatter_integrates_the_scale_of_each_trajectory(scatter, make):

@@ -37,6 +37,7 @@ def walked(n_dim=2, seed=0, n=40):
     return Displacements.from_array(dx[None], 1.0)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("n_dim", [1, 2, 3])
 @pytest.mark.parametrize("count", [1e-6, 0.3, 14.0, 20.0, 63.0, 66.0, 90.0, 400.0])
 @pytest.mark.parametrize("square", [1e-8, 2.0, 30.0, 1e3])

@@ -105,6 +105,7 @@ def test_the_dense_reference_is_a_double_integral():
                 assert_allclose(number, value, atol=1e-3)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("sigma", [0.0, 0.4])
 @pytest.mark.parametrize("case", list(DATA))
 def test_density_is_the_mean_of_both_senses_of_the_dense_one(case, sigma):

@@ -99,6 +99,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("data", [regular(), irregular()], ids=["regular", "irregular"])
 @pytest.mark.parametrize("pair", PAIRS)
 def test_density_of_a_sum_is_that_of_added_covariances(pair, data):

@@ -131,6 +131,7 @@ def cut(kind):
     return whole, displacements(whole, tau, gaps=gaps), runs(whole, gaps)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", EVERY)
 def test_the_log_likelihood_of_each_trajectory_is_that_of_a_dense_gaussian(name):
     for kind in KINDS:
@@ -144,6 +145,7 @@ def test_the_log_likelihood_of_each_trajectory_is_that_of_a_dense_gaussian(name)
             assert_allclose(found[i], expected, rtol=1e-7, err_msg=kind)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", EVERY)
 def test_sets_of_trajectories_that_are_scored_have_their_dense_density(name):
     numbers = np.arange(3)
@@ -196,6 +198,7 @@ def moments_of_paths(model, whole, horizons, tau):
     return zero + last[:, None], cov
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", EVERY)
 def test_a_forecast_is_the_conditional_gaussian_given_the_track(name):
     family = model_named(name, MODELS)

@@ -43,6 +43,7 @@ def test_known_outliers_are_found(size):
     assert np.mean(rows[~is_off]) < 1e-3
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("n_dim", [1, 2, 3])
 @pytest.mark.parametrize(
     ("name", "theta"),
