@@ -11,12 +11,13 @@ _ROUNDING = 1e-9
 _UNITS = 1.000001
 
 
-def difference(shown: str, printed: str) -> str | None:
+def difference(shown: str, printed: str, *, share: float = 0.0) -> str | None:
     """The first line shown that was not printed, in order; None if all were.
 
     A line "…" stands for any number of lines, and "…" within a line for any text. Between
     two of them every line counts. Words must be equal; numbers may differ by one in the last digit
-    that is shown. How wide the spaces and how long the rules of tables are does not matter.
+    that is shown, or by a share of themselves. How wide the spaces and how long the rules of tables
+    are does not matter.
     """
     wanted, came = _lines(shown), _lines(printed)
     position, free = 0, False
@@ -26,7 +27,7 @@ def difference(shown: str, printed: str) -> str | None:
             continue
         last = len(came) if free else min(position + 1, len(came))
         for index in range(position, last):
-            if _alike(line, came[index]):
+            if _alike(line, came[index], share):
                 position, free = index + 1, False
                 break
         else:
@@ -44,7 +45,7 @@ def _lines(text: str) -> list[str]:
     return [line for line in lines if line]
 
 
-def _alike(shown: str, came: str) -> bool:
+def _alike(shown: str, came: str, share: float) -> bool:
     """Compare the words by a pattern, then the numbers by their values."""
     pattern, position, numbers = "", 0, []
     for match in _NUMBER.finditer(shown):
@@ -57,7 +58,7 @@ def _alike(shown: str, came: str) -> bool:
     if found is None:
         return False
     return all(
-        _close(text, value) or (is_error and max(_value(text), _value(value)) < _ROUNDING)
+        _close(text, value, share) or (is_error and max(_value(text), _value(value)) < _ROUNDING)
         for (text, is_error), value in zip(numbers, found.groups(), strict=True)
     )
 
@@ -66,9 +67,11 @@ def _literal(text: str) -> str:
     return ".*?".join(map(re.escape, text.split(_ELLIPSIS)))
 
 
-def _close(shown: str, came: str) -> bool:
-    """Equal, or one unit of the last digit shown apart."""
+def _close(shown: str, came: str, share: float) -> bool:
+    """Equal, one unit of the last digit shown apart, or a share of the value."""
     if shown == came:
+        return True
+    if abs(_value(shown) - _value(came)) <= share * abs(_value(shown)):
         return True
     digits, _, power = shown.partition("e")
     decimals = len(digits.partition(".")[2])

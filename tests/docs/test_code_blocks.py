@@ -32,6 +32,10 @@ SIMULATORS = {
     "docs/tutorials/forecast-opendrift.md": "opendrift",
 }
 
+# Pages with draws from a posterior, which another processor keeps or rejects at the last digit:
+# their numbers may differ by this share.
+CHANCE = {"docs/commands/backtest.md": 0.35, "docs/forecasts.md": 0.35}
+
 WITH_CODE = [path for path in PAGES if read_page(path).code]
 WITH_SLOW = [path for path in WITH_CODE if "slow" in {b.mark for b in read_page(path).code}]
 
@@ -59,7 +63,8 @@ def follow(tmp_path, tmp_path_factory, monkeypatch):
             printed[block] = follower.follow(block)
             claimed = page.output_of(block)
             if claimed is not None and not (WRITE and page.path in PAGES):
-                line = difference(claimed.text, printed[block])
+                share = CHANCE.get(page.name, 0.0)
+                line = difference(claimed.text, printed[block], share=share)
                 if line is not None:
                     what = f"shown and not printed: {line}"
                     follower.fail(claimed.line, what, f"--- printed ---\n{printed[block]}")
