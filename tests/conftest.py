@@ -24,7 +24,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 # One thread of linear algebra for each worker: with more, those of one spin while they wait for a
-# core that another has, which took three times the processor time in the longest files.
+# core that another has.
 for _library in ("OPENBLAS", "OMP", "MKL"):
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
