@@ -47,6 +47,8 @@ def _lines(text: str) -> list[str]:
 
 def _alike(shown: str, came: str, share: float) -> bool:
     """Compare the words by a pattern, then the numbers by their values."""
+    # Whole numbers are counts, but beside an error.
+    has_error = "±" in shown
     pattern, position, numbers = "", 0, []
     for match in _NUMBER.finditer(shown):
         pattern += _literal(shown[position : match.start()]) + f"({_NUMBER.pattern})"
@@ -58,7 +60,8 @@ def _alike(shown: str, came: str, share: float) -> bool:
     if found is None:
         return False
     return all(
-        _close(text, value, share) or (is_error and max(_value(text), _value(value)) < _ROUNDING)
+        _close(text, value, share if has_error or "." in text else 0.0)
+        or (is_error and max(_value(text), _value(value)) < _ROUNDING)
         for (text, is_error), value in zip(numbers, found.groups(), strict=True)
     )
 
