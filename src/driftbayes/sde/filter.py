@@ -22,7 +22,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array
 
 from driftbayes.jax_typing import Key
-from driftbayes.sde.foresight import Given, foresee, guided_step, relative
+from driftbayes.sde.foresight import Given, foresee, guided_step, linearised
 from driftbayes.sde.law import Law
 from driftbayes.sde.potentials import LOG_2PI, Ahead, Gaussian, nothing_ahead
 from driftbayes.sde.tracks import Tracks
@@ -157,32 +157,33 @@ def _step(
         """The next substep of a particle, given the future; and ln of the future's density."""
         if how.guided:
             left = jnp.where(k == m - 1, 0.0, interval - (k + 1) * h)
-            return guided_step(law, theta, (x, u, v, origin), (t + k * h, h, left), ahead)
-        found = law.coefficients((origin + x, u, v), t + k * h, 0.5 * h, theta)
-        linear = law.solve(relative(law, found, origin), h)
+            return guided_step(law, given, (x, u, v, origin), (t + k * h, h, left), ahead)
+        linear = law.solve(linearised(law, given, (x, u, v, origin), t + k * h, 0.5 * h), h)
         free = Gaussian(*linear.mean(x, u), linear.qxx, linear.qxu, linear.quu)
         return free, None, jnp.zeros(())
 
     # By what the next fix and those beyond say of them, particles are chosen before they move.
-    log_g = jax.vmap(lambda x, u, v: at(x, u, v, jnp.zeros(()))[2])(*particles[:3])
-    chosen, log_w, log_l = _resample(particles.log_w + log_g, particles.log_l, key_lot)
-    x, u, v = (part[chosen] for part in particles[:3])
+    look = jax.vmap(at, in_axes=(0, 0, 0, None))
+    looked = look(*particles[:3], jnp.zeros(()))
+    chosen, log_w, log_l = _resample(particles.log_w + looked[2], particles.log_l, key_lot)
+    (x, u, v), looked = jax.tree.map(lambda part: part[chosen], (particles[:3], looked))
     # The first substep weighs them by the same again.
-    particles = _Particles(x, u, v, log_w - log_g[chosen], log_l)
+    particles = _Particles(x, u, v, log_w - looked[2], log_l)
 
-    def substep(number: Array, particles: _Particles) -> _Particles:
+    def substep(number: Array, state: tuple[_Particles, Any]) -> tuple[_Particles, Any]:
+        particles, looked = state
         size = (n, 2 * n_dim + law.n_hidden)
         kicks = _kicks(law, given.paired, jnp.asarray(number), size, key_kicks)
         k = number.astype(h.dtype)
+        is_last = k == m - 1
 
-        def move(x: Array, u: Array, v: Array, kick: Array) -> tuple[Array, ...]:
-            proposal, pseudo, log_g = at(x, u, v, k)
+        def move(x: Array, u: Array, v: Array, looked: Any, kick: Array) -> tuple[Array, ...]:
+            proposal, pseudo, log_g = looked
             new_x, new_u = proposal.draw(kick[:n_dim], kick[n_dim : 2 * n_dim])
             state = (origin + x, u, v)
             new_v = law.move_hidden(state, t + k * h, h, theta, kick[2 * n_dim :])
             if not how.guided:
                 return new_x, new_u, new_v, log_g
-            is_last = k == m - 1
             # An exact fix is reached exactly.
             new_x = jnp.where(is_last & is_exact, ahead.y, new_x)
             # The last substep has no density where the fix is exact: it cancels.
@@ -191,10 +192,13 @@ def _step(
             log_ahead = jnp.where(is_last, log_beyond, safe.log_density(new_x, new_u))
             return new_x, new_u, new_v, log_g - jnp.sum(log_ahead)
 
-        x, u, v, log_w = jax.vmap(move)(*particles[:3], kicks)
-        return _Particles(x, u, v, particles.log_w + log_w, particles.log_l)
+        x, u, v, log_w = jax.vmap(move)(*particles[:3], looked, kicks)
+        looked = jax.lax.cond(
+            number + 1 < given.substeps, lambda: look(x, u, v, k + 1), lambda: looked
+        )
+        return _Particles(x, u, v, particles.log_w + log_w, particles.log_l), looked
 
-    particles = jax.lax.fori_loop(0, given.substeps, substep, particles)
+    particles, _ = jax.lax.fori_loop(0, given.substeps, substep, (particles, looked))
     if how.guided:
         log_l = particles.log_l + jnp.sum(ahead.log_constant)
         return particles._replace(log_l=log_l)
@@ -204,7 +208,6 @@ def _step(
 
 # Share of the kicks of x and u of each of two substeps in those of both: x of x, u of x, x of u and
 # u of u; of a velocity without friction and its integral, and of a position without a velocity.
-_WHOLE = [1.0, 0.0, 0.0, 1.0]
 _HALVES = np.array([[2.5, 0.75**0.5, -(0.75**0.5), 0.5], [1.0, 0.0, 3.0**0.5, 2.0]]) / 8**0.5
 _SUM = np.array([[1.0, 0.0, 0.0, 1.0]] * 2) / 2**0.5
 
@@ -212,17 +215,20 @@ _SUM = np.array([[1.0, 0.0, 0.0, 1.0]] * 2) / 2**0.5
 def _kicks(law: Law, paired: Any, number: Array, size: tuple[int, int], key: Key) -> Array:
     """Standard normal numbers of a substep, or those that two of half its length add up to."""
     n_dim = (size[1] - law.n_hidden) // 2
-    table = jnp.asarray(np.vstack([_WHOLE, _HALVES if law.hidden_velocity else _SUM]))
-    count = jnp.where(paired, 2, 1)
 
-    def add(j: Array, total: Array) -> Array:
-        kicks = jax.random.normal(jax.random.fold_in(key, count * number + j), size)
-        x, u, v = kicks[:, :n_dim], kicks[:, n_dim : 2 * n_dim], kicks[:, 2 * n_dim :]
-        xx, xu, ux, uu = table[jnp.where(paired, 1 + j, 0)]
-        share = 1 / jnp.sqrt(count.astype(kicks.dtype))
-        return total + jnp.concatenate([xx * x + xu * u, ux * x + uu * u, share * v], axis=1)
+    def one(number: Array) -> Array:
+        return jax.random.normal(jax.random.fold_in(key, number), size)
 
-    return jax.lax.fori_loop(0, count, add, jnp.zeros(size))
+    def sum_of_two() -> Array:
+        total = jnp.zeros(size)
+        for j, (xx, xu, ux, uu) in enumerate(_HALVES if law.hidden_velocity else _SUM):
+            kicks = one(2 * number + j)
+            x, u, v = kicks[:, :n_dim], kicks[:, n_dim : 2 * n_dim], kicks[:, 2 * n_dim :]
+            parts = [xx * x + xu * u, ux * x + uu * u, 0.5**0.5 * v]
+            total = total + jnp.concatenate(parts, axis=1)
+        return total
+
+    return jax.lax.cond(jnp.asarray(paired), sum_of_two, lambda: one(number))
 
 
 def _log_normal(error: Array, variance: Array) -> Array:

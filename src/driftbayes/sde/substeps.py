@@ -30,9 +30,9 @@ from driftbayes.typing import FloatArray
 
 # Substeps at most.
 MAX_SUBSTEPS = 256
-# Error of the correction, in nats, at which to stop; and the remainder below which no more levels
-# are added.
-_TOLERANCE = 0.05
+# Error of the correction at which to stop, in nats and as a share of the sampler's error of ln Z;
+# and the remainder below which no more levels are added.
+_TOLERANCE, _SHARE = 0.05, 0.5
 # Draws from the posterior that are added at a time, and estimates at each.
 _N_DRAWS, _N_SEEDS = 16, 2
 # Substeps of all particles that are allowed even if the sampler took fewer: about ten seconds.
@@ -144,17 +144,18 @@ def find_correction(
     order = usable[resample(estimate.log_weights[usable], n_worth, rng)]
     each = density.how.particles * density.repeats * len(density.data.dx)
     allowed = max(estimate.n_evaluations * density.substeps, _MIN_WORK / each)
+    tolerance = max(_TOLERANCE, _SHARE * estimate.log_evidence_err)
     draws = _Draws(hypothesis, density, seed, np.empty((0, estimate.z.shape[1])), ((), ()))
     while True:
         new = estimate.z[order[len(draws.z) : max(2 * len(draws.z), _N_DRAWS)]]
         draws = draws.extended(new)
         remainder, noise = draws.remainder
         may_refine = 4 * draws.density.substeps << len(draws.changes) <= MAX_SUBSTEPS
-        if may_refine and draws.work < allowed and abs(remainder) > max(_TOLERANCE, 2 * noise):
+        if may_refine and draws.work < allowed and abs(remainder) > max(tolerance, 2 * noise):
             draws = draws.refined()
         found = _fit(draws, estimate)
         is_last = 2 * len(draws.z) > len(order) or 2 * draws.work > allowed
-        if is_last or found.log_evidence_err <= _TOLERANCE:
+        if is_last or found.log_evidence_err <= tolerance:
             return found
 
 

@@ -61,8 +61,8 @@ def make_tracks(data: Displacements) -> tuple[Tracks, ...]:
 
 
 def _rounded(n: int) -> int:
-    """The next multiple of 4, or of an eighth of the next power of two."""
-    unit = max(4, 2 ** int(np.ceil(np.log2(n))) // 8)
+    """The next multiple of 2, or of a sixteenth of the next power of two."""
+    unit = max(2, 2 ** int(np.ceil(np.log2(n))) // 16)
     return -(-n // unit) * unit
 
 
