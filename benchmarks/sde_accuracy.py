@@ -52,8 +52,19 @@ LIBRARY: dict[str, tuple[dict[str, float], dict[str, float]]] = {
     "student_langevin": ({"renewal": 0.5}, {}),
 }
 SIZE, TAU = (20, 25), 0.5
-# A name, ln Z less the reference (or ln Z itself), and the record.
-Found = tuple[str, float, Evidence, float]
+# A name, ln Z less the reference, its error, and more that is printed.
+Found = tuple[str, float, float, str]
+
+
+def _found(name: str, reference: float, record: Evidence, wall: float) -> Found:
+    """What another process can be told of an evidence."""
+    error = record.log_evidence_err
+    shown = {key: float(f"{value:.3g}") for key, value in record.diagnostics.items()}
+    words = (
+        f"{record.status.value}, {wall:.0f} s, {record.n_evaluations} likelihoods {shown} "
+        f"{' '.join(record.warnings)}"
+    )
+    return name, record.log_evidence - reference, error, words
 
 
 def _linear(task: tuple[str, str, int]) -> Found:
@@ -78,7 +89,7 @@ def _linear(task: tuple[str, str, int]) -> Found:
     began = time.perf_counter()
     found = evidence(own, data, method=method, seed=seed)
     wall = time.perf_counter() - began
-    return f"{name} {method}", found.log_evidence - evidence(exact, data).log_evidence, found, wall
+    return _found(f"{name} {method}", evidence(exact, data).log_evidence, found, wall)
 
 
 def _well(task: tuple[str, str, int]) -> Found:
@@ -88,7 +99,7 @@ def _well(task: tuple[str, str, int]) -> Found:
     began = time.perf_counter()
     found = evidence(Hypothesis(double_well()), well_data(), method=method, seed=seed)
     wall = time.perf_counter() - began
-    return f"double well {method}", found.log_evidence - grid_log_evidence()[0], found, wall
+    return _found(f"double well {method}", grid_log_evidence()[0], found, wall)
 
 
 def _library_data(name: str, values: dict[str, float]) -> Displacements:
@@ -115,7 +126,7 @@ def _library(task: tuple[str, str, int]) -> Found:
     own = Hypothesis.from_table(model_named(name, MODELS), rules)
     found = evidence(own, data, method=method, seed=seed)
     wall = time.perf_counter() - began
-    return f"{name} {method}", found.log_evidence - plain.log_evidence, found, wall
+    return _found(f"{name} {method}", plain.log_evidence, found, wall)
 
 
 def _limits(task: tuple[str, str, int]) -> Found:
@@ -131,7 +142,7 @@ def _limits(task: tuple[str, str, int]) -> Found:
     own = Hypothesis.from_table(model_named(name, MODELS), {**rules, **fixed})
     found = evidence(own, data, method=method, seed=seed)
     wall = time.perf_counter() - began
-    return f"{name} {method}", found.log_evidence - plain.log_evidence, found, wall
+    return _found(f"{name} {method}", plain.log_evidence, found, wall)
 
 
 STUDIES: dict[str, tuple[Callable[[tuple[str, str, int]], Found], list[str], str, int]] = {
@@ -145,16 +156,9 @@ STUDIES: dict[str, tuple[Callable[[tuple[str, str, int]], Found], list[str], str
 def _report(found: Iterable[Found]) -> None:
     """Print a line for each evidence, then one for each case."""
     cases: dict[str, list[tuple[float, float]]] = {}
-    for name, off, record, wall in found:
-        cases.setdefault(name, []).append((off, record.log_evidence_err))
-        shown = {key: float(f"{value:.3g}") for key, value in record.diagnostics.items()}
-        print(
-            f"{name}: {off:+.4f} ± {record.log_evidence_err:.4f}, {record.status.value}, "
-            f"{wall:.0f} s, {record.n_evaluations} likelihoods",
-            shown,
-            *record.warnings,
-            flush=True,
-        )
+    for name, off, error, words in found:
+        cases.setdefault(name, []).append((off, error))
+        print(f"{name}: {off:+.4f} ± {error:.4f}, {words}", flush=True)
     for name, pairs in cases.items():
         off, error = np.array(pairs).T
         if len(off) > 1:

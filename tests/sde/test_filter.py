@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from double_well import double_well, grid_log_likelihood, well_data
 from equations import brownian, cubic, data_of, langevin, ornstein
 from numpy.testing import assert_allclose
 from scipy.special import logsumexp
@@ -157,3 +158,13 @@ def test_the_same_seed_gives_the_same_estimate_whatever_the_other_runs(exact):
 def test_it_must_be_known_where_runs_begin(exact):
     with pytest.raises(DriftbayesError, match="must know where and when steps begin"):
         make_tracks(replace(exact, start=None))
+
+
+def test_a_force_too_strong_for_the_substeps_is_never_the_best_explanation():
+    # Far out in the prior particles are thrown about and brought back to the fixes by force. Of the
+    # weights, which then cancel to rounding, some were above all others: ln Z was 1e43.
+    density = ParticleDensity(well_data(), Filter(8), 4)
+    strength = np.repeat([1.0, 100.0, 200.0, 300.0, 500.0, 700.0, 900.0], 16)
+    log_l = density.log_densities(double_well().template(), {"a": strength}).reshape(-1, 16)
+    assert_allclose(log_l[0], grid_log_likelihood(1.0), atol=3)
+    assert np.all(np.diff(log_l.max(axis=1)) < -1e3)

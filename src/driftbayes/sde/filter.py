@@ -29,6 +29,9 @@ from driftbayes.sde.tracks import Tracks
 
 # Particles are resampled where fewer than this share of them are effective.
 _EFFECTIVE = 0.5
+# Ln of a weight that counts for nothing; of larger numbers rounding leaves too little. And what a
+# weight may exceed its bound by.
+_NOTHING, _SLACK = -1e10, 1.0
 
 
 @dataclass(frozen=True)
@@ -153,14 +156,19 @@ def _step(
     h = interval / m
     key_kicks, key_lot = jax.random.split(key)
 
-    def at(x: Array, u: Array, v: Array, k: Array) -> tuple[Gaussian, Any, Array]:
-        """The next substep of a particle, given the future; and ln of the future's density."""
+    def at(x: Array, u: Array, v: Array, k: Array) -> tuple[Gaussian, Any, Array, Array]:
+        """The next substep of a particle, given the future; ln of the future's density, and most.
+
+        Most is what that density is at most, but for what lies beyond the substep.
+        """
         if how.guided:
             left = jnp.where(k == m - 1, 0.0, interval - (k + 1) * h)
-            return guided_step(law, given, (x, u, v, origin), (t + k * h, h, left), ahead)
+            state, clock = (x, u, v, origin), (t + k * h, h, left)
+            proposal, pseudo, log_g, peak = guided_step(law, given, state, clock, ahead)
+            return proposal, pseudo, jnp.where(log_g > _NOTHING, log_g, _NOTHING), peak
         linear = law.solve(linearised(law, given, (x, u, v, origin), t + k * h, 0.5 * h), h)
         free = Gaussian(*linear.mean(x, u), linear.qxx, linear.qxu, linear.quu)
-        return free, None, jnp.zeros(())
+        return free, None, jnp.zeros(()), jnp.zeros(())
 
     # By what the next fix and those beyond say of them, particles are chosen before they move.
     look = jax.vmap(at, in_axes=(0, 0, 0, None))
@@ -178,7 +186,7 @@ def _step(
         is_last = k == m - 1
 
         def move(x: Array, u: Array, v: Array, looked: Any, kick: Array) -> tuple[Array, ...]:
-            proposal, pseudo, log_g = looked
+            proposal, pseudo, log_g, peak = looked
             new_x, new_u = proposal.draw(kick[:n_dim], kick[n_dim : 2 * n_dim])
             state = (origin + x, u, v)
             new_v = law.move_hidden(state, t + k * h, h, theta, kick[2 * n_dim :])
@@ -190,7 +198,12 @@ def _step(
             safe = pseudo._replace(variance1=jnp.where(is_last, 1.0, pseudo.variance1))
             log_beyond = ahead.log_beyond(new_x, new_u)
             log_ahead = jnp.where(is_last, log_beyond, safe.log_density(new_x, new_u))
-            return new_x, new_u, new_v, log_g - jnp.sum(log_ahead)
+            change = log_g - jnp.sum(log_ahead)
+            # The weight is the free density of the new state by the proposed one, so that it is
+            # bounded by the latter's exponent. Rounding alone takes it beyond, where a trajectory
+            # far from the fixes is brought back by force: it would pass for the best of all.
+            most = peak + 0.5 * jnp.sum(kick[: 2 * n_dim] ** 2) + _SLACK
+            return new_x, new_u, new_v, jnp.where(change <= most, change, _NOTHING)
 
         x, u, v, log_w = jax.vmap(move)(*particles[:3], looked, kicks)
         looked = jax.lax.cond(

@@ -14,6 +14,7 @@ from jaxtyping import Array
 from driftbayes.sde.law import Law
 from driftbayes.sde.linear import Coefficients, Linear
 from driftbayes.sde.potentials import (
+    LOG_2PI,
     Ahead,
     Gaussian,
     Pseudo,
@@ -79,7 +80,7 @@ def linearised(
 
 def guided_step(
     law: Law, given: Given, state: tuple[Array, ...], clock: tuple[Array, ...], ahead: Ahead
-) -> tuple[Gaussian, Pseudo, Array]:
+) -> tuple[Gaussian, Pseudo, Array, Array]:
     """Propose a substep of one particle.
 
     Args:
@@ -90,8 +91,9 @@ def guided_step(
         ahead: The next fix.
 
     Returns:
-        Law of the state after the substep, given the fix, what the fix says of that state, and ln
-        of the density of the fix and what lies beyond it, given the present state.
+        Law of the state after the substep, given the fix, what the fix says of that state, ln of
+        the density of the fix and what lies beyond it, given the present state, and the largest
+        ln of the density of the fix if the substep ends there, or 0.
     """
     (x, u, *_), (t, h, left) = state, clock
     found = linearised(law, given, state, t, 0.5 * h)
@@ -99,7 +101,9 @@ def guided_step(
     free = Gaussian(*linear.mean(x, u), linear.qxx, linear.qxu, linear.quu)
     pseudo = pseudo_of(law.solve(found, left), ahead)
     proposal, log_density = free.observed(pseudo)
-    return proposal, pseudo, jnp.sum(log_density)
+    spread = jnp.where(ahead.variance > 0, ahead.variance, free.xx)
+    peak = -jnp.sum(0.5 * (LOG_2PI + jnp.log(spread)) + ahead.log_constant)
+    return proposal, pseudo, jnp.sum(log_density), jnp.where(left == 0, peak, 0.0)
 
 
 def foresee(law: Law, given: Given, track: Tracks) -> Ahead:
