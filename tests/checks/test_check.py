@@ -438,6 +438,7 @@ def test_too_few_replicas_are_refused():
         check_fit([BROWNIAN], brownian_data(), n_replicas=50)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["langevin+noise", "brownian*2", "langevin+mean"])
 def test_data_of_another_size_compile_nothing(name):
     family = model_named(name, MODELS)

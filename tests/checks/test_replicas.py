@@ -251,6 +251,7 @@ def turning_hypothesis():
     return Hypothesis(TURNING, **priors, flow=Fixed(0.5))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("sense", [1.0, -1.0])
 @pytest.mark.parametrize("case", ["regular", "noisy"])
 def test_whitening_undoes_colouring_of_a_rotation_of_either_sense(case, sense):

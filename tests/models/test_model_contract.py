@@ -196,6 +196,7 @@ def test_start_is_stationary_and_spreads_as_the_mean_square_displacement(family,
     assert_allclose(later[1:, 1:], start[1:, 1:], rtol=1e-12, atol=1e-13 * scale)
 
 
+@pytest.mark.sampled(2)
 @families
 def test_mean_square_displacement_bends_by_twice_the_velocity_autocovariance(family):
     model = example(family)
@@ -262,6 +263,7 @@ def test_scale_parameter_multiplies_every_covariance(family, draw, factor):
         assert_allclose(law(scaled), expected, rtol=1e-12, atol=1e-14 * np.abs(expected).max())
 
 
+@pytest.mark.sampled(3)
 @families
 @given(draw=st.data(), data=some.regular(), length=some.scales(), time=some.scales())
 def test_change_of_units_costs_the_likelihood_only_its_jacobian(family, draw, data, length, time):
@@ -302,6 +304,7 @@ def test_change_of_units_with_errors_and_irregular_times_too(family, draw, data,
 # --- Engines -----------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @families
 @given(draw=st.data())
 def test_engines_agree(family, draw):
@@ -312,6 +315,7 @@ def test_engines_agree(family, draw):
         assert_allclose(found, dense, rtol=1e-9, atol=1e-8)
 
 
+@pytest.mark.sampled(3)
 @families
 @given(draw=st.data())
 def test_engines_agree_with_errors_and_irregular_times(family, draw):
@@ -320,6 +324,7 @@ def test_engines_agree_with_errors_and_irregular_times(family, draw):
     assert_allclose(model.log_likelihood(data), dense, rtol=1e-9, atol=1e-8)
 
 
+@pytest.mark.sampled(2)
 @families
 def test_first_autocovariances_are_those_of_single_lags(family):
     model, tau = example(family), jnp.asarray(TAU)
@@ -327,6 +332,7 @@ def test_first_autocovariances_are_those_of_single_lags(family):
     assert_allclose(model.first_autocovariances(40, tau), single, rtol=1e-11, atol=1e-13)
 
 
+@pytest.mark.sampled(3)
 @families
 def test_data_prepared_once_give_the_same_likelihood(family):
     data = Displacements.from_array(np.random.default_rng(0).normal(size=(3, 6, 2)), TAU)
@@ -408,7 +414,7 @@ def test_limit_is_the_model_that_is_named(name):
 # --- Simulation --------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @families
 @pytest.mark.parametrize("tau", [0.01, 0.7, 100.0])
 def test_simulated_steps_have_the_covariance_that_the_likelihood_assumes(family, tau):
@@ -436,6 +442,7 @@ def test_every_second_position_is_a_simulation_at_twice_tau(family):
     assert (np.abs(steps.T @ steps / n - cov) < FIVE_SIGMA * error).all()
 
 
+@pytest.mark.sampled(3)
 @families
 def test_simulated_quadratic_form_is_a_chi_square(family):
     # All correlations at once: the quadratic form has mean n and variance 2 n. It is the part of
@@ -465,6 +472,7 @@ def test_score_of_simulated_steps_has_mean_zero_and_the_variance_of_fisher(famil
         assert abs(getattr(score, name)) < FIVE_SIGMA * np.sqrt(fisher)
 
 
+@pytest.mark.sampled(3)
 @families
 def test_same_key_gives_the_same_path(family):
     model: AbstractModel = example(family)

@@ -84,7 +84,7 @@ def free_priors(family, theta):
     }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("n_dim", "sd"), [(1, 0.3), (2, None), (2, 0.3), (3, None)])
 def test_kernel_and_program_are_the_plain_filter(n_dim, sd):
     data = displacements(n_dim=n_dim, sd=sd)
@@ -94,7 +94,7 @@ def test_kernel_and_program_are_the_plain_filter(n_dim, sd):
     assert float(model.log_likelihood(data)) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("name", "others"),
     [

@@ -149,6 +149,7 @@ def test_position_acts_on_nothing_in_any_state_space():
             assert_allclose(propagator[:, 0], np.eye(len(propagator))[0], atol=0)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("sense", [1.0, -1.0])
 @pytest.mark.parametrize("kind", ["regular", "irregular", "noisy"])
 def test_rotating_component_and_mean_flow_against_a_dense_covariance(kind, sense):
