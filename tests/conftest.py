@@ -89,14 +89,16 @@ def pytest_collection_finish():
 def pytest_collection_modifyitems(items):
     """Leave one in n cases of a test that is marked `sampled(n)`; the others are slow.
 
-    Which, depends on the name of the test: together such tests meet all models.
+    Which, depends on the name of the test: together such tests meet all models. Tests marked
+    with the same word, `sampled(n, like=word)`, take the same cases, and share programs.
     """
     seen = Counter()
     for item in items:
         mark = item.get_closest_marker("sampled")
         if mark is not None:
             name = f"{item.path.name}::{item.originalname}"
-            if (zlib.crc32(name.encode()) + seen[name]) % mark.args[0]:
+            word = f"{item.path.name}::{mark.kwargs.get('like', item.originalname)}"
+            if (zlib.crc32(word.encode()) + seen[name]) % mark.args[0]:
                 item.add_marker("slow")
             seen[name] += 1
 

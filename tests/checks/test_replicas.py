@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -271,7 +272,8 @@ def test_innovations_of_a_rotation_square_to_the_likelihood():
     values = np.array([TURNING_THETA[name] for name in hypothesis.names])
     white = Whitener(hypothesis, values, layout)(layout.pad(data.dx)[None])
     model = hypothesis.at(jnp.asarray(values))
-    both = [terms.steps for terms in model._products(prepare(data, TURNING.needs()))]
+    steps = eqx.filter_jit(lambda model, ready: [terms.steps for terms in model._products(ready)])
+    both = steps(model, prepare(data, TURNING.needs()))
     assert_allclose(np.sum(white**2), min(map(float, both)), rtol=1e-9)
 
 
