@@ -222,7 +222,7 @@ def test_velocity_autocovariance_integrates_to_the_long_time_diffusivity(family)
     model = example(family)
     # In ln t, where a cusp at the origin does no harm.
     integral, _ = quad(
-        lambda y: np.exp(y) * float(velocity_autocovariance(model, jnp.exp(jnp.asarray(y)))),
+        lambda y: np.exp(y) * float(velocity_autocovariance(model, np.exp(y))),
         *(-30, np.log(120)),
         epsabs=1e-11,
         epsrel=1e-10,
@@ -496,8 +496,8 @@ def test_score_of_simulated_steps_has_mean_zero_and_the_variance_of_fisher(famil
 @families
 def test_same_key_gives_the_same_path(family):
     model: AbstractModel = example(family)
-    size = {"n_particles": 20_000, "n_steps": 4, "n_dim": 2, "tau": TAU}
-    one, again, other = (model.simulate(jax.random.key(key), **size) for key in (0, 0, 1))
+    tau = jnp.asarray(TAU)
+    one, again, other = (simulate(model, jax.random.key(key), tau) for key in (0, 0, 1))
     assert_allclose(one, again, rtol=0)
     assert np.all(one[:, 1:] != other[:, 1:])
 
