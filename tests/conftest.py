@@ -10,6 +10,12 @@ from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 
+# One thread of linear algebra for each worker: with more, those of one spin while they wait for a
+# core that another has. It is read when NumPy is first imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("MKL_NUM_THREADS", "1")
+
 import jax
 import pytest
 from hypothesis import HealthCheck, settings
@@ -22,11 +28,6 @@ os.environ.pop("COLUMNS", None)
 # imports the package, and every run imports the tests.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
-
-# One thread of linear algebra for each worker: with more, those of one spin while they wait for a
-# core that another has.
-for _library in ("OPENBLAS", "OMP", "MKL"):
-    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
 # Compiled programs are kept between processes and between runs.
 _PROGRAMS = {
@@ -89,14 +90,16 @@ def pytest_collection_finish():
 def pytest_collection_modifyitems(items):
     """Leave one in n cases of a test that is marked `sampled(n)`; the others are slow.
 
-    Which, depends on the name of the test: together such tests meet all models.
+    Which, depends on the name of the test: together such tests meet all models. Tests marked
+    with the same word, `sampled(n, like=word)`, take the same cases, and share programs.
     """
     seen = Counter()
     for item in items:
         mark = item.get_closest_marker("sampled")
         if mark is not None:
             name = f"{item.path.name}::{item.originalname}"
-            if (zlib.crc32(name.encode()) + seen[name]) % mark.args[0]:
+            word = f"{item.path.name}::{mark.kwargs.get('like', item.originalname)}"
+            if (zlib.crc32(word.encode()) + seen[name]) % mark.args[0]:
                 item.add_marker("slow")
             seen[name] += 1
 

@@ -247,7 +247,7 @@ def calibration(n_sets, n_steps, rate, sd=0.0, seed=5):
 
 @pytest.mark.parametrize("sd", [0.0, 0.7])
 def test_probabilities_hold_where_the_truth_is_drawn_from_the_prior(sd):
-    n_sets = 600 if sd == 0 else 300
+    n_sets = 300 if sd == 0 else 150
     chances, truth, scores, inside = calibration(n_sets, 40, 1 / 40, sd)
     excess = chances - truth
     assert abs(excess.mean()) < 4 * excess.std() / np.sqrt(n_sets)
@@ -268,14 +268,14 @@ def test_tracks_without_change_raise_few_false_alarms():
     hypothesis = Hypothesis(model_named("brownian", MODELS, 2), kappa=Exponential(1.0))
     model = segment_model(hypothesis, 2, has_error=False)
     log_k = []
-    for _ in range(400):
+    for _ in range(200):
         dx = rng.normal(size=(60, 2)) * np.sqrt(2 * rng.exponential())
         run = Run(dx, np.ones(60), None, np.arange(61))
         log_k.append(segment_track(model, run, times_of(run), 1 / 60, "a").log_bayes_factor)
     # Under the hypothesis of no change a Bayes factor exceeds B in at most 1/B of all data sets.
     for limit in (3.0, 20.0, 150.0):
         share = np.mean(np.array(log_k) > np.log(limit))
-        assert share < 1 / limit + 4 * np.sqrt(1 / limit / 400)
+        assert share < 1 / limit + 4 * np.sqrt(1 / limit / 200)
 
 
 def test_only_a_model_with_velocities_sees_a_turn():

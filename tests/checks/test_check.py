@@ -106,7 +106,7 @@ def test_statistics_fixed_by_the_fit_are_not_checked():
 
 def test_the_adjusted_p_values_hold_their_level_over_all_quantities():
     rng = np.random.default_rng(0)
-    n_sets, n_replicas, level = 600, 100, 0.1
+    n_sets, n_replicas, level = 150, 100, 0.1
     smallest = np.empty(n_sets)
     for i in range(n_sets):
         # Three numbers that share a part, one with heavy tails, and many more.
@@ -438,6 +438,7 @@ def test_too_few_replicas_are_refused():
         check_fit([BROWNIAN], brownian_data(), n_replicas=50)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["langevin+noise", "brownian*2", "langevin+mean"])
 def test_data_of_another_size_compile_nothing(name):
     family = model_named(name, MODELS)

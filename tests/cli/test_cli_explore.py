@@ -66,6 +66,7 @@ def upload(url):
         assert json.load(answer)["name"] == "dropped.csv"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_it_serves_a_file_until_it_is_ended_and_leaves_nothing(tracks_csv, tmp_path, way):
     arguments = (tracks_csv, "--length-unit", "km")

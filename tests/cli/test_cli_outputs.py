@@ -263,10 +263,20 @@ def test_what_cannot_be_written_is_refused_first(ask, source_of, tmp_path, name,
     assert contents(tmp_path) == before
 
 
+# Figures that take seconds; tests of their commands draw them by default.
+LONG = {"check", "sensitivity", "pairs", "backtest", "segments", "field"}
+
+
 @pytest.mark.parametrize(
     # Ensembles to score are written, and figures of them, in tests/verification.
     ("name", "dest", "suffix"),
-    [c for c in FILES if c.values[0] not in ("turbulence movie", "score")],
+    [
+        pytest.param(*c.values, id=c.id, marks=pytest.mark.slow)
+        if c.values[0] in LONG and c.values[1] == "figure"
+        else c
+        for c in FILES
+        if c.values[0] not in ("turbulence movie", "score")
+    ],
 )
 def test_it_is_written_and_replaced_when_told(ask, source_of, tmp_path, name, dest, suffix):
     source = tmp_path / ("source.nc" if name == "export" else "source.csv")
@@ -327,7 +337,7 @@ def test_results_in_a_folder_of_ours_are_replaced_when_told(ask, tmp_path, monke
     from driftbayes.reproduce import calibration
 
     folder = tmp_path / "new"
-    arguments = ("reproduce", "calibration", "--data-sets", "4", "-o", folder)
+    arguments = ("reproduce", "calibration", "--data-sets", "1", "-o", folder)
     # A run that is stopped halfway can be called again.
     with monkeypatch.context() as patch:
         patch.setattr(calibration.Calibration, "write", lambda *_: 1 / 0)

@@ -93,6 +93,7 @@ def test_a_warning_is_one_line_without_our_source(process, tmp_path):
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("arguments", [("models",), ("models", "--json")])
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_reader_that_leaves_is_no_error(arguments, unbuffered):

@@ -56,7 +56,10 @@ def files(tmp_path_factory):
     [
         ("compare", ("--tau", "1"), ("--tau", "2")),
         ("scan", ("--taus", "1,2,3"), ("--taus", "1,2,3,4,6")),
-        ("report", ("--brief", "--taus", "1,2"), ("--brief", "--taus", "1,2,4,5")),
+        pytest.param(
+            *("report", ("--brief", "--taus", "1,2"), ("--brief", "--taus", "1,2,4,5")),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_second_file_of_another_size_compiles_nothing(

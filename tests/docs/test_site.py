@@ -1,4 +1,8 @@
-"""The documentation site, as `make docs` builds it: whole, and without a network."""
+"""The documentation site, as `make docs` builds it: whole, and without a network.
+
+To build it whole takes a minute. By default a small one is built, and the sources of the whole one
+are read: what a page names, and what names a page.
+"""
 
 import argparse
 import importlib
@@ -80,11 +84,13 @@ def pages():
             yield path.relative_to(DOCS).with_suffix(".html").as_posix()
 
 
+@pytest.mark.slow
 def test_every_page_is_in_the_contents(site):
     linked = {href for href, _ in links(site / "index.html").links}
     assert set(pages()) - linked - {"index.html"} == set()
 
 
+@pytest.mark.slow
 def test_every_name_of_the_package_leads_to_its_description(site):
     index = links(site / "api" / "index.html")
     targets = {text: href for href, text in index.links}
@@ -94,6 +100,7 @@ def test_every_name_of_the_package_leads_to_its_description(site):
         assert anchor in target.anchors, name
 
 
+@pytest.mark.slow
 def test_every_public_name_of_every_public_module_is_described(inventory):
     missing = [
         f"{module}.{name}"
@@ -105,11 +112,102 @@ def test_every_public_name_of_every_public_module_is_described(inventory):
     assert missing == []
 
 
+# --- The sources, without a build --------------------------------------------------------------
+
+
+def in_contents():
+    """Pages that a table of contents lists, as they are named from docs/."""
+    found = set()
+    for path in DOCS.rglob("*.md"):
+        for block in re.findall(r"^```\{toctree\}\n(.*?)^```", path.read_text(), re.M | re.S):
+            for line in block.splitlines():
+                entry = re.sub(r".*<(.+)>", r"\1", line).strip()
+                if entry and not entry.startswith(":"):
+                    found |= {p.relative_to(DOCS) for p in path.parent.glob(f"{entry}.md")}
+    return {path.with_suffix(".html").as_posix() for path in found}
+
+
+def test_every_page_is_listed_in_a_table_of_contents():
+    assert set(pages()) - in_contents() == {"index.html"}
+
+
+def test_modules_of_the_reference_exist_and_are_described_once():
+    text = "".join(path.read_text() for path in (DOCS / "api").glob("*.md"))
+    described = re.findall(r"^\.\. automodule:: ([\w.]+)$", text, re.MULTILINE)
+    assert len(described) == len(set(described)) > 20
+    assert all(map(exists, described))
+    # All others, whatever they are.
+    assert text.count(".. other-modules::") == 1
+
+
+def test_every_command_has_a_page_that_begins_with_it():
+    commands = build_parser()._subparsers._group_actions[0].choices
+    assert {path.stem for path in (DOCS / "commands").glob("*.md")} == set(commands)
+    for name in commands:
+        block, *_ = [b for b in read_page(DOCS / "commands" / f"{name}.md").code if not b.hidden]
+        assert f"driftbayes {name}" in block.text
+
+
+def exists(name):
+    """Whether a dotted name is a module, or something in one."""
+    words = name.split(".")
+    for n in range(len(words), 0, -1):
+        try:
+            found = importlib.import_module(".".join(words[:n]))
+        except ModuleNotFoundError:
+            continue
+        for word in words[n:]:
+            # A field of a dataclass without a default is an annotation only.
+            if word in getattr(found, "__annotations__", {}):
+                return True
+            if not hasattr(found, word):
+                return False
+            found = getattr(found, word)
+        return True
+    return False
+
+
+@pytest.mark.parametrize("path", sorted(DOCS.rglob("*.md")), ids=lambda p: str(p.relative_to(DOCS)))
+def test_pages_and_names_that_a_page_names_exist(path):
+    text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text):
+        assert (path.parent / target).exists(), target
+    for name in set(re.findall(r"`(driftbayes\.\w[\w.]*\w)`", text)):
+        assert exists(name), name
+
+
+def test_what_does_not_exist_is_told():
+    assert exists("driftbayes.models.Langevin.gamma")
+    assert not exists("driftbayes.gone")
+    assert not exists("driftbayes.models.Langevin.gone")
+
+
+def test_a_small_site_is_built_without_a_network(tmp_path):
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "index.md").write_text(
+        "# Start\n\n```{toctree}\nerrors\n```\n\n$\\frac{a}{b}$ and `driftbayes.errors`\n"
+    )
+    (docs / "errors.md").write_text(
+        "# Errors\n\n```{eval-rst}\n.. automodule:: driftbayes.errors\n```\n"
+    )
+    done = build("--source", docs, "--out", tmp_path / "site")
+    assert (done.returncode, done.stderr) == (0, "")
+    index = links(tmp_path / "site" / "index.html")
+    assert ("errors.html#module-driftbayes.errors", "driftbayes.errors") in index.links
+    assert "driftbayes.errors.DriftbayesError" in links(tmp_path / "site" / "errors.html").anchors
+    page = (tmp_path / "site" / "index.html").read_text()
+    assert "<mfrac>" in page
+    assert "$" not in re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+    assert loaded_from_elsewhere(tmp_path / "site") == []
+
+
 def test_every_room_is_public_but_those_that_are_run_by_a_command():
     folders = {path.parent.name for path in (ROOT / "src/driftbayes").glob("*/__init__.py")}
     assert folders - {name.split(".")[1] for name in public_modules()[1:]} == {"cli", "explore"}
 
 
+@pytest.mark.slow
 def test_every_equation_leads_to_its_code_and_is_led_to_from_there(site):
     page = links(site / "equations.html")
     text = (DOCS / "equations.md").read_text()
@@ -127,6 +225,7 @@ def test_every_equation_leads_to_its_code_and_is_led_to_from_there(site):
     assert cited == ids
 
 
+@pytest.mark.slow
 def test_every_command_has_a_page_with_an_example_and_every_option(site):
     listed = {href for href, _ in links(site / "command-line.html").links}
 
@@ -149,10 +248,12 @@ def test_every_command_has_a_page_with_an_example_and_every_option(site):
     assert {path.stem for path in (DOCS / "commands").glob("*.md")} == set(commands)
 
 
+@pytest.mark.slow
 def test_nothing_is_loaded_from_elsewhere(site):
     assert loaded_from_elsewhere(site) == []
 
 
+@pytest.mark.slow
 def test_formulas_are_mathml_and_none_is_left_as_tex(site):
     page = (site / "equations.html").read_text()
     assert page.count("<math ") > 30
@@ -184,6 +285,7 @@ def test_a_fault_stops_the_build_and_leaves_the_old_site(tmp_path):
     assert [path.name for path in old.iterdir()] == ["objects.inv"]
 
 
+@pytest.mark.slow
 def test_pages_fit_three_widths_in_a_browser_that_fetches_nothing(site, browser):
     seen = []
     for scheme in ("light", "dark"):

@@ -306,6 +306,7 @@ def test_every_picture_has_words_and_every_field_a_label(page):
     assert unnamed == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("width", [390, 800, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_fits_every_width_in_light_and_dark(open_page, width, scheme):

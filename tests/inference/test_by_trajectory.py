@@ -90,6 +90,7 @@ def test_model_with_one_parameter():
     assert_allclose(found.sum(axis=1), whole(BROWNIAN, theta, data, "moments"), rtol=1e-12)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("irregular", [False, True])
 def test_model_without_a_state_space(irregular):
     family = MODELS["fractional"]

@@ -220,6 +220,7 @@ def test_summary_has_a_row_per_parameter(tree):
 # --- Figures ------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("figure", ["plot_trace", "plot_posterior_pair"])
 @pytest.mark.parametrize("name", ["langevin", "brownian"])
 def test_figure_can_be_drawn(figure, name, few, data, tmp_path):

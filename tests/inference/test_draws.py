@@ -138,6 +138,7 @@ def _reference(data, name):
 
 
 # Modes that touch in one box, and modes hundreds of widths apart.
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("n", [60, 3000])
 @pytest.mark.parametrize("name", ["uniform", "falling"])
 def test_evidence_and_draws_have_every_mode(name, n):

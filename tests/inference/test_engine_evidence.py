@@ -31,6 +31,7 @@ QUICK = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "case",
     [

@@ -76,6 +76,7 @@ def assert_found(estimate, log_evidence):
 # --- Evidences known in closed form -------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name", [pytest.param("gaussian-1", marks=pytest.mark.slow), "gaussian-4", "bimodal-2"]
 )

@@ -135,6 +135,7 @@ def test_known_evidences_are_found_within_the_tolerance(make, p):
     assert estimate.diagnostics["n_stages"] >= 2
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("make", [_banana, _funnel], ids=["banana", "funnel"])
 @pytest.mark.parametrize("p", [4, 6])
 def test_curved_posteriors_are_right_or_doubted(make, p):
@@ -162,6 +163,7 @@ def test_closed_form_of_student_agrees_with_radial_quadrature():
     assert_allclose(np.log(value), log_z, atol=1e-6)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("make", "p"), [(_gaussian, 4), (_log_gamma, 5), (_vanishing, 6)], ids=["4", "5", "6"]
 )

@@ -98,7 +98,7 @@ def test_a_narrow_peak_has_no_ridge():
     assert find_ridges(narrow, modes_of([0.05] * 4)) is None
 
 
-def two_classes(n=400):
+def two_classes(n=200):
     """Short tracks in two classes, with errors."""
     rng = np.random.default_rng(3)
     sizes = rng.integers(3, 12, size=n)

@@ -141,6 +141,7 @@ def test_the_order_of_trajectories_does_not_matter(data):
 # Draws
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", ["auto", "laplace", "laplace_is"])
 def test_draws_have_the_posterior_s_moments(method, data):
     draws = posterior_draws(LANGEVIN, data, n_draws=800, method=method, seed=1)

@@ -77,6 +77,7 @@ def n_solved(hypothesis, stack):
 # --- Against one data set at a time ------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("cases", "prior"),
     [

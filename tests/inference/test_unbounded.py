@@ -59,6 +59,7 @@ def growth(name, data, point, shrunk):
     return (high - low) / np.log(cs[0] / cs[1])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("n_dim", "n", "n_zero"), [(2, 40, 20), (2, 40, 21), (1, 40, 27), (1, 40, 28)]
 )

@@ -26,7 +26,7 @@ def through(tracks, path):
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(tracks=trajectories())
 def test_there_and_back_changes_no_bit(scratch, suffix, tracks):
     read = through(tracks, scratch / f"t{suffix}")
@@ -53,7 +53,7 @@ def test_any_pattern_of_nan_comes_back_as_the_one_nan(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffixes", [(".csv", ".parquet"), SUFFIXES], ids=["tables", "all"])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(tracks=trajectories())
 def test_all_formats_give_the_same_fingerprint(scratch, suffixes, tracks):
     prints = {through(tracks, scratch / f"f{suffix}").fingerprint for suffix in suffixes}

@@ -102,6 +102,7 @@ def test_windows_of_32_steps_lose_nothing_of_long_runs(n_steps, x):
     assert_allclose(model.log_likelihood(data, engine="kalman"), exact, rtol=1e-11)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("x", [1e-2, 1.0])
 def test_one_trajectory_of_100_000_steps_is_judged_exactly(x):
     dx = draw((1, 100_000, 1), x)

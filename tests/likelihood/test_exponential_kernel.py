@@ -109,6 +109,7 @@ def _by_rows(lanes, n_rows):
     return apart[:n_rows, :, 0], apart[:n_rows, :, 1]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("text", NAMES)
 def test_matrices_are_those_of_the_models_formulas(text):
     """Nine decades of durations; where the model has a closed form it is a second derivation."""

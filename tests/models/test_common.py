@@ -164,7 +164,7 @@ def log_likelihood(name, theta, data):
     return density.terms(np.array([[theta[n] for n in hypothesis.names]]))[0][0]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("noise", ["", "+noise"])
 @pytest.mark.parametrize("kind", ["regular", "apart", "gaps", "uneven", "errors", "alike"])
 @pytest.mark.parametrize("base", list(MODELS))

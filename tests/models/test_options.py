@@ -66,12 +66,17 @@ def irregular(seed=0, n_dim=2):
     )
 
 
+# Compiled as one program each: call by call, JAX would compile every operation.
+spread_of = eqx.filter_jit(lambda model, t: model.mean_square_displacement(t))
+autocovariance = eqx.filter_jit(lambda model, lags, tau: model.increment_autocovariance(lags, tau))
+
+
 def step_covariance(model, data):
     """Covariance of the steps of one axis, by the mean square displacement; runs independent."""
     blocks, start = [], 0
     for n in data.row_sizes:
         times = np.concatenate([[0.0], np.cumsum(data.interval[start : start + n])])
-        spread = np.asarray(model.mean_square_displacement(jnp.abs(times[:, None] - times)))
+        spread = np.asarray(spread_of(model, np.abs(times[:, None] - times)))
         # Cov(X_i - X_0, X_j - X_0), then differences of both.
         positions = 0.5 * (spread[:, :1] + spread[:1] - spread)
         blocks.append(np.diff(np.diff(positions, axis=0), axis=1))
@@ -157,10 +162,10 @@ def test_blur_is_the_mean_over_two_exposures(name, exposure):
     index = np.subtract.outer(np.arange(n), np.arange(n)) + n - 1
     means = []
     for lag in (0.0, TAU, 2 * TAU):
-        spread = np.asarray(base.mean_square_displacement(jnp.abs(jnp.asarray(lag + apart))))
+        spread = np.asarray(spread_of(base, np.abs(lag + apart)))
         means.append(spread[index].mean())
     expected = [means[1] - means[0], 0.5 * (means[2] - 2 * means[1] + means[0])]
-    row = model.increment_autocovariance(jnp.arange(2.0), jnp.asarray(TAU))
+    row = autocovariance(model, jnp.arange(2.0), jnp.asarray(TAU))
     assert_allclose(row, expected, rtol=1e-5)
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,6 +19,13 @@ from driftbayes.models import MODELS, Langevin, model_named, prepare
 
 TAU, RTOL = 0.7, 1e-9
 THETA = {"gamma": 0.8, "omega": 1.7, "k": 1.3}
+
+
+# Compiled as one program each: call by call, JAX would compile every operation.
+by_sense = eqx.filter_jit(
+    lambda model, ready: [t.log_likelihood() for t in model.terms_by_sense(ready)]
+)
+derived = eqx.filter_jit(lambda model, ready: model.derived(ready))
 
 
 def steps_of(data):
@@ -122,10 +130,9 @@ def test_density_is_the_mean_of_both_senses_of_the_dense_one(case, sigma):
     logs = expected(data, sigma, **THETA)
     assert_allclose(model.log_likelihood(data), np.logaddexp(*logs) - np.log(2), rtol=RTOL)
     ready = prepare(data, model.needs())
-    by_sense = [float(t.log_likelihood()) for t in model.terms_by_sense(ready)]
-    assert_allclose(by_sense, logs, rtol=RTOL)
+    assert_allclose(by_sense(model, ready), logs, rtol=RTOL)
     share = 1 / (1 + np.exp(logs[1] - logs[0]))
-    assert_allclose(model.derived(ready)["anticlockwise"], share, rtol=1e-7)
+    assert_allclose(derived(model, ready)["anticlockwise"], share, rtol=1e-7)
 
 
 def test_engines_agree_on_rotation():
@@ -139,9 +146,9 @@ def test_long_runs_are_predicted_from_their_last_steps():
     # Beyond the longest window the statistics engine runs through windows backwards.
     data, model = data_of([300, 5]), named("oscillating+rotating", **THETA)
     ready = [channel_moments(data, memory) for memory in (40, 300)]
-    one, other = ([t.log_likelihood() for t in model.terms_by_sense(r)] for r in ready)
+    one, other = (by_sense(model, r) for r in ready)
     assert_allclose(one, other, rtol=1e-9)
-    assert_allclose(other, [t.log_likelihood() for t in model.terms_by_sense(steps_of(data))])
+    assert_allclose(other, by_sense(model, steps_of(data)))
 
 
 def test_without_rotation_the_axes_are_those_of_langevin():
@@ -190,7 +197,7 @@ def test_rotation_is_for_oscillating_velocities_in_a_plane():
 
 def test_gradient_is_finite_where_axes_are_independent():
     ready = prepare(DATA["regular"](), model_named("oscillating+rotating", MODELS).needs())
-    slope = jax.grad(lambda t: named("oscillating+rotating", **t).log_density(ready))
+    slope = jax.jit(jax.grad(lambda t: named("oscillating+rotating", **t).log_density(ready)))
     for omega in (1e-12, 1e-3, 1.7):
         found = slope({n: jnp.asarray(v) for n, v in {**THETA, "omega": omega}.items()})
         assert all(np.isfinite(leaf) for leaf in jax.tree.leaves(found))

@@ -3,6 +3,7 @@
 import dataclasses
 from itertools import combinations
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -61,10 +62,22 @@ def regular(n_runs=3, n_steps=7, seed=4):
     return Displacements.from_array(dx, TAU)
 
 
-def step_covariance(spread, interval):
+# Compiled as one program each: call by call, JAX would compile every operation.
+spread_of = eqx.filter_jit(lambda model, t: model.mean_square_displacement(t))
+
+
+@eqx.filter_jit
+def of_both_senses(model, ready, flow):
+    """Ln density and mean flow of each sense, and the probability of the first."""
+    logs = [terms.log_likelihood() for terms in model.terms_by_sense(ready)]
+    means = [terms.flow_posterior(flow)[0] for terms in model._products(ready)]
+    return logs, means, model.derived(ready)["anticlockwise"]
+
+
+def step_covariance(model, interval):
     """Covariance of successive steps of one axis, from the mean square displacement alone."""
     times = np.concatenate([[0.0], np.cumsum(interval)])
-    m = np.asarray(spread(jnp.asarray(np.abs(times[:, None] - times[None, :]))))
+    m = np.asarray(spread_of(model, jnp.asarray(np.abs(times[:, None] - times[None, :]))))
     return -0.5 * np.diff(np.diff(m, axis=0), axis=1)
 
 
@@ -80,7 +93,7 @@ def dense_log_likelihood(model, k, data):
     blocks, row = [], 0
     for n in data.row_sizes:
         interval = data.interval[row : row + n]
-        one = sum(step_covariance(part.mean_square_displacement, interval) for part in components)
+        one = sum(step_covariance(part, interval) for part in components)
         blocks += [one] * 2
         row += n
     axes = [data.dx[row : row + n, i] for row, n in _rows(data) for i in range(2)]
@@ -109,7 +122,7 @@ def test_density_of_a_sum_is_that_of_added_covariances(pair, data):
 
 def test_three_components_share_the_scale():
     model, data = named("brownian&langevin&oscillating"), irregular()
-    scales = [part.mean_square_displacement(jnp.asarray(1e9)) / 2e9 for part in model.parts]
+    scales = [spread_of(part, jnp.asarray(1e9)) / 2e9 for part in model.parts]
     assert_allclose(scales, [1.3 * 0.7, 1.3 * 0.3 * 0.7, 1.3 * 0.09], rtol=1e-6)
     assert_allclose(model.log_likelihood(data), dense_log_likelihood(model, 1.3, data), rtol=1e-9)
 
@@ -136,6 +149,7 @@ def test_position_acts_on_nothing_in_any_state_space():
             assert_allclose(propagator[:, 0], np.eye(len(propagator))[0], atol=0)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("sense", [1.0, -1.0])
 @pytest.mark.parametrize("kind", ["regular", "irregular", "noisy"])
 def test_rotating_component_and_mean_flow_against_a_dense_covariance(kind, sense):
@@ -154,24 +168,19 @@ def test_rotating_component_and_mean_flow_against_a_dense_covariance(kind, sense
     )
     turning = dense_rotating(data, sigma, sense, gamma=gamma, omega=omega, k=1.3 * share)
     langevin = MODELS["langevin"](gamma=VALUES["gamma"], k=1.3 * (1 - share))
-    slow = [
-        step_covariance(langevin.mean_square_displacement, data.interval[row : row + n])
-        for row, n in _rows(data)
-    ]
+    slow = [step_covariance(langevin, data.interval[row : row + n]) for row, n in _rows(data)]
     whole = turning + np.kron(block_diag(*slow), np.eye(2))
     # The flow is one for all runs: its contribution is not block-diagonal.
     whole += flow**2 * np.kron(np.outer(data.interval, data.interval), np.eye(2))
     expected = multivariate_normal(cov=whole).logpdf(data.dx.reshape(-1))
     ready = prepare(data, model.needs())
-    found = model.terms_by_sense(ready)[0 if sense > 0 else 1].log_likelihood()
-    assert_allclose(found, expected, rtol=1e-9)
+    logs, means, share_of = of_both_senses(model, ready, flow)
+    which = 0 if sense > 0 else 1
+    assert_allclose(logs[which], expected, rtol=1e-9)
     weight = flow**2 * np.kron(data.interval[:, None], np.eye(2)).T @ np.linalg.inv(whole)
     mean = weight @ data.dx.reshape(-1)
-    share_of = model.derived(ready)["anticlockwise"]
-    one, other = (terms.log_likelihood() for terms in model.terms_by_sense(ready))
-    assert_allclose(share_of, 1 / (1 + np.exp(other - one)), rtol=1e-9)
-    both = [terms.flow_posterior(flow)[0] for terms in model._products(ready)]
-    assert_allclose(both[0 if sense > 0 else 1], mean, rtol=1e-8)
+    assert_allclose(share_of, 1 / (1 + np.exp(logs[1] - logs[0])), rtol=1e-9)
+    assert_allclose(means[which], mean, rtol=1e-8)
 
 
 def test_engines_agree_on_a_rotating_sum():

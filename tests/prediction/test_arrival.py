@@ -94,12 +94,11 @@ def simulated(model, times, distance, shape, n_dim=2, **theta):
 def test_without_decorrelation_particles_go_straight():
     """x = U t: the line is reached by those with U > L/T, the circle with |U| > R/T."""
     gamma_, k = 1e-5, 1e5
-    for time in (0.5, 2.0):
+    for time, shape in ((0.5, "line"), (2.0, "circle")):
         z = 1.5 / (np.sqrt(gamma_ * k) * time)
-        ((p, error),) = simulated(Langevin, [time], 1.5, "line", gamma=gamma_, k=k)
-        assert abs(p - ndtr(-z)) < 4 * error
-        ((p, error),) = simulated(Langevin, [time], 1.5, "circle", gamma=gamma_, k=k)
-        assert abs(p - np.exp(-(z**2) / 2)) < 4 * error
+        known = ndtr(-z) if shape == "line" else np.exp(-(z**2) / 2)
+        ((p, error),) = simulated(Langevin, [time], 1.5, shape, gamma=gamma_, k=k)
+        assert abs(p - known) < 4 * error
 
 
 def test_paths_with_memory_arrive_as_those_in_shorter_steps_by_another_scheme():

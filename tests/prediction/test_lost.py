@@ -209,6 +209,7 @@ def test_paths_are_those_of_weighted_draws():
         assert_allclose(found[:, i].std(axis=0), sd, rtol=5 * np.sqrt(1 / effective + 1 / n))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["brownian+flow", "langevin+flow", "langevin+common"])
 def test_alone_a_lost_particle_continues_as_in_other_forecasts(name):
     tracks = tracks_of([5], [0])

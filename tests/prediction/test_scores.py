@@ -180,6 +180,7 @@ def test_the_chain_rule_holds_to_1e_9(data, step):
     assert step.warnings == ()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("model", ["brownian", "langevin"])
 def test_increments_are_predictive_densities_by_brute_force(data, step, model):
     dx = data.as_array()

@@ -70,7 +70,7 @@ def tracks_of(r):
     return Trajectories.from_arrays(x, dt=TAU)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("xi", "law"), [(0.0, "rayleigh"), (4 / 3, "richardson"), (1.0, "power"), (2.0, "lundgren")]
 )
@@ -330,7 +330,7 @@ def test_replicas_are_drawn_from_the_density():
 def test_relative_dispersion_is_that_of_theory(xi):
     # ⟨r²⟩ = r_0² + 2dKt for diffusion, and r_0² exp(2(d + 2)κt) for Lundgren's law.
     data = separations_of(chains(xi, 40, 30, np.random.default_rng(1)))
-    drawn = replicate(replace(data, reference=1.0), xi, KAPPA, n_copies=500, seed=2)
+    drawn = replicate(replace(data, reference=1.0), xi, KAPPA, n_copies=150, seed=2)
     found = pair_statistics(drawn, n_replicates=30)
     t = found.times
     assert (t[0], t[-1]) == pytest.approx((0.0, 3.0))
@@ -352,11 +352,11 @@ def test_relative_dispersion_is_over_the_pairs_that_are_seen():
 
 def test_the_command_scans_by_itself_and_writes_a_figure(tmp_path, capsys):
     path, picture = tmp_path / "pairs.csv", tmp_path / "pairs.png"
-    tracks = tracks_of(chains(1.0, 20, 40, np.random.default_rng(6)))
+    tracks = tracks_of(chains(1.0, 10, 20, np.random.default_rng(6)))
     tracks.to_dataframe().to_csv(path, index=False)
     given = ["pairs", str(path), "--within", "2", "--models", "rayleigh,power"]
     assert main([*given, "--figure", str(picture)]) == 0
-    assert "PairScan: 20 pairs" in capsys.readouterr().out
+    assert "PairScan: 10 pairs" in capsys.readouterr().out
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert main([*given, "--tau", "0.1", "--taus", "0.1,0.2"]) == 2
     assert "--tau and --taus exclude each other" in capsys.readouterr().err

@@ -218,6 +218,7 @@ def ask(capsys, monkeypatch):
     return run
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_same_and_prints_json_alone(ask, result, written, tmp_path):
     code, out, err = ask("reproduce", "langevin", "-o", tmp_path / "out", "--json")
     assert code == 0
@@ -242,6 +243,9 @@ def test_the_command_prints_the_claims_for_people(ask, result, tmp_path, monkeyp
     for claim in result.claims():
         assert claim.claim[:30] in out
     assert out.rstrip().splitlines()[-2].startswith("langevin is sampling-time consistent for tau")
+    code, out, _ = ask("reproduce", "langevin", "-o", tmp_path, "--json", "--overwrite")
+    assert code == 0
+    assert json.loads(out) == json.loads(json.dumps(result.to_json()))
 
 
 @pytest.mark.parametrize("seed", ["-1", str(2**64)])

@@ -111,8 +111,8 @@ def test_a_cell_by_brute_force():
         law = multivariate_normal(np.zeros(3), spread)
         return sum(law.logpdf(np.array(residual)[:, axis]) for axis in (0, 1))
 
-    z = np.linspace(-7, 4.5, 90), np.linspace(-6, 4, 90)
-    values = np.empty((90, 90))
+    z = np.linspace(-7, 4.5, 45), np.linspace(-6, 4, 45)
+    values = np.empty((45, 45))
     for i, a in enumerate(z[0]):
         for j, b in enumerate(z[1]):
             gamma, k = np.exp(a) * scale["gamma"], np.exp(b) * scale["k"]

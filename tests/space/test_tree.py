@@ -128,7 +128,7 @@ def test_errors_are_calibrated_for_maps_from_the_prior():
     (model,) = make_hypotheses(["brownian"], u_rms=0.1, timescale=0.01).hypotheses
     scale = float(model.priors["kappa"].scale)
     squares, variances, chances = [], [], []
-    n_sets, n_steps = 120, 400
+    n_sets, n_steps = 40, 400
     for _ in range(n_sets):
         truth = np.full((4, 4), rng.exponential(scale))
         if rng.random() < 0.5:

@@ -213,6 +213,7 @@ def test_brownian_laplace_is_the_one_worked_out_by_hand():
     assert found.log_evidence == found.log_likelihood_map + found.log_occam  # [eq:occam]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("tau", [0.1, 1.0, 10.0])
 def test_langevin_mode_is_good_to_a_millionth(tau):
     dx, means = draw((20, 5, 2), tau), np.array([1.5, 0.8])
@@ -224,6 +225,7 @@ def test_langevin_mode_is_good_to_a_millionth(tau):
     assert_allclose(newton_step / theta, 0, atol=1e-6)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("tau", [0.1, 1.0, 10.0])
 def test_langevin_precision_is_the_jacobian_of_the_gradient(tau):
     dx, means = draw((20, 5, 2), tau), np.array([1.5, 0.8])

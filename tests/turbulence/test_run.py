@@ -174,13 +174,13 @@ def test_a_stopped_run_is_read_as_far_as_it_got(tmp_path):
 
 
 def test_particles_are_released_where_they_are_told(tmp_path):
-    positions = np.array([[1.0, 2.0], [-30.0, 50.0]])
-    folder = run(SMALL.changed(particles=2, spin_up=0.0), tmp_path / "r", positions=positions)
+    positions = np.random.default_rng(0).uniform(-50.0, 50.0, size=(20, 2))
+    folder = run(SMALL.changed(spin_up=0.0), tmp_path / "r", positions=positions)
     x = open_array(folder / "trajectories.zarr", "x").read()
     y = open_array(folder / "trajectories.zarr", "y").read()
     assert (np.stack([x[:, 0], y[:, 0]], axis=-1) == positions).all()
-    with pytest.raises(DriftbayesError, match="2 pairs of finite numbers"):
-        run(SMALL.changed(particles=2), tmp_path / "s", positions=np.zeros((3, 2)))
+    with pytest.raises(DriftbayesError, match="20 pairs of finite numbers"):
+        run(SMALL, tmp_path / "s", positions=np.zeros((3, 2)))
     assert not (tmp_path / "s").exists()
 
 
@@ -220,7 +220,7 @@ def test_a_time_step_too_large_is_refused_at_once(tmp_path):
 
 
 def test_a_flow_that_becomes_too_fast_stops_with_a_good_checkpoint(tmp_path):
-    config = SMALL.changed(start="rest", epsilon=2.0, spin_up=0.0, duration=40.0, particles=100)
+    config = SMALL.changed(start="rest", epsilon=2.0, spin_up=0.0, duration=40.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DriftbayesWarning)
         with pytest.raises(DriftbayesError, match="Run again with a time step below"):

@@ -104,11 +104,12 @@ def _opened(path: PathLike, *, lazily: bool) -> "Iterator[xr.Dataset]":
         for name in variables:
             try:
                 stored = _stored(raw, name)
-                check_size(stored, variables[name].shape, name, file)
+                shape = variables[name].shape
+                check_size(stored, shape, name, file)
                 if not lazily:
                     check_chunks(stored, name, file)
                     # As stored and, where numbers are unpacked, as floats.
-                    n_values = math.prod(map(int, variables[name].shape))
+                    n_values = math.prod(map(int, shape))
                     budget.claim(n_values * (stored.dtype.itemsize + 8))
             except DriftbayesError as error:
                 if not lazily:
