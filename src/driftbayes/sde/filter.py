@@ -78,7 +78,7 @@ def log_likelihood(law: Law, how: Filter, given: Given, tracks: Tracks, key: Key
 
     value = jax.vmap(of_run)(tracks)
     value = jnp.where(jnp.any(tracks.valid, axis=1), value, 0.0)
-    return jnp.where(jnp.isnan(value), -jnp.inf, value)
+    return jnp.where(value > 0.5 * _NOTHING, value, -jnp.inf)
 
 
 def _filter_run(law: Law, how: Filter, given: Given, track: Tracks, key: Key) -> Array:
