@@ -226,7 +226,7 @@ def test_results_describe_themselves_and_have_a_dataset():
         dataset = fit.to_dataset()
         assert dataset.attrs["Conventions"].startswith("CF")
         assert_allclose(dataset["n_steps"].sum(), 200)
-        middle = {name: 20 for name in dataset.dims}
+        middle = {name: 20 for name in dataset["kappa"].dims}
         x = np.array([[float(dataset[name][20]) for name in "xy"[:n_dim]]])
         assert_allclose(dataset["kappa"].isel(middle), fit.at(x)["kappa"][0])
 

@@ -35,6 +35,42 @@ def test_a_constant_field_is_the_homogeneous_model():
     assert_allclose(made.region_areas(0.95), closed.region_areas(0.95), rtol=0.02)
 
 
+def test_draws_of_a_field_are_averaged():
+    """Constant fields of three diffusivities, against Gaussians in closed form."""
+    kappas, times = np.array([10.0, 50.0, 250.0]), np.array([2e5])
+    draws = [gridded(a_map(kappa=np.full((16, 16), kappa)), with_flow=False) for kappa in kappas]
+    made = presence_in_space(draws[1], START[:1], times, draws=draws)
+    means = np.broadcast_to(START[:1, None], (3, 1, 1, 2))
+    sds = np.sqrt(2 * kappas * times)[:, None, None]
+    closed = presence_map(Gaussians(means, sds, np.full(3, 1 / 3)), times, START[:1], cell=1e3)
+    x, y = (np.round(edges[[0, -1]] / 1e3).astype(int) for edges in closed.edges)
+    own = made.probability[:, y[0] : y[1], x[0] : x[1]]
+    assert np.abs(own - closed.probability).sum() < 0.04
+    assert made.n_draws == 3
+    # The middle one alone is far from it.
+    single = presence_in_space(draws[1], START[:1], times).probability
+    assert np.abs(own - single[:, y[0] : y[1], x[0] : x[1]]).sum() > 0.3
+
+
+def test_a_file_of_a_field_has_draws_from_its_posterior(tmp_path):
+    dataset = a_field()[1]
+    for name in ("kappa", "flow_x", "flow_y"):
+        draws, sd = dataset[f"{name}_draw"].values, dataset[f"{name}_sd"].values
+        off = (draws.mean(axis=0) - dataset[name].values) / sd
+        assert np.sqrt(np.mean(off**2)) < 5 / np.sqrt(len(draws))
+        assert_allclose(np.sqrt(np.mean(draws.var(axis=0) / sd**2)), 1, atol=0.4)
+    write_dataset(dataset, tmp_path / "field.nc", kind="field")
+    metres = tracks_at(np.array([5e4, 5e4]), length_unit="m", time_unit="s")
+    made = presence(metres, "10min", tmp_path / "field.nc")
+    assert made.n_draws == len(dataset["kappa_draw"]) == 32
+    assert made.to_json()["source"].startswith("posterior of the field, by 32 draws")
+    assert_allclose(made.probability.sum() + made.outside, 1, rtol=0, atol=1e-12)
+    turned = dataset.assign(kappa_draw=dataset["kappa_draw"].transpose("y", "x", "draw"))
+    write_dataset(turned, tmp_path / "turned.nc", kind="field")
+    with pytest.raises(DriftbayesError, match=r"kappa_draw has other dimensions .*damaged"):
+        presence(metres, "10min", tmp_path / "turned.nc")
+
+
 def test_a_known_field_agrees_with_a_large_ensemble():
     """κ of 200 and 1,800 m²/s in quarters, with reflecting walls."""
     found = gridded(a_map(), with_flow=False)

@@ -78,6 +78,21 @@ class AveragedFit(Described, ABC):
         found = [self._at(points[i : i + _BLOCK]) for i in range(0, max(len(points), 1), _BLOCK)]
         return {name: np.concatenate([block[name] for block in found]) for name in found[0]}
 
+    @abstractmethod
+    def draw(self, x: ArrayLike, n_draws: int = 100, *, seed: int = 0) -> dict[str, FloatArray]:
+        """Draw fields from their posterior, over all hypotheses and members.
+
+        Args:
+            x: Points (point, dim), as for `at`.
+            n_draws: How many.
+            seed: Random seed.
+
+        Returns:
+            `kappa` and its gradient, or `sigma`, `memory_time` and `k`; and `flow`. Each is (draw,
+            point), or (draw, point, dim). A draw is one field: its values at all points belong
+            together.
+        """
+
     @property
     @abstractmethod
     def roughness(self) -> float:

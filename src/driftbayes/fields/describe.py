@@ -3,6 +3,7 @@
 __all__ = ["describe_field", "describe_flight", "field_dataset", "flight_dataset"]
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 # Points along the longer side of a dataset, by dimension.
 _N_POINTS = {1: 200, 2: 60}
+# Fields drawn from the posterior that a file holds, so that presence can be averaged over them.
+_N_DRAWS = 32
 
 
 @summarise.register
@@ -184,6 +187,27 @@ def _flow_names(result: AveragedFit) -> list[tuple[str, str, str, str]]:
     ]
 
 
+def _drawn(
+    result: AveragedFit,
+    points: FloatArray,
+    names: list[tuple[str, str, str, str]],
+    laid: Callable[[FloatArray], FloatArray],
+) -> dict[str, Any]:
+    """Diffusivity and flow drawn from the posterior, in single precision."""
+    drawn = result.draw(points, _N_DRAWS)
+    out = {}
+    for name, key, unit, text in names:
+        if key in ("kappa", "k", "flow"):
+            values = drawn[key]
+            if key == "flow":
+                values = values[..., "xy".find(name[-1])]
+            fields = np.array([laid(field) for field in values], dtype=np.float32)
+            about = {"units": unit} if unit else {}
+            about |= {"long_name": f"draws of the {text} from its posterior"}
+            out[f"{name}_draw"] = ("draw", "y", "x"), fields, about
+    return out
+
+
 def _gridded(result: AveragedFit, names: list[tuple[str, str, str, str]], law: str) -> "xr.Dataset":
     """Lay fields on a grid: name, key of `at`, unit and words of each."""
     import xarray as xr
@@ -214,6 +238,8 @@ def _gridded(result: AveragedFit, names: list[tuple[str, str, str, str]], law: s
         variables[name] = dims, laid(mean), about | {"long_name": f"posterior mean of the {text}"}
         error = about | {"long_name": f"posterior standard deviation of the {text}"}
         variables[f"{name}_sd"] = dims, laid(sd), error
+    if d == 2:
+        variables |= _drawn(result, points, names, laid)
     coordinates = {
         name: (name, axis, {"axis": name.upper()} | ({"units": length} if length else {}))
         for name, axis in zip("xy", axes, strict=False)

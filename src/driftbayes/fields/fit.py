@@ -87,17 +87,6 @@ class FieldFit(AveragedFit):
         return out
 
     def draw(self, x: ArrayLike, n_draws: int = 100, *, seed: int = 0) -> dict[str, FloatArray]:
-        """Draw fields from their posterior, over all hypotheses and members.
-
-        Args:
-            x: Points (point, dim), as for `at`.
-            n_draws: How many.
-            seed: Random seed.
-
-        Returns:
-            `kappa` (draw, point), `kappa_gradient` and `flow` (draw, point, dim). A draw is one
-            field: its values at all points belong together.
-        """
         d = self.splines.n_dim
         s, *rest = self._drawn(self._fields(self._checked(x)), n_draws, seed)
         kappa = np.exp(s)

@@ -59,16 +59,6 @@ class FlightFit(AveragedFit):
         return out
 
     def draw(self, x: ArrayLike, n_draws: int = 100, *, seed: int = 0) -> dict[str, FloatArray]:
-        """Draw fields from their posterior, over all hypotheses and members.
-
-        Args:
-            x: Points (point, dim), as for `at`.
-            n_draws: How many.
-            seed: Random seed.
-
-        Returns:
-            `sigma`, `memory_time` and `k`, each (draw, point), and `flow` (draw, point, dim).
-        """
         found = self._drawn(self._fields(self._checked(x)), n_draws, seed)
         n = len(_NAMES)
         out = {name: np.exp(values) for name, values in zip(_NAMES, found[:n], strict=True)}

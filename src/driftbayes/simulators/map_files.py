@@ -1,6 +1,6 @@
 """Read the averaged diffusivity and flow that a map or a field found."""
 
-__all__ = ["gridded"]
+__all__ = ["drawn_fields", "gridded"]
 
 import json
 from typing import TYPE_CHECKING, Any
@@ -122,6 +122,31 @@ def gridded(
             ),
         },
     )
+
+
+def drawn_fields(dataset: "xr.Dataset") -> list["xr.Dataset"]:
+    """The same field, with each draw from its posterior in place of the mean; empty for a map.
+
+    Args:
+        dataset: What `driftbayes map -o` or `driftbayes field -o` wrote.
+
+    Raises:
+        DriftbayesError: The file is damaged.
+    """
+    names = [name for name in ("kappa", "k", "flow_x", "flow_y") if f"{name}_draw" in dataset]
+    if dataset.attrs.get(schema.KIND_ATTRIBUTE) != "field" or not names:
+        return []
+    for name in names:
+        if dataset[f"{name}_draw"].dims != ("draw", "y", "x"):
+            msg = (
+                f"{name}_draw has other dimensions than draw, y, x; the file is damaged, make it "
+                "again"
+            )
+            raise DriftbayesError(msg)
+    return [
+        dataset.assign({n: dataset[f"{n}_draw"].isel(draw=i, drop=True) for n in names})
+        for i in range(dataset.sizes.get("draw", 0))
+    ]
 
 
 def _factor(what: str, unit: str) -> float:

@@ -3,7 +3,8 @@
 __all__ = ["presence_in_space"]
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -62,10 +63,12 @@ def presence_in_space(
     *,
     cell: float | None = None,
     units: tuple[str, str] = ("", ""),
+    draws: Sequence[GriddedDispersion] = (),
 ) -> PresenceMap:
     """Transport the probability of presence in the averaged field of a map or a field.
 
     The edges of the map reflect. Probability is conserved to rounding and nowhere negative.
+    Averaged over draws of the field from its posterior, it has their errors in it.
 
     Args:
         found: Diffusivity and flow, in `units`.
@@ -74,12 +77,12 @@ def presence_in_space(
         cell: Side of a cell, in the unit of positions or in degrees; by default a hundredth of the
             longer side of the map.
         units: Of length and time.
+        draws: Draws of `found` from its posterior; without, `found` itself is taken.
 
     Raises:
         DriftbayesError: All particles are outside the map, or the cells are too many.
     """
     grid = _grid(found, cell)
-    solver = _Transport(grid)
     places = np.array(positions, dtype=np.float64)
     if found.is_lonlat:
         low = grid.edges[0][0]
@@ -97,12 +100,16 @@ def presence_in_space(
             DriftbayesWarning,
             stacklevel=2,
         )
-    p = np.sum([solver.at(place) for place in places[inside]], axis=0) / len(places)
-    out, before = [], 0.0
-    for horizon in horizons:
-        p, before = solver.evolve(p, float(horizon) - before), float(horizon)
-        out.append(p.T)
-    rim = p.sum() - p[1:-1, 1:-1].sum()
+    out = np.zeros((len(horizons), *(len(e) - 1 for e in grid.edges)))
+    fields = draws or (found,)
+    for one in fields:
+        solver = _Transport(replace(grid, found=one))
+        p = np.sum([solver.at(place) for place in places[inside]], axis=0) / len(places)
+        before = 0.0
+        for i, horizon in enumerate(horizons):
+            p, before = solver.evolve(p, float(horizon) - before), float(horizon)
+            out[i] += p / len(fields)
+    rim = out[-1].sum() - out[-1, 1:-1, 1:-1].sum()
     if rim > _MAX_AT_WALLS:
         warnings.warn(
             f"{rim:.0%} of the probability lies in the outermost cells of {found.title}, whose "
@@ -110,19 +117,21 @@ def presence_in_space(
             DriftbayesWarning,
             stacklevel=2,
         )
-    averaged = f"averaged {found.title.removeprefix('the ')}, without its posterior errors"
+    source = f"averaged {found.title.removeprefix('the ')}, without its posterior errors"
+    if draws:
+        source = f"posterior of {found.title}, by {len(draws)} draws"
     return PresenceMap(
         horizons=np.asarray(horizons, dtype=np.float64),
         edges=(grid.edges[0], grid.edges[1]),
-        probability=np.array(out),
+        probability=out.transpose(0, 2, 1),
         outside=np.full(len(out), 1.0 - share),
         last=places,
-        n_draws=1,
+        n_draws=len(fields),
         length_unit=units[0],
         time_unit=units[1],
         in_degrees=found.is_lonlat,
         areas=np.asarray(grid.volumes[0]),
-        source="; ".join((averaged, *found.notes)),
+        source="; ".join((source, *found.notes)),
     )
 
 

@@ -25,11 +25,11 @@ def presence(
     model: str | None = None,
     cell: float | str | None = None,
 ) -> "PresenceMap":
-    """Predict where particles will be, in the averaged map or field of a file.
+    """Predict where particles will be, in the map or field of a file.
 
     Probability is transported from the last position of each particle by the Fokker–Planck
-    equation; the edges of the map reflect. The averaged diffusivity and flow stand in for their
-    posterior: their errors are not part of the probability.
+    equation; the edges of the map reflect. Of a field it is averaged over draws from the posterior;
+    of a map the averaged diffusivity and flow are taken, without their errors.
 
     Args:
         tracks: Trajectories in two dimensions, as `read` gives them.
@@ -50,7 +50,7 @@ def presence(
         >>> db.presence(db.read("drifters.csv"), "1d", "map.nc")  # doctest: +SKIP
     """
     from driftbayes.io import read_dataset
-    from driftbayes.simulators import gridded
+    from driftbayes.simulators.map_files import drawn_fields, gridded
     from driftbayes.simulators.transport import presence_in_space
 
     check_tracks(tracks)
@@ -71,10 +71,13 @@ def presence(
                 f"pass --{what}-unit"
             )
             raise DriftbayesError(msg)
-    found = gridded(dataset, model=model, to=units)
-    if found.ground is not None and found.ground.frame == "local":
-        found = found.on_lonlat()
-    options: dict[str, Any] = {"units": units}
+    found, *draws = (
+        made.on_lonlat() if made.ground is not None and made.ground.frame == "local" else made
+        for made in (
+            gridded(one, model=model, to=units) for one in (dataset, *drawn_fields(dataset))
+        )
+    )
+    options: dict[str, Any] = {"units": units, "draws": draws}
     if cell is not None:
         options["cell"] = cell_side(cell, tracks.units, in_degrees=found.is_lonlat)
     fixes = last_fixes(tracks)
