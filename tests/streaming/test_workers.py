@@ -231,9 +231,10 @@ def test_one_of_a_script_without_a_guard_is_told_so(tmp_path):
     write_time_major(ragged_tracks(), tmp_path / "tracks.parquet")
     script = tmp_path / "script.py"
     script.write_text(
-        "from driftbayes.models import MODELS\n"
+        "from driftbayes.models import MODELS, model_named\n"
         "from driftbayes.streaming import Workers, tally_file\n"
-        f"tally_file({str(tmp_path / 'tracks.parquet')!r}, lambda n: [MODELS['brownian']], (0.1,),"
+        "models = lambda n_dim: [model_named('brownian', MODELS, n_dim)]\n"
+        f"tally_file({str(tmp_path / 'tracks.parquet')!r}, models, (0.1,),"
         " workers=Workers(processes=1))\n"
     )
     done = subprocess.run(
@@ -310,7 +311,8 @@ def test_a_cluster_with_certificates_is_used_and_strangers_are_refused(cluster, 
             cwd=tmp_path,
             check=False,
         )
-        return found.returncode, found.stdout, found.stderr
+        # A sentence is folded at 80 columns.
+        return found.returncode, found.stdout, found.stderr.replace("\n    ", " ")
 
     code, expected, _ = done("--stream", env=env)
     assert code == 0
