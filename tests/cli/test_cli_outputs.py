@@ -264,7 +264,7 @@ def test_what_cannot_be_written_is_refused_first(ask, source_of, tmp_path, name,
 
 
 # Figures that take seconds; tests of their commands draw them by default.
-LONG = {"check", "sensitivity", "pairs", "backtest", "segments", "field"}
+LONG = {"check", "pairs", "segments", "field"}
 
 
 @pytest.mark.parametrize(
