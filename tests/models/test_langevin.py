@@ -18,7 +18,8 @@ from driftbayes.testing import strategies as some
 def test_autocovariance_is_the_papers(model):  # [eq:langevin-cov]
     found = model.increment_autocovariance(jnp.arange(6.0), jnp.asarray(0.7))
     expected = reference.langevin_covariance(6, 0.7, float(model.gamma), float(model.k))
-    assert_allclose(toeplitz(found), expected, rtol=1e-13)
+    # Below the smallest normal number some processors have zero.
+    assert_allclose(toeplitz(found), expected, rtol=1e-13, atol=1e-307)
 
 
 @given(model=some.models(Langevin, 1e-4, 1e4))
