@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 # Points along the longer side of a dataset, by dimension.
 _N_POINTS = {1: 200, 2: 60}
 # Fields drawn from the posterior that a file holds, so that presence can be averaged over them.
-_N_DRAWS = 32
+_N_DRAWS, _BLOCK = 32, 500
 
 
 @summarise.register
@@ -194,7 +194,9 @@ def _drawn(
     laid: Callable[[FloatArray], FloatArray],
 ) -> dict[str, Any]:
     """Diffusivity and flow drawn from the posterior, in single precision."""
-    drawn = result.draw(points, _N_DRAWS)
+    # The same seed draws the same fields at all points, of which few are held at once.
+    parts = [result.draw(points[i : i + _BLOCK], _N_DRAWS) for i in range(0, len(points), _BLOCK)]
+    drawn = {key: np.concatenate([part[key] for part in parts], axis=1) for key in parts[0]}
     out = {}
     for name, key, unit, text in names:
         if key in ("kappa", "k", "flow"):

@@ -102,10 +102,11 @@ def presence_in_space(
         )
     out = np.zeros((len(horizons), *(len(e) - 1 for e in grid.edges)))
     fields = draws or (found,)
+    plain = _Transport(grid)
+    start = np.sum([plain.at(place) for place in places[inside]], axis=0) / len(places)
     for one in fields:
         solver = _Transport(replace(grid, found=one))
-        p = np.sum([solver.at(place) for place in places[inside]], axis=0) / len(places)
-        before = 0.0
+        p, before = start, 0.0
         for i, horizon in enumerate(horizons):
             p, before = solver.evolve(p, float(horizon) - before), float(horizon)
             out[i] += p / len(fields)
