@@ -73,13 +73,21 @@ def cost() -> None:
 
 
 def whole_evidence() -> None:
-    """Print the time of an evidence, compilation included."""
+    """Print the time of an evidence, and how much of it went into compiling programs."""
     data = flight_data(100, 25)
+    compiled: list[float] = []
+
+    def listen(event: str, duration: float, **_: Any) -> None:
+        if event.endswith("backend_compile_duration"):
+            compiled.append(duration)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
     began, cpu = time.perf_counter(), time.process_time()
     found = evidence(Hypothesis(FLIGHT), data)
     wall, cpu = time.perf_counter() - began, time.process_time() - cpu
     print(f"ln Z = {found.log_evidence:.2f} ± {found.log_evidence_err:.2f}, {found.status.value}")
     print(f"{wall:.0f} s, {cpu:.0f} s of processor time, {found.n_evaluations} likelihoods")
+    print(f"{sum(compiled):.0f} s of it compiled {len(compiled)} programs")
     print({name: round(value, 3) for name, value in found.diagnostics.items()})
     print(found.parameters, found.warnings)
 
