@@ -57,9 +57,11 @@ class Schedule(eqx.Module):
 
 def new_schedule(n_steps: int, n_dim: int) -> Schedule:
     """Make room for a schedule to be recorded."""
-    cloud = Cloud(jnp.zeros((n_steps, n_dim)), jnp.zeros((n_steps, n_dim, n_dim)))
-    zeros = jnp.zeros(n_steps)
-    return Schedule(jnp.zeros((), dtype=bool), Tuning(zeros, cloud, zeros, zeros))
+    zero = jnp.zeros(())
+    single = Tuning(zero, Cloud(jnp.zeros(n_dim), jnp.zeros((n_dim, n_dim))), zero, zero)
+    # Stacked as a tree: the annotations of `Cloud` are those of a single step.
+    stacked = jax.tree.map(lambda a: jnp.zeros((n_steps, *a.shape)), single)
+    return Schedule(jnp.zeros((), dtype=bool), stacked)
 
 
 def fixed(schedule: Schedule) -> Schedule:

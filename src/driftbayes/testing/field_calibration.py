@@ -116,6 +116,7 @@ CASES = {
         _KAPPA | _WALLS_1D | {"density": "fokker-planck"},
     ),
     "2d": Case("2-D, ε = 0.05, local", "log_kappa", 2, {}, _KAPPA),
+    "2d-walls": Case("2-D, ε = 0.05, local, walls named", "log_kappa", 2, {}, _KAPPA | _WALLS_2D),
     "2d-long": Case(
         "2-D, ε = 0.4, Fokker–Planck, walls named",
         "log_kappa",
