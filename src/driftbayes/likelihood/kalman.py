@@ -91,11 +91,12 @@ class PaddedSteps(eqx.Module):
         if data.position_sd is not None:
             real = (np.arange(n_steps + 1) < row_sizes[:, None] + 1) & (row_sizes[:, None] > 0)
             noise[real] = data.position_sd**2
+        # `jnp.asarray` would compile a program for each new shape.
         return cls(
-            dx=jnp.asarray(dx),
-            interval=jnp.asarray(interval),
-            valid=jnp.asarray(valid, dtype=np.float64),
-            noise_variance=jnp.asarray(noise),
+            dx=jax.device_put(dx),
+            interval=jax.device_put(interval),
+            valid=jax.device_put(valid.astype(np.float64)),
+            noise_variance=jax.device_put(noise),
             tau=jnp.asarray(data.tau),
             noisy=bool(np.any(noise > 0)),
         )
@@ -222,13 +223,12 @@ def dense_terms(
     noise_variance = jnp.asarray(noise_variance)
     start, start_sd = 0, 0
     for n_steps in data.row_sizes:
-        dx = jnp.asarray(data.dx[start : start + n_steps])
-        interval = jnp.asarray(data.interval[start : start + n_steps])
+        dx, interval = (part[start : start + n_steps] for part in (data.dx, data.interval))
         own = np.zeros(n_steps + 1)
         if data.position_sd is not None:
             own = data.position_sd[start_sd : start_sd + n_steps + 1] ** 2
         one_det, one_form = _dense_run(
-            mean_square_displacement, dx, interval, jnp.asarray(own), noise_variance
+            mean_square_displacement, dx, interval, own, noise_variance
         )
         log_det = log_det + one_det
         quadratic = quadratic + one_form
