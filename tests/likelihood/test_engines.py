@@ -186,6 +186,7 @@ def test_split_at_a_gap_is_the_sum_over_the_pieces(engine):
     assert_allclose(found, expected, rtol=1e-12)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("engine", ["auto", "kalman", "dense"])
 @pytest.mark.parametrize("model", [Brownian(kappa=1.3), Langevin(gamma=1.1, k=1.3)])
 def test_kept_gap_is_the_density_of_the_sum_of_the_steps_it_spans(engine, model):
