@@ -108,10 +108,14 @@ def test_windows_of_32_steps_lose_nothing_of_long_runs(n_steps, x):
     assert_allclose(model.log_likelihood(data, engine="kalman"), exact, rtol=1e-11)
 
 
-# The filter of reference is a loop in Python: the longest run for the slow tests.
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("n_steps", [20_000, pytest.param(100_000, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("x", [1e-2, 1.0])
+# The filter of reference is a loop in Python: the longest runs for the slow tests.
+@pytest.mark.parametrize(
+    ("x", "n_steps"),
+    [
+        (1.0, 20_000),
+        *(pytest.param(x, 100_000, marks=pytest.mark.slow) for x in (1e-2, 1.0)),
+    ],
+)
 def test_one_trajectory_of_many_steps_is_judged_exactly(x, n_steps):
     dx = draw((1, n_steps, 1), x)
     data, model = Displacements.from_array(dx, 0.7), Langevin(gamma=1.1 * x / 0.7, k=1.0)

@@ -277,7 +277,7 @@ def test_start_is_stationary_and_spreads_as_the_mean_square_displacement(family,
     assert_allclose(later[1:, 1:], start[1:, 1:], rtol=1e-12, atol=1e-13 * scale)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(3, like="gradients")
 @families
 def test_mean_square_displacement_bends_by_twice_the_velocity_autocovariance(family):
     model = example(family)

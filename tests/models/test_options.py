@@ -96,7 +96,7 @@ def gaussian(covariance, values):
 # --- Noise -------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @plain
 def test_engines_agree_on_noise(name):
     data, model = regular(), named(f"{name}+noise", sigma=0.6, **PLAIN[name])
@@ -337,7 +337,7 @@ def test_anisotropy_refuses_data_of_another_dimension():
 # --- Scatter -----------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("scatter", [0.2, 0.7, 1.5])
 @pytest.mark.parametrize("make", [regular, irregular])
 def test_scatter_integrates_the_scale_of_each_trajectory(scatter, make):
