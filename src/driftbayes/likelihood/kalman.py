@@ -227,9 +227,7 @@ def dense_terms(
         own = np.zeros(n_steps + 1)
         if data.position_sd is not None:
             own = data.position_sd[start_sd : start_sd + n_steps + 1] ** 2
-        one_det, one_form = _dense_run(
-            mean_square_displacement, dx, interval, own, noise_variance
-        )
+        one_det, one_form = _dense_run(mean_square_displacement, dx, interval, own, noise_variance)
         log_det = log_det + one_det
         quadratic = quadratic + one_form
         start, start_sd = start + n_steps, start_sd + n_steps + 1
